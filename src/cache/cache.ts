@@ -1,0 +1,124 @@
+/**
+ * The objects as they are now, and which Services were touched since the last take.
+ *
+ * Slices are kept by name under their Service (reference 3.1): an endpoint that moves from one slice to another is in at
+ * least one of them at any time, whatever the order of the events.
+ */
+import type { SourceEvent, SourceKind } from '../model/events.ts';
+import { SOURCE_KINDS } from '../model/events.ts';
+import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../model/objects.ts';
+import type { Objects } from '../model/proxy-model.ts';
+import { sameData } from '../model/equal.ts';
+
+/** What was touched since the last take. */
+export interface Changes {
+  readonly services: ReadonlySet<ServiceKey>;
+  readonly node: boolean;
+}
+
+export class Cache implements Objects {
+  readonly #services = new Map<ServiceKey, Service>();
+  readonly #slices = new Map<ServiceKey, Map<SliceKey, Slice>>();
+  readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
+  readonly #faults = new Map<string, readonly Fault[]>();
+  readonly #synced = new Set<SourceKind>();
+  #node: NodeView | undefined;
+  #touched = new Set<ServiceKey>();
+  #nodeTouched = false;
+
+  /** All initial lists are complete (invariant 1). */
+  get isSynced(): boolean {
+    return SOURCE_KINDS.every((kind) => this.#synced.has(kind));
+  }
+
+  /** Kinds whose initial list is not complete yet. */
+  get waitingFor(): SourceKind[] {
+    return SOURCE_KINDS.filter((kind) => !this.#synced.has(kind));
+  }
+
+  get node(): NodeView | undefined {
+    return this.#node;
+  }
+
+  get hasChanges(): boolean {
+    return this.#touched.size > 0 || this.#nodeTouched;
+  }
+
+  /** Faults of all objects that have some, newest object last. */
+  get faults(): Fault[] {
+    return [...this.#faults.values()].flat();
+  }
+
+  service(key: ServiceKey): Service | undefined {
+    return this.#services.get(key);
+  }
+
+  slicesOf(key: ServiceKey): readonly Slice[] {
+    return [...(this.#slices.get(key)?.values() ?? [])];
+  }
+
+  /** Take in one event. Returns the faults that are new with it, for the log. */
+  readonly take: (event: SourceEvent) => readonly Fault[] = (event) => {
+    if (event.kind === 'synced') {
+      this.#synced.add(event.of);
+      return [];
+    }
+    if (event.kind === 'service') this.#setService(event.key, event.service);
+    if (event.kind === 'slice') this.#setSlice(event.key, event.slice);
+    if (event.kind === 'node') this.#setNode(event.node);
+    return this.#setFaults(`${event.kind} ${event.key}`, event.faults);
+  };
+
+  /** What was touched, given out once. */
+  takeChanges(): Changes {
+    const changes = { services: this.#touched, node: this.#nodeTouched };
+    this.#touched = new Set();
+    this.#nodeTouched = false;
+    return changes;
+  }
+
+  #setService(key: ServiceKey, service: Service | undefined): void {
+    if (sameData(service, this.#services.get(key))) return;
+    if (service === undefined) this.#services.delete(key);
+    else this.#services.set(key, service);
+    this.#touched.add(key);
+  }
+
+  #setSlice(key: SliceKey, slice: Slice | undefined): void {
+    const before = this.#serviceOfSlice.get(key);
+    const now = slice?.service;
+    if (before !== undefined && before !== now) this.#dropSlice(before, key);
+    if (slice === undefined) return;
+    let ofService = this.#slices.get(slice.service);
+    if (ofService === undefined) {
+      ofService = new Map();
+      this.#slices.set(slice.service, ofService);
+    }
+    if (sameData(slice, ofService.get(key))) return;
+    ofService.set(key, slice);
+    this.#serviceOfSlice.set(key, slice.service);
+    this.#touched.add(slice.service);
+  }
+
+  #dropSlice(service: ServiceKey, key: SliceKey): void {
+    const ofService = this.#slices.get(service);
+    ofService?.delete(key);
+    if (ofService?.size === 0) this.#slices.delete(service);
+    this.#serviceOfSlice.delete(key);
+    this.#touched.add(service);
+  }
+
+  #setNode(node: NodeView | undefined): void {
+    if (sameData(node, this.#node)) return;
+    this.#node = node;
+    this.#nodeTouched = true;
+  }
+
+  #setFaults(key: string, faults: readonly Fault[]): readonly Fault[] {
+    const before = this.#faults.get(key) ?? [];
+    if (faults.length > 0) this.#faults.set(key, faults);
+    else this.#faults.delete(key);
+    return faults.filter((fault) => !before.some((old) => sameData(old, fault)));
+  }
+}
+

@@ -1,0 +1,131 @@
+/** Puts the parts together: the one place that knows all of them. `run` and `plan` share it. */
+import { Cache } from '../cache/cache.ts';
+import type { Config } from '../config/config.ts';
+import { type Clock, realClock } from '../host/clock.ts';
+import { CommandNotStarted, realCommands } from '../host/commands.ts';
+import { IptablesError, IptablesTools } from '../host/iptables-tools.ts';
+import { hasFamily, mayChangeNetwork } from '../host/node-facts.ts';
+import { realSysctls } from '../host/sysctls.ts';
+import { FAMILIES } from '../model/address.ts';
+import type { Source, SourceEvent } from '../model/events.ts';
+import { faultText } from '../model/objects.ts';
+import { ProxyModel } from '../model/proxy-model.ts';
+import { type IptablesFamilies, iptablesMode } from '../modes/iptables/index.ts';
+import type { Mode } from '../modes/mode.ts';
+import { kubernetesSource } from '../source/kubernetes/index.ts';
+import { manifestsSource } from '../source/manifests/index.ts';
+import { SyncLoop } from '../sync/loop.ts';
+import type { Log } from '../telemetry/log.ts';
+import { iptablesSettings } from './settings.ts';
+
+/** The agent cannot work on this machine or with what it was given: one line says why. */
+export class CannotRun extends Error {
+  readonly code = 'CANNOT_RUN';
+}
+
+export interface AgentOptions {
+  readonly config: Config;
+  readonly log: Log;
+  /** Follow changes, rather than read once. */
+  readonly follow: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface Agent {
+  readonly cache: Cache;
+  readonly loop: SyncLoop;
+  readonly mode: Mode;
+  readonly clock: Clock;
+  /** Ends with the signal; rejects when the source cannot go on. */
+  readonly source: Promise<void>;
+  /** Called after each event that changed something. */
+  onChange(call: () => void): void;
+}
+
+/** Check the machine, start the source, wait for its initial lists, and build the mode. Nothing is written. */
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { config, log, signal } = options;
+  const tools = await usableFamilies(config, signal);
+  const cache = new Cache();
+  const intake = new Intake(cache, log);
+  const source = buildSource(options).run(intake.emit, signal);
+  await Promise.race([intake.synced, source.then(() => intake.mustBeSynced())]);
+  const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
+  const mode = await buildMode(config, tools, cache);
+  const onFault = (fault: Parameters<typeof faultText>[0]) => log.warn({ fault }, faultText(fault));
+  const loop = new SyncLoop({ cache, model, mode, clock: realClock, nodeName: config.nodeName, onFault });
+  return { cache, loop, mode, clock: realClock, source, onChange: (call) => intake.onChange(call) };
+}
+
+/** Takes events into the cache and tells the log what is wrong with them. */
+class Intake {
+  readonly synced: Promise<void>;
+  readonly #cache: Cache;
+  readonly #log: Log;
+  #resolve: () => void = () => undefined;
+  #onChange: () => void = () => undefined;
+
+  constructor(cache: Cache, log: Log) {
+    this.#cache = cache;
+    this.#log = log;
+    this.synced = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  readonly emit = (event: SourceEvent): void => {
+    for (const fault of this.#cache.take(event)) this.#log.warn({ fault }, faultText(fault));
+    if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
+    if (this.#cache.hasChanges) this.#onChange();
+  };
+
+  onChange(call: () => void): void {
+    this.#onChange = call;
+  }
+
+  mustBeSynced(): void {
+    if (!this.#cache.isSynced) throw new CannotRun(`stopped while waiting for ${this.#cache.waitingFor.join(', ')}`);
+  }
+}
+
+function buildSource({ config, log, follow }: AgentOptions): Source {
+  const { nodeName } = config;
+  if (config.source.kind === 'manifests') {
+    return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
+  }
+  return kubernetesSource({ ...config.source, nodeName, clock: realClock, log });
+}
+
+/** The tools of each family that this node has, tried out. Throws CannotRun when there is none. */
+export async function usableFamilies(config: Config, signal: AbortSignal): Promise<IptablesTools[]> {
+  if (!(await mayChangeNetwork())) {
+    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
+  }
+  const usable: IptablesTools[] = [];
+  const problems: string[] = [];
+  for (const family of FAMILIES) {
+    if (!(await hasFamily(family))) continue;
+    const tools = new IptablesTools(realCommands, family, config.iptablesBackend);
+    try {
+      await tools.version(signal);
+      await tools.hasChain('nat', 'POSTROUTING', signal);
+      usable.push(tools);
+    } catch (error) {
+      if (error instanceof CommandNotStarted) problems.push(`${error.message}; install the package iptables`);
+      else if (error instanceof IptablesError) problems.push(error.message);
+      else throw error;
+    }
+  }
+  if (usable.length === 0) throw new CannotRun(`iptables does not work here: ${problems.join('; ')}`);
+  return usable;
+}
+
+async function buildMode(config: Config, tools: readonly IptablesTools[], cache: Cache): Promise<Mode> {
+  const families: IptablesFamilies[number][] = [];
+  for (const tool of tools) {
+    const { family } = tool;
+    const settings = await iptablesSettings({ config, node: cache.node, family, sysctls: realSysctls });
+    families.push({ settings, tools: tool, sysctls: realSysctls });
+  }
+  return iptablesMode(families) as Mode;
+}

@@ -1,0 +1,26 @@
+/** `slicewire cleanup`: remove all that is ours, of every mode, and nothing else. */
+import type { Config } from '../config/config.ts';
+import { realSysctls } from '../host/sysctls.ts';
+import { iptablesMode } from '../modes/iptables/index.ts';
+import { usableFamilies } from './agent.ts';
+import { iptablesSettings } from './settings.ts';
+
+export interface CleanupOptions {
+  readonly config: Config;
+  readonly signal: AbortSignal;
+  readonly print: (text: string) => void;
+}
+
+/** Exit status 0; what cannot be removed is an error. */
+export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
+  const families = [];
+  for (const tools of await usableFamilies(config, signal)) {
+    const { family } = tools;
+    const settings = await iptablesSettings({ config, node: undefined, family, sysctls: realSysctls });
+    families.push({ settings, tools, sysctls: realSysctls });
+  }
+  const removed = await iptablesMode(families).cleanup(signal);
+  for (const line of removed) print(`- ${line}`);
+  print(removed.length === 0 ? 'nothing of ours was there' : `${removed.length} removed`);
+  return 0;
+}

@@ -1,0 +1,1 @@
+export async function demoCommand(_: { signal: AbortSignal; print: (text: string) => void }): Promise<number> { return 0; }

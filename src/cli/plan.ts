@@ -1,0 +1,28 @@
+/** `slicewire plan`: what `run` would change in this kernel now. Writes nothing. */
+import type { Config } from '../config/config.ts';
+import { planText } from '../reconcile/step.ts';
+import type { Log } from '../telemetry/log.ts';
+import { startAgent } from './agent.ts';
+
+export interface PlanOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly output: 'text' | 'json';
+  readonly print: (text: string) => void;
+}
+
+/** Exit status: 0 when there is nothing to do, 2 when there is. */
+export async function planCommand({ config, log, signal, output, print }: PlanOptions): Promise<number> {
+  const own = new AbortController();
+  const until = AbortSignal.any([signal, own.signal]);
+  try {
+    const agent = await startAgent({ config, log, follow: false, signal: until });
+    const { plan } = await agent.loop.plan(until);
+    if (output === 'text') print(planText(plan));
+    else print(JSON.stringify({ steps: plan.steps.map((step) => ({ ...step, lines: step.lines() })) }, undefined, 2));
+    return plan.steps.length === 0 ? 0 : 2;
+  } finally {
+    own.abort();
+  }
+}

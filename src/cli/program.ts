@@ -1,0 +1,107 @@
+/** The command line: commands, flags and their help. */
+import { Command, CommanderError, Option } from 'commander';
+import { ConfigError, configFromFlags, type Flags } from '../config/config.ts';
+import { ManifestsUnusable } from '../source/manifests/index.ts';
+import { createLog, type Log } from '../telemetry/log.ts';
+import { CannotRun } from './agent.ts';
+import { cleanupCommand } from './cleanup.ts';
+import { planCommand } from './plan.ts';
+import { runCommand } from './run.ts';
+import { versionText } from './version.ts';
+import { KernelNotRead } from '../sync/loop.ts';
+import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
+import { IptablesError } from '../host/iptables-tools.ts';
+
+/** Errors that are told in one line: what to do about them is in their text. */
+const PLAIN = [ConfigError, CannotRun, ManifestsUnusable, KernelNotRead, KubeconfigUnusable, IptablesError];
+
+/** Parse, run, and resolve with the exit status. */
+export async function main(args: readonly string[], signal: AbortSignal): Promise<number> {
+  let status = 0;
+  const program = buildProgram({ signal, setStatus: (value) => (status = value) });
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+    return status;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 1;
+    if (signal.aborted) return 0;
+    const isPlain = PLAIN.some((kind) => error instanceof kind);
+    process.stderr.write(`slicewire: ${isPlain ? (error as Error).message : errorText(error)}\n`);
+    return 1;
+  }
+}
+
+interface Context {
+  readonly signal: AbortSignal;
+  readonly setStatus: (status: number) => void;
+}
+
+function buildProgram({ signal, setStatus }: Context): Command {
+  const program = new Command('slicewire')
+    .description('the service proxy of a node: EndpointSlices in, iptables rules out')
+    .exitOverride()
+    .showHelpAfterError('(slicewire --help lists the commands, slicewire run --help the flags)');
+  const print = (text: string) => process.stdout.write(`${text}\n`);
+  withAgentFlags(program.command('run', { isDefault: true }).description('the agent (the default)'))
+    .option('--once', 'sync until everything is applied, then exit')
+    .action(async (flags: Flags) => setStatus(await runCommand({ ...prepare(flags), signal })));
+  withAgentFlags(program.command('plan').description('what run would change in this kernel now; writes nothing'))
+    .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
+    .action(async (flags: Flags) => {
+      const output = flags.output === 'json' ? 'json' : 'text';
+      setStatus(await planCommand({ ...prepare(flags), signal, output, print }));
+    });
+  withAgentFlags(program.command('cleanup').description('remove all rules of slicewire and kube-proxy, and nothing else')).action(
+    async (flags: Flags) => setStatus(await cleanupCommand({ config: prepare(flags).config, signal, print })),
+  );
+  program
+    .command('demo')
+    .description('the main job on this machine with no cluster, in private network namespaces')
+    .action(async () => {
+      const { demoCommand } = await import('./demo/index.ts');
+      setStatus(await demoCommand({ signal, print }));
+    });
+  program
+    .command('version')
+    .description('print the version')
+    .action(() => {
+      print(versionText());
+    });
+  return program;
+}
+
+function prepare(flags: Flags): { config: ReturnType<typeof configFromFlags>; log: Log } {
+  const config = configFromFlags(flags);
+  const verbosity = Number(flags.v ?? 0);
+  const format = flags.loggingFormat === 'json' || flags.loggingFormat === 'text' ? flags.loggingFormat : 'auto';
+  return { config, log: createLog({ verbosity, format }) };
+}
+
+/** kube-proxy's flags by their names and meanings (reference 1.5), and ours. */
+function withAgentFlags(command: Command): Command {
+  return command
+    .option('--mode <mode>', 'kernel mechanism: iptables')
+    .option('--proxy-mode <mode>', "the same, by kube-proxy's name")
+    .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; no cluster is needed')
+    .option('--kubeconfig <file>', 'how to reach the API server; without it and --manifests, as a pod in its cluster')
+    .option('--master <url>', 'address of the API server; wins over the kubeconfig')
+    .option('--hostname-override <name>', 'name of this Node; default: the host name')
+    .option('--bind-address <address>', "this node's primary address; no socket listens on it")
+    .option('--cluster-cidr <cidrs>', 'range of pod addresses, or one a family; other traffic to cluster IPs is masqueraded')
+    .option('--detect-local-mode <mode>', 'how pods are told: ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix')
+    .option('--pod-bridge-interface <name>', 'the bridge of the pods, for BridgeInterface')
+    .option('--pod-interface-name-prefix <prefix>', "what the names of the pods' interfaces begin with")
+    .option('--masquerade-all [bool]', 'masquerade all traffic to cluster IPs')
+    .option('--iptables-masquerade-bit <bit>', 'bit of the packet mark that asks for masquerading, 0 to 31 (default: 14)')
+    .option('--iptables-localhost-nodeports [bool]', 'node ports on 127.0.0.0/8 as well (default: true)')
+    .option('--iptables-sync-period <duration>', 'retry, and look after the rules, this often (default: 30s)')
+    .option('--iptables-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 1s)')
+    .option('--iptables-backend <variant>', 'auto, nft or legacy: which iptables tools (default: auto)')
+    .option('--nodeport-addresses <list>', 'CIDRs, primary, localhost, all: where node ports are served (default: all)')
+    .option('--logging-format <format>', 'json or text (default: text on a terminal)')
+    .option('-v, --v <level>', 'how much to log; from 4 on, every step that is written');
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

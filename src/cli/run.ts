@@ -1,0 +1,139 @@
+/** `slicewire run`: the agent. */
+import type { Config } from '../config/config.ts';
+import { sleep } from '../host/clock.ts';
+import type { Mode } from '../modes/mode.ts';
+import { stepText } from '../reconcile/step.ts';
+import { SyncScheduler } from '../sync/scheduler.ts';
+import { type SyncReport, SyncStatus } from '../sync/status.ts';
+import type { Log } from '../telemetry/log.ts';
+import { type Agent, startAgent } from './agent.ts';
+
+/** Without any request the state is compared with the kernel's this often (reference 10.1). */
+const RESYNC = 60 * 60 * 1000;
+/** With --once, milliseconds between tries until everything is applied. */
+const ONCE_RETRY = 1000;
+/** With --once, tries before giving up. */
+const ONCE_TRIES = 5;
+
+export interface RunOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Resolves with the exit status. Stopping removes nothing (invariant 10). */
+export async function runCommand({ config, log, signal }: RunOptions): Promise<number> {
+  log.info({ node: config.nodeName, mode: config.mode, source: config.source }, 'starting');
+  const own = new AbortController();
+  const until = AbortSignal.any([signal, own.signal]);
+  try {
+    const agent = await startAgent({ config, log, follow: !config.once, signal: until });
+    tellSteps(agent.mode, log);
+    if (config.once) return await syncOnce(agent, log, until);
+    await follow(agent, { config, log, signal: until });
+    return 0;
+  } catch (error) {
+    if (signal.aborted) {
+      log.info('stopped; the rules stay in place');
+      return 0;
+    }
+    throw error;
+  } finally {
+    own.abort();
+  }
+}
+
+async function syncOnce(agent: Agent, log: Log, signal: AbortSignal): Promise<number> {
+  for (let tries = 1; ; tries++) {
+    const report = await agent.loop.sync(signal);
+    tellReport(report, log);
+    if (report.outcome === 'complete') return 0;
+    if (tries === ONCE_TRIES) return 1;
+    agent.loop.distrust();
+    await sleep(agent.clock, ONCE_RETRY, signal);
+  }
+}
+
+async function follow(agent: Agent, { config, log, signal }: RunOptions): Promise<void> {
+  const status = new SyncStatus();
+  const { clock, loop } = agent;
+  let lastFull = clock.now();
+  const run = async () => {
+    // A run that no request asked for is the resync: the kernel is read again.
+    if (clock.now() - lastFull >= RESYNC) {
+      loop.distrust();
+      lastFull = clock.now();
+    }
+    const report = await loop.sync(signal);
+    status.record(report, clock.wall());
+    tellReport(report, log, status.failingSince);
+    return report.outcome === 'complete';
+  };
+  const scheduler = new SyncScheduler({
+    clock,
+    min: config.minSyncPeriod,
+    retry: config.syncPeriod,
+    max: Math.max(RESYNC, config.minSyncPeriod),
+    run,
+  });
+  agent.onChange(() => scheduler.request());
+  scheduler.request();
+  const guard = watchKernel(agent, { config, log, signal, onLoss: () => scheduler.request() });
+  await Promise.race([scheduler.start(signal), guard, agent.source.then(() => waitFor(signal))]);
+  log.info('stopped; the rules stay in place');
+}
+
+/** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */
+async function watchKernel(
+  { clock, mode, loop }: Agent,
+  { config, log, signal, onLoss }: RunOptions & { onLoss: () => void },
+): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
+    if (signal.aborted) return;
+    if (!mode.isObserved) continue;
+    try {
+      if (await mode.probe(signal)) continue;
+      log.warn('rules are gone that were written: another program flushed them; writing them again');
+      loop.distrust();
+      onLoss();
+    } catch (error) {
+      if (!signal.aborted) log.warn({ error }, 'cannot tell whether the rules still stand');
+    }
+  }
+}
+
+/** At debug level, tell each step of each plan that is applied. */
+function tellSteps(mode: Mode, log: Log): void {
+  if (!log.isLevelEnabled('debug')) return;
+  const apply = mode.apply.bind(mode);
+  mode.apply = (plan, signal) => {
+    for (const step of plan.steps) log.debug(stepText(step));
+    return apply(plan, signal);
+  };
+}
+
+function tellReport(report: SyncReport, log: Log, failingSince?: number): void {
+  const facts = { outcome: report.outcome, steps: report.applied, milliseconds: Math.round(report.duration) };
+  if (report.drift.length > 0) {
+    log.warn({ drift: report.drift.slice(0, 20), count: report.drift.length }, 'another program had changed our rules');
+  }
+  for (const step of report.failed) {
+    const who = step.owner === undefined ? step.key : `Service ${step.owner} is set aside: ${step.key}`;
+    log.error({ step: step.key, service: step.owner }, `${who}: ${step.cause}`);
+  }
+  if (report.outcome === 'complete') {
+    if (report.applied > 0) log.info(facts, 'synced');
+    else log.debug(facts, 'synced, nothing to do');
+    return;
+  }
+  const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
+  log.error({ ...facts, since }, 'sync not complete; it will be tried again');
+}
+
+function waitFor(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,206 @@
+/** What a run is told: made once from the flags, then frozen. Parts of it are passed on, never the whole. */
+import { hostname } from 'node:os';
+import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../model/address.ts';
+import type { IptablesBackend } from '../host/iptables-tools.ts';
+import { parseDuration } from './duration.ts';
+
+export type SourceConfig =
+  | { readonly kind: 'manifests'; readonly path: string }
+  | { readonly kind: 'kubernetes'; readonly kubeconfig: string | undefined; readonly master: string | undefined };
+
+/** How pods of this node are told from other traffic (reference 1.9). */
+export type DetectLocal =
+  | { readonly kind: 'cluster-cidr'; readonly cidrs: readonly Cidr[] }
+  | { readonly kind: 'node-cidr' }
+  | { readonly kind: 'interface'; readonly name: string };
+
+/** Which addresses of the node take node ports (reference 1.3); no CIDRs and not primary: all. */
+export interface NodePortAddresses {
+  readonly primary: boolean;
+  readonly cidrs: readonly Cidr[];
+}
+
+export interface Config {
+  readonly mode: 'iptables';
+  readonly source: SourceConfig;
+  readonly nodeName: string;
+  /** Sync until everything is applied, then exit. */
+  readonly once: boolean;
+  readonly detectLocal: DetectLocal;
+  readonly masqueradeAll: boolean;
+  readonly masqueradeBit: number;
+  readonly nodePortAddresses: NodePortAddresses;
+  readonly localhostNodePorts: boolean;
+  readonly iptablesBackend: IptablesBackend;
+  /** Milliseconds. */
+  readonly syncPeriod: number;
+  readonly minSyncPeriod: number;
+  readonly bindAddress: Address | undefined;
+}
+
+/** Flags as commander hands them over: text, or true. */
+export type Flags = Readonly<Record<string, string | boolean | undefined>>;
+
+/** Everything wrong with the configuration, together. */
+export class ConfigError extends Error {
+  readonly code = 'CONFIG';
+}
+
+/** Defaults of kube-proxy (reference 1.2), each as its flag's text. */
+export const DEFAULTS = {
+  mode: 'iptables',
+  iptablesMasqueradeBit: '14',
+  iptablesSyncPeriod: '30s',
+  iptablesMinSyncPeriod: '1s',
+  iptablesLocalhostNodeports: true,
+  iptablesBackend: 'auto',
+} as const;
+
+/** Throws a ConfigError that lists every fault. */
+export function configFromFlags(flags: Flags): Config {
+  const faults: string[] = [];
+  const fault = (flag: string, problem: string) => {
+    faults.push(`--${flag}=${String(flags[camel(flag)] ?? '')}: ${problem}`);
+  };
+  const read = { text: (flag: string) => textFlag(flags, flag), fault };
+  const config: Config = {
+    mode: readMode(read),
+    source: readSource(read),
+    nodeName: readNodeName(read),
+    once: flags.once === true,
+    detectLocal: readDetectLocal(read),
+    masqueradeAll: isOn(read, 'masquerade-all', false),
+    masqueradeBit: readBit(read),
+    nodePortAddresses: readNodePortAddresses(read),
+    localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', DEFAULTS.iptablesLocalhostNodeports),
+    iptablesBackend: readBackend(read),
+    ...readPeriods(read),
+    bindAddress: readBindAddress(read),
+  };
+  if (faults.length > 0) throw new ConfigError(faults.join('; '));
+  return Object.freeze(config);
+}
+
+interface Reader {
+  text(flag: string): string | undefined;
+  fault(flag: string, problem: string): void;
+}
+
+function camel(flag: string): string {
+  return flag.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function textFlag(flags: Flags, flag: string): string | undefined {
+  const value = flags[camel(flag)];
+  return value === undefined ? undefined : String(value);
+}
+
+function readMode(read: Reader): 'iptables' {
+  const modes = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
+  if (modes.length === 2 && modes[0] !== modes[1]) read.fault('proxy-mode', `is another mode than --mode=${modes[0]}`);
+  const mode = modes[0] ?? DEFAULTS.mode;
+  if (mode !== 'iptables') read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables');
+  return 'iptables';
+}
+
+function readSource(read: Reader): SourceConfig {
+  const path = read.text('manifests');
+  const kubeconfig = read.text('kubeconfig');
+  const master = read.text('master');
+  if (path !== undefined && (kubeconfig !== undefined || master !== undefined)) {
+    read.fault('manifests', 'is one source, and --kubeconfig or --master another: name one of them');
+  }
+  if (path === '') read.fault('manifests', 'must name a folder, a file, or - for standard input');
+  if (path !== undefined) return { kind: 'manifests', path };
+  return { kind: 'kubernetes', kubeconfig, master };
+}
+
+function readNodeName(read: Reader): string {
+  const given = read.text('hostname-override');
+  const name = (given ?? hostname()).trim().toLowerCase();
+  if (name === '') read.fault('hostname-override', 'must not be blank');
+  return name;
+}
+
+function readDetectLocal(read: Reader): DetectLocal {
+  const mode = read.text('detect-local-mode') ?? 'ClusterCIDR';
+  if (mode === 'NodeCIDR') return { kind: 'node-cidr' };
+  if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
+    const flag = mode === 'BridgeInterface' ? 'pod-bridge-interface' : 'pod-interface-name-prefix';
+    const name = read.text(flag) ?? '';
+    // A name goes into rules as it is: what the kernel takes as one (dev_valid_name), and no wildcard of iptables.
+    if (!/^[A-Za-z0-9_.-]{1,15}$/.test(name)) read.fault(flag, `must name an interface, as --detect-local-mode=${mode} needs it`);
+    return { kind: 'interface', name: mode === 'BridgeInterface' ? name : `${name}+` };
+  }
+  if (mode !== 'ClusterCIDR') {
+    read.fault('detect-local-mode', 'must be ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix');
+  }
+  const cidrs = readCidrs(read, 'cluster-cidr');
+  const families = new Set(cidrs.map(familyOf));
+  if (families.size < cidrs.length) read.fault('cluster-cidr', 'must be one CIDR, or one of IPv4 and one of IPv6');
+  return { kind: 'cluster-cidr', cidrs };
+}
+
+function readCidrs(read: Reader, flag: string): Cidr[] {
+  const texts = (read.text(flag) ?? '').split(',').filter((text) => text.trim() !== '');
+  const cidrs: Cidr[] = [];
+  for (const text of texts) {
+    const cidr = parseCidr(text);
+    if (cidr === undefined) read.fault(flag, `${text} is not a CIDR`);
+    else cidrs.push(cidr);
+  }
+  return cidrs;
+}
+
+/** Keywords of 1.37: primary, localhost, all, and CIDRs in any mixture. */
+const KEYWORDS: Readonly<Record<string, string>> = { localhost: '127.0.0.0/8,::1/128', all: '0.0.0.0/0,::/0' };
+
+function readNodePortAddresses(read: Reader): NodePortAddresses {
+  const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
+  const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS[word] ?? word);
+  const flag = 'nodeport-addresses';
+  const reader: Reader = { text: () => texts.join(','), fault: (_, problem) => read.fault(flag, problem) };
+  return { primary: words.includes('primary'), cidrs: readCidrs(reader, flag) };
+}
+
+function readBit(read: Reader): number {
+  const text = read.text('iptables-masquerade-bit') ?? DEFAULTS.iptablesMasqueradeBit;
+  const bit = /^\d+$/.test(text) ? Number(text) : -1;
+  if (bit < 0 || bit > 31) read.fault('iptables-masquerade-bit', 'must be 0 to 31');
+  return bit;
+}
+
+function readBackend(read: Reader): IptablesBackend {
+  const text = read.text('iptables-backend') ?? DEFAULTS.iptablesBackend;
+  if (text === 'auto' || text === 'nft' || text === 'legacy') return text;
+  read.fault('iptables-backend', 'must be auto, nft or legacy');
+  return 'auto';
+}
+
+function readPeriods(read: Reader): { syncPeriod: number; minSyncPeriod: number } {
+  const period = (flag: string, initial: string) => {
+    const milliseconds = parseDuration(read.text(flag) ?? initial);
+    if (milliseconds === undefined) read.fault(flag, 'must be a duration such as 30s or 1m30s');
+    return milliseconds ?? Number.NaN;
+  };
+  const syncPeriod = period('iptables-sync-period', DEFAULTS.iptablesSyncPeriod);
+  const minSyncPeriod = period('iptables-min-sync-period', DEFAULTS.iptablesMinSyncPeriod);
+  if (syncPeriod <= 0) read.fault('iptables-sync-period', 'must be more than 0');
+  if (minSyncPeriod < 0) read.fault('iptables-min-sync-period', 'must not be negative');
+  if (minSyncPeriod > syncPeriod) read.fault('iptables-min-sync-period', 'must not be longer than --iptables-sync-period');
+  return { syncPeriod, minSyncPeriod };
+}
+
+function readBindAddress(read: Reader): Address | undefined {
+  const text = read.text('bind-address');
+  if (text === undefined || text === '') return undefined;
+  const address = parseAddress(text);
+  if (address === undefined) read.fault('bind-address', 'must be an IP address');
+  return address === '0.0.0.0' || address === '::' ? undefined : address;
+}
+
+function isOn(read: Reader, flag: string, initial: boolean): boolean {
+  const text = read.text(flag) ?? String(initial);
+  if (text !== 'true' && text !== 'false') read.fault(flag, 'must be true or false');
+  return text === 'true';
+}

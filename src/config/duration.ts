@@ -1,0 +1,23 @@
+/** Go's duration text (time.ParseDuration), as flags and configuration files of Kubernetes write it. */
+
+const UNITS: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+};
+
+/** `1m30s` → 90000 milliseconds; undefined when it is no duration. */
+export function parseDuration(text: string): number | undefined {
+  if (/^[+-]?0$/.test(text)) return 0;
+  const whole = /^([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)$/.exec(text);
+  if (whole === null) return undefined;
+  let total = 0;
+  for (const [, number, unit] of (whole[2] ?? '').matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
+    total += Number(number) * (UNITS[unit ?? ''] ?? Number.NaN);
+  }
+  return whole[1] === '-' ? -total : total;
+}

@@ -1,0 +1,69 @@
+/** The seam to processes: the one way in which slicewire starts a command. Arguments and standard input, never a shell. */
+import { Readable } from 'node:stream';
+import { execa } from 'execa';
+
+export interface Command {
+  readonly file: string;
+  readonly args: readonly string[];
+  /** Lines for standard input, without line ends. */
+  readonly input?: () => Iterable<string>;
+}
+
+export interface CommandResult {
+  /** undefined when a signal ended it. */
+  readonly exitCode: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command could not be started at all. */
+export class CommandNotStarted extends Error {
+  readonly code = 'COMMAND_NOT_STARTED';
+  readonly file: string;
+
+  constructor(file: string, cause: string) {
+    super(`cannot start ${file}: ${cause}`);
+    this.file = file;
+  }
+}
+
+export interface CommandRunner {
+  /** Run to the end. Rejects with CommandNotStarted, or with the signal's reason; an exit status of its own is a result. */
+  run(command: Command, signal: AbortSignal): Promise<CommandResult>;
+}
+
+const CHUNK = 512 * 1024;
+
+export const realCommands: CommandRunner = {
+  async run({ file, args, input }, signal) {
+    signal.throwIfAborted();
+    const source = input === undefined ? { stdin: 'ignore' as const } : { input: Readable.from(chunks(input())) };
+    const result = await execa(file, args, {
+      ...source,
+      cancelSignal: signal,
+      reject: false,
+      stripFinalNewline: false,
+      maxBuffer: 1024 * 1024 * 1024,
+      env: { LC_ALL: 'C' },
+    });
+    if (signal.aborted) throw signal.reason;
+    if (result.exitCode === undefined && result.signal === undefined) {
+      throw new CommandNotStarted(file, result.originalMessage ?? 'unknown cause');
+    }
+    return { exitCode: result.exitCode, stdout: String(result.stdout), stderr: String(result.stderr) };
+  },
+};
+
+/** Join lines into pieces that neither fill the pipe one by one nor hold the event loop for long. */
+function* chunks(lines: Iterable<string>): Generator<string> {
+  let chunk = '';
+  for (const line of lines) {
+    chunk += line;
+    chunk += '\n';
+    if (chunk.length >= CHUNK) {
+      yield chunk;
+      chunk = '';
+    }
+  }
+  if (chunk !== '') yield chunk;
+}

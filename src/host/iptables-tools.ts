@@ -1,0 +1,109 @@
+/** The iptables commands of one family and backend, and what their failures mean (reference 5.12). */
+import { setImmediate as breath } from 'node:timers/promises';
+import type { Family } from '../model/address.ts';
+import type { CommandResult, CommandRunner } from './commands.ts';
+import { lockHolder } from './xtables-lock.ts';
+
+/** Which variant of the tools: what the name `iptables` means on this host, or one by its own name. */
+export type IptablesBackend = 'auto' | 'nft' | 'legacy';
+
+/** Seconds that a command waits for the xtables lock. */
+const LOCK_WAIT_SECONDS = 5;
+/** Exit status RESOURCE_PROBLEM: the lock was not had (xtables.h). */
+const RESOURCE_PROBLEM = 4;
+/** Lines of output between two breaths of the event loop. */
+const LINES_A_BREATH = 4000;
+
+/** A command of iptables failed. */
+export class IptablesError extends Error {
+  readonly code = 'IPTABLES';
+  /** The line of its input that it complained of. */
+  readonly line: number | undefined;
+  /** It refused what it was given; otherwise it could not do its work at all. */
+  readonly isRefusal: boolean;
+
+  constructor(message: string, { line, isRefusal }: { line?: number | undefined; isRefusal: boolean }) {
+    super(message);
+    this.line = line;
+    this.isRefusal = isRefusal;
+  }
+}
+
+export class IptablesTools {
+  readonly family: Family;
+  readonly #runner: CommandRunner;
+  readonly #prefix: string;
+
+  constructor(runner: CommandRunner, family: Family, backend: IptablesBackend) {
+    this.#runner = runner;
+    this.family = family;
+    const base = family === 'IPv4' ? 'iptables' : 'ip6tables';
+    this.#prefix = backend === 'auto' ? base : `${base}-${backend}`;
+  }
+
+  /** `iptables v1.8.9 (nf_tables)`. Throws when the tool is missing or does not work. */
+  async version(signal: AbortSignal): Promise<string> {
+    const result = await this.#run('', ['--version'], signal);
+    return result.stdout.trim();
+  }
+
+  /** Hand each line of all tables, as saved, to `read`. */
+  async save(read: (line: string) => void, signal: AbortSignal): Promise<void> {
+    const { stdout } = await this.#run('-save', [], signal);
+    let start = 0;
+    for (let count = 1; start < stdout.length; count++) {
+      const end = stdout.indexOf('\n', start);
+      read(end < 0 ? stdout.slice(start) : stdout.slice(start, end));
+      start = end < 0 ? stdout.length : end + 1;
+      if (count % LINES_A_BREATH === 0) await breath();
+    }
+    signal.throwIfAborted();
+  }
+
+  /** One `iptables-restore --noflush`. Throws an IptablesError with the line that failed, where the tool says it. */
+  async restore(lines: () => Iterable<string>, signal: AbortSignal): Promise<void> {
+    await this.#run('-restore', ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)], signal, lines);
+  }
+
+  /** Whether a chain exists. Throws when that cannot be told. */
+  async hasChain(table: string, chain: string, signal: AbortSignal): Promise<boolean> {
+    const args = ['--wait', String(LOCK_WAIT_SECONDS), '-t', table, '-S', chain];
+    const result = await this.#runner.run({ file: this.#prefix, args }, signal);
+    if (result.exitCode === 0) return true;
+    if (/No chain\/target\/match by that name|does not exist|No such file or directory/.test(result.stderr)) return false;
+    throw await this.#failure(`${this.#prefix} -t ${table} -S ${chain}`, result);
+  }
+
+  async #run(
+    suffix: string,
+    args: readonly string[],
+    signal: AbortSignal,
+    input?: () => Iterable<string>,
+  ): Promise<CommandResult> {
+    const file = `${this.#prefix}${suffix}`;
+    const result = await this.#runner.run(input === undefined ? { file, args } : { file, args, input }, signal);
+    if (result.exitCode !== 0) throw await this.#failure(file, result);
+    return result;
+  }
+
+  async #failure(what: string, result: CommandResult): Promise<IptablesError> {
+    const said = result.stderr.trim().split('\n').slice(0, 5).join('; ');
+    const status = result.exitCode === undefined ? 'was killed' : `exit status ${result.exitCode}`;
+    if (result.exitCode === RESOURCE_PROBLEM && /xtables lock/.test(result.stderr)) {
+      const holder = await lockHolder();
+      return new IptablesError(
+        `${what} waited ${LOCK_WAIT_SECONDS} s for the xtables lock, which ${holder ?? 'another program'} holds`,
+        { isRefusal: false },
+      );
+    }
+    const isRefusal = result.exitCode !== undefined && result.exitCode !== RESOURCE_PROBLEM;
+    return new IptablesError(`${what} failed (${status}): ${said}`, { line: failedLine(result.stderr), isRefusal });
+  }
+}
+
+/** The line number in `line N failed`, `line N: RULE_APPEND failed`, `Error occurred at line: N`. */
+function failedLine(stderr: string): number | undefined {
+  const found = /line (\d+) failed|line (\d+): \S+ failed|occurred at line: (\d+)/.exec(stderr);
+  const text = found?.[1] ?? found?.[2] ?? found?.[3];
+  return text === undefined ? undefined : Number(text);
+}

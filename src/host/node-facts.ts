@@ -1,0 +1,41 @@
+/** Facts about this machine that the rules depend on. */
+import { readFile } from 'node:fs/promises';
+import { networkInterfaces } from 'node:os';
+import { type Address, type Family, familyOf, isLoopback, parseAddress } from '../model/address.ts';
+
+const CAP_NET_ADMIN = 12n;
+
+/** Whether this process may change network state: root, or the capability alone (capabilities(7)). */
+export async function mayChangeNetwork(): Promise<boolean> {
+  const status = await readFile('/proc/self/status', 'utf8');
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? '0';
+  return ((BigInt(`0x${effective}`) >> CAP_NET_ADMIN) & 1n) === 1n;
+}
+
+/** Whether the kernel has the family switched on (reference 1.7). */
+export async function hasFamily(family: Family): Promise<boolean> {
+  if (family === 'IPv4') return true;
+  const disabled = await readFile('/proc/sys/net/ipv6/conf/all/disable_ipv6', 'utf8').catch(() => '1');
+  const present = await readFile('/proc/net/if_inet6', 'utf8').then(
+    () => true,
+    () => false,
+  );
+  return present && disabled.trim() !== '1';
+}
+
+/** Addresses of all interfaces, without IPv6 link-local ones. */
+export function interfaceAddresses(): Address[] {
+  const found = new Set<Address>();
+  for (const list of Object.values(networkInterfaces())) {
+    for (const { address, scopeid } of list ?? []) {
+      const parsed = scopeid === undefined || scopeid === 0 ? parseAddress(address) : undefined;
+      if (parsed !== undefined) found.add(parsed);
+    }
+  }
+  return [...found];
+}
+
+/** Addresses of a family that are not loopback. */
+export function routable(addresses: readonly Address[], family: Family): Address[] {
+  return addresses.filter((address) => familyOf(address) === family && !isLoopback(address));
+}

@@ -1,0 +1,24 @@
+/** Who holds the xtables lock, so that an operator need not guess (k8s#48107). */
+import { readFile, stat } from 'node:fs/promises';
+
+const LOCK_FILE = '/run/xtables.lock';
+
+/** `iptables (process 123)`, or undefined when nobody is seen to hold it. /proc/locks: proc(5). */
+export async function lockHolder(): Promise<string | undefined> {
+  try {
+    const { ino } = await stat(LOCK_FILE);
+    const locks = await readFile('/proc/locks', 'utf8');
+    for (const line of locks.split('\n')) {
+      const [, kind, , , pid, file] = line.trim().split(/\s+/);
+      if (kind === 'FLOCK' && file?.endsWith(`:${ino}`) === true && pid !== undefined) return await describe(pid);
+    }
+  } catch {
+    // The holder is a hint in an error that is reported anyway; without it the report says «another program».
+  }
+  return undefined;
+}
+
+async function describe(pid: string): Promise<string> {
+  const name = await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => 'a program');
+  return `${name.trim()} (process ${pid})`;
+}

@@ -1,0 +1,90 @@
+/**
+ * IP addresses and CIDRs in canonical text.
+ *
+ * An `Address` or `Cidr` exists only when it was parsed here, so text from the API never reaches a command line or a
+ * netlink message unchecked. Parsing is as lenient as kube-proxy's: leading zeros in IPv4 octets are read as decimal.
+ */
+import ipaddr from 'ipaddr.js';
+
+export type Family = 'IPv4' | 'IPv6';
+export const FAMILIES: readonly Family[] = ['IPv4', 'IPv6'];
+
+/** An IP address in canonical text: dotted decimal, or RFC 5952. */
+export type Address = string & { readonly __address: true };
+/** `address/length` with the bits after the length cleared. */
+export type Cidr = string & { readonly __cidr: true };
+
+const V4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
+
+/** Parse an address of either family. IPv4-mapped IPv6 is IPv4, as in Go's net.IP. Returns undefined for anything else. */
+export function parseAddress(text: string): Address | undefined {
+  const v4 = V4.exec(text);
+  if (v4) {
+    const octets = v4.slice(1).map(Number);
+    return octets.every((octet) => octet <= 255) ? (octets.join('.') as Address) : undefined;
+  }
+  if (!text.includes(':') || text.includes('%') || !ipaddr.IPv6.isValid(text)) return undefined;
+  const v6 = ipaddr.IPv6.parse(text);
+  return (v6.isIPv4MappedAddress() ? v6.toIPv4Address().toString() : v6.toRFC5952String()) as Address;
+}
+
+/** Parse `address/length`; host bits are cleared. Returns undefined for anything else. */
+export function parseCidr(text: string): Cidr | undefined {
+  const [base, length, ...rest] = text.trim().split('/');
+  const address = base === undefined ? undefined : parseAddress(base);
+  if (address === undefined || length === undefined || rest.length > 0 || !/^\d{1,3}$/.test(length)) return undefined;
+  const bits = Number(length);
+  const width = addressWidth(familyOf(address));
+  if (bits > width) return undefined;
+  return `${fromBinary(addressBits(address).slice(0, bits).padEnd(width, '0'))}/${bits}` as Cidr;
+}
+
+/** The family of a canonical address or CIDR. */
+export function familyOf(address: Address | Cidr): Family {
+  return address.includes(':') ? 'IPv6' : 'IPv4';
+}
+
+/** Bits in an address of the family: 32 or 128. */
+export function addressWidth(family: Family): number {
+  return family === 'IPv4' ? 32 : 128;
+}
+
+/** The host CIDR of an address: `/32` or `/128`. */
+export function hostCidr(address: Address): Cidr {
+  return `${address}/${addressWidth(familyOf(address))}` as Cidr;
+}
+
+/** `ip:port`, with brackets for IPv6: the form of DNAT targets, and the order in which endpoints are sorted. */
+export function endpointText(address: Address, port: number): string {
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+/** The address as a string of `0` and `1`, 32 or 128 long. */
+export function addressBits(address: Address): string {
+  const bytes = ipaddr.parse(address).toByteArray();
+  let bits = '';
+  for (const byte of bytes) bits += byte.toString(2).padStart(8, '0');
+  return bits;
+}
+
+/** The canonical address of a string of 32 or 128 `0` and `1`. */
+export function fromBinary(bits: string): Address {
+  const bytes: number[] = [];
+  for (let i = 0; i < bits.length; i += 8) bytes.push(Number.parseInt(bits.slice(i, i + 8), 2));
+  const parsed = ipaddr.fromByteArray(bytes);
+  return (parsed instanceof ipaddr.IPv6 ? parsed.toRFC5952String() : parsed.toString()) as Address;
+}
+
+/** Whether the address lies in the CIDR; false when the families differ. */
+export function cidrContains(cidr: Cidr, address: Address): boolean {
+  if (familyOf(cidr) !== familyOf(address)) return false;
+  const slash = cidr.indexOf('/');
+  const length = Number(cidr.slice(slash + 1));
+  const base = cidr.slice(0, slash) as Address;
+  return addressBits(base).slice(0, length) === addressBits(address).slice(0, length);
+}
+
+/** 127.0.0.0/8 or ::1. */
+export function isLoopback(address: Address): boolean {
+  return address.startsWith('127.') || address === '::1';
+}

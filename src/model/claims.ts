@@ -1,0 +1,113 @@
+/**
+ * Who may use an address or a node port when several Services ask for it.
+ *
+ * The API server hands out a cluster IP and a node port once, but nothing stops a folder of manifests from naming one
+ * twice, or an external IP from being another Service's cluster IP (CVE-2020-8554). A claim is won by rank (cluster IP
+ * before load balancer before external IP), then by age, then by name: never by the order of arrival, so that building
+ * from nothing and applying changes agree (invariant 12).
+ */
+import type { Fault, Service, ServiceKey } from './objects.ts';
+import type { Frontend, FrontendRole, ServicePort } from './service-port.ts';
+
+/** One wish of a Service: the thing, and how strong the wish is. */
+interface Claim {
+  readonly service: ServiceKey;
+  readonly rank: number;
+  readonly createdAt: number;
+}
+
+const RANK: Readonly<Record<FrontendRole, number>> = {
+  'cluster-ip': 0,
+  'load-balancer': 1,
+  'external-ip': 2,
+  'node-port': 0,
+};
+
+export class Claims {
+  readonly #byThing = new Map<string, Claim[]>();
+  readonly #byService = new Map<ServiceKey, ReadonlyMap<string, number>>();
+
+  /**
+   * Replace what a Service claims (undefined: it is gone).
+   * Returns the other Services whose standing may have changed with it.
+   */
+  replace(key: ServiceKey, service: Service | undefined, ports: readonly ServicePort[]): Set<ServiceKey> {
+    const before = this.#byService.get(key) ?? new Map<string, number>();
+    const after = new Map<string, number>();
+    for (const port of ports) {
+      for (const frontend of port.frontends) addThings(after, port, frontend);
+    }
+    const affected = new Set<ServiceKey>();
+    const createdAt = service?.createdAt ?? 0;
+    for (const thing of before.keys()) this.#drop(thing, key, affected);
+    for (const [thing, rank] of after) this.#add(thing, { service: key, rank, createdAt }, affected);
+    if (after.size > 0) this.#byService.set(key, after);
+    else this.#byService.delete(key);
+    affected.delete(key);
+    return affected;
+  }
+
+  /** The Service that holds what this frontend asks for, when it is another one. */
+  rival(port: ServicePort, frontend: Frontend): ServiceKey | undefined {
+    for (const thing of things(port, frontend)) {
+      const winner = this.#byThing.get(thing)?.[0];
+      if (winner !== undefined && winner.service !== port.service) return winner.service;
+    }
+    return undefined;
+  }
+
+  #drop(thing: string, service: ServiceKey, affected: Set<ServiceKey>): void {
+    const left = (this.#byThing.get(thing) ?? []).filter((claim) => claim.service !== service);
+    for (const claim of left) affected.add(claim.service);
+    if (left.length > 0) this.#byThing.set(thing, left);
+    else this.#byThing.delete(thing);
+  }
+
+  #add(thing: string, claim: Claim, affected: Set<ServiceKey>): void {
+    const others = this.#byThing.get(thing);
+    if (others === undefined) {
+      this.#byThing.set(thing, [claim]);
+      return;
+    }
+    for (const other of others) affected.add(other.service);
+    this.#byThing.set(thing, [...others, claim].sort(compareClaims));
+  }
+}
+
+function compareClaims(a: Claim, b: Claim): number {
+  return a.rank - b.rank || a.createdAt - b.createdAt || (a.service < b.service ? -1 : 1);
+}
+
+function addThings(into: Map<string, number>, port: ServicePort, frontend: Frontend): void {
+  for (const thing of things(port, frontend)) {
+    into.set(thing, Math.min(RANK[frontend.role], into.get(thing) ?? Number.POSITIVE_INFINITY));
+  }
+}
+
+/** A cluster IP belongs to one Service as a whole; other addresses may be shared by Services with different ports. */
+function things(port: ServicePort, frontend: Frontend): string[] {
+  if (frontend.address === undefined) return [`node-port/${port.family}/${port.protocol}/${frontend.port}`];
+  const socket = `${frontend.address}/${port.protocol}/${frontend.port}`;
+  return frontend.role === 'cluster-ip' ? [`cluster-ip/${frontend.address}`, socket] : [socket];
+}
+
+/** The fault of a frontend that lost its claim. */
+export function rivalFault(port: ServicePort, frontend: Frontend, holder: ServiceKey): Fault {
+  const value = frontend.address ?? String(frontend.port);
+  const what = frontend.role === 'cluster-ip' ? 'this cluster IP' : `${value} for ${port.protocol} port ${frontend.port}`;
+  return {
+    kind: 'Service',
+    object: port.service,
+    field: FIELD[frontend.role],
+    value,
+    problem: `${what} already belongs to Service ${holder}`,
+    effect: 'part left out',
+  };
+}
+
+const FIELD: Readonly<Record<FrontendRole, string>> = {
+  'cluster-ip': 'spec.clusterIP',
+  'external-ip': 'spec.externalIPs',
+  'load-balancer': 'status.loadBalancer.ingress',
+  'node-port': 'spec.ports.nodePort',
+};

@@ -1,0 +1,53 @@
+/** From the slices of a Service to the endpoints of one of its ports (reference 3.4). Pure. */
+import { endpointText, type Family } from './address.ts';
+import type { Endpoint, Protocol, Slice } from './objects.ts';
+
+/** An endpoint with the port number of the slice it came from. */
+export interface PortEndpoint {
+  readonly endpoint: Endpoint;
+  readonly port: number;
+  /** `ip:port`. */
+  readonly text: string;
+}
+
+/** Endpoints by `name/PROTOCOL` of the slice port, each list sorted by `ip:port`. */
+export type EndpointsByPort = ReadonlyMap<string, readonly PortEndpoint[]>;
+
+/** The key under which a Service port finds its endpoints: target ports are not compared (reference 3.4). */
+export function portKey(name: string, protocol: Protocol): string {
+  return `${name}/${protocol}`;
+}
+
+/**
+ * Merge the slices of one Service for one family. An `ip:port` that occurs twice is settled for the entry that is not
+ * terminating (Kubernetes 1.36), and otherwise for the slice whose name sorts first, so that the result does not depend
+ * on the order in which slices arrived.
+ */
+export function mergeSlices(slices: Iterable<Slice>, family: Family): EndpointsByPort {
+  const ports = new Map<string, Map<string, PortEndpoint>>();
+  const ordered = [...slices].filter((slice) => slice.family === family).sort((a, b) => (a.key < b.key ? -1 : 1));
+  for (const slice of ordered) {
+    for (const port of slice.ports) addPort(ports, slice, port);
+  }
+  const merged = new Map<string, readonly PortEndpoint[]>();
+  for (const [key, byText] of ports) {
+    if (byText.size > 0) merged.set(key, [...byText.values()].sort((a, b) => (a.text < b.text ? -1 : 1)));
+  }
+  return merged;
+}
+
+function addPort(ports: Map<string, Map<string, PortEndpoint>>, slice: Slice, port: Slice['ports'][number]): void {
+  const key = portKey(port.name, port.protocol);
+  let byText = ports.get(key);
+  if (byText === undefined) {
+    byText = new Map();
+    ports.set(key, byText);
+  }
+  for (const endpoint of slice.endpoints) {
+    const text = endpointText(endpoint.address, port.port);
+    const before = byText.get(text);
+    if (before === undefined || (before.endpoint.terminating && !endpoint.terminating)) {
+      byText.set(text, { endpoint, port: port.port, text });
+    }
+  }
+}

@@ -1,0 +1,23 @@
+/** What a source says: the only form in which the world reaches the cache. Sources make them; past `source/` no API object is seen. */
+import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from './objects.ts';
+
+export type SourceKind = 'services' | 'slices' | 'nodes';
+export const SOURCE_KINDS: readonly SourceKind[] = ['services', 'slices', 'nodes'];
+
+export type SourceEvent =
+  /** `service` is undefined when it is gone, is not for a service proxy, or is so broken that it is set aside. */
+  | { readonly kind: 'service'; readonly key: ServiceKey; readonly service: Service | undefined; readonly faults: readonly Fault[] }
+  | { readonly kind: 'slice'; readonly key: SliceKey; readonly slice: Slice | undefined; readonly faults: readonly Fault[] }
+  | { readonly kind: 'node'; readonly key: string; readonly node: NodeView | undefined; readonly faults: readonly Fault[] }
+  /** Faults of something that is not an object, such as a file; they replace its former ones. */
+  | { readonly kind: 'faults'; readonly key: string; readonly faults: readonly Fault[] }
+  /** The initial list of a kind is complete (invariant 1). */
+  | { readonly kind: 'synced'; readonly of: SourceKind };
+
+/** Where events go. Called in order, never concurrently. */
+export type EventSink = (event: SourceEvent) => void;
+
+export interface Source {
+  /** Emit until the signal aborts; resolves then. Rejects only when going on is pointless, such as a file that is not there. */
+  run(emit: EventSink, signal: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,99 @@
+/** Small readonly copies of what slicewire uses of the API's objects. `source/decode` makes them; past it no API object is seen. */
+import type { Address, Cidr, Family } from './address.ts';
+
+export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+export const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
+export type TrafficPolicy = 'Cluster' | 'Local';
+
+/** `namespace/name` of a Service. */
+export type ServiceKey = string;
+/** `namespace/name` of an EndpointSlice. */
+export type SliceKey = string;
+
+export interface ServicePortSpec {
+  /** "" when the Service's only port has no name. */
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+  /** 0 when there is none. Taken whatever the type of the Service is, as kube-proxy does (reference 4.3). */
+  readonly nodePort: number;
+}
+
+/** A Service that a service proxy programs: never headless, never ExternalName (reference 4.1). */
+export interface Service {
+  readonly key: ServiceKey;
+  /** Milliseconds since 1970, 0 when unknown: the older of two that claim one address keeps it. */
+  readonly createdAt: number;
+  readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+  /** At most one per family (reference 4.2). */
+  readonly clusterIPs: readonly Address[];
+  readonly externalIPs: readonly Address[];
+  /** Ingress addresses with ipMode VIP or none. */
+  readonly loadBalancerIPs: readonly Address[];
+  readonly sourceRanges: readonly Cidr[];
+  readonly ports: readonly ServicePortSpec[];
+  readonly internalTrafficPolicy: TrafficPolicy;
+  readonly externalTrafficPolicy: TrafficPolicy;
+  /** Seconds of ClientIP affinity, 0 for none. */
+  readonly affinitySeconds: number;
+  /** 0 when there is none. */
+  readonly healthCheckNodePort: number;
+}
+
+export interface SlicePort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+/** One endpoint of a slice; conditions have their defaults filled in (reference 3.3). */
+export interface Endpoint {
+  readonly address: Address;
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+  /** "" when the slice does not say. */
+  readonly nodeName: string;
+  readonly zoneHints: readonly string[];
+  readonly nodeHints: readonly string[];
+}
+
+export interface Slice {
+  readonly key: SliceKey;
+  readonly service: ServiceKey;
+  readonly family: Family;
+  readonly ports: readonly SlicePort[];
+  readonly endpoints: readonly Endpoint[];
+}
+
+/** What is used of the agent's own Node. */
+export interface NodeView {
+  readonly name: string;
+  /** Label topology.kubernetes.io/zone, "" when it has none. */
+  readonly zone: string;
+  /** status.addresses, InternalIP first, then ExternalIP (reference 1.7). */
+  readonly addresses: readonly Address[];
+  readonly podCIDRs: readonly Cidr[];
+}
+
+export type ObjectKind = 'Service' | 'EndpointSlice' | 'Node' | 'file';
+
+/** One thing wrong with an object: what it is called, where in it, what stands there, and what follows. */
+export interface Fault {
+  readonly kind: ObjectKind;
+  /** `namespace/name`, or a file. */
+  readonly object: string;
+  /** Path of the field, such as `spec.ports[0].port`; "" for the whole object. */
+  readonly field: string;
+  readonly value: string;
+  readonly problem: string;
+  /** What slicewire did: left out the object, or only this part of it. */
+  readonly effect: 'object set aside' | 'part left out';
+}
+
+/** `Service default/web: spec.ports[0].port: 70000: must be 1 to 65535 (object set aside)` */
+export function faultText(fault: Fault): string {
+  const field = fault.field === '' ? '' : ` ${fault.field}:`;
+  const value = fault.value === '' ? '' : ` ${fault.value}:`;
+  return `${fault.kind} ${fault.object}:${field}${value} ${fault.problem} (${fault.effect})`;
+}

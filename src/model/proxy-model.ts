@@ -1,0 +1,92 @@
+/** The whole intent, the same for every mode: which ServicePorts should exist. An update returns those that changed, and only those. */
+import { Claims, rivalFault } from './claims.ts';
+import { sameData } from './equal.ts';
+import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
+import { type Location, type ServicePort, type ServicePortKey, servicePorts } from './service-port.ts';
+
+/** What the model reads: the cache, or a plain object in a test. */
+export interface Objects {
+  service(key: ServiceKey): Service | undefined;
+  slicesOf(key: ServiceKey): readonly Slice[];
+}
+
+/** What an update changed; a key whose value is undefined is gone. */
+export interface ModelChanges {
+  readonly ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>;
+  /** Services whose faults may have changed, with all of their faults now. */
+  readonly faults: ReadonlyMap<ServiceKey, readonly Fault[]>;
+}
+
+export class ProxyModel {
+  readonly #claims = new Claims();
+  /** As the objects ask for, before claims are settled. */
+  readonly #asked = new Map<ServiceKey, readonly ServicePort[]>();
+  readonly #ports = new Map<ServicePortKey, ServicePort>();
+  #location: Location;
+
+  constructor(location: Location) {
+    this.#location = location;
+  }
+
+  get ports(): ReadonlyMap<ServicePortKey, ServicePort> {
+    return this.#ports;
+  }
+
+  /** Services that the model knows: what must be looked at again when the location changes. */
+  get services(): Iterable<ServiceKey> {
+    return this.#asked.keys();
+  }
+
+  /**
+   * Take in the Services that were touched. The cost follows their number and size (invariant 11). A changed location
+   * (the Node's zone) touches every Service.
+   */
+  update(touched: Iterable<ServiceKey>, objects: Objects, location: Location): ModelChanges {
+    const keys = new Set(touched);
+    if (!sameData(location, this.#location)) {
+      this.#location = location;
+      for (const key of this.#asked.keys()) keys.add(key);
+    }
+    const settle = new Set(keys);
+    const before = new Map<ServiceKey, readonly ServicePort[]>();
+    for (const key of keys) {
+      const service = objects.service(key);
+      const asked = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
+      before.set(key, this.#asked.get(key) ?? []);
+      if (service === undefined) this.#asked.delete(key);
+      else this.#asked.set(key, asked);
+      for (const other of this.#claims.replace(key, service, asked)) settle.add(other);
+    }
+    return this.#settle(settle, before);
+  }
+
+  #settle(keys: ReadonlySet<ServiceKey>, before: ReadonlyMap<ServiceKey, readonly ServicePort[]>): ModelChanges {
+    const ports = new Map<ServicePortKey, ServicePort | undefined>();
+    const faults = new Map<ServiceKey, readonly Fault[]>();
+    for (const key of keys) {
+      const found: Fault[] = [];
+      const now = new Set<ServicePortKey>();
+      for (const asked of this.#asked.get(key) ?? []) {
+        const settled = this.#withoutLost(asked, found);
+        now.add(asked.key);
+        if (sameData(settled, this.#ports.get(asked.key))) continue;
+        this.#ports.set(asked.key, settled);
+        ports.set(asked.key, settled);
+      }
+      for (const old of before.get(key) ?? []) {
+        if (!now.has(old.key) && this.#ports.delete(old.key)) ports.set(old.key, undefined);
+      }
+      faults.set(key, found);
+    }
+    return { ports, faults };
+  }
+
+  #withoutLost(port: ServicePort, faults: Fault[]): ServicePort {
+    const frontends = port.frontends.filter((frontend) => {
+      const holder = this.#claims.rival(port, frontend);
+      if (holder !== undefined) faults.push(rivalFault(port, frontend, holder));
+      return holder === undefined;
+    });
+    return frontends.length === port.frontends.length ? port : { ...port, frontends };
+  }
+}

@@ -1,0 +1,80 @@
+/** Which endpoints a node uses for a Service port (reference 2, after kube-proxy's CategorizeEndpoints). Pure. */
+import type { PortEndpoint } from './endpoints.ts';
+import type { TrafficPolicy } from './objects.ts';
+
+export interface SelectionInput {
+  readonly endpoints: readonly PortEndpoint[];
+  readonly internalPolicy: TrafficPolicy;
+  /** Already `Cluster` where Local is not honoured for the Service (reference 2.1). */
+  readonly externalPolicy: TrafficPolicy;
+  readonly externallyAccessible: boolean;
+  readonly nodeName: string;
+  /** "" when the Node has no zone label. */
+  readonly zone: string;
+}
+
+export interface Selection {
+  /** For traffic under policy Cluster. */
+  readonly cluster: readonly PortEndpoint[];
+  /** For traffic under policy Local: on this node only. */
+  readonly local: readonly PortEndpoint[];
+  /** Whether the Service has an endpoint anywhere that could answer: an empty list then means drop, otherwise reject. */
+  readonly hasAny: boolean;
+  /** How `cluster` was narrowed by hints (reference 2.4). */
+  readonly topology: 'none' | 'same-node' | 'same-zone';
+}
+
+const NOTHING: Selection = { cluster: [], local: [], hasAny: false, topology: 'none' };
+
+/** Select for one Service port; the order of the input is kept. */
+export function selectEndpoints(input: SelectionInput): Selection {
+  if (input.endpoints.length === 0) return NOTHING;
+  const usesCluster = input.internalPolicy !== 'Local' || input.externallyAccessible;
+  const usesLocal = input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
+  const topology = usesCluster ? topologyMode(input) : 'none';
+  const cluster = usesCluster ? selectCluster(input, topology) : [];
+  if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology };
+  const hasAny = cluster.length > 0 || input.endpoints.some((e) => isReady(e) || isDraining(e));
+  return { cluster, local: selectLocal(input), hasAny, topology };
+}
+
+/** Ready endpoints that pass the hints; if there is none, those that drain but still serve, whatever their hints. */
+function selectCluster(input: SelectionInput, topology: Selection['topology']): PortEndpoint[] {
+  const ready = input.endpoints.filter((e) => isReady(e) && passesHints(e, topology, input));
+  return ready.length > 0 ? ready : input.endpoints.filter(isDraining);
+}
+
+/** The same on this node alone. Hints never apply to policy Local (reference 2.3). */
+function selectLocal(input: SelectionInput): PortEndpoint[] {
+  const local = input.endpoints.filter((e) => input.nodeName !== '' && e.endpoint.nodeName === input.nodeName);
+  const ready = local.filter(isReady);
+  return ready.length > 0 ? ready : local.filter(isDraining);
+}
+
+function isReady(e: PortEndpoint): boolean {
+  return e.endpoint.ready;
+}
+
+function isDraining(e: PortEndpoint): boolean {
+  return e.endpoint.serving && e.endpoint.terminating;
+}
+
+/** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one is for here (reference 2.4). */
+function topologyMode(input: SelectionInput): Selection['topology'] {
+  const ready = input.endpoints.filter(isReady);
+  if (ready.length === 0) return 'none';
+  const all = (hints: (e: PortEndpoint) => readonly string[]) => ready.every((e) => hints(e).length > 0);
+  const nodeHints = (e: PortEndpoint) => e.endpoint.nodeHints;
+  const zoneHints = (e: PortEndpoint) => e.endpoint.zoneHints;
+  if (input.nodeName !== '' && all(nodeHints) && ready.some((e) => nodeHints(e).includes(input.nodeName))) {
+    return 'same-node';
+  }
+  if (input.zone !== '' && all(zoneHints) && ready.some((e) => zoneHints(e).includes(input.zone))) return 'same-zone';
+  return 'none';
+}
+
+function passesHints(e: PortEndpoint, topology: Selection['topology'], input: SelectionInput): boolean {
+  if (topology === 'same-node') return e.endpoint.nodeHints.includes(input.nodeName);
+  if (topology === 'same-zone') return e.endpoint.zoneHints.includes(input.zone);
+  return true;
+}

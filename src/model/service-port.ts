@@ -1,0 +1,137 @@
+/** From a Service and its slices to what should be reachable: one ServicePort per port and family, with its frontends. Pure. */
+import { type Address, type Cidr, FAMILIES, type Family, familyOf } from './address.ts';
+import { type EndpointsByPort, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
+import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
+import { selectEndpoints } from './selection.ts';
+
+export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
+
+/** One reachable `address:port` of a ServicePort. */
+export interface Frontend {
+  readonly role: FrontendRole;
+  /** undefined: the node's addresses (role node-port). */
+  readonly address: Address | undefined;
+  readonly port: number;
+  readonly policy: TrafficPolicy;
+  /** What a new connection gets when its list of backends is empty: refused when nobody serves, dropped when others do (reference 2.6). */
+  readonly empty: 'reject' | 'drop' | undefined;
+}
+
+/** One endpoint to balance to. */
+export interface Backend {
+  readonly address: Address;
+  readonly port: number;
+  /** `ip:port`. */
+  readonly text: string;
+  /** It may run on this node: it is known to, or its node is not known. Only such a backend can reach itself (design 5). */
+  readonly hairpin: boolean;
+}
+
+/** `namespace/name[:port]/PROTOCOL/family`: the unit in which the model tells changes. */
+export type ServicePortKey = string;
+
+/** A port of a Service in one family: its frontends share these backends. */
+export interface ServicePort {
+  readonly key: ServicePortKey;
+  /** `namespace/name[:port]`, as kube-proxy writes and hashes it. */
+  readonly id: string;
+  readonly service: ServiceKey;
+  readonly family: Family;
+  readonly protocol: Protocol;
+  readonly frontends: readonly Frontend[];
+  /** Backends of policy Cluster and of policy Local, each sorted by `ip:port`. */
+  readonly cluster: readonly Backend[];
+  readonly local: readonly Backend[];
+  readonly hasAny: boolean;
+  readonly internalPolicy: TrafficPolicy;
+  readonly externalPolicy: TrafficPolicy;
+  readonly affinitySeconds: number;
+  /** Of this family; empty: everybody may use the load balancer's addresses. */
+  readonly sourceRanges: readonly Cidr[];
+  /** 0 for none. */
+  readonly healthCheckNodePort: number;
+}
+
+/** Where the agent runs: what endpoint selection depends on beside the objects. */
+export interface Location {
+  readonly nodeName: string;
+  readonly zone: string;
+}
+
+/** All ServicePorts of a Service, of both families. */
+export function servicePorts(service: Service, slices: readonly Slice[], location: Location): ServicePort[] {
+  const ports: ServicePort[] = [];
+  for (const family of FAMILIES) {
+    const clusterIP = service.clusterIPs.find((address) => familyOf(address) === family);
+    if (clusterIP === undefined) continue;
+    const endpoints = mergeSlices(slices, family);
+    for (const spec of service.ports) ports.push(servicePort({ service, spec, clusterIP, endpoints, location }));
+  }
+  return ports;
+}
+
+interface PortInput {
+  readonly service: Service;
+  readonly spec: ServicePortSpec;
+  readonly clusterIP: Address;
+  readonly endpoints: EndpointsByPort;
+  readonly location: Location;
+}
+
+function servicePort({ service, spec, clusterIP, endpoints, location }: PortInput): ServicePort {
+  const family = familyOf(clusterIP);
+  const mine = (list: readonly Address[]) => list.filter((address) => familyOf(address) === family);
+  const externalIPs = mine(service.externalIPs);
+  const loadBalancerIPs = mine(service.loadBalancerIPs);
+  const externallyAccessible = spec.nodePort !== 0 || externalIPs.length > 0 || loadBalancerIPs.length > 0;
+  const internalPolicy = service.internalTrafficPolicy;
+  const externalPolicy = honoursExternalLocal(service) ? service.externalTrafficPolicy : 'Cluster';
+  const selection = selectEndpoints({
+    endpoints: endpoints.get(portKey(spec.name, spec.protocol)) ?? [],
+    internalPolicy,
+    externalPolicy,
+    externallyAccessible,
+    ...location,
+  });
+  const empty = (policy: TrafficPolicy): Frontend['empty'] => {
+    if (!selection.hasAny) return 'reject';
+    return policy === 'Local' && selection.local.length === 0 ? 'drop' : undefined;
+  };
+  const internal = { policy: internalPolicy, empty: empty(internalPolicy) };
+  const external = { policy: externalPolicy, empty: empty(externalPolicy) };
+  const frontends: Frontend[] = [{ role: 'cluster-ip', address: clusterIP, port: spec.port, ...internal }];
+  for (const address of externalIPs) frontends.push({ role: 'external-ip', address, port: spec.port, ...external });
+  for (const address of loadBalancerIPs) frontends.push({ role: 'load-balancer', address, port: spec.port, ...external });
+  if (spec.nodePort !== 0) {
+    frontends.push({ role: 'node-port', address: undefined, port: spec.nodePort, ...external });
+  }
+  const id = spec.name === '' ? service.key : `${service.key}:${spec.name}`;
+  const toBackend = (e: PortEndpoint) => backend(e, location.nodeName);
+  return {
+    key: `${id}/${spec.protocol}/${family}`,
+    id,
+    service: service.key,
+    family,
+    protocol: spec.protocol,
+    frontends,
+    cluster: selection.cluster.map(toBackend),
+    local: selection.local.map(toBackend),
+    hasAny: selection.hasAny,
+    internalPolicy,
+    externalPolicy,
+    affinitySeconds: service.affinitySeconds,
+    sourceRanges: service.sourceRanges.filter((range) => familyOf(range) === family),
+    healthCheckNodePort:
+      service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local' ? service.healthCheckNodePort : 0,
+  };
+}
+
+function backend(e: PortEndpoint, nodeName: string): Backend {
+  const { address, nodeName: at } = e.endpoint;
+  return { address, port: e.port, text: e.text, hairpin: at === '' || at === nodeName };
+}
+
+/** externalTrafficPolicy means something only for a Service that is external by its type (reference 2.1). */
+function honoursExternalLocal(service: Service): boolean {
+  return service.type !== 'ClusterIP' || service.externalIPs.length > 0;
+}

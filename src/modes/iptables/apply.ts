@@ -1,0 +1,88 @@
+/** Write one family's plan: one iptables-restore. */
+import { type IptablesTools, IptablesError } from '../../host/iptables-tools.ts';
+import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
+import { NOTHING_TO_DO } from '../../reconcile/step.ts';
+import { type RestoreLine, restoreLines } from '../netfilter/restore-text.ts';
+import { type FamilyPlan, type FamilyTrackers, stepKey, sysctlKey } from './plan.ts';
+import type { Sysctls } from '../../host/sysctls.ts';
+
+/** Lines of the input shown on each side of the one that failed. */
+const CONTEXT = 3;
+
+/**
+ * Apply, and tell the trackers. After a failure they know nothing: a restore commits table by table, so part of it may
+ * be in the kernel (invariant 4).
+ */
+export async function applyFamily(
+  plan: FamilyPlan,
+  trackers: FamilyTrackers,
+  tools: IptablesTools,
+  signal: AbortSignal,
+): Promise<ApplyReport> {
+  if (plan.blocks.length === 0) return NOTHING_TO_DO;
+  try {
+    await tools.restore(() => texts(restoreLines(plan.blocks)), signal);
+  } catch (error) {
+    trackers.chains.forget();
+    trackers.jumps.forget();
+    if (signal.aborted) throw error;
+    const failed = describeFailure(plan, error);
+    const skipped = plan.steps
+      .filter((step) => step.key !== failed.key)
+      .map((step) => ({ key: step.key, blockedBy: failed.key }));
+    return { outcome: 'failed', applied: 0, failed: [failed], skipped };
+  }
+  for (const [key, chain] of plan.chains) trackers.chains.wrote(key, chain);
+  for (const [key, entry] of plan.jumps) trackers.jumps.wrote(key, entry);
+  return { outcome: 'complete', applied: plan.steps.length - plan.sysctls.size, failed: [], skipped: [] };
+}
+
+/** Write the kernel settings of a plan; each is told to the tracker when it succeeded. */
+export async function applySysctls(plan: FamilyPlan, trackers: FamilyTrackers, sysctls: Sysctls): Promise<ApplyReport> {
+  const failed: FailedStep[] = [];
+  for (const [name, value] of plan.sysctls) {
+    try {
+      await sysctls.write(name, value);
+      trackers.sysctls.wrote(name, value);
+    } catch (error) {
+      const cause = `cannot write ${value} to /proc/sys/${name}: ${(error as Error).message}; --iptables-localhost-nodeports=false does without it`;
+      failed.push({ key: sysctlKey(plan.family, name), owner: undefined, line: undefined, blame: 'environment', cause });
+    }
+  }
+  return {
+    outcome: failed.length > 0 ? 'failed' : 'complete',
+    applied: plan.sysctls.size - failed.length,
+    failed,
+    skipped: [],
+  };
+}
+
+function* texts(lines: Iterable<RestoreLine>): Generator<string> {
+  for (const line of lines) yield line.text;
+}
+
+/** Find the line that the tool complained of, and whose it is. */
+function describeFailure(plan: FamilyPlan, error: unknown): FailedStep {
+  const cause = error instanceof Error ? error.message : String(error);
+  const number = error instanceof IptablesError ? error.line : undefined;
+  const blame = error instanceof IptablesError && error.isRefusal ? 'content' : 'environment';
+  const whole: FailedStep = { key: `${plan.family} iptables-restore`, owner: undefined, line: undefined, blame, cause };
+  if (number === undefined) return whole;
+  const around: string[] = [];
+  let failed: RestoreLine | undefined;
+  let at = 0;
+  for (const line of restoreLines(plan.blocks)) {
+    at += 1;
+    if (at === number) failed = line;
+    if (Math.abs(at - number) <= CONTEXT) around.push(`${at === number ? '>' : ' '} ${at}: ${line.text}`);
+  }
+  const withLines = `${cause}\n${around.join('\n')}`;
+  if (failed?.chain === undefined) return { ...whole, cause: withLines };
+  return {
+    key: stepKey(plan.family, `${failed.table} ${failed.chain}`),
+    owner: failed.owner,
+    line: failed.text.replace(/^-A \S+ /, ''),
+    blame,
+    cause: withLines,
+  };
+}

@@ -1,0 +1,109 @@
+/**
+ * The desired chains of one family, kept up to date by changes (design 5). Pure: it holds state, and does no I/O.
+ *
+ * Goals, and how each is met:
+ * 1. A change costs what it touches: a ServicePort is rendered when it changed, and of the trees only the leaves in which
+ *    it has an entry.
+ * 2. The result does not depend on the way to it (invariant 12): chains come from one ServicePort each, shared chains
+ *    from trees whose shape is a function of their keys.
+ */
+import type { Address } from '../../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { DispatchTree } from '../netfilter/dispatch-tree.ts';
+import { addressSpace, PORTS } from '../netfilter/key-space.ts';
+import type { Chain } from '../netfilter/rules.ts';
+import { EXTERNAL_SERVICES, SERVICES, type ChainKey, chainKey, type TreeName, TREES } from './names.ts';
+import { hairpinEntry, type RenderedPort, renderPort, type TreeEntry } from './render.ts';
+import type { IptablesSettings } from './settings.ts';
+import { nodePortJumps, nodePortRejectJump, staticChains } from './static-chains.ts';
+
+/** Chains that changed; undefined for one that should not be. */
+export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;
+
+export class IptablesDesired {
+  readonly #settings: IptablesSettings;
+  readonly #rendered = new Map<ServicePortKey, RenderedPort>();
+  readonly #trees: Readonly<Record<TreeName, DispatchTree>>;
+  /** Backends that may reach themselves → how many ServicePorts have them. */
+  readonly #hairpins = new Map<Address, number>();
+  #isFirst = true;
+
+  constructor(settings: IptablesSettings) {
+    this.#settings = settings;
+    const { family } = settings;
+    const byDestination = addressSpace(family, '-d');
+    this.#trees = {
+      services: new DispatchTree(byDestination, TREES.services),
+      nodePorts: new DispatchTree(PORTS, TREES.nodePorts),
+      hairpin: new DispatchTree(addressSpace(family, '-s'), TREES.hairpin),
+      rejects: new DispatchTree(byDestination, TREES.rejects),
+      externalRejects: new DispatchTree(byDestination, TREES.externalRejects),
+      nodePortRejects: new DispatchTree(PORTS, TREES.nodePortRejects),
+      healthPorts: new DispatchTree(PORTS, TREES.healthPorts),
+      firewall: new DispatchTree(byDestination, TREES.firewall),
+    };
+  }
+
+  /** Take in ServicePorts of this family that changed (undefined: gone). */
+  update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): ChainChanges {
+    const changes = new Map<ChainKey, Chain | undefined>();
+    const added: [ServicePortKey, RenderedPort][] = [];
+    // Removals first: an entry that moves from one ServicePort to another must not be deleted after it was added.
+    for (const [key, port] of ports) {
+      this.#remove(key, changes);
+      if (port !== undefined) added.push([key, renderPort(port, this.#settings)]);
+    }
+    for (const [key, rendered] of added) this.#add(key, rendered, changes);
+    if (this.#isFirst) for (const [key, chain] of staticChains(this.#settings)) changes.set(key, chain);
+    for (const name of Object.keys(TREES) as TreeName[]) this.#renderTree(name, changes);
+    this.#isFirst = false;
+    return changes;
+  }
+
+  #remove(key: ServicePortKey, changes: Map<ChainKey, Chain | undefined>): void {
+    const before = this.#rendered.get(key);
+    if (before === undefined) return;
+    this.#rendered.delete(key);
+    for (const chain of before.chains.keys()) changes.set(chain, undefined);
+    for (const entry of before.entries) this.#trees[entry.tree].delete(entry.key, entry.id);
+    for (const address of before.hairpin) this.#countHairpin(address, -1);
+  }
+
+  #add(key: ServicePortKey, rendered: RenderedPort, changes: Map<ChainKey, Chain | undefined>): void {
+    this.#rendered.set(key, rendered);
+    for (const [chain, rules] of rendered.chains) changes.set(chain, rules);
+    for (const entry of rendered.entries) this.#setEntry(entry.tree, entry);
+    for (const address of rendered.hairpin) this.#countHairpin(address, 1);
+  }
+
+  #setEntry(tree: TreeName, entry: Omit<TreeEntry, 'tree'>): void {
+    this.#trees[tree].set(entry.key, entry.id, entry.rule);
+  }
+
+  #countHairpin(address: Address, by: 1 | -1): void {
+    const count = (this.#hairpins.get(address) ?? 0) + by;
+    const entry = hairpinEntry(address);
+    if (count === 0) {
+      this.#hairpins.delete(address);
+      this.#trees.hairpin.delete(entry.key, entry.id);
+    } else {
+      this.#hairpins.set(address, count);
+      if (count === 1 && by === 1) this.#setEntry('hairpin', entry);
+    }
+  }
+
+  #renderTree(name: TreeName, changes: Map<ChainKey, Chain | undefined>): void {
+    const { table, root } = TREES[name];
+    for (const [chain, rules] of this.#trees[name].render()) {
+      const rest = chain === root ? this.#afterTree(name) : [];
+      changes.set(chainKey(table, chain), rules === undefined ? undefined : [...rules, ...rest]);
+    }
+  }
+
+  /** What follows a tree in its root's chain. */
+  #afterTree(name: TreeName): Chain {
+    const { table, root } = TREES[name];
+    if (table === 'nat' && root === SERVICES) return nodePortJumps(this.#settings);
+    return table === 'filter' && root === EXTERNAL_SERVICES ? [nodePortRejectJump()] : [];
+  }
+}

@@ -1,0 +1,44 @@
+/** Read the chains and jumps of one family that are ours (invariant 7). */
+import type { IptablesTools } from '../../host/iptables-tools.ts';
+import { type SavedTable, SaveReader } from '../netfilter/restore-text.ts';
+import type { Chain, Table } from '../netfilter/rules.ts';
+import { FIREWALL_JUMPS, type Jump, JUMPS, jumpKey } from './jumps.ts';
+import { type ChainKey, chainKey, FIREWALL, isOurs } from './names.ts';
+
+export interface SeenTables {
+  readonly chains: ReadonlyMap<ChainKey, Chain>;
+  readonly jumps: ReadonlyMap<string, Jump>;
+}
+
+const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
+
+/** `withFirewall`: read KUBE-FIREWALL too, which is the kubelet's unless we need it. Throws when the read fails. */
+export async function observeFamily(
+  tools: IptablesTools,
+  withFirewall: boolean,
+  signal: AbortSignal,
+): Promise<SeenTables> {
+  const reader = new SaveReader();
+  await tools.save((line) => reader.read(line), signal);
+  const tables = reader.end();
+  const chains = new Map<ChainKey, Chain>();
+  for (const table of TABLES) {
+    for (const [name, rules] of tables.get(table) ?? []) {
+      const mine = isOurs(table, name) || (withFirewall && table === 'filter' && name === FIREWALL);
+      if (mine) chains.set(chainKey(table, name), readChain(rules));
+    }
+  }
+  return { chains, jumps: seenJumps(tables) };
+}
+
+function readChain(rules: readonly string[]): Chain {
+  return rules.map((text) => ({ text, owner: undefined }));
+}
+
+function seenJumps(tables: ReadonlyMap<string, SavedTable>): Map<string, Jump> {
+  const seen = new Map<string, Jump>();
+  for (const entry of [...JUMPS, ...FIREWALL_JUMPS]) {
+    if (tables.get(entry.table)?.get(entry.chain)?.includes(entry.text) === true) seen.set(jumpKey(entry), entry);
+  }
+  return seen;
+}

@@ -1,0 +1,205 @@
+/**
+ * From the difference of desired and applied chains of one family to one `iptables-restore` transaction. Pure.
+ *
+ * A restore commits table by table, and between two commits packets flow. No packet may find neither a way to its
+ * endpoints (nat) nor its refusal (filter), so the tables are written in this order:
+ * 1. filter, with what is added, and what is removed still there;
+ * 2. nat;
+ * 3. filter, without what is removed;
+ * 4. chains that nothing refers to any more.
+ */
+import type { Family } from '../../model/address.ts';
+import { lineDiff } from '../../reconcile/lines.ts';
+import type { Phase, Step } from '../../reconcile/step.ts';
+import type { Delta, Tracker } from '../../reconcile/tracker.ts';
+import { isEmptyBlock, type TableBlock } from '../netfilter/restore-text.ts';
+import type { Chain, Table } from '../netfilter/rules.ts';
+import type { SetAside } from '../mode.ts';
+import { type Jump, jumpKey } from './jumps.ts';
+import { type ChainKey, chainKey, splitChainKey } from './names.ts';
+
+export interface FamilyPlan {
+  readonly family: Family;
+  readonly steps: readonly Step[];
+  readonly blocks: readonly TableBlock[];
+  /** What the kernel holds once the transaction succeeded. */
+  readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
+  readonly jumps: ReadonlyMap<string, Jump>;
+  /** Kernel settings to write first, by name. */
+  readonly sysctls: ReadonlyMap<string, string>;
+}
+
+/** A write of one chain: from what is there to what should be. */
+interface Write {
+  readonly key: ChainKey;
+  readonly from: Chain | undefined;
+  readonly to: Chain | undefined;
+}
+
+export interface FamilyTrackers {
+  readonly family: Family;
+  readonly chains: Tracker<ChainKey, Chain>;
+  readonly jumps: Tracker<string, Jump>;
+  readonly sysctls: Tracker<string, string>;
+}
+
+export function planFamily({ family, chains, jumps, sysctls }: FamilyTrackers, setAside: SetAside): FamilyPlan {
+  const known = chains.applied ?? new Map<ChainKey, Chain>();
+  const isThere = (chain: string) => known.has(chainKey('nat', chain)) || known.has(chainKey('filter', chain));
+  const writes = withoutSetAside(writesOf(chains.delta()), { family, setAside, isThere });
+  const missing = [...jumps.delta().create.values()];
+  const settings = [...sysctls.delta().update, ...sysctls.delta().create].map(
+    ([name, change]): SysctlWrite => (typeof change === 'string' ? { name, to: change } : { name, ...change }),
+  );
+  return {
+    family,
+    steps: [
+      ...settings.map((write) => sysctlStep(family, write)),
+      ...writes.map((write) => chainStep(family, write)),
+      ...missing.map((entry) => jumpStep(family, entry)),
+    ],
+    sysctls: new Map(settings.map(({ name, to }) => [name, to])),
+    blocks: blocksOf(writes, missing),
+    chains: new Map(writes.map(({ key, to }) => [key, to])),
+    jumps: new Map(missing.map((entry) => [jumpKey(entry), entry])),
+  };
+}
+
+function writesOf(delta: Delta<ChainKey, Chain>): Write[] {
+  const writes: Write[] = [];
+  for (const [key, to] of delta.create) writes.push({ key, from: undefined, to });
+  for (const [key, { from, to }] of delta.update) writes.push({ key, from, to });
+  for (const [key, from] of delta.remove) writes.push({ key, from, to: undefined });
+  return writes;
+}
+
+interface SetAsideInput {
+  readonly family: Family;
+  readonly setAside: SetAside;
+  readonly isThere: (chain: string) => boolean;
+}
+
+/** Leave out what failed before: its own chains stay as they are, and of the shared ones only its lines are missing (invariants 3 and 6). */
+function withoutSetAside(writes: readonly Write[], { family, setAside, isThere }: SetAsideInput): Write[] {
+  if (setAside.size === 0) return [...writes];
+  const kept: Write[] = [];
+  for (const write of writes) {
+    if (setAside.has(stepKey(family, write.key))) continue;
+    const owner = ownerOf(write);
+    if (owner !== undefined && setAside.has(owner)) continue;
+    const to = write.to?.filter((line) => {
+      const failed = line.owner === undefined ? undefined : setAside.get(line.owner);
+      if (failed === undefined) return true;
+      const target = /-[jg] (KUBE-\S+)$/.exec(line.text)?.[1];
+      return !failed.has(line.text) && (target === undefined || isThere(target));
+    });
+    kept.push({ ...write, to });
+  }
+  return kept;
+}
+
+/** The Service that a whole chain belongs to; undefined for a shared one. */
+function ownerOf({ key, from, to }: Write): string | undefined {
+  if (!/^KUBE-(SVC|SVL|EXT|FW|SEP)-/.test(splitChainKey(key).chain)) return undefined;
+  return to?.[0]?.owner ?? from?.[0]?.owner;
+}
+
+function blocksOf(writes: readonly Write[], missing: readonly Jump[]): TableBlock[] {
+  const first = newBlock('filter', missing);
+  const mangle = newBlock('mangle', missing);
+  const nat = newBlock('nat', missing);
+  const last = newBlock('filter', []);
+  const natDrops = newBlock('nat', []);
+  for (const { key, from, to } of writes) {
+    const { table, chain: name } = splitChainKey(key);
+    if (table === 'filter') addFilter({ first, last }, { name, from, to });
+    else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
+    else drop(table === 'nat' ? natDrops : mangle, name);
+  }
+  return [first, mangle, nat, last, natDrops].filter((block) => !isEmptyBlock(block));
+}
+
+interface BlockDraft {
+  readonly table: Table;
+  readonly chains: { name: string; rules: Chain }[];
+  readonly inserts: { chain: string; text: string }[];
+  readonly deletes: never[];
+  readonly drops: string[];
+}
+
+function newBlock(table: Table, jumps: readonly Jump[]): BlockDraft {
+  const inserts = jumps.filter((entry) => entry.table === table).map(({ chain, text }) => ({ chain, text }));
+  return { table, chains: [], inserts, deletes: [], drops: [] };
+}
+
+function drop(block: BlockDraft, name: string): void {
+  block.chains.push({ name, rules: [] });
+  block.drops.push(name);
+}
+
+function addFilter(
+  { first, last }: { first: BlockDraft; last: BlockDraft },
+  { name, from, to }: { name: string; from: Chain | undefined; to: Chain | undefined },
+): void {
+  if (to === undefined) return drop(last, name);
+  const wanted = new Set(to.map((line) => line.text));
+  const had = new Set((from ?? []).map((line) => line.text));
+  const going = (from ?? []).filter((line) => !wanted.has(line.text));
+  const comes = from === undefined || to.some((line) => !had.has(line.text)) || going.length === 0;
+  if (comes) first.chains.push({ name, rules: [...to, ...going] });
+  if (going.length > 0) last.chains.push({ name, rules: to });
+}
+
+const CHAIN_PHASES: Readonly<Record<Step['action'], Phase>> = {
+  create: 'create servers, destinations, chains and rules',
+  update: 'create servers, destinations, chains and rules',
+  remove: 'remove sets, chains and addresses',
+};
+
+/** `IPv4 nat KUBE-SVC-…` */
+export function stepKey(family: Family, key: ChainKey | string): string {
+  return `${family} ${key}`;
+}
+
+function chainStep(family: Family, write: Write): Step {
+  const action = write.from === undefined ? 'create' : write.to === undefined ? 'remove' : 'update';
+  const texts = (chain: Chain | undefined) => (chain ?? []).map((line) => line.text);
+  return {
+    key: stepKey(family, write.key),
+    action,
+    phase: CHAIN_PHASES[action],
+    owner: ownerOf(write),
+    lines: () => lineDiff(texts(write.from), texts(write.to)),
+  };
+}
+
+interface SysctlWrite {
+  readonly name: string;
+  readonly from?: string;
+  readonly to: string;
+}
+
+/** The key of a kernel setting's step. */
+export function sysctlKey(family: Family, name: string): string {
+  return stepKey(family, `sysctl ${name.replaceAll('/', '.')}`);
+}
+
+function sysctlStep(family: Family, { name, from, to }: SysctlWrite): Step {
+  return {
+    key: sysctlKey(family, name),
+    action: 'update',
+    phase: 'sysctls and devices',
+    owner: undefined,
+    lines: () => [...(from === undefined ? [] : [`- ${from}`]), `+ ${to}`],
+  };
+}
+
+function jumpStep(family: Family, entry: Jump): Step {
+  return {
+    key: stepKey(family, `${entry.table} ${entry.chain} to ${entry.target}`),
+    action: 'create',
+    phase: CHAIN_PHASES.create,
+    owner: undefined,
+    lines: () => [`+ ${entry.text}`],
+  };
+}

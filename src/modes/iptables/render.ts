@@ -1,0 +1,272 @@
+/** One ServicePort as rules: its chains, and its entries in the dispatch trees (reference 5.6, 5.7; flat, as design 5 says). Pure. */
+import { cidrContains } from '../../model/address.ts';
+import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
+import {
+  type Chain,
+  comment,
+  from,
+  jump,
+  MASQUERADE,
+  oneIn,
+  protocol,
+  type Rule,
+  reject,
+  rule,
+  to,
+  toPort,
+} from '../netfilter/rules.ts';
+import { type ChainKey, chainKey, endpointChain, MARK_MASQ, serviceChain, type TreeName } from './names.ts';
+import type { IptablesSettings, LocalDetector } from './settings.ts';
+
+/** An entry of a dispatch tree. */
+export interface TreeEntry {
+  readonly tree: TreeName;
+  readonly key: string;
+  readonly id: string;
+  readonly rule: Rule;
+}
+
+export interface RenderedPort {
+  readonly chains: ReadonlyMap<ChainKey, Chain>;
+  readonly entries: readonly TreeEntry[];
+  /** Backends that may reach themselves, by address: they are masqueraded when they do. */
+  readonly hairpin: readonly Backend['address'][];
+}
+
+/** What all rules of a ServicePort share. */
+interface Context {
+  readonly port: ServicePort;
+  readonly settings: IptablesSettings;
+  readonly chains: Map<ChainKey, Chain>;
+  readonly entries: TreeEntry[];
+  readonly svc: string;
+  readonly svl: string;
+  readonly ext: string;
+  readonly fw: string;
+}
+
+export function renderPort(port: ServicePort, settings: IptablesSettings): RenderedPort {
+  const name = (kind: 'SVC' | 'SVL' | 'EXT' | 'FW') => serviceChain(kind, port.id, port.protocol);
+  const context: Context = {
+    port,
+    settings,
+    chains: new Map(),
+    entries: [],
+    svc: name('SVC'),
+    svl: name('SVL'),
+    ext: name('EXT'),
+    fw: name('FW'),
+  };
+  const loadBalancers = port.frontends.filter((frontend) => frontend.role === 'load-balancer');
+  const guarded = port.hasAny && loadBalancers.length > 0 && port.sourceRanges.length > 0;
+  for (const frontend of port.frontends) addFrontend(context, frontend, guarded);
+  if (guarded) addChain(context, context.fw, firewallRules(context, loadBalancers));
+  if (port.hasAny && port.frontends.some((frontend) => frontend.role !== 'cluster-ip')) {
+    addChain(context, context.ext, externalRules(context));
+  }
+  if (port.cluster.length > 0) addBalancer(context, context.svc, port.cluster, port.internalPolicy === 'Cluster');
+  if (port.local.length > 0) addBalancer(context, context.svl, port.local, port.internalPolicy === 'Local');
+  if (port.healthCheckNodePort !== 0) addHealthPort(context);
+  const reachable = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
+  const hairpin = new Set(reachable.map((backend) => backend.address));
+  return { chains: context.chains, entries: context.entries, hairpin: [...hairpin] };
+}
+
+/** `-s IP -d IP` of a connection that was translated: the endpoint reached itself through its Service. */
+export function hairpinEntry(address: Backend['address']): Omit<TreeEntry, 'tree'> {
+  const text = rule([from(address), to(address), '-m conntrack --ctstate DNAT', MASQUERADE]);
+  return { key: addressKey(address), id: '', rule: text };
+}
+
+function addChain(context: Context, chain: string, rules: Chain): void {
+  context.chains.set(chainKey('nat', chain), rules);
+}
+
+function mine(context: Context, ...parts: (string | undefined)[]): Rule {
+  return rule(parts, context.port.service);
+}
+
+function note(context: Context, text: string): string {
+  return comment(`${context.port.id} ${text}`);
+}
+
+/** `-d ADDRESS -p PROTO comment -m PROTO --dport PORT` */
+function socket(context: Context, frontend: Frontend, text: string): string {
+  const destination = frontend.address === undefined ? undefined : to(frontend.address);
+  const { protocol: name } = context.port;
+  const parts = [destination, protocol(name), text, toPort(name, frontend.port)];
+  return parts.filter((part) => part !== undefined).join(' ');
+}
+
+function addFrontend(context: Context, frontend: Frontend, guarded: boolean): void {
+  if (frontend.role === 'node-port') return addNodePort(context, frontend);
+  const { address } = frontend;
+  if (address === undefined) return;
+  const { port, entries } = context;
+  const key = socketKey(address, port.protocol, frontend.port);
+  const add = (tree: TreeName, value: Rule) => {
+    entries.push({ tree, key, id: `${port.key} ${frontend.role}`, rule: value });
+  };
+  if (frontend.role === 'cluster-ip') {
+    const target = frontend.policy === 'Local' ? context.svl : context.svc;
+    if (frontend.empty === undefined) {
+      add('services', mine(context, socket(context, frontend, note(context, 'cluster IP')), jump(target)));
+    } else add('rejects', refusal(context, frontend));
+    return;
+  }
+  const isVip = frontend.role === 'load-balancer';
+  if (port.hasAny) {
+    const target = isVip && guarded ? context.fw : context.ext;
+    const words = isVip ? 'loadbalancer IP' : 'external IP';
+    add('services', mine(context, socket(context, frontend, note(context, words)), jump(target)));
+  }
+  if (isVip && guarded) {
+    const words = note(context, `traffic not accepted by ${context.fw}`);
+    add('firewall', mine(context, socket(context, frontend, words), jump('DROP')));
+  }
+  if (frontend.empty !== undefined) add('externalRejects', refusal(context, frontend));
+}
+
+function addNodePort(context: Context, frontend: Frontend): void {
+  const { port, entries } = context;
+  const key = portKey(port.protocol, frontend.port);
+  if (port.hasAny) {
+    const text = mine(context, socket(context, frontend, comment(port.id)), jump(context.ext));
+    entries.push({ tree: 'nodePorts', key, id: port.key, rule: text });
+  }
+  if (frontend.empty !== undefined) {
+    entries.push({ tree: 'nodePortRejects', key, id: port.key, rule: refusal(context, frontend) });
+  }
+}
+
+/** For a frontend with nothing behind it: refused when nobody serves the Service, dropped when only others do. */
+function refusal(context: Context, frontend: Frontend): Rule {
+  const dropped = frontend.empty === 'drop';
+  const words = note(context, dropped ? 'has no local endpoints' : 'has no endpoints');
+  return mine(context, socket(context, frontend, words), dropped ? jump('DROP') : reject(context.port.family));
+}
+
+function addHealthPort(context: Context): void {
+  const { healthCheckNodePort: number, key } = context.port;
+  const words = note(context, 'health check node port');
+  const text = mine(context, protocol('TCP'), words, toPort('TCP', number), jump('ACCEPT'));
+  context.entries.push({ tree: 'healthPorts', key: portKey('TCP', number), id: key, rule: text });
+}
+
+/** KUBE-EXT: what comes to an external address or node port. */
+function externalRules(context: Context): Rule[] {
+  const { port, settings } = context;
+  const text = (words: string) => comment(`${words} ${port.id} external destinations`);
+  const rules: Rule[] = [];
+  const usable = port.frontends.some((frontend) => frontend.role !== 'cluster-ip' && frontend.empty === undefined);
+  if (port.externalPolicy === 'Cluster') {
+    rules.push(mine(context, text('masquerade traffic for'), jump(MARK_MASQ)));
+    if (usable) rules.push(mine(context, jump(context.svc)));
+    return rules;
+  }
+  // Pods and the node itself are sent to any endpoint: the policy is about traffic from outside (reference 2.6).
+  if (port.cluster.length > 0) {
+    const { source, device } = localMatch(settings.localDetector, true);
+    if (settings.localDetector.kind !== 'none') {
+      rules.push(mine(context, source, device, text('pod traffic for'), jump(context.svc)));
+    }
+    const fromNode = '-m addrtype --src-type LOCAL';
+    rules.push(mine(context, text('masquerade LOCAL traffic for'), fromNode, jump(MARK_MASQ)));
+    rules.push(mine(context, text('route LOCAL traffic for'), fromNode, jump(context.svc)));
+  }
+  if (usable) rules.push(mine(context, jump(context.svl)));
+  return rules;
+}
+
+/** KUBE-FW: only the source ranges come further; the filter table drops the rest. */
+function firewallRules(context: Context, loadBalancers: readonly Frontend[]): Rule[] {
+  const { port, settings } = context;
+  const words = note(context, 'loadbalancer IP');
+  const rules = port.sourceRanges.map((range) => mine(context, rangeSource(range), words, jump(context.ext)));
+  const admitsNode = port.sourceRanges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
+  if (admitsNode) {
+    // What the node sends to one of its own load-balancer addresses has that address as its source.
+    for (const { address } of loadBalancers) {
+      if (address !== undefined) rules.push(mine(context, from(address), words, jump(context.ext)));
+    }
+  }
+  rules.push(mine(context, comment(`other traffic to ${port.id} will be dropped by KUBE-PROXY-FIREWALL`)));
+  return rules;
+}
+
+/** KUBE-SVC or KUBE-SVL: masquerade what needs it, then choose among the backends. */
+function addBalancer(context: Context, chain: string, backends: readonly Backend[], isInternal: boolean): void {
+  const rules: Rule[] = [];
+  const clusterIP = context.port.frontends.find((frontend) => frontend.role === 'cluster-ip');
+  if (isInternal && clusterIP !== undefined && clusterIP.empty === undefined) {
+    const masquerade = clusterIPMasquerade(context, clusterIP);
+    if (masquerade !== undefined) rules.push(masquerade);
+  }
+  const sticky = context.port.affinitySeconds > 0;
+  if (sticky) for (const backend of backends) rules.push(rememberedRule(context, backend));
+  for (const [i, backend] of backends.entries()) {
+    const left = backends.length - i;
+    const words = note(context, `-> ${backend.text}`);
+    const chance = left > 1 ? oneIn(left) : undefined;
+    if (sticky) rules.push(mine(context, words, chance, jump(affinityChain(context, backend))));
+    else rules.push(mine(context, protocol(context.port.protocol), words, chance, dnat(backend)));
+  }
+  addChain(context, chain, rules);
+}
+
+/** Traffic to the cluster IP that does not come from a pod would be answered past this node (reference 5.7). */
+function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undefined {
+  const { settings } = context;
+  const { source, device } = localMatch(settings.localDetector, false);
+  if (!settings.masqueradeAll && settings.localDetector.kind === 'none') return undefined;
+  const match = socket(context, frontend, note(context, 'cluster IP'));
+  if (settings.masqueradeAll) return mine(context, match, jump(MARK_MASQ));
+  if (device === undefined) return mine(context, source, match, jump(MARK_MASQ));
+  // -d stands before -i in what iptables-save prints.
+  return mine(context, match.replace(/^(-d \S+)/, `$1 ${device}`), jump(MARK_MASQ));
+}
+
+function dnat(backend: Backend): string {
+  return `-j DNAT --to-destination ${backend.text}`;
+}
+
+/** The chain of one endpoint: remember the client, then translate. Only ClientIP affinity needs it. */
+function affinityChain(context: Context, backend: Backend): string {
+  const { port } = context;
+  const chain = endpointChain(port.id, port.protocol, backend.text);
+  const set = `-m recent --set --name ${chain} ${recentMask(context)} --rsource`;
+  const key = chainKey('nat', chain);
+  if (!context.chains.has(key)) {
+    addChain(context, chain, [mine(context, protocol(port.protocol), comment(port.id), set, dnat(backend))]);
+  }
+  return chain;
+}
+
+/** A client seen within the timeout goes where it went. */
+function rememberedRule(context: Context, backend: Backend): Rule {
+  const { port } = context;
+  const chain = endpointChain(port.id, port.protocol, backend.text);
+  const seconds = `--rcheck --seconds ${port.affinitySeconds} --reap`;
+  const match = `-m recent ${seconds} --name ${chain} ${recentMask(context)} --rsource`;
+  return mine(context, note(context, `-> ${backend.text}`), match, jump(chain));
+}
+
+function recentMask(context: Context): string {
+  const mask = context.port.family === 'IPv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff';
+  return `--mask ${mask}`;
+}
+
+/** The match for traffic of this node's pods, or for all other traffic. */
+function localMatch(detector: LocalDetector, local: boolean): { source?: string; device?: string } {
+  const not = local ? '' : '! ';
+  if (detector.kind === 'cidr') return { source: `${not}-s ${detector.cidr}` };
+  if (detector.kind === 'interface') return { device: `${not}-i ${detector.name}` };
+  return {};
+}
+
+/** A range of zero length matches all: iptables-save prints no source for it. */
+function rangeSource(range: ServicePort['sourceRanges'][number]): string | undefined {
+  return range.endsWith('/0') ? undefined : from(range);
+}
+

@@ -1,0 +1,75 @@
+/** Chains whose rules depend on the settings alone (reference 5.5), and those that hold a dispatch tree and something beside it. Pure. */
+import { type Chain, comment, jump, MASQUERADE, markText, type Rule, rule, to } from '../netfilter/rules.ts';
+import {
+  CANARY,
+  type ChainKey,
+  chainKey,
+  FIREWALL,
+  FORWARD,
+  HAIRPIN,
+  MARK_MASQ,
+  NODE_PORT_REJECTS,
+  NODE_PORTS,
+  POSTROUTING,
+} from './names.ts';
+import type { IptablesSettings } from './settings.ts';
+
+/** Chains with no tree in them. */
+export function staticChains(settings: IptablesSettings): Map<ChainKey, Chain> {
+  const mark = markText(settings.masqueradeBit);
+  const marked = `${mark}/${mark}`;
+  const chains = new Map<ChainKey, Chain>();
+  const add = (table: 'nat' | 'filter' | 'mangle', chain: string, ...rules: Rule[]) => {
+    chains.set(chainKey(table, chain), rules);
+  };
+  add('nat', MARK_MASQ, rule([`-j MARK --set-xmark ${marked}`]));
+  add(
+    'nat',
+    POSTROUTING,
+    // An endpoint that reaches itself would answer itself directly: its address is hidden from it.
+    rule([`-m mark ! --mark ${marked} -m conntrack --ctstate DNAT`, jump(HAIRPIN)]),
+    rule([`-m mark ! --mark ${marked} -j RETURN`]),
+    // Without the mark the packet is not masqueraded again when it comes back through the stack.
+    rule([`-j MARK --set-xmark ${mark}/0x0`]),
+    rule([comment('kubernetes service traffic requiring SNAT'), MASQUERADE]),
+  );
+  add('filter', FORWARD, ...forwardRules(settings, marked));
+  if (settings.localhostNodePorts) add('filter', FIREWALL, localnetGuard());
+  for (const table of ['mangle', 'nat', 'filter'] as const) add(table, CANARY);
+  return chains;
+}
+
+function forwardRules(settings: IptablesSettings, marked: string): Rule[] {
+  const rules: Rule[] = [];
+  // An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839).
+  if (settings.dropInvalid) rules.push(rule(['-m conntrack --ctstate INVALID', jump('DROP')]));
+  rules.push(rule([comment('kubernetes forwarding rules'), `-m mark --mark ${marked}`, jump('ACCEPT')]));
+  const replies = '-m conntrack --ctstate RELATED,ESTABLISHED';
+  rules.push(rule([comment('kubernetes forwarding conntrack rule'), replies, jump('ACCEPT')]));
+  return rules;
+}
+
+/** route_localnet lets neighbours reach services that listen on 127.0.0.1 (CVE-2020-8558): the kubelet's rule to the letter. */
+function localnetGuard(): Rule {
+  const match = '! -s 127.0.0.0/8 -d 127.0.0.0/8';
+  const state = '-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT';
+  return rule([match, comment('block incoming localnet connections'), state, jump('DROP')]);
+}
+
+const LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
+
+/** The end of nat KUBE-SERVICES: the way to the node ports (reference 5.8). */
+export function nodePortJumps(settings: IptablesSettings): Rule[] {
+  const enter = [comment(LAST), jump(NODE_PORTS)];
+  if (settings.nodePortAddresses !== 'all') {
+    return settings.nodePortAddresses.map((address) => rule([to(address), ...enter]));
+  }
+  const exceptLoopback = settings.family === 'IPv6' ? '! -d ::1/128' : '! -d 127.0.0.0/8';
+  const guard = settings.localhostNodePorts ? undefined : exceptLoopback;
+  return [rule([guard, comment(LAST), '-m addrtype --dst-type LOCAL', jump(NODE_PORTS)])];
+}
+
+/** The end of filter KUBE-EXTERNAL-SERVICES: refused node ports, on any address of the node. */
+export function nodePortRejectJump(): Rule {
+  return rule(['-m addrtype --dst-type LOCAL', jump(NODE_PORT_REJECTS)]);
+}

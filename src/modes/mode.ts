@@ -1,0 +1,36 @@
+/** What every mode implements: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state; what it does to the kernel is in the plan it made. */
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Observed } from '../reconcile/observed.ts';
+import type { ApplyReport, Plan } from '../reconcile/step.ts';
+
+export type ModeName = 'iptables' | 'ipvs';
+
+/** What reading the kernel found. */
+export interface ObserveReport {
+  /** Kernel objects that are ours. */
+  readonly objects: number;
+  /** Of these, how many differ from what was believed to be there: another program changed them. */
+  readonly drift: readonly string[];
+}
+
+/** Owners and keys left out of a plan, with the lines that failed. */
+export type SetAside = ReadonlyMap<string, ReadonlySet<string>>;
+export const NOBODY: SetAside = new Map();
+
+export interface Mode<P extends Plan = Plan> {
+  readonly name: ModeName;
+  /** False until the kernel was read, and after a write whose outcome is not known. */
+  readonly isObserved: boolean;
+  /** Take in changes of the model. Pure. */
+  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
+  /** Read the kernel. A failed read is `unknown`, and nothing is planned on it (invariant 2). */
+  observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
+  /** What to write now. Pure. Throws when the kernel is not observed. */
+  plan(setAside?: SetAside): P;
+  /** Write it. What failed is in the report, never thrown; only an abort is. */
+  apply(plan: P, signal: AbortSignal): Promise<ApplyReport>;
+  /** Whether what was written still stands, as far as a cheap look can tell. */
+  probe(signal: AbortSignal): Promise<boolean>;
+  /** Remove all that is ours and nothing else; returns what was removed, as lines. */
+  cleanup(signal: AbortSignal): Promise<readonly string[]>;
+}

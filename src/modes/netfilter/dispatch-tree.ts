@@ -1,0 +1,234 @@
+/**
+ * A tree of chains that finds the rules for a packet in a logarithm of their number.
+ *
+ * Goals, and how each is met:
+ * 1. A packet meets few rules: a chain with more than LEAF_RULES entries is replaced by one rule for each next
+ *    hexadecimal digit of the key that occurs, each going to a chain of its own.
+ * 2. A change touches one leaf: keys are kept in a radix tree, and only chains on the way to a changed key are rendered.
+ * 3. The shape is a function of the set of keys, not of its history (invariant 12): a node splits exactly when it has
+ *    more than LEAF_RULES entries, and merges when it has not.
+ * 4. Few chains, for `iptables-nft-restore` is slow in them: levels with a single branch are skipped, and a branch of
+ *    at most INLINE_RULES entries stands in its parent's chain.
+ *
+ * Rules of one tree exclude each other (different keys match different packets), so their order does not matter, but it
+ * is fixed: by key, then by id.
+ */
+import type { KeySpace } from './key-space.ts';
+import { type Chain, goTo, jump, type Rule, rule } from './rules.ts';
+
+/** Most entries of a leaf. */
+export const LEAF_RULES = 32;
+/** Most entries of a branch that stands in its parent's chain. */
+const INLINE_RULES = 2;
+
+export interface TreeNames {
+  /** The chain at the top. Its branches are jumps, so that what follows the tree in that chain is still reached. */
+  readonly root: string;
+  /** What the names of the other chains begin with. */
+  readonly prefix: string;
+}
+
+interface Entry {
+  readonly key: string;
+  readonly id: string;
+  readonly rule: Rule;
+}
+
+/** A node of the radix tree: a leaf with entries, or branches by the next digit. */
+interface Node {
+  readonly prefix: string;
+  count: number;
+  entries: Map<string, Entry> | undefined;
+  branches: Map<string, Node> | undefined;
+  /** The chain that was rendered for this node. */
+  chain: string | undefined;
+  dirty: boolean;
+}
+
+export class DispatchTree {
+  readonly #space: KeySpace;
+  readonly #names: TreeNames;
+  readonly #root: Node = newNode('');
+  /** Chains of nodes that are no more. */
+  readonly #dropped = new Set<string>();
+
+  constructor(space: KeySpace, names: TreeNames) {
+    this.#space = space;
+    this.#names = names;
+  }
+
+  /** Number of entries. */
+  get size(): number {
+    return this.#root.count;
+  }
+
+  /** Add or replace the rule of an entry; `id` tells entries of the same key apart. All keys are equally long. */
+  set(key: string, id: string, value: Rule): void {
+    const entry: Entry = { key, id, rule: value };
+    const isNew = !this.#has(key, id);
+    let node = this.#root;
+    for (;;) {
+      node.dirty = true;
+      if (isNew) node.count += 1;
+      if (node.entries !== undefined) break;
+      node = branchOf(node, key);
+    }
+    node.entries.set(entryKey(key, id), entry);
+    this.#splitWhereNeeded(node);
+  }
+
+  delete(key: string, id: string): void {
+    if (!this.#has(key, id)) return;
+    const way: Node[] = [];
+    let node = this.#root;
+    for (;;) {
+      way.push(node);
+      node.dirty = true;
+      node.count -= 1;
+      if (node.entries !== undefined) break;
+      node = branchOf(node, key);
+    }
+    node.entries.delete(entryKey(key, id));
+    this.#mergeWhereNeeded(way);
+  }
+
+  /**
+   * The chains that changed since the last call; undefined for one that is no more. The root's chain is among them
+   * whenever anything in it changed, also when it became empty.
+   */
+  render(): Map<string, Chain | undefined> {
+    const out = new Map<string, Chain | undefined>();
+    if (this.#root.dirty || this.#root.chain === undefined) this.#renderNode(this.#root, this.#names.root, out);
+    for (const chain of this.#dropped) if (!out.has(chain)) out.set(chain, undefined);
+    this.#dropped.clear();
+    return out;
+  }
+
+  #has(key: string, id: string): boolean {
+    let node: Node | undefined = this.#root;
+    while (node?.branches !== undefined) node = node.branches.get(digitAt(node, key));
+    return node?.entries?.has(entryKey(key, id)) ?? false;
+  }
+
+  #splitWhereNeeded(node: Node): void {
+    const entries = node.entries;
+    if (entries === undefined || entries.size <= LEAF_RULES) return;
+    const [first] = entries.values();
+    if (first === undefined || first.key.length === node.prefix.length) return;
+    node.entries = undefined;
+    node.branches = new Map();
+    for (const entry of entries.values()) {
+      const branch = branchOf(node, entry.key);
+      branch.entries?.set(entryKey(entry.key, entry.id), entry);
+      branch.count += 1;
+      branch.dirty = true;
+    }
+    for (const branch of node.branches.values()) this.#splitWhereNeeded(branch);
+  }
+
+  #mergeWhereNeeded(way: readonly Node[]): void {
+    for (const [i, node] of way.entries()) {
+      if (node.branches === undefined) return;
+      if (node.count <= LEAF_RULES) {
+        const entries = new Map<string, Entry>();
+        for (const branch of node.branches.values()) this.#collect(branch, entries);
+        node.entries = entries;
+        node.branches = undefined;
+        return;
+      }
+      const next = way[i + 1];
+      if (next !== undefined && next.count === 0) {
+        node.branches.delete(digitAt(node, next.prefix));
+        this.#dropChains(next);
+        return;
+      }
+    }
+  }
+
+  /** Take all entries below a node, which ceases to be. */
+  #collect(node: Node, into: Map<string, Entry>): void {
+    this.#dropChain(node);
+    for (const [key, entry] of node.entries ?? []) into.set(key, entry);
+    for (const branch of node.branches?.values() ?? []) this.#collect(branch, into);
+  }
+
+  #dropChains(node: Node): void {
+    this.#dropChain(node);
+    for (const branch of node.branches?.values() ?? []) this.#dropChains(branch);
+  }
+
+  #dropChain(node: Node): void {
+    if (node.chain !== undefined) this.#dropped.add(node.chain);
+    node.chain = undefined;
+  }
+
+  #renderNode(node: Node, chain: string, out: Map<string, Chain | undefined>): void {
+    const rules: Rule[] = [];
+    if (node.branches === undefined) this.#addEntries(node, rules);
+    else for (const digit of [...node.branches.keys()].sort()) this.#renderBranch(node, digit, rules, out);
+    node.chain = chain;
+    node.dirty = false;
+    out.set(chain, rules);
+  }
+
+  #renderBranch(parent: Node, digit: string, rules: Rule[], out: Map<string, Chain | undefined>): void {
+    const branch = this.#skipSingles(parent.branches?.get(digit));
+    if (branch === undefined) return;
+    if (branch.branches === undefined && branch.count <= INLINE_RULES) {
+      this.#dropChain(branch);
+      branch.dirty = false;
+      this.#addEntries(branch, rules);
+      return;
+    }
+    const chain = `${this.#names.prefix}-${this.#space.label(branch.prefix)}`;
+    const enter = parent === this.#root ? jump : goTo;
+    rules.push(rule([this.#space.match(branch.prefix), enter(chain)]));
+    if (branch.dirty || branch.chain !== chain) this.#renderNode(branch, chain, out);
+  }
+
+  /** The first node below with more than one branch, or the leaf. The nodes skipped have no chain. */
+  #skipSingles(start: Node | undefined): Node | undefined {
+    let node = start;
+    while (node?.branches?.size === 1) {
+      this.#dropChain(node);
+      const [only]: (Node | undefined)[] = [...node.branches.values()];
+      if (only !== undefined && node.dirty) only.dirty = true;
+      node.dirty = false;
+      node = only;
+    }
+    return node;
+  }
+
+  #addEntries(node: Node, rules: Rule[]): void {
+    const entries = [...(node.entries?.values() ?? [])].sort(byKey);
+    for (const entry of entries) rules.push(entry.rule);
+  }
+}
+
+function newNode(prefix: string): Node {
+  return { prefix, count: 0, entries: new Map(), branches: undefined, chain: undefined, dirty: true };
+}
+
+function digitAt(node: Node, key: string): string {
+  return key.charAt(node.prefix.length);
+}
+
+/** The branch that a key belongs to, made when it is missing. */
+function branchOf(node: Node, key: string): Node {
+  const digit = digitAt(node, key);
+  let branch = node.branches?.get(digit);
+  if (branch === undefined) {
+    branch = newNode(node.prefix + digit);
+    node.branches?.set(digit, branch);
+  }
+  return branch;
+}
+
+function entryKey(key: string, id: string): string {
+  return `${key} ${id}`;
+}
+
+function byKey(a: Entry, b: Entry): number {
+  if (a.key !== b.key) return a.key < b.key ? -1 : 1;
+  return a.id < b.id ? -1 : 1;
+}

@@ -1,0 +1,23 @@
+/** The hash in the names of chains. */
+import { createHash } from 'node:crypto';
+
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+/** The first 16 characters of the base32 form (RFC 4648) of SHA-256: what kube-proxy puts into chain names (reference 5.2). */
+export function shortHash(text: string): string {
+  const bytes = createHash('sha256').update(text).digest();
+  let bits = 0;
+  let held = 0;
+  let out = '';
+  for (const byte of bytes) {
+    held = (held << 8) | byte;
+    bits += 8;
+    while (bits >= 5 && out.length < 16) {
+      bits -= 5;
+      out += BASE32[(held >> bits) & 31];
+    }
+    if (out.length === 16) return out;
+    held &= (1 << bits) - 1;
+  }
+  return out;
+}

@@ -1,0 +1,71 @@
+/**
+ * The pieces of iptables rules, in the text that `iptables-save` prints, so that what was written and what is read back
+ * compare as equal strings: -s -d -i -o -p first, then the matches in order, then the target.
+ *
+ * Everything that goes in was parsed by `model/` (addresses, numbers) or checked by `source/decode` (names).
+ */
+import type { Address, Cidr } from '../../model/address.ts';
+import { hostCidr } from '../../model/address.ts';
+import type { Protocol, ServiceKey } from '../../model/objects.ts';
+
+/** One rule without its `-A CHAIN`. */
+export interface Rule {
+  readonly text: string;
+  /** The Service that the rule is for; undefined when it serves all. */
+  readonly owner: ServiceKey | undefined;
+}
+
+/** The rules of a chain, in order. */
+export type Chain = readonly Rule[];
+
+/** Tables in use; one restore transaction commits each apart. */
+export type Table = 'filter' | 'nat' | 'mangle';
+
+export function rule(parts: readonly (string | undefined)[], owner?: ServiceKey): Rule {
+  return { text: parts.filter((part) => part !== undefined && part !== '').join(' '), owner };
+}
+
+export function sameChain(a: Chain, b: Chain): boolean {
+  return a.length === b.length && a.every((line, i) => line.text === b[i]?.text);
+}
+
+export const from = (net: Address | Cidr): string => `-s ${asCidr(net)}`;
+export const to = (net: Address | Cidr): string => `-d ${asCidr(net)}`;
+export const protocol = (name: Protocol): string => `-p ${name.toLowerCase()}`;
+export const jump = (chain: string): string => `-j ${chain}`;
+export const goTo = (chain: string): string => `-g ${chain}`;
+
+/** Destination ports of a protocol that `-p` already named; both ends inclusive. */
+export function toPort(name: Protocol, first: number, last = first): string {
+  const lower = name.toLowerCase();
+  return `-m ${lower} --dport ${first === last ? first : `${first}:${last}`}`;
+}
+
+/** Quoted as xtables_save_string does: bare when it is only letters, digits, `_` and `-` (libxtables/xtables.c). */
+export function comment(text: string): string {
+  const quoted = /^[A-Za-z0-9_-]+$/.test(text) ? text : `"${text.replace(/[\\"']/g, '\\$&')}"`;
+  return `-m comment --comment ${quoted}`;
+}
+
+/** Match one packet in `of`: the kernel keeps a 31-bit fraction and prints 11 decimals (libxt_statistic.c). */
+export function oneIn(of: number): string {
+  const fraction = Math.round(0x80000000 / of) / 0x80000000;
+  return `-m statistic --mode random --probability ${fraction.toFixed(11)}`;
+}
+
+export const MASQUERADE = '-j MASQUERADE --random-fully';
+
+/** REJECT's default answer, as it is saved for the family of the address. */
+export function reject(family: 'IPv4' | 'IPv6'): string {
+  return `-j REJECT --reject-with ${family === 'IPv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`;
+}
+
+/** `0x4000`: the mark of a bit as iptables-save prints it. */
+export function markText(bit: number): string {
+  return `0x${(2 ** bit).toString(16)}`;
+}
+
+function asCidr(net: Address | Cidr): Cidr {
+  return net.includes('/') ? (net as Cidr) : hostCidr(net as Address);
+}
+

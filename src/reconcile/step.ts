@@ -1,0 +1,75 @@
+/** A plan is a list of steps in the order of application; each prints itself, and log, `plan` and tests share that print. */
+
+/** The order in which writes are made (invariant 5). */
+export const PHASES = [
+  'sysctls and devices',
+  'create addresses and sets',
+  'create servers, destinations, chains and rules',
+  'remove rules',
+  'remove destinations and servers',
+  'remove sets, chains and addresses',
+  'stale conntrack flows',
+] as const;
+export type Phase = (typeof PHASES)[number];
+
+export interface Step {
+  /** Unique in a plan, for example `IPv4 nat KUBE-SVC-…`. */
+  readonly key: string;
+  readonly action: 'create' | 'update' | 'remove';
+  readonly phase: Phase;
+  /** Service that the written thing belongs to; undefined for what many share. */
+  readonly owner: string | undefined;
+  /** The lines that go (`- …`) and come (`+ …`); made when somebody looks. */
+  readonly lines: () => readonly string[];
+}
+
+export interface Plan {
+  readonly steps: readonly Step[];
+}
+
+export interface FailedStep {
+  readonly key: string;
+  /** The Service to which the failure was traced, if it could be. */
+  readonly owner: string | undefined;
+  /** The line that was refused, if the tool named it. */
+  readonly line: string | undefined;
+  /** What was written was refused; or it could not be written at all: a lock not had, a tool that did not start. */
+  readonly blame: 'content' | 'environment';
+  readonly cause: string;
+}
+
+export interface ApplyReport {
+  readonly outcome: 'complete' | 'partial' | 'failed';
+  readonly applied: number;
+  readonly failed: readonly FailedStep[];
+  /** Steps not tried, with what blocked them. */
+  readonly skipped: readonly { readonly key: string; readonly blockedBy: string }[];
+}
+
+export const NOTHING_TO_DO: ApplyReport = { outcome: 'complete', applied: 0, failed: [], skipped: [] };
+
+const SIGN = { create: '+', update: '~', remove: '-' } as const;
+
+/** A step as people read it: a head line, then its lines. */
+export function stepText(step: Step): string {
+  const owner = step.owner === undefined ? '' : `  (${step.owner})`;
+  return [`${SIGN[step.action]} ${step.key}${owner}`, ...step.lines().map((line) => `    ${line}`)].join('\n');
+}
+
+/** A plan as people read it, ending in one line of counts. */
+export function planText(plan: Plan): string {
+  if (plan.steps.length === 0) return 'nothing to do';
+  const count = (action: Step['action']) => plan.steps.filter((step) => step.action === action).length;
+  const counts = `${count('create')} to create, ${count('update')} to change, ${count('remove')} to remove`;
+  return [...plan.steps.map(stepText), counts].join('\n');
+}
+
+/** Join the reports of independent parts (families, modes). */
+export function mergeReports(reports: readonly ApplyReport[]): ApplyReport {
+  const failed = reports.flatMap((report) => report.failed);
+  const skipped = reports.flatMap((report) => report.skipped);
+  const applied = reports.reduce((sum, report) => sum + report.applied, 0);
+  const bad = reports.filter((report) => report.outcome !== 'complete').length;
+  const allFailed = bad > 0 && reports.every((report) => report.outcome === 'failed');
+  return { outcome: bad === 0 ? 'complete' : allFailed ? 'failed' : 'partial', applied, failed, skipped };
+}

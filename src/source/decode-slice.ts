@@ -1,0 +1,85 @@
+/** A discovery.k8s.io/v1 EndpointSlice → what slicewire uses (reference 3.2, 3.3). */
+import { familyOf, parseAddress } from '../model/address.ts';
+import type { SourceEvent } from '../model/events.ts';
+import type { Endpoint, Slice, SlicePort } from '../model/objects.ts';
+import { isPortName, isPortNumber, PORT_NAME_PROBLEM, PORT_PROBLEM, PROTOCOL_PROBLEM, parse, readProtocol } from './decode.ts';
+import { FaultList } from './faults.ts';
+import { type ApiSlice, sliceSchema } from './schema.ts';
+
+const SERVICE_LABEL = 'kubernetes.io/service-name';
+export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+
+/** A slice of a headless Service, and one of host names (FQDN), come out as gone, without a fault. */
+export function decodeSlice(object: unknown, key: string): SourceEvent {
+  const faults = new FaultList('EndpointSlice', key);
+  const parsed = parse(sliceSchema, object, faults);
+  const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);
+  return { kind: 'slice', key, slice, faults: faults.list };
+}
+
+function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefined {
+  const labels = api.metadata.labels ?? {};
+  if (labels[HEADLESS_LABEL] !== undefined || api.addressType === 'FQDN') return undefined;
+  const service = labels[SERVICE_LABEL] ?? '';
+  const field = `metadata.labels[${SERVICE_LABEL}]`;
+  if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
+    return faults.setAside(field, service, 'must name the Service that the slice belongs to');
+  }
+  const family = api.addressType;
+  if (family !== 'IPv4' && family !== 'IPv6') {
+    return faults.setAside('addressType', family, 'must be IPv4, IPv6 or FQDN');
+  }
+  const namespace = key.slice(0, key.indexOf('/'));
+  return {
+    key,
+    service: `${namespace}/${service}`,
+    family,
+    ports: readPorts(api.ports ?? [], faults),
+    endpoints: readEndpoints(api.endpoints ?? [], family, faults),
+  };
+}
+
+function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): SlicePort[] {
+  const found: SlicePort[] = [];
+  for (const [i, { name, protocol: text, port }] of ports.entries()) {
+    const field = `ports[${i}]`;
+    const protocol = readProtocol(text);
+    // A manifest may leave the name out where the API server would fill in "".
+    const label = name ?? '';
+    if (!isPortName(label)) faults.leaveOut(`${field}.name`, label, PORT_NAME_PROBLEM);
+    else if (protocol === undefined) faults.leaveOut(`${field}.protocol`, text, PROTOCOL_PROBLEM);
+    else if (port === undefined || port === null || !isPortNumber(port)) {
+      faults.leaveOut(`${field}.port`, port, PORT_PROBLEM);
+    } else found.push({ name: label, protocol, port });
+  }
+  return found;
+}
+
+type ApiEndpoint = NonNullable<ApiSlice['endpoints']>[number];
+
+function readEndpoints(endpoints: readonly ApiEndpoint[], family: Slice['family'], faults: FaultList): Endpoint[] {
+  const found: Endpoint[] = [];
+  for (const [i, endpoint] of endpoints.entries()) {
+    // Only the first address counts (KEP-752: all of them reach the same endpoint).
+    const text = endpoint.addresses?.[0];
+    const field = `endpoints[${i}].addresses[0]`;
+    const address = text === undefined ? undefined : parseAddress(text);
+    if (address === undefined) faults.leaveOut(field, text, 'must be an IP address');
+    else if (familyOf(address) !== family) faults.leaveOut(field, text, `must be an ${family} address, as addressType says`);
+    else found.push(toEndpoint(endpoint, address));
+  }
+  return found;
+}
+
+function toEndpoint(api: ApiEndpoint, address: Endpoint['address']): Endpoint {
+  const names = (list: readonly { readonly name: string }[] | null | undefined) => (list ?? []).map(({ name }) => name);
+  return {
+    address,
+    ready: api.conditions?.ready ?? true,
+    serving: api.conditions?.serving ?? true,
+    terminating: api.conditions?.terminating ?? false,
+    nodeName: api.nodeName ?? '',
+    zoneHints: names(api.hints?.forZones),
+    nodeHints: names(api.hints?.forNodes),
+  };
+}

@@ -1,0 +1,55 @@
+/** Collects what is wrong with one object while it is decoded. */
+import type { z } from 'zod';
+import type { Fault, ObjectKind } from '../model/objects.ts';
+
+/** Longest value shown in a fault. */
+const LONGEST = 80;
+
+export class FaultList {
+  readonly list: Fault[] = [];
+  readonly #kind: ObjectKind;
+  readonly #object: string;
+
+  constructor(kind: ObjectKind, object: string) {
+    this.#kind = kind;
+    this.#object = object;
+  }
+
+  /** The object cannot be used. */
+  setAside(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'object set aside');
+    return undefined;
+  }
+
+  /** This part of it cannot be used; the rest is. */
+  leaveOut(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'part left out');
+    return undefined;
+  }
+
+  /** What a schema found. */
+  shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
+    for (const issue of issues) {
+      const value = issue.path.reduce<unknown>((at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step], whole);
+      this.setAside(pathText(issue.path), value, issue.message);
+    }
+    return undefined;
+  }
+
+  #add(field: string, value: unknown, problem: string, effect: Fault['effect']): void {
+    this.list.push({ kind: this.#kind, object: this.#object, field, value: valueText(value), problem, effect });
+  }
+}
+
+/** `spec.ports[0].port` */
+function pathText(path: readonly PropertyKey[]): string {
+  return path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`)).join('').replace(/^\./, '');
+}
+
+function valueText(value: unknown): string {
+  if (value === undefined) return '';
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  // A value is printed on one line: nothing in it may look like another line of the log.
+  const clean = text.replace(/[^\x20-\x7e]/g, '?');
+  return clean.length > LONGEST ? `${clean.slice(0, LONGEST)}…` : clean;
+}

@@ -1,0 +1,145 @@
+/** GET requests to the API server, by the configuration that client-node loads: kubeconfig, in-cluster, `--master`. */
+import http from 'node:http';
+import https from 'node:https';
+import { setImmediate as breath } from 'node:timers/promises';
+
+/** What the API server answered instead of what was asked for. */
+export class ApiError extends Error {
+  readonly code = 'API';
+  /** HTTP status, or the code of a Status in a watch; 0 when there was no answer. */
+  readonly status: number;
+  /** Milliseconds that the server asks to wait. */
+  readonly retryAfter: number | undefined;
+
+  constructor(message: string, status: number, retryAfter?: number) {
+    super(message);
+    this.status = status;
+    this.retryAfter = retryAfter;
+  }
+}
+
+export type Query = Readonly<Record<string, string | undefined>>;
+
+export interface ApiClient {
+  /** Where requests go, for the log. */
+  readonly server: string;
+  /** One JSON answer. Throws ApiError. */
+  get(path: string, query: Query, signal: AbortSignal): Promise<unknown>;
+  /** The lines of an answer that goes on. Ends when the server ends it; throws ApiError. */
+  lines(path: string, query: Query, signal: AbortSignal): AsyncIterable<string>;
+}
+
+/** Sets what authenticates a request: headers, certificates, the agent. client-node's KubeConfig does it for each request, so that a token that was renewed is used. */
+export interface Credentials {
+  readonly server: string;
+  apply(options: https.RequestOptions): Promise<void>;
+}
+
+/** Milliseconds for an answer's headers, and between two pieces of an answer to a get. */
+const ANSWER_TIMEOUT = 30_000;
+/** Milliseconds until the kernel begins to probe a quiet connection: a peer that is gone is noticed within a minute. */
+const KEEP_ALIVE = 20_000;
+
+/** `silence`: milliseconds without a byte after which a watch is given up; bookmarks come about once a minute. */
+export function apiClient(credentials: Credentials, silence: number): ApiClient {
+  const { server } = credentials;
+  const open = async (path: string, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> => {
+    const answer = await request(credentials, { path, query, signal });
+    if (answer.statusCode === 200) return answer;
+    throw await statusError(answer, path);
+  };
+  return {
+    server,
+    async get(path, query, signal) {
+      const answer = await open(path, query, signal);
+      const pieces: string[] = [];
+      for await (const piece of readPieces(answer, ANSWER_TIMEOUT)) pieces.push(piece);
+      // JSON.parse of a page holds the event loop; let what waits go first.
+      await breath();
+      return parseJson(pieces.join(''), path);
+    },
+    async *lines(path, query, signal) {
+      const answer = await open(path, query, signal);
+      try {
+        let rest = '';
+        for await (const piece of readPieces(answer, silence)) {
+          const lines = (rest + piece).split('\n');
+          rest = lines.pop() ?? '';
+          for (const line of lines) if (line !== '') yield line;
+        }
+        if (rest !== '') throw new ApiError(`the watch of ${path} broke off within an event`, 0);
+      } finally {
+        answer.destroy();
+      }
+    },
+  };
+}
+
+interface RequestInput {
+  readonly path: string;
+  readonly query: Query;
+  readonly signal: AbortSignal;
+}
+
+async function request(credentials: Credentials, { path, query, signal }: RequestInput): Promise<http.IncomingMessage> {
+  const url = new URL(credentials.server.replace(/\/$/, '') + path);
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
+  const options: https.RequestOptions = { method: 'GET', headers: { accept: 'application/json' }, signal };
+  await credentials.apply(options);
+  const send = url.protocol === 'http:' ? http.request : https.request;
+  return await new Promise((resolve, reject) => {
+    const sent = send(url, options, (answer) => {
+      sent.setTimeout(0);
+      resolve(answer);
+    });
+    sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE));
+    sent.setTimeout(ANSWER_TIMEOUT, () => {
+      sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`));
+    });
+    sent.on('error', (error) => reject(signal.aborted ? signal.reason : noAnswer(url, error)));
+    sent.end();
+  });
+}
+
+async function* readPieces(answer: http.IncomingMessage, silence: number): AsyncGenerator<string> {
+  answer.setEncoding('utf8');
+  answer.setTimeout(silence, () => answer.destroy(new Error(`nothing was heard for ${silence / 1000} s`)));
+  try {
+    for await (const piece of answer) yield String(piece);
+  } catch (error) {
+    throw error instanceof Error && error.name !== 'AbortError' ? new ApiError(`connection lost: ${error.message}`, 0) : error;
+  }
+}
+
+function noAnswer(url: URL, error: Error): ApiError {
+  const { code } = error as NodeJS.ErrnoException;
+  return new ApiError(`${url.origin} cannot be reached: ${error.message || code}`, 0);
+}
+
+/** A Status object says why; without one, the HTTP status must do. */
+async function statusError(answer: http.IncomingMessage, path: string): Promise<ApiError> {
+  let body = '';
+  try {
+    for await (const piece of readPieces(answer, ANSWER_TIMEOUT)) body += body.length < 10_000 ? piece : '';
+  } catch {
+    // The status is the message; a body that breaks off adds nothing to it.
+  }
+  const seconds = Number(answer.headers['retry-after']);
+  const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined;
+  const status = answer.statusCode ?? 0;
+  let message = answer.statusMessage ?? '';
+  try {
+    message = (JSON.parse(body) as { message?: string }).message ?? message;
+  } catch {
+    // Not a Status: some proxy between us and the API server answered.
+  }
+  return new ApiError(`${path}: ${status} ${message}`, status, retryAfter);
+}
+
+function parseJson(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new ApiError(`${path}: the answer is not JSON: ${(error as Error).message}`, 0);
+  }
+}

@@ -1,0 +1,58 @@
+/** How to reach the API server. client-node is loaded only when a cluster is the source: it is large. */
+import { access, constants, stat } from 'node:fs/promises';
+import type { Credentials } from './client.ts';
+
+/** The kubeconfig cannot be used: said at the start. */
+export class KubeconfigUnusable extends Error {
+  readonly code = 'KUBECONFIG_UNUSABLE';
+}
+
+export interface ClusterConfig {
+  readonly kubeconfig: string | undefined;
+  /** URL of the API server; wins over the kubeconfig (reference 1.5). */
+  readonly master: string | undefined;
+}
+
+export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Promise<Credentials> {
+  if (kubeconfig !== undefined) await mustBeReadable(kubeconfig);
+  const inCluster = kubeconfig === undefined && master === undefined;
+  if (inCluster && process.env.KUBERNETES_SERVICE_HOST === undefined) {
+    throw new KubeconfigUnusable(
+      'no source of objects: name a folder with --manifests or a cluster with --kubeconfig (this is not a pod of a cluster)',
+    );
+  }
+  const { KubeConfig } = await import('@kubernetes/client-node');
+  const config = new KubeConfig();
+  try {
+    if (kubeconfig !== undefined) config.loadFromFile(kubeconfig);
+    else if (inCluster) config.loadFromCluster();
+    else config.loadFromClusterAndUser({ name: 'master', server: master ?? '', skipTLSVerify: false }, { name: 'none' });
+  } catch (error) {
+    throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: ${(error as Error).message}`);
+  }
+  const cluster = config.getCurrentCluster();
+  if (cluster === null) throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: it has no current context with a cluster`);
+  const server = serverUrl(master ?? cluster.server, kubeconfig);
+  // Without TLS there is nothing to verify; client-node wants that said.
+  const skipTLSVerify = server.startsWith('http:') || cluster.skipTLSVerify === true;
+  config.clusters = config.clusters.map((entry) => (entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry));
+  return { server, apply: (options) => config.applyToHTTPSOptions(options) };
+}
+
+function serverUrl(text: string, kubeconfig: string | undefined): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return text;
+  const where = kubeconfig === undefined ? '--master' : `--kubeconfig ${kubeconfig}: server`;
+  throw new KubeconfigUnusable(`${where} ${text}: must be a URL such as https://10.0.0.1:6443`);
+}
+
+async function mustBeReadable(path: string): Promise<void> {
+  try {
+    await access(path, constants.R_OK);
+    if ((await stat(path)).isDirectory()) throw new Error('is a folder');
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const reason = code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'permission denied' : message;
+    throw new KubeconfigUnusable(`--kubeconfig ${path}: ${reason}`);
+  }
+}

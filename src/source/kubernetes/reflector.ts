@@ -1,0 +1,219 @@
+/**
+ * List and watch of one resource, as client-go's reflector does it.
+ *
+ * Goals, and how each is met:
+ * 1. Never give up: every failure is followed by a retry, with jitter, and Retry-After is honoured.
+ * 2. Never miss a change: a watch goes on from the last resourceVersion, bookmarks move that forward, and 410 in either
+ *    form (a status, or an event in the stream) leads to a new list; what is not in it is told to be gone.
+ * 3. Notice silence: a watch without a byte for long is closed and opened again (`client.ts`).
+ * 4. Hold the event loop briefly: lists come in pages.
+ *
+ * Streaming lists (sendInitialEvents) are not used: servers before 1.34 refuse them, and a list in pages does the same.
+ */
+import { type Clock, sleep } from '../../host/clock.ts';
+import { backoff } from './backoff.ts';
+import { type ApiClient, ApiError, type Query } from './client.ts';
+
+export interface Resource {
+  /** `/api/v1/services` */
+  readonly path: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+/** The little of an object that the reflector reads. */
+interface ApiObject {
+  readonly metadata?: { readonly resourceVersion?: string; readonly name?: string; readonly namespace?: string };
+}
+
+export interface ReflectorSink {
+  set(key: string, object: unknown): void;
+  gone(key: string): void;
+  /** The first list is complete. Called once. */
+  synced(): void;
+  /** The n-th failure in a row (1 for the first), and what happens next. */
+  failed(error: Error, failures: number): void;
+  /** A request succeeded after failures. */
+  recovered(failures: number): void;
+}
+
+export interface ReflectorOptions {
+  readonly resource: Resource;
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly sink: ReflectorSink;
+  readonly random: () => number;
+  /** Objects a page. */
+  readonly pageSize: number;
+}
+
+/** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
+const WATCH_SECONDS = 300;
+/** A watch that ends sooner, with nothing said, is a failure rather than the server's habit. Milliseconds. */
+const SHORT_WATCH = 1000;
+/** Failed watches in a row after which the list is read again. */
+const RELIST_AFTER = 5;
+
+const GONE = 410;
+
+export class Reflector {
+  readonly #options: ReflectorOptions;
+  /** resourceVersion of each object: a relist tells only what differs. */
+  #known = new Map<string, string>();
+  #version = '';
+  #failures = 0;
+  #isSynced = false;
+
+  constructor(options: ReflectorOptions) {
+    this.#options = options;
+  }
+
+  /** List and watch until the signal aborts. Never rejects for another reason. */
+  async run(signal: AbortSignal): Promise<void> {
+    let mustList = true;
+    while (!signal.aborted) {
+      try {
+        if (mustList) await this.#list(signal);
+        mustList = false;
+        await this.#watch(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
+        await this.#wait(error, signal);
+      }
+    }
+  }
+
+  async #wait(error: unknown, signal: AbortSignal): Promise<void> {
+    const { clock, random, sink } = this.#options;
+    this.#failures += 1;
+    const cause = error instanceof Error ? error : new Error(String(error));
+    // An expired version is what happens to a client that was away: the list is read at once, and told only if it fails.
+    if (isExpired(error) && this.#failures === 1) return;
+    sink.failed(cause, this.#failures);
+    const retryAfter = error instanceof ApiError ? error.retryAfter : undefined;
+    await sleep(clock, backoff(this.#failures, random(), retryAfter), signal).catch(() => undefined);
+  }
+
+  #succeeded(): void {
+    if (this.#failures > 0) this.#options.sink.recovered(this.#failures);
+    this.#failures = 0;
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    const { sink, pageSize } = this.#options;
+    const before = this.#known;
+    const seen = new Map<string, string>();
+    let version: string;
+    try {
+      version = await this.#pages(String(pageSize), seen, signal);
+    } catch (error) {
+      if (!isExpired(error)) throw error;
+      // The token for the rest went stale. The server offers one to go on with, but it reads the rest at another
+      // version, and a watch from there would miss changes of the first pages: read all of it at once instead.
+      seen.clear();
+      version = await this.#pages(undefined, seen, signal);
+    }
+    this.#known = seen;
+    this.#version = version;
+    for (const key of before.keys()) if (!seen.has(key)) sink.gone(key);
+    this.#succeeded();
+    if (!this.#isSynced) sink.synced();
+    this.#isSynced = true;
+  }
+
+  /** Read pages to the end; returns the resourceVersion of the list. */
+  async #pages(limit: string | undefined, seen: Map<string, string>, signal: AbortSignal): Promise<string> {
+    const { resource, client } = this.#options;
+    let next: string | undefined;
+    for (;;) {
+      const page = asList(await client.get(resource.path, { ...this.#selectors(), limit, continue: next }, signal), resource);
+      for (const item of page.items) this.#seen(item, seen);
+      next = page.continue;
+      if (next === undefined || next === '') return page.version;
+    }
+  }
+
+  #seen(item: ApiObject, seen: Map<string, string>): void {
+    const key = keyOf(item);
+    const version = item.metadata?.resourceVersion ?? '';
+    seen.set(key, version);
+    if (version !== '' && this.#known.get(key) === version) return;
+    this.#known.set(key, version);
+    this.#options.sink.set(key, item);
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    const { resource, client, clock, random } = this.#options;
+    const start = clock.now();
+    let events = 0;
+    const query: Query = {
+      ...this.#selectors(),
+      watch: '1',
+      allowWatchBookmarks: 'true',
+      resourceVersion: this.#version,
+      timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + random()))),
+    };
+    for await (const line of client.lines(resource.path, query, signal)) {
+      this.#event(line);
+      events += 1;
+      this.#succeeded();
+    }
+    // The server ends every watch after a while: that is no error, and the next one goes on from the last version.
+    if (events === 0 && clock.now() - start < SHORT_WATCH) {
+      throw new ApiError('the server ended the watch at once', 0);
+    }
+    this.#succeeded();
+  }
+
+  #event(line: string): void {
+    const { sink, resource } = this.#options;
+    let event: { type?: string; object?: ApiObject & { code?: number; message?: string } };
+    try {
+      event = JSON.parse(line);
+    } catch {
+      throw new ApiError(`the watch of ${resource.path} sent what is not JSON: ${line.slice(0, 100)}`, 0);
+    }
+    const { type, object } = event;
+    if (type === 'ERROR') throw new ApiError(object?.message ?? 'the watch failed', object?.code ?? 0);
+    const version = object?.metadata?.resourceVersion;
+    if (object === undefined || version === undefined) {
+      throw new ApiError(`the watch of ${resource.path} sent an event without a resourceVersion`, 0);
+    }
+    this.#version = version;
+    if (type === 'BOOKMARK') return;
+    const key = keyOf(object);
+    if (type === 'DELETED') {
+      this.#known.delete(key);
+      sink.gone(key);
+    } else if (type === 'ADDED' || type === 'MODIFIED') {
+      this.#known.set(key, version);
+      sink.set(key, object);
+    }
+  }
+
+  #selectors(): Query {
+    const { labelSelector, fieldSelector } = this.#options.resource;
+    return { labelSelector, fieldSelector };
+  }
+}
+
+function isExpired(error: unknown): boolean {
+  return error instanceof ApiError && error.status === GONE;
+}
+
+function keyOf(object: ApiObject): string {
+  const { namespace, name = '' } = object.metadata ?? {};
+  return namespace === undefined ? name : `${namespace}/${name}`;
+}
+
+function asList(answer: unknown, resource: Resource): { items: ApiObject[]; continue: string | undefined; version: string } {
+  const { items, metadata } = (answer ?? {}) as {
+    items?: unknown;
+    metadata?: { continue?: string; resourceVersion?: string };
+  };
+  if (metadata?.resourceVersion === undefined || (items !== null && items !== undefined && !Array.isArray(items))) {
+    throw new ApiError(`${resource.path}: the answer is not a list`, 0);
+  }
+  return { items: (items ?? []) as ApiObject[], continue: metadata.continue, version: metadata.resourceVersion };
+}

@@ -1,0 +1,181 @@
+/** The manifests source: a folder, a file, or standard input, with no cluster at all. Folders and files are followed. */
+import { watch } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { basename, dirname, join, normalize } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { type Clock, sleep } from '../../host/clock.ts';
+import { type EventSink, SOURCE_KINDS, type Source } from '../../model/events.ts';
+import { ManifestStore } from './store.ts';
+
+export interface ManifestsOptions {
+  /** A folder, a file, or `-` for standard input. */
+  readonly path: string;
+  readonly nodeName: string;
+  readonly clock: Clock;
+  /** Read once and do not follow changes. */
+  readonly once: boolean;
+}
+
+/** What kubectl reads from a folder. */
+const MANIFEST = /\.(ya?ml|json)$/;
+/** Milliseconds from a first change to reading: an editor writes in several steps. */
+const SETTLE = 20;
+/** Milliseconds between looks at the whole folder, for changes that inotify does not tell (a network file system, a folder that was replaced). */
+const RESCAN = 10_000;
+/** Files read at a time. */
+const AT_ONCE = 64;
+
+/** The path cannot be used at all: said at the start, where somebody made a mistake. */
+export class ManifestsUnusable extends Error {
+  readonly code = 'MANIFESTS_UNUSABLE';
+}
+
+export function manifestsSource(options: ManifestsOptions): Source {
+  const path = options.path === '-' ? '-' : normalize(options.path).replace(/(?<=.)\/+$/, '');
+  return { run: (emit, signal) => new Follower({ ...options, path }, emit).run(signal) };
+}
+
+class Follower {
+  readonly #options: ManifestsOptions;
+  readonly #store: ManifestStore;
+  readonly #emit: EventSink;
+  /** Modification time and size of each file when it was read. */
+  readonly #stamps = new Map<string, string>();
+  readonly #changed = new Set<string>();
+  #wake: (() => void) | undefined;
+
+  constructor(options: ManifestsOptions, emit: EventSink) {
+    this.#options = options;
+    this.#emit = emit;
+    this.#store = new ManifestStore(options.nodeName, emit);
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { path, once } = this.#options;
+    if (path === '-') this.#store.set('standard input', await text(process.stdin));
+    else {
+      const { isFolder } = await this.#look();
+      if (!once) this.#watch(isFolder ? path : dirname(path), signal);
+      await this.#rescan();
+    }
+    for (const of of SOURCE_KINDS) this.#emit({ kind: 'synced', of });
+    if (path === '-' || once) return;
+    await this.#follow(signal);
+  }
+
+  async #look(): Promise<{ isFolder: boolean }> {
+    const { path } = this.#options;
+    try {
+      return { isFolder: (await stat(path)).isDirectory() };
+    } catch (error) {
+      throw new ManifestsUnusable(`--manifests ${path}: ${reason(error)}`);
+    }
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    while (!signal.aborted) {
+      const isTold = await this.#changeOr(RESCAN, signal);
+      if (signal.aborted) return;
+      if (!isTold) await this.#rescan();
+      else {
+        await sleep(clock, SETTLE, signal).catch(() => undefined);
+        const files = [...this.#changed];
+        this.#changed.clear();
+        await this.#readAll(files);
+      }
+    }
+  }
+
+  /** Wait for a told change; false when the time is up first. */
+  #changeOr(milliseconds: number, signal: AbortSignal): Promise<boolean> {
+    if (this.#changed.size > 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const done = (isTold: boolean) => {
+        cancel();
+        signal.removeEventListener('abort', onAbort);
+        this.#wake = undefined;
+        resolve(isTold);
+      };
+      const onAbort = () => done(false);
+      const cancel = this.#options.clock.after(milliseconds, () => done(false));
+      this.#wake = () => done(true);
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  #watch(folder: string, signal: AbortSignal): void {
+    const watcher = watch(folder, { signal }, (_, name) => {
+      if (name === null || !this.#isWanted(join(folder, name))) return;
+      this.#changed.add(join(folder, name));
+      // Two writes within one tick of the clock leave the same stamp.
+      this.#stamps.delete(join(folder, name));
+      this.#wake?.();
+    });
+    // A folder that goes away ends its watch; the rescan goes on and tells what it finds.
+    watcher.on('error', () => watcher.close());
+  }
+
+  #isWanted(file: string): boolean {
+    const { path } = this.#options;
+    return file === path || (MANIFEST.test(basename(file)) && dirname(file) === path);
+  }
+
+  /** Read what is new or changed, and drop what is gone. A folder that cannot be listed is not an empty one (invariant 2). */
+  async #rescan(): Promise<void> {
+    const { path } = this.#options;
+    let files: string[];
+    try {
+      files = (await stat(path)).isDirectory()
+        ? (await readdir(path)).filter((name) => MANIFEST.test(name)).map((name) => join(path, name))
+        : [path];
+    } catch (error) {
+      this.#store.unreadable(path, reason(error));
+      return;
+    }
+    this.#emit({ kind: 'faults', key: path, faults: [] });
+    const present = new Set(files);
+    const gone = this.#store.files.filter((file) => !present.has(file));
+    await this.#readAll([...files.sort(), ...gone]);
+  }
+
+  async #readAll(files: readonly string[]): Promise<void> {
+    for (let i = 0; i < files.length; i += AT_ONCE) {
+      const batch = files.slice(i, i + AT_ONCE);
+      const texts = await Promise.all(batch.map((file) => this.#readIfChanged(file)));
+      for (const [j, file] of batch.entries()) {
+        const read = texts[j];
+        if (read?.kind === 'text') this.#store.set(file, read.text);
+        else if (read?.kind === 'gone') this.#store.remove(file);
+        else if (read?.kind === 'unreadable') this.#store.unreadable(file, read.cause);
+      }
+    }
+  }
+
+  async #readIfChanged(file: string): Promise<FileRead> {
+    try {
+      const { mtimeMs, size, ino } = await stat(file);
+      const stamp = `${mtimeMs} ${size} ${ino}`;
+      if (this.#stamps.get(file) === stamp) return { kind: 'same' };
+      const content = await readFile(file, 'utf8');
+      this.#stamps.set(file, stamp);
+      return { kind: 'text', text: content };
+    } catch (error) {
+      this.#stamps.delete(file);
+      const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      return isGone ? { kind: 'gone' } : { kind: 'unreadable', cause: reason(error) };
+    }
+  }
+}
+
+type FileRead =
+  | { readonly kind: 'same' | 'gone' }
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'unreadable'; readonly cause: string };
+
+function reason(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ENOENT') return 'there is no such file or folder';
+  if (code === 'EACCES') return 'permission denied';
+  return message;
+}

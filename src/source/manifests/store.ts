@@ -1,0 +1,125 @@
+/** Which file says what of which object. Pure: files in, events out. */
+import type { EventSink, SourceEvent } from '../../model/events.ts';
+import type { Fault } from '../../model/objects.ts';
+import { decodeNode, decodeService, objectKey } from '../decode.ts';
+import { decodeSlice } from '../decode-slice.ts';
+import { FaultList } from '../faults.ts';
+import { type Documents, readDocuments } from './documents.ts';
+
+const KINDS = {
+  Service: { apiVersion: 'v1', decode: decodeService },
+  EndpointSlice: { apiVersion: 'discovery.k8s.io/v1', decode: decodeSlice },
+  Node: { apiVersion: 'v1', decode: decodeNode },
+} as const;
+type Kind = keyof typeof KINDS;
+
+/** `Kind namespace/name`, Nodes without a namespace. */
+type ObjectId = string;
+
+export class ManifestStore {
+  readonly #nodeName: string;
+  readonly #emit: EventSink;
+  /** Objects by file. */
+  readonly #files = new Map<string, ReadonlyMap<ObjectId, unknown>>();
+  /** Files that define an object, in the order of their names: the first one counts. */
+  readonly #definedIn = new Map<ObjectId, string[]>();
+
+  constructor(nodeName: string, emit: EventSink) {
+    this.#nodeName = nodeName;
+    this.#emit = emit;
+  }
+
+  /** Names of the files that are held. */
+  get files(): string[] {
+    return [...this.#files.keys()];
+  }
+
+  /** The file is gone, and with it what it defined. */
+  remove(file: string): void {
+    this.#replace(file, new Map());
+    this.#files.delete(file);
+    this.#emit({ kind: 'faults', key: file, faults: [] });
+  }
+
+  /** The file could not be read: what it defined before stays (invariant 2), and the fault is told. */
+  unreadable(file: string, cause: string): void {
+    const faults = new FaultList('file', file);
+    faults.setAside('', '', `cannot be read: ${cause}`);
+    this.#emit({ kind: 'faults', key: file, faults: faults.list });
+  }
+
+  /** Take in the text of a file. Of a file with a broken document, what the rest does not define again stays as it was. */
+  set(file: string, text: string): void {
+    const documents = readDocuments(text, file);
+    const { objects, faults } = this.#sort(file, documents);
+    if (documents.faults.length > 0) {
+      for (const [id, object] of this.#files.get(file) ?? []) if (!objects.has(id)) objects.set(id, object);
+    }
+    this.#replace(file, objects);
+    this.#emit({ kind: 'faults', key: file, faults });
+  }
+
+  #sort(file: string, documents: Documents): { objects: Map<ObjectId, unknown>; faults: Fault[] } {
+    const objects = new Map<ObjectId, unknown>();
+    const faults = new FaultList('file', file);
+    for (const [i, object] of documents.objects.entries()) {
+      const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
+      if (typeof kind !== 'string') faults.setAside(`object ${i + 1}: kind`, kind, 'must be there, for example Service');
+      // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
+      if (typeof kind !== 'string' || !(kind in KINDS)) continue;
+      const wanted = KINDS[kind as Kind].apiVersion;
+      const key = objectKey(object);
+      const id = `${kind} ${kind === 'Node' ? (key?.split('/')[1] ?? '') : key}`;
+      if (apiVersion !== wanted) faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for a ${kind}`);
+      else if (key === undefined) {
+        const name = (object as { metadata?: { name?: unknown } }).metadata?.name;
+        faults.setAside(`object ${i + 1}: metadata.name`, name, `must be the name of a ${kind}, and its namespace valid`);
+      } else if (objects.has(id)) faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
+      else objects.set(id, object);
+    }
+    return { objects, faults: [...documents.faults, ...faults.list] };
+  }
+
+  #replace(file: string, objects: ReadonlyMap<ObjectId, unknown>): void {
+    const before = this.#files.get(file);
+    this.#files.set(file, objects);
+    for (const id of before?.keys() ?? []) {
+      if (objects.has(id)) continue;
+      const left = (this.#definedIn.get(id) ?? []).filter((other) => other !== file);
+      if (left.length > 0) this.#definedIn.set(id, left);
+      else this.#definedIn.delete(id);
+      this.#tell(id);
+    }
+    for (const id of objects.keys()) {
+      const files = this.#definedIn.get(id);
+      if (files === undefined) this.#definedIn.set(id, [file]);
+      else if (!files.includes(file)) this.#definedIn.set(id, [...files, file].sort());
+      this.#tell(id);
+    }
+  }
+
+  /** Emit the object as the first of its files defines it. */
+  #tell(id: ObjectId): void {
+    const space = id.indexOf(' ');
+    const kind = id.slice(0, space) as Kind;
+    const key = id.slice(space + 1);
+    if (kind === 'Node' && key !== this.#nodeName) return;
+    const [first, ...others] = this.#definedIn.get(id) ?? [];
+    const object = first === undefined ? undefined : this.#files.get(first)?.get(id);
+    if (object === undefined) {
+      this.#emit(goneEvent(kind, key));
+      return;
+    }
+    const event = KINDS[kind].decode(object, key);
+    if (others.length === 0 || !('faults' in event)) return this.#emit(event);
+    const twice = new FaultList(kind, key);
+    for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
+    this.#emit({ ...event, faults: [...event.faults, ...twice.list] });
+  }
+}
+
+function goneEvent(kind: Kind, key: string): SourceEvent {
+  if (kind === 'Service') return { kind: 'service', key, service: undefined, faults: [] };
+  if (kind === 'EndpointSlice') return { kind: 'slice', key, slice: undefined, faults: [] };
+  return { kind: 'node', key, node: undefined, faults: [] };
+}

@@ -1,0 +1,105 @@
+/** The shape of the API objects that are read: what must be there, and of which type. What the values mean is `decode.ts`. */
+import { z } from 'zod';
+
+const metadata = z.object({
+  name: z.string().min(1),
+  namespace: z.string().optional(),
+  uid: z.string().optional(),
+  resourceVersion: z.string().optional(),
+  creationTimestamp: z.string().nullish(),
+  deletionTimestamp: z.string().nullish(),
+  labels: z.record(z.string(), z.string()).nullish(),
+  annotations: z.record(z.string(), z.string()).nullish(),
+});
+
+/** v1 Service, as far as it is used. */
+export const serviceSchema = z.object({
+  metadata,
+  spec: z
+    .object({
+      type: z.string().optional(),
+      clusterIP: z.string().optional(),
+      clusterIPs: z.array(z.string()).nullish(),
+      ipFamilies: z.array(z.string()).nullish(),
+      externalIPs: z.array(z.string()).nullish(),
+      loadBalancerSourceRanges: z.array(z.string()).nullish(),
+      sessionAffinity: z.string().optional(),
+      sessionAffinityConfig: z
+        .object({ clientIP: z.object({ timeoutSeconds: z.number().nullish() }).nullish() })
+        .nullish(),
+      internalTrafficPolicy: z.string().nullish(),
+      externalTrafficPolicy: z.string().nullish(),
+      healthCheckNodePort: z.number().nullish(),
+      ports: z
+        .array(
+          z.object({
+            name: z.string().optional(),
+            protocol: z.string().optional(),
+            port: z.number(),
+            nodePort: z.number().optional(),
+          }),
+        )
+        .nullish(),
+    })
+    .prefault({}),
+  status: z
+    .object({
+      loadBalancer: z
+        .object({
+          ingress: z
+            .array(z.object({ ip: z.string().optional(), hostname: z.string().optional(), ipMode: z.string().nullish() }))
+            .nullish(),
+        })
+        .nullish(),
+    })
+    .nullish(),
+});
+export type ApiService = z.infer<typeof serviceSchema>;
+
+const hints = z.object({
+  forZones: z.array(z.object({ name: z.string() })).nullish(),
+  forNodes: z.array(z.object({ name: z.string() })).nullish(),
+});
+
+/** discovery.k8s.io/v1 EndpointSlice, as far as it is used. */
+export const sliceSchema = z.object({
+  metadata,
+  addressType: z.string(),
+  ports: z
+    .array(
+      z.object({
+        name: z.string().nullish(),
+        protocol: z.string().nullish(),
+        port: z.number().nullish(),
+      }),
+    )
+    .nullish(),
+  endpoints: z
+    .array(
+      z.object({
+        addresses: z.array(z.string()).nullish(),
+        conditions: z
+          .object({
+            ready: z.boolean().nullish(),
+            serving: z.boolean().nullish(),
+            terminating: z.boolean().nullish(),
+          })
+          .nullish(),
+        nodeName: z.string().nullish(),
+        zone: z.string().nullish(),
+        hints: hints.nullish(),
+      }),
+    )
+    .nullish(),
+});
+export type ApiSlice = z.infer<typeof sliceSchema>;
+
+/** v1 Node, as far as it is used. */
+export const nodeSchema = z.object({
+  metadata,
+  spec: z.object({ podCIDR: z.string().optional(), podCIDRs: z.array(z.string()).nullish() }).nullish(),
+  status: z
+    .object({ addresses: z.array(z.object({ type: z.string(), address: z.string() })).nullish() })
+    .nullish(),
+});
+export type ApiNode = z.infer<typeof nodeSchema>;

@@ -1,0 +1,74 @@
+/**
+ * When to sync (reference 10.1, kube-proxy's BoundedFrequencyRunner of 1.34): at once after a request, then not again
+ * for `min`; after a failure no later than `retry`; without any request no later than `max`. Requests during a run or
+ * its pause become one run (invariant 9).
+ */
+import type { Clock } from '../host/clock.ts';
+
+export interface Periods {
+  /** Milliseconds between the end of a run and the next. */
+  readonly min: number;
+  readonly retry: number;
+  readonly max: number;
+}
+
+export interface SchedulerOptions extends Periods {
+  readonly clock: Clock;
+  /** True when all is well; false asks for a retry. It may throw only when the scheduler is stopped. */
+  readonly run: () => Promise<boolean>;
+}
+
+export class SyncScheduler {
+  readonly #options: SchedulerOptions;
+  #isRequested = false;
+  #wake: (() => void) | undefined;
+
+  constructor(options: SchedulerOptions) {
+    if (options.max < options.min) throw new RangeError(`max ${options.max} ms is less than min ${options.min} ms`);
+    this.#options = options;
+  }
+
+  /** Ask for a run. Never waits. */
+  request(): void {
+    this.#isRequested = true;
+    this.#wake?.();
+  }
+
+  /** Run until the signal aborts. A run that goes on then is waited for. */
+  async start(signal: AbortSignal): Promise<void> {
+    const { clock, run, min, retry, max } = this.#options;
+    let next = clock.now() + max;
+    while (!signal.aborted) {
+      await this.#requestOr(next, signal);
+      if (signal.aborted) return;
+      this.#isRequested = false;
+      const isWell = await run();
+      next = clock.now() + (isWell ? max : Math.min(retry, max));
+      await this.#pause(min, signal);
+    }
+  }
+
+  #requestOr(due: number, signal: AbortSignal): Promise<void> {
+    if (this.#isRequested) return Promise.resolve();
+    return this.#until(due - this.#options.clock.now(), signal, true);
+  }
+
+  #pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+    return milliseconds > 0 ? this.#until(milliseconds, signal, false) : Promise.resolve();
+  }
+
+  #until(milliseconds: number, signal: AbortSignal, wakeable: boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        cancel();
+        this.#wake = undefined;
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const cancel = this.#options.clock.after(Math.max(0, milliseconds), done);
+      if (wakeable) this.#wake = done;
+      signal.addEventListener('abort', done, { once: true });
+      if (signal.aborted) done();
+    });
+  }
+}

@@ -1,0 +1,41 @@
+/** What the agent knows of its own work: for the log, health and metrics. */
+import type { ApplyReport } from '../reconcile/step.ts';
+
+export interface SyncReport extends ApplyReport {
+  /** Milliseconds from the start of the sync to its end. */
+  readonly duration: number;
+  /** Steps that the plan had. */
+  readonly planned: number;
+  /** Kernel objects that another program had changed, when the kernel was read. */
+  readonly drift: readonly string[];
+}
+
+export class SyncStatus {
+  #lastComplete: number | undefined;
+  #failingSince: number | undefined;
+  #lastReport: SyncReport | undefined;
+
+  /** Milliseconds since 1970 of the last complete sync (invariant 8: a partial one does not count). */
+  get lastComplete(): number | undefined {
+    return this.#lastComplete;
+  }
+
+  /** Since when syncs have not been complete; undefined while all is well. */
+  get failingSince(): number | undefined {
+    return this.#failingSince;
+  }
+
+  get lastReport(): SyncReport | undefined {
+    return this.#lastReport;
+  }
+
+  record(report: SyncReport, at: number): void {
+    this.#lastReport = report;
+    if (report.outcome === 'complete') {
+      this.#lastComplete = at;
+      this.#failingSince = undefined;
+    } else {
+      this.#failingSince ??= at;
+    }
+  }
+}

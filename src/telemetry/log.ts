@@ -1,0 +1,25 @@
+/** The log: JSON lines on standard error, or lines for people when that is a terminal. */
+import { type DestinationStream, type Logger, pino } from 'pino';
+import pretty from 'pino-pretty';
+
+export type Log = Logger;
+
+export interface LogOptions {
+  /** `-v`: 0 tells what an operator must know, from 4 on each step that is written. */
+  readonly verbosity: number;
+  /** Lines for people, whatever standard error is. */
+  readonly format: 'auto' | 'json' | 'text';
+}
+
+/** Verbosity from which every step is told (kube-proxy's debug levels begin there). */
+const DEBUG_FROM = 4;
+
+export function createLog({ verbosity, format }: LogOptions): Log {
+  const forPeople = format === 'text' || (format === 'auto' && process.stderr.isTTY === true);
+  const level = verbosity >= DEBUG_FROM ? 'debug' : 'info';
+  // Synchronous: what was said before a crash is in the log.
+  const stream: DestinationStream = forPeople
+    ? pretty({ destination: 2, sync: true, ignore: 'pid,hostname', translateTime: 'HH:MM:ss.l' })
+    : pino.destination({ dest: 2, sync: true });
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (label) => ({ level: label }) } }, stream);
+}
