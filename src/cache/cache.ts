@@ -4,11 +4,12 @@
  * Slices are kept by name under their Service (reference 3.1): an endpoint that moves from one slice to another is in at
  * least one of them at any time, whatever the order of the events.
  */
+
+import { sameData } from '../model/equal.ts';
 import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../model/objects.ts';
 import type { Objects } from '../model/proxy-model.ts';
-import { sameData } from '../model/equal.ts';
 
 /** What was touched since the last take. */
 export interface Changes {
@@ -121,4 +122,3 @@ export class Cache implements Objects {
     return faults.filter((fault) => !before.some((old) => sameData(old, fault)));
   }
 }
-

@@ -1,16 +1,16 @@
 /** The command line: commands, flags and their help. */
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError, configFromFlags, type Flags } from '../config/config.ts';
+import { IptablesError } from '../host/iptables-tools.ts';
+import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
+import { KernelNotRead } from '../sync/loop.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { CannotRun } from './agent.ts';
 import { cleanupCommand } from './cleanup.ts';
 import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
 import { versionText } from './version.ts';
-import { KernelNotRead } from '../sync/loop.ts';
-import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
-import { IptablesError } from '../host/iptables-tools.ts';
 
 /** Errors that are told in one line: what to do about them is in their text. */
 const PLAIN = [ConfigError, CannotRun, ManifestsUnusable, KernelNotRead, KubeconfigUnusable, IptablesError];
@@ -51,9 +51,9 @@ function buildProgram({ signal, setStatus }: Context): Command {
       const output = flags.output === 'json' ? 'json' : 'text';
       setStatus(await planCommand({ ...prepare(flags), signal, output, print }));
     });
-  withAgentFlags(program.command('cleanup').description('remove all rules of slicewire and kube-proxy, and nothing else')).action(
-    async (flags: Flags) => setStatus(await cleanupCommand({ config: prepare(flags).config, signal, print })),
-  );
+  withAgentFlags(
+    program.command('cleanup').description('remove all rules of slicewire and kube-proxy, and nothing else'),
+  ).action(async (flags: Flags) => setStatus(await cleanupCommand({ config: prepare(flags).config, signal, print })));
   program
     .command('demo')
     .description('the main job on this machine with no cluster, in private network namespaces')
@@ -87,12 +87,21 @@ function withAgentFlags(command: Command): Command {
     .option('--master <url>', 'address of the API server; wins over the kubeconfig')
     .option('--hostname-override <name>', 'name of this Node; default: the host name')
     .option('--bind-address <address>', "this node's primary address; no socket listens on it")
-    .option('--cluster-cidr <cidrs>', 'range of pod addresses, or one a family; other traffic to cluster IPs is masqueraded')
-    .option('--detect-local-mode <mode>', 'how pods are told: ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix')
+    .option(
+      '--cluster-cidr <cidrs>',
+      'range of pod addresses, or one a family; other traffic to cluster IPs is masqueraded',
+    )
+    .option(
+      '--detect-local-mode <mode>',
+      'how pods are told: ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix',
+    )
     .option('--pod-bridge-interface <name>', 'the bridge of the pods, for BridgeInterface')
     .option('--pod-interface-name-prefix <prefix>', "what the names of the pods' interfaces begin with")
     .option('--masquerade-all [bool]', 'masquerade all traffic to cluster IPs')
-    .option('--iptables-masquerade-bit <bit>', 'bit of the packet mark that asks for masquerading, 0 to 31 (default: 14)')
+    .option(
+      '--iptables-masquerade-bit <bit>',
+      'bit of the packet mark that asks for masquerading, 0 to 31 (default: 14)',
+    )
     .option('--iptables-localhost-nodeports [bool]', 'node ports on 127.0.0.0/8 as well (default: true)')
     .option('--iptables-sync-period <duration>', 'retry, and look after the rules, this often (default: 30s)')
     .option('--iptables-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 1s)')

@@ -1,7 +1,7 @@
 /** What a run is told: made once from the flags, then frozen. Parts of it are passed on, never the whole. */
 import { hostname } from 'node:os';
-import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../model/address.ts';
 import type { IptablesBackend } from '../host/iptables-tools.ts';
+import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../model/address.ts';
 import { parseDuration } from './duration.ts';
 
 export type SourceConfig =
@@ -129,7 +129,8 @@ function readDetectLocal(read: Reader): DetectLocal {
     const flag = mode === 'BridgeInterface' ? 'pod-bridge-interface' : 'pod-interface-name-prefix';
     const name = read.text(flag) ?? '';
     // A name goes into rules as it is: what the kernel takes as one (dev_valid_name), and no wildcard of iptables.
-    if (!/^[A-Za-z0-9_.-]{1,15}$/.test(name)) read.fault(flag, `must name an interface, as --detect-local-mode=${mode} needs it`);
+    if (!/^[A-Za-z0-9_.-]{1,15}$/.test(name))
+      read.fault(flag, `must name an interface, as --detect-local-mode=${mode} needs it`);
     return { kind: 'interface', name: mode === 'BridgeInterface' ? name : `${name}+` };
   }
   if (mode !== 'ClusterCIDR') {
@@ -187,7 +188,8 @@ function readPeriods(read: Reader): { syncPeriod: number; minSyncPeriod: number 
   const minSyncPeriod = period('iptables-min-sync-period', DEFAULTS.iptablesMinSyncPeriod);
   if (syncPeriod <= 0) read.fault('iptables-sync-period', 'must be more than 0');
   if (minSyncPeriod < 0) read.fault('iptables-min-sync-period', 'must not be negative');
-  if (minSyncPeriod > syncPeriod) read.fault('iptables-min-sync-period', 'must not be longer than --iptables-sync-period');
+  if (minSyncPeriod > syncPeriod)
+    read.fault('iptables-min-sync-period', 'must not be longer than --iptables-sync-period');
   return { syncPeriod, minSyncPeriod };
 }
 

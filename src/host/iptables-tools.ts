@@ -70,7 +70,8 @@ export class IptablesTools {
     const args = ['--wait', String(LOCK_WAIT_SECONDS), '-t', table, '-S', chain];
     const result = await this.#runner.run({ file: this.#prefix, args }, signal);
     if (result.exitCode === 0) return true;
-    if (/No chain\/target\/match by that name|does not exist|No such file or directory/.test(result.stderr)) return false;
+    if (/No chain\/target\/match by that name|does not exist|No such file or directory/.test(result.stderr))
+      return false;
     throw await this.#failure(`${this.#prefix} -t ${table} -S ${chain}`, result);
   }
 

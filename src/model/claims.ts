@@ -94,7 +94,8 @@ function things(port: ServicePort, frontend: Frontend): string[] {
 /** The fault of a frontend that lost its claim. */
 export function rivalFault(port: ServicePort, frontend: Frontend, holder: ServiceKey): Fault {
   const value = frontend.address ?? String(frontend.port);
-  const what = frontend.role === 'cluster-ip' ? 'this cluster IP' : `${value} for ${port.protocol} port ${frontend.port}`;
+  const what =
+    frontend.role === 'cluster-ip' ? 'this cluster IP' : `${value} for ${port.protocol} port ${frontend.port}`;
   return {
     kind: 'Service',
     object: port.service,

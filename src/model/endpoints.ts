@@ -31,7 +31,11 @@ export function mergeSlices(slices: Iterable<Slice>, family: Family): EndpointsB
   }
   const merged = new Map<string, readonly PortEndpoint[]>();
   for (const [key, byText] of ports) {
-    if (byText.size > 0) merged.set(key, [...byText.values()].sort((a, b) => (a.text < b.text ? -1 : 1)));
+    if (byText.size > 0)
+      merged.set(
+        key,
+        [...byText.values()].sort((a, b) => (a.text < b.text ? -1 : 1)),
+      );
   }
   return merged;
 }

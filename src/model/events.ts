@@ -6,9 +6,24 @@ export const SOURCE_KINDS: readonly SourceKind[] = ['services', 'slices', 'nodes
 
 export type SourceEvent =
   /** `service` is undefined when it is gone, is not for a service proxy, or is so broken that it is set aside. */
-  | { readonly kind: 'service'; readonly key: ServiceKey; readonly service: Service | undefined; readonly faults: readonly Fault[] }
-  | { readonly kind: 'slice'; readonly key: SliceKey; readonly slice: Slice | undefined; readonly faults: readonly Fault[] }
-  | { readonly kind: 'node'; readonly key: string; readonly node: NodeView | undefined; readonly faults: readonly Fault[] }
+  | {
+      readonly kind: 'service';
+      readonly key: ServiceKey;
+      readonly service: Service | undefined;
+      readonly faults: readonly Fault[];
+    }
+  | {
+      readonly kind: 'slice';
+      readonly key: SliceKey;
+      readonly slice: Slice | undefined;
+      readonly faults: readonly Fault[];
+    }
+  | {
+      readonly kind: 'node';
+      readonly key: string;
+      readonly node: NodeView | undefined;
+      readonly faults: readonly Fault[];
+    }
   /** Faults of something that is not an object, such as a file; they replace its former ones. */
   | { readonly kind: 'faults'; readonly key: string; readonly faults: readonly Fault[] }
   /** The initial list of a kind is complete (invariant 1). */

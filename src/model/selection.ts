@@ -30,7 +30,8 @@ const NOTHING: Selection = { cluster: [], local: [], hasAny: false, topology: 'n
 export function selectEndpoints(input: SelectionInput): Selection {
   if (input.endpoints.length === 0) return NOTHING;
   const usesCluster = input.internalPolicy !== 'Local' || input.externallyAccessible;
-  const usesLocal = input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
+  const usesLocal =
+    input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
   const topology = usesCluster ? topologyMode(input) : 'none';
   const cluster = usesCluster ? selectCluster(input, topology) : [];
   if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology };

@@ -101,7 +101,8 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
   const external = { policy: externalPolicy, empty: empty(externalPolicy) };
   const frontends: Frontend[] = [{ role: 'cluster-ip', address: clusterIP, port: spec.port, ...internal }];
   for (const address of externalIPs) frontends.push({ role: 'external-ip', address, port: spec.port, ...external });
-  for (const address of loadBalancerIPs) frontends.push({ role: 'load-balancer', address, port: spec.port, ...external });
+  for (const address of loadBalancerIPs)
+    frontends.push({ role: 'load-balancer', address, port: spec.port, ...external });
   if (spec.nodePort !== 0) {
     frontends.push({ role: 'node-port', address: undefined, port: spec.nodePort, ...external });
   }

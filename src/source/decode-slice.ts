@@ -2,7 +2,15 @@
 import { familyOf, parseAddress } from '../model/address.ts';
 import type { SourceEvent } from '../model/events.ts';
 import type { Endpoint, Slice, SlicePort } from '../model/objects.ts';
-import { isPortName, isPortNumber, PORT_NAME_PROBLEM, PORT_PROBLEM, PROTOCOL_PROBLEM, parse, readProtocol } from './decode.ts';
+import {
+  isPortName,
+  isPortNumber,
+  PORT_NAME_PROBLEM,
+  PORT_PROBLEM,
+  PROTOCOL_PROBLEM,
+  parse,
+  readProtocol,
+} from './decode.ts';
 import { FaultList } from './faults.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
@@ -65,7 +73,8 @@ function readEndpoints(endpoints: readonly ApiEndpoint[], family: Slice['family'
     const field = `endpoints[${i}].addresses[0]`;
     const address = text === undefined ? undefined : parseAddress(text);
     if (address === undefined) faults.leaveOut(field, text, 'must be an IP address');
-    else if (familyOf(address) !== family) faults.leaveOut(field, text, `must be an ${family} address, as addressType says`);
+    else if (familyOf(address) !== family)
+      faults.leaveOut(field, text, `must be an ${family} address, as addressType says`);
     else found.push(toEndpoint(endpoint, address));
   }
   return found;

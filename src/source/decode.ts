@@ -83,7 +83,10 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     externalIPs: readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults),
     loadBalancerIPs: readIngress(api, faults),
     sourceRanges: readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults),
-    ports: uniquePorts(ports.filter((port) => port !== undefined), faults),
+    ports: uniquePorts(
+      ports.filter((port) => port !== undefined),
+      faults,
+    ),
     internalTrafficPolicy: readPolicy(spec.internalTrafficPolicy, 'spec.internalTrafficPolicy', faults),
     externalTrafficPolicy: readPolicy(spec.externalTrafficPolicy, 'spec.externalTrafficPolicy', faults),
     affinitySeconds: affinity,
@@ -130,7 +133,8 @@ function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): Serv
   return ports.filter(({ name, protocol, port }, i) => {
     const marks = [`${protocol} ${port}`, `${name}/${protocol}`];
     const twice = marks.some((mark) => seen.has(mark));
-    if (twice) faults.leaveOut(`spec.ports[${i}]`, `${name} ${protocol} ${port}`, 'an earlier port has this number or name');
+    if (twice)
+      faults.leaveOut(`spec.ports[${i}]`, `${name} ${protocol} ${port}`, 'an earlier port has this number or name');
     for (const mark of marks) seen.add(mark);
     return !twice;
   });

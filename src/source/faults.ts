@@ -30,7 +30,10 @@ export class FaultList {
   /** What a schema found. */
   shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
     for (const issue of issues) {
-      const value = issue.path.reduce<unknown>((at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step], whole);
+      const value = issue.path.reduce<unknown>(
+        (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
+        whole,
+      );
       this.setAside(pathText(issue.path), value, issue.message);
     }
     return undefined;
@@ -43,7 +46,10 @@ export class FaultList {
 
 /** `spec.ports[0].port` */
 function pathText(path: readonly PropertyKey[]): string {
-  return path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`)).join('').replace(/^\./, '');
+  return path
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `.${String(step)}`))
+    .join('')
+    .replace(/^\./, '');
 }
 
 function valueText(value: unknown): string {

@@ -47,7 +47,9 @@ export const serviceSchema = z.object({
       loadBalancer: z
         .object({
           ingress: z
-            .array(z.object({ ip: z.string().optional(), hostname: z.string().optional(), ipMode: z.string().nullish() }))
+            .array(
+              z.object({ ip: z.string().optional(), hostname: z.string().optional(), ipMode: z.string().nullish() }),
+            )
             .nullish(),
         })
         .nullish(),
@@ -98,8 +100,6 @@ export type ApiSlice = z.infer<typeof sliceSchema>;
 export const nodeSchema = z.object({
   metadata,
   spec: z.object({ podCIDR: z.string().optional(), podCIDRs: z.array(z.string()).nullish() }).nullish(),
-  status: z
-    .object({ addresses: z.array(z.object({ type: z.string(), address: z.string() })).nullish() })
-    .nullish(),
+  status: z.object({ addresses: z.array(z.object({ type: z.string(), address: z.string() })).nullish() }).nullish(),
 });
 export type ApiNode = z.infer<typeof nodeSchema>;

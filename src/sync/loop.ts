@@ -1,13 +1,13 @@
 /** One sync: take the changes, update the model, let the mode plan and apply, and report (design 2). The only place where the stages meet while running. */
 import type { Cache } from '../cache/cache.ts';
 import type { Clock } from '../host/clock.ts';
+import { sameData } from '../model/equal.ts';
+import type { Fault } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { Mode } from '../modes/mode.ts';
 import { mergeReports, type Plan } from '../reconcile/step.ts';
 import { applyIsolating } from './isolate.ts';
 import type { SyncReport } from './status.ts';
-import type { Fault } from '../model/objects.ts';
-import { sameData } from '../model/equal.ts';
 
 export interface SyncParts {
   readonly cache: Cache;

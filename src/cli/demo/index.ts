@@ -1,1 +1,92 @@
-export async function demoCommand(_: { signal: AbortSignal; print: (text: string) => void }): Promise<number> { return 0; }
+/** `slicewire demo`: the main job on one machine with no cluster, with real traffic in private network namespaces. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { realCommands } from '../../host/commands.ts';
+import { mayChangeNetwork } from '../../host/node-facts.ts';
+import { CannotRun } from '../agent.ts';
+import { AgentProcess } from './agent-process.ts';
+import { LAB, Lab } from './lab.ts';
+import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
+import { type Scene, STEPS } from './steps.ts';
+
+export interface DemoOptions {
+  readonly signal: AbortSignal;
+  readonly print: (text: string) => void;
+}
+
+const PODS = ['pod-1', 'pod-2', 'pod-3'];
+
+/** Exit status 0 when every step behaved. Whatever happens, all that it made is removed. */
+export async function demoCommand({ signal, print }: DemoOptions): Promise<number> {
+  if (!(await mayChangeNetwork())) throw new CannotRun('the demo makes network namespaces: run it as root');
+  const folder = await mkdtemp(join(tmpdir(), 'slicewire-demo-'));
+  const remove: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true })];
+  try {
+    const scene = await prepare({ folder, remove, signal, print });
+    const failed = await show(scene, print);
+    print('');
+    print(failed === 0 ? `all ${STEPS.length} steps behaved` : `${failed} of ${STEPS.length} steps did not behave`);
+    if (failed > 0) print(`the agent said:\n${scene.agent.text()}`);
+    return failed === 0 ? 0 : 1;
+  } finally {
+    for (const undo of remove.reverse()) await undo();
+    print('the namespaces, the agent and the manifests are removed');
+  }
+}
+
+interface PrepareOptions extends DemoOptions {
+  readonly folder: string;
+  readonly remove: (() => Promise<unknown>)[];
+}
+
+async function prepare({ folder, remove, signal, print }: PrepareOptions): Promise<Scene> {
+  print('A node with three pods on a bridge, and a client outside, each in a network namespace of its own:');
+  print('');
+  print('    pod-1 10.244.1.11 ─┐');
+  print(`    pod-2 10.244.1.12 ─┼─ node ${LAB.node.v4} ─── client ${LAB.client.v4}`);
+  print('    pod-3 10.244.1.13 ─┘');
+  print('');
+  const lab = await Lab.create({ commands: realCommands, pods: PODS.length, remotePods: 0, signal });
+  remove.push(() => lab.remove());
+  for (const pod of PODS) await lab.serve(pod, 'TCP', POD_PORT);
+  await writeFile(join(folder, 'services.yaml'), servicesYaml());
+  await writeFile(join(folder, 'web-slice.yaml'), sliceYaml([1, 2, 3]));
+  print(`The Services of the demo, in a folder of manifests:\n\n${indent(servicesYaml())}\n`);
+  const args = ['run', '--manifests', folder, '--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
+  print(`In the node: slicewire ${args.join(' ').replace(folder, 'FOLDER')}`);
+  const agent = new AgentProcess(lab, args);
+  remove.push(() => agent.stop());
+  const line = await agent.synced();
+  print(
+    `It wrote ${String(line.steps)} chains, jumps and settings in ${String(line.milliseconds)} ms. The Service's part of the rules:\n`,
+  );
+  const rules = await lab.exec('node', 'iptables-save', '-t', 'nat');
+  print(
+    indent(
+      rules
+        .split('\n')
+        .filter((rule) => /^-A .*default\/web/.test(rule))
+        .join('\n'),
+    ),
+  );
+  return { lab, agent, folder };
+}
+
+async function show(scene: Scene, print: DemoOptions['print']): Promise<number> {
+  let failed = 0;
+  for (const [i, step] of STEPS.entries()) {
+    const { behaved, seen } = await step.run(scene);
+    print(`\n${behaved ? '✓' : '✗'} ${i + 1}. ${step.title}\n${indent(seen)}`);
+    if (!behaved) failed += 1;
+  }
+  return failed;
+}
+
+function indent(text: string): string {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => `    ${line}`)
+    .join('\n');
+}

@@ -1,10 +1,10 @@
 /** Write one family's plan: one iptables-restore. */
-import { type IptablesTools, IptablesError } from '../../host/iptables-tools.ts';
+import { IptablesError, type IptablesTools } from '../../host/iptables-tools.ts';
+import type { Sysctls } from '../../host/sysctls.ts';
 import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
 import { NOTHING_TO_DO } from '../../reconcile/step.ts';
 import { type RestoreLine, restoreLines } from '../netfilter/restore-text.ts';
 import { type FamilyPlan, type FamilyTrackers, stepKey, sysctlKey } from './plan.ts';
-import type { Sysctls } from '../../host/sysctls.ts';
 
 /** Lines of the input shown on each side of the one that failed. */
 const CONTEXT = 3;
@@ -46,7 +46,13 @@ export async function applySysctls(plan: FamilyPlan, trackers: FamilyTrackers, s
       trackers.sysctls.wrote(name, value);
     } catch (error) {
       const cause = `cannot write ${value} to /proc/sys/${name}: ${(error as Error).message}; --iptables-localhost-nodeports=false does without it`;
-      failed.push({ key: sysctlKey(plan.family, name), owner: undefined, line: undefined, blame: 'environment', cause });
+      failed.push({
+        key: sysctlKey(plan.family, name),
+        owner: undefined,
+        line: undefined,
+        blame: 'environment',
+        cause,
+      });
     }
   }
   return {

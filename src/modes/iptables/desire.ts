@@ -12,7 +12,7 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { DispatchTree } from '../netfilter/dispatch-tree.ts';
 import { addressSpace, PORTS } from '../netfilter/key-space.ts';
 import type { Chain } from '../netfilter/rules.ts';
-import { EXTERNAL_SERVICES, SERVICES, type ChainKey, chainKey, type TreeName, TREES } from './names.ts';
+import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES, TREES, type TreeName } from './names.ts';
 import { hairpinEntry, type RenderedPort, renderPort, type TreeEntry } from './render.ts';
 import type { IptablesSettings } from './settings.ts';
 import { nodePortJumps, nodePortRejectJump, staticChains } from './static-chains.ts';

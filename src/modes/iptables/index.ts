@@ -11,7 +11,7 @@ import { type Chain, sameChain } from '../netfilter/rules.ts';
 import { applyFamily, applySysctls } from './apply.ts';
 import { cleanupFamily } from './cleanup.ts';
 import { IptablesDesired } from './desire.ts';
-import { FIREWALL_JUMPS, type Jump, JUMPS, jumpKey } from './jumps.ts';
+import { FIREWALL_JUMPS, JUMPS, type Jump, jumpKey } from './jumps.ts';
 import { CANARY, type ChainKey } from './names.ts';
 import { observeFamily } from './observe.ts';
 import { type FamilyPlan, type FamilyTrackers, planFamily, stepKey } from './plan.ts';

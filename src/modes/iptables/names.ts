@@ -1,8 +1,9 @@
 /** Names of chains in iptables mode: kube-proxy's wherever it has one, so that people and tools find them (reference 5.2, 5.3). */
+
+import type { Protocol } from '../../model/objects.ts';
+import type { TreeNames } from '../netfilter/dispatch-tree.ts';
 import { shortHash } from '../netfilter/hash.ts';
 import type { Table } from '../netfilter/rules.ts';
-import type { TreeNames } from '../netfilter/dispatch-tree.ts';
-import type { Protocol } from '../../model/objects.ts';
 
 export const SERVICES = 'KUBE-SERVICES';
 export const EXTERNAL_SERVICES = 'KUBE-EXTERNAL-SERVICES';

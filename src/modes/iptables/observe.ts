@@ -2,7 +2,7 @@
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { type SavedTable, SaveReader } from '../netfilter/restore-text.ts';
 import type { Chain, Table } from '../netfilter/rules.ts';
-import { FIREWALL_JUMPS, type Jump, JUMPS, jumpKey } from './jumps.ts';
+import { FIREWALL_JUMPS, JUMPS, type Jump, jumpKey } from './jumps.ts';
 import { type ChainKey, chainKey, FIREWALL, isOurs } from './names.ts';
 
 export interface SeenTables {

@@ -12,9 +12,9 @@ import type { Family } from '../../model/address.ts';
 import { lineDiff } from '../../reconcile/lines.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
+import type { SetAside } from '../mode.ts';
 import { isEmptyBlock, type TableBlock } from '../netfilter/restore-text.ts';
 import type { Chain, Table } from '../netfilter/rules.ts';
-import type { SetAside } from '../mode.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { type ChainKey, chainKey, splitChainKey } from './names.ts';
 
@@ -141,7 +141,10 @@ function addFilter(
   { first, last }: { first: BlockDraft; last: BlockDraft },
   { name, from, to }: { name: string; from: Chain | undefined; to: Chain | undefined },
 ): void {
-  if (to === undefined) return drop(last, name);
+  if (to === undefined) {
+    drop(last, name);
+    return;
+  }
   const wanted = new Set(to.map((line) => line.text));
   const had = new Set((from ?? []).map((line) => line.text));
   const going = (from ?? []).filter((line) => !wanted.has(line.text));

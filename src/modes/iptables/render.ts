@@ -100,7 +100,10 @@ function socket(context: Context, frontend: Frontend, text: string): string {
 }
 
 function addFrontend(context: Context, frontend: Frontend, guarded: boolean): void {
-  if (frontend.role === 'node-port') return addNodePort(context, frontend);
+  if (frontend.role === 'node-port') {
+    addNodePort(context, frontend);
+    return;
+  }
   const { address } = frontend;
   if (address === undefined) return;
   const { port, entries } = context;
@@ -269,4 +272,3 @@ function localMatch(detector: LocalDetector, local: boolean): { source?: string;
 function rangeSource(range: ServicePort['sourceRanges'][number]): string | undefined {
   return range.endsWith('/0') ? undefined : from(range);
 }
-

@@ -68,4 +68,3 @@ export function markText(bit: number): string {
 function asCidr(net: Address | Cidr): Cidr {
   return net.includes('/') ? (net as Cidr) : hostCidr(net as Address);
 }
-

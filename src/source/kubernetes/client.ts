@@ -89,14 +89,16 @@ async function request(credentials: Credentials, { path, query, signal }: Reques
   const send = url.protocol === 'http:' ? http.request : https.request;
   return await new Promise((resolve, reject) => {
     const sent = send(url, options, (answer) => {
-      sent.setTimeout(0);
+      clearTimeout(late);
       resolve(answer);
     });
+    // A timer of our own: that of http begins only when the connection stands.
+    const late = setTimeout(() => sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`)), ANSWER_TIMEOUT);
     sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE));
-    sent.setTimeout(ANSWER_TIMEOUT, () => {
-      sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`));
+    sent.on('error', (error) => {
+      clearTimeout(late);
+      reject(signal.aborted ? signal.reason : noAnswer(url, error));
     });
-    sent.on('error', (error) => reject(signal.aborted ? signal.reason : noAnswer(url, error)));
     sent.end();
   });
 }
@@ -107,7 +109,9 @@ async function* readPieces(answer: http.IncomingMessage, silence: number): Async
   try {
     for await (const piece of answer) yield String(piece);
   } catch (error) {
-    throw error instanceof Error && error.name !== 'AbortError' ? new ApiError(`connection lost: ${error.message}`, 0) : error;
+    throw error instanceof Error && error.name !== 'AbortError'
+      ? new ApiError(`connection lost: ${error.message}`, 0)
+      : error;
   }
 }
 

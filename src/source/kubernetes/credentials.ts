@@ -26,16 +26,20 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   try {
     if (kubeconfig !== undefined) config.loadFromFile(kubeconfig);
     else if (inCluster) config.loadFromCluster();
-    else config.loadFromClusterAndUser({ name: 'master', server: master ?? '', skipTLSVerify: false }, { name: 'none' });
+    else
+      config.loadFromClusterAndUser({ name: 'master', server: master ?? '', skipTLSVerify: false }, { name: 'none' });
   } catch (error) {
     throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: ${(error as Error).message}`);
   }
   const cluster = config.getCurrentCluster();
-  if (cluster === null) throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: it has no current context with a cluster`);
+  if (cluster === null)
+    throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: it has no current context with a cluster`);
   const server = serverUrl(master ?? cluster.server, kubeconfig);
   // Without TLS there is nothing to verify; client-node wants that said.
   const skipTLSVerify = server.startsWith('http:') || cluster.skipTLSVerify === true;
-  config.clusters = config.clusters.map((entry) => (entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry));
+  config.clusters = config.clusters.map((entry) =>
+    entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry,
+  );
   return { server, apply: (options) => config.applyToHTTPSOptions(options) };
 }
 

@@ -127,7 +127,10 @@ export class Reflector {
     const { resource, client } = this.#options;
     let next: string | undefined;
     for (;;) {
-      const page = asList(await client.get(resource.path, { ...this.#selectors(), limit, continue: next }, signal), resource);
+      const page = asList(
+        await client.get(resource.path, { ...this.#selectors(), limit, continue: next }, signal),
+        resource,
+      );
       for (const item of page.items) this.#seen(item, seen);
       next = page.continue;
       if (next === undefined || next === '') return page.version;
@@ -207,7 +210,10 @@ function keyOf(object: ApiObject): string {
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
 
-function asList(answer: unknown, resource: Resource): { items: ApiObject[]; continue: string | undefined; version: string } {
+function asList(
+  answer: unknown,
+  resource: Resource,
+): { items: ApiObject[]; continue: string | undefined; version: string } {
   const { items, metadata } = (answer ?? {}) as {
     items?: unknown;
     metadata?: { continue?: string; resourceVersion?: string };

@@ -64,17 +64,24 @@ export class ManifestStore {
     const faults = new FaultList('file', file);
     for (const [i, object] of documents.objects.entries()) {
       const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
-      if (typeof kind !== 'string') faults.setAside(`object ${i + 1}: kind`, kind, 'must be there, for example Service');
+      if (typeof kind !== 'string')
+        faults.setAside(`object ${i + 1}: kind`, kind, 'must be there, for example Service');
       // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
       if (typeof kind !== 'string' || !(kind in KINDS)) continue;
       const wanted = KINDS[kind as Kind].apiVersion;
       const key = objectKey(object);
       const id = `${kind} ${kind === 'Node' ? (key?.split('/')[1] ?? '') : key}`;
-      if (apiVersion !== wanted) faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for a ${kind}`);
+      if (apiVersion !== wanted)
+        faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for a ${kind}`);
       else if (key === undefined) {
         const name = (object as { metadata?: { name?: unknown } }).metadata?.name;
-        faults.setAside(`object ${i + 1}: metadata.name`, name, `must be the name of a ${kind}, and its namespace valid`);
-      } else if (objects.has(id)) faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
+        faults.setAside(
+          `object ${i + 1}: metadata.name`,
+          name,
+          `must be the name of a ${kind}, and its namespace valid`,
+        );
+      } else if (objects.has(id))
+        faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
       else objects.set(id, object);
     }
     return { objects, faults: [...documents.faults, ...faults.list] };
@@ -111,7 +118,10 @@ export class ManifestStore {
       return;
     }
     const event = KINDS[kind].decode(object, key);
-    if (others.length === 0 || !('faults' in event)) return this.#emit(event);
+    if (others.length === 0 || !('faults' in event)) {
+      this.#emit(event);
+      return;
+    }
     const twice = new FaultList(kind, key);
     for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
     this.#emit({ ...event, faults: [...event.faults, ...twice.list] });

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Install what is missing before a command of package.json starts: npm packages, and Debian's tools.
+# Arguments: the system commands that are needed.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { echo "slicewire: $*" >&2; }
+
+# npm packages: again when the lock file is newer than what was installed from it.
+if [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+  command -v npm >/dev/null || { say "npm is missing: install Node.js with npm (Debian: apt-get install npm)"; exit 1; }
+  say "installing npm packages"
+  npm ci --no-audit --no-fund --loglevel=error >&2
+  touch node_modules/.package-lock.json
+fi
+
+missing=""
+for command in "$@"; do
+  PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null || missing="$missing $command"
+done
+[ -n "$missing" ] || exit 0
+
+packages=""
+for command in $missing; do
+  case "$command" in
+    ip) packages="$packages iproute2" ;;
+    sysctl) packages="$packages procps" ;;
+    nft) packages="$packages nftables" ;;
+    *) packages="$packages $command" ;;
+  esac
+done
+if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
+  say "these commands are missing:$missing. Install the packages$packages (as root, on Debian: apt-get install$packages)"
+  exit 1
+fi
+say "installing Debian packages:$packages"
+log=$(mktemp)
+# shellcheck disable=SC2086 # the list is meant to be split
+if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages; } >"$log" 2>&1; then
+  tail -n 20 "$log" >&2
+  say "apt-get could not install$packages"
+  exit 1
+fi
+rm -f "$log"

@@ -1,0 +1,84 @@
+/** The agent as a process of its own inside a namespace of the lab: the very program that a node runs. */
+import { fileURLToPath } from 'node:url';
+import { type Child, startChild } from '../../host/child.ts';
+import type { Lab } from './lab.ts';
+
+const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
+
+/** A line of the agent's log. */
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+export class AgentProcess {
+  readonly log: LogLine[] = [];
+  readonly #child: Child;
+  readonly #waiting = new Set<() => void>();
+
+  /** `slicewire ARGS` in the namespace of the node. */
+  constructor(lab: Lab, args: readonly string[]) {
+    const { file, args: rest } = lab.inside('node', process.execPath, [MAIN, ...args]);
+    this.#child = startChild({ file, args: rest, onErrorLine: (line) => this.#logged(line) });
+    void this.#child.ended.then(() => this.#wake());
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  get ended(): Promise<number | undefined> {
+    return this.#child.ended;
+  }
+
+  /** The first line from `since` on that fits; throws when none comes in time. Milliseconds. */
+  async logged(fits: (line: LogLine) => boolean, { since = 0, within = 15_000 } = {}): Promise<LogLine> {
+    const late = performance.now() + within;
+    for (;;) {
+      const found = this.log.slice(since).find(fits);
+      if (found !== undefined) return found;
+      const left = late - performance.now();
+      if (left <= 0) throw new Error(`the agent did not say what was waited for; it said:\n${this.text()}`);
+      await this.#nextLine(left);
+    }
+  }
+
+  /** Wait until it synced. */
+  async synced(since = 0): Promise<LogLine> {
+    return await this.logged((line) => line.msg === 'synced', { since });
+  }
+
+  text(): string {
+    return this.log.map((line) => `${line.level} ${line.msg}`).join('\n');
+  }
+
+  async stop(): Promise<void> {
+    await this.#child.stop();
+  }
+
+  #nextLine(within: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, within);
+      this.#waiting.add(done);
+    });
+  }
+
+  #logged(line: string): void {
+    try {
+      this.log.push(JSON.parse(line) as LogLine);
+    } catch {
+      this.log.push({ level: 'text', msg: line });
+    }
+    this.#wake();
+  }
+
+  #wake(): void {
+    for (const done of [...this.#waiting]) done();
+  }
+}

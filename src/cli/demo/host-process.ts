@@ -1,0 +1,96 @@
+/**
+ * One host of the lab: a process inside a network namespace that serves and asks on command.
+ * Commands come as JSON lines on standard input, answers go as JSON lines to standard output.
+ */
+import { createSocket } from 'node:dgram';
+import { createServer, get } from 'node:http';
+import { createInterface } from 'node:readline';
+import type { Answer, Ask, HostCommand, Serve } from './host-protocol.ts';
+
+const UDP_RETRY = 200;
+
+createInterface({ input: process.stdin })
+  .on('line', async (line) => {
+    const { id, command } = JSON.parse(line) as { id: number; command: HostCommand };
+    const answer = command.kind === 'serve' ? await serve(command) : await ask(command);
+    process.stdout.write(`${JSON.stringify({ id, answer })}\n`);
+  })
+  .on('close', () => process.exit(0));
+
+/** Answer every request with this host's name and the client's address. */
+function serve({ port, name, protocol }: Serve): Promise<Answer> {
+  const text = (peer: string | undefined) => `${name} ${peer?.replace(/^::ffff:/, '') ?? '?'}`;
+  return new Promise((resolve) => {
+    const ready = () => resolve({ outcome: 'serving' });
+    if (protocol === 'TCP') {
+      const server = createServer((request, response) => {
+        response.setHeader('connection', 'close');
+        response.end(text(request.socket.remoteAddress));
+      });
+      server.listen(port, '::', ready);
+      return;
+    }
+    const socket = createSocket({ type: 'udp6', ipv6Only: false });
+    socket.on('message', (_, peer) => socket.send(text(peer.address), peer.port, peer.address));
+    socket.bind(port, '::', ready);
+  });
+}
+
+function ask(command: Ask): Promise<Answer> {
+  return command.protocol === 'TCP' ? askHttp(command) : askUdp(command);
+}
+
+/** One HTTP request on a connection of its own. The time limit holds from the first packet on, as http's own does not. */
+function askHttp({ address, port, timeout, from }: Ask): Promise<Answer> {
+  return new Promise((resolve) => {
+    const options = { host: address, port, agent: false, ...(from === undefined ? {} : { localAddress: from }) };
+    const request = get(options, (response) => {
+      let body = '';
+      response.on('data', (piece) => {
+        body += String(piece);
+      });
+      response.on('end', () => end(reply(body)));
+      response.on('error', (error) => end(failure(error)));
+    });
+    const late = setTimeout(() => end({ outcome: 'timeout' }), timeout);
+    const end = (answer: Answer) => {
+      clearTimeout(late);
+      request.destroy();
+      resolve(answer);
+    };
+    request.on('error', (error) => end(failure(error)));
+  });
+}
+
+/** A question that is repeated until it is answered, from one socket. */
+function askUdp({ address, port, timeout, from }: Ask): Promise<Answer> {
+  return new Promise((resolve) => {
+    const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
+    const end = (answer: Answer) => {
+      clearInterval(again);
+      clearTimeout(late);
+      socket.close();
+      resolve(answer);
+    };
+    const send = () => socket.send('?', () => undefined);
+    const again = setInterval(send, UDP_RETRY);
+    const late = setTimeout(() => end({ outcome: 'timeout' }), timeout);
+    socket.once('message', (message) => end(reply(message.toString())));
+    socket.once('error', (error) => end(failure(error)));
+    socket.bind(0, from, () =>
+      socket.connect(port, address, (error?: Error) => (error ? end(failure(error)) : send())),
+    );
+  });
+}
+
+function reply(text: string): Answer {
+  const [by = '', seen = ''] = text.split(' ');
+  return { outcome: 'reply', by, seen };
+}
+
+function failure(error: Error): Answer {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ECONNREFUSED') return { outcome: 'refused' };
+  if (code === 'ETIMEDOUT') return { outcome: 'timeout' };
+  return { outcome: 'error', error: code ?? error.message };
+}

@@ -1,0 +1,26 @@
+/** What the lab asks of its hosts. */
+export interface Serve {
+  readonly kind: 'serve';
+  readonly protocol: 'TCP' | 'UDP';
+  readonly port: number;
+  readonly name: string;
+}
+
+export interface Ask {
+  readonly kind: 'ask';
+  readonly protocol: 'TCP' | 'UDP';
+  readonly address: string;
+  readonly port: number;
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** Source address; default: the kernel's choice. */
+  readonly from?: string | undefined;
+}
+
+export type HostCommand = Serve | Ask;
+
+export type Answer =
+  | { readonly outcome: 'serving' | 'refused' | 'timeout' }
+  /** Answered by the host of this name, which saw the client under this address. */
+  | { readonly outcome: 'reply'; readonly by: string; readonly seen: string }
+  | { readonly outcome: 'error'; readonly error: string };

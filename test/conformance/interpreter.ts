@@ -1,0 +1,282 @@
+/**
+ * Walks a packet through what iptables-save printed, as the kernel does, and tells its fates with their probabilities.
+ * The real kernel is asked the same questions in test/netns, so that this interpreter is checked too.
+ */
+import { type Address, type Cidr, cidrContains } from '../../src/model/address.ts';
+import { type SavedTable, SaveReader } from '../../src/modes/netfilter/restore-text.ts';
+
+/** The first packet of a connection. */
+export interface Packet {
+  readonly protocol: 'TCP' | 'UDP' | 'SCTP';
+  readonly source: Address;
+  readonly destination: Address;
+  readonly port: number;
+  /** The device it comes in by; undefined when the node itself sends it. */
+  readonly device: string | undefined;
+}
+
+/** What a node is, beside its rules. */
+export interface NodeFacts {
+  readonly localAddresses: ReadonlySet<string>;
+  /** Names of `recent` lists that hold the packet's source. */
+  readonly remembered: ReadonlySet<string>;
+}
+
+export interface Fate {
+  readonly kind: 'balanced' | 'rejected' | 'dropped' | 'untouched';
+  /** `ip:port` when balanced, "" otherwise. */
+  readonly backend: string;
+  readonly masqueraded: boolean;
+  readonly probability: number;
+}
+
+interface State {
+  readonly mark: number;
+  /** Where it is going now. */
+  readonly destination: Address;
+  readonly port: number;
+  readonly dnat: string | undefined;
+  readonly masqueraded: boolean;
+  readonly probability: number;
+}
+
+type Verdict = 'end' | 'return' | 'accept' | 'drop' | 'reject';
+
+interface Outcome {
+  readonly state: State;
+  readonly verdict: Verdict;
+}
+
+export function fatesOf(saved: string, packet: Packet, facts: NodeFacts): Fate[] {
+  const reader = new SaveReader();
+  for (const line of saved.split('\n')) reader.read(line);
+  return new Walk(reader.end(), packet, facts).fates();
+}
+
+class Walk {
+  readonly #tables: ReadonlyMap<string, SavedTable>;
+  readonly #packet: Packet;
+  readonly #facts: NodeFacts;
+
+  constructor(tables: ReadonlyMap<string, SavedTable>, packet: Packet, facts: NodeFacts) {
+    this.#tables = tables;
+    this.#packet = packet;
+    this.#facts = facts;
+  }
+
+  fates(): Fate[] {
+    const { destination, port, device } = this.#packet;
+    const start: State = { mark: 0, destination, port, dnat: undefined, masqueraded: false, probability: 1 };
+    const entry = device === undefined ? 'OUTPUT' : 'PREROUTING';
+    const fates: Fate[] = [];
+    for (const { state } of this.#chain('nat', entry, start)) {
+      for (const filtered of this.#filter(state)) {
+        if (filtered.verdict === 'drop' || filtered.verdict === 'reject') fates.push(stopped(filtered));
+        else for (const sent of this.#chain('nat', 'POSTROUTING', filtered.state)) fates.push(fateOf(sent.state));
+      }
+    }
+    return merge(fates.filter((fate) => fate.probability > 0));
+  }
+
+  /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
+  #filter(state: State): Outcome[] {
+    const isLocal = this.#isLocal(state.destination);
+    if (this.#packet.device !== undefined) return this.#chain('filter', isLocal ? 'INPUT' : 'FORWARD', state);
+    const out = this.#chain('filter', 'OUTPUT', state);
+    if (!isLocal) return out;
+    return out.flatMap((outcome) =>
+      outcome.verdict === 'drop' || outcome.verdict === 'reject'
+        ? [outcome]
+        : this.#chain('filter', 'INPUT', outcome.state),
+    );
+  }
+
+  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. */
+  #chain(table: string, name: string, start: State): Outcome[] {
+    const rules = this.#tables.get(table)?.get(name);
+    if (rules === undefined) throw new Error(`there is no chain ${table} ${name}`);
+    let going: State[] = [start];
+    const done: Outcome[] = [];
+    for (const text of rules) {
+      const rule = parseRule(text);
+      const next: State[] = [];
+      for (const state of going) {
+        const chance = this.#chance(rule, state);
+        if (chance < 1) next.push({ ...state, probability: state.probability * (1 - chance) });
+        if (chance > 0) this.#take(table, rule, { ...state, probability: state.probability * chance }, { next, done });
+      }
+      going = next;
+      if (going.length === 0) break;
+    }
+    for (const state of going) done.push({ state, verdict: 'end' });
+    return done;
+  }
+
+  #take(table: string, rule: Rule, state: State, { next, done }: { next: State[]; done: Outcome[] }): void {
+    const { target, isGoto } = rule;
+    const verdict = VERDICTS[target];
+    if (verdict !== undefined) done.push({ state, verdict });
+    else if (target === '') next.push(state);
+    else if (target === 'MARK') next.push({ ...state, mark: mangleMark(rule.option('--set-xmark'), state.mark) });
+    else if (target === 'MASQUERADE') done.push({ state: { ...state, masqueraded: true }, verdict: 'accept' });
+    else if (target === 'DNAT')
+      done.push({ state: translated(state, rule.option('--to-destination')), verdict: 'accept' });
+    else {
+      for (const outcome of this.#chain(table, target, state)) {
+        const falls = outcome.verdict === 'end' || outcome.verdict === 'return';
+        if (!falls) done.push(outcome);
+        else if (isGoto) done.push({ state: outcome.state, verdict: 'return' });
+        else next.push(outcome.state);
+      }
+    }
+  }
+
+  /** Probability that the rule matches: 0, 1, or what `statistic` says. */
+  #chance(rule: Rule, state: State): number {
+    let chance = 1;
+    for (const match of rule.matches) {
+      const answer = this.#matches(match, state);
+      if (typeof answer === 'number') chance *= answer;
+      else if (answer === match.inverted) return 0;
+    }
+    return chance;
+  }
+
+  #matches({ option, value }: Match, state: State): boolean | number {
+    const { protocol, source, device } = this.#packet;
+    switch (option) {
+      case '-s':
+        return cidrContains(value as Cidr, source);
+      case '-d':
+        return cidrContains(value as Cidr, state.destination);
+      case '-p':
+        return protocol.toLowerCase() === value;
+      case '-i':
+        return device !== undefined && (value.endsWith('+') ? device.startsWith(value.slice(0, -1)) : device === value);
+      case '--dport': {
+        const [first = '', last = first] = value.split(':');
+        return state.port >= Number(first) && state.port <= Number(last);
+      }
+      case '--mark': {
+        const [wanted = 0, mask = 0] = value.split('/').map(Number);
+        return (state.mark & mask) >>> 0 === wanted;
+      }
+      case '--ctstate': {
+        const states = value.split(',');
+        return states.includes('NEW') || (states.includes('DNAT') && state.dnat !== undefined);
+      }
+      case '--dst-type':
+        return this.#isLocal(state.destination);
+      case '--src-type':
+        return this.#isLocal(source);
+      case '--probability':
+        return Number(value);
+      case '--rcheck':
+        return this.#facts.remembered.has(value);
+      default:
+        throw new Error(`the interpreter does not know the match ${option} ${value}`);
+    }
+  }
+
+  #isLocal(address: Address): boolean {
+    return this.#facts.localAddresses.has(address) || address.startsWith('127.') || address === '::1';
+  }
+}
+
+const VERDICTS: Readonly<Record<string, Verdict>> = {
+  ACCEPT: 'accept',
+  DROP: 'drop',
+  REJECT: 'reject',
+  RETURN: 'return',
+};
+
+interface Match {
+  readonly option: string;
+  readonly value: string;
+  readonly inverted: boolean;
+}
+
+interface Rule {
+  readonly matches: readonly Match[];
+  readonly target: string;
+  readonly isGoto: boolean;
+  option(name: string): string;
+}
+
+/** Options of a match that say nothing about the packet, with their number of values. */
+const IGNORED: Readonly<Record<string, number>> = {
+  '-m': 1,
+  '--comment': 1,
+  '--mode': 1,
+  '--reject-with': 1,
+  '--random-fully': 0,
+  '--seconds': 1,
+  '--reap': 0,
+  '--set': 0,
+  '--mask': 1,
+  '--rsource': 0,
+};
+
+function parseRule(text: string): Rule {
+  const words = text.match(/"(?:\\.|[^"])*"|\S+/g) ?? [];
+  const matches: Match[] = [];
+  const options = new Map<string, string>();
+  let target = '';
+  let isGoto = false;
+  let inverted = false;
+  for (let i = 0; i < words.length; i++) {
+    const word = words[i] ?? '';
+    const value = words[i + 1] ?? '';
+    if (word === '!') {
+      inverted = true;
+      continue;
+    }
+    if (word === '-j' || word === '-g') {
+      target = value;
+      isGoto = word === '-g';
+      i += 1;
+    } else if (word === '--set-xmark' || word === '--to-destination' || word === '--name') {
+      options.set(word, value);
+      i += 1;
+    } else if (word === '--rcheck')
+      matches.push({ option: word, value: /--name (\S+)/.exec(text)?.[1] ?? '', inverted });
+    else if (word in IGNORED) i += IGNORED[word] ?? 0;
+    else {
+      matches.push({ option: word, value, inverted });
+      i += 1;
+    }
+    inverted = false;
+  }
+  return { matches, target, isGoto, option: (name) => options.get(name) ?? '' };
+}
+
+/** MARK --set-xmark value/mask: clear the mask's bits, then flip those of the value (iptables-extensions(8)). */
+function mangleMark(option: string, mark: number): number {
+  const [value = 0, mask = 0xffffffff] = option.split('/').map(Number);
+  return ((mark & ~mask) ^ value) >>> 0;
+}
+
+function translated(state: State, to: string): State {
+  const colon = to.lastIndexOf(':');
+  const destination = to.slice(0, colon).replace(/[[\]]/g, '') as Address;
+  return { ...state, destination, port: Number(to.slice(colon + 1)), dnat: to };
+}
+
+function stopped({ state, verdict }: Outcome): Fate {
+  const kind = verdict === 'drop' ? 'dropped' : 'rejected';
+  return { kind, backend: '', masqueraded: false, probability: state.probability };
+}
+
+function fateOf({ dnat, masqueraded, probability }: State): Fate {
+  return { kind: dnat === undefined ? 'untouched' : 'balanced', backend: dnat ?? '', masqueraded, probability };
+}
+
+function merge(fates: readonly Fate[]): Fate[] {
+  const merged = new Map<string, Fate>();
+  for (const fate of fates) {
+    const key = `${fate.kind} ${fate.backend} ${fate.masqueraded}`;
+    const before = merged.get(key)?.probability ?? 0;
+    merged.set(key, { ...fate, probability: before + fate.probability });
+  }
+  return [...merged.values()];
+}

@@ -1,0 +1,78 @@
+/** Objects of the stories: a Service `web` on port 80 before pods that serve on 8080. */
+
+import { service, slice } from '../../helpers/objects.ts';
+import type { BackendName, World } from '../world.ts';
+
+export const PORT = 80;
+export const NODE_PORT = 30_080;
+const POD_PORT = 8080;
+export type StoryProtocol = 'TCP' | 'UDP' | 'SCTP';
+
+export function web(world: World, spec: Record<string, unknown> = {}, status?: Record<string, unknown>): object {
+  const base = { clusterIP: world.clusterIP(10), ports: [{ port: PORT }] };
+  return service({ name: 'web', spec: { ...base, ...spec }, ...(status === undefined ? {} : { status }) });
+}
+
+export function nodePortWeb(world: World, spec: Record<string, unknown> = {}): object {
+  return web(world, { type: 'NodePort', ports: [{ port: PORT, nodePort: NODE_PORT }], ...spec });
+}
+
+export function vips(...addresses: string[]): Record<string, unknown> {
+  return { loadBalancer: { ingress: addresses.map((ip) => ({ ip })) } };
+}
+
+/** A load-balancer Service with one address and no node port. */
+export function balancerWeb(world: World, spec: Record<string, unknown> = {}): object {
+  return web(world, { type: 'LoadBalancer', ...spec }, vips(world.vip(1)));
+}
+
+export interface EndpointInput {
+  readonly at: BackendName;
+  readonly conditions?: Record<string, boolean>;
+  readonly zone?: string;
+  readonly hints?: Record<string, unknown>;
+  /** Leave nodeName out. */
+  readonly placeless?: boolean;
+}
+
+/** The slice of `web` with these endpoints: those of this node, and `other` of another. */
+export function pods(world: World, ...endpoints: (BackendName | EndpointInput)[]): object {
+  return podsWith(world, {}, endpoints);
+}
+
+export function podsWith(
+  world: World,
+  { name = 'web-1', protocol = 'TCP', portName = '' }: { name?: string; protocol?: StoryProtocol; portName?: string },
+  endpoints: readonly (BackendName | EndpointInput)[],
+): object {
+  return slice({
+    name,
+    service: 'web',
+    addressType: world.family,
+    ports: [{ name: portName, port: POD_PORT, protocol }],
+    endpoints: endpoints.map((input) => {
+      const { at, conditions, zone, hints, placeless }: EndpointInput =
+        typeof input === 'string' ? { at: input } : input;
+      return {
+        addresses: [world.address(at)],
+        ...(placeless === true ? {} : { nodeName: at === 'other' ? 'other-node' : 'node' }),
+        ...(conditions === undefined ? {} : { conditions }),
+        ...(zone === undefined ? {} : { zone }),
+        ...(hints === undefined ? {} : { hints }),
+      };
+    }),
+  });
+}
+
+export const DRAINING: Record<string, boolean> = { ready: false, serving: true, terminating: true };
+export const UNREADY: Record<string, boolean> = { ready: false, serving: false, terminating: false };
+
+/** Endpoint `at` in this condition. */
+export function as(at: BackendName, conditions: Record<string, boolean>): EndpointInput {
+  return { at, conditions };
+}
+
+/** `--cluster-cidr` of the lab. */
+export function clusterCidr(world: World): { localDetector: { kind: 'cidr'; cidr: never } } {
+  return { localDetector: { kind: 'cidr', cidr: world.clusterCidr as never } };
+}

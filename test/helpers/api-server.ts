@@ -1,0 +1,394 @@
+/**
+ * A small kube-apiserver over HTTP, for tests of what lists and watches. It behaves as the recorded answers of a real one
+ * (test/source/kubernetes/recorded) show: pages, page tokens that expire, watches with bookmarks, and versions that are
+ * too old. A test moves it: puts and deletes objects, forgets history, closes or silences watches, refuses requests.
+ */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import http from 'node:http';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  CONTINUE_EXPIRED,
+  JSON_TYPE,
+  NO_STREAMING,
+  pageToken,
+  readPageToken,
+  sendJson,
+  sendStatus,
+  statusBody,
+  type Target,
+  targetOf,
+} from './api-answers.ts';
+import { makeCertificate } from './api-certificate.ts';
+import { SelectorInvalid, type Selects, selects } from './api-selectors.ts';
+import { type ApiObject, ApiStore, type Change, type Collection } from './api-store.ts';
+
+export type { ApiObject } from './api-store.ts';
+
+export interface ApiServerOptions {
+  /** HTTPS with a certificate of its own, which `kubeconfig()` names. Needs openssl. */
+  readonly tls?: boolean;
+  /** The bearer token that requests must carry; without it any request is admitted. */
+  readonly token?: string;
+  /** What comes before `/api` in paths, as behind a gateway: `/k8s/cluster-1`. */
+  readonly prefix?: string;
+}
+
+/** One request that was made. */
+export interface ApiRequest {
+  readonly kind: 'list' | 'watch' | 'get' | 'other';
+  readonly method: string;
+  readonly path: string;
+  /** The query's parameters by name. */
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: http.IncomingHttpHeaders;
+}
+
+/** Which requests `failNext` means. */
+export interface FailFilter {
+  readonly kind?: ApiRequest['kind'];
+  /** The end of the path: `services`. */
+  readonly resource?: string;
+}
+
+interface Failure extends FailFilter {
+  left: number;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface Watch {
+  readonly collection: Collection;
+  readonly namespace: string | undefined;
+  readonly selected: Selects;
+  readonly wantsBookmarks: boolean;
+  readonly response: http.ServerResponse;
+  /** Changes up to this version are behind it; a version of the future is waited for. */
+  readonly after: number;
+  isSilent: boolean;
+}
+
+export class ApiServer {
+  readonly #options: ApiServerOptions;
+  readonly #server: http.Server;
+  readonly #folder: string;
+  readonly #store = new ApiStore();
+  readonly #watches = new Set<Watch>();
+  readonly #log: ApiRequest[] = [];
+  #failures: Failure[] = [];
+  #expiring = 0;
+
+  /** Listen on a free port of the loopback. Stop it with `stop()`. */
+  static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
+    const folder = await mkdtemp(join(tmpdir(), 'api-server-'));
+    const server = options.tls ? https.createServer(await makeCertificate(folder)) : http.createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return new ApiServer(options, server, folder);
+  }
+
+  private constructor(options: ApiServerOptions, server: http.Server, folder: string) {
+    this.#options = options;
+    this.#server = server;
+    this.#folder = folder;
+    server.on('request', (request, response) => this.#answer(request, response));
+  }
+
+  /** What a client connects to, the prefix included. */
+  get url(): string {
+    const { port } = this.#server.address() as AddressInfo;
+    return `${this.#options.tls ? 'https' : 'http'}://127.0.0.1:${port}${this.#options.prefix ?? ''}`;
+  }
+
+  /** The resourceVersion of the newest write. */
+  get version(): string {
+    return String(this.#store.version);
+  }
+
+  /** Watches that are open. */
+  get watches(): number {
+    return this.#watches.size;
+  }
+
+  /** Connections that are open, used or not. */
+  connections(): Promise<number> {
+    return new Promise((resolve) => this.#server.getConnections((_, count) => resolve(count)));
+  }
+
+  /** End every connection, and remove the kubeconfig. */
+  async stop(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Write a kubeconfig that leads here; returns its path. It goes away with the server. */
+  async kubeconfig(): Promise<string> {
+    const { tls, token } = this.#options;
+    const authority = tls ? await readFile(join(this.#folder, 'tls.crt'), 'base64') : undefined;
+    const file = join(this.#folder, 'kubeconfig');
+    // JSON is YAML.
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'test',
+      contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
+      clusters: [{ name: 'test', cluster: { server: this.url, 'certificate-authority-data': authority } }],
+      users: [{ name: 'test', user: token === undefined ? {} : { token } }],
+    };
+    await writeFile(file, JSON.stringify(config));
+    return file;
+  }
+
+  /** Create or replace an object. Its kind tells where it belongs. Every put is a change. Returns its resourceVersion. */
+  put(object: object): string {
+    const change = this.#store.put(object as ApiObject);
+    this.#tell(change);
+    return String(change.version);
+  }
+
+  /** `key` is `namespace/name`, or the name of a Node. Nothing happens when there is no such object. */
+  delete(kind: string, key: string): void {
+    const change = this.#store.delete(kind, key);
+    if (change) this.#tell(change);
+  }
+
+  /** Forget history: a list's pages and watches from any version that was given out so far answer 410. Open watches go on. */
+  compact(): void {
+    this.#store.compact();
+  }
+
+  /** Something that nobody here watches was written: versions move on. */
+  touch(): void {
+    this.#store.touch();
+  }
+
+  /** Send a bookmark to each watch that wants them. */
+  bookmark(): void {
+    for (const watch of this.#watches) {
+      const { kind, apiVersion, bookmark } = watch.collection;
+      const metadata = { resourceVersion: this.version, creationTimestamp: null };
+      if (watch.wantsBookmarks) send(watch, 'BOOKMARK', { kind, apiVersion, metadata, ...bookmark });
+    }
+  }
+
+  /** Send a line as it is to each watch, such as one that is not JSON. */
+  sendLine(line: string): void {
+    for (const watch of this.#watches) if (!watch.isSilent) watch.response.write(`${line}\n`);
+  }
+
+  /** End every watch in order, as the server does when their time is up. */
+  closeWatches(): void {
+    for (const { response } of this.#watches) response.end();
+  }
+
+  /** Cut every connection, as a server that crashes does. */
+  cutConnections(): void {
+    this.#server.closeAllConnections();
+  }
+
+  /** Open watches stay open and never say anything again: what a lost path in the network looks like. New ones work. */
+  silence(): void {
+    for (const watch of this.#watches) watch.isSilent = true;
+  }
+
+  /** Answer the next `times` requests with an error; status 0 cuts the connection. The filter leaves other requests alone. */
+  failNext(times: number, status: number, headers: Record<string, string> = {}, filter: FailFilter = {}): void {
+    this.#failures.push({ ...filter, left: times, status, headers });
+  }
+
+  /** Fail no more. */
+  recover(): void {
+    this.#failures = [];
+  }
+
+  /** The next `times` requests for a further page find their token expired. */
+  expireContinue(times = 1): void {
+    this.#expiring = times;
+  }
+
+  /** What was asked for so far, in order; narrowed by kind of request and resource. */
+  requests(filter: FailFilter = {}): readonly ApiRequest[] {
+    return this.#log.filter((request) => isMeant(filter, request));
+  }
+
+  #answer(request: http.IncomingMessage, response: http.ServerResponse): void {
+    const url = new URL(request.url ?? '/', 'http://server');
+    const prefix = this.#options.prefix ?? '';
+    const target = url.pathname.startsWith(prefix) ? targetOf(url.pathname.slice(prefix.length)) : undefined;
+    const entry = logEntry(request, url, target);
+    this.#log.push(entry);
+    const failure = this.#failures.find((one) => one.left > 0 && isMeant(one, entry));
+    if (failure) {
+      failure.left -= 1;
+      if (failure.status === 0) request.socket.destroy();
+      else sendStatus(response, failure.status, {}, failure.headers);
+      return;
+    }
+    const { token } = this.#options;
+    if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) sendStatus(response, 401);
+    else if (target === undefined) sendStatus(response, 404);
+    else if (request.method !== 'GET') sendStatus(response, 405);
+    else this.#serve(entry.kind, target, { url, response });
+  }
+
+  #serve(kind: ApiRequest['kind'], target: Target, at: { url: URL; response: http.ServerResponse }): void {
+    const { url, response } = at;
+    try {
+      if (kind === 'get') this.#get(target, response);
+      else if (kind === 'watch') this.#watch(target, url.searchParams, response);
+      else this.#list(target, url.searchParams, response);
+    } catch (error) {
+      if (!(error instanceof SelectorInvalid)) throw error;
+      sendStatus(response, 400, { message: error.message });
+    }
+  }
+
+  #get({ collection, namespace, name }: Target, response: http.ServerResponse): void {
+    const object = this.#store.get(collection.kind, namespace === undefined ? `${name}` : `${namespace}/${name}`);
+    if (object) {
+      sendJson(response, 200, object);
+      return;
+    }
+    const group = collection.apiVersion.includes('/') ? collection.apiVersion.split('/')[0] : '';
+    const resource = group ? `${collection.resource}.${group}` : collection.resource;
+    sendStatus(response, 404, {
+      message: `${resource} "${name}" not found`,
+      details: { name, ...(group ? { group } : {}), kind: collection.resource },
+    });
+  }
+
+  #list({ collection, namespace }: Target, query: URLSearchParams, response: http.ServerResponse): void {
+    const page = this.#pageStart(query.get('continue'));
+    if (page.kind === 'refused') {
+      sendStatus(response, page.status, page.body);
+      return;
+    }
+    const selected = selects(query);
+    const limit = Number(query.get('limit') ?? 0) || Number.POSITIVE_INFINITY;
+    const all = this.#store
+      .at(page.version, collection.kind)
+      .filter(([key, object]) => key >= page.start && isIn(namespace, object) && selected(object));
+    const items = all.slice(0, limit);
+    const last = items.at(-1)?.[0];
+    const isWhole = items.length === all.length || last === undefined;
+    // The real server does not count what is left when a selector was given.
+    const isSelecting = query.has('labelSelector') || query.has('fieldSelector');
+    sendJson(response, 200, {
+      kind: `${collection.kind}List`,
+      apiVersion: collection.apiVersion,
+      metadata: {
+        resourceVersion: String(page.version),
+        ...(isWhole ? {} : { continue: pageToken(page.version, last) }),
+        ...(isWhole || isSelecting ? {} : { remainingItemCount: all.length - items.length }),
+      },
+      // Items of a list do not say what they are.
+      items: items.map(([, { kind: _, apiVersion: __, ...item }]) => item),
+    });
+  }
+
+  #pageStart(token: string | null): PageStart {
+    if (token === null || token === '') return { kind: 'page', version: this.#store.version, start: '' };
+    const read = readPageToken(token);
+    if (read === undefined) {
+      const why = "continue key is not valid: invalid character 'o' in literal null (expecting 'u')";
+      return { kind: 'refused', status: 400, body: { message: `invalid continue token: ${why}` } };
+    }
+    const { rv, start } = read;
+    // A token with version -1 was given out with a 410: it reads on at whatever version it finds.
+    if (rv === -1) return { kind: 'page', version: this.#store.version, start };
+    if (rv >= this.#store.oldest && this.#expiring === 0) return { kind: 'page', version: rv, start };
+    this.#expiring = Math.max(0, this.#expiring - 1);
+    const onward = pageToken(-1, start.slice(0, -1));
+    return { kind: 'refused', status: 410, body: { metadata: { continue: onward }, message: CONTINUE_EXPIRED } };
+  }
+
+  #watch({ collection, namespace }: Target, query: URLSearchParams, response: http.ServerResponse): void {
+    const selected = selects(query);
+    const text = query.get('resourceVersion') ?? '';
+    const version = Number(text);
+    const isFresh = version === 0;
+    const watch: Watch = {
+      collection,
+      namespace,
+      selected,
+      response,
+      wantsBookmarks: query.get('allowWatchBookmarks') === 'true' || query.get('allowWatchBookmarks') === '1',
+      after: version,
+      isSilent: false,
+    };
+    response.writeHead(200, JSON_TYPE);
+    response.flushHeaders();
+    const problem = this.#watchProblem(query, version);
+    if (problem) {
+      send(watch, 'ERROR', problem);
+      response.end();
+      return;
+    }
+    if (isFresh)
+      for (const [, object] of this.#store.at(this.#store.version, collection.kind)) this.#greet(watch, object);
+    else for (const change of this.#store.changesSince(version)) tellWatch(watch, change);
+    this.#keep(watch, Number(query.get('timeoutSeconds') ?? 0));
+  }
+
+  #watchProblem(query: URLSearchParams, version: number): object | undefined {
+    if (query.get('sendInitialEvents') === 'true') return statusBody(500, { message: NO_STREAMING });
+    if (version === 0 || version >= this.#store.oldest) return undefined;
+    return statusBody(410, { message: `too old resource version: ${version} (${this.#store.version})` });
+  }
+
+  #greet(watch: Watch, object: ApiObject): void {
+    if (isIn(watch.namespace, object) && watch.selected(object)) send(watch, 'ADDED', object);
+  }
+
+  #keep(watch: Watch, seconds: number): void {
+    this.#watches.add(watch);
+    const timer = seconds > 0 ? setTimeout(() => watch.response.end(), seconds * 1000).unref() : undefined;
+    watch.response.on('close', () => {
+      clearTimeout(timer);
+      this.#watches.delete(watch);
+    });
+  }
+
+  #tell(change: Change): void {
+    for (const watch of this.#watches) tellWatch(watch, change);
+  }
+}
+
+type PageStart =
+  | { readonly kind: 'page'; readonly version: number; readonly start: string }
+  | { readonly kind: 'refused'; readonly status: number; readonly body: object };
+
+function send(watch: Watch, type: string, object: object): void {
+  if (!watch.isSilent) watch.response.write(`${JSON.stringify({ type, object })}\n`);
+}
+
+/** An object that a write makes match a selector is added for its watchers, one that no longer matches is deleted. */
+function tellWatch(watch: Watch, { kind, version, before, after }: Change): void {
+  if (kind !== watch.collection.kind || version <= watch.after) return;
+  const matches = (object: ApiObject | undefined): object is ApiObject =>
+    object !== undefined && isIn(watch.namespace, object) && watch.selected(object);
+  if (matches(after)) send(watch, matches(before) ? 'MODIFIED' : 'ADDED', after);
+  else if (matches(before)) {
+    // The last state, with the version of the deletion.
+    send(watch, 'DELETED', { ...before, metadata: { ...before.metadata, resourceVersion: String(version) } });
+  }
+}
+
+function isIn(namespace: string | undefined, object: ApiObject): boolean {
+  return namespace === undefined || object.metadata.namespace === namespace;
+}
+
+function isMeant({ kind, resource }: FailFilter, request: ApiRequest): boolean {
+  return (kind === undefined || kind === request.kind) && request.path.endsWith(resource ?? '');
+}
+
+function logEntry(request: http.IncomingMessage, url: URL, target: Target | undefined): ApiRequest {
+  const query = Object.fromEntries(url.searchParams);
+  const isWatch = query.watch === '1' || query.watch === 'true';
+  const known = target?.name !== undefined ? 'get' : isWatch ? 'watch' : 'list';
+  const kind = target === undefined ? 'other' : known;
+  return { kind, method: request.method ?? '', path: url.pathname, query, headers: request.headers };
+}

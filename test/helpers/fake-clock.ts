@@ -1,0 +1,63 @@
+/** A clock that a test moves. */
+import type { Clock } from '../../src/host/clock.ts';
+
+interface Timer {
+  readonly at: number;
+  readonly call: () => void;
+}
+
+export interface FakeClockOptions {
+  /** Every wait is over at once, and time has moved by it: for runs with many retries. */
+  readonly hurried?: boolean;
+}
+
+export class FakeClock implements Clock {
+  /** Milliseconds of every wait that was asked for, in order. */
+  readonly waits: number[] = [];
+  readonly #hurried: boolean;
+  readonly #timers = new Set<Timer>();
+  #now = 0;
+
+  constructor({ hurried = false }: FakeClockOptions = {}) {
+    this.#hurried = hurried;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  wall(): number {
+    return Date.UTC(2026, 10, 21) + this.#now;
+  }
+
+  after(milliseconds: number, call: () => void): () => void {
+    this.waits.push(milliseconds);
+    const timer = { at: this.#now + milliseconds, call };
+    this.#timers.add(timer);
+    if (this.#hurried) setImmediate(() => this.#timers.has(timer) && this.advance(timer.at - this.#now));
+    return () => this.#timers.delete(timer);
+  }
+
+  /** Number of waits that go on. */
+  get pending(): number {
+    return this.#timers.size;
+  }
+
+  /** Move time; what is due is called, the earliest first. */
+  advance(milliseconds: number): void {
+    const end = this.#now + Math.max(0, milliseconds);
+    for (;;) {
+      const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at);
+      if (next === undefined) break;
+      this.#timers.delete(next);
+      this.#now = Math.max(this.#now, next.at);
+      next.call();
+    }
+    this.#now = end;
+  }
+
+  /** Move time to the end of the longest wait. */
+  finishWaits(): void {
+    this.advance(Math.max(0, ...[...this.#timers].map(({ at }) => at)) - this.#now);
+  }
+}

@@ -1,0 +1,20 @@
+/** The seams to commands and kernel settings, inside a network namespace of the lab. */
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
+import type { Sysctls } from '../../src/host/sysctls.ts';
+
+export function commandsIn(lab: Lab, name: string): CommandRunner {
+  return {
+    run: (command, signal) => realCommands.run({ ...command, ...lab.inside(name, command.file, command.args) }, signal),
+  };
+}
+
+export function sysctlsIn(lab: Lab, name: string): Sysctls {
+  const dotted = (setting: string) => setting.replaceAll('/', '.');
+  return {
+    read: async (setting) => (await lab.exec(name, 'sysctl', '-n', dotted(setting))).trim(),
+    async write(setting, value) {
+      await lab.exec(name, 'sysctl', '-qw', `${dotted(setting)}=${value}`);
+    },
+  };
+}

@@ -1,0 +1,49 @@
+/** API objects for tests, with what a test does not care about filled in. */
+
+export interface ServiceInput {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly spec: Record<string, unknown>;
+  readonly status?: Record<string, unknown>;
+  readonly labels?: Record<string, string>;
+  readonly createdAt?: string;
+}
+
+export function service({ name, namespace = 'default', spec, status, labels, createdAt }: ServiceInput): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: {
+      name,
+      namespace,
+      ...(labels ? { labels } : {}),
+      ...(createdAt ? { creationTimestamp: createdAt } : {}),
+    },
+    spec,
+    ...(status ? { status } : {}),
+  };
+}
+
+export interface SliceInput {
+  readonly name: string;
+  readonly service: string;
+  readonly namespace?: string;
+  readonly addressType?: 'IPv4' | 'IPv6';
+  readonly ports?: readonly object[];
+  readonly endpoints: readonly (string | object)[];
+}
+
+/** Endpoints are addresses or whole endpoint objects. */
+export function slice(input: SliceInput): object {
+  const { name, namespace = 'default', addressType, ports = [{ name: '', port: 8080 }], endpoints } = input;
+  const whole = endpoints.map((endpoint) => (typeof endpoint === 'string' ? { addresses: [endpoint] } : endpoint));
+  const first = (whole[0] as { addresses?: string[] } | undefined)?.addresses?.[0];
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name, namespace, labels: { 'kubernetes.io/service-name': input.service } },
+    addressType: addressType ?? (first?.includes(':') === true ? 'IPv6' : 'IPv4'),
+    ports,
+    endpoints: whole,
+  };
+}

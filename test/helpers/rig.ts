@@ -1,0 +1,106 @@
+/** The stages of the agent put together over seams that a test chooses: objects in, kernel state out. */
+import { Cache } from '../../src/cache/cache.ts';
+import { realClock } from '../../src/host/clock.ts';
+import type { CommandRunner } from '../../src/host/commands.ts';
+import { type IptablesBackend, IptablesTools } from '../../src/host/iptables-tools.ts';
+import type { Sysctls } from '../../src/host/sysctls.ts';
+import { FAMILIES } from '../../src/model/address.ts';
+import { SOURCE_KINDS } from '../../src/model/events.ts';
+import type { Fault } from '../../src/model/objects.ts';
+import { ProxyModel } from '../../src/model/proxy-model.ts';
+import { iptablesMode } from '../../src/modes/iptables/index.ts';
+import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import { decodeNode, decodeService, objectKey } from '../../src/source/decode.ts';
+import { decodeSlice } from '../../src/source/decode-slice.ts';
+import { SyncLoop } from '../../src/sync/loop.ts';
+import type { SyncReport } from '../../src/sync/status.ts';
+
+export interface RigOptions {
+  readonly commands: CommandRunner;
+  readonly sysctls?: Sysctls;
+  readonly nodeName?: string;
+  readonly backend?: IptablesBackend;
+  readonly families?: readonly ('IPv4' | 'IPv6')[];
+  readonly settings?: (family: 'IPv4' | 'IPv6') => Partial<IptablesSettings>;
+}
+
+export const NEVER: AbortSignal = new AbortController().signal;
+
+/** Kernel settings in memory. */
+export function fakeSysctls(): Sysctls & { readonly values: Map<string, string> } {
+  const values = new Map<string, string>([['net/ipv4/conf/all/route_localnet', '0']]);
+  return {
+    values,
+    read: (name) => Promise.resolve(values.get(name)),
+    write(name, value) {
+      values.set(name, value);
+      return Promise.resolve();
+    },
+  };
+}
+
+export class Rig {
+  readonly cache = new Cache();
+  readonly faults: Fault[] = [];
+  readonly mode: Mode;
+  readonly loop: SyncLoop;
+
+  constructor(options: RigOptions) {
+    const { nodeName = 'node', families = FAMILIES, backend = 'auto', commands } = options;
+    const sysctls = options.sysctls ?? fakeSysctls();
+    this.mode = iptablesMode(
+      families.map((family) => ({
+        settings: { ...defaultSettings(family), ...options.settings?.(family) },
+        tools: new IptablesTools(commands, family, backend),
+        sysctls,
+      })),
+    ) as Mode;
+    const model = new ProxyModel({ nodeName, zone: '' });
+    const onFault = (fault: Fault) => this.faults.push(fault);
+    this.loop = new SyncLoop({ cache: this.cache, model, mode: this.mode, clock: realClock, nodeName, onFault });
+    for (const of of SOURCE_KINDS) this.cache.take({ kind: 'synced', of });
+  }
+
+  /** Take in API objects. */
+  put(...objects: object[]): this {
+    for (const object of objects) {
+      const { kind } = object as { kind: string };
+      const key = objectKey(object) ?? 'bad/bad';
+      const [, name = ''] = key.split('/');
+      const event =
+        kind === 'Service'
+          ? decodeService(object, key)
+          : kind === 'Node'
+            ? decodeNode(object, name)
+            : decodeSlice(object, key);
+      this.faults.push(...this.cache.take(event));
+    }
+    return this;
+  }
+
+  /** `Service default/web` or `EndpointSlice default/web-1`. */
+  remove(kind: 'Service' | 'EndpointSlice', key: string): this {
+    if (kind === 'Service') this.cache.take({ kind: 'service', key, service: undefined, faults: [] });
+    else this.cache.take({ kind: 'slice', key, slice: undefined, faults: [] });
+    return this;
+  }
+
+  sync(): Promise<SyncReport> {
+    return this.loop.sync(NEVER);
+  }
+}
+
+/** The settings of a node of the lab. */
+export function defaultSettings(family: 'IPv4' | 'IPv6'): IptablesSettings {
+  return {
+    family,
+    masqueradeBit: 14,
+    masqueradeAll: false,
+    localDetector: { kind: 'none' },
+    nodePortAddresses: 'all',
+    localhostNodePorts: family === 'IPv4',
+    dropInvalid: true,
+    nodeAddresses: [],
+  };
+}

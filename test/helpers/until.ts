@@ -1,0 +1,19 @@
+/** Waiting in tests for what happens on its own. */
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** Milliseconds after which a condition is taken as never coming. */
+const LONGEST = 5000;
+
+/** Resolve as soon as the condition holds; reject after five seconds, naming what was waited for. */
+export async function until(what: string, holds: () => boolean): Promise<void> {
+  const end = performance.now() + LONGEST;
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`waited in vain for: ${what}`);
+    await pause(1);
+  }
+}
+
+/** Long enough for requests on the loopback to have been made: to show that something does NOT happen. */
+export async function aWhile(): Promise<void> {
+  await pause(60);
+}

@@ -1,0 +1,289 @@
+/** GET requests over connections that behave badly. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import http from 'node:http';
+import net, { type AddressInfo } from 'node:net';
+import test, { describe, type TestContext } from 'node:test';
+import { setImmediate as breath } from 'node:timers/promises';
+import { type ApiClient, ApiError, apiClient } from '../../../src/source/kubernetes/client.ts';
+import { until } from '../../helpers/until.ts';
+
+const NEVER = new AbortController().signal;
+const SILENCE = 5000;
+
+async function listen(t: TestContext, server: net.Server): Promise<string> {
+  const sockets = new Set<net.Socket>();
+  server.on('connection', (socket: net.Socket) => {
+    sockets.add(socket);
+    socket.setNoDelay(true);
+    // A client that goes away is part of the tests.
+    socket.on('error', () => undefined);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+function clientOf(server: string): ApiClient {
+  return apiClient({ server, apply: () => Promise.resolve() }, SILENCE);
+}
+
+async function serving(t: TestContext, answer: http.RequestListener): Promise<ApiClient> {
+  return clientOf(await listen(t, http.createServer(answer)));
+}
+
+/** Answer with these pieces as they are, each in a packet of its own. `then` says how the connection ends. */
+async function rawly(t: TestContext, pieces: (string | Buffer)[], then: 'end' | 'reset'): Promise<ApiClient> {
+  const server = net.createServer((socket) => {
+    socket.once('data', async () => {
+      for (const piece of pieces) {
+        socket.write(piece);
+        await breath();
+        await breath();
+      }
+      if (then === 'end') socket.end();
+      else setTimeout(() => socket.resetAndDestroy(), 20);
+    });
+  });
+  return clientOf(await listen(t, server));
+}
+
+async function linesOf(client: ApiClient): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const line of client.lines('/', {}, NEVER)) lines.push(line);
+  return lines;
+}
+
+function apiError(message: RegExp, status: number, retryAfter?: number) {
+  return (error: unknown) => {
+    assert.ok(error instanceof ApiError, String(error));
+    assert.equal(error.code, 'API');
+    assert.match(error.message, message);
+    assert.deepEqual([error.status, error.retryAfter], [status, retryAfter]);
+    return true;
+  };
+}
+
+function bytes(text: string): Buffer[] {
+  return [...Buffer.from(text)].map((byte) => Buffer.of(byte));
+}
+
+const HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n';
+
+describe('pieces', () => {
+  const text = JSON.stringify({ name: 'Zoë 東京 🦊' });
+
+  test('a character split over pieces of an answer is one character', async (t) => {
+    const head = `${HEAD}content-length: ${Buffer.byteLength(text)}\r\n\r\n`;
+    const client = await rawly(t, [head, ...bytes(text)], 'end');
+    assert.deepEqual(await client.get('/', {}, NEVER), { name: 'Zoë 東京 🦊' });
+  });
+
+  test('a character split over pieces of a watch is one character', async (t) => {
+    const client = await rawly(t, [`${HEAD}connection: close\r\n\r\n`, ...bytes(`${text}\n${text}\n`)], 'end');
+    assert.deepEqual(await linesOf(client), [text, text]);
+  });
+
+  test('several lines in one piece, and empty ones between, are told apart', async (t) => {
+    const client = await serving(t, (_, response) => response.end('{"a":1}\n\n{"b":2}\n'));
+    assert.deepEqual(await linesOf(client), ['{"a":1}', '{"b":2}']);
+  });
+
+  test('a line of a megabyte arrives whole', async (t) => {
+    const line = JSON.stringify({ text: 'x'.repeat(1_000_000) });
+    const client = await serving(t, (_, response) => response.end(`${line}\n`));
+    const lines = await linesOf(client);
+    assert.equal(lines.length, 1);
+    assert.ok(lines[0] === line);
+  });
+});
+
+describe('an answer that breaks off', () => {
+  for (const [what, pieces, then] of [
+    ['before its stated length', [`${HEAD}content-length: 100\r\n\r\n{"items":[`], 'end'],
+    ['before its last chunk', [`${HEAD}transfer-encoding: chunked\r\n\r\n`, 'a\r\n{"items":[\r\n'], 'end'],
+    ['by a reset', [`${HEAD}content-length: 100\r\n\r\n{"items":[`], 'reset'],
+  ] as const) {
+    test(`${what}: a get fails`, async (t) => {
+      const client = await rawly(t, [...pieces], then);
+      await assert.rejects(client.get('/', {}, NEVER), apiError(/connection lost/, 0));
+    });
+
+    test(`${what}: a watch fails`, async (t) => {
+      const client = await rawly(t, [...pieces], then);
+      await assert.rejects(linesOf(client), apiError(/connection lost/, 0));
+    });
+  }
+
+  test('within an event, in order: the watch fails', async (t) => {
+    const client = await serving(t, (_, response) => response.end('{"a":1}\n{"type":"ADD'));
+    const lines: string[] = [];
+    await assert.rejects(
+      async () => {
+        for await (const line of client.lines('/watched', {}, NEVER)) lines.push(line);
+      },
+      apiError(/the watch of \/watched broke off within an event/, 0),
+    );
+    assert.deepEqual(lines, ['{"a":1}']);
+  });
+
+  test('before it began: a get fails', async (t) => {
+    const client = await rawly(t, [], 'reset');
+    await assert.rejects(client.get('/', {}, NEVER), apiError(/cannot be reached: .+/, 0));
+  });
+
+  test('an error whose body breaks off is still that error', async (t) => {
+    const head = 'HTTP/1.1 503 Service Unavailable\r\nretry-after: 3\r\ncontent-length: 100\r\n\r\n{"kind"';
+    const client = await rawly(t, [head], 'end');
+    await assert.rejects(client.get('/p', {}, NEVER), apiError(/^\/p: 503 Service Unavailable$/, 503, 3000));
+  });
+});
+
+describe('an answer that is another than asked for', () => {
+  for (const [status, body, message] of [
+    [403, '{"kind":"Status","message":"services is forbidden"}', /^\/p: 403 services is forbidden$/],
+    [502, '<html>Bad gateway</html>', /^\/p: 502 Bad Gateway$/],
+    [500, 'null', /^\/p: 500 Internal Server Error$/],
+    [500, '', /^\/p: 500 Internal Server Error$/],
+    [302, '', /^\/p: 302 Found$/],
+    [204, '', /^\/p: 204 No Content$/],
+  ] as const) {
+    test(`${status} ${body}`, async (t) => {
+      const client = await serving(t, (_, response) => response.writeHead(status).end(body || undefined));
+      await assert.rejects(client.get('/p', {}, NEVER), apiError(message, status));
+      await assert.rejects(async () => {
+        for await (const _ of client.lines('/p', {}, NEVER));
+      }, apiError(message, status));
+    });
+  }
+
+  test('what is not JSON is a failure of the request', async (t) => {
+    const client = await serving(t, (_, response) => response.end('<html>Sign in</html>'));
+    await assert.rejects(client.get('/p', {}, NEVER), apiError(/^\/p: the answer is not JSON/, 0));
+  });
+
+  test('what is not HTTP is a failure of the request', async (t) => {
+    const client = await rawly(t, ['SSH-2.0-OpenSSH_9.9\r\n'], 'end');
+    await assert.rejects(client.get('/', {}, NEVER), apiError(/cannot be reached/, 0));
+  });
+});
+
+describe('a server that is not there', () => {
+  test('is named with the reason', async () => {
+    const server = net.createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    server.close();
+    await once(server, 'close');
+    const failure = apiError(/^http:\/\/127\.0\.0\.1:\d+ cannot be reached: .*ECONNREFUSED/, 0);
+    await assert.rejects(clientOf(url).get('/', {}, NEVER), failure);
+    await assert.rejects(linesOf(clientOf(url)), failure);
+  });
+
+  test('is named when its name does not resolve', async () => {
+    // RFC 6761: names under .invalid never resolve.
+    const client = clientOf('https://api.invalid:6443');
+    await assert.rejects(client.get('/', {}, NEVER), apiError(/^https:\/\/api\.invalid:6443 cannot be reached: ./, 0));
+  });
+});
+
+describe('a request', () => {
+  async function asked(t: TestContext, after: string): Promise<string> {
+    let path = '';
+    const url = await listen(
+      t,
+      http.createServer((request, response) => {
+        path = request.url ?? '';
+        response.end('{}');
+      }),
+    );
+    const query = { labelSelector: '!a/b', fieldSelector: 'spec.clusterIP!=None', limit: undefined, continue: 'x+/=' };
+    await clientOf(url + after).get('/api/v1/services', query, NEVER);
+    return path;
+  }
+
+  const QUERY = '?labelSelector=%21a%2Fb&fieldSelector=spec.clusterIP%21%3DNone&continue=x%2B%2F%3D';
+  for (const [after, path] of [
+    ['', '/api/v1/services'],
+    ['/', '/api/v1/services'],
+    ['/k8s/clusters/c-1', '/k8s/clusters/c-1/api/v1/services'],
+    ['/k8s/clusters/c-1/', '/k8s/clusters/c-1/api/v1/services'],
+  ] as const) {
+    test(`to a server at "${after}" asks for ${path}, its query encoded`, async (t) => {
+      assert.equal(await asked(t, after), path + QUERY);
+    });
+  }
+
+  test('asks for credentials each time: a renewed token is used', async (t) => {
+    const seen: unknown[] = [];
+    const server = await listen(
+      t,
+      http.createServer((request, response) => {
+        seen.push(request.headers.authorization, request.headers.accept, request.method);
+        response.end('{}');
+      }),
+    );
+    let n = 0;
+    const client = apiClient(
+      {
+        server,
+        apply(options) {
+          n += 1;
+          options.headers = { ...(options.headers as object), authorization: `Bearer ${n}` };
+          return Promise.resolve();
+        },
+      },
+      SILENCE,
+    );
+    await client.get('/', {}, NEVER);
+    await client.get('/', {}, NEVER);
+    assert.deepEqual(seen, ['Bearer 1', 'application/json', 'GET', 'Bearer 2', 'application/json', 'GET']);
+  });
+
+  test('whose credentials fail, fails with their reason', async () => {
+    const apply = () => Promise.reject(new Error('exec: no such plugin'));
+    const client = apiClient({ server: 'http://127.0.0.1:1', apply }, SILENCE);
+    await assert.rejects(client.get('/', {}, NEVER), /no such plugin/);
+  });
+});
+
+describe('abort', () => {
+  test('before a request, it is not made', async (t) => {
+    let count = 0;
+    const client = await serving(t, (_, response) => {
+      count += 1;
+      response.end('{}');
+    });
+    await assert.rejects(client.get('/', {}, AbortSignal.abort(new Error('enough'))), /enough|abort/);
+    assert.equal(count, 0);
+  });
+
+  test('while nothing is answered, ends the request with the reason', async (t) => {
+    const abort = new AbortController();
+    const client = await serving(t, () => abort.abort(new Error('enough')));
+    await assert.rejects(client.get('/', {}, abort.signal), /enough/);
+  });
+
+  test('amid a watch, ends it', async (t) => {
+    const abort = new AbortController();
+    const client = await serving(t, (_, response) => response.write('{}\n'));
+    await assert.rejects(async () => {
+      for await (const _ of client.lines('/', {}, abort.signal)) abort.abort();
+    });
+  });
+
+  test('a watch that nobody reads any more is closed', async (t) => {
+    let isClosed = false;
+    const client = await serving(t, (_, response) => {
+      response.on('close', () => {
+        isClosed = true;
+      });
+      response.write('{}\n');
+    });
+    for await (const _ of client.lines('/', {}, NEVER)) break;
+    await until('the end of the connection', () => isClosed);
+  });
+});

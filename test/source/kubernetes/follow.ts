@@ -1,0 +1,91 @@
+/** A reflector at work, with a log of what it told. */
+import { apiClient } from '../../../src/source/kubernetes/client.ts';
+import { Reflector, type Resource } from '../../../src/source/kubernetes/reflector.ts';
+import { FakeClock } from '../../helpers/fake-clock.ts';
+import { until } from '../../helpers/until.ts';
+
+export interface FollowOptions {
+  readonly clock?: FakeClock;
+  readonly resource?: Resource;
+  readonly pageSize?: number;
+  /** Milliseconds. */
+  readonly silence?: number;
+  readonly random?: () => number;
+}
+
+export const SERVICES: Resource = { path: '/api/v1/services' };
+
+/** The test context's part that is used: what to do when the test is over. */
+interface Ending {
+  after(call: () => unknown): void;
+}
+
+export class Following {
+  readonly clock: FakeClock;
+  /** `set default/a 1001`, `gone default/a`, `synced`, `failed 1`, `recovered 1`. */
+  readonly told: string[] = [];
+  /** What is there, by key. */
+  readonly objects = new Map<string, unknown>();
+  /** Messages of the failures. */
+  readonly errors: string[] = [];
+  /** Resolves when `run` has returned. */
+  readonly ended: Promise<void>;
+  readonly #abort = new AbortController();
+
+  constructor(t: Ending, server: string, options: FollowOptions = {}) {
+    const { clock = new FakeClock(), resource = SERVICES, pageSize = 500, silence = 60_000 } = options;
+    const { random = () => 0.5 } = options;
+    this.clock = clock;
+    const client = apiClient({ server, apply: () => Promise.resolve() }, silence);
+    const sink = this.#sink();
+    this.ended = new Reflector({ resource, client, clock, sink, random, pageSize }).run(this.#abort.signal);
+    t.after(() => this.stop());
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await this.ended;
+  }
+
+  /** Wait until the last thing told, or one of all, is this. */
+  hears(text: string): Promise<void> {
+    return until(text, () => this.told.includes(text));
+  }
+
+  /** Wait until the reflector waits for its next attempt, and let the time pass. Returns the milliseconds. */
+  async nextAttempt(): Promise<number> {
+    await until('a wait for the next attempt', () => this.clock.pending > 0);
+    const wait = this.clock.waits.at(-1) ?? 0;
+    this.clock.finishWaits();
+    return wait;
+  }
+
+  /** Take what was told so far. */
+  take(): string[] {
+    return this.told.splice(0);
+  }
+
+  #sink(): ConstructorParameters<typeof Reflector>[0]['sink'] {
+    return {
+      set: (key, object) => {
+        const { metadata } = object as { metadata: { resourceVersion: string } };
+        this.told.push(`set ${key} ${metadata.resourceVersion}`);
+        this.objects.set(key, object);
+      },
+      gone: (key) => {
+        this.told.push(`gone ${key}`);
+        this.objects.delete(key);
+      },
+      synced: () => this.told.push('synced'),
+      failed: (error, failures) => {
+        this.told.push(`failed ${failures}`);
+        this.errors.push(error.message);
+      },
+      recovered: (failures) => this.told.push(`recovered ${failures}`),
+    };
+  }
+}

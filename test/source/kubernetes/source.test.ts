@@ -1,0 +1,287 @@
+/** The source as a whole: from a kubeconfig to events. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import test, { describe, type TestContext } from 'node:test';
+import type { SourceEvent } from '../../../src/model/events.ts';
+import { loadCredentials } from '../../../src/source/kubernetes/credentials.ts';
+import { KubeconfigUnusable, type KubernetesOptions, kubernetesSource } from '../../../src/source/kubernetes/index.ts';
+import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
+import { FakeClock } from '../../helpers/fake-clock.ts';
+import { service, slice } from '../../helpers/objects.ts';
+import { until } from '../../helpers/until.ts';
+
+interface Running {
+  readonly events: SourceEvent[];
+  readonly log: { level: string; facts: Record<string, unknown>; text: string }[];
+  readonly clock: FakeClock;
+  readonly stop: () => Promise<void>;
+}
+
+async function start(t: TestContext, options: ApiServerOptions = {}): Promise<ApiServer> {
+  const server = await ApiServer.start(options);
+  t.after(() => server.stop());
+  return server;
+}
+
+function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
+  const clock = new FakeClock();
+  const events: SourceEvent[] = [];
+  const log: Running['log'] = [];
+  const note = (level: string) => (facts: object, text: string) => {
+    log.push({ level, facts: facts as Record<string, unknown>, text });
+  };
+  const source = kubernetesSource({
+    kubeconfig: undefined,
+    master: undefined,
+    nodeName: 'node-a',
+    clock,
+    log: { info: note('info'), warn: note('warn') },
+    ...options,
+  });
+  const abort = new AbortController();
+  const ended = source.run((event) => events.push(event), abort.signal);
+  const stop = () => {
+    abort.abort();
+    return ended;
+  };
+  t.after(stop);
+  return { events, log, clock, stop };
+}
+
+async function running(t: TestContext, server: ApiServer, options: Partial<KubernetesOptions> = {}): Promise<Running> {
+  const it = run(t, { kubeconfig: await server.kubeconfig(), ...options });
+  await until('three watches', () => server.watches === 3);
+  return it;
+}
+
+function texts(events: readonly SourceEvent[]): string[] {
+  return events.map((event) => {
+    if (event.kind === 'synced') return `synced ${event.of}`;
+    const value = event.kind === 'service' ? event.service : event.kind === 'slice' ? event.slice : undefined;
+    const isThere = value !== undefined || (event.kind === 'node' && event.node !== undefined);
+    return `${event.kind} ${event.key} ${isThere ? 'set' : 'gone'}`;
+  });
+}
+
+function fill(server: ApiServer): void {
+  server.put({ kind: 'Node', metadata: { name: 'node-a', labels: { 'topology.kubernetes.io/zone': 'z' } } });
+  server.put({ kind: 'Node', metadata: { name: 'node-b' } });
+  server.put(service({ name: 'web', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } }));
+  server.put(service({ name: 'head', spec: { clusterIP: 'None', ports: [{ port: 80 }] } }));
+  const label = 'service.kubernetes.io/service-proxy-name';
+  server.put(service({ name: 'other', labels: { [label]: 'x' }, spec: { clusterIP: '10.96.0.2' } }));
+  server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.1'] }));
+}
+
+describe('a cluster', () => {
+  for (const tls of [false, true]) {
+    test(`over ${tls ? 'TLS with a token' : 'plain HTTP'} gives Services, slices and the own Node, and says when each is complete`, async (t) => {
+      const server = await start(t, tls ? { tls, token: 'secret' } : {});
+      fill(server);
+      const { events, log } = await running(t, server);
+      assert.deepEqual(texts(events).sort(), [
+        'node node-a set',
+        'service default/web set',
+        'slice default/web-1 set',
+        'synced nodes',
+        'synced services',
+        'synced slices',
+      ]);
+      server.delete('Service', 'default/web');
+      server.delete('EndpointSlice', 'default/web-1');
+      server.delete('Node', 'node-a');
+      await until('three events', () => events.length === 9);
+      assert.deepEqual(texts(events.slice(6)).sort(), [
+        'node node-a gone',
+        'service default/web gone',
+        'slice default/web-1 gone',
+      ]);
+      assert.deepEqual(log, []);
+    });
+  }
+
+  test("is asked with kube-proxy's selectors, in lists and watches alike", async (t) => {
+    const server = await start(t);
+    await running(t, server);
+    const asked = (kind: 'list' | 'watch') =>
+      server
+        .requests({ kind })
+        .map(({ path, query }) => `${path} ${query.labelSelector ?? ''} ${query.fieldSelector ?? ''}`)
+        .sort();
+    const wanted = [
+      '/api/v1/nodes  metadata.name=node-a',
+      '/api/v1/services !service.kubernetes.io/service-proxy-name spec.clusterIP!=None',
+      '/apis/discovery.k8s.io/v1/endpointslices !service.kubernetes.io/headless ',
+    ];
+    assert.deepEqual(asked('list'), wanted);
+    assert.deepEqual(asked('watch'), wanted);
+  });
+
+  test('one object that is broken has its fault, and the rest is there', async (t) => {
+    const server = await start(t);
+    server.put(service({ name: 'bad', spec: { clusterIP: '10.96.0.9', ports: [{ port: 70_000 }] } }));
+    server.put(service({ name: 'worse', spec: { clusterIP: 7 } }));
+    fill(server);
+    const { events } = await running(t, server);
+    const services = events.filter((event) => event.kind === 'service');
+    assert.deepEqual(
+      services.map(({ key, service: value, faults }) => [key, value !== undefined, faults.map(({ field }) => field)]),
+      [
+        ['default/bad', false, ['spec.ports[0].port']],
+        ['default/web', true, []],
+        ['default/worse', false, ['spec.clusterIP']],
+      ],
+    );
+  });
+
+  test('of 3000 slices comes in pages and leaves no connections behind', async (t) => {
+    const server = await start(t, { tls: true });
+    for (let i = 0; i < 3000; i += 1) {
+      server.put(slice({ name: `s-${i}`, service: 'web', endpoints: [`10.0.${i >> 8}.${i & 255}`] }));
+    }
+    const { events } = await running(t, server, { pageSize: 100 });
+    assert.equal(server.requests({ kind: 'list', resource: 'endpointslices' }).length, 30);
+    assert.equal(events.filter(({ kind }) => kind === 'slice').length, 3000);
+    let count = 99;
+    await until('only the watches are connected', () => {
+      void server.connections().then((now) => {
+        count = now;
+      });
+      return count <= 6;
+    });
+  });
+
+  test('that is silent is watched again, after the milliseconds that were asked for', async (t) => {
+    const server = await start(t);
+    const { log, clock, events } = await running(t, server, { silence: 100 });
+    server.silence();
+    server.put(service({ name: 'web', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } }));
+    await until('three failures', () => log.length >= 3);
+    await until('three waits', () => clock.pending === 3);
+    clock.finishWaits();
+    await until('the event', () => texts(events).includes('service default/web set'));
+  });
+
+  test('that refuses is told with what, since when and why; that it works again is told too', async (t) => {
+    const server = await start(t);
+    server.failNext(2, 403, {}, { resource: 'services' });
+    const { log, clock } = run(t, { kubeconfig: await server.kubeconfig() });
+    await until('the first failure', () => log.length === 1 && clock.pending === 1);
+    clock.advance(60_000);
+    await until('the second failure', () => log.length === 2 && clock.pending === 1);
+    clock.finishWaits();
+    await until('three watches', () => server.watches === 3);
+    const since = '2026-11-21T00:00:00.000Z';
+    assert.deepEqual(
+      log.map(({ level, facts }) => [level, facts]),
+      [
+        ['warn', { of: 'services', since, failures: 1 }],
+        ['warn', { of: 'services', since, failures: 2 }],
+        ['info', { of: 'services', since, failures: 2 }],
+      ],
+    );
+    assert.match(log[0]?.text ?? '', /^cannot follow services since 2026.*: \/api\/v1\/services: 403 .*; rules stay as they are/);
+  });
+
+  test('whose token is refused is tried again', async (t) => {
+    const server = await start(t, { token: 'secret' });
+    const file = await kubeconfig(t, { clusters: [{ name: 'c', cluster: { server: server.url } }] });
+    const { log, events } = run(t, { kubeconfig: file });
+    await until('three failures', () => log.length === 3);
+    for (const { text } of log) assert.match(text, /401 Unauthorized/);
+    assert.deepEqual(events, []);
+  });
+
+  test('whose certificate is not trusted is refused, with the reason', async (t) => {
+    const server = await start(t, { tls: true });
+    const file = await kubeconfig(t, { clusters: [{ name: 'c', cluster: { server: server.url } }] });
+    const { log } = run(t, { kubeconfig: file });
+    await until('three failures', () => log.length === 3);
+    for (const { text } of log) assert.match(text, /cannot be reached: .*self-signed certificate/);
+    assert.deepEqual(server.requests(), []);
+  });
+
+  test('ends at once when it is told to, whether it watches or waits', async (t) => {
+    const server = await start(t);
+    server.failNext(100, 503, {}, { resource: 'nodes' });
+    const { stop, clock } = run(t, { kubeconfig: await server.kubeconfig() });
+    await until('two watches and a wait', () => server.watches === 2 && clock.pending === 1);
+    await stop();
+    assert.equal(clock.pending, 0);
+  });
+});
+
+async function kubeconfig(t: TestContext, part: object | string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'kubeconfig-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'config');
+  const whole = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'x',
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    clusters: [{ name: 'c', cluster: { server: 'https://10.0.0.1:6443' } }],
+    users: [{ name: 'u', user: {} }],
+  };
+  await writeFile(file, typeof part === 'string' ? part : JSON.stringify({ ...whole, ...part }));
+  return file;
+}
+
+describe('a kubeconfig', () => {
+  async function unusable(config: { kubeconfig?: string; master?: string }, message: RegExp): Promise<void> {
+    await assert.rejects(loadCredentials({ kubeconfig: undefined, master: undefined, ...config }), (error: unknown) => {
+      assert.ok(error instanceof KubeconfigUnusable, String(error));
+      assert.equal(error.code, 'KUBECONFIG_UNUSABLE');
+      assert.match(error.message, message);
+      return true;
+    });
+  }
+
+  test('that is not there, or is a folder', async () => {
+    await unusable({ kubeconfig: '/nowhere/config' }, /^--kubeconfig \/nowhere\/config: there is no such file$/);
+    await unusable({ kubeconfig: tmpdir() }, /: is a folder$/);
+  });
+
+  test('that is no kubeconfig', async (t) => {
+    for (const text of ['', 'a: [', '7', '{}', 'kind: Service\n']) {
+      await unusable({ kubeconfig: await kubeconfig(t, text) }, /^--kubeconfig \/.*: ./);
+    }
+  });
+
+  test('whose context is not there, or names no cluster', async (t) => {
+    await unusable({ kubeconfig: await kubeconfig(t, { 'current-context': 'y' }) }, /no current context/);
+    await unusable({ kubeconfig: await kubeconfig(t, { clusters: [] }) }, /no current context/);
+  });
+
+  for (const server of ['10.0.0.1:6443', 'unix:///run/api.sock', '']) {
+    test(`whose server is "${server}"`, async (t) => {
+      const file = await kubeconfig(t, { clusters: [{ name: 'c', cluster: { server } }] });
+      await unusable({ kubeconfig: file }, /--kubeconfig .*/);
+    });
+  }
+
+  test('is overruled by --master, and either may stand alone', async (t) => {
+    const file = await kubeconfig(t, {});
+    const server = async (kubeconfig: string | undefined, master: string | undefined) =>
+      (await loadCredentials({ kubeconfig, master })).server;
+    assert.equal(await server(file, undefined), 'https://10.0.0.1:6443');
+    assert.equal(await server(file, 'https://10.0.0.2:6443'), 'https://10.0.0.2:6443');
+    assert.equal(await server(undefined, 'http://127.0.0.1:8080'), 'http://127.0.0.1:8080');
+    await unusable({ master: '10.0.0.2:6443' }, /^--master 10\.0\.0\.2:6443: must be a URL such as https/);
+  });
+
+  test('is missing outside of a cluster', async (t) => {
+    const before = process.env.KUBERNETES_SERVICE_HOST;
+    delete process.env.KUBERNETES_SERVICE_HOST;
+    t.after(() => before !== undefined && Object.assign(process.env, { KUBERNETES_SERVICE_HOST: before }));
+    await unusable({}, /--manifests or a cluster with --kubeconfig/);
+  });
+
+  test('that is unusable ends the source', async () => {
+    const log = { info: () => undefined, warn: () => undefined };
+    const options = { kubeconfig: '/nowhere', master: undefined, nodeName: 'n', clock: new FakeClock(), log };
+    await assert.rejects(kubernetesSource(options).run(() => undefined, new AbortController().signal), KubeconfigUnusable);
+  });
+});
