@@ -268,9 +268,12 @@ export class ApiServer {
     }
     const selected = selects(query);
     const limit = Number(query.get('limit') ?? 0) || Number.POSITIVE_INFINITY;
+    // A page token names the last key within what was asked for.
+    const within = namespace === undefined ? '' : `${namespace}/`;
     const all = this.#store
       .at(page.version, collection.kind)
-      .filter(([key, object]) => key >= page.start && isIn(namespace, object) && selected(object));
+      .map(([key, object]): [string, ApiObject] => [key.slice(within.length), object])
+      .filter(([key, object]) => isIn(namespace, object) && key >= page.start && selected(object));
     const items = all.slice(0, limit);
     const last = items.at(-1)?.[0];
     const isWhole = items.length === all.length || last === undefined;

@@ -59,7 +59,7 @@ export class Rig {
     const model = new ProxyModel({ nodeName, zone: '' });
     const onFault = (fault: Fault) => this.faults.push(fault);
     this.loop = new SyncLoop({ cache: this.cache, model, mode: this.mode, clock: realClock, nodeName, onFault });
-    for (const of of SOURCE_KINDS) this.cache.take({ kind: 'synced', of });
+    for (const kind of SOURCE_KINDS) this.cache.take({ kind: 'synced', of: kind });
   }
 
   /** Take in API objects. */

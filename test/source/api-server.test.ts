@@ -91,7 +91,10 @@ test('a page token that was compacted away, and one that is none', async (t) => 
 async function sameAs(server: ApiServer, name: string): Promise<void> {
   const { request, status, body } = recording(name);
   const answer = await ask(server, request.path);
-  assert.deepEqual({ ...answer, body: JSON.parse(answer.body) }, { status, type: 'application/json', body: JSON.parse(body) });
+  assert.deepEqual(
+    { ...answer, body: JSON.parse(answer.body) },
+    { status, type: 'application/json', body: JSON.parse(body) },
+  );
 }
 
 test('errors', async (t) => {
@@ -114,7 +117,8 @@ test('a watch from a version that is too old, and one that the server ends', asy
 
 test('the events of a slice', async (t) => {
   const server = await start(t);
-  const put = (...endpoints: string[]) => server.put(slice({ name: 'close-1', service: 'close', namespace: 'golden', endpoints }));
+  const put = (...endpoints: string[]) =>
+    server.put(slice({ name: 'close-1', service: 'close', namespace: 'golden', endpoints }));
   put('10.0.0.1', '10.0.0.2');
   const query = `watch=1&resourceVersion=${server.version}&allowWatchBookmarks=true&labelSelector=kubernetes.io/service-name in (close)`;
   const answer = ask(server, `/apis/discovery.k8s.io/v1/endpointslices?${query}`);
@@ -124,7 +128,10 @@ test('the events of a slice', async (t) => {
   server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.3'] }));
   server.bookmark();
   server.closeWatches();
-  const events = (await answer).body.trimEnd().split('\n').map((line) => JSON.parse(line));
+  const events = (await answer).body
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
   assert.deepEqual(
     events.map(({ type, object }) => `${type} ${object.metadata.resourceVersion}`),
     ['MODIFIED 1002', 'DELETED 1003', 'BOOKMARK 1004'],

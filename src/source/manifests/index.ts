@@ -58,7 +58,7 @@ class Follower {
       if (!once) this.#watch(isFolder ? path : dirname(path), signal);
       await this.#rescan();
     }
-    for (const of of SOURCE_KINDS) this.#emit({ kind: 'synced', of });
+    for (const kind of SOURCE_KINDS) this.#emit({ kind: 'synced', of: kind });
     if (path === '-' || once) return;
     await this.#follow(signal);
   }

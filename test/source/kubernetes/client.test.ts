@@ -154,9 +154,12 @@ describe('an answer that is another than asked for', () => {
     test(`${status} ${body}`, async (t) => {
       const client = await serving(t, (_, response) => response.writeHead(status).end(body || undefined));
       await assert.rejects(client.get('/p', {}, NEVER), apiError(message, status));
-      await assert.rejects(async () => {
-        for await (const _ of client.lines('/p', {}, NEVER));
-      }, apiError(message, status));
+      await assert.rejects(
+        async () => {
+          for await (const _ of client.lines('/p', {}, NEVER));
+        },
+        apiError(message, status),
+      );
     });
   }
 

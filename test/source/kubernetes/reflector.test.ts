@@ -69,7 +69,13 @@ describe('the first list', () => {
     });
   }
 
-  for (const body of ['null', '[]', '{"items":[]}', '{"items":{},"metadata":{"resourceVersion":"1"}}', '{"items":[null]']) {
+  for (const body of [
+    'null',
+    '[]',
+    '{"items":[]}',
+    '{"items":{},"metadata":{"resourceVersion":"1"}}',
+    '{"items":[null]',
+  ]) {
     test(`is not complete when the answer is ${body}`, async (t) => {
       const following = new Following(t, await answering(t, (_, response) => response.end(body)));
       await following.hears('failed 1');
@@ -102,7 +108,10 @@ describe('the first list', () => {
     server.expireContinue();
     const following = await watching(t, server, { pageSize: 3 });
     assert.equal(keys(following).length, 7);
-    assert.deepEqual(following.told.filter((text) => !text.startsWith('set')), ['synced']);
+    assert.deepEqual(
+      following.told.filter((text) => !text.startsWith('set')),
+      ['synced'],
+    );
     const asked = server.requests({ kind: 'list' }).map(({ query }) => [query.limit, query.continue !== undefined]);
     assert.deepEqual(asked, [
       ['3', false],
@@ -124,7 +133,14 @@ describe('the first list', () => {
     const following = new Following(t, url);
     await following.nextAttempt();
     await following.hears('synced');
-    assert.deepEqual(following.told, ['set default/old 5', 'failed 1', 'set default/new 5', 'gone default/old', 'recovered 1', 'synced']);
+    assert.deepEqual(following.told, [
+      'set default/old 5',
+      'failed 1',
+      'set default/new 5',
+      'gone default/old',
+      'recovered 1',
+      'synced',
+    ]);
   });
 });
 
@@ -161,7 +177,14 @@ describe('events', () => {
     assert.deepEqual(keys(following), ['default/a']);
   });
 
-  for (const line of ['{"type":"ADDED","obj', 'null', '7', '{}', '{"type":"ADDED"}', '{"type":"ADDED","object":{"metadata":{}}}']) {
+  for (const line of [
+    '{"type":"ADDED","obj',
+    'null',
+    '7',
+    '{}',
+    '{"type":"ADDED"}',
+    '{"type":"ADDED","object":{"metadata":{}}}',
+  ]) {
     test(`a line that is no event (${line}) is a failure; the watch goes on from the last version`, async (t) => {
       const server = await serverWith(t, 'a');
       const following = await watching(t, server);
@@ -178,7 +201,9 @@ describe('events', () => {
   test('of a type that is not known change nothing', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
-    server.sendLine('{"type":"NEWS","object":{"metadata":{"name":"a","namespace":"default","resourceVersion":"1001"}}}');
+    server.sendLine(
+      '{"type":"NEWS","object":{"metadata":{"name":"a","namespace":"default","resourceVersion":"1001"}}}',
+    );
     server.put(web('b'));
     await following.hears('set default/b 1002');
     assert.deepEqual(following.told, ['set default/a 1001', 'synced', 'set default/b 1002']);
@@ -393,7 +418,10 @@ describe('failures', () => {
     for (let i = 0; i < 8; i += 1) waits.push(await following.nextAttempt());
     assert.deepEqual(waits, [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
     await following.hears('synced');
-    assert.deepEqual(following.told.slice(0, 8), [1, 2, 3, 4, 5, 6, 7, 8].map((n) => `failed ${n}`));
+    assert.deepEqual(
+      following.told.slice(0, 8),
+      [1, 2, 3, 4, 5, 6, 7, 8].map((n) => `failed ${n}`),
+    );
     assert.ok(following.told.includes('recovered 8'));
   });
 

@@ -182,7 +182,10 @@ describe('a cluster', () => {
         ['info', { of: 'services', since, failures: 2 }],
       ],
     );
-    assert.match(log[0]?.text ?? '', /^cannot follow services since 2026.*: \/api\/v1\/services: 403 .*; rules stay as they are/);
+    assert.match(
+      log[0]?.text ?? '',
+      /^cannot follow services since 2026.*: \/api\/v1\/services: 403 .*; rules stay as they are/,
+    );
   });
 
   test('whose token is refused is tried again', async (t) => {
@@ -282,6 +285,9 @@ describe('a kubeconfig', () => {
   test('that is unusable ends the source', async () => {
     const log = { info: () => undefined, warn: () => undefined };
     const options = { kubeconfig: '/nowhere', master: undefined, nodeName: 'n', clock: new FakeClock(), log };
-    await assert.rejects(kubernetesSource(options).run(() => undefined, new AbortController().signal), KubeconfigUnusable);
+    await assert.rejects(
+      kubernetesSource(options).run(() => undefined, new AbortController().signal),
+      KubeconfigUnusable,
+    );
   });
 });

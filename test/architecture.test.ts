@@ -1,0 +1,120 @@
+/** Who may import whom (design 3). When this test is in the way, the structure is probably being bent. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+interface Import {
+  readonly from: string;
+  /** A file of the project, or the name of a module. */
+  readonly to: string;
+}
+
+const FILES = ['src', 'native'].flatMap((folder) =>
+  readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .map((file) => join(folder, file)),
+);
+const IMPORTS: readonly Import[] = FILES.flatMap(importsOf);
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(ROOT, file), 'utf8');
+  const found = text.matchAll(
+    /(?:^|\n)(?:import|export)[^;]*?from '([^']+)'|import\('([^']+)'\)|(?:^|\n)import '([^']+)'/g,
+  );
+  return [...found].map((match) => {
+    const name = match[1] ?? match[2] ?? match[3] ?? '';
+    const to = name.startsWith('.') ? relative(ROOT, resolve(ROOT, dirname(file), name)) : name;
+    return { from: file, to };
+  });
+}
+
+const inside = (file: string, ...folders: string[]) => folders.some((folder) => file.startsWith(folder));
+
+/** Files under `folder` import nothing but what is allowed. */
+function only(folder: string, allowed: (to: string, from: string) => boolean): void {
+  const bad = IMPORTS.filter(({ from, to }) => inside(from, folder) && !allowed(to, from));
+  assert.deepEqual(bad, []);
+}
+
+const PURE_MODE_FILES = ['desire', 'plan', 'render', 'names', 'settings', 'static-chains', 'jumps'];
+
+describe('architecture', () => {
+  it('finds imports at all', () => {
+    assert.ok(FILES.length > 40 && IMPORTS.length > 150, `${FILES.length} files, ${IMPORTS.length} imports`);
+  });
+
+  it('model/ imports nothing outside itself but the address library', () => {
+    only('src/model/', (to) => inside(to, 'src/model/') || to === 'ipaddr.js');
+  });
+
+  it('reconcile/ imports nothing outside itself', () => {
+    only('src/reconcile/', (to) => inside(to, 'src/reconcile/'));
+  });
+
+  it('cache/ imports only model/', () => {
+    only('src/cache/', (to) => inside(to, 'src/cache/', 'src/model/'));
+  });
+
+  it('modes/netfilter/ imports only model/ and hashing', () => {
+    only('src/modes/netfilter/', (to) => inside(to, 'src/modes/netfilter/', 'src/model/') || to === 'node:crypto');
+  });
+
+  it('pure files of a mode import only model/, reconcile/, modes/netfilter/ and their folder', () => {
+    const pure = IMPORTS.filter(({ from }) =>
+      PURE_MODE_FILES.some((name) => /^src\/modes\/\w+\//.test(from) && from.endsWith(`/${name}.ts`)),
+    );
+    const bad = pure.filter(
+      ({ from, to }) =>
+        !inside(to, 'src/model/', 'src/reconcile/', 'src/modes/netfilter/', 'src/modes/mode.ts', `${dirname(from)}/`),
+    );
+    assert.ok(pure.length > 0);
+    assert.deepEqual(bad, []);
+  });
+
+  it('no mode imports another', () => {
+    const modes = ['iptables', 'ipvs', 'nftables'];
+    const bad = IMPORTS.filter(({ from, to }) =>
+      modes.some(
+        (mode) =>
+          inside(from, `src/modes/${mode}/`) &&
+          modes.some((other) => other !== mode && inside(to, `src/modes/${other}/`)),
+      ),
+    );
+    assert.deepEqual(bad, []);
+  });
+
+  it('only host/ starts processes', () => {
+    const bad = IMPORTS.filter(
+      ({ from, to }) => (to === 'execa' || to === 'node:child_process') && !inside(from, 'src/host/'),
+    );
+    assert.deepEqual(bad, []);
+  });
+
+  it('only host/, source/ and cli/ read or write files', () => {
+    const bad = IMPORTS.filter(
+      ({ from, to }) => /^node:fs/.test(to) && !inside(from, 'src/host/', 'src/source/', 'src/cli/', 'native/'),
+    );
+    assert.deepEqual(bad, []);
+  });
+
+  it('only native/libc.ts imports the foreign-function module', () => {
+    const bad = IMPORTS.filter(({ from, to }) => (to === 'node:ffi' || to === 'koffi') && from !== 'native/libc.ts');
+    assert.deepEqual(bad, []);
+  });
+
+  it('nothing but cli/ and main.ts imports cli/', () => {
+    const bad = IMPORTS.filter(({ from, to }) => inside(to, 'src/cli/') && !inside(from, 'src/cli/', 'src/main.ts'));
+    assert.deepEqual(bad, []);
+  });
+
+  it('pino and its kin are in telemetry/ alone', () => {
+    const bad = IMPORTS.filter(
+      ({ from, to }) => /^(pino|pino-pretty|prom-client)$/.test(to) && !inside(from, 'src/telemetry/'),
+    );
+    assert.deepEqual(bad, []);
+  });
+});

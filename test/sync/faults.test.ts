@@ -1,0 +1,158 @@
+/** What fails, and what must not follow from it: over iptables in memory, with the faults of the real one. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { Command, CommandResult } from '../../src/host/commands.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { Rig } from '../helpers/rig.ts';
+
+const LOCKED: CommandResult = {
+  exitCode: 4,
+  stdout: '',
+  stderr: 'Another app is currently holding the xtables lock. Perhaps you want to use the -w option?',
+};
+
+function webs(rig: Rig, count: number): Rig {
+  for (let i = 1; i <= count; i++) {
+    rig.put(
+      service({ name: `web-${i}`, spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] } }),
+      slice({ name: `web-${i}-1`, service: `web-${i}`, endpoints: [`10.244.1.${i}`] }),
+    );
+  }
+  return rig;
+}
+
+const onlyIPv4 = (kernel: FakeIptables) => new Rig({ commands: kernel, families: ['IPv4'] });
+
+describe('faults', () => {
+  for (const legacy of [false, true]) {
+    it(`sets a refused Service aside and programs the rest, ${legacy ? 'legacy' : 'nft'} (invariant 6)`, async () => {
+      const kernel = new FakeIptables({ legacy, refuse: (line) => line.includes('--to-destination 10.244.1.5:') });
+      const rig = webs(onlyIPv4(kernel), 40);
+      const report = await rig.sync();
+      assert.equal(report.outcome, 'partial');
+      assert.deepEqual(
+        report.failed.map((step) => step.owner),
+        ['default/web-5'],
+      );
+      const saved = kernel.save('IPv4');
+      for (let i = 1; i <= 40; i++)
+        assert.equal(saved.includes(`--to-destination 10.244.1.${i}:8080`), i !== 5, `web-${i}`);
+      assert.ok(!saved.includes('default/web-5 '));
+      // The reason is gone: the next sync puts it in.
+      kernel.options = { legacy };
+      assert.equal((await rig.sync()).outcome, 'complete');
+      assert.ok(kernel.save('IPv4').includes('--to-destination 10.244.1.5:8080'));
+    });
+  }
+
+  it('tells the line that was refused, with those around it', async () => {
+    const kernel = new FakeIptables({ refuse: (line) => line.includes('--to-destination 10.244.1.2:') });
+    const { failed } = await webs(onlyIPv4(kernel), 3).sync();
+    assert.match(
+      failed[0]?.cause ?? '',
+      /RULE_APPEND failed[\s\S]*\n {2}\d+: .*\n> \d+: -A KUBE-SVC-\S+ .*10\.244\.1\.2:8080\n {2}\d+: /,
+    );
+  });
+
+  it('keeps what works of a Service whose update is refused (invariant 3)', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(onlyIPv4(kernel), 3);
+    await rig.sync();
+    kernel.options = { refuse: (line) => line.includes('10.244.9.9') };
+    rig.put(slice({ name: 'web-2-1', service: 'web-2', endpoints: ['10.244.9.9'] }));
+    rig.put(slice({ name: 'web-3-1', service: 'web-3', endpoints: ['10.244.3.3'] }));
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'partial');
+    const saved = kernel.save('IPv4');
+    assert.ok(saved.includes('--to-destination 10.244.1.2:8080'), 'the old endpoint stays');
+    assert.match(saved, /default\/web-2 cluster IP/);
+    assert.ok(saved.includes('--to-destination 10.244.3.3:8080'), 'the other Service is updated');
+  });
+
+  it('writes nothing while the lock is held, says so, and goes on afterwards', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(onlyIPv4(kernel), 2);
+    await rig.sync();
+    const before = kernel.save('IPv4');
+    kernel.options = { intercept: ({ file }) => (file.endsWith('-restore') ? LOCKED : undefined) };
+    rig.put(slice({ name: 'web-1-1', service: 'web-1', endpoints: ['10.244.7.7'] }));
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'failed');
+    assert.match(report.failed[0]?.cause ?? '', /xtables lock/);
+    assert.equal(report.failed[0]?.owner, undefined);
+    assert.equal(kernel.save('IPv4'), before);
+    kernel.options = {};
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.ok(kernel.save('IPv4').includes('10.244.7.7:8080'));
+  });
+
+  it('takes a failed read for unknown, and removes nothing on the strength of it (invariant 2)', async () => {
+    for (const stdout of ['', '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n', 'nonsense\n']) {
+      const kernel = new FakeIptables();
+      await webs(onlyIPv4(kernel), 2).sync();
+      const before = kernel.save('IPv4');
+      const exitCode = stdout === '' ? 1 : 0;
+      kernel.options = {
+        intercept: ({ file }) => (file.endsWith('-save') ? { exitCode, stdout, stderr: 'broken' } : undefined),
+      };
+      const report = await webs(onlyIPv4(kernel), 1).sync();
+      assert.equal(report.outcome, 'failed');
+      assert.equal(kernel.save('IPv4'), before);
+    }
+  });
+
+  it('does not write before every source said that its list is complete (invariant 1)', async () => {
+    const { Cache } = await import('../../src/cache/cache.ts');
+    const { SyncLoop } = await import('../../src/sync/loop.ts');
+    const { ProxyModel } = await import('../../src/model/proxy-model.ts');
+    const { realClock } = await import('../../src/host/clock.ts');
+    const kernel = new FakeIptables();
+    const cache = new Cache();
+    const { mode } = onlyIPv4(kernel);
+    const model = new ProxyModel({ nodeName: 'node', zone: '' });
+    const loop = new SyncLoop({ cache, model, mode, clock: realClock, nodeName: 'node', onFault: () => undefined });
+    for (const kind of ['services', 'slices'] as const) cache.take({ kind: 'synced', of: kind });
+    await assert.rejects(loop.sync(new AbortController().signal), /not synced yet: nodes/);
+    assert.equal(kernel.ran.length, 0);
+  });
+
+  it('is a partial failure when one family works and the other does not', async () => {
+    const kernel = new FakeIptables({
+      intercept: ({ file }: Command) => (file === 'ip6tables-restore' ? LOCKED : undefined),
+    });
+    const report = await webs(new Rig({ commands: kernel }), 1).sync();
+    assert.equal(report.outcome, 'partial');
+    assert.ok(kernel.save('IPv4').includes('10.244.1.1:8080'));
+  });
+
+  it('leaves the chains of others alone, and a foreign reference to a chain of ours keeps only that chain', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(onlyIPv4(kernel), 2);
+    await rig.sync();
+    const nat = kernel.kernels.IPv4.get('nat') ?? assert.fail();
+    nat.set('THEIRS', ['-s 10.0.0.1/32 -j ACCEPT']);
+    nat.get('PREROUTING')?.push('-j THEIRS');
+    rig.remove('Service', 'default/web-1').remove('EndpointSlice', 'default/web-1-1');
+    assert.equal((await rig.sync()).outcome, 'complete');
+    await rig.mode.cleanup(new AbortController().signal);
+    assert.deepEqual(
+      [...nat.keys()].filter((chain) => !/^(PRE|POST)ROUTING$|^(IN|OUT)PUT$/.test(chain)),
+      ['THEIRS'],
+    );
+    assert.deepEqual(kernel.kernels.IPv4.get('nat')?.get('PREROUTING'), ['-j THEIRS']);
+  });
+
+  it('tells drift when another program changed our chains, and mends it', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(onlyIPv4(kernel), 2);
+    await rig.sync();
+    const right = kernel.save('IPv4');
+    const nat = kernel.kernels.IPv4.get('nat') ?? assert.fail();
+    nat.get('KUBE-SERVICES')?.splice(0, 1);
+    rig.loop.distrust();
+    const report = await rig.sync();
+    assert.deepEqual(report.drift, ['IPv4 nat KUBE-SERVICES']);
+    assert.equal(kernel.save('IPv4'), right);
+  });
+});

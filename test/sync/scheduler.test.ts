@@ -1,0 +1,117 @@
+/** The periods of reference 10.1, in time that the test moves. */
+import assert from 'node:assert/strict';
+import { after, describe, it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { SyncScheduler } from '../../src/sync/scheduler.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+
+const stop = new AbortController();
+after(() => stop.abort());
+
+interface Bench {
+  readonly clock: FakeClock;
+  readonly scheduler: SyncScheduler;
+  /** Times at which runs began. */
+  readonly runs: number[];
+  /** What the next runs answer; true when empty. */
+  readonly answers: boolean[];
+  /** Move time and let what follows happen. */
+  advance(milliseconds: number): Promise<void>;
+}
+
+function bench(during?: (bench: Bench) => void): Bench {
+  const clock = new FakeClock();
+  const runs: number[] = [];
+  const answers: boolean[] = [];
+  const run = async () => {
+    runs.push(clock.now());
+    during?.(made);
+    await turn();
+    return answers.shift() ?? true;
+  };
+  const scheduler = new SyncScheduler({ clock, run, min: 1000, retry: 30_000, max: 3_600_000 });
+  const made: Bench = {
+    clock,
+    scheduler,
+    runs,
+    answers,
+    async advance(milliseconds) {
+      clock.advance(milliseconds);
+      for (let i = 0; i < 5; i++) await turn();
+    },
+  };
+  void scheduler.start(stop.signal);
+  return made;
+}
+
+describe('SyncScheduler', () => {
+  it('runs at once after the first request', async () => {
+    const { scheduler, runs, advance } = bench();
+    await advance(5000);
+    scheduler.request();
+    await advance(0);
+    assert.deepEqual(runs, [5000]);
+  });
+
+  it('pauses for min after a run, and makes one run of all requests in it (invariant 9)', async () => {
+    const { scheduler, runs, advance } = bench();
+    scheduler.request();
+    await advance(0);
+    for (let i = 0; i < 10; i++) scheduler.request();
+    await advance(999);
+    assert.deepEqual(runs, [0]);
+    await advance(1);
+    assert.deepEqual(runs, [0, 1000]);
+    await advance(5000);
+    assert.deepEqual(runs, [0, 1000]);
+  });
+
+  it('makes one more run of requests that came during a run', async () => {
+    const { scheduler, runs, advance } = bench(({ runs: begun, scheduler: own }) => {
+      if (begun.length === 1) for (let i = 0; i < 3; i++) own.request();
+    });
+    scheduler.request();
+    await advance(0);
+    await advance(1000);
+    await advance(10_000);
+    assert.deepEqual(runs, [0, 1000]);
+  });
+
+  it('tries again after retry when a run failed, and a success in between takes that back', async () => {
+    const { scheduler, runs, answers, advance } = bench();
+    answers.push(false, false);
+    scheduler.request();
+    await advance(0);
+    await advance(1000);
+    await advance(28_999);
+    assert.deepEqual(runs, [0]);
+    await advance(1);
+    assert.deepEqual(runs, [0, 30_000]);
+    await advance(1000);
+    scheduler.request();
+    await advance(0);
+    assert.deepEqual(runs, [0, 30_000, 31_000]);
+    await advance(60_000);
+    assert.deepEqual(runs, [0, 30_000, 31_000]);
+  });
+
+  it('runs after max without any request', async () => {
+    const { runs, advance } = bench();
+    await advance(3_599_999);
+    assert.deepEqual(runs, []);
+    await advance(1);
+    assert.deepEqual(runs, [3_600_000]);
+    await advance(1000);
+    await advance(3_599_000);
+    assert.deepEqual(runs, [3_600_000, 7_200_000]);
+  });
+
+  it('ends when it is stopped, and refuses periods that contradict each other', async () => {
+    const own = new AbortController();
+    const scheduler = new SyncScheduler({ clock: new FakeClock(), run: async () => true, min: 1, retry: 1, max: 1 });
+    const ended = scheduler.start(own.signal);
+    own.abort();
+    await ended;
+    assert.throws(() => new SyncScheduler({ clock: new FakeClock(), run: async () => true, min: 2, retry: 1, max: 1 }));
+  });
+});
