@@ -108,10 +108,12 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
     const tools = new IptablesTools(realCommands, family, config.iptablesBackend);
     try {
       await tools.version(signal);
-      await tools.hasChain('nat', 'POSTROUTING', signal);
+      await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 0 }, signal);
       usable.push(tools);
     } catch (error) {
       if (error instanceof CommandNotStarted) problems.push(`${error.message}; install the package iptables`);
+      // A lock that is held now will be free again: the sync waits for it, and tells who has it.
+      else if (error instanceof IptablesError && !error.isRefusal) usable.push(tools);
       else if (error instanceof IptablesError) problems.push(error.message);
       else throw error;
     }

@@ -98,7 +98,8 @@ async function watchKernel(
       loop.distrust();
       onLoss();
     } catch (error) {
-      if (!signal.aborted) log.warn({ error }, 'cannot tell whether the rules still stand');
+      const cause = error instanceof Error ? error.message : String(error);
+      if (!signal.aborted) log.warn({ cause }, `cannot tell whether the rules still stand: ${cause}`);
     }
   }
 }

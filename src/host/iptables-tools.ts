@@ -14,6 +14,15 @@ const RESOURCE_PROBLEM = 4;
 /** Lines of output between two breaths of the event loop. */
 const LINES_A_BREATH = 4000;
 
+/** What the tools say of a chain that is not there; iptables-nft calls it «incompatible» (1.8.9). */
+const NO_CHAIN = /No chain\/target\/match by that name|does not exist|No such file or directory|is incompatible/;
+
+export interface ChainQuery {
+  readonly table: string;
+  readonly chain: string;
+  readonly wait?: number;
+}
+
 /** A command of iptables failed. */
 export class IptablesError extends Error {
   readonly code = 'IPTABLES';
@@ -65,13 +74,12 @@ export class IptablesTools {
     await this.#run('-restore', ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)], signal, lines);
   }
 
-  /** Whether a chain exists. Throws when that cannot be told. */
-  async hasChain(table: string, chain: string, signal: AbortSignal): Promise<boolean> {
-    const args = ['--wait', String(LOCK_WAIT_SECONDS), '-t', table, '-S', chain];
+  /** Whether a chain exists. Throws when that cannot be told. Seconds to wait for the lock. */
+  async hasChain({ table, chain, wait = LOCK_WAIT_SECONDS }: ChainQuery, signal: AbortSignal): Promise<boolean> {
+    const args = [...(wait > 0 ? ['--wait', String(wait)] : []), '-t', table, '-S', chain];
     const result = await this.#runner.run({ file: this.#prefix, args }, signal);
     if (result.exitCode === 0) return true;
-    if (/No chain\/target\/match by that name|does not exist|No such file or directory/.test(result.stderr))
-      return false;
+    if (NO_CHAIN.test(result.stderr)) return false;
     throw await this.#failure(`${this.#prefix} -t ${table} -S ${chain}`, result);
   }
 
@@ -93,7 +101,7 @@ export class IptablesTools {
     if (result.exitCode === RESOURCE_PROBLEM && /xtables lock/.test(result.stderr)) {
       const holder = await lockHolder();
       return new IptablesError(
-        `${what} waited ${LOCK_WAIT_SECONDS} s for the xtables lock, which ${holder ?? 'another program'} holds`,
+        `${what} waited in vain for the xtables lock, which ${holder ?? 'another program'} holds`,
         { isRefusal: false },
       );
     }

@@ -1,6 +1,7 @@
 /** Manifests in a file or folder, and what becomes of them as they change. */
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import fsPromises, { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
@@ -63,8 +64,8 @@ class View {
 }
 
 describe('documents', () => {
-  test('several of one file, empty ones and comments between', () => {
-    const text = `# first\n---\n${yaml('a')}---\n---\n# nothing\n---\n${yaml('b')}---\n`;
+  test('several of one file, and empty ones between', () => {
+    const text = `---\n${yaml('a')}---\n---\n\n---\n${yaml('b')}---\n`;
     const { objects, faults } = readDocuments(text, 'f.yaml');
     assert.deepEqual(faults, []);
     assert.deepEqual(
@@ -94,9 +95,10 @@ describe('documents', () => {
     assert.deepEqual([objects.length, faults], [3, []]);
   });
 
-  test('an empty file, and one of comments', () => {
-    for (const text of ['', '\n\n', '# nothing\n', '---\n', '---\n---\n']) {
-      assert.deepEqual(readDocuments(text, 'f.yaml'), { objects: [], faults: [] });
+  test('one that is empty, or has only comments, says nothing', () => {
+    for (const text of ['', '\n\n', '---\n', '---\n---\n', '# nothing\n', `# nothing\n---\n${yaml('a')}`]) {
+      const { objects, faults } = readDocuments(text, 'f.yaml');
+      assert.deepEqual([objects.length, faults], [text.includes('kind') ? 1 : 0, []]);
     }
   });
 
@@ -134,7 +136,7 @@ describe('documents', () => {
   for (const [what, text, line] of [
     ['first', `${BROKEN}---\n${yaml('good')}`, 4],
     ['last', `${yaml('good')}---\n${BROKEN}`, 13],
-    ['after a comment', `# one\n# two\n---\n${BROKEN}---\n${yaml('good')}`, 7],
+    ['after an empty one', `---\n\n---\n${BROKEN}---\n${yaml('good')}`, 7],
   ] as const) {
     test(`one that is broken, ${what}: its line is named and the rest is read`, () => {
       const { objects, faults } = readDocuments(text, 'f.yaml');
@@ -181,7 +183,7 @@ describe('files', () => {
     return { view, files: new ManifestStore('node-a', view.emit) };
   }
 
-  test('define Services, slices and the own Node; kinds of others are nobody’s business', () => {
+  test("define Services, slices and the own Node; kinds of others are nobody's business", () => {
     const { view, files } = store();
     const more = [
       slice({ name: 's', service: 'web', endpoints: ['fd00::1'] }),
@@ -457,11 +459,15 @@ describe('a folder', () => {
     await until('the fault', () => view.faults.length > 0);
     assert.match(view.faults[0] ?? '', /manifests: cannot be read: there is no such file or folder/);
     assert.deepEqual(Object.keys(view.objects), ['service default/a', 'service default/b']);
-    await rename(join(parent, 'away'), folder);
-    await writeFile(join(folder, 'c.yaml'), yaml('c'));
-    await rm(join(folder, 'b.yaml'));
+    // Another folder of the same name, put in place at once: the first one's watch does not see it.
+    await mkdir(join(parent, 'next'));
+    await writeFile(join(parent, 'next', 'a.yaml'), yaml('a'));
+    await writeFile(join(parent, 'next', 'c.yaml'), yaml('c'));
+    await rename(join(parent, 'next'), folder);
     await shows(view, { 'service default/a': '10.96.0.1', 'service default/c': '10.96.0.1' });
     assert.deepEqual(view.faults, []);
+    await writeFile(join(folder, 'c.yaml'), yaml('c', '10.96.0.2'));
+    await shows(view, { 'service default/a': '10.96.0.1', 'service default/c': '10.96.0.2' });
   });
 
   test('whose files lie behind a link that is replaced, as in a mounted ConfigMap, is followed', async (t) => {
@@ -533,18 +539,26 @@ describe('a path that cannot be used', () => {
     );
   });
 
-  test('that goes away before it is first read is not taken for an empty folder', async (t) => {
-    // A folder that can be looked at and not listed: for root, only one that is gone by then.
-    const folder = join(await temporary(t), 'manifests');
-    await mkdir(folder);
+  test('that can be looked at and not listed is not taken for an empty folder (invariants 1 and 2)', async (t) => {
+    const folder = await temporary(t);
+    await writeFile(join(folder, 'a.yaml'), yaml('a'));
+    // Permissions do not stop root, so the refusal is put in place of the call.
+    const refusal = Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' });
+    const { mock } = t.mock.method(fsPromises, 'readdir', () => Promise.reject(refusal));
+    syncBuiltinESMExports();
+    t.after(() => {
+      mock.restore();
+      syncBuiltinESMExports();
+    });
     const view = new View();
     const abort = new AbortController();
-    t.after(() => abort.abort());
-    const source = manifestsSource({ path: folder, nodeName: 'n', clock: realClock, once: true });
+    const source = manifestsSource({ path: folder, nodeName: 'n', clock: FAST, once: false });
     const ended = source.run(view.emit, abort.signal).catch((error: unknown) => error);
-    await rm(folder, { recursive: true });
+    await until('a refusal', () => mock.callCount() > 0);
+    await new Promise(setImmediate);
+    abort.abort();
     const result = await ended;
-    assert.ok(result instanceof Error || view.faults.length > 0);
-    if (view.faults.length > 0) assert.deepEqual(view.synced, []);
+    assert.deepEqual(view.synced, []);
+    assert.match(result instanceof Error ? result.message : view.faults.join(), /permission denied/);
   });
 });

@@ -126,21 +126,37 @@ describe('faults', () => {
     assert.ok(kernel.save('IPv4').includes('10.244.1.1:8080'));
   });
 
-  it('leaves the chains of others alone, and a foreign reference to a chain of ours keeps only that chain', async () => {
+  it('leaves the chains of others alone', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(onlyIPv4(kernel), 2);
+    await rig.sync();
+    const nat = () => kernel.kernels.IPv4.get('nat') ?? assert.fail();
+    nat().set('THEIRS', ['-s 10.0.0.1/32 -j ACCEPT']);
+    nat().get('PREROUTING')?.push('-j THEIRS');
+    rig.remove('Service', 'default/web-1').remove('EndpointSlice', 'default/web-1-1');
+    assert.equal((await rig.sync()).outcome, 'complete');
+    await rig.mode.cleanup(new AbortController().signal);
+    const left = [...nat().keys()].filter((chain) => !/^(PRE|POST)ROUTING$|^(IN|OUT)PUT$/.test(chain));
+    assert.deepEqual(left, ['THEIRS']);
+    assert.deepEqual(nat().get('PREROUTING'), ['-j THEIRS']);
+  });
+
+  it('keeps a chain that another program refers to, says so, and does the rest', async () => {
     const kernel = new FakeIptables();
     const rig = webs(onlyIPv4(kernel), 2);
     await rig.sync();
     const nat = kernel.kernels.IPv4.get('nat') ?? assert.fail();
-    nat.set('THEIRS', ['-s 10.0.0.1/32 -j ACCEPT']);
-    nat.get('PREROUTING')?.push('-j THEIRS');
-    rig.remove('Service', 'default/web-1').remove('EndpointSlice', 'default/web-1-1');
-    assert.equal((await rig.sync()).outcome, 'complete');
-    await rig.mode.cleanup(new AbortController().signal);
+    const chains = [...nat.keys()].filter((chain) => chain.startsWith('KUBE-SVC-'));
+    nat.set('THEIRS', [`-j ${chains[0]}`]);
+    for (const i of [1, 2]) rig.remove('Service', `default/web-${i}`).remove('EndpointSlice', `default/web-${i}-1`);
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'partial');
     assert.deepEqual(
-      [...nat.keys()].filter((chain) => !/^(PRE|POST)ROUTING$|^(IN|OUT)PUT$/.test(chain)),
-      ['THEIRS'],
+      report.failed.map((step) => step.key),
+      [`IPv4 nat ${chains[0]}`],
     );
-    assert.deepEqual(kernel.kernels.IPv4.get('nat')?.get('PREROUTING'), ['-j THEIRS']);
+    const left = [...(kernel.kernels.IPv4.get('nat')?.keys() ?? [])].filter((chain) => chain.startsWith('KUBE-SVC-'));
+    assert.deepEqual(left, [chains[0]]);
   });
 
   it('tells drift when another program changed our chains, and mends it', async () => {

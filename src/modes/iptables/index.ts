@@ -103,9 +103,12 @@ class IptablesMode implements Mode<IptablesPlan> {
     for (const part of plan.families) {
       const state = this.#families.find((candidate) => candidate.family === part.family);
       if (state === undefined) continue;
-      reports.push(await applyFamily(part, state, state.tools, signal));
+      const written = await applyFamily(part, state, state.tools, signal);
+      reports.push(written);
       // route_localnet opens a door (CVE-2020-8558): its guard must stand first, and so the setting comes last.
-      reports.push(await applySysctls(part, state, state.kernelSettings));
+      if (written.outcome === 'complete' && part.sysctls.size > 0) {
+        reports.push(await applySysctls(part, state, state.kernelSettings));
+      }
     }
     return mergeReports(reports);
   }
@@ -113,7 +116,7 @@ class IptablesMode implements Mode<IptablesPlan> {
   async probe(signal: AbortSignal): Promise<boolean> {
     for (const { tools } of this.#families) {
       for (const table of ['mangle', 'nat', 'filter']) {
-        if (!(await tools.hasChain(table, CANARY, signal))) return false;
+        if (!(await tools.hasChain({ table, chain: CANARY }, signal))) return false;
       }
     }
     return true;

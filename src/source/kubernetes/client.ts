@@ -93,7 +93,10 @@ async function request(credentials: Credentials, { path, query, signal }: Reques
       resolve(answer);
     });
     // A timer of our own: that of http begins only when the connection stands.
-    const late = setTimeout(() => sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`)), ANSWER_TIMEOUT);
+    const late = setTimeout(
+      () => sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`)),
+      ANSWER_TIMEOUT,
+    );
     sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE));
     sent.on('error', (error) => {
       clearTimeout(late);

@@ -1,12 +1,18 @@
 /** The source as a whole: from a kubeconfig to events. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
+import type { TLSSocket } from 'node:tls';
 import type { SourceEvent } from '../../../src/model/events.ts';
+import { apiClient } from '../../../src/source/kubernetes/client.ts';
 import { loadCredentials } from '../../../src/source/kubernetes/credentials.ts';
 import { KubeconfigUnusable, type KubernetesOptions, kubernetesSource } from '../../../src/source/kubernetes/index.ts';
+import { makeCertificate } from '../../helpers/api-certificate.ts';
 import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { service, slice } from '../../helpers/objects.ts';
@@ -213,6 +219,56 @@ describe('a cluster', () => {
     await until('two watches and a wait', () => server.watches === 2 && clock.pending === 1);
     await stop();
     assert.equal(clock.pending, 0);
+  });
+});
+
+describe('credentials', () => {
+  // The kubeconfig that kubeadm gives to kube-proxy names its token so.
+  for (const end of ['', '\n']) {
+    test(`a token in a file${end && ' that ends in a line end'} is sent; its path is relative to the kubeconfig`, async (t) => {
+      const server = await start(t, { token: 'secret' });
+      const file = await kubeconfig(t, {
+        clusters: [{ name: 'c', cluster: { server: server.url } }],
+        users: [{ name: 'u', user: { tokenFile: 'token' } }],
+      });
+      await writeFile(join(dirname(file), 'token'), `secret${end}`);
+      const { log } = run(t, { kubeconfig: file });
+      await until('an answer', () => server.watches === 3 || log.length > 0);
+      assert.deepEqual(
+        log.map(({ text }) => text),
+        [],
+      );
+    });
+  }
+
+  test('a client certificate that is renewed in its file is used from the next connection on', async (t) => {
+    const file = await kubeconfig(t, {});
+    const folder = dirname(file);
+    const options = { ...(await makeCertificate(folder, 'server')), requestCert: true, rejectUnauthorized: false };
+    const seen: unknown[] = [];
+    const server = https.createServer(options, (request, response) => {
+      seen.push((request.socket as TLSSocket).getPeerCertificate().subject?.CN);
+      response.end('{}');
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    t.after(() => server.close());
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'x',
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      clusters: [{ name: 'c', cluster: { server: url, 'certificate-authority': 'tls.crt' } }],
+      users: [{ name: 'u', user: { 'client-certificate': 'client/tls.crt', 'client-key': 'client/tls.key' } }],
+    };
+    await writeFile(file, JSON.stringify(config));
+    await mkdir(join(folder, 'client'));
+    await makeCertificate(join(folder, 'client'), 'first');
+    const client = apiClient(await loadCredentials({ kubeconfig: file, master: undefined }), 1000);
+    await client.get('/', {}, new AbortController().signal);
+    await makeCertificate(join(folder, 'client'), 'second');
+    await client.get('/', {}, new AbortController().signal);
+    assert.deepEqual(seen, ['first', 'second']);
   });
 });
 

@@ -1,0 +1,130 @@
+/** What people get wrong: one clear line, exit status 1, nothing written. Runs in a namespace, so that nothing could be. */
+import assert from 'node:assert/strict';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+
+describe('bad input on the command line', () => {
+  const namespace = `sw${process.pid}-cli`;
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-cli-'));
+    await realCommands.run({ file: 'ip', args: ['netns', 'add', namespace] }, NEVER);
+  });
+  after(async () => {
+    await realCommands.run({ file: 'ip', args: ['netns', 'delete', namespace] }, NEVER);
+    await rm(folder, { recursive: true });
+  });
+
+  async function slicewire(
+    args: readonly string[],
+    wrapper: readonly string[] = [],
+  ): Promise<{ status: number | undefined; error: string }> {
+    const command = ['netns', 'exec', namespace, ...wrapper, process.execPath, MAIN, ...args];
+    const { exitCode, stderr } = await realCommands.run({ file: 'ip', args: command }, NEVER);
+    const rules = await realCommands.run({ file: 'ip', args: ['netns', 'exec', namespace, 'iptables-save'] }, NEVER);
+    assert.ok(!rules.stdout.includes('KUBE-'), 'nothing may be written');
+    return { status: exitCode, error: stderr };
+  }
+
+  const cases: readonly { readonly args: readonly string[]; readonly says: RegExp }[] = [
+    { args: ['run', '--no-such-flag'], says: /unknown option '--no-such-flag'/ },
+    { args: ['launch'], says: /too many arguments|unknown command/ },
+    {
+      args: ['--manifests', '/tmp', '--kubeconfig', '/etc/kubeconfig'],
+      says: /--manifests=\/tmp: is one source, and --kubeconfig or --master another/,
+    },
+    {
+      args: ['--manifests', '/no/such/folder'],
+      says: /^slicewire: --manifests \/no\/such\/folder: there is no such file or folder$/m,
+    },
+    {
+      args: ['--kubeconfig', '/no/such/file'],
+      says: /^slicewire: --kubeconfig \/no\/such\/file: there is no such file$/m,
+    },
+    { args: ['--kubeconfig', '/tmp'], says: /--kubeconfig \/tmp: is a folder/ },
+    { args: ['--master', 'not-a-url'], says: /--master not-a-url: must be a URL such as https/ },
+    { args: ['--mode', 'userspace', '--manifests', '/tmp'], says: /--mode=userspace: must be iptables/ },
+    {
+      args: ['--manifests', '/tmp', '--cluster-cidr', '10.0.0.0/40'],
+      says: /--cluster-cidr=10\.0\.0\.0\/40: 10\.0\.0\.0\/40 is not a CIDR/,
+    },
+    {
+      args: ['--manifests', '/tmp', '--iptables-sync-period', '1 minute'],
+      says: /--iptables-sync-period=1 minute: must be a duration/,
+    },
+    {
+      args: ['--manifests', '/tmp', '--iptables-min-sync-period', '40s'],
+      says: /must not be longer than --iptables-sync-period/,
+    },
+    {
+      args: ['--manifests', '/tmp', '--iptables-masquerade-bit', '32'],
+      says: /--iptables-masquerade-bit=32: must be 0 to 31/,
+    },
+    {
+      args: ['--manifests', '/tmp', '--hostname-override', ' '],
+      says: /--hostname-override= {2}?: ?must not be blank|must not be blank/,
+    },
+  ];
+  for (const { args, says } of cases) {
+    it(args.join(' '), async () => {
+      const { status, error } = await slicewire(args);
+      assert.equal(status, 1);
+      assert.match(error, says);
+      assert.ok(!error.includes('    at '), 'no stack is shown');
+    });
+  }
+
+  it('several faults are told together', async () => {
+    const { error } = await slicewire([
+      '--mode',
+      'x',
+      '--cluster-cidr',
+      'y',
+      '--iptables-masquerade-bit',
+      'z',
+      '--manifests',
+      '/tmp',
+    ]);
+    for (const flag of ['--mode=x', '--cluster-cidr=y', '--iptables-masquerade-bit=z'])
+      assert.ok(error.includes(flag), flag);
+  });
+
+  it('a kubeconfig that is not one', async () => {
+    const file = join(folder, 'kubeconfig');
+    await writeFile(file, 'clusters: {');
+    const { status, error } = await slicewire(['--kubeconfig', file]);
+    assert.equal(status, 1);
+    assert.match(error, /^slicewire: --kubeconfig \S+: \S/m);
+  });
+
+  it('neither a source nor a cluster', async () => {
+    const { status, error } = await slicewire(['run']);
+    assert.equal(status, 1);
+    assert.match(error, /no source of objects: name a folder with --manifests or a cluster with --kubeconfig/);
+  });
+
+  it('not root', async () => {
+    await chmod(folder, 0o755);
+    const { status, error } = await slicewire(
+      ['run', '--manifests', folder],
+      ['setpriv', '--bounding-set', '-net_admin', '--inh-caps', '-net_admin', '--'],
+    );
+    assert.equal(status, 1);
+    assert.match(error, /^slicewire: slicewire needs the capability NET_ADMIN .*run it as root$/m);
+  });
+
+  it('no iptables', async () => {
+    const { status, error } = await slicewire(['run', '--manifests', folder], ['env', 'PATH=/nowhere']);
+    assert.equal(status, 1);
+    assert.match(
+      error,
+      /^slicewire: iptables does not work here: cannot start iptables: .*install the package iptables/m,
+    );
+  });
+});

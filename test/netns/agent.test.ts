@@ -1,0 +1,253 @@
+/** The agent as a process on a real kernel: restarts, take-over, other programs in the way, and what it says of them. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
+import { LAB, Lab, podAddress } from '../../src/cli/demo/lab.ts';
+import { startChild } from '../../src/host/child.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { NEVER } from '../helpers/rig.ts';
+import { kubeProxyRules } from './kube-proxy-rules.ts';
+
+const PORT = 8080;
+const endpoint = (n: number) => ({ addresses: [podAddress(n).v4], nodeName: 'node' });
+
+describe('the agent on a real kernel', () => {
+  let lab: Lab;
+  let folder: string;
+  /** Processes that a test started; they are stopped after it, whatever became of it. */
+  const running: { stop(): Promise<void> }[] = [];
+
+  before(async () => {
+    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    for (const n of [1, 2, 3]) await lab.serve(`pod-${n}`, 'TCP', PORT);
+  });
+  after(() => lab.remove());
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
+    await write('web', ...webObjects('web', '10.96.0.10', [1, 2]));
+    // Each test begins on a node without a proxy.
+    await agent('cleanup');
+  });
+
+  afterEach(async () => {
+    for (const child of running.splice(0)) await child.stop();
+    await rm(folder, { recursive: true });
+  });
+
+  const write = (name: string, ...objects: object[]) =>
+    writeFile(join(folder, `${name}.json`), JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+
+  function webObjects(name: string, clusterIP: string, pods: readonly number[]): object[] {
+    return [
+      service({ name, spec: { clusterIP, ports: [{ port: 80 }] } }),
+      slice({
+        name: `${name}-1`,
+        service: name,
+        addressType: 'IPv4',
+        ports: [{ name: '', port: PORT }],
+        endpoints: pods.map(endpoint),
+      }),
+    ];
+  }
+
+  function start(...flags: string[]): AgentProcess {
+    const started = new AgentProcess(lab, ['run', '--manifests', folder, '--hostname-override', 'node', ...flags]);
+    running.push(started);
+    return started;
+  }
+
+  /** Run a command of slicewire to its end in the node. */
+  async function agent(
+    command: string,
+    ...flags: string[]
+  ): Promise<{ status: number | undefined; out: string; error: string }> {
+    const args = [
+      MAIN,
+      command,
+      ...(command === 'cleanup' ? [] : ['--manifests', folder, '--hostname-override', 'node']),
+      ...flags,
+    ];
+    const { exitCode, stdout, stderr } = await realCommands.run(lab.inside('node', process.execPath, args), NEVER);
+    return { status: exitCode, out: stdout, error: stderr };
+  }
+
+  const saved = () => lab.exec('node', 'iptables-save');
+  const asks = (to: string) => lab.ask('pod-3', { address: to, port: 80 });
+
+  it('stops with its rules in place, and a restart finds nothing to do (invariant 10)', async () => {
+    const first = start();
+    await first.synced();
+    await first.stop();
+    assert.equal(await first.ended, 0);
+    assert.equal((await asks('10.96.0.10')).outcome, 'reply');
+    const plan = await agent('plan');
+    assert.deepEqual([plan.status, plan.out], [0, 'nothing to do\n']);
+    const once = await agent('run', '--once', '-v', '4');
+    assert.equal(once.status, 0);
+    assert.match(once.error, /synced, nothing to do/);
+  });
+
+  it('plans as text and as JSON, with its exit status, and writes nothing', async () => {
+    const before = await saved();
+    const text = await agent('plan');
+    assert.equal(text.status, 2);
+    assert.match(text.out, /^\+ IPv4 nat KUBE-SVC-\w+ {2}\(default\/web\)$/m);
+    const json = await agent('plan', '--output', 'json');
+    assert.equal(json.status, 2);
+    const { steps } = JSON.parse(json.out) as { steps: { key: string; action: string; lines: string[] }[] };
+    assert.ok(steps.some((step) => step.action === 'create' && step.lines.length > 0));
+    assert.equal(comparable(await saved()), comparable(before));
+  });
+
+  it('follows a folder: endpoints come and go, files appear and vanish', async () => {
+    const agentRun = start('--iptables-min-sync-period', '0s');
+    await agentRun.synced();
+    let since = agentRun.log.length;
+    await write('other', ...webObjects('other', '10.96.0.11', [3]));
+    await agentRun.synced(since);
+    const answer = await asks('10.96.0.11');
+    assert.deepEqual(answer.outcome === 'reply' && answer.by, 'pod-3');
+    since = agentRun.log.length;
+    await rm(join(folder, 'other.json'));
+    await agentRun.synced(since);
+    assert.ok(!(await saved()).includes('10.96.0.11'));
+    await agentRun.stop();
+  });
+
+  it('reports a broken manifest and keeps everything else', async () => {
+    const agentRun = start('--iptables-min-sync-period', '0s');
+    await agentRun.synced();
+    await writeFile(join(folder, 'broken.yaml'), 'kind: Service\n  name: [\n');
+    const line = await agentRun.logged((candidate) => candidate.msg.includes('broken.yaml'));
+    assert.match(line.msg, /file .*broken\.yaml: line 2: not valid YAML or JSON/);
+    assert.equal((await asks('10.96.0.10')).outcome, 'reply');
+    await agentRun.stop();
+  });
+
+  it('takes over from kube-proxy without a failed connection, and removes what it left', async () => {
+    const endpoints = [1, 2].map((n) => `${podAddress(n).v4}:${PORT}`);
+    await writeFile(
+      join(folder, 'kube-proxy.rules'),
+      kubeProxyRules([{ id: 'default/web', clusterIP: '10.96.0.10', port: 80, endpoints }]),
+    );
+    await lab.exec('node', 'sh', '-c', `iptables-restore --noflush < ${join(folder, 'kube-proxy.rules')}`);
+    const jumpsBefore = jumpLines(await saved());
+    let stopped = false;
+    const failures: string[] = [];
+    const probing = (async () => {
+      while (!stopped) {
+        const answer = await asks('10.96.0.10');
+        if (answer.outcome !== 'reply') failures.push(JSON.stringify(answer));
+      }
+    })();
+    assert.equal((await agent('run', '--once', '--iptables-localhost-nodeports', 'false')).status, 0);
+    stopped = true;
+    await probing;
+    assert.deepEqual(failures, []);
+    const rules = await saved();
+    assert.ok(!rules.includes('KUBE-SEP-'), 'the chains of endpoints are gone');
+    assert.deepEqual(jumpLines(rules), jumpsBefore);
+  });
+
+  it('notices that another program flushed the rules, and writes them again (k8s#129128)', async () => {
+    const agentRun = start('--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s');
+    await agentRun.synced();
+    const since = agentRun.log.length;
+    await lab.exec('node', 'iptables', '-t', 'nat', '-F');
+    await lab.exec('node', 'iptables', '-t', 'nat', '-X');
+    await agentRun.synced(since);
+    assert.equal((await asks('10.96.0.10')).outcome, 'reply');
+    assert.ok(agentRun.log.slice(since).some((line) => line.msg.includes('another program flushed them')));
+    await agentRun.stop();
+  });
+
+  it('is set right by the next start after being killed at any moment', async () => {
+    await agent('run', '--once');
+    const right = comparable(await saved());
+    await agent('cleanup');
+    for (let i = 0; i < 12; i++) {
+      const victim = start();
+      // From before the first read to after the last write: the whole start takes about 0.6 s here.
+      await pause(250 + i * 40);
+      if (victim.pid !== undefined) process.kill(victim.pid, 'SIGKILL');
+      await victim.ended;
+    }
+    assert.equal((await agent('run', '--once')).status, 0);
+    assert.equal(comparable(await saved()), right);
+  });
+
+  it('waits for the xtables lock, says who holds it, and goes on when it is free', async () => {
+    const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '30'] });
+    running.push(holder);
+    await pause(200);
+    const agentRun = start(
+      '--iptables-backend',
+      'legacy',
+      '--iptables-sync-period',
+      '1s',
+      '--iptables-min-sync-period',
+      '0s',
+    );
+    const line = await agentRun.logged((candidate) => candidate.msg.includes('xtables lock'));
+    assert.match(line.msg, /waited in vain for the xtables lock, which (flock|sleep) \(process \d+\) holds/);
+    await holder.stop();
+    await agentRun.synced();
+    assert.match(await lab.exec('node', 'iptables-legacy-save'), /default\/web cluster IP/);
+    await agentRun.stop();
+    await agent('cleanup', '--iptables-backend', 'legacy');
+  });
+
+  it('cleans up all that is ours and nothing else', async () => {
+    await lab.exec('node', 'iptables', '-t', 'nat', '-N', 'THEIRS');
+    await lab.exec('node', 'iptables', '-t', 'nat', '-A', 'PREROUTING', '-s', '203.0.113.1', '-j', 'THEIRS');
+    await agent('run', '--once');
+    assert.equal((await agent('cleanup')).status, 0);
+    const rules = await saved();
+    const left = rules.split('\n').filter((line) => line.includes('KUBE-') && !line.includes('KUBE-FIREWALL'));
+    assert.deepEqual(left, []);
+    assert.match(rules, /-A PREROUTING -s 203\.0\.113\.1\/32 -j THEIRS/);
+    assert.match((await agent('cleanup')).out, /nothing of ours was there/);
+  });
+
+  it('serves a node port and a hairpin as the demo shows', async () => {
+    await write(
+      'web',
+      service({
+        name: 'web',
+        spec: { type: 'NodePort', clusterIP: '10.96.0.10', ports: [{ port: 80, nodePort: 30_080 }] },
+      }),
+      ...webObjects('web', '10.96.0.10', [1]).slice(1),
+    );
+    const agentRun = start();
+    await agentRun.synced();
+    assert.equal((await lab.ask('client', { address: LAB.node.v4, port: 30_080 })).outcome, 'reply');
+    const own = await lab.ask('pod-1', { address: '10.96.0.10', port: 80 });
+    assert.deepEqual(own, { outcome: 'reply', by: 'pod-1', seen: LAB.bridge.v4 });
+    await agentRun.stop();
+  });
+});
+
+const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+
+/** Without comments and packet counts. */
+function comparable(rules: string): string {
+  return rules
+    .split('\n')
+    .filter((line) => !line.startsWith('#'))
+    .map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
+    .sort()
+    .join('\n');
+}
+
+function jumpLines(rules: string): string[] {
+  return rules
+    .split('\n')
+    .filter((line) => /^-A [A-Z]+ .*-j KUBE-/.test(line))
+    .sort();
+}
