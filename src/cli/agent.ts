@@ -108,7 +108,7 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
     const tools = new IptablesTools(realCommands, family, config.iptablesBackend);
     try {
       await tools.version(signal);
-      await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 0 }, signal);
+      await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal);
       usable.push(tools);
     } catch (error) {
       if (error instanceof CommandNotStarted) problems.push(`${error.message}; install the package iptables`);

@@ -20,6 +20,7 @@ const NO_CHAIN = /No chain\/target\/match by that name|does not exist|No such fi
 export interface ChainQuery {
   readonly table: string;
   readonly chain: string;
+  /** Seconds to wait for the lock; without any, the legacy tool waits for ever. */
   readonly wait?: number;
 }
 
@@ -74,9 +75,9 @@ export class IptablesTools {
     await this.#run('-restore', ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)], signal, lines);
   }
 
-  /** Whether a chain exists. Throws when that cannot be told. Seconds to wait for the lock. */
+  /** Whether a chain exists. Throws when that cannot be told. */
   async hasChain({ table, chain, wait = LOCK_WAIT_SECONDS }: ChainQuery, signal: AbortSignal): Promise<boolean> {
-    const args = [...(wait > 0 ? ['--wait', String(wait)] : []), '-t', table, '-S', chain];
+    const args = ['--wait', String(wait), '-t', table, '-S', chain];
     const result = await this.#runner.run({ file: this.#prefix, args }, signal);
     if (result.exitCode === 0) return true;
     if (NO_CHAIN.test(result.stderr)) return false;

@@ -54,7 +54,7 @@ export function isPortNumber(value: number): boolean {
 
 /** A port's name goes into comments of rules: IANA_SVC_NAME or a DNS label; "" for none. */
 export function isPortName(name: string): boolean {
-  return name === '' || (NAME.test(name) && name.length <= 63);
+  return name === '' || /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name);
 }
 
 export function readProtocol(text: string | null | undefined): Protocol | undefined {
@@ -140,8 +140,8 @@ function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): Serv
   });
 }
 
-function readType(text: string | undefined, faults: FaultList): Service['type'] {
-  if (text === undefined || text === 'ClusterIP') return 'ClusterIP';
+function readType(text: string | null | undefined, faults: FaultList): Service['type'] {
+  if (text === undefined || text === null || text === 'ClusterIP') return 'ClusterIP';
   if (text === 'NodePort' || text === 'LoadBalancer') return text;
   faults.leaveOut('spec.type', text, 'is not a known type; treated as ClusterIP');
   return 'ClusterIP';
@@ -183,7 +183,7 @@ function readAddresses(texts: readonly string[], field: string, faults: FaultLis
 function readIngress(api: ApiService, faults: FaultList): Address[] {
   const found = new Set<Address>();
   for (const [i, { ip, ipMode }] of (api.status?.loadBalancer?.ingress ?? []).entries()) {
-    if (ip === undefined || ip === '' || (ipMode ?? 'VIP') !== 'VIP') continue;
+    if (ip === undefined || ip === null || ip === '' || (ipMode ?? 'VIP') !== 'VIP') continue;
     const address = parseAddress(ip);
     if (address === undefined) faults.leaveOut(`status.loadBalancer.ingress[${i}].ip`, ip, 'must be an IP address');
     else found.add(address);

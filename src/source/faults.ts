@@ -40,7 +40,14 @@ export class FaultList {
   }
 
   #add(field: string, value: unknown, problem: string, effect: Fault['effect']): void {
-    this.list.push({ kind: this.#kind, object: this.#object, field, value: valueText(value), problem, effect });
+    this.list.push({
+      kind: this.#kind,
+      object: oneLine(this.#object),
+      field: oneLine(field),
+      value: valueText(value),
+      problem: oneLine(problem),
+      effect,
+    });
   }
 }
 
@@ -54,8 +61,20 @@ function pathText(path: readonly PropertyKey[]): string {
 
 function valueText(value: unknown): string {
   if (value === undefined) return '';
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
-  // A value is printed on one line: nothing in it may look like another line of the log.
-  const clean = text.replace(/[^\x20-\x7e]/g, '?');
+  const clean = oneLine(typeof value === 'string' ? value : jsonText(value));
   return clean.length > LONGEST ? `${clean.slice(0, LONGEST)}…` : clean;
+}
+
+/** A fault is printed on one line: nothing in it may look like another line of the log. */
+function oneLine(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, '?');
+}
+
+/** An alias in YAML can make a value that contains itself. */
+function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return String(value);
+  }
 }

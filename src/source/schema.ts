@@ -17,13 +17,13 @@ export const serviceSchema = z.object({
   metadata,
   spec: z
     .object({
-      type: z.string().optional(),
-      clusterIP: z.string().optional(),
+      type: z.string().nullish(),
+      clusterIP: z.string().nullish(),
       clusterIPs: z.array(z.string()).nullish(),
       ipFamilies: z.array(z.string()).nullish(),
       externalIPs: z.array(z.string()).nullish(),
       loadBalancerSourceRanges: z.array(z.string()).nullish(),
-      sessionAffinity: z.string().optional(),
+      sessionAffinity: z.string().nullish(),
       sessionAffinityConfig: z
         .object({ clientIP: z.object({ timeoutSeconds: z.number().nullish() }).nullish() })
         .nullish(),
@@ -33,10 +33,10 @@ export const serviceSchema = z.object({
       ports: z
         .array(
           z.object({
-            name: z.string().optional(),
-            protocol: z.string().optional(),
+            name: z.string().nullish(),
+            protocol: z.string().nullish(),
             port: z.number(),
-            nodePort: z.number().optional(),
+            nodePort: z.number().nullish(),
           }),
         )
         .nullish(),
@@ -47,9 +47,7 @@ export const serviceSchema = z.object({
       loadBalancer: z
         .object({
           ingress: z
-            .array(
-              z.object({ ip: z.string().optional(), hostname: z.string().optional(), ipMode: z.string().nullish() }),
-            )
+            .array(z.object({ ip: z.string().nullish(), hostname: z.string().nullish(), ipMode: z.string().nullish() }))
             .nullish(),
         })
         .nullish(),

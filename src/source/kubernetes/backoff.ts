@@ -6,5 +6,5 @@ const MOST = 30_000;
 /** `failures` from 1; `random` in [0, 1). A Retry-After of the server is never undercut. Milliseconds. */
 export function backoff(failures: number, random: number, retryAfter = 0): number {
   const base = Math.min(MOST, FIRST * 2 ** Math.min(failures - 1, 16));
-  return Math.max(retryAfter, base * (0.5 + random));
+  return Math.max(Math.min(retryAfter, 3_600_000), base * (0.5 + random));
 }

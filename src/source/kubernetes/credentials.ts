@@ -1,5 +1,7 @@
 /** How to reach the API server. client-node is loaded only when a cluster is the source: it is large. */
-import { access, constants, stat } from 'node:fs/promises';
+import { access, constants, readFile, stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { load } from 'js-yaml';
 import type { Credentials } from './client.ts';
 
 /** The kubeconfig cannot be used: said at the start. */
@@ -40,7 +42,28 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   config.clusters = config.clusters.map((entry) =>
     entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry,
   );
-  return { server, apply: (options) => config.applyToHTTPSOptions(options) };
+  const tokenFile = kubeconfig === undefined ? undefined : await tokenFileOf(kubeconfig, config.getCurrentUser()?.name);
+  return {
+    server,
+    async apply(options) {
+      await config.applyToHTTPSOptions(options);
+      // client-node keeps the agent with the certificate of the first request, and an agent's options win over a request's.
+      if (cluster.proxyUrl === undefined) options.agent = false;
+      if (tokenFile !== undefined) {
+        const token = (await readFile(tokenFile, 'utf8')).trim();
+        options.headers = { ...(options.headers as object), authorization: `Bearer ${token}` };
+      }
+    },
+  };
+}
+
+/** client-node does not know `tokenFile`, which kubeadm writes for kube-proxy; it wins over `token`, as in client-go. */
+async function tokenFileOf(kubeconfig: string, user: string | undefined): Promise<string | undefined> {
+  const { users } = load(await readFile(kubeconfig, 'utf8')) as {
+    users?: { name: string; user?: { tokenFile?: string } }[];
+  };
+  const file = users?.find(({ name }) => name === user)?.user?.tokenFile;
+  return file ? resolve(dirname(kubeconfig), file) : undefined;
 }
 
 function serverUrl(text: string, kubeconfig: string | undefined): string {

@@ -63,6 +63,8 @@ export class Reflector {
   #version = '';
   #failures = 0;
   #isSynced = false;
+  /** An expired version leads to a list at once, but only once before a watch works again. */
+  #mayRelist = true;
 
   constructor(options: ReflectorOptions) {
     this.#options = options;
@@ -86,10 +88,12 @@ export class Reflector {
 
   async #wait(error: unknown, signal: AbortSignal): Promise<void> {
     const { clock, random, sink } = this.#options;
+    if (isExpired(error) && this.#mayRelist) {
+      this.#mayRelist = false;
+      return;
+    }
     this.#failures += 1;
     const cause = error instanceof Error ? error : new Error(String(error));
-    // An expired version is what happens to a client that was away: the list is read at once, and told only if it fails.
-    if (isExpired(error) && this.#failures === 1) return;
     sink.failed(cause, this.#failures);
     const retryAfter = error instanceof ApiError ? error.retryAfter : undefined;
     await sleep(clock, backoff(this.#failures, random(), retryAfter), signal).catch(() => undefined);
@@ -160,12 +164,14 @@ export class Reflector {
     for await (const line of client.lines(resource.path, query, signal)) {
       this.#event(line);
       events += 1;
+      this.#mayRelist = true;
       this.#succeeded();
     }
     // The server ends every watch after a while: that is no error, and the next one goes on from the last version.
     if (events === 0 && clock.now() - start < SHORT_WATCH) {
       throw new ApiError('the server ended the watch at once', 0);
     }
+    this.#mayRelist = true;
     this.#succeeded();
   }
 

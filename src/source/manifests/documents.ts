@@ -1,5 +1,5 @@
 /** The text of a manifest → its objects. One broken document does not spoil its neighbours. */
-import { load } from 'js-yaml';
+import { loadAll } from 'js-yaml';
 import type { Fault } from '../../model/objects.ts';
 import { FaultList } from '../faults.ts';
 
@@ -31,10 +31,11 @@ function parseDocument(body: string): unknown {
     try {
       return JSON.parse(body);
     } catch {
-      return load(body);
+      return loadAll(body)[0];
     }
   }
-  return start === '' ? undefined : load(body);
+  // Nothing but comments is no document, where load() would see an error.
+  return start === '' ? undefined : loadAll(body)[0];
 }
 
 function* splitDocuments(text: string): Generator<{ body: string; firstLine: number }> {

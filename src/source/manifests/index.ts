@@ -56,7 +56,8 @@ class Follower {
     else {
       const { isFolder } = await this.#look();
       if (!once) this.#watch(isFolder ? path : dirname(path), signal);
-      await this.#rescan();
+      const cause = await this.#rescan();
+      if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
     }
     for (const kind of SOURCE_KINDS) this.#emit({ kind: 'synced', of: kind });
     if (path === '-' || once) return;
@@ -122,7 +123,7 @@ class Follower {
   }
 
   /** Read what is new or changed, and drop what is gone. A folder that cannot be listed is not an empty one (invariant 2). */
-  async #rescan(): Promise<void> {
+  async #rescan(): Promise<string | undefined> {
     const { path } = this.#options;
     let files: string[];
     try {
@@ -131,12 +132,13 @@ class Follower {
         : [path];
     } catch (error) {
       this.#store.unreadable(path, reason(error));
-      return;
+      return reason(error);
     }
     this.#emit({ kind: 'faults', key: path, faults: [] });
     const present = new Set(files);
     const gone = this.#store.files.filter((file) => !present.has(file));
     await this.#readAll([...files.sort(), ...gone]);
+    return undefined;
   }
 
   async #readAll(files: readonly string[]): Promise<void> {

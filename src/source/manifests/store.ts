@@ -67,7 +67,7 @@ export class ManifestStore {
       if (typeof kind !== 'string')
         faults.setAside(`object ${i + 1}: kind`, kind, 'must be there, for example Service');
       // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
-      if (typeof kind !== 'string' || !(kind in KINDS)) continue;
+      if (typeof kind !== 'string' || !Object.hasOwn(KINDS, kind)) continue;
       const wanted = KINDS[kind as Kind].apiVersion;
       const key = objectKey(object);
       const id = `${kind} ${kind === 'Node' ? (key?.split('/')[1] ?? '') : key}`;
