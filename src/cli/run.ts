@@ -46,7 +46,7 @@ export async function runCommand({ config, log, signal }: RunOptions): Promise<n
 async function syncOnce(agent: Agent, log: Log, signal: AbortSignal): Promise<number> {
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
-    tellReport(report, log);
+    tellReport(report, log, { isFirst: true });
     if (report.outcome === 'complete') return 0;
     if (tries === ONCE_TRIES) return 1;
     agent.loop.distrust();
@@ -65,8 +65,9 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
       lastFull = clock.now();
     }
     const report = await loop.sync(signal);
+    const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
-    tellReport(report, log, status.failingSince);
+    tellReport(report, log, { isFirst, failingSince: status.failingSince });
     return report.outcome === 'complete';
   };
   const scheduler = new SyncScheduler({
@@ -114,7 +115,13 @@ function tellSteps(mode: Mode, log: Log): void {
   };
 }
 
-function tellReport(report: SyncReport, log: Log, failingSince?: number): void {
+interface Circumstances {
+  /** No sync was complete before: an operator wants to see the first, also when there was nothing to do. */
+  readonly isFirst: boolean;
+  readonly failingSince?: number | undefined;
+}
+
+function tellReport(report: SyncReport, log: Log, { isFirst, failingSince }: Circumstances): void {
   const facts = { outcome: report.outcome, steps: report.applied, milliseconds: Math.round(report.duration) };
   if (report.drift.length > 0) {
     log.warn({ drift: report.drift.slice(0, 20), count: report.drift.length }, 'another program had changed our rules');
@@ -125,7 +132,7 @@ function tellReport(report: SyncReport, log: Log, failingSince?: number): void {
   }
   if (report.outcome === 'complete') {
     if (report.applied > 0) log.info(facts, 'synced');
-    else log.debug(facts, 'synced, nothing to do');
+    else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');
     return;
   }
   const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();

@@ -182,6 +182,8 @@ export class ApiServer {
   /** End every watch in order, as the server does when their time is up. */
   closeWatches(): void {
     for (const { response } of this.#watches) response.end();
+    // What is told from now on is not for them: they hear it when they watch again.
+    this.#watches.clear();
   }
 
   /** Cut every connection, as a server that crashes does. */
@@ -348,7 +350,11 @@ export class ApiServer {
 
   #keep(watch: Watch, seconds: number): void {
     this.#watches.add(watch);
-    const timer = seconds > 0 ? setTimeout(() => watch.response.end(), seconds * 1000).unref() : undefined;
+    const end = () => {
+      this.#watches.delete(watch);
+      watch.response.end();
+    };
+    const timer = seconds > 0 ? setTimeout(end, seconds * 1000).unref() : undefined;
     watch.response.on('close', () => {
       clearTimeout(timer);
       this.#watches.delete(watch);

@@ -1,0 +1,25 @@
+/** The whole agent against an API server that behaves as recorded. It runs inside a namespace, where the loopback is its own. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const INSIDE = fileURLToPath(new URL('./cluster-inside.ts', import.meta.url));
+
+describe('the agent and an API server', () => {
+  let lab: Lab;
+  before(async () => {
+    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+  });
+  after(() => lab.remove());
+
+  for (const story of ['follows', 'relists', 'away', 'starts-without']) {
+    it(story, async () => {
+      const command = lab.inside('node', process.execPath, [INSIDE, story]);
+      const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+      assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
+    });
+  }
+});
