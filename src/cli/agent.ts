@@ -53,7 +53,15 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
   const mode = await buildMode(config, tools, cache);
   const onFault = (fault: Parameters<typeof faultText>[0]) => log.warn({ fault }, faultText(fault));
-  const loop = new SyncLoop({ cache, model, mode, clock: realClock, nodeName: config.nodeName, onFault });
+  const loop = new SyncLoop({
+    cache,
+    model,
+    mode,
+    clock: realClock,
+    nodeName: config.nodeName,
+    retry: config.syncPeriod,
+    onFault,
+  });
   return { cache, loop, mode, clock: realClock, source, onChange: (call) => intake.onChange(call) };
 }
 
@@ -108,8 +116,8 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
     const tools = new IptablesTools(realCommands, family, config.iptablesBackend);
     try {
       await tools.version(signal);
-      await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal);
-      usable.push(tools);
+      if (await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal)) usable.push(tools);
+      else problems.push(`${family}: iptables cannot use the nat table (try: iptables -t nat -S POSTROUTING)`);
     } catch (error) {
       if (error instanceof CommandNotStarted) problems.push(`${error.message}; install the package iptables`);
       // A lock that is held now will be free again: the sync waits for it, and tells who has it.
@@ -123,6 +131,11 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
 }
 
 async function buildMode(config: Config, tools: readonly IptablesTools[], cache: Cache): Promise<Mode> {
+  if (config.detectLocal.kind === 'node-cidr' && (cache.node?.podCIDRs ?? []).length === 0) {
+    throw new CannotRun(
+      `--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${config.nodeName}, which has none yet`,
+    );
+  }
   const families: IptablesFamilies[number][] = [];
   for (const tool of tools) {
     const { family } = tool;

@@ -2,6 +2,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError, configFromFlags, type Flags } from '../config/config.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
+import { CleanupIncomplete } from '../modes/iptables/index.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
@@ -13,7 +14,15 @@ import { runCommand } from './run.ts';
 import { versionText } from './version.ts';
 
 /** Errors that are told in one line: what to do about them is in their text. */
-const PLAIN = [ConfigError, CannotRun, ManifestsUnusable, KernelNotRead, KubeconfigUnusable, IptablesError];
+const PLAIN = [
+  ConfigError,
+  CannotRun,
+  ManifestsUnusable,
+  KernelNotRead,
+  KubeconfigUnusable,
+  IptablesError,
+  CleanupIncomplete,
+];
 
 /** Parse, run, and resolve with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal): Promise<number> {
@@ -24,7 +33,13 @@ export async function main(args: readonly string[], signal: AbortSignal): Promis
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 1;
-    if (signal.aborted) return 0;
+    // Stopped before it was done: only an agent that follows ends well that way, and it says so itself.
+    if (signal.aborted) {
+      process.stderr.write(
+        `slicewire: ${signal.reason instanceof Error ? signal.reason.message : 'stopped'} before it was done\n`,
+      );
+      return 1;
+    }
     const isPlain = PLAIN.some((kind) => error instanceof kind);
     process.stderr.write(`slicewire: ${isPlain ? (error as Error).message : errorText(error)}\n`);
     return 1;

@@ -33,7 +33,7 @@ export async function runCommand({ config, log, signal }: RunOptions): Promise<n
     await follow(agent, { config, log, signal: until });
     return 0;
   } catch (error) {
-    if (signal.aborted) {
+    if (signal.aborted && !config.once) {
       log.info('stopped; the rules stay in place');
       return 0;
     }
@@ -58,13 +58,16 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
   const status = new SyncStatus();
   const { clock, loop } = agent;
   let lastFull = clock.now();
+  let isBusy = false;
   const run = async () => {
     // A run that no request asked for is the resync: the kernel is read again.
     if (clock.now() - lastFull >= RESYNC) {
       loop.distrust();
       lastFull = clock.now();
     }
+    isBusy = true;
     const report = await loop.sync(signal);
+    isBusy = false;
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     tellReport(report, log, { isFirst, failingSince: status.failingSince });
@@ -79,20 +82,32 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
   });
   agent.onChange(() => scheduler.request());
   scheduler.request();
-  const guard = watchKernel(agent, { config, log, signal, onLoss: () => scheduler.request() });
+  const guard = watchKernel(agent, {
+    config,
+    log,
+    signal,
+    onLoss: () => scheduler.request(),
+    isBusy: () => isBusy || status.lastComplete === undefined,
+  });
   await Promise.race([scheduler.start(signal), guard, agent.source.then(() => waitFor(signal))]);
   log.info('stopped; the rules stay in place');
+}
+
+interface WatchOptions extends RunOptions {
+  readonly onLoss: () => void;
+  readonly isBusy: () => boolean;
 }
 
 /** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */
 async function watchKernel(
   { clock, mode, loop }: Agent,
-  { config, log, signal, onLoss }: RunOptions & { onLoss: () => void },
+  { config, log, signal, onLoss, isBusy }: WatchOptions,
 ): Promise<void> {
   while (!signal.aborted) {
     await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
     if (signal.aborted) return;
-    if (!mode.isObserved) continue;
+    // Before the first sync is complete, and while one goes on, there is nothing to look for yet.
+    if (!mode.isObserved || isBusy()) continue;
     try {
       if (await mode.probe(signal)) continue;
       log.warn('rules are gone that were written: another program flushed them; writing them again');

@@ -17,14 +17,15 @@ export interface SettingsInput {
 
 export async function iptablesSettings({ config, node, family, sysctls }: SettingsInput): Promise<IptablesSettings> {
   const nodeAddresses = ownAddresses(config, node, family);
-  const zeroOrNone = ofFamily(config.nodePortAddresses, family);
+  const cidrs = ofFamily(config.nodePortAddresses, family);
+  const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(cidrs);
   return {
     family,
     masqueradeBit: config.masqueradeBit,
     masqueradeAll: config.masqueradeAll,
     localDetector: localDetector(config, node, family),
-    nodePortAddresses: nodePortAddresses(config.nodePortAddresses, family, nodeAddresses),
-    localhostNodePorts: family === 'IPv4' && config.localhostNodePorts && admitsLoopback(zeroOrNone),
+    nodePortAddresses: nodePortAddresses(config.nodePortAddresses, { family, own: nodeAddresses, localhostNodePorts }),
+    localhostNodePorts,
     dropInvalid: (await sysctls.read(BE_LIBERAL)) !== '1',
     nodeAddresses,
   };
@@ -55,13 +56,22 @@ function isAll(cidrs: Cidrs): boolean {
   return cidrs.some((cidr) => cidr.endsWith('/0'));
 }
 
+interface Reachable {
+  readonly family: Family;
+  readonly own: readonly Address[];
+  readonly localhostNodePorts: boolean;
+}
+
 /** All addresses, or those that are on this node now and inside the CIDRs (reference 1.3). */
-function nodePortAddresses(wanted: NodePortAddresses, family: Family, own: readonly Address[]): 'all' | Address[] {
+function nodePortAddresses(
+  wanted: NodePortAddresses,
+  { family, own, localhostNodePorts }: Reachable,
+): 'all' | Address[] {
   const cidrs = ofFamily(wanted, family);
   const primary = wanted.primary ? own.slice(0, 1) : [];
   if (isAll(cidrs) || (cidrs.length === 0 && primary.length === 0)) return 'all';
   const inside = interfaceAddresses().filter(
-    (address) => !isLoopback(address) && cidrs.some((cidr) => cidrContains(cidr, address)),
+    (address) => (localhostNodePorts || !isLoopback(address)) && cidrs.some((cidr) => cidrContains(cidr, address)),
   );
   return [...new Set([...primary, ...inside])];
 }

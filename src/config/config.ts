@@ -129,8 +129,12 @@ function readDetectLocal(read: Reader): DetectLocal {
     const flag = mode === 'BridgeInterface' ? 'pod-bridge-interface' : 'pod-interface-name-prefix';
     const name = read.text(flag) ?? '';
     // A name goes into rules as it is: what the kernel takes as one (dev_valid_name), and no wildcard of iptables.
-    if (!/^[A-Za-z0-9_.-]{1,15}$/.test(name))
-      read.fault(flag, `must name an interface, as --detect-local-mode=${mode} needs it`);
+    const isName = /^[A-Za-z0-9_.-]+$/.test(name) && name.length <= (mode === 'BridgeInterface' ? 15 : 14);
+    if (!isName)
+      read.fault(
+        flag,
+        `must name an interface, of at most 15 characters (a prefix: 14), as --detect-local-mode=${mode} needs it`,
+      );
     return { kind: 'interface', name: mode === 'BridgeInterface' ? name : `${name}+` };
   }
   if (mode !== 'ClusterCIDR') {

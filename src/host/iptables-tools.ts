@@ -9,13 +9,15 @@ export type IptablesBackend = 'auto' | 'nft' | 'legacy';
 
 /** Seconds that a command waits for the xtables lock. */
 const LOCK_WAIT_SECONDS = 5;
-/** Exit status RESOURCE_PROBLEM: the lock was not had (xtables.h). */
+/** Exit status RESOURCE_PROBLEM (xtables.h). */
 const RESOURCE_PROBLEM = 4;
+const LOCK_HELD = /holding the xtables lock|Can't lock/;
 /** Lines of output between two breaths of the event loop. */
 const LINES_A_BREATH = 4000;
 
 /** What the tools say of a chain that is not there; iptables-nft calls it «incompatible» (1.8.9). */
-const NO_CHAIN = /No chain\/target\/match by that name|does not exist|No such file or directory|is incompatible/;
+const NO_CHAIN =
+  /No chain\/target\/match by that name|[Cc]hain .* does not exist|No such file or directory|is incompatible/;
 
 export interface ChainQuery {
   readonly table: string;
@@ -99,15 +101,15 @@ export class IptablesTools {
   async #failure(what: string, result: CommandResult): Promise<IptablesError> {
     const said = result.stderr.trim().split('\n').slice(0, 5).join('; ');
     const status = result.exitCode === undefined ? 'was killed' : `exit status ${result.exitCode}`;
-    if (result.exitCode === RESOURCE_PROBLEM && /xtables lock/.test(result.stderr)) {
+    if (LOCK_HELD.test(result.stderr)) {
       const holder = await lockHolder();
-      return new IptablesError(
-        `${what} waited in vain for the xtables lock, which ${holder ?? 'another program'} holds`,
-        { isRefusal: false },
-      );
+      const text = `${what} waited in vain for the xtables lock, which ${holder ?? 'another program'} holds`;
+      return new IptablesError(text, { isRefusal: false });
     }
-    const isRefusal = result.exitCode !== undefined && result.exitCode !== RESOURCE_PROBLEM;
-    return new IptablesError(`${what} failed (${status}): ${said}`, { line: failedLine(result.stderr), isRefusal });
+    const line = failedLine(result.stderr);
+    // iptables-nft ends with 4, RESOURCE_PROBLEM, for every refusal of the kernel as well: a line that is named is refused.
+    const isRefusal = line !== undefined || (result.exitCode !== undefined && result.exitCode !== RESOURCE_PROBLEM);
+    return new IptablesError(`${what} failed (${status}): ${said}`, { line, isRefusal });
   }
 }
 

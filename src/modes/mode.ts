@@ -9,13 +9,13 @@ export type ModeName = 'iptables' | 'ipvs';
 export interface ObserveReport {
   /** Kernel objects that are ours. */
   readonly objects: number;
-  /** Of these, how many differ from what was believed to be there: another program changed them. */
+  /** Of these, which differ from what was believed to be there: another program changed them. */
   readonly drift: readonly string[];
 }
 
-/** Owners and keys left out of a plan, with the lines that failed. */
-export type SetAside = ReadonlyMap<string, ReadonlySet<string>>;
-export const NOBODY: SetAside = new Map();
+/** Owners, and keys of shared objects, that a plan leaves as they are because they were refused. */
+export type SetAside = ReadonlySet<string>;
+export const NOBODY: SetAside = new Set();
 
 export interface Mode<P extends Plan = Plan> {
   readonly name: ModeName;
@@ -23,14 +23,14 @@ export interface Mode<P extends Plan = Plan> {
   readonly isObserved: boolean;
   /** Take in changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
-  /** Read the kernel. A failed read is `unknown`, and nothing is planned on it (invariant 2). */
+  /** Read the kernel. What could not be read is left out of plans (invariant 2); `unknown` when that is all of it. */
   observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
-  /** What to write now. Pure. Throws when the kernel is not observed. */
+  /** What to write now, in the parts of the kernel that were read. Pure. */
   plan(setAside?: SetAside): P;
   /** Write it. What failed is in the report, never thrown; only an abort is. */
   apply(plan: P, signal: AbortSignal): Promise<ApplyReport>;
   /** Whether what was written still stands, as far as a cheap look can tell. */
   probe(signal: AbortSignal): Promise<boolean>;
-  /** Remove all that is ours and nothing else; returns what was removed, as lines. */
+  /** Remove all that is ours and nothing else; returns what was removed, as lines. Throws when part of it failed, after the rest was done. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

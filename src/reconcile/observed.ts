@@ -2,5 +2,3 @@
 export type Observed<T> =
   | { readonly kind: 'known'; readonly value: T }
   | { readonly kind: 'unknown'; readonly cause: string };
-
-export const NOT_READ_YET: Observed<never> = { kind: 'unknown', cause: 'not read yet' };

@@ -2,110 +2,111 @@
  * One refused Service must not keep the others out (invariant 6). When a write is refused, find who it is about, leave
  * them out, and write the rest.
  *
- * iptables-nft names the line; the legacy tool names only the table's COMMIT. Where nothing is named, owners are let in
- * by halves: those that can be written together are, and what is left over is to blame. The cost is paid only after a
- * refusal: the number of culprits times the logarithm of the number of owners.
+ * iptables-nft names the line; the legacy tool names only the table's COMMIT. Where nothing is named, or too many are,
+ * all owners are left out, and let in again by halves: those that can be written together are, and what is left over is
+ * to blame. The cost is paid only after a refusal: the number of culprits times the logarithm of the number of owners.
+ * Who was refused is remembered (`SyncLoop`), so that the next sync does not pay it again.
  */
 import type { Mode } from '../modes/mode.ts';
-import { type ApplyReport, type FailedStep, mergeReports } from '../reconcile/step.ts';
+import type { ApplyReport, FailedStep } from '../reconcile/step.ts';
 
-/** Writes tried in one sync before the rest is left to the next. */
+/** Refusals with a named line that are followed one by one. */
+const MOST_NAMED = 8;
+/** Writes tried in one sync; who is not let in by then waits for the next retry. */
 const MOST_TRIES = 64;
+
+/** Owners, and keys of shared objects, that are left out: with what was said of them. */
+export type Refused = Map<string, FailedStep>;
 
 interface Isolation {
   readonly mode: Mode;
   readonly signal: AbortSignal;
-  /** Who is left out, with the lines that were refused. */
-  readonly setAside: Map<string, Set<string>>;
-  readonly failed: FailedStep[];
+  readonly refused: Refused;
   applied: number;
   tries: number;
 }
 
-/** Apply all that is pending; what is refused is set aside. The mode must be observed. */
-export async function applyIsolating(mode: Mode, signal: AbortSignal): Promise<ApplyReport> {
-  const state: Isolation = { mode, signal, setAside: new Map(), failed: [], applied: 0, tries: 0 };
+/** Apply all that is pending but for those in `refused`, to which those that are refused now are added. The mode must be observed. */
+export async function applyIsolating(mode: Mode, refused: Refused, signal: AbortSignal): Promise<ApplyReport> {
+  const state: Isolation = { mode, signal, refused, applied: 0, tries: 0 };
   for (;;) {
     const report = await attempt(state);
-    if (report.outcome === 'complete') return reportOf(state);
-    const refused = report.failed.filter((step) => step.blame === 'content');
-    if (refused.length < report.failed.length || state.tries >= MOST_TRIES) return giveUp(state, report);
-    const fresh = refused.filter((step) => !isSetAside(state, step));
-    const named = fresh.filter((step) => step.line !== undefined);
-    if (named.length > 0) for (const step of named) blame(state, step);
-    else return await isolateByHalves(state, report);
+    const refusals = report.failed.filter((step) => step.blame === 'content');
+    if (refusals.length === 0) return reportOf(state, report);
+    const named = refusals.filter((step) => step.line !== undefined && !refused.has(whoOf(step)));
+    if (named.length === 0 || state.tries > MOST_NAMED) return await isolateByHalves(state, refusals);
+    for (const step of named) refused.set(whoOf(step), step);
   }
 }
 
+/** The Service that a refused line is for, or the shared object when it is for none. */
+function whoOf(step: FailedStep): string {
+  return step.owner ?? step.key;
+}
+
 async function attempt(state: Isolation): Promise<ApplyReport> {
-  const { mode, signal, setAside } = state;
+  const { mode, signal, refused } = state;
   if (!mode.isObserved) {
     const seen = await mode.observe(signal);
-    if (seen.kind === 'unknown') return unreadable(seen.cause);
+    if (seen.kind === 'unknown') return unreadReport(seen.cause);
   }
   state.tries += 1;
-  const report = await mode.apply(mode.plan(setAside), signal);
+  const report = await mode.apply(mode.plan(new Set(refused.keys())), signal);
   state.applied += report.applied;
   return report;
 }
 
-/** Set aside the Service that a refused line is for, or the shared chain when it is for none. */
-function blame(state: Isolation, step: FailedStep): void {
-  const who = step.owner ?? step.key;
-  const lines = state.setAside.get(who) ?? new Set();
-  if (step.line !== undefined) lines.add(step.line);
-  state.setAside.set(who, lines);
-  state.failed.push(step);
+function isRefusal(report: ApplyReport): boolean {
+  return report.failed.some((step) => step.blame === 'content');
 }
 
-function isSetAside(state: Isolation, step: FailedStep): boolean {
-  const lines = state.setAside.get(step.owner ?? step.key);
-  return lines !== undefined && (step.line === undefined || lines.has(step.line));
-}
-
-async function isolateByHalves(state: Isolation, first: ApplyReport): Promise<ApplyReport> {
-  const observed = state.mode.isObserved || (await state.mode.observe(state.signal)).kind === 'known';
-  if (!observed) return giveUp(state, first);
+async function isolateByHalves(state: Isolation, refusals: readonly FailedStep[]): Promise<ApplyReport> {
+  const { mode, refused, signal } = state;
+  const [said] = refusals;
+  if (said === undefined || (!mode.isObserved && (await mode.observe(signal)).kind === 'unknown')) {
+    return reportOf(state, unreadReport('the kernel cannot be read after a refused write'));
+  }
   const owners = new Set<string>();
-  for (const { owner } of state.mode.plan(state.setAside).steps) if (owner !== undefined) owners.add(owner);
-  for (const owner of owners) state.setAside.set(owner, new Set());
+  for (const { owner } of mode.plan(new Set(refused.keys())).steps) if (owner !== undefined) owners.add(owner);
+  for (const owner of owners) refused.set(owner, { ...said, owner });
   const without = await attempt(state);
-  if (owners.size === 0 || without.outcome !== 'complete') return giveUp(state, without);
-  await admit(state, [...owners], first);
-  return reportOf(state);
+  // Refused with nobody in it: it is not about a Service.
+  if (isRefusal(without)) return reportOf(state, without);
+  await admit(state, [...owners], true);
+  return reportOf(state, without);
 }
 
-/** Let owners in that are all set aside now; `refusal` is what the tool said of a write with them. */
-async function admit(state: Isolation, owners: readonly string[], refusal: ApplyReport | undefined): Promise<void> {
-  let said = refusal;
-  if (said === undefined) {
-    for (const owner of owners) state.setAside.delete(owner);
+/** Let owners in that are all left out now. `isKnownBad`: a write with all of them was refused before. */
+async function admit(state: Isolation, owners: readonly string[], isKnownBad: boolean): Promise<void> {
+  const { refused } = state;
+  if (owners.length === 0 || state.tries >= MOST_TRIES) return;
+  if (!isKnownBad) {
+    const before = owners.map((owner) => refused.get(owner));
+    for (const owner of owners) refused.delete(owner);
     const report = await attempt(state);
-    if (report.outcome === 'complete') return;
-    for (const owner of owners) state.setAside.set(owner, new Set());
-    said = report;
+    if (!isRefusal(report)) return;
+    const [said] = report.failed;
+    for (const [i, owner] of owners.entries()) {
+      const step = said ?? before[i];
+      if (step !== undefined) refused.set(owner, { ...step, owner });
+    }
   }
-  if (owners.length === 1 || state.tries >= MOST_TRIES) {
-    const [step] = said.failed;
-    for (const owner of owners) if (step !== undefined) state.failed.push({ ...step, owner });
-    return;
-  }
+  if (owners.length === 1) return;
   const middle = Math.ceil(owners.length / 2);
-  await admit(state, owners.slice(0, middle), undefined);
-  await admit(state, owners.slice(middle), undefined);
+  await admit(state, owners.slice(0, middle), false);
+  await admit(state, owners.slice(middle), false);
 }
 
-function reportOf(state: Isolation): ApplyReport {
-  const outcome = state.failed.length === 0 ? 'complete' : 'partial';
-  return { outcome, applied: state.applied, failed: state.failed, skipped: [] };
+/** All that was done in this sync: `last` is the report of its last write. */
+function reportOf(state: Isolation, last: ApplyReport): ApplyReport {
+  const failed = [...state.refused.values(), ...last.failed];
+  const hasDone = state.applied > 0 || last.outcome !== 'failed';
+  const outcome = failed.length === 0 ? 'complete' : hasDone ? 'partial' : 'failed';
+  return { outcome, applied: state.applied, failed, skipped: last.skipped };
 }
 
-function giveUp(state: Isolation, last: ApplyReport): ApplyReport {
-  const before: ApplyReport = { outcome: 'failed', applied: state.applied, failed: state.failed, skipped: [] };
-  return state.applied > 0 ? { ...mergeReports([before, last]), outcome: 'partial' } : mergeReports([before, last]);
-}
-
-function unreadable(cause: string): ApplyReport {
+/** The report of a sync that could not read the kernel: nothing was written (invariant 2). */
+export function unreadReport(cause: string): ApplyReport {
   const failed: FailedStep = { key: 'read the kernel', owner: undefined, line: undefined, blame: 'environment', cause };
   return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
 }

@@ -1,13 +1,17 @@
 /** One sync: take the changes, update the model, let the mode plan and apply, and report (design 2). The only place where the stages meet while running. */
+import { setImmediate as breath } from 'node:timers/promises';
 import type { Cache } from '../cache/cache.ts';
 import type { Clock } from '../host/clock.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { Mode } from '../modes/mode.ts';
-import { mergeReports, type Plan } from '../reconcile/step.ts';
-import { applyIsolating } from './isolate.ts';
+import type { Plan } from '../reconcile/step.ts';
+import { applyIsolating, type Refused, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
+
+/** Services whose desired state is made between two breaths of the event loop. */
+const PORTION = 250;
 
 export interface SyncParts {
   readonly cache: Cache;
@@ -15,6 +19,8 @@ export interface SyncParts {
   readonly mode: Mode;
   readonly clock: Clock;
   readonly nodeName: string;
+  /** Milliseconds after which a Service that was refused is tried again. */
+  readonly retry: number;
   /** A fault that the model found (two Services want one address), when it is new. */
   readonly onFault: (fault: Fault) => void;
 }
@@ -22,6 +28,9 @@ export interface SyncParts {
 export class SyncLoop {
   readonly #parts: SyncParts;
   readonly #faults = new Map<string, readonly Fault[]>();
+  readonly #refused: Refused = new Map();
+  #refusedAt: number | undefined;
+  #zone = '';
   #mustObserve = true;
 
   constructor(parts: SyncParts) {
@@ -40,49 +49,65 @@ export class SyncLoop {
 
   /** Bring the desired state up to date, read the kernel where that is needed, and say what would be written. */
   async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly string[] }> {
-    this.#desire();
+    await this.#desire();
     const drift = await this.#observe(signal);
     return { plan: this.#parts.mode.plan(), drift };
   }
 
-  /** One sync. Nothing is written before every source is synced (invariant 1). Rejects only when aborted. */
+  /** One sync. Throws when a source is not synced yet (invariant 1), and when aborted. */
   async sync(signal: AbortSignal): Promise<SyncReport> {
     const { mode, clock } = this.#parts;
     const start = clock.now();
-    this.#desire();
+    await this.#desire();
     let drift: readonly string[] = [];
     try {
       drift = await this.#observe(signal);
     } catch (error) {
       if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
-      const step = { key: 'read the kernel', owner: undefined, line: undefined, blame: 'environment' } as const;
-      const failed = mergeReports([
-        { outcome: 'failed', applied: 0, failed: [{ ...step, cause: error.message }], skipped: [] },
-      ]);
-      return { ...failed, duration: clock.now() - start, planned: 0, drift };
+      return { ...unreadReport(error.message), duration: clock.now() - start, planned: 0, drift };
     }
-    const planned = mode.plan().steps.length;
-    const report = await applyIsolating(mode, signal);
+    this.#pardon(start);
+    const planned = mode.plan(new Set(this.#refused.keys())).steps.length;
+    const report = await applyIsolating(mode, this.#refused, signal);
+    if (this.#refused.size > 0) this.#refusedAt ??= start;
     return { ...report, duration: clock.now() - start, planned, drift };
   }
 
-  #desire(): void {
+  /** Those who were refused are tried again when the retry is due. */
+  #pardon(now: number): void {
+    if (this.#refusedAt === undefined || now - this.#refusedAt < this.#parts.retry) return;
+    this.#refused.clear();
+    this.#refusedAt = undefined;
+  }
+
+  /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
+  async #desire(): Promise<void> {
     const { cache, model, mode, nodeName } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     const { services } = cache.takeChanges();
-    const location = { nodeName, zone: cache.node?.zone ?? '' };
-    const { ports, faults } = model.update(services, cache, location);
-    mode.desire(ports);
-    for (const [key, found] of faults) this.#setFaults(key, found);
+    // A Node that is deleted keeps its zone for us (reference 1.8).
+    this.#zone = cache.node?.zone ?? this.#zone;
+    const location = { nodeName, zone: this.#zone };
+    const touched = [...services];
+    for (let i = 0; i === 0 || i < touched.length; i += PORTION) {
+      if (i > 0) await breath();
+      const { ports, faults } = model.update(touched.slice(i, i + PORTION), cache, location);
+      mode.desire(ports);
+      for (const [key, found] of faults) this.#setFaults(key, found);
+      // What changed may no longer be what was refused.
+      for (const port of ports.values()) if (port !== undefined) this.#refused.delete(port.service);
+    }
   }
 
   async #observe(signal: AbortSignal): Promise<readonly string[]> {
     const { mode } = this.#parts;
     if (!this.#mustObserve && mode.isObserved) return [];
-    const seen = await mode.observe(signal);
-    if (seen.kind === 'unknown') throw new KernelNotRead(seen.cause);
+    // Cleared before the read: who loses trust while it goes on is heard.
     this.#mustObserve = false;
-    return seen.value.drift;
+    const seen = await mode.observe(signal);
+    if (seen.kind === 'known') return seen.value.drift;
+    this.#mustObserve = true;
+    throw new KernelNotRead(seen.cause);
   }
 
   #setFaults(key: string, found: readonly Fault[]): void {

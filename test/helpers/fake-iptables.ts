@@ -106,7 +106,7 @@ export class FakeIptables implements CommandRunner {
   #refusal(line: number, commit: number): CommandResult {
     if (this.options.legacy === true) return answer(1, '', `iptables-restore: line ${commit} failed`);
     return answer(
-      4 - 3,
+      4,
       '',
       `iptables-restore v1.8.9 (nf_tables): \nline ${line}: RULE_APPEND failed (No such file or directory)`,
     );

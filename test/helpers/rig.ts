@@ -58,7 +58,15 @@ export class Rig {
     ) as Mode;
     const model = new ProxyModel({ nodeName, zone: '' });
     const onFault = (fault: Fault) => this.faults.push(fault);
-    this.loop = new SyncLoop({ cache: this.cache, model, mode: this.mode, clock: realClock, nodeName, onFault });
+    this.loop = new SyncLoop({
+      cache: this.cache,
+      model,
+      mode: this.mode,
+      clock: realClock,
+      nodeName,
+      retry: 0,
+      onFault,
+    });
     for (const kind of SOURCE_KINDS) this.cache.take({ kind: 'synced', of: kind });
   }
 

@@ -111,7 +111,15 @@ describe('faults', () => {
     const cache = new Cache();
     const { mode } = onlyIPv4(kernel);
     const model = new ProxyModel({ nodeName: 'node', zone: '' });
-    const loop = new SyncLoop({ cache, model, mode, clock: realClock, nodeName: 'node', onFault: () => undefined });
+    const loop = new SyncLoop({
+      cache,
+      model,
+      mode,
+      clock: realClock,
+      nodeName: 'node',
+      retry: 0,
+      onFault: () => undefined,
+    });
     for (const kind of ['services', 'slices'] as const) cache.take({ kind: 'synced', of: kind });
     await assert.rejects(loop.sync(new AbortController().signal), /not synced yet: nodes/);
     assert.equal(kernel.ran.length, 0);

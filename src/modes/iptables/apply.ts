@@ -3,7 +3,7 @@ import { IptablesError, type IptablesTools } from '../../host/iptables-tools.ts'
 import type { Sysctls } from '../../host/sysctls.ts';
 import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
 import { NOTHING_TO_DO } from '../../reconcile/step.ts';
-import { type RestoreLine, restoreLines } from '../netfilter/restore-text.ts';
+import { type RestoreLine, restoreLines, restoreTexts } from '../netfilter/restore-text.ts';
 import { type FamilyPlan, type FamilyTrackers, stepKey, sysctlKey } from './plan.ts';
 
 /** Lines of the input shown on each side of the one that failed. */
@@ -21,7 +21,7 @@ export async function applyFamily(
 ): Promise<ApplyReport> {
   if (plan.blocks.length === 0) return NOTHING_TO_DO;
   try {
-    await tools.restore(() => texts(restoreLines(plan.blocks)), signal);
+    await tools.restore(() => restoreTexts(plan.blocks), signal);
   } catch (error) {
     trackers.chains.forget();
     trackers.jumps.forget();
@@ -61,10 +61,6 @@ export async function applySysctls(plan: FamilyPlan, trackers: FamilyTrackers, s
     failed,
     skipped: [],
   };
-}
-
-function* texts(lines: Iterable<RestoreLine>): Generator<string> {
-  for (const line of lines) yield line.text;
 }
 
 /** Find the line that the tool complained of, and whose it is. */

@@ -4,7 +4,7 @@ import type { Sysctls } from '../../host/sysctls.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Observed } from '../../reconcile/observed.ts';
-import { type ApplyReport, mergeReports, type Plan } from '../../reconcile/step.ts';
+import { type ApplyReport, type FailedStep, mergeReports, type Plan } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import { type Mode, NOBODY, type ObserveReport, type SetAside } from '../mode.ts';
 import { type Chain, sameChain } from '../netfilter/rules.ts';
@@ -22,6 +22,8 @@ interface FamilyState extends FamilyTrackers {
   readonly tools: IptablesTools;
   readonly kernelSettings: Sysctls;
   readonly settings: IptablesSettings;
+  /** Why the last read failed, if it did. */
+  unread: string | undefined;
 }
 
 export interface IptablesPlan extends Plan {
@@ -51,7 +53,17 @@ function newFamily({ settings, tools, sysctls: kernelSettings }: IptablesFamilie
   }
   const chains = new Tracker<ChainKey, Chain>(sameChain);
   const desired = new IptablesDesired(settings);
-  return { family: settings.family, settings, tools, kernelSettings, desired, chains, jumps, sysctls };
+  return {
+    family: settings.family,
+    settings,
+    tools,
+    kernelSettings,
+    desired,
+    chains,
+    jumps,
+    sysctls,
+    unread: undefined,
+  };
 }
 
 class IptablesMode implements Mode<IptablesPlan> {
@@ -77,6 +89,7 @@ class IptablesMode implements Mode<IptablesPlan> {
     let objects = 0;
     const drift: string[] = [];
     for (const state of this.#families) {
+      state.unread = undefined;
       try {
         const seen = await observeFamily(state.tools, state.settings.localhostNodePorts, signal);
         drift.push(...driftOf(state, seen.chains));
@@ -87,22 +100,29 @@ class IptablesMode implements Mode<IptablesPlan> {
         objects += seen.chains.size;
       } catch (error) {
         if (signal.aborted) throw error;
-        return { kind: 'unknown', cause: error instanceof Error ? error.message : String(error) };
+        state.chains.forget();
+        state.unread = error instanceof Error ? error.message : String(error);
       }
     }
+    const causes = this.#families.map((state) => state.unread).filter((cause) => cause !== undefined);
+    if (causes.length === this.#families.length) return { kind: 'unknown', cause: causes.join('; ') };
     return { kind: 'known', value: { objects, drift } };
   }
 
   plan(setAside: SetAside = NOBODY): IptablesPlan {
-    const families = this.#families.map((state) => planFamily(state, setAside));
+    const read = this.#families.filter((state) => state.chains.applied !== undefined);
+    const families = read.map((state) => planFamily(state, setAside));
     return { steps: families.flatMap((plan) => plan.steps), families };
   }
 
   async apply(plan: IptablesPlan, signal: AbortSignal): Promise<ApplyReport> {
     const reports: ApplyReport[] = [];
-    for (const part of plan.families) {
-      const state = this.#families.find((candidate) => candidate.family === part.family);
-      if (state === undefined) continue;
+    for (const state of this.#families) {
+      const part = plan.families.find((candidate) => candidate.family === state.family);
+      if (part === undefined) {
+        reports.push(unreadFamily(state));
+        continue;
+      }
       const written = await applyFamily(part, state, state.tools, signal);
       reports.push(written);
       // route_localnet opens a door (CVE-2020-8558): its guard must stand first, and so the setting comes last.
@@ -124,9 +144,29 @@ class IptablesMode implements Mode<IptablesPlan> {
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
     const removed: string[] = [];
-    for (const { tools } of this.#families) removed.push(...(await cleanupFamily(tools, signal)));
+    const problems: string[] = [];
+    for (const { family, tools } of this.#families) {
+      try {
+        removed.push(...(await cleanupFamily(tools, signal)));
+      } catch (error) {
+        if (signal.aborted) throw error;
+        problems.push(`${family}: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    }
+    if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
     return removed;
   }
+}
+
+/** Part of the rules could not be removed; the rest was. */
+export class CleanupIncomplete extends Error {
+  readonly code = 'CLEANUP_INCOMPLETE';
+}
+
+function unreadFamily({ family, unread }: FamilyState): ApplyReport {
+  const cause = unread ?? 'not read yet';
+  const failed: FailedStep = { key: `${family} read`, owner: undefined, line: undefined, blame: 'environment', cause };
+  return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
 }
 
 async function readSysctls({ sysctls, kernelSettings }: FamilyState): Promise<Map<string, string>> {

@@ -1,7 +1,7 @@
 /** Read the chains and jumps of one family that are ours (invariant 7). */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { type SavedTable, SaveReader } from '../netfilter/restore-text.ts';
-import type { Chain, Table } from '../netfilter/rules.ts';
+import { type Chain, ownerInComment, type Table } from '../netfilter/rules.ts';
 import { FIREWALL_JUMPS, JUMPS, type Jump, jumpKey } from './jumps.ts';
 import { type ChainKey, chainKey, FIREWALL, isOurs } from './names.ts';
 
@@ -10,7 +10,8 @@ export interface SeenTables {
   readonly jumps: ReadonlyMap<string, Jump>;
 }
 
-const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
+/** The tables that hold anything of ours. */
+export const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
 
 /** `withFirewall`: read KUBE-FIREWALL too, which is the kubelet's unless we need it. Throws when the read fails. */
 export async function observeFamily(
@@ -18,9 +19,7 @@ export async function observeFamily(
   withFirewall: boolean,
   signal: AbortSignal,
 ): Promise<SeenTables> {
-  const reader = new SaveReader();
-  await tools.save((line) => reader.read(line), signal);
-  const tables = reader.end();
+  const tables = await readTables(tools, signal);
   const chains = new Map<ChainKey, Chain>();
   for (const table of TABLES) {
     for (const [name, rules] of tables.get(table) ?? []) {
@@ -31,8 +30,15 @@ export async function observeFamily(
   return { chains, jumps: seenJumps(tables) };
 }
 
+/** All chains of all tables. Throws when the read fails, or what was read is not understood. */
+export async function readTables(tools: IptablesTools, signal: AbortSignal): Promise<ReadonlyMap<string, SavedTable>> {
+  const reader = new SaveReader();
+  await tools.save((line) => reader.read(line), signal);
+  return reader.end();
+}
+
 function readChain(rules: readonly string[]): Chain {
-  return rules.map((text) => ({ text, owner: undefined }));
+  return rules.map((text) => ({ text, owner: ownerInComment(text) }));
 }
 
 function seenJumps(tables: ReadonlyMap<string, SavedTable>): Map<string, Jump> {

@@ -222,7 +222,11 @@ function addBalancer(context: Context, chain: string, backends: readonly Backend
 function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undefined {
   const { settings } = context;
   const { source, device } = localMatch(settings.localDetector, false);
-  if (!settings.masqueradeAll && settings.localDetector.kind === 'none') return undefined;
+  // Where everybody is local there is no other traffic, and iptables has no match for it.
+  const { localDetector } = settings;
+  const nobodyElse =
+    localDetector.kind === 'none' || (localDetector.kind === 'cidr' && localDetector.cidr.endsWith('/0'));
+  if (!settings.masqueradeAll && nobodyElse) return undefined;
   const match = socket(context, frontend, note(context, 'cluster IP'));
   if (settings.masqueradeAll) return mine(context, match, jump(MARK_MASQ));
   if (device === undefined) return mine(context, source, match, jump(MARK_MASQ));
@@ -263,7 +267,7 @@ function recentMask(context: Context): string {
 /** The match for traffic of this node's pods, or for all other traffic. */
 function localMatch(detector: LocalDetector, local: boolean): { source?: string; device?: string } {
   const not = local ? '' : '! ';
-  if (detector.kind === 'cidr') return { source: `${not}-s ${detector.cidr}` };
+  if (detector.kind === 'cidr') return detector.cidr.endsWith('/0') ? {} : { source: `${not}-s ${detector.cidr}` };
   if (detector.kind === 'interface') return { device: `${not}-i ${detector.name}` };
   return {};
 }

@@ -2,13 +2,15 @@
  * A tree of chains that finds the rules for a packet in a logarithm of their number.
  *
  * Goals, and how each is met:
- * 1. A packet meets few rules: a chain with more than LEAF_RULES entries is replaced by one rule for each next
- *    hexadecimal digit of the key that occurs, each going to a chain of its own.
- * 2. A change touches one leaf: keys are kept in a radix tree, and only chains on the way to a changed key are rendered.
+ * 1. A packet meets few rules: a chain with more than LEAF_RULES entries is replaced by a few branches, each going to a
+ *    chain of its own.
+ * 2. A change touches one leaf: keys are kept in a radix tree of single digits, and only chains on the way to a changed
+ *    key are rendered.
  * 3. The shape is a function of the set of keys, not of its history (invariant 12): a node splits exactly when it has
  *    more than LEAF_RULES entries, and merges when it has not.
- * 4. Few chains, for `iptables-nft-restore` is slow in them: levels with a single branch are skipped, and a branch of
- *    at most INLINE_RULES entries stands in its parent's chain.
+ * 4. Few chains, for `iptables-nft-restore` is worse than linear in them: leaves are at least about half full, a chain
+ *    branches over up to LEVELS digits at once, levels with a single branch are skipped, and a branch of at most
+ *    INLINE_RULES entries stands in its parent's chain.
  *
  * Rules of one tree exclude each other (different keys match different packets), so their order does not matter, but it
  * is fixed: by key, then by id.
@@ -20,6 +22,8 @@ import { type Chain, goTo, jump, type Rule, rule } from './rules.ts';
 export const LEAF_RULES = 32;
 /** Most entries of a branch that stands in its parent's chain. */
 const INLINE_RULES = 2;
+/** Most digits over which one chain branches: 4 bits make at most 16 branches. */
+const LEVELS = 4;
 
 export interface TreeNames {
   /** The chain at the top. Its branches are jumps, so that what follows the tree in that chain is still reached. */
@@ -32,6 +36,15 @@ interface Entry {
   readonly key: string;
   readonly id: string;
   readonly rule: Rule;
+}
+
+/** The chain that is being rendered. */
+interface Draft {
+  /** Digits over which it may still branch. */
+  readonly levels: number;
+  readonly isRoot: boolean;
+  readonly rules: Rule[];
+  readonly out: Map<string, Chain | undefined>;
 }
 
 /** A node of the radix tree: a leaf with entries, or branches by the next digit. */
@@ -165,15 +178,28 @@ export class DispatchTree {
   #renderNode(node: Node, chain: string, out: Map<string, Chain | undefined>): void {
     const rules: Rule[] = [];
     if (node.branches === undefined) this.#addEntries(node, rules);
-    else for (const digit of [...node.branches.keys()].sort()) this.#renderBranch(node, digit, rules, out);
+    else this.#renderBranches(node, { levels: LEVELS, isRoot: node === this.#root, rules, out });
     node.chain = chain;
     node.dirty = false;
     out.set(chain, rules);
   }
 
-  #renderBranch(parent: Node, digit: string, rules: Rule[], out: Map<string, Chain | undefined>): void {
-    const branch = this.#skipSingles(parent.branches?.get(digit));
-    if (branch === undefined) return;
+  /** The branches of a chain: down to leaves, or to nodes that LEVELS digits lie before. */
+  #renderBranches(node: Node, draft: Draft): void {
+    for (const digit of [...(node.branches?.keys() ?? [])].sort()) {
+      const branch = this.#skipSingles(node.branches?.get(digit));
+      if (branch === undefined) continue;
+      if (branch.branches === undefined || draft.levels === 1) this.#renderBranch(branch, draft);
+      else {
+        // Its branches stand in this chain: it needs none of its own.
+        this.#dropChain(branch);
+        this.#renderBranches(branch, { ...draft, levels: draft.levels - 1 });
+        branch.dirty = false;
+      }
+    }
+  }
+
+  #renderBranch(branch: Node, { isRoot, rules, out }: Draft): void {
     if (branch.branches === undefined && branch.count <= INLINE_RULES) {
       this.#dropChain(branch);
       branch.dirty = false;
@@ -181,7 +207,7 @@ export class DispatchTree {
       return;
     }
     const chain = `${this.#names.prefix}-${this.#space.label(branch.prefix)}`;
-    const enter = parent === this.#root ? jump : goTo;
+    const enter = isRoot ? jump : goTo;
     rules.push(rule([this.#space.match(branch.prefix), enter(chain)]));
     if (branch.dirty || branch.chain !== chain) this.#renderNode(branch, chain, out);
   }

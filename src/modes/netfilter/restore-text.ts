@@ -39,12 +39,19 @@ export function* restoreLines(blocks: Iterable<TableBlock>): Generator<RestoreLi
   }
 }
 
+/** The same as plain lines. */
+export function* restoreTexts(blocks: Iterable<TableBlock>): Generator<string> {
+  for (const line of restoreLines(blocks)) yield line.text;
+}
+
 export function isEmptyBlock(block: TableBlock): boolean {
   return block.chains.length + block.inserts.length + block.deletes.length + block.drops.length === 0;
 }
 
 /** Chains of one table as saved: name → rules without `-A CHAIN`, built-in chains included. */
 export type SavedTable = ReadonlyMap<string, readonly string[]>;
+
+const INCOMPATIBLE = /^# Table `\S+' is incompatible/;
 
 /**
  * Reads what iptables-save prints, a line at a time. Chain lines, rule lines, comments and COMMIT are known; anything
@@ -55,6 +62,10 @@ export class SaveReader {
   #current: Map<string, string[]> | undefined;
 
   read(line: string): void {
+    // A table that holds native nft rules is left out by iptables-save, with this comment and success.
+    if (INCOMPATIBLE.test(line)) {
+      throw new SyntaxError(`iptables-save cannot show a table that another program wrote with nft: ${line.slice(2)}`);
+    }
     if (line === '' || line.startsWith('#')) return;
     const current = this.#current;
     if (line.startsWith('*')) {

@@ -68,3 +68,10 @@ export function markText(bit: number): string {
 function asCidr(net: Address | Cidr): Cidr {
   return net.includes('/') ? (net as Cidr) : hostCidr(net as Address);
 }
+
+/** The Service that a rule read from the kernel is for: our comments, and kube-proxy's, name it as `namespace/name[:port]`. */
+export function ownerInComment(text: string): ServiceKey | undefined {
+  const words = /--comment "([^"]*)"/.exec(text)?.[1]?.split(' ') ?? [];
+  const id = words.find((word) => /^[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*(:|$)/.test(word));
+  return id?.split(':')[0];
+}

@@ -146,8 +146,8 @@ export class Reflector {
     const version = item.metadata?.resourceVersion ?? '';
     seen.set(key, version);
     if (version !== '' && this.#known.get(key) === version) return;
-    this.#known.set(key, version);
     this.#options.sink.set(key, item);
+    this.#known.set(key, version);
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
@@ -189,16 +189,16 @@ export class Reflector {
     if (object === undefined || version === undefined) {
       throw new ApiError(`the watch of ${resource.path} sent an event without a resourceVersion`, 0);
     }
-    this.#version = version;
-    if (type === 'BOOKMARK') return;
     const key = keyOf(object);
     if (type === 'DELETED') {
-      this.#known.delete(key);
       sink.gone(key);
+      this.#known.delete(key);
     } else if (type === 'ADDED' || type === 'MODIFIED') {
-      this.#known.set(key, version);
       sink.set(key, object);
+      this.#known.set(key, version);
     }
+    // Only what was taken in is passed over by the next watch.
+    this.#version = version;
   }
 
   #selectors(): Query {

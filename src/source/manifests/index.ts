@@ -2,6 +2,7 @@
 import { watch } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join, normalize } from 'node:path';
+import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type Clock, sleep } from '../../host/clock.ts';
 import { type EventSink, SOURCE_KINDS, type Source } from '../../model/events.ts';
@@ -18,8 +19,10 @@ export interface ManifestsOptions {
 
 /** What kubectl reads from a folder. */
 const MANIFEST = /\.(ya?ml|json)$/;
-/** Milliseconds from a first change to reading: an editor writes in several steps. */
-const SETTLE = 20;
+/** Milliseconds from a first change to reading: one save makes several events. */
+const SETTLE = 5;
+/** Milliseconds until a second look at a file that lost objects. */
+const DOUBT = 200;
 /** Milliseconds between looks at the whole folder, for changes that inotify does not tell (a network file system, a folder that was replaced). */
 const RESCAN = 10_000;
 /** Files read at a time. */
@@ -42,6 +45,8 @@ class Follower {
   /** Modification time and size of each file when it was read. */
   readonly #stamps = new Map<string, string>();
   readonly #changed = new Set<string>();
+  /** Files that lost objects or are gone, with what they held at the first look (undefined: gone). */
+  readonly #doubted = new Map<string, string | undefined>();
   #wake: (() => void) | undefined;
 
   constructor(options: ManifestsOptions, emit: EventSink) {
@@ -52,7 +57,7 @@ class Follower {
 
   async run(signal: AbortSignal): Promise<void> {
     const { path, once } = this.#options;
-    if (path === '-') this.#store.set('standard input', await text(process.stdin));
+    if (path === '-') this.#store.set('standard input', await text(addAbortSignal(signal, process.stdin)));
     else {
       const { isFolder } = await this.#look();
       if (!once) this.#watch(isFolder ? path : dirname(path), signal);
@@ -144,14 +149,42 @@ class Follower {
   async #readAll(files: readonly string[]): Promise<void> {
     for (let i = 0; i < files.length; i += AT_ONCE) {
       const batch = files.slice(i, i + AT_ONCE);
-      const texts = await Promise.all(batch.map((file) => this.#readIfChanged(file)));
-      for (const [j, file] of batch.entries()) {
-        const read = texts[j];
-        if (read?.kind === 'text') this.#store.set(file, read.text);
-        else if (read?.kind === 'gone') this.#store.remove(file);
-        else if (read?.kind === 'unreadable') this.#store.unreadable(file, read.cause);
-      }
+      const read = await Promise.all(batch.map((file) => this.#readIfChanged(file)));
+      for (const [j, file] of batch.entries()) this.#take(file, read[j] ?? { kind: 'same' });
     }
+  }
+
+  /**
+   * A file that lost objects, or is gone, may be in the middle of being saved: an editor empties it first, or moves it
+   * away. That is believed when a second look finds the same.
+   */
+  #take(file: string, read: FileRead): void {
+    if (read.kind === 'same') return;
+    if (read.kind === 'unreadable') {
+      this.#store.unreadable(file, read.cause);
+      return;
+    }
+    const content = read.kind === 'text' ? read.text : undefined;
+    const isSure = this.#doubted.has(file) && this.#doubted.get(file) === content;
+    this.#doubted.delete(file);
+    if (content !== undefined && (isSure || !this.#store.loses(file, content))) this.#store.set(file, content);
+    else if (isSure) this.#gone(file);
+    else this.#lookAgain(file, content);
+  }
+
+  /** The file that was asked for is not an empty one when it is away (invariant 2); one of a folder is. */
+  #gone(file: string): void {
+    if (file === this.#options.path) this.#store.unreadable(file, 'there is no such file or folder');
+    else this.#store.remove(file);
+  }
+
+  #lookAgain(file: string, content: string | undefined): void {
+    this.#doubted.set(file, content);
+    this.#options.clock.after(DOUBT, () => {
+      this.#stamps.delete(file);
+      this.#changed.add(file);
+      this.#wake?.();
+    });
   }
 
   async #readIfChanged(file: string): Promise<FileRead> {

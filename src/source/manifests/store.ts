@@ -48,6 +48,16 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: faults.list });
   }
 
+  /** Whether the file held objects that this text does not. */
+  loses(file: string, text: string): boolean {
+    const before = this.#files.get(file);
+    if (before === undefined) return false;
+    const documents = readDocuments(text, file);
+    if (documents.faults.length > 0) return false;
+    const { objects } = this.#sort(file, documents);
+    return [...before.keys()].some((id) => !objects.has(id));
+  }
+
   /** Take in the text of a file. Of a file with a broken document, what the rest does not define again stays as it was. */
   set(file: string, text: string): void {
     const documents = readDocuments(text, file);
