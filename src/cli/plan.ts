@@ -1,6 +1,6 @@
 /** `slicewire plan`: what `run` would change in this kernel now. Writes nothing. */
 import type { Config } from '../config/config.ts';
-import { planText } from '../reconcile/step.ts';
+import { planText, type Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 import { startAgent } from './agent.ts';
 
@@ -20,9 +20,14 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
     const agent = await startAgent({ config, log, follow: false, signal: until });
     const { plan } = await agent.loop.plan(until);
     if (output === 'text') print(planText(plan));
-    else print(JSON.stringify({ steps: plan.steps.map((step) => ({ ...step, lines: step.lines() })) }, undefined, 2));
+    else print(JSON.stringify({ steps: plan.steps.map(stepFacts) }, undefined, 2));
     return plan.steps.length === 0 ? 0 : 2;
   } finally {
     own.abort();
   }
+}
+
+/** A step as JSON. */
+function stepFacts({ key, action, phase, owner, lines }: Step): object {
+  return { key, action, phase, service: owner, lines: lines() };
 }

@@ -1,6 +1,7 @@
 /** `slicewire run`: the agent. */
 import type { Config } from '../config/config.ts';
 import { sleep } from '../host/clock.ts';
+import { releaseMemory } from '../host/memory.ts';
 import type { Mode } from '../modes/mode.ts';
 import { stepText } from '../reconcile/step.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
@@ -71,6 +72,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     tellReport(report, log, { isFirst, failingSince: status.failingSince });
+    if (isFirst && report.outcome === 'complete') releaseMemory();
     return report.outcome === 'complete';
   };
   const scheduler = new SyncScheduler({

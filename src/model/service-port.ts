@@ -3,6 +3,7 @@ import { type Address, type Cidr, FAMILIES, type Family, familyOf } from './addr
 import { type EndpointsByPort, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
 import { selectEndpoints } from './selection.ts';
+import { trimmed } from './trimmed.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
 
@@ -114,14 +115,14 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     service: service.key,
     family,
     protocol: spec.protocol,
-    frontends,
-    cluster: selection.cluster.map(toBackend),
-    local: selection.local.map(toBackend),
+    frontends: trimmed(frontends),
+    cluster: trimmed(selection.cluster.map(toBackend)),
+    local: trimmed(selection.local.map(toBackend)),
     hasAny: selection.hasAny,
     internalPolicy,
     externalPolicy,
     affinitySeconds: service.affinitySeconds,
-    sourceRanges: service.sourceRanges.filter((range) => familyOf(range) === family),
+    sourceRanges: trimmed(service.sourceRanges.filter((range) => familyOf(range) === family)),
     healthCheckNodePort:
       service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local' ? service.healthCheckNodePort : 0,
   };

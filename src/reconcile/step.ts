@@ -19,6 +19,8 @@ export interface Step {
   readonly phase: Phase;
   /** Service that the written thing belongs to; undefined for what many share. */
   readonly owner: string | undefined;
+  /** Services for which something new is written. */
+  readonly concerns: () => Iterable<string>;
   /** The lines that go (`- …`) and come (`+ …`); made when somebody looks. */
   readonly lines: () => readonly string[];
 }

@@ -2,6 +2,7 @@
 import { familyOf, parseAddress } from '../model/address.ts';
 import type { SourceEvent } from '../model/events.ts';
 import type { Endpoint, Slice, SlicePort } from '../model/objects.ts';
+import { trimmed } from '../model/trimmed.ts';
 import {
   isPortName,
   isPortNumber,
@@ -22,7 +23,7 @@ export function decodeSlice(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('EndpointSlice', key);
   const parsed = parse(sliceSchema, object, faults);
   const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);
-  return { kind: 'slice', key, slice, faults: faults.list };
+  return { kind: 'slice', key, slice, faults: trimmed(faults.list) };
 }
 
 function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefined {
@@ -47,7 +48,7 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
   };
 }
 
-function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): SlicePort[] {
+function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): readonly SlicePort[] {
   const found: SlicePort[] = [];
   for (const [i, { name, protocol: text, port }] of ports.entries()) {
     const field = `ports[${i}]`;
@@ -60,12 +61,16 @@ function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): Sl
       faults.leaveOut(`${field}.port`, port, PORT_PROBLEM);
     } else found.push({ name: label, protocol, port });
   }
-  return found;
+  return trimmed(found);
 }
 
 type ApiEndpoint = NonNullable<ApiSlice['endpoints']>[number];
 
-function readEndpoints(endpoints: readonly ApiEndpoint[], family: Slice['family'], faults: FaultList): Endpoint[] {
+function readEndpoints(
+  endpoints: readonly ApiEndpoint[],
+  family: Slice['family'],
+  faults: FaultList,
+): readonly Endpoint[] {
   const found: Endpoint[] = [];
   for (const [i, endpoint] of endpoints.entries()) {
     // Only the first address counts (KEP-752: all of them reach the same endpoint).
@@ -77,11 +82,15 @@ function readEndpoints(endpoints: readonly ApiEndpoint[], family: Slice['family'
       faults.leaveOut(field, text, `must be an ${family} address, as addressType says`);
     else found.push(toEndpoint(endpoint, address));
   }
-  return found;
+  return trimmed(found);
 }
 
+/** One for all endpoints without hints: there are very many. */
+const NO_NAMES: readonly string[] = [];
+
 function toEndpoint(api: ApiEndpoint, address: Endpoint['address']): Endpoint {
-  const names = (list: readonly { readonly name: string }[] | null | undefined) => (list ?? []).map(({ name }) => name);
+  const names = (list: readonly { readonly name: string }[] | null | undefined) =>
+    list === undefined || list === null || list.length === 0 ? NO_NAMES : list.map(({ name }) => name);
   return {
     address,
     ready: api.conditions?.ready ?? true,

@@ -7,6 +7,7 @@ import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../m
 import type { SourceEvent } from '../model/events.ts';
 import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../model/objects.ts';
 import { PROTOCOLS } from '../model/objects.ts';
+import { trimmed } from '../model/trimmed.ts';
 import { FaultList } from './faults.ts';
 import { type ApiNode, type ApiService, nodeSchema, serviceSchema } from './schema.ts';
 
@@ -31,7 +32,7 @@ export function decodeService(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('Service', key);
   const parsed = parse(serviceSchema, object, faults);
   const service = parsed === undefined ? undefined : toService(parsed, key, faults);
-  return { kind: 'service', key, service, faults: faults.list };
+  return { kind: 'service', key, service, faults: trimmed(faults.list) };
 }
 
 /** A v1 Node. */
@@ -39,7 +40,7 @@ export function decodeNode(object: unknown, name: string): SourceEvent {
   const faults = new FaultList('Node', name);
   const parsed = parse(nodeSchema, object, faults);
   const node = parsed === undefined ? undefined : toNode(parsed, name, faults);
-  return { kind: 'node', key: name, node, faults: faults.list };
+  return { kind: 'node', key: name, node, faults: trimmed(faults.list) };
 }
 
 /** Check the shape; undefined with faults when it is another. */
@@ -79,10 +80,10 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     key,
     createdAt: Date.parse(metadata.creationTimestamp ?? '') || 0,
     type: readType(spec.type, faults),
-    clusterIPs,
-    externalIPs: readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults),
-    loadBalancerIPs: readIngress(api, faults),
-    sourceRanges: readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults),
+    clusterIPs: trimmed(clusterIPs),
+    externalIPs: trimmed(readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults)),
+    loadBalancerIPs: trimmed(readIngress(api, faults)),
+    sourceRanges: trimmed(readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults)),
     ports: uniquePorts(
       ports.filter((port) => port !== undefined),
       faults,

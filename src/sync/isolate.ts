@@ -67,7 +67,7 @@ async function isolateByHalves(state: Isolation, refusals: readonly FailedStep[]
     return reportOf(state, unreadReport('the kernel cannot be read after a refused write'));
   }
   const owners = new Set<string>();
-  for (const { owner } of mode.plan(new Set(refused.keys())).steps) if (owner !== undefined) owners.add(owner);
+  for (const step of mode.plan(new Set(refused.keys())).steps) for (const owner of step.concerns()) owners.add(owner);
   for (const owner of owners) refused.set(owner, { ...said, owner });
   const without = await attempt(state);
   // Refused with nobody in it: it is not about a Service.

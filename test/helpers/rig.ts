@@ -20,6 +20,8 @@ export interface RigOptions {
   readonly commands: CommandRunner;
   readonly sysctls?: Sysctls;
   readonly nodeName?: string;
+  /** Milliseconds after which refused Services are tried again; default: at every sync. */
+  readonly retry?: number;
   readonly backend?: IptablesBackend;
   readonly families?: readonly ('IPv4' | 'IPv6')[];
   readonly settings?: (family: 'IPv4' | 'IPv6') => Partial<IptablesSettings>;
@@ -64,7 +66,7 @@ export class Rig {
       mode: this.mode,
       clock: realClock,
       nodeName,
-      retry: 0,
+      retry: options.retry ?? 0,
       onFault,
     });
     for (const kind of SOURCE_KINDS) this.cache.take({ kind: 'synced', of: kind });

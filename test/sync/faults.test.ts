@@ -167,6 +167,116 @@ describe('faults', () => {
     assert.deepEqual(left, [chains[0]]);
   });
 
+  it('keeps what works when a Service changes into something that is refused (invariant 3)', async () => {
+    for (const legacy of [false, true]) {
+      const kernel = new FakeIptables({ legacy });
+      await webs(onlyIPv4(kernel), 3).sync();
+      kernel.options = { legacy, refuse: (line) => line.includes('-m recent') };
+      // A restart: what was read from the kernel must be known for the Service's as well.
+      const rig = webs(onlyIPv4(kernel), 3);
+      rig.put(
+        service({
+          name: 'web-2',
+          spec: { clusterIP: '10.96.0.2', ports: [{ name: 'new', port: 80 }], sessionAffinity: 'ClientIP' },
+        }),
+        slice({ name: 'web-2-1', service: 'web-2', ports: [{ name: 'new', port: 8080 }], endpoints: ['10.244.1.2'] }),
+      );
+      assert.equal((await rig.sync()).outcome, 'partial');
+      const nat = kernel.kernels.IPv4.get('nat') ?? assert.fail();
+      const dispatch =
+        nat.get('KUBE-SERVICES')?.find((line) => line.startsWith('-d 10.96.0.2/32')) ?? assert.fail('no way in');
+      const target = dispatch.split(' ').at(-1) ?? '';
+      assert.match(nat.get(target)?.join() ?? '', /10\.244\.1\.2:8080/);
+    }
+  });
+
+  it('sets a Service aside whose refused line stands in a shared chain', async () => {
+    for (const legacy of [false, true]) {
+      const kernel = new FakeIptables({ legacy, refuse: (line) => line.includes('-m sctp') });
+      const rig = webs(onlyIPv4(kernel), 5);
+      rig.put(service({ name: 'odd', spec: { clusterIP: '10.96.1.1', ports: [{ port: 80, protocol: 'SCTP' }] } }));
+      const report = await rig.sync();
+      assert.equal(report.outcome, 'partial');
+      assert.deepEqual(
+        report.failed.map((step) => step.owner),
+        ['default/odd'],
+      );
+      assert.equal(kernel.save('IPv4').match(/-j DNAT/g)?.length, 5);
+    }
+  });
+
+  it('programs the rest when very many are refused', async () => {
+    const isBad = (line: string) =>
+      /--to-destination 10\.244\.1\.(\d+):/.test(line) && Number(/1\.(\d+):8080/.exec(line)?.[1]) > 30;
+    const kernel = new FakeIptables({ refuse: isBad });
+    const report = await webs(onlyIPv4(kernel), 130).sync();
+    assert.equal(report.outcome, 'partial');
+    const programmed = kernel.save('IPv4').match(/-j DNAT/g)?.length ?? 0;
+    assert.ok(programmed >= 25, `${programmed} of the 30 that are right`);
+  });
+
+  it('does not pay for a refusal again until the retry (invariant 11)', async () => {
+    const kernel = new FakeIptables({ refuse: (line) => line.includes('10.244.1.2:') });
+    const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 5);
+    await rig.sync();
+    const before = kernel.ran.length;
+    rig.put(slice({ name: 'web-1-1', service: 'web-1', endpoints: ['10.244.7.7'] }));
+    const report = await rig.sync();
+    assert.deepEqual(
+      kernel.ran.slice(before).map(({ file }) => file),
+      ['iptables-restore'],
+    );
+    assert.equal(report.outcome, 'partial', 'the agent does not forget that one is missing');
+    assert.deepEqual(
+      report.failed.map((step) => step.owner),
+      ['default/web-2'],
+    );
+    // Its own change is a reason to try.
+    rig.put(slice({ name: 'web-2-1', service: 'web-2', endpoints: ['10.244.7.8'] }));
+    assert.equal((await rig.sync()).outcome, 'complete');
+  });
+
+  it('programs IPv4 while IPv6 cannot be read', async () => {
+    const kernel = new FakeIptables({
+      intercept: ({ file }) => (file === 'ip6tables-save' ? { exitCode: 1, stdout: '', stderr: 'broken' } : undefined),
+    });
+    const report = await webs(new Rig({ commands: kernel }), 2).sync();
+    assert.equal(report.outcome, 'partial');
+    assert.deepEqual(
+      report.failed.map((step) => step.key),
+      ['IPv6 read'],
+    );
+    assert.match(kernel.save('IPv4'), /10\.244\.1\.2:8080/);
+  });
+
+  it('does not take a table that iptables-save leaves out for an empty one (invariant 2)', async () => {
+    const kernel = new FakeIptables();
+    await webs(onlyIPv4(kernel), 1).sync();
+    const before = kernel.save('IPv4');
+    const stdout = "*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n# Table `nat' is incompatible, use 'nft' tool.\n";
+    kernel.options = {
+      intercept: ({ file }) => (file.endsWith('-save') ? { exitCode: 0, stdout, stderr: '' } : undefined),
+    };
+    const rig = webs(onlyIPv4(kernel), 1);
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'failed');
+    assert.match(report.failed[0]?.cause ?? '', /Table `nat' is incompatible/);
+    assert.equal(kernel.save('IPv4'), before);
+    await assert.rejects(rig.mode.cleanup(new AbortController().signal), /incompatible/);
+  });
+
+  it('cleans up every jump to its chains, as often as it stands there', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(onlyIPv4(kernel), 1);
+    await rig.sync();
+    const nat = kernel.kernels.IPv4.get('nat') ?? assert.fail();
+    nat
+      .get('PREROUTING')
+      ?.push(nat.get('PREROUTING')?.[0] ?? '', '-m comment --comment other -j KUBE-SERVICES', '-j ACCEPT');
+    await rig.mode.cleanup(new AbortController().signal);
+    assert.deepEqual(kernel.kernels.IPv4.get('nat')?.get('PREROUTING'), ['-j ACCEPT']);
+  });
+
   it('tells drift when another program changed our chains, and mends it', async () => {
     const kernel = new FakeIptables();
     const rig = webs(onlyIPv4(kernel), 2);

@@ -66,7 +66,7 @@ async function prepare({ folder, remove, signal, print }: PrepareOptions): Promi
     indent(
       rules
         .split('\n')
-        .filter((rule) => /^-A .*default\/web/.test(rule))
+        .filter((rule) => /^-A (KUBE-(SERVICES|NODEPORTS) .*default\/web|KUBE-(EXT|SVC)-)/.test(rule))
         .join('\n'),
     ),
   );

@@ -187,8 +187,17 @@ function chainStep(family: Family, write: Write): Step {
     action,
     phase: CHAIN_PHASES[action],
     owner: ownerOf(write),
+    concerns: () => newcomers(write),
     lines: () => lineDiff(texts(write.from), texts(write.to)),
   };
+}
+
+/** Owners of lines that are not there yet. */
+function newcomers({ from = [], to = [] }: Write): Set<string> {
+  const had = new Set(from.map((line) => line.text));
+  const owners = new Set<string>();
+  for (const { text, owner } of to) if (owner !== undefined && !had.has(text)) owners.add(owner);
+  return owners;
 }
 
 interface SysctlWrite {
@@ -208,6 +217,7 @@ function sysctlStep(family: Family, { name, from, to }: SysctlWrite): Step {
     action: 'update',
     phase: 'sysctls and devices',
     owner: undefined,
+    concerns: () => [],
     lines: () => [...(from === undefined ? [] : [`- ${from}`]), `+ ${to}`],
   };
 }
@@ -218,6 +228,7 @@ function jumpStep(family: Family, entry: Jump): Step {
     action: 'create',
     phase: CHAIN_PHASES.create,
     owner: undefined,
+    concerns: () => [],
     lines: () => [`+ ${entry.text}`],
   };
 }

@@ -1,6 +1,7 @@
 /** One ServicePort as rules: its chains, and its entries in the dispatch trees (reference 5.6, 5.7; flat, as design 5 says). Pure. */
 import { cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { trimmed } from '../../model/trimmed.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import {
   type Chain,
@@ -70,7 +71,7 @@ export function renderPort(port: ServicePort, settings: IptablesSettings): Rende
   if (port.healthCheckNodePort !== 0) addHealthPort(context);
   const reachable = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
   const hairpin = new Set(reachable.map((backend) => backend.address));
-  return { chains: context.chains, entries: context.entries, hairpin: [...hairpin] };
+  return { chains: context.chains, entries: trimmed(context.entries), hairpin: [...hairpin] };
 }
 
 /** `-s IP -d IP` of a connection that was translated: the endpoint reached itself through its Service. */
@@ -80,7 +81,7 @@ export function hairpinEntry(address: Backend['address']): Omit<TreeEntry, 'tree
 }
 
 function addChain(context: Context, chain: string, rules: Chain): void {
-  context.chains.set(chainKey('nat', chain), rules);
+  context.chains.set(chainKey('nat', chain), trimmed(rules));
 }
 
 function mine(context: Context, ...parts: (string | undefined)[]): Rule {
@@ -210,8 +211,9 @@ function addBalancer(context: Context, chain: string, backends: readonly Backend
   if (sticky) for (const backend of backends) rules.push(rememberedRule(context, backend));
   for (const [i, backend] of backends.entries()) {
     const left = backends.length - i;
-    const words = note(context, `-> ${backend.text}`);
     const chance = left > 1 ? oneIn(left) : undefined;
+    // A chain says once whose it is: a comment on every endpoint costs a fifth of the load, and of each change after it.
+    const words = rules.length === 0 ? comment(context.port.id) : undefined;
     if (sticky) rules.push(mine(context, words, chance, jump(affinityChain(context, backend))));
     else rules.push(mine(context, protocol(context.port.protocol), words, chance, dnat(backend)));
   }
@@ -256,7 +258,7 @@ function rememberedRule(context: Context, backend: Backend): Rule {
   const chain = endpointChain(port.id, port.protocol, backend.text);
   const seconds = `--rcheck --seconds ${port.affinitySeconds} --reap`;
   const match = `-m recent ${seconds} --name ${chain} ${recentMask(context)} --rsource`;
-  return mine(context, note(context, `-> ${backend.text}`), match, jump(chain));
+  return mine(context, comment(port.id), match, jump(chain));
 }
 
 function recentMask(context: Context): string {

@@ -19,8 +19,8 @@ type ObjectId = string;
 export class ManifestStore {
   readonly #nodeName: string;
   readonly #emit: EventSink;
-  /** Objects by file. */
-  readonly #files = new Map<string, ReadonlyMap<ObjectId, unknown>>();
+  /** Objects by file, decoded: the API objects themselves would take several times the memory. */
+  readonly #files = new Map<string, ReadonlyMap<ObjectId, SourceEvent>>();
   /** Files that define an object, in the order of their names: the first one counts. */
   readonly #definedIn = new Map<ObjectId, string[]>();
 
@@ -69,8 +69,8 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults });
   }
 
-  #sort(file: string, documents: Documents): { objects: Map<ObjectId, unknown>; faults: Fault[] } {
-    const objects = new Map<ObjectId, unknown>();
+  #sort(file: string, documents: Documents): { objects: Map<ObjectId, SourceEvent>; faults: Fault[] } {
+    const objects = new Map<ObjectId, SourceEvent>();
     const faults = new FaultList('file', file);
     for (const [i, object] of documents.objects.entries()) {
       const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
@@ -92,12 +92,12 @@ export class ManifestStore {
         );
       } else if (objects.has(id))
         faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
-      else objects.set(id, object);
+      else objects.set(id, KINDS[kind as Kind].decode(object, kind === 'Node' ? (key.split('/')[1] ?? '') : key));
     }
     return { objects, faults: [...documents.faults, ...faults.list] };
   }
 
-  #replace(file: string, objects: ReadonlyMap<ObjectId, unknown>): void {
+  #replace(file: string, objects: ReadonlyMap<ObjectId, SourceEvent>): void {
     const before = this.#files.get(file);
     this.#files.set(file, objects);
     for (const id of before?.keys() ?? []) {
@@ -122,12 +122,11 @@ export class ManifestStore {
     const key = id.slice(space + 1);
     if (kind === 'Node' && key !== this.#nodeName) return;
     const [first, ...others] = this.#definedIn.get(id) ?? [];
-    const object = first === undefined ? undefined : this.#files.get(first)?.get(id);
-    if (object === undefined) {
+    const event = first === undefined ? undefined : this.#files.get(first)?.get(id);
+    if (event === undefined) {
       this.#emit(goneEvent(kind, key));
       return;
     }
-    const event = KINDS[kind].decode(object, key);
     if (others.length === 0 || !('faults' in event)) {
       this.#emit(event);
       return;
