@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { sleep } from '../host/clock.ts';
 import { releaseMemory } from '../host/memory.ts';
+import { tellSupervisor } from '../host/supervisor.ts';
 import type { Mode } from '../modes/mode.ts';
 import { stepText } from '../reconcile/step.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
@@ -72,7 +73,10 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     tellReport(report, log, { isFirst, failingSince: status.failingSince });
-    if (isFirst && report.outcome === 'complete') releaseMemory();
+    if (isFirst && report.outcome === 'complete') {
+      releaseMemory();
+      await tellReady(log);
+    }
     return report.outcome === 'complete';
   };
   const scheduler = new SyncScheduler({
@@ -119,6 +123,15 @@ async function watchKernel(
       const cause = error instanceof Error ? error.message : String(error);
       if (!signal.aborted) log.warn({ cause }, `cannot tell whether the rules still stand: ${cause}`);
     }
+  }
+}
+
+/** The supervisor may start what needs Services. That it cannot be told is no reason to stop. */
+async function tellReady(log: Log): Promise<void> {
+  try {
+    await tellSupervisor('READY=1', 'STATUS=the first sync is complete');
+  } catch (error) {
+    log.warn(`cannot tell the supervisor that the agent is ready: ${(error as Error).message}`);
   }
 }
 
