@@ -1,0 +1,47 @@
+/** ClientIP affinity over real packets, with both variants of iptables: a client stays, and leaves an endpoint that is no longer ready (k8s#110302). */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { PORT, pods, UNREADY, web } from '../conformance/stories/build.ts';
+import { world } from '../conformance/world.ts';
+import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
+import { NEVER, Rig } from '../helpers/rig.ts';
+
+for (const backend of ['nft', 'legacy'] as const) {
+  describe(`affinity, iptables-${backend}`, () => {
+    let lab: Lab;
+    before(async () => {
+      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+      for (const host of ['pod-1', 'pod-2']) await lab.serve(host, 'TCP', 8080);
+    });
+    after(() => lab.remove());
+
+    for (const family of ['IPv4', 'IPv6'] as const) {
+      it(family, async () => {
+        const w = world(family);
+        const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
+        rig.put(web(w, { sessionAffinity: 'ClientIP' }), pods(w, 'pod-1', 'pod-2'));
+        assert.equal((await rig.sync()).outcome, 'complete');
+        const ask = async () => {
+          const answer = await lab.ask('pod-3', { address: w.clusterIP(10), port: PORT });
+          return answer.outcome === 'reply' ? answer.by : answer.outcome;
+        };
+        const first = await ask();
+        for (let i = 0; i < 20; i++) assert.equal(await ask(), first, 'a client stays where it was');
+        const gone = first === 'pod-1' ? 'pod-1' : 'pod-2';
+        const left = first === 'pod-1' ? 'pod-2' : 'pod-1';
+        rig.put(pods(w, { at: gone, conditions: UNREADY }, left));
+        assert.equal((await rig.sync()).outcome, 'complete');
+        for (let i = 0; i < 5; i++) assert.equal(await ask(), left, 'a client is not held to an endpoint that left');
+        // A restart finds every rule as it was written.
+        const again = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
+        again.put(web(w, { sessionAffinity: 'ClientIP' }), pods(w, { at: gone, conditions: UNREADY }, left));
+        assert.deepEqual(
+          (await again.loop.plan(NEVER)).plan.steps.map((step) => step.key),
+          [],
+        );
+      });
+    }
+  });
+}
