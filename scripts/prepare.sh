@@ -10,7 +10,9 @@ say() { echo "slicewire: $*" >&2; }
 if [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
   command -v npm >/dev/null || { say "npm is missing: install Node.js with npm (Debian: apt-get install npm)"; exit 1; }
   say "installing npm packages"
-  npm ci --no-audit --no-fund --loglevel=error >&2
+  # Not "npm ci": it refuses a lock file in which packages for other platforms are missing, and a mirror of the registry
+  # may not hold all of those. This installs what the lock file says, and leaves the file as it is.
+  npm install --no-save --no-audit --no-fund --loglevel=error >&2
   touch node_modules/.package-lock.json
 fi
 
