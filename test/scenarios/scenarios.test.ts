@@ -14,8 +14,8 @@ import { readScenario, type ScenarioStep } from './scenario.ts';
 const HERE = new URL('./', import.meta.url);
 const MOST_TRIES = 200;
 
-for (const file of readdirSync(HERE).filter((name) => name.endsWith('.yaml'))) {
-  const name = file.replace('.yaml', '');
+for (const file of readdirSync(HERE).filter((name) => name.endsWith('.scenario'))) {
+  const name = file.replace('.scenario', '');
   const steps = readScenario(readFileSync(new URL(file, HERE), 'utf8'));
   const planFile = new URL(`${name}.plan`, HERE);
 
