@@ -1,15 +1,19 @@
 /** The command line: commands, flags and their help. */
+
+import { writeFile } from 'node:fs/promises';
 import { Command, CommanderError, Option } from 'commander';
-import { ConfigError, configFromFlags, type Flags } from '../config/config.ts';
+import { ConfigError, type Flags } from '../config/config.ts';
+import { fileFromFlags } from '../config/config-file.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { CleanupIncomplete } from '../modes/iptables/index.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
-import { createLog, type Log } from '../telemetry/log.ts';
 import { CannotRun } from './agent.ts';
 import { cleanupCommand } from './cleanup.ts';
+import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
+import { prepare, withIdleFlags } from './prepare.ts';
 import { runCommand } from './run.ts';
 import { versionText } from './version.ts';
 
@@ -59,16 +63,23 @@ function buildProgram({ signal, setStatus }: Context): Command {
   const print = (text: string) => process.stdout.write(`${text}\n`);
   withAgentFlags(program.command('run', { isDefault: true }).description('the agent (the default)'))
     .option('--once', 'sync until everything is applied, then exit')
-    .action(async (flags: Flags) => setStatus(await runCommand({ ...prepare(flags), signal })));
+    .option('--config <file>', 'a KubeProxyConfiguration; it takes the place of most flags')
+    .option('--write-config-to <file>', 'write the configuration that results, and exit')
+    .option('--init-only', 'do what needs more than NET_ADMIN (kernel settings), and exit')
+    .option('--cleanup', 'the same as the command cleanup')
+    .option('--version', 'the same as the command version')
+    .action(async (flags: Flags) => setStatus(await runOrAct(flags, { signal, print })));
   withAgentFlags(program.command('plan').description('what run would change in this kernel now; writes nothing'))
     .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
     .action(async (flags: Flags) => {
       const output = flags.output === 'json' ? 'json' : 'text';
-      setStatus(await planCommand({ ...prepare(flags), signal, output, print }));
+      setStatus(await planCommand({ ...(await prepare(flags)), signal, output, print }));
     });
   withAgentFlags(
     program.command('cleanup').description('remove all rules of slicewire and kube-proxy, and nothing else'),
-  ).action(async (flags: Flags) => setStatus(await cleanupCommand({ config: prepare(flags).config, signal, print })));
+  ).action(async (flags: Flags) =>
+    setStatus(await cleanupCommand({ config: (await prepare(flags)).config, signal, print })),
+  );
   program
     .command('demo')
     .description('the main job on this machine with no cluster, in private network namespaces')
@@ -85,16 +96,28 @@ function buildProgram({ signal, setStatus }: Context): Command {
   return program;
 }
 
-function prepare(flags: Flags): { config: ReturnType<typeof configFromFlags>; log: Log } {
-  const config = configFromFlags(flags);
-  const verbosity = Number(flags.v ?? 0);
-  const format = flags.loggingFormat === 'json' || flags.loggingFormat === 'text' ? flags.loggingFormat : 'auto';
-  return { config, log: createLog({ verbosity, format }) };
+/** `run`, and what kube-proxy does instead when one of its action flags is given (reference 1.7). */
+async function runOrAct(
+  flags: Flags,
+  { signal, print }: { signal: AbortSignal; print: (text: string) => void },
+): Promise<number> {
+  if (flags.version === true) {
+    print(versionText());
+    return 0;
+  }
+  const prepared = await prepare(flags);
+  if (typeof flags.writeConfigTo === 'string') {
+    await writeFile(flags.writeConfigTo, fileFromFlags(prepared.flags));
+    return 0;
+  }
+  if (flags.cleanup === true) return await cleanupCommand({ config: prepared.config, signal, print });
+  if (flags.initOnly === true) return await initCommand({ config: prepared.config, log: prepared.log });
+  return await runCommand({ ...prepared, signal });
 }
 
 /** kube-proxy's flags by their names and meanings (reference 1.5), and ours. */
 function withAgentFlags(command: Command): Command {
-  return command
+  return withIdleFlags(command)
     .option('--mode <mode>', 'kernel mechanism: iptables')
     .option('--proxy-mode <mode>', "the same, by kube-proxy's name")
     .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; no cluster is needed')

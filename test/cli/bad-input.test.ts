@@ -4,6 +4,8 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -107,6 +109,41 @@ describe('bad input on the command line', () => {
     const { status, error } = await slicewire(['run']);
     assert.equal(status, 1);
     assert.match(error, /no source of objects: name a folder with --manifests or a cluster with --kubeconfig/);
+  });
+
+  it('a flag of kube-proxy that has no effect is accepted and named', async () => {
+    const { error } = await slicewire(['--manifests', '/no/such', '--conntrack-min', '1', '--feature-gates', 'A=true']);
+    assert.match(error, /--conntrack-min has no effect: settings of conntrack are left as they are/);
+    assert.match(error, /--feature-gates has no effect/);
+    assert.match(error, /there is no such file or folder/);
+  });
+
+  it('a configuration file that is not one, and one that is written and read again', async () => {
+    const file = join(folder, 'config.yaml');
+    await writeFile(file, 'kind: Pod\n');
+    assert.match(
+      (await slicewire(['--config', file])).error,
+      /--config: must be a KubeProxyConfiguration of kubeproxy\.config/,
+    );
+    const written = await slicewire(['--manifests', '/m', '--cluster-cidr', '10.1.0.0/16', '--write-config-to', file]);
+    assert.equal(written.status, 0);
+    const read = await slicewire(['--config', file, '--manifests', '/no/such']);
+    assert.match(read.error, /--manifests \/no\/such: there is no such file or folder/);
+  });
+
+  it('stopped before it was done: that is not «nothing to do»', async () => {
+    for (const args of [
+      ['plan', '--master', 'http://127.0.0.1:9'],
+      ['run', '--once', '--manifests', '-'],
+    ]) {
+      const command = ['netns', 'exec', namespace, process.execPath, MAIN, ...args];
+      const child = startChild({ file: 'ip', args: command });
+      await pause(1500);
+      const start = performance.now();
+      await child.stop();
+      assert.equal(await child.ended, 1, args.join(' '));
+      assert.ok(performance.now() - start < 1900, 'it ends when it is asked to');
+    }
   });
 
   it('not root', async () => {

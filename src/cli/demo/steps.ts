@@ -71,7 +71,8 @@ async function edited({ lab, agent, folder }: Scene): Promise<StepResult> {
   const milliseconds = (performance.now() - start).toFixed(0);
   const answers = await askMany(lab, 'client', LAB.node.v4, WEB.nodePort);
   const result = balanced(answers, 2);
-  const text = `the file was saved, and ${milliseconds} ms later ${String(line.steps)} chain was written\n${result.seen}`;
+  const chains = line.steps === 1 ? 'one chain was' : `${String(line.steps)} chains were`;
+  const text = `the file was saved, and ${milliseconds} ms later (at most one sync a second) ${chains} written\n${result.seen}`;
   return { behaved: result.behaved, seen: text };
 }
 

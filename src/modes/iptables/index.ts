@@ -31,7 +31,7 @@ export interface IptablesPlan extends Plan {
 }
 
 /** Packets with a loopback address may be routed: what node ports on 127.0.0.1 need. */
-const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
+export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
 
 /** One entry for each family that the node has. */
 export type IptablesFamilies = readonly {

@@ -1,0 +1,73 @@
+/**
+ * Flags of kube-proxy (reference 1.5) that slicewire understands but does not act on. They are accepted, so that a
+ * command line of kube-proxy works as it stands, and named in a warning, so that nobody takes them for effective.
+ */
+interface IdleFlag {
+  readonly name: string;
+  /** Why nothing follows from it. */
+  readonly why: string;
+}
+
+const flags = (why: string, ...names: string[]): IdleFlag[] => names.map((name) => ({ name, why }));
+
+export const IDLE_FLAGS: readonly IdleFlag[] = [
+  ...flags(
+    'no such server is part of this version',
+    'healthz-bind-address',
+    'healthz-port',
+    'metrics-bind-address',
+    'metrics-port',
+    'bind-address-hard-fail',
+    'profiling',
+    'show-hidden-metrics-for-version',
+  ),
+  ...flags(
+    'settings of conntrack are left as they are',
+    'conntrack-max-per-core',
+    'conntrack-min',
+    'conntrack-tcp-timeout-established',
+    'conntrack-tcp-timeout-close-wait',
+    'conntrack-tcp-be-liberal',
+    'conntrack-udp-timeout',
+    'conntrack-udp-timeout-stream',
+  ),
+  ...flags(
+    'it belongs to ipvs mode',
+    'ipvs-sync-period',
+    'ipvs-min-sync-period',
+    'ipvs-scheduler',
+    'ipvs-exclude-cidrs',
+    'ipvs-strict-arp',
+    'ipvs-tcp-timeout',
+    'ipvs-tcpfin-timeout',
+    'ipvs-udp-timeout',
+  ),
+  ...flags(
+    'requests are JSON, a few a minute',
+    'kube-api-content-type',
+    'kube-api-qps',
+    'kube-api-burst',
+    'config-sync-period',
+  ),
+  ...flags('set it in the unit or the pod', 'oom-score-adj'),
+  ...flags('there are no gates', 'feature-gates'),
+  ...flags(
+    'the log is written at once, as lines of one form',
+    'log-flush-frequency',
+    'vmodule',
+    'log-text-split-stream',
+    'log-text-info-buffer-size',
+    'log-json-split-stream',
+    'log-json-info-buffer-size',
+  ),
+  ...flags('it is read by nothing', 'boot-id-file', 'machine-id-file'),
+  ...flags(
+    'it belongs to Windows',
+    'windows-service',
+    'source-vip',
+    'network-name',
+    'enable-dsr',
+    'root-hnsendpoint-name',
+    'forward-healthcheck-vip',
+  ),
+];

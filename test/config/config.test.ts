@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ConfigError, configFromFlags, type Flags } from '../../src/config/config.ts';
+import { fileFromFlags, flagsFromFile } from '../../src/config/config-file.ts';
+import { parseDuration } from '../../src/config/duration.ts';
+
+/** As kubeadm writes it (reference 12.2). */
+const KUBEADM = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection: {acceptContentTypes: "", burst: 0, contentType: "", kubeconfig: /var/lib/kube-proxy/kubeconfig.conf, qps: 0}
+clusterCIDR: 10.244.0.0/16
+configSyncPeriod: 0s
+conntrack: {maxPerCore: null, min: null, tcpBeLiberal: false}
+detectLocal: {bridgeInterface: "", interfaceNamePrefix: ""}
+detectLocalMode: ""
+enableProfiling: false
+hostnameOverride: ""
+iptables: {localhostNodePorts: null, masqueradeAll: false, masqueradeBit: null, minSyncPeriod: 0s, syncPeriod: 0s}
+ipvs: {excludeCIDRs: null, minSyncPeriod: 0s, scheduler: "", strictARP: false}
+metricsBindAddress: ""
+mode: ""
+nodePortAddresses: null
+`;
+
+describe('durations are Go’s', () => {
+  const cases: readonly [string, number | undefined][] = [
+    ['30s', 30_000],
+    ['1m30s', 90_000],
+    ['1h', 3_600_000],
+    ['1.5s', 1500],
+    ['100ms', 100],
+    ['0', 0],
+    ['-5s', -5000],
+    ['5', undefined],
+    ['1 minute', undefined],
+    ['', undefined],
+    ['s', undefined],
+  ];
+  for (const [text, milliseconds] of cases)
+    it(text === '' ? 'empty' : text, () => assert.equal(parseDuration(text), milliseconds));
+});
+
+describe('configuration', () => {
+  it('has kube-proxy’s defaults', () => {
+    const config = configFromFlags({ manifests: '/m', hostnameOverride: ' Node-A ' });
+    assert.deepEqual(
+      [
+        config.mode,
+        config.nodeName,
+        config.syncPeriod,
+        config.minSyncPeriod,
+        config.masqueradeBit,
+        config.localhostNodePorts,
+      ],
+      ['iptables', 'node-a', 30_000, 1000, 14, true],
+    );
+    assert.ok(Object.isFrozen(config));
+  });
+
+  it('reads a file as kubeadm writes it', () => {
+    const { flags, idle } = flagsFromFile(KUBEADM, {});
+    const config = configFromFlags(flags);
+    assert.deepEqual(config.source, {
+      kind: 'kubernetes',
+      kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf',
+      master: undefined,
+    });
+    assert.deepEqual(config.detectLocal, { kind: 'cluster-cidr', cidrs: ['10.244.0.0/16'] });
+    assert.deepEqual([config.syncPeriod, config.minSyncPeriod], [30_000, 1000]);
+    assert.ok(idle.includes('conntrack.tcpBeLiberal'));
+  });
+
+  it('lets the file win over flags, but for the host name, the API server and the log', () => {
+    const line: Flags = { clusterCidr: '10.9.0.0/16', hostnameOverride: 'b', master: 'https://x', v: '4' };
+    const { flags } = flagsFromFile(KUBEADM, line);
+    assert.deepEqual(
+      [flags.clusterCidr, flags.hostnameOverride, flags.master, flags.v],
+      ['10.244.0.0/16', 'b', 'https://x', '4'],
+    );
+  });
+
+  it('refuses another object and broken YAML in one line', () => {
+    for (const text of ['kind: Pod\napiVersion: v1\n', 'a: [', '']) {
+      assert.throws(
+        () => flagsFromFile(text, {}),
+        (error) => error instanceof ConfigError && !error.message.includes('\n'),
+      );
+    }
+  });
+
+  it('is the same after it was written and read', () => {
+    const flags: Flags = {
+      mode: 'iptables',
+      clusterCidr: '10.0.0.0/8',
+      masqueradeAll: 'true',
+      iptablesMasqueradeBit: '15',
+      nodeportAddresses: '10.0.0.0/8,primary',
+      kubeconfig: '/k',
+      hostnameOverride: 'n',
+    };
+    assert.deepEqual(configFromFlags(flagsFromFile(fileFromFlags(flags), {}).flags), configFromFlags(flags));
+  });
+
+  it('takes keywords and CIDRs for the addresses of node ports', () => {
+    const of = (text: string) => configFromFlags({ manifests: '/m', nodeportAddresses: text }).nodePortAddresses;
+    assert.deepEqual(of('primary'), { primary: true, cidrs: [] });
+    assert.deepEqual(of('primary,localhost'), { primary: true, cidrs: ['127.0.0.0/8', '::1/128'] });
+    assert.deepEqual(of('all'), { primary: false, cidrs: ['0.0.0.0/0', '::/0'] });
+    assert.throws(() => of('10.0.0.0/99'), ConfigError);
+  });
+
+  it('admits no name of an interface that iptables refuses', () => {
+    const flags = { manifests: '/m', detectLocalMode: 'InterfaceNamePrefix' };
+    assert.throws(() => configFromFlags({ ...flags, podInterfaceNamePrefix: 'x'.repeat(15) }), /at most 15/);
+    assert.deepEqual(configFromFlags({ ...flags, podInterfaceNamePrefix: 'cali' }).detectLocal, {
+      kind: 'interface',
+      name: 'cali+',
+    });
+    assert.throws(() => configFromFlags({ ...flags, podInterfaceNamePrefix: 'a b' }), ConfigError);
+  });
+});
