@@ -20,7 +20,7 @@ export async function prepare(commandLine: Flags): Promise<Prepared> {
   const config = configFromFlags(flags);
   const { loggingFormat } = flags;
   const format = loggingFormat === 'json' || loggingFormat === 'text' ? loggingFormat : 'auto';
-  const log = createLog({ verbosity: Number(flags.v ?? 0), format });
+  const log = await createLog({ verbosity: Number(flags.v ?? 0), format });
   for (const { name, why } of IDLE_FLAGS) {
     if (commandLine[camel(name)] !== undefined) log.warn({ flag: name }, `--${name} has no effect: ${why}`);
   }

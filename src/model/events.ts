@@ -36,3 +36,10 @@ export interface Source {
   /** Emit until the signal aborts; resolves then. Rejects only when going on is pointless, such as a file that is not there. */
   run(emit: EventSink, signal: AbortSignal): Promise<void>;
 }
+
+/** The object is gone, or is none of ours. */
+export function goneEvent(of: SourceKind, key: string): SourceEvent {
+  if (of === 'services') return { kind: 'service', key, service: undefined, faults: [] };
+  if (of === 'slices') return { kind: 'slice', key, slice: undefined, faults: [] };
+  return { kind: 'node', key, node: undefined, faults: [] };
+}

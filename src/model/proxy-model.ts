@@ -32,11 +32,6 @@ export class ProxyModel {
     return this.#ports;
   }
 
-  /** Services that the model knows: what must be looked at again when the location changes. */
-  get services(): Iterable<ServiceKey> {
-    return this.#asked.keys();
-  }
-
   /**
    * Take in the Services that were touched. The cost follows their number and size (invariant 11). A changed location
    * (the Node's zone) touches every Service.

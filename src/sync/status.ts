@@ -13,7 +13,6 @@ export interface SyncReport extends ApplyReport {
 export class SyncStatus {
   #lastComplete: number | undefined;
   #failingSince: number | undefined;
-  #lastReport: SyncReport | undefined;
 
   /** Milliseconds since 1970 of the last complete sync (invariant 8: a partial one does not count). */
   get lastComplete(): number | undefined {
@@ -25,12 +24,7 @@ export class SyncStatus {
     return this.#failingSince;
   }
 
-  get lastReport(): SyncReport | undefined {
-    return this.#lastReport;
-  }
-
   record(report: SyncReport, at: number): void {
-    this.#lastReport = report;
     if (report.outcome === 'complete') {
       this.#lastComplete = at;
       this.#failingSince = undefined;

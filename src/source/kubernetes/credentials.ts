@@ -2,6 +2,7 @@
 import { access, constants, readFile, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { load } from 'js-yaml';
+import { fileProblem } from '../file-problem.ts';
 import type { Credentials } from './client.ts';
 
 /** The kubeconfig cannot be used: said at the start. */
@@ -78,8 +79,6 @@ async function mustBeReadable(path: string): Promise<void> {
     await access(path, constants.R_OK);
     if ((await stat(path)).isDirectory()) throw new Error('is a folder');
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const reason = code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'permission denied' : message;
-    throw new KubeconfigUnusable(`--kubeconfig ${path}: ${reason}`);
+    throw new KubeconfigUnusable(`--kubeconfig ${path}: ${fileProblem(error)}`);
   }
 }

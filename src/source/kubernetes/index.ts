@@ -1,6 +1,6 @@
 /** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (reference 1.8). */
 import type { Clock } from '../../host/clock.ts';
-import type { EventSink, Source, SourceEvent, SourceKind } from '../../model/events.ts';
+import { type EventSink, goneEvent, type Source, type SourceEvent, type SourceKind } from '../../model/events.ts';
 import { decodeNode, decodeService, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
 import { decodeSlice, HEADLESS_LABEL } from '../decode-slice.ts';
 import { apiClient } from './client.ts';
@@ -49,7 +49,6 @@ interface WatchedKind {
   readonly of: SourceKind;
   readonly resource: Resource;
   readonly decode: (object: unknown, key: string) => SourceEvent;
-  readonly gone: (key: string) => SourceEvent;
 }
 
 function watched(nodeName: string): WatchedKind[] {
@@ -62,19 +61,16 @@ function watched(nodeName: string): WatchedKind[] {
         fieldSelector: 'spec.clusterIP!=None',
       },
       decode: decodeService,
-      gone: (key) => ({ kind: 'service', key, service: undefined, faults: [] }),
     },
     {
       of: 'slices',
       resource: { path: '/apis/discovery.k8s.io/v1/endpointslices', labelSelector: `!${HEADLESS_LABEL}` },
       decode: decodeSlice,
-      gone: (key) => ({ kind: 'slice', key, slice: undefined, faults: [] }),
     },
     {
       of: 'nodes',
       resource: { path: '/api/v1/nodes', fieldSelector: `metadata.name=${nodeName}` },
       decode: decodeNode,
-      gone: (key) => ({ kind: 'node', key, node: undefined, faults: [] }),
     },
   ];
 }
@@ -86,7 +82,7 @@ function eventSink(kind: WatchedKind, emit: EventSink, { clock, log }: Kubernete
       // The API server checks names; one that is not one would not come from it.
       if (kind.of === 'nodes' || objectKey(object) === key) emit(kind.decode(object, key));
     },
-    gone: (key) => emit(kind.gone(key)),
+    gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
     failed(error, failures) {
       failingSince ??= new Date(clock.wall()).toISOString();

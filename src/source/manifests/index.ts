@@ -6,6 +6,7 @@ import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type Clock, sleep } from '../../host/clock.ts';
 import { type EventSink, SOURCE_KINDS, type Source } from '../../model/events.ts';
+import { fileProblem } from '../file-problem.ts';
 import { ManifestStore } from './store.ts';
 
 export interface ManifestsOptions {
@@ -74,7 +75,7 @@ class Follower {
     try {
       return { isFolder: (await stat(path)).isDirectory() };
     } catch (error) {
-      throw new ManifestsUnusable(`--manifests ${path}: ${reason(error)}`);
+      throw new ManifestsUnusable(`--manifests ${path}: ${fileProblem(error)}`);
     }
   }
 
@@ -136,8 +137,8 @@ class Follower {
         ? (await readdir(path)).filter((name) => MANIFEST.test(name)).map((name) => join(path, name))
         : [path];
     } catch (error) {
-      this.#store.unreadable(path, reason(error));
-      return reason(error);
+      this.#store.unreadable(path, fileProblem(error));
+      return fileProblem(error);
     }
     this.#emit({ kind: 'faults', key: path, faults: [] });
     const present = new Set(files);
@@ -198,7 +199,7 @@ class Follower {
     } catch (error) {
       this.#stamps.delete(file);
       const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      return isGone ? { kind: 'gone' } : { kind: 'unreadable', cause: reason(error) };
+      return isGone ? { kind: 'gone' } : { kind: 'unreadable', cause: fileProblem(error) };
     }
   }
 }
@@ -207,10 +208,3 @@ type FileRead =
   | { readonly kind: 'same' | 'gone' }
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'unreadable'; readonly cause: string };
-
-function reason(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (code === 'ENOENT') return 'there is no such file or folder';
-  if (code === 'EACCES') return 'permission denied';
-  return message;
-}

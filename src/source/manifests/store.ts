@@ -1,5 +1,5 @@
 /** Which file says what of which object. Pure: files in, events out. */
-import type { EventSink, SourceEvent } from '../../model/events.ts';
+import { type EventSink, goneEvent, type SourceEvent } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
 import { decodeNode, decodeService, objectKey } from '../decode.ts';
 import { decodeSlice } from '../decode-slice.ts';
@@ -7,9 +7,9 @@ import { FaultList } from '../faults.ts';
 import { type Documents, readDocuments } from './documents.ts';
 
 const KINDS = {
-  Service: { apiVersion: 'v1', decode: decodeService },
-  EndpointSlice: { apiVersion: 'discovery.k8s.io/v1', decode: decodeSlice },
-  Node: { apiVersion: 'v1', decode: decodeNode },
+  Service: { of: 'services', apiVersion: 'v1', decode: decodeService },
+  EndpointSlice: { of: 'slices', apiVersion: 'discovery.k8s.io/v1', decode: decodeSlice },
+  Node: { of: 'nodes', apiVersion: 'v1', decode: decodeNode },
 } as const;
 type Kind = keyof typeof KINDS;
 
@@ -124,7 +124,7 @@ export class ManifestStore {
     const [first, ...others] = this.#definedIn.get(id) ?? [];
     const event = first === undefined ? undefined : this.#files.get(first)?.get(id);
     if (event === undefined) {
-      this.#emit(goneEvent(kind, key));
+      this.#emit(goneEvent(KINDS[kind].of, key));
       return;
     }
     if (others.length === 0 || !('faults' in event)) {
@@ -135,10 +135,4 @@ export class ManifestStore {
     for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
     this.#emit({ ...event, faults: [...event.faults, ...twice.list] });
   }
-}
-
-function goneEvent(kind: Kind, key: string): SourceEvent {
-  if (kind === 'Service') return { kind: 'service', key, service: undefined, faults: [] };
-  if (kind === 'EndpointSlice') return { kind: 'slice', key, slice: undefined, faults: [] };
-  return { kind: 'node', key, node: undefined, faults: [] };
 }
