@@ -299,7 +299,10 @@ describe('a kubeconfig', () => {
   }
 
   test('that is not there, or is a folder', async () => {
-    await unusable({ kubeconfig: '/nowhere/config' }, /^--kubeconfig \/nowhere\/config: there is no such file or folder$/);
+    await unusable(
+      { kubeconfig: '/nowhere/config' },
+      /^--kubeconfig \/nowhere\/config: there is no such file or folder$/,
+    );
     await unusable({ kubeconfig: tmpdir() }, /: is a folder$/);
   });
 
