@@ -53,6 +53,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
   const mode = await buildMode(config, tools, cache);
   const onFault = (fault: Parameters<typeof faultText>[0]) => log.warn({ fault }, faultText(fault));
+  const onUnread = (cause: string) => log.error(`part of the kernel cannot be read: ${cause}`);
   const loop = new SyncLoop({
     cache,
     model,
@@ -61,6 +62,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     nodeName: config.nodeName,
     retry: config.syncPeriod,
     onFault,
+    onUnread,
   });
   return { cache, loop, mode, clock: realClock, source, onChange: (call) => intake.onChange(call) };
 }

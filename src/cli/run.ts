@@ -61,6 +61,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
   const { clock, loop } = agent;
   let lastFull = clock.now();
   let isBusy = false;
+  let isReady = false;
   const run = async () => {
     // A run that no request asked for is the resync: the kernel is read again.
     if (clock.now() - lastFull >= RESYNC) {
@@ -73,8 +74,10 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     tellReport(report, log, { isFirst, failingSince: status.failingSince });
-    if (isFirst && report.outcome === 'complete') {
-      releaseMemory();
+    if (isFirst && report.outcome === 'complete') releaseMemory();
+    // One Service that the kernel refuses must not keep the supervisor waiting.
+    if (!isReady && report.outcome !== 'failed') {
+      isReady = true;
       await tellReady(log);
     }
     return report.outcome === 'complete';
@@ -93,7 +96,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     log,
     signal,
     onLoss: () => scheduler.request(),
-    isBusy: () => isBusy || status.lastComplete === undefined,
+    isBusy: () => isBusy,
   });
   await Promise.race([scheduler.start(signal), guard, agent.source.then(() => waitFor(signal))]);
   log.info('stopped; the rules stay in place');
@@ -129,7 +132,7 @@ async function watchKernel(
 /** The supervisor may start what needs Services. That it cannot be told is no reason to stop. */
 async function tellReady(log: Log): Promise<void> {
   try {
-    await tellSupervisor('READY=1', 'STATUS=the first sync is complete');
+    await tellSupervisor('READY=1', 'STATUS=the rules are in place');
   } catch (error) {
     log.warn(`cannot tell the supervisor that the agent is ready: ${(error as Error).message}`);
   }

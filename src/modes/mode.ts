@@ -11,6 +11,8 @@ export interface ObserveReport {
   readonly objects: number;
   /** Of these, which differ from what was believed to be there: another program changed them. */
   readonly drift: readonly string[];
+  /** Why parts of the kernel could not be read. */
+  readonly unread: readonly string[];
 }
 
 /** Owners, and keys of shared objects, that a plan leaves as they are because they were refused. */

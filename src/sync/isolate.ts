@@ -8,7 +8,7 @@
  * Who was refused is remembered (`SyncLoop`), so that the next sync does not pay it again.
  */
 import type { Mode } from '../modes/mode.ts';
-import type { ApplyReport, FailedStep } from '../reconcile/step.ts';
+import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../reconcile/step.ts';
 
 /** Refusals with a named line that are followed one by one. */
 const MOST_NAMED = 8;
@@ -22,13 +22,15 @@ interface Isolation {
   readonly mode: Mode;
   readonly signal: AbortSignal;
   readonly refused: Refused;
+  /** The report of the last write. */
+  last: ApplyReport;
   applied: number;
   tries: number;
 }
 
 /** Apply all that is pending but for those in `refused`, to which those that are refused now are added. The mode must be observed. */
 export async function applyIsolating(mode: Mode, refused: Refused, signal: AbortSignal): Promise<ApplyReport> {
-  const state: Isolation = { mode, signal, refused, applied: 0, tries: 0 };
+  const state: Isolation = { mode, signal, refused, last: NOTHING_TO_DO, applied: 0, tries: 0 };
   for (;;) {
     const report = await attempt(state);
     const refusals = report.failed.filter((step) => step.blame === 'content');
@@ -48,11 +50,15 @@ async function attempt(state: Isolation): Promise<ApplyReport> {
   const { mode, signal, refused } = state;
   if (!mode.isObserved) {
     const seen = await mode.observe(signal);
-    if (seen.kind === 'unknown') return unreadReport(seen.cause);
+    if (seen.kind === 'unknown') {
+      state.last = unreadReport(seen.cause);
+      return state.last;
+    }
   }
   state.tries += 1;
   const report = await mode.apply(mode.plan(new Set(refused.keys())), signal);
   state.applied += report.applied;
+  state.last = report;
   return report;
 }
 
@@ -72,29 +78,46 @@ async function isolateByHalves(state: Isolation, refusals: readonly FailedStep[]
   const without = await attempt(state);
   // Refused with nobody in it: it is not about a Service.
   if (isRefusal(without)) return reportOf(state, without);
-  await admit(state, [...owners], true);
-  return reportOf(state, without);
+  await admit(state, { owners: [...owners], isKnownBad: true, troubles: troublesOf(without).length });
+  // What was refused last is in `refused`; what could not be written for another reason is told beside it.
+  return reportOf(state, { ...state.last, failed: troublesOf(state.last) });
 }
 
-/** Let owners in that are all left out now. `isKnownBad`: a write with all of them was refused before. */
-async function admit(state: Isolation, owners: readonly string[], isKnownBad: boolean): Promise<void> {
+/** Failures that are not about what was written. */
+function troublesOf(report: ApplyReport): FailedStep[] {
+  return report.failed.filter((step) => step.blame === 'environment');
+}
+
+interface Group {
+  /** All of them are left out now. */
+  readonly owners: readonly string[];
+  /** A write with all of them was refused before. */
+  readonly isKnownBad: boolean;
+  /** Failures of the environment that were there before anybody was let in. */
+  readonly troubles: number;
+}
+
+/** Let owners in, together or by halves. When something else fails meanwhile, who was not let in yet waits for the retry. */
+async function admit(state: Isolation, { owners, isKnownBad, troubles }: Group): Promise<void> {
   const { refused } = state;
   if (owners.length === 0 || state.tries >= MOST_TRIES) return;
   if (!isKnownBad) {
     const before = owners.map((owner) => refused.get(owner));
     for (const owner of owners) refused.delete(owner);
     const report = await attempt(state);
-    if (!isRefusal(report)) return;
-    const [said] = report.failed;
+    const hasNewTrouble = troublesOf(report).length > troubles;
+    if (!isRefusal(report) && !hasNewTrouble) return;
+    const said = report.failed.find((step) => step.blame === 'content');
     for (const [i, owner] of owners.entries()) {
       const step = said ?? before[i];
       if (step !== undefined) refused.set(owner, { ...step, owner });
     }
+    if (hasNewTrouble) state.tries = MOST_TRIES;
   }
   if (owners.length === 1) return;
   const middle = Math.ceil(owners.length / 2);
-  await admit(state, owners.slice(0, middle), false);
-  await admit(state, owners.slice(middle), false);
+  await admit(state, { owners: owners.slice(0, middle), isKnownBad: false, troubles });
+  await admit(state, { owners: owners.slice(middle), isKnownBad: false, troubles });
 }
 
 /** All that was done in this sync: `last` is the report of its last write. */

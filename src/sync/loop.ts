@@ -23,6 +23,8 @@ export interface SyncParts {
   readonly retry: number;
   /** A fault that the model found (two Services want one address), when it is new. */
   readonly onFault: (fault: Fault) => void;
+  /** Part of the kernel could not be read; the rest was. */
+  readonly onUnread: (cause: string) => void;
 }
 
 export class SyncLoop {
@@ -51,6 +53,7 @@ export class SyncLoop {
   async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly string[] }> {
     await this.#desire();
     const drift = await this.#observe(signal);
+    if (!this.#parts.mode.isObserved) throw new KernelNotRead('not all of the kernel could be read; see the log');
     return { plan: this.#parts.mode.plan(), drift };
   }
 
@@ -91,11 +94,12 @@ export class SyncLoop {
     const touched = [...services];
     for (let i = 0; i === 0 || i < touched.length; i += PORTION) {
       if (i > 0) await breath();
-      const { ports, faults } = model.update(touched.slice(i, i + PORTION), cache, location);
+      const portion = touched.slice(i, i + PORTION);
+      // What changed, or is gone, is no longer what was refused.
+      for (const key of portion) this.#refused.delete(key);
+      const { ports, faults } = model.update(portion, cache, location);
       mode.desire(ports);
       for (const [key, found] of faults) this.#setFaults(key, found);
-      // What changed may no longer be what was refused.
-      for (const port of ports.values()) if (port !== undefined) this.#refused.delete(port.service);
     }
   }
 
@@ -105,7 +109,10 @@ export class SyncLoop {
     // Cleared before the read: who loses trust while it goes on is heard.
     this.#mustObserve = false;
     const seen = await mode.observe(signal);
-    if (seen.kind === 'known') return seen.value.drift;
+    if (seen.kind === 'known') {
+      for (const cause of seen.value.unread) this.#parts.onUnread(cause);
+      return seen.value.drift;
+    }
     this.#mustObserve = true;
     throw new KernelNotRead(seen.cause);
   }

@@ -67,6 +67,7 @@ export class Rig {
       clock: realClock,
       nodeName,
       retry: options.retry ?? 0,
+      onUnread: () => undefined,
       onFault,
     });
     for (const kind of SOURCE_KINDS) this.cache.take({ kind: 'synced', of: kind });

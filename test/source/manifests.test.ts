@@ -373,6 +373,20 @@ describe('a folder', () => {
     assert.deepEqual(view.faults, []);
   });
 
+  test('keeps a Service that an edit broke, and what a file held that is empty now', async (t) => {
+    const folder = await temporary(t);
+    await writeFile(join(folder, 'a.yaml'), yaml('a'));
+    const view = await follow(t, folder);
+    await writeFile(join(folder, 'a.yaml'), yaml('a').replace('port: 80', 'port: 70000'));
+    await until('the fault is told', () => view.faults.some((fault) => fault.includes('70000')));
+    assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
+    await writeFile(join(folder, 'a.yaml'), '');
+    await until('the empty file is told', () => view.faults.some((fault) => fault.includes('holds no object')));
+    assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
+    await rm(join(folder, 'a.yaml'));
+    await shows(view, {});
+  });
+
   test('that is empty is complete', async (t) => {
     const view = await follow(t, await temporary(t));
     assert.deepEqual([view.objects, view.faults], [{}, []]);

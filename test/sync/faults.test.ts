@@ -119,6 +119,7 @@ describe('faults', () => {
       nodeName: 'node',
       retry: 0,
       onFault: () => undefined,
+      onUnread: () => undefined,
     });
     for (const kind of ['services', 'slices'] as const) cache.take({ kind: 'synced', of: kind });
     await assert.rejects(loop.sync(new AbortController().signal), /not synced yet: nodes/);
@@ -234,6 +235,44 @@ describe('faults', () => {
     // Its own change is a reason to try.
     rig.put(slice({ name: 'web-2-1', service: 'web-2', endpoints: ['10.244.7.8'] }));
     assert.equal((await rig.sync()).outcome, 'complete');
+  });
+
+  it('is not complete when the lock is taken while it looks for who is refused', async () => {
+    let restores = 0;
+    const kernel = new FakeIptables({ legacy: true, refuse: (line) => line.includes('10.244.1.2:') });
+    kernel.options = {
+      ...kernel.options,
+      intercept: ({ file }) => (file.endsWith('-restore') && ++restores > 2 ? LOCKED : undefined),
+    };
+    const rig = webs(onlyIPv4(kernel), 4);
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'partial');
+    assert.ok(report.failed.some((step) => /xtables lock/.test(step.cause)));
+    kernel.options = {};
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(kernel.save('IPv4').match(/-j DNAT/g)?.length, 4);
+  });
+
+  it('removes a Service that is deleted while it is set aside', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 2);
+    await rig.sync();
+    kernel.options = { refuse: (line) => line.includes('--to-destination 10.244.9.9') };
+    rig.put(slice({ name: 'web-1-1', service: 'web-1', endpoints: ['10.244.9.9'] }));
+    assert.equal((await rig.sync()).outcome, 'partial');
+    rig.remove('Service', 'default/web-1').remove('EndpointSlice', 'default/web-1-1');
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.ok(!kernel.save('IPv4').includes('10.96.0.1/32'));
+  });
+
+  it('does not plan on a kernel of which a part could not be read', async () => {
+    const kernel = new FakeIptables({
+      intercept: ({ file }) => (file === 'ip6tables-save' ? { exitCode: 1, stdout: '', stderr: 'broken' } : undefined),
+    });
+    await assert.rejects(
+      webs(new Rig({ commands: kernel }), 1).loop.plan(new AbortController().signal),
+      /could not be read/,
+    );
   });
 
   it('programs IPv4 while IPv6 cannot be read', async () => {

@@ -106,7 +106,7 @@ class IptablesMode implements Mode<IptablesPlan> {
     }
     const causes = this.#families.map((state) => state.unread).filter((cause) => cause !== undefined);
     if (causes.length === this.#families.length) return { kind: 'unknown', cause: causes.join('; ') };
-    return { kind: 'known', value: { objects, drift } };
+    return { kind: 'known', value: { objects, drift, unread: causes } };
   }
 
   plan(setAside: SetAside = NOBODY): IptablesPlan {

@@ -48,6 +48,12 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: faults.list });
   }
 
+  /** Whether the file held objects and this text holds none at all: a file in the middle of being saved. */
+  empties(file: string, text: string): boolean {
+    const had = this.#files.get(file)?.size ?? 0;
+    return had > 0 && readDocuments(text, file).objects.length === 0;
+  }
+
   /** Whether the file held objects that this text does not. */
   loses(file: string, text: string): boolean {
     const before = this.#files.get(file);
@@ -65,6 +71,7 @@ export class ManifestStore {
     if (documents.faults.length > 0) {
       for (const [id, object] of this.#files.get(file) ?? []) if (!objects.has(id)) objects.set(id, object);
     }
+    for (const [id, event] of objects) objects.set(id, lastGood(event, this.#files.get(file)?.get(id)));
     this.#replace(file, objects);
     this.#emit({ kind: 'faults', key: file, faults });
   }
@@ -135,4 +142,17 @@ export class ManifestStore {
     for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
     this.#emit({ ...event, faults: [...event.faults, ...twice.list] });
   }
+}
+
+/** An object that an edit broke stays as it was (invariant 3), with its faults told: a typo withdraws nothing that works. */
+function lastGood(now: SourceEvent, before: SourceEvent | undefined): SourceEvent {
+  const isBroken = 'faults' in now && now.faults.length > 0 && !holdsObject(now);
+  if (!isBroken || before === undefined || before.kind === 'synced' || !holdsObject(before)) return now;
+  return { ...before, faults: now.faults };
+}
+
+function holdsObject(event: SourceEvent): boolean {
+  if (event.kind === 'service') return event.service !== undefined;
+  if (event.kind === 'slice') return event.slice !== undefined;
+  return event.kind === 'node' && event.node !== undefined;
 }
