@@ -271,7 +271,7 @@ describe('faults', () => {
     });
     await assert.rejects(
       webs(new Rig({ commands: kernel }), 1).loop.plan(new AbortController().signal),
-      /could not be read/,
+      /not all of the kernel could be read/,
     );
   });
 
