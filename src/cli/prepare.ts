@@ -1,7 +1,7 @@
 /** From the command line to a configuration and a log: reads the file that --config names, and says what has no effect. */
 import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
-import { type Config, ConfigError, configFromFlags, type Flags } from '../config/config.ts';
+import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
@@ -40,8 +40,4 @@ async function readConfig(path: string): Promise<string> {
   } catch (error) {
     throw new ConfigError(`--config ${path}: cannot be read: ${(error as Error).message}`);
   }
-}
-
-function camel(flag: string): string {
-  return flag.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

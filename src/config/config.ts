@@ -86,7 +86,8 @@ interface Reader {
   fault(flag: string, problem: string): void;
 }
 
-function camel(flag: string): string {
+/** `sync-period` → `syncPeriod`: the name under which commander hands a flag over. */
+export function camel(flag: string): string {
   return flag.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 

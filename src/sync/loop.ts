@@ -67,13 +67,12 @@ export class SyncLoop {
       drift = await this.#observe(signal);
     } catch (error) {
       if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
-      return { ...unreadReport(error.message), duration: clock.now() - start, planned: 0, drift };
+      return { ...unreadReport(error.message), duration: clock.now() - start, drift };
     }
     this.#pardon(start);
-    const planned = mode.plan(new Set(this.#refused.keys())).steps.length;
     const report = await applyIsolating(mode, this.#refused, signal);
     if (this.#refused.size > 0) this.#refusedAt ??= start;
-    return { ...report, duration: clock.now() - start, planned, drift };
+    return { ...report, duration: clock.now() - start, drift };
   }
 
   /** Those who were refused are tried again when the retry is due. */

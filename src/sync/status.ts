@@ -4,8 +4,6 @@ import type { ApplyReport } from '../reconcile/step.ts';
 export interface SyncReport extends ApplyReport {
   /** Milliseconds from the start of the sync to its end. */
   readonly duration: number;
-  /** Steps that the plan had. */
-  readonly planned: number;
   /** Kernel objects that another program had changed, when the kernel was read. */
   readonly drift: readonly string[];
 }
