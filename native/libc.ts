@@ -7,8 +7,13 @@ import { getSystemErrorMap } from 'node:util';
 
 /** sys/socket.h */
 export const AF_UNIX = 1;
+export const AF_INET = 2;
+export const AF_INET6 = 10;
+export const AF_NETLINK = 16;
 export const SOCK_DGRAM = 2;
+export const SOCK_RAW = 3;
 export const SOCK_CLOEXEC = 0o2000000;
+export const MSG_TRUNC = 0x20;
 export const MSG_DONTWAIT = 0x40;
 export const MSG_NOSIGNAL = 0x4000;
 
@@ -17,6 +22,7 @@ const { functions: libc } = dlopen('libc.so.6', {
   bind: { return: 'int32', arguments: ['int32', 'buffer', 'uint32'] },
   sendto: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32', 'buffer', 'uint32'] },
   recv: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
+  setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
   close: { return: 'int32', arguments: ['int32'] },
   __errno_location: { return: 'pointer', arguments: [] },
 });
@@ -27,10 +33,15 @@ export class SystemError extends Error {
   readonly errno: number;
 
   constructor(call: string, errno: number) {
-    const [name, meaning] = getSystemErrorMap().get(-errno) ?? [`errno ${errno}`, 'unknown'];
-    super(`${call}: ${name}: ${meaning}`);
+    super(`${call}: ${errnoText(errno)}`);
     this.errno = errno;
   }
+}
+
+/** `ENOENT: no such file or directory` */
+export function errnoText(errno: number): string {
+  const [name, meaning] = getSystemErrorMap().get(-errno) ?? [`errno ${errno}`, 'unknown'];
+  return `${name}: ${meaning}`;
 }
 
 /** Open a socket; returns its descriptor. Throws SystemError. */
@@ -48,9 +59,20 @@ export function sendTo(descriptor: number, data: Uint8Array, address: Uint8Array
   return checked('sendto', Number(sent));
 }
 
-/** Receive one datagram into the buffer without waiting; returns the number of bytes. Throws SystemError (EAGAIN when there is none). */
+/**
+ * Receive one datagram into the buffer without waiting; returns its number of bytes, which is more than the buffer's when
+ * the rest was cut off. Throws SystemError (EAGAIN when there is none).
+ */
 export function receive(descriptor: number, into: Uint8Array): number {
-  return checked('recv', Number(libc.recv(descriptor, into, BigInt(into.length), MSG_DONTWAIT)));
+  const flags = MSG_DONTWAIT | MSG_TRUNC;
+  return checked('recv', Number(libc.recv(descriptor, into, BigInt(into.length), flags)));
+}
+
+/** Set a socket option whose value is an int. Throws SystemError. */
+export function setSocketOption(descriptor: number, level: number, option: number, value: number): void {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32LE(value);
+  checked('setsockopt', libc.setsockopt(descriptor, level, option, bytes, bytes.length));
 }
 
 export function close(descriptor: number): void {

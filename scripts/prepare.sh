@@ -28,6 +28,7 @@ for command in $missing; do
     ip) packages="$packages iproute2" ;;
     sysctl) packages="$packages procps" ;;
     nft) packages="$packages nftables" ;;
+    gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     *) packages="$packages $command" ;;
   esac
 done

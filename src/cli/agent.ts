@@ -3,6 +3,7 @@ import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
+import { openFlowTable } from '../host/conntrack.ts';
 import { IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { hasFamily, mayChangeNetwork } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
@@ -10,13 +11,15 @@ import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent } from '../model/events.ts';
 import { faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
+import { UdpFlows } from '../model/udp-flows.ts';
 import { type IptablesFamilies, iptablesMode } from '../modes/iptables/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
+import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
-import { iptablesSettings } from './settings.ts';
+import { iptablesSettings, nodePortFilter } from './settings.ts';
 
 /** The agent cannot work on this machine or with what it was given: one line says why. */
 export class CannotRun extends Error {
@@ -35,6 +38,8 @@ export interface Agent {
   readonly cache: Cache;
   readonly loop: SyncLoop;
   readonly mode: Mode;
+  /** Deletes stale UDP flows once rules were written. */
+  readonly sweeper: FlowSweeper;
   readonly clock: Clock;
   /** Ends with the signal; rejects when the source cannot go on. */
   readonly source: Promise<void>;
@@ -51,12 +56,15 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const source = buildSource(options).run(intake.emit, signal);
   await Promise.race([intake.synced, source.then(() => intake.mustBeSynced())]);
   const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
-  const mode = await buildMode(config, tools, cache);
+  const families = await familiesOf(config, tools, cache);
+  const mode = iptablesMode(families) as Mode;
+  const flows = new UdpFlows();
   const onFault = (fault: Parameters<typeof faultText>[0]) => log.warn({ fault }, faultText(fault));
   const onUnread = (cause: string) => log.error(`part of the kernel cannot be read: ${cause}`);
   const loop = new SyncLoop({
     cache,
     model,
+    flows,
     mode,
     clock: realClock,
     nodeName: config.nodeName,
@@ -64,7 +72,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     onFault,
     onUnread,
   });
-  return { cache, loop, mode, clock: realClock, source, onChange: (call) => intake.onChange(call) };
+  const sweeper = buildSweeper({ config, log, flows, families });
+  return { cache, loop, mode, sweeper, clock: realClock, source, onChange: (call) => intake.onChange(call) };
 }
 
 /** Takes events into the cache and tells the log what is wrong with them. */
@@ -132,7 +141,39 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
   return usable;
 }
 
-async function buildMode(config: Config, tools: readonly IptablesTools[], cache: Cache): Promise<Mode> {
+interface SweeperInput {
+  readonly config: Config;
+  readonly log: Log;
+  readonly flows: UdpFlows;
+  readonly families: IptablesFamilies;
+}
+
+function buildSweeper({ config, log, flows, families }: SweeperInput): FlowSweeper {
+  const settings = new Map(families.map((family) => [family.settings.family, family.settings]));
+  return new FlowSweeper({
+    flows,
+    open: openFlowTable,
+    clock: realClock,
+    families: [...settings.keys()],
+    nodeAddresses: (family) => {
+      const of = settings.get(family);
+      return of === undefined ? () => false : nodePortFilter(of);
+    },
+    retry: config.syncPeriod,
+    onSweep: (report) => tellSweep(report, log),
+  });
+}
+
+function tellSweep({ seen, deleted, owners, duration, cause }: SweepReport, log: Log): void {
+  const facts = { seen, deleted, services: [...owners].slice(0, 20), milliseconds: Math.round(duration) };
+  if (cause !== undefined) {
+    const follows = 'flows that are stale stay until they time out or it succeeds';
+    log.error({ ...facts, cause }, `cannot look through the UDP flows of the kernel: ${cause}; ${follows}`);
+  } else if (deleted > 0) log.info(facts, `deleted ${deleted} stale UDP flows`);
+  else log.debug(facts, 'no stale UDP flows');
+}
+
+async function familiesOf(config: Config, tools: readonly IptablesTools[], cache: Cache): Promise<IptablesFamilies> {
   if (config.detectLocal.kind === 'node-cidr' && (cache.node?.podCIDRs ?? []).length === 0) {
     throw new CannotRun(
       `--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${config.nodeName}, which has none yet`,
@@ -144,5 +185,5 @@ async function buildMode(config: Config, tools: readonly IptablesTools[], cache:
     const settings = await iptablesSettings({ config, node: cache.node, family, sysctls: realSysctls });
     families.push({ settings, tools: tool, sysctls: realSysctls });
   }
-  return iptablesMode(families) as Mode;
+  return families;
 }

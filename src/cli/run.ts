@@ -49,7 +49,8 @@ async function syncOnce(agent: Agent, log: Log, signal: AbortSignal): Promise<nu
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
     tellReport(report, log, { isFirst: true });
-    if (report.outcome === 'complete') return 0;
+    const isSwept = report.outcome !== 'failed' && (await agent.sweeper.sweep(signal)).cause === undefined;
+    if (report.outcome === 'complete' && isSwept) return 0;
     if (tries === ONCE_TRIES) return 1;
     agent.loop.distrust();
     await sleep(agent.clock, ONCE_RETRY, signal);
@@ -75,6 +76,8 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     status.record(report, clock.wall());
     tellReport(report, log, { isFirst, failingSince: status.failingSince });
     if (isFirst && report.outcome === 'complete') releaseMemory();
+    // Who was rejected or went to the old endpoint must find the new rules: they are written now.
+    if (report.outcome !== 'failed') agent.sweeper.request();
     // One Service that the kernel refuses must not keep the supervisor waiting.
     if (!isReady && report.outcome !== 'failed') {
       isReady = true;
@@ -98,7 +101,8 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     onLoss: () => scheduler.request(),
     isBusy: () => isBusy,
   });
-  await Promise.race([scheduler.start(signal), guard, agent.source.then(() => waitFor(signal))]);
+  const sweeping = agent.sweeper.start(signal);
+  await Promise.race([scheduler.start(signal), guard, sweeping, agent.source.then(() => waitFor(signal))]);
   log.info('stopped; the rules stay in place');
 }
 

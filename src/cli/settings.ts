@@ -2,8 +2,9 @@
 import type { Config, NodePortAddresses } from '../config/config.ts';
 import { interfaceAddresses, routable } from '../host/node-facts.ts';
 import type { Sysctls } from '../host/sysctls.ts';
-import { type Address, cidrContains, type Family, familyOf, isLoopback } from '../model/address.ts';
+import { type Address, addressBytes, cidrContains, type Family, familyOf, isLoopback } from '../model/address.ts';
 import type { NodeView } from '../model/objects.ts';
+import type { IsNodeAddress } from '../model/udp-flows.ts';
 import type { IptablesSettings, LocalDetector } from '../modes/iptables/settings.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
@@ -74,6 +75,14 @@ function nodePortAddresses(
     (address) => (localhostNodePorts || !isLoopback(address)) && cidrs.some((cidr) => cidrContains(cidr, address)),
   );
   return [...new Set([...primary, ...inside])];
+}
+
+/** Which addresses of this node, as bytes, take node ports now. */
+export function nodePortFilter({ family, nodePortAddresses, localhostNodePorts }: IptablesSettings): IsNodeAddress {
+  const wanted = nodePortAddresses === 'all' ? routable(interfaceAddresses(), family) : nodePortAddresses;
+  const bytes = new Set(wanted.map(addressBytes));
+  const isLoopback = (address: string) => localhostNodePorts && family === 'IPv4' && address.charCodeAt(0) === 127;
+  return (address) => bytes.has(address) || isLoopback(address);
 }
 
 /** Node ports on 127.0.0.0/8 are wanted unless the list leaves loopback out. */

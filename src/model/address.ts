@@ -67,6 +67,21 @@ export function addressBits(address: Address): string {
   return bits;
 }
 
+/** The address in network order, each byte a character of Latin-1: the form in which the kernel's tables are compared. */
+export function addressBytes(address: Address): string {
+  return String.fromCharCode(...ipaddr.parse(address).toByteArray());
+}
+
+/** A port in network order, as two characters of Latin-1. */
+export function portBytes(port: number): string {
+  return String.fromCharCode(port >> 8, port & 0xff);
+}
+
+/** Address and port in network order, as 6 or 18 characters of Latin-1. */
+export function socketBytes(address: Address, port: number): string {
+  return addressBytes(address) + portBytes(port);
+}
+
 /** The canonical address of a string of 32 or 128 `0` and `1`. */
 export function fromBinary(bits: string): Address {
   const bytes: number[] = [];

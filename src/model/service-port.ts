@@ -51,6 +51,18 @@ export interface ServicePort {
   readonly sourceRanges: readonly Cidr[];
   /** 0 for none. */
   readonly healthCheckNodePort: number;
+  /** For UDP: whose flows may go on; undefined for other protocols, whose connections end by themselves. */
+  readonly flowTargets: FlowTargets | undefined;
+}
+
+/**
+ * Endpoints, as `ip:port`, that may go on answering the flows they have: those that are ready or serve, whatever policy and
+ * hints say of new flows (reference 8.2).
+ */
+export interface FlowTargets {
+  readonly all: readonly string[];
+  /** Of these, the ones on this node. */
+  readonly here: readonly string[];
 }
 
 /** Where the agent runs: what endpoint selection depends on beside the objects. */
@@ -87,8 +99,9 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
   const externallyAccessible = spec.nodePort !== 0 || externalIPs.length > 0 || loadBalancerIPs.length > 0;
   const internalPolicy = service.internalTrafficPolicy;
   const externalPolicy = honoursExternalLocal(service) ? service.externalTrafficPolicy : 'Cluster';
+  const mineOf = endpoints.get(portKey(spec.name, spec.protocol)) ?? [];
   const selection = selectEndpoints({
-    endpoints: endpoints.get(portKey(spec.name, spec.protocol)) ?? [],
+    endpoints: mineOf,
     internalPolicy,
     externalPolicy,
     externallyAccessible,
@@ -125,7 +138,14 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     sourceRanges: trimmed(service.sourceRanges.filter((range) => familyOf(range) === family)),
     healthCheckNodePort:
       service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local' ? service.healthCheckNodePort : 0,
+    flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName) : undefined,
   };
+}
+
+function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {
+  const answering = endpoints.filter(({ endpoint }) => endpoint.ready || endpoint.serving);
+  const here = answering.filter(({ endpoint }) => endpoint.nodeName !== '' && endpoint.nodeName === nodeName);
+  return { all: trimmed(answering.map((e) => e.text)), here: trimmed(here.map((e) => e.text)) };
 }
 
 function backend(e: PortEndpoint, nodeName: string): Backend {

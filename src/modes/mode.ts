@@ -1,5 +1,6 @@
 /** What every mode implements: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state; what it does to the kernel is in the plan it made. */
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import type { ApplyReport, Plan } from '../reconcile/step.ts';
 
@@ -13,6 +14,8 @@ export interface ObserveReport {
   readonly drift: readonly string[];
   /** Why parts of the kernel could not be read. */
   readonly unread: readonly string[];
+  /** UDP frontends that what was read translates, ours or those of a proxy before us. */
+  readonly udpFrontends: readonly UdpFrontend[];
 }
 
 /** Owners, and keys of shared objects, that a plan leaves as they are because they were refused. */

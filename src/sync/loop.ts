@@ -5,6 +5,7 @@ import type { Clock } from '../host/clock.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
+import type { UdpFlows } from '../model/udp-flows.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
 import { applyIsolating, type Refused, unreadReport } from './isolate.ts';
@@ -16,6 +17,8 @@ const PORTION = 250;
 export interface SyncParts {
   readonly cache: Cache;
   readonly model: ProxyModel;
+  /** Told of what changed in the model and of what was found in the kernel. */
+  readonly flows: UdpFlows;
   readonly mode: Mode;
   readonly clock: Clock;
   readonly nodeName: string;
@@ -84,7 +87,7 @@ export class SyncLoop {
 
   /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
   async #desire(): Promise<void> {
-    const { cache, model, mode, nodeName } = this.#parts;
+    const { cache, model, mode, flows, nodeName } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     const { services } = cache.takeChanges();
     // A Node that is deleted keeps its zone for us (reference 1.8).
@@ -98,18 +101,21 @@ export class SyncLoop {
       for (const key of portion) this.#refused.delete(key);
       const { ports, faults } = model.update(portion, cache, location);
       mode.desire(ports);
+      flows.update(ports);
       for (const [key, found] of faults) this.#setFaults(key, found);
     }
   }
 
   async #observe(signal: AbortSignal): Promise<readonly string[]> {
-    const { mode } = this.#parts;
+    const { mode, flows } = this.#parts;
     if (!this.#mustObserve && mode.isObserved) return [];
     // Cleared before the read: who loses trust while it goes on is heard.
     this.#mustObserve = false;
     const seen = await mode.observe(signal);
     if (seen.kind === 'known') {
       for (const cause of seen.value.unread) this.#parts.onUnread(cause);
+      flows.found(seen.value.udpFrontends);
+      flows.distrust();
       return seen.value.drift;
     }
     this.#mustObserve = true;

@@ -8,6 +8,7 @@ import { FAMILIES } from '../../src/model/address.ts';
 import { SOURCE_KINDS } from '../../src/model/events.ts';
 import type { Fault } from '../../src/model/objects.ts';
 import { ProxyModel } from '../../src/model/proxy-model.ts';
+import { UdpFlows } from '../../src/model/udp-flows.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
 import type { Mode } from '../../src/modes/mode.ts';
@@ -46,6 +47,7 @@ export class Rig {
   readonly cache = new Cache();
   readonly faults: Fault[] = [];
   readonly mode: Mode;
+  readonly flows = new UdpFlows();
   readonly loop: SyncLoop;
 
   constructor(options: RigOptions) {
@@ -64,6 +66,7 @@ export class Rig {
       cache: this.cache,
       model,
       mode: this.mode,
+      flows: this.flows,
       clock: realClock,
       nodeName,
       retry: options.retry ?? 0,

@@ -63,7 +63,7 @@ function askHttp({ address, port, timeout, from }: Ask): Promise<Answer> {
 }
 
 /** A question that is repeated until it is answered, from one socket. */
-function askUdp({ address, port, timeout, from }: Ask): Promise<Answer> {
+function askUdp({ address, port, timeout, from, fromPort = 0 }: Ask): Promise<Answer> {
   return new Promise((resolve) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');
     const end = (answer: Answer) => {
@@ -77,7 +77,7 @@ function askUdp({ address, port, timeout, from }: Ask): Promise<Answer> {
     const late = setTimeout(() => end({ outcome: 'timeout' }), timeout);
     socket.once('message', (message) => end(reply(message.toString())));
     socket.once('error', (error) => end(failure(error)));
-    socket.bind(0, from, () =>
+    socket.bind(fromPort, from, () =>
       socket.connect(port, address, (error?: Error) => (error ? end(failure(error)) : send())),
     );
   });

@@ -15,6 +15,8 @@ export interface Ask {
   readonly timeout: number;
   /** Source address; default: the kernel's choice. */
   readonly from?: string | undefined;
+  /** Source port, UDP only: a client that keeps it keeps its flow. Default: the kernel's choice. */
+  readonly fromPort?: number | undefined;
 }
 
 export type HostCommand = Serve | Ask;

@@ -3,6 +3,7 @@ import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, type FailedStep, mergeReports, type Plan } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
@@ -88,6 +89,7 @@ class IptablesMode implements Mode<IptablesPlan> {
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     let objects = 0;
     const drift: string[] = [];
+    const udpFrontends: UdpFrontend[] = [];
     for (const state of this.#families) {
       state.unread = undefined;
       try {
@@ -98,6 +100,7 @@ class IptablesMode implements Mode<IptablesPlan> {
         state.jumps.observe(new Map([...seen.jumps].filter(([key]) => state.jumps.desired.has(key))));
         state.sysctls.observe(await readSysctls(state));
         objects += seen.chains.size;
+        udpFrontends.push(...seen.udpFrontends);
       } catch (error) {
         if (signal.aborted) throw error;
         state.chains.forget();
@@ -106,7 +109,7 @@ class IptablesMode implements Mode<IptablesPlan> {
     }
     const causes = this.#families.map((state) => state.unread).filter((cause) => cause !== undefined);
     if (causes.length === this.#families.length) return { kind: 'unknown', cause: causes.join('; ') };
-    return { kind: 'known', value: { objects, drift, unread: causes } };
+    return { kind: 'known', value: { objects, drift, unread: causes, udpFrontends } };
   }
 
   plan(setAside: SetAside = NOBODY): IptablesPlan {

@@ -1,5 +1,7 @@
 /** Read the chains and jumps of one family that are ours (invariant 7). */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
+import { type Address, type Family, parseAddress } from '../../model/address.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
 import { type SavedTable, SaveReader } from '../netfilter/restore-text.ts';
 import { type Chain, ownerInComment, type Table } from '../netfilter/rules.ts';
 import { FIREWALL_JUMPS, JUMPS, type Jump, jumpKey } from './jumps.ts';
@@ -8,6 +10,7 @@ import { type ChainKey, chainKey, FIREWALL, isOurs } from './names.ts';
 export interface SeenTables {
   readonly chains: ReadonlyMap<ChainKey, Chain>;
   readonly jumps: ReadonlyMap<string, Jump>;
+  readonly udpFrontends: readonly UdpFrontend[];
 }
 
 /** The tables that hold anything of ours. */
@@ -27,7 +30,7 @@ export async function observeFamily(
       if (mine) chains.set(chainKey(table, name), readChain(rules));
     }
   }
-  return { chains, jumps: seenJumps(tables) };
+  return { chains, jumps: seenJumps(tables), udpFrontends: udpFrontends(tools.family, chains) };
 }
 
 /** All chains of all tables. Throws when the read fails, or what was read is not understood. */
@@ -39,6 +42,22 @@ export async function readTables(tools: IptablesTools, signal: AbortSignal): Pro
 
 function readChain(rules: readonly string[]): Chain {
   return rules.map((text) => ({ text, owner: ownerInComment(text) }));
+}
+
+/** A rule that sends an address and port, or a node port, to the chain of a Service: kube-proxy's form and ours. */
+const UDP_FRONTEND = /^(?:-d (\S+)\/(?:32|128) )?-p udp .*--dport (\d+) .*-[jg] KUBE-(?:SVC|SVL|EXT|FW|XLB)-/;
+
+function udpFrontends(family: Family, chains: ReadonlyMap<ChainKey, Chain>): UdpFrontend[] {
+  const found: UdpFrontend[] = [];
+  for (const rules of chains.values()) {
+    for (const { text } of rules) {
+      const match = text.includes('-p udp ') ? UDP_FRONTEND.exec(text) : null;
+      if (match === null) continue;
+      const address: Address | undefined = match[1] === undefined ? undefined : parseAddress(match[1]);
+      if (match[1] === undefined || address !== undefined) found.push({ family, address, port: Number(match[2]) });
+    }
+  }
+  return found;
 }
 
 function seenJumps(tables: ReadonlyMap<string, SavedTable>): Map<string, Jump> {

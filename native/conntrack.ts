@@ -1,0 +1,164 @@
+/**
+ * The kernel's table of connections over nfnetlink (linux/netfilter/nfnetlink_conntrack.h): list the UDP flows of a
+ * family, delete some. Only flows without a conntrack zone are told: zones belong to other software.
+ */
+import { AF_INET, AF_INET6 } from './libc.ts';
+import { attribute, findAttribute, type Message, NetlinkError, nested, type Request, valueLength } from './netlink.ts';
+import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
+
+export const NETLINK_NETFILTER = 12;
+export const NFNL_SUBSYS_CTNETLINK = 1;
+export const IPCTNL_MSG_CT_GET = 1;
+export const IPCTNL_MSG_CT_DELETE = 2;
+export const CTA_TUPLE_ORIG = 1;
+export const CTA_TUPLE_REPLY = 2;
+export const CTA_ID = 12;
+export const CTA_ZONE = 18;
+export const CTA_FILTER = 25;
+export const CTA_TUPLE_IP = 1;
+export const CTA_TUPLE_PROTO = 2;
+export const CTA_IP_V4_SRC = 1;
+export const CTA_IP_V4_DST = 2;
+export const CTA_IP_V6_SRC = 3;
+export const CTA_IP_V6_DST = 4;
+export const CTA_PROTO_NUM = 1;
+export const CTA_PROTO_SRC_PORT = 2;
+export const CTA_PROTO_DST_PORT = 3;
+export const CTA_FILTER_ORIG_FLAGS = 1;
+/** Compare the protocol's number (net/netfilter/nf_internals.h, CTA_FILTER_F_CTA_PROTO_NUM). */
+const FILTER_PROTOCOL = 1 << 3;
+const IPPROTO_UDP = 17;
+const ENOENT = 2;
+
+/** struct nfgenmsg: family, version 0, resource 0. */
+export const NFGENMSG = 4;
+
+export type FlowFamily = 'IPv4' | 'IPv6';
+
+/** A UDP flow: where its first packet was sent, and who answers it. */
+export interface Flow {
+  /** Address and port, as bytes in network order: 6 or 18, each a character of Latin-1. */
+  readonly destination: string;
+  readonly replySource: string;
+  /** What names it to the kernel; valid until the next part of the listing. */
+  readonly tuple: Uint8Array;
+  readonly id: Uint8Array;
+}
+
+export class ConntrackSocket {
+  readonly #lists: NetlinkSocket;
+  /** Deletes go over a socket of their own, while a listing goes on. */
+  readonly #deletes: NetlinkSocket;
+
+  /** Throws SystemError. */
+  constructor(open: () => Transport = () => openTransport(NETLINK_NETFILTER)) {
+    this.#lists = new NetlinkSocket(open());
+    this.#deletes = new NetlinkSocket(open());
+  }
+
+  close(): void {
+    this.#lists.close();
+    this.#deletes.close();
+  }
+
+  /**
+   * The UDP flows of a family, part by part; returns whether the table changed so that one may be missing. A kernel from
+   * 5.8 on leaves out other protocols itself; before that they are skipped here. Throws NetlinkError, SystemError.
+   */
+  *udpFlows(family: FlowFamily): Generator<readonly Flow[], boolean> {
+    const parts = this.#lists.list(listRequest(family));
+    for (;;) {
+      const next = parts.next();
+      if (next.done === true) return next.value;
+      const { buffer, messages } = next.value;
+      const flows: Flow[] = [];
+      for (const message of messages) {
+        const flow = decodeFlow(buffer, message);
+        if (flow !== undefined) flows.push(flow);
+      }
+      if (flows.length > 0) yield flows;
+    }
+  }
+
+  /** Delete flows; returns how many were still there. Throws NetlinkError for a refusal. */
+  delete(family: FlowFamily, flows: readonly Flow[]): number {
+    let deleted = 0;
+    for (let i = 0; i < flows.length; i += MOST_REQUESTS) {
+      const requests = flows.slice(i, i + MOST_REQUESTS).map((flow) => deleteRequest(family, flow));
+      for (const error of this.#deletes.acknowledge(requests)) {
+        if (error === undefined) deleted += 1;
+        // It ended meanwhile, or another flow took its place: the number says which was meant.
+        else if (!(error instanceof NetlinkError) || error.errno !== ENOENT) throw error;
+      }
+    }
+    return deleted;
+  }
+}
+
+export function listRequest(family: FlowFamily): Request {
+  const flags = Buffer.alloc(4);
+  flags.writeUInt32LE(FILTER_PROTOCOL);
+  const udp = nested(CTA_TUPLE_PROTO, attribute(CTA_PROTO_NUM, Buffer.from([IPPROTO_UDP])));
+  return {
+    type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET,
+    flags: 0,
+    body: [header(family), nested(CTA_TUPLE_ORIG, udp), nested(CTA_FILTER, attribute(CTA_FILTER_ORIG_FLAGS, flags))],
+  };
+}
+
+export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): Request {
+  return {
+    type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE,
+    flags: 0,
+    body: [header(family), nested(CTA_TUPLE_ORIG, tuple), attribute(CTA_ID, id)],
+  };
+}
+
+function header(family: FlowFamily): Buffer {
+  return Buffer.from([family === 'IPv4' ? AF_INET : AF_INET6, 0, 0, 0]);
+}
+
+/** undefined for other protocols, and for a flow in a zone. */
+export function decodeFlow(buffer: Buffer, { start, end }: Message): Flow | undefined {
+  const body = start + NFGENMSG;
+  const original = findAttribute(buffer, body, end, CTA_TUPLE_ORIG);
+  const reply = findAttribute(buffer, body, end, CTA_TUPLE_REPLY);
+  const id = findAttribute(buffer, body, end, CTA_ID);
+  if (original < 0 || reply < 0 || id < 0 || findAttribute(buffer, body, end, CTA_ZONE) >= 0) return undefined;
+  const originalEnd = original + valueLength(buffer, original);
+  const destination = socketOf(buffer, original, originalEnd, DESTINATION);
+  const replySource = socketOf(buffer, reply, reply + valueLength(buffer, reply), SOURCE);
+  if (destination === undefined || replySource === undefined) return undefined;
+  return {
+    destination,
+    replySource,
+    tuple: buffer.subarray(original, originalEnd),
+    id: buffer.subarray(id, id + valueLength(buffer, id)),
+  };
+}
+
+interface Side {
+  readonly v4: number;
+  readonly v6: number;
+  readonly port: number;
+}
+
+const SOURCE: Side = { v4: CTA_IP_V4_SRC, v6: CTA_IP_V6_SRC, port: CTA_PROTO_SRC_PORT };
+const DESTINATION: Side = { v4: CTA_IP_V4_DST, v6: CTA_IP_V6_DST, port: CTA_PROTO_DST_PORT };
+
+/** Address and port of one side of a UDP tuple, as bytes. */
+function socketOf(buffer: Buffer, start: number, end: number, side: Side): string | undefined {
+  const ip = findAttribute(buffer, start, end, CTA_TUPLE_IP);
+  const proto = findAttribute(buffer, start, end, CTA_TUPLE_PROTO);
+  if (ip < 0 || proto < 0) return undefined;
+  const protoEnd = proto + valueLength(buffer, proto);
+  const number = findAttribute(buffer, proto, protoEnd, CTA_PROTO_NUM);
+  if (number < 0 || buffer[number] !== IPPROTO_UDP) return undefined;
+  const port = findAttribute(buffer, proto, protoEnd, side.port);
+  const ipEnd = ip + valueLength(buffer, ip);
+  let address = findAttribute(buffer, ip, ipEnd, side.v4);
+  if (address < 0) address = findAttribute(buffer, ip, ipEnd, side.v6);
+  if (port < 0 || address < 0) return undefined;
+  const text = buffer.toString('latin1', address, address + valueLength(buffer, address));
+  return text + buffer.toString('latin1', port, port + 2);
+}

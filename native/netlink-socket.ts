@@ -1,0 +1,147 @@
+/**
+ * A netlink socket: requests go out with sequence numbers, and every answer is matched to its request.
+ *
+ * Nothing here waits: the kernel answers a request before `sendto` returns, and makes the next part of a listing while the
+ * last is received (af_netlink.c, netlink_dump). So a missing answer is an error, not a reason to wait.
+ */
+import { AF_NETLINK, close, receive, SOCK_RAW, sendTo, setSocketOption, socket } from './libc.ts';
+import {
+  decodeError,
+  decodeMessages,
+  encodeMessage,
+  type Message,
+  type NetlinkError,
+  NLM_F_ACK,
+  NLM_F_CAPPED,
+  NLM_F_DUMP,
+  NLM_F_DUMP_INTR,
+  NLMSG_DONE,
+  NLMSG_ERROR,
+  type Request,
+} from './netlink.ts';
+
+export const SOL_NETLINK = 270;
+export const NETLINK_CAP_ACK = 10;
+export const NETLINK_EXT_ACK = 11;
+/** struct sockaddr_nl of the kernel: port 0, no groups. */
+const KERNEL = Buffer.from([AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+/** What the kernel fills at most in one part of a listing (af_netlink.c: 32 KiB). */
+const PART = 32 * 1024;
+/** Requests in one send: the acknowledgements of all of them must fit the socket's receive buffer (208 KiB by default, each charged about 800 bytes). */
+export const MOST_REQUESTS = 64;
+
+/** The seam to the kernel: one datagram out, one in. */
+export interface Transport {
+  send(datagram: Uint8Array): void;
+  /** Returns the length of the datagram; throws when none is there. */
+  receive(into: Uint8Array): number;
+  close(): void;
+}
+
+/** A socket of a netlink family (NETLINK_NETFILTER is 12). Throws SystemError. */
+export function openTransport(protocol: number): Transport {
+  const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
+  try {
+    setSocketOption(descriptor, SOL_NETLINK, NETLINK_EXT_ACK, 1);
+    setSocketOption(descriptor, SOL_NETLINK, NETLINK_CAP_ACK, 1);
+  } catch (error) {
+    close(descriptor);
+    throw error;
+  }
+  return {
+    send: (datagram) => {
+      sendTo(descriptor, datagram, KERNEL);
+    },
+    receive: (into) => receive(descriptor, into),
+    close: () => close(descriptor),
+  };
+}
+
+/** One part of a listing: messages in a buffer that the next part overwrites. */
+export interface Part {
+  readonly buffer: Buffer;
+  readonly messages: readonly Message[];
+}
+
+/** The kernel answered what nobody asked, or cut an answer off. */
+export class NetlinkProtocolError extends Error {
+  readonly code = 'NETLINK_PROTOCOL';
+}
+
+export class NetlinkSocket {
+  readonly #transport: Transport;
+  readonly #buffer = Buffer.alloc(PART);
+  #sequence = 0;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  /**
+   * Send requests together, and return what became of each, in their order: undefined for success.
+   * At most MOST_REQUESTS. Throws SystemError when they cannot be sent.
+   */
+  acknowledge(requests: readonly Request[]): (NetlinkError | undefined)[] {
+    if (requests.length > MOST_REQUESTS) throw new RangeError(`${requests.length} requests at once`);
+    const first = this.#sequence + 1;
+    const encoded = requests.map((request) => this.#encode({ ...request, flags: request.flags | NLM_F_ACK }));
+    if (encoded.length === 0) return [];
+    this.#transport.send(Buffer.concat(encoded));
+    const results = new Map<number, NetlinkError | undefined>();
+    while (results.size < requests.length) {
+      for (const message of this.#receive()) {
+        const at = message.sequence - first;
+        // What a former request left behind.
+        if (at < 0 || at >= requests.length || message.type !== NLMSG_ERROR) continue;
+        results.set(at, decodeError(this.#buffer, message));
+      }
+    }
+    return requests.map((_, at) => results.get(at));
+  }
+
+  /**
+   * List: yields the messages part by part, and returns whether the table changed meanwhile so that an entry may be
+   * missing. The kernel goes on only when the next part is asked for. Throws NetlinkError when it refuses.
+   */
+  *list(request: Request): Generator<Part, boolean> {
+    this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_DUMP }));
+    const sequence = this.#sequence;
+    let changed = false;
+    for (;;) {
+      const messages = this.#receive().filter((message) => message.sequence === sequence);
+      const entries: Message[] = [];
+      let isDone = false;
+      for (const message of messages) {
+        if ((message.flags & NLM_F_DUMP_INTR) !== 0) changed = true;
+        if (message.type === NLMSG_DONE || message.type === NLMSG_ERROR) {
+          // A listing may end with an error in NLMSG_DONE too: its body begins with the same number.
+          const error = message.end - message.start < 4 ? undefined : decodeError(this.#buffer, ended(message));
+          if (error !== undefined) throw error;
+          isDone = true;
+        } else entries.push(message);
+      }
+      if (entries.length > 0) yield { buffer: this.#buffer, messages: entries };
+      if (isDone) return changed;
+    }
+  }
+
+  #encode(request: Request): Buffer {
+    this.#sequence += 1;
+    return encodeMessage(request, this.#sequence);
+  }
+
+  #receive(): Message[] {
+    const length = this.#transport.receive(this.#buffer);
+    if (length > this.#buffer.length) throw new NetlinkProtocolError(`an answer of ${length} bytes was cut off`);
+    return [...decodeMessages(this.#buffer, length)];
+  }
+}
+
+/** NLMSG_DONE repeats no request: what it says beside the number is not looked for. */
+function ended(message: Message): Message {
+  return message.type === NLMSG_DONE ? { ...message, flags: NLM_F_CAPPED } : message;
+}

@@ -1,0 +1,142 @@
+/**
+ * Netlink messages as bytes (RFC 3549, linux/netlink.h): writing requests, reading answers. Pure.
+ *
+ * Headers and attribute headers are in the machine's byte order, which is little-endian on all that we run on; the values
+ * of netfilter's attributes are in network order, and their writers say so.
+ */
+import { errnoText } from './libc.ts';
+
+export const NLMSG_ERROR = 2;
+export const NLMSG_DONE = 3;
+export const NLM_F_REQUEST = 0x1;
+export const NLM_F_ACK = 0x4;
+/** In an answer: the table changed while it was listed, and an entry may be missing. */
+export const NLM_F_DUMP_INTR = 0x10;
+export const NLM_F_DUMP = 0x300;
+/** In an error: the request is not repeated in it; attributes follow. */
+export const NLM_F_CAPPED = 0x100;
+export const NLM_F_ACK_TLVS = 0x200;
+export const NLMSGERR_ATTR_MSG = 1;
+export const NLA_F_NESTED = 0x8000;
+const NLA_TYPE_MASK = 0x3fff;
+/** struct nlmsghdr */
+export const HEADER_LENGTH = 16;
+/** struct nlattr */
+export const ATTRIBUTE_HEADER = 4;
+
+/** A request without its sequence number, which the socket gives it. */
+export interface Request {
+  readonly type: number;
+  readonly flags: number;
+  /** The header of the protocol (such as struct nfgenmsg) and the attributes. */
+  readonly body: readonly Uint8Array[];
+}
+
+/** Length with padding to 4 bytes (NLMSG_ALIGN, NLA_ALIGN). */
+export function align(length: number): number {
+  return (length + 3) & ~3;
+}
+
+/** One message: header, body, padding. */
+export function encodeMessage({ type, flags, body }: Request, sequence: number): Buffer {
+  const length = HEADER_LENGTH + body.reduce((sum, part) => sum + part.length, 0);
+  const message = Buffer.alloc(align(length));
+  message.writeUInt32LE(length, 0);
+  message.writeUInt16LE(type, 4);
+  message.writeUInt16LE(flags | NLM_F_REQUEST, 6);
+  message.writeUInt32LE(sequence, 8);
+  let at = HEADER_LENGTH;
+  for (const part of body) {
+    message.set(part, at);
+    at += part.length;
+  }
+  return message;
+}
+
+/** One attribute with its padding. */
+export function attribute(type: number, value: Uint8Array): Buffer {
+  const bytes = Buffer.alloc(align(ATTRIBUTE_HEADER + value.length));
+  bytes.writeUInt16LE(ATTRIBUTE_HEADER + value.length, 0);
+  bytes.writeUInt16LE(type, 2);
+  bytes.set(value, ATTRIBUTE_HEADER);
+  return bytes;
+}
+
+/** An attribute that holds attributes. */
+export function nested(type: number, ...attributes: readonly Uint8Array[]): Buffer {
+  return attribute(type | NLA_F_NESTED, Buffer.concat(attributes));
+}
+
+/** A message as it was received; `start` and `end` are those of its body in the buffer. */
+export interface Message {
+  readonly type: number;
+  readonly flags: number;
+  readonly sequence: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The messages in a datagram of `length` bytes. Throws RangeError for lengths that contradict each other. */
+export function* decodeMessages(buffer: Buffer, length: number): Generator<Message> {
+  for (let at = 0; at + HEADER_LENGTH <= length; ) {
+    const size = buffer.readUInt32LE(at);
+    if (size < HEADER_LENGTH || at + size > length) {
+      throw new RangeError(`netlink: a message of ${size} bytes at ${at} of ${length}`);
+    }
+    yield {
+      type: buffer.readUInt16LE(at + 4),
+      flags: buffer.readUInt16LE(at + 6),
+      sequence: buffer.readUInt32LE(at + 8),
+      start: at + HEADER_LENGTH,
+      end: at + size,
+    };
+    at += align(size);
+  }
+}
+
+/**
+ * Where the value of the first attribute of a type begins between `start` and `end`; -1 when there is none. Its length is
+ * what `valueLength` says. Nothing is made: a listing asks this a few times an entry.
+ */
+export function findAttribute(buffer: Buffer, start: number, end: number, type: number): number {
+  for (let at = start; at + ATTRIBUTE_HEADER <= end; ) {
+    const size = buffer.readUInt16LE(at);
+    if (size < ATTRIBUTE_HEADER || at + size > end) return -1;
+    if ((buffer.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) return at + ATTRIBUTE_HEADER;
+    at += align(size);
+  }
+  return -1;
+}
+
+/** The length of the value that begins at `value`. */
+export function valueLength(buffer: Buffer, value: number): number {
+  return buffer.readUInt16LE(value - ATTRIBUTE_HEADER) - ATTRIBUTE_HEADER;
+}
+
+/** The kernel refused a request; `errno` is its number, the message its name, meaning, and what the kernel said beside it. */
+export class NetlinkError extends Error {
+  readonly code = 'NETLINK';
+  readonly errno: number;
+
+  constructor(errno: number, said: string | undefined) {
+    super(said === undefined ? errnoText(errno) : `${errnoText(errno)} (${said})`);
+    this.errno = errno;
+  }
+}
+
+/** What an NLMSG_ERROR says: undefined for success. */
+export function decodeError(buffer: Buffer, { start, end, flags }: Message): NetlinkError | undefined {
+  const errno = -buffer.readInt32LE(start);
+  if (errno === 0) return undefined;
+  // struct nlmsgerr: the number, the header of the request, then, unless capped, the rest of the request.
+  const request = start + 4;
+  const skip = (flags & NLM_F_CAPPED) === 0 ? align(buffer.readUInt32LE(request)) : HEADER_LENGTH;
+  return new NetlinkError(errno, (flags & NLM_F_ACK_TLVS) === 0 ? undefined : saidBy(buffer, request + skip, end));
+}
+
+function saidBy(buffer: Buffer, start: number, end: number): string | undefined {
+  const at = findAttribute(buffer, start, end, NLMSGERR_ATTR_MSG);
+  if (at < 0) return undefined;
+  // NUL-terminated.
+  return buffer.toString('utf8', at, at + Math.max(0, valueLength(buffer, at) - 1));
+}

@@ -1,0 +1,26 @@
+/** The seam to the kernel's table of connections. */
+import type { Family } from '../model/address.ts';
+import type { FlowEnds } from '../model/udp-flows.ts';
+
+/** A flow that can be deleted; what names it to the kernel is valid until the next part of the listing. */
+export interface Flow extends FlowEnds {
+  readonly tuple: Uint8Array;
+  readonly id: Uint8Array;
+}
+
+export interface FlowTable {
+  /** UDP flows, part by part: each `next` holds the event loop for one part. Returns whether a flow may be missing. */
+  udpFlows(family: Family): Generator<readonly Flow[], boolean>;
+  /** Returns how many were still there. Throws when the kernel refuses. */
+  delete(family: Family, flows: readonly Flow[]): number;
+  close(): void;
+}
+
+/** Open it. Throws when the kernel lets nobody in. */
+export type OpenFlowTable = () => Promise<FlowTable>;
+
+export const openFlowTable: OpenFlowTable = async () => {
+  // Loaded only here: a command that never looks at flows needs no foreign functions.
+  const { ConntrackSocket } = await import('../../native/conntrack.ts');
+  return new ConntrackSocket();
+};

@@ -1,0 +1,153 @@
+/**
+ * Which UDP flows of the kernel's connection table may go on.
+ *
+ * A flow that is in the table is not looked at by rules any more: without a connection that ends, it goes to its old
+ * endpoint, or nowhere, for as long as its client sends (reference 8.2, k8s#139628). So flows are judged by what they were
+ * sent to and who answers them:
+ *
+ * - to a frontend that exists: live when an endpoint answers that is ready or serves (under internal policy Local: one on
+ *   this node, k8s#126934); otherwise stale. So is a flow from before the rules, which nobody translated (a black hole);
+ * - to a frontend that existed: stale when it was translated;
+ * - all others are foreign, and stay. A node port is a frontend only on the addresses that take node ports.
+ *
+ * Pure: it holds state, and does no I/O.
+ */
+import { type Address, type Family, portBytes, socketBytes } from './address.ts';
+import type { ServicePort, ServicePortKey } from './service-port.ts';
+
+/** A flow as bytes: where its first packet was sent, and who answers it (`socketBytes`). */
+export interface FlowEnds {
+  readonly destination: string;
+  readonly replySource: string;
+}
+
+/** A frontend that was found in the kernel's rules; no address: a node port. */
+export interface UdpFrontend {
+  readonly family: Family;
+  readonly address: Address | undefined;
+  readonly port: number;
+}
+
+/** What became of a flow, and of which ServicePort it is. */
+export type Verdict =
+  | { readonly kind: 'live' | 'foreign' }
+  | { readonly kind: 'stale'; readonly owner: ServicePortKey | undefined };
+
+/** Whether an address, as bytes, takes node ports. */
+export type IsNodeAddress = (address: string) => boolean;
+
+interface Frontend {
+  readonly owner: ServicePortKey;
+  /** Who may answer, as `socketBytes`. */
+  readonly targets: ReadonlySet<string>;
+}
+
+const LIVE: Verdict = { kind: 'live' };
+const FOREIGN: Verdict = { kind: 'foreign' };
+const FORMER: Verdict = { kind: 'stale', owner: undefined };
+
+export class UdpFlows {
+  /** Frontends by `socketBytes`, or by `node-port key`; and those of each ServicePort. */
+  readonly #frontends = new Map<string, Frontend>();
+  readonly #keys = new Map<ServicePortKey, readonly string[]>();
+  /** Frontends that are no more; flows to them may be left. */
+  readonly #former = new Set<string>();
+  #isDirty = true;
+
+  /** There may be stale flows that were not there at the last `sweptSince`. True from the start. */
+  get isDirty(): boolean {
+    return this.#isDirty;
+  }
+
+  /** Take in ServicePorts that changed. The cost follows their number. */
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    const before = new Map<string, Frontend>();
+    for (const key of changes.keys()) {
+      for (const at of this.#keys.get(key) ?? []) {
+        const frontend = this.#frontends.get(at);
+        if (frontend?.owner !== key) continue;
+        before.set(at, frontend);
+        this.#frontends.delete(at);
+        this.#former.add(at);
+      }
+      this.#keys.delete(key);
+    }
+    const added = new Set<string>();
+    for (const port of changes.values()) if (port !== undefined) for (const at of this.#add(port)) added.add(at);
+    for (const at of added) if (mayLeaveStale(before.get(at), this.#frontends.get(at))) this.#isDirty = true;
+    for (const at of before.keys()) if (!added.has(at)) this.#isDirty = true;
+  }
+
+  /** Frontends that a former run, or another service proxy, left in the kernel's rules. */
+  found(frontends: readonly UdpFrontend[]): void {
+    for (const { family, address, port } of frontends) {
+      const at = address === undefined ? nodePortKey(family, portBytes(port)) : socketBytes(address, port);
+      if (this.#frontends.has(at) || this.#former.has(at)) continue;
+      this.#former.add(at);
+      this.#isDirty = true;
+    }
+  }
+
+  /** A sweep begins: what changes from now on needs another. Returns what `swept` wants when it was complete. */
+  begin(): readonly string[] {
+    this.#isDirty = false;
+    return [...this.#former];
+  }
+
+  /** The sweep that `begin` began has seen every flow. */
+  swept(former: readonly string[]): void {
+    for (const at of former) this.#former.delete(at);
+  }
+
+  /** Every flow is to be looked at again: a sweep did not see all, or the rules were not ours for a while. */
+  distrust(): void {
+    this.#isDirty = true;
+  }
+
+  judge(family: Family, { destination, replySource }: FlowEnds, isNodeAddress: IsNodeAddress): Verdict {
+    const addressLength = family === 'IPv4' ? 4 : 16;
+    const nodePort = nodePortKey(family, destination.slice(addressLength));
+    const isNodePort = () => isNodeAddress(destination.slice(0, addressLength));
+    const frontend =
+      this.#frontends.get(destination) ??
+      (this.#frontends.has(nodePort) && isNodePort() ? this.#frontends.get(nodePort) : undefined);
+    if (frontend !== undefined) {
+      return frontend.targets.has(replySource) ? LIVE : { kind: 'stale', owner: frontend.owner };
+    }
+    const wasTranslated = replySource !== destination;
+    const isFormer = this.#former.has(destination) || (this.#former.has(nodePort) && isNodePort());
+    return wasTranslated && isFormer ? FORMER : FOREIGN;
+  }
+
+  #add(port: ServicePort): readonly string[] {
+    if (port.flowTargets === undefined) return [];
+    const all = new Set(port.flowTargets.all.map(targetBytes));
+    const here = port.internalPolicy === 'Local' ? new Set(port.flowTargets.here.map(targetBytes)) : all;
+    const keys: string[] = [];
+    for (const { role, address, port: number } of port.frontends) {
+      const at = address === undefined ? nodePortKey(port.family, portBytes(number)) : socketBytes(address, number);
+      this.#frontends.set(at, { owner: port.key, targets: role === 'cluster-ip' ? here : all });
+      this.#former.delete(at);
+      keys.push(at);
+    }
+    if (keys.length > 0) this.#keys.set(port.key, keys);
+    return keys;
+  }
+}
+
+/** A flow that was right before may be stale now: a target left, or there was no frontend or no target to translate to. */
+function mayLeaveStale(before: Frontend | undefined, now: Frontend | undefined): boolean {
+  if (before === undefined || now === undefined || before.targets.size === 0) return true;
+  for (const target of before.targets) if (!now.targets.has(target)) return true;
+  return false;
+}
+
+function nodePortKey(family: Family, port: string): string {
+  return `node-port ${family} ${port}`;
+}
+
+/** `ip:port` or `[ip]:port` as bytes. */
+function targetBytes(text: string): string {
+  const colon = text.lastIndexOf(':');
+  return socketBytes(text.slice(0, colon).replace(/[[\]]/g, '') as Address, Number(text.slice(colon + 1)));
+}

@@ -1,0 +1,141 @@
+/**
+ * Deletes stale UDP flows (`model/udp-flows.ts`), beside the syncs and never in their way (k8s#135323).
+ *
+ * The table of connections is read part by part, with a breath after each, and nothing of it is kept (k8s#129982). After a
+ * sweep the sweeper rests nine times as long as it worked, so that it never takes more than a tenth of a core, whatever
+ * the churn. A sweep that failed is made again: the work left is a state, not an event (k8s#126130).
+ */
+import { setImmediate as breath } from 'node:timers/promises';
+import type { Clock } from '../host/clock.ts';
+import type { FlowTable, OpenFlowTable } from '../host/conntrack.ts';
+import type { Family } from '../model/address.ts';
+import type { IsNodeAddress, UdpFlows } from '../model/udp-flows.ts';
+
+/** Milliseconds between two sweeps at least. */
+const REST = 1000;
+/** Rest this many times as long as the sweep took. */
+const REST_FACTOR = 9;
+
+export interface SweeperParts {
+  readonly flows: UdpFlows;
+  readonly open: OpenFlowTable;
+  readonly clock: Clock;
+  readonly families: readonly Family[];
+  /** Made anew for each sweep: a node's addresses change. */
+  readonly nodeAddresses: (family: Family) => IsNodeAddress;
+  /** Milliseconds after which a sweep that failed is made again. */
+  readonly retry: number;
+  readonly onSweep: (report: SweepReport) => void;
+}
+
+export interface SweepReport {
+  /** UDP flows that were looked at. */
+  readonly seen: number;
+  readonly deleted: number;
+  /** ServicePorts whose flows were deleted. */
+  readonly owners: ReadonlySet<string>;
+  /** Milliseconds. */
+  readonly duration: number;
+  /** Why not every flow was seen; undefined when all were. */
+  readonly cause: string | undefined;
+}
+
+export class FlowSweeper {
+  readonly #parts: SweeperParts;
+  #isAsked = false;
+  #wake: (() => void) | undefined;
+
+  constructor(parts: SweeperParts) {
+    this.#parts = parts;
+  }
+
+  /** Rules were written: sweep, if the flows need it. Never waits. */
+  request(): void {
+    this.#isAsked = true;
+    this.#wake?.();
+  }
+
+  /** Sweep when asked, until the signal aborts. */
+  async start(signal: AbortSignal): Promise<void> {
+    const { flows, retry } = this.#parts;
+    while (!signal.aborted) {
+      if (!this.#isAsked) await this.#rest(undefined, signal);
+      this.#isAsked = false;
+      if (signal.aborted || !flows.isDirty) continue;
+      const report = await this.sweep(signal);
+      if (report.cause !== undefined) this.#isAsked = true;
+      const pause = report.cause === undefined ? REST : Math.max(REST, retry);
+      await this.#rest(Math.max(pause, report.duration * REST_FACTOR), signal);
+    }
+  }
+
+  /** One sweep of all families. What fails is in the report. */
+  async sweep(signal: AbortSignal): Promise<SweepReport> {
+    const { flows, open, clock, families, onSweep } = this.#parts;
+    const count = { seen: 0, deleted: 0, owners: new Set<string>() };
+    const former = flows.begin();
+    const start = clock.now();
+    let cause: string | undefined;
+    try {
+      const table = await open();
+      try {
+        for (const family of families) {
+          if (await this.#sweepFamily({ family, table, count, signal })) cause = 'the table changed while it was read';
+        }
+      } finally {
+        table.close();
+      }
+    } catch (error) {
+      cause = error instanceof Error ? error.message : String(error);
+    }
+    if (signal.aborted) cause ??= 'stopped';
+    if (cause === undefined) flows.swept(former);
+    else flows.distrust();
+    const report = { ...count, duration: clock.now() - start, cause };
+    onSweep(report);
+    return report;
+  }
+
+  /** Returns whether a flow may have been missed. */
+  async #sweepFamily({ family, table, count, signal }: FamilySweep): Promise<boolean> {
+    const { flows, nodeAddresses } = this.#parts;
+    const isNodeAddress = nodeAddresses(family);
+    const parts = table.udpFlows(family);
+    while (!signal.aborted) {
+      const next = parts.next();
+      if (next.done === true) return next.value;
+      count.seen += next.value.length;
+      const stale = next.value.filter((flow) => {
+        const verdict = flows.judge(family, flow, isNodeAddress);
+        if (verdict.kind === 'stale') count.owners.add(verdict.owner ?? 'a Service that is gone');
+        return verdict.kind === 'stale';
+      });
+      count.deleted += table.delete(family, stale);
+      await breath();
+    }
+    return true;
+  }
+
+  /** Until asked (no time given), or until the time is over. */
+  #rest(milliseconds: number | undefined, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        cancel?.();
+        this.#wake = undefined;
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const cancel = milliseconds === undefined ? undefined : this.#parts.clock.after(milliseconds, done);
+      if (milliseconds === undefined) this.#wake = done;
+      signal.addEventListener('abort', done, { once: true });
+      if (signal.aborted) done();
+    });
+  }
+}
+
+interface FamilySweep {
+  readonly family: Family;
+  readonly table: FlowTable;
+  readonly count: { seen: number; deleted: number; readonly owners: Set<string> };
+  readonly signal: AbortSignal;
+}

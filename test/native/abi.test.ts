@@ -1,0 +1,62 @@
+/** Constants and layouts against the C headers of this machine, through native/abi-probe.c. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import * as conntrack from '../../native/conntrack.ts';
+import * as libc from '../../native/libc.ts';
+import * as netlink from '../../native/netlink.ts';
+import * as netlinkSocket from '../../native/netlink-socket.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const PROBE = fileURLToPath(new URL('../../native/abi-probe.c', import.meta.url));
+
+/** Layouts that our code writes by numbers. */
+const LAYOUTS: Readonly<Record<string, number>> = {
+  'struct sockaddr_un.sun_path': 2,
+  'sizeof struct sockaddr_nl': 12,
+  'struct sockaddr_nl.nl_pid': 4,
+  'sizeof struct nlmsghdr': netlink.HEADER_LENGTH,
+  'struct nlmsghdr.nlmsg_type': 4,
+  'struct nlmsghdr.nlmsg_flags': 6,
+  'struct nlmsghdr.nlmsg_seq': 8,
+  'sizeof struct nlattr': netlink.ATTRIBUTE_HEADER,
+  'struct nlattr.nla_type': 2,
+  'struct nlmsgerr.msg': 4,
+  'sizeof struct nfgenmsg': conntrack.NFGENMSG,
+};
+
+describe('native, against the C headers', () => {
+  let folder: string;
+  let said: Record<string, number>;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-abi-'));
+    const program = join(folder, 'probe');
+    const built = await realCommands.run({ file: 'gcc', args: ['-Wall', '-Werror', '-o', program, PROBE] }, NEVER);
+    assert.equal(built.exitCode, 0, built.stderr);
+    said = JSON.parse((await realCommands.run({ file: program, args: [] }, NEVER)).stdout) as Record<string, number>;
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  it('knows every layout that the probe prints', () => {
+    const printed = Object.entries(said).filter(([name]) => name.includes(' '));
+    assert.deepEqual(Object.fromEntries(printed), LAYOUTS);
+  });
+
+  it('has every constant that the probe prints, with its value', () => {
+    const ours: Record<string, unknown> = { ...libc, ...netlink, ...netlinkSocket, ...conntrack };
+    const printed = Object.entries(said).filter(([name]) => !name.includes(' '));
+    assert.ok(printed.length > 40);
+    for (const [name, value] of printed) assert.equal(ours[name], value, name);
+  });
+
+  it('exports no number that the probe does not print, but sizes of its own', () => {
+    const own = new Set(['HEADER_LENGTH', 'ATTRIBUTE_HEADER', 'NFGENMSG', 'MOST_REQUESTS']);
+    const ours = Object.entries({ ...libc, ...netlink, ...netlinkSocket, ...conntrack });
+    const missing = ours.filter(([name, value]) => typeof value === 'number' && !own.has(name) && !(name in said));
+    assert.deepEqual(missing, []);
+  });
+});
