@@ -18,7 +18,7 @@ createInterface({ input: process.stdin })
   .on('close', () => process.exit(0));
 
 /** Answer every request with this host's name and the client's address. */
-function serve({ port, name, protocol }: Serve): Promise<Answer> {
+function serve({ port, name, protocol, address = '::' }: Serve): Promise<Answer> {
   const text = (peer: string | undefined) => `${name} ${peer?.replace(/^::ffff:/, '') ?? '?'}`;
   return new Promise((resolve) => {
     const ready = () => resolve({ outcome: 'serving' });
@@ -27,12 +27,13 @@ function serve({ port, name, protocol }: Serve): Promise<Answer> {
         response.setHeader('connection', 'close');
         response.end(text(request.socket.remoteAddress));
       });
-      server.listen(port, '::', ready);
+      server.listen(port, address, ready);
       return;
     }
-    const socket = createSocket({ type: 'udp6', ipv6Only: false });
+    const type = address.includes(':') ? 'udp6' : 'udp4';
+    const socket = createSocket({ type, ipv6Only: type === 'udp6' && address !== '::' });
     socket.on('message', (_, peer) => socket.send(text(peer.address), peer.port, peer.address));
-    socket.bind(port, '::', ready);
+    socket.bind(port, address, ready);
   });
 }
 

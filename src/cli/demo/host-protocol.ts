@@ -4,6 +4,8 @@ export interface Serve {
   readonly protocol: 'TCP' | 'UDP';
   readonly port: number;
   readonly name: string;
+  /** Default: every address. A host with several answers UDP from the one that its routes choose, unless it is bound. */
+  readonly address?: string | undefined;
 }
 
 export interface Ask {

@@ -86,9 +86,9 @@ export class Lab {
     return await this.#run(this.inside(name, file, args));
   }
 
-  /** Let a host answer on a port. */
-  async serve(name: string, protocol: 'TCP' | 'UDP', port: number): Promise<void> {
-    await this.#command(name, { kind: 'serve', protocol, port, name });
+  /** Let a host answer on a port, of one address or of all. */
+  async serve(name: string, protocol: 'TCP' | 'UDP', port: number, address?: string): Promise<void> {
+    await this.#command(name, { kind: 'serve', protocol, port, name, address });
   }
 
   /** Ask from a host. */

@@ -1,0 +1,179 @@
+/** Which flows are stale: by what they were sent to and who answers them. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Address, addressBytes, socketBytes } from '../../src/model/address.ts';
+import type { UdpFlows } from '../../src/model/udp-flows.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { Rig } from '../helpers/rig.ts';
+
+const A = '10.244.1.11:5353';
+const B = '10.244.2.11:5353';
+const NODE = '192.168.77.2';
+const isNodeAddress = (address: string) => address === addressBytes(NODE as Address);
+
+function bytes(text: string): string {
+  const [address = '', port = ''] = text.split(/:(?=\d+$)/);
+  return socketBytes(address as Address, Number(port));
+}
+
+function verdict(flows: UdpFlows, destination: string, replySource: string): string {
+  const flow = { destination: bytes(destination), replySource: bytes(replySource) };
+  return flows.judge('IPv4', flow, isNodeAddress).kind;
+}
+
+interface Dns {
+  readonly endpoints?: readonly object[];
+  readonly spec?: Record<string, unknown>;
+  readonly protocol?: 'TCP' | 'UDP';
+}
+
+const at = (address: string, nodeName: string, conditions: Record<string, boolean> = {}) => ({
+  addresses: [address],
+  nodeName,
+  conditions,
+});
+const HERE = at('10.244.1.11', 'node');
+const THERE = at('10.244.2.11', 'other');
+
+function put(rig: Rig, { endpoints = [HERE, THERE], spec = {}, protocol = 'UDP' }: Dns = {}): Rig {
+  const ports = [{ port: 53, protocol, nodePort: 30_053 }];
+  const base = { type: 'NodePort', clusterIP: '10.96.0.10', externalIPs: ['192.0.2.10'], ports };
+  return rig.put(
+    service({ name: 'dns', spec: { ...base, ...spec } }),
+    slice({
+      name: 'dns-1',
+      service: 'dns',
+      addressType: 'IPv4',
+      ports: [{ name: '', port: 5353, protocol }],
+      endpoints,
+    }),
+  );
+}
+
+async function synced(dns: Dns = {}, kernel = new FakeIptables()): Promise<Rig> {
+  const rig = put(new Rig({ commands: kernel, families: ['IPv4'] }), dns);
+  assert.equal((await rig.sync()).outcome, 'complete');
+  return rig;
+}
+
+/** As after a sweep that saw everything. */
+function sweep({ flows }: Rig): void {
+  flows.swept(flows.begin());
+}
+
+describe('udp flows', () => {
+  it('of every frontend are live while an endpoint answers, and stale otherwise', async () => {
+    const { flows } = await synced();
+    for (const frontend of ['10.96.0.10:53', '192.0.2.10:53', `${NODE}:30053`]) {
+      assert.equal(verdict(flows, frontend, A), 'live', frontend);
+      assert.equal(verdict(flows, frontend, B), 'live', frontend);
+      assert.equal(verdict(flows, frontend, '10.244.1.99:5353'), 'stale', frontend);
+      assert.equal(verdict(flows, frontend, '10.244.1.11:53'), 'stale', 'another port of the endpoint');
+      assert.equal(verdict(flows, frontend, frontend), 'stale', 'a black hole from before the rules');
+    }
+  });
+
+  it('of others are foreign: other ports, other addresses, a node port elsewhere (8.8.8.8:30053)', async () => {
+    const { flows } = await synced();
+    assert.equal(verdict(flows, '10.96.0.10:54', '10.244.1.99:54'), 'foreign');
+    assert.equal(verdict(flows, '10.96.0.11:53', '10.244.1.99:53'), 'foreign');
+    assert.equal(verdict(flows, '8.8.8.8:30053', '8.8.8.8:30053'), 'foreign');
+  });
+
+  it('to an endpoint that is not ready but serves go on; to one that does neither, not', async () => {
+    const draining = at('10.244.1.11', 'node', { ready: false, serving: true, terminating: true });
+    const unready = at('10.244.2.11', 'other', { ready: false, serving: false });
+    const { flows } = await synced({ endpoints: [draining, unready] });
+    assert.equal(verdict(flows, '10.96.0.10:53', A), 'live');
+    assert.equal(verdict(flows, '10.96.0.10:53', B), 'stale');
+    // publishNotReadyAddresses: ready though it does not serve.
+    const published = at('10.244.1.11', 'node', { ready: true, serving: false });
+    assert.equal(verdict((await synced({ endpoints: [published] })).flows, '10.96.0.10:53', A), 'live');
+  });
+
+  it('under internal policy Local go on only to endpoints here, on the cluster IP (k8s#126934)', async () => {
+    const { flows } = await synced({ spec: { internalTrafficPolicy: 'Local' } });
+    assert.equal(verdict(flows, '10.96.0.10:53', A), 'live');
+    assert.equal(verdict(flows, '10.96.0.10:53', B), 'stale');
+    assert.equal(verdict(flows, '192.0.2.10:53', B), 'live');
+  });
+
+  it('of a Service without endpoints are stale (k8s#139628)', async () => {
+    const rig = await synced();
+    sweep(rig);
+    await put(rig, { endpoints: [] }).sync();
+    assert.equal(rig.flows.isDirty, true);
+    assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
+  });
+
+  it('of a Service that is gone are stale when they were translated, until they were swept', async () => {
+    const rig = await synced();
+    sweep(rig);
+    await rig.remove('Service', 'default/dns').sync();
+    assert.equal(rig.flows.isDirty, true);
+    assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
+    assert.equal(verdict(rig.flows, `${NODE}:30053`, B), 'stale');
+    assert.equal(verdict(rig.flows, `${NODE}:30053`, `${NODE}:30053`), 'foreign', 'a server of the node itself');
+    sweep(rig);
+    assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'foreign');
+  });
+
+  it('of a Service with another address: the old one goes, the new one is swept for black holes', async () => {
+    const rig = await synced();
+    sweep(rig);
+    await put(rig, { spec: { externalIPs: ['192.0.2.11'] } }).sync();
+    assert.equal(rig.flows.isDirty, true);
+    assert.equal(verdict(rig.flows, '192.0.2.10:53', A), 'stale');
+    assert.equal(verdict(rig.flows, '192.0.2.11:53', '192.0.2.11:53'), 'stale');
+  });
+
+  it('ask for a sweep only when one may have become stale', async () => {
+    const rig = await synced({ endpoints: [HERE] });
+    sweep(rig);
+    await put(rig, { endpoints: [HERE, THERE] }).sync();
+    assert.equal(rig.flows.isDirty, false, 'an endpoint came');
+    await put(rig, { endpoints: [HERE, THERE], spec: { sessionAffinity: 'ClientIP' } }).sync();
+    assert.equal(rig.flows.isDirty, false, 'affinity changed');
+    await put(rig, { endpoints: [THERE] }).sync();
+    assert.equal(rig.flows.isDirty, true, 'an endpoint left');
+    sweep(rig);
+    await put(rig, { endpoints: [] }).sync();
+    sweep(rig);
+    await put(rig, { endpoints: [HERE] }).sync();
+    assert.equal(rig.flows.isDirty, true, 'the first endpoint came: the node may have sent to nobody meanwhile');
+  });
+
+  it('of TCP are nobody’s business', async () => {
+    const { flows } = await synced({ protocol: 'TCP' });
+    assert.equal(verdict(flows, '10.96.0.10:53', '10.244.1.99:5353'), 'foreign');
+  });
+
+  it('of a Service that went while no agent ran are stale: its rules are still found in the kernel', async () => {
+    const kernel = new FakeIptables();
+    await synced({}, kernel);
+    const restarted = new Rig({ commands: kernel, families: ['IPv4'] });
+    assert.equal((await restarted.sync()).outcome, 'complete');
+    for (const frontend of ['10.96.0.10:53', '192.0.2.10:53', `${NODE}:30053`]) {
+      assert.equal(verdict(restarted.flows, frontend, A), 'stale', frontend);
+    }
+    assert.equal(verdict(restarted.flows, '10.96.0.10:54', A), 'foreign');
+  });
+
+  it('move with a frontend from one Service to another', async () => {
+    const rig = await synced();
+    sweep(rig);
+    const moved = service({ name: 'dns2', spec: { clusterIP: '10.96.0.10', ports: [{ port: 53, protocol: 'UDP' }] } });
+    const ports = [{ name: '', port: 5353, protocol: 'UDP' }];
+    const endpoints = slice({
+      name: 'dns2-1',
+      service: 'dns2',
+      addressType: 'IPv4',
+      ports,
+      endpoints: ['10.244.2.11'],
+    });
+    await rig.put(moved, endpoints).remove('Service', 'default/dns').sync();
+    assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
+    assert.equal(verdict(rig.flows, '10.96.0.10:53', B), 'live');
+  });
+});
