@@ -5,7 +5,7 @@ import { type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { IptablesError, IptablesTools } from '../host/iptables-tools.ts';
-import { hasFamily, mayChangeNetwork } from '../host/node-facts.ts';
+import { hasFamily, interfaceAddresses, mayChangeNetwork } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent } from '../model/events.ts';
@@ -182,7 +182,13 @@ async function familiesOf(config: Config, tools: readonly IptablesTools[], cache
   const families: IptablesFamilies[number][] = [];
   for (const tool of tools) {
     const { family } = tool;
-    const settings = await iptablesSettings({ config, node: cache.node, family, sysctls: realSysctls });
+    const settings = await iptablesSettings({
+      config,
+      node: cache.node,
+      family,
+      sysctls: realSysctls,
+      interfaces: interfaceAddresses(),
+    });
     families.push({ settings, tools: tool, sysctls: realSysctls });
   }
   return families;

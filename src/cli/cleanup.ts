@@ -1,5 +1,6 @@
 /** `slicewire cleanup`: remove all that is ours, of every mode, and nothing else. */
 import type { Config } from '../config/config.ts';
+import { interfaceAddresses } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
 import { usableFamilies } from './agent.ts';
@@ -16,7 +17,13 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   const families = [];
   for (const tools of await usableFamilies(config, signal)) {
     const { family } = tools;
-    const settings = await iptablesSettings({ config, node: undefined, family, sysctls: realSysctls });
+    const settings = await iptablesSettings({
+      config,
+      node: undefined,
+      family,
+      sysctls: realSysctls,
+      interfaces: interfaceAddresses(),
+    });
     families.push({ settings, tools, sysctls: realSysctls });
   }
   const removed = await iptablesMode(families).cleanup(signal);

@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import { planText, type Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 import { startAgent } from './agent.ts';
+import { conntrackSteps } from './tune.ts';
 
 export interface PlanOptions {
   readonly config: Config;
@@ -18,7 +19,8 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
   const until = AbortSignal.any([signal, own.signal]);
   try {
     const agent = await startAgent({ config, log, follow: false, signal: until });
-    const { plan } = await agent.loop.plan(until);
+    const { plan: ofMode } = await agent.loop.plan(until);
+    const plan = { steps: [...(await conntrackSteps(config)), ...ofMode.steps] };
     if (output === 'text') print(planText(plan));
     else print(JSON.stringify({ steps: plan.steps.map(stepFacts) }, undefined, 2));
     return plan.steps.length === 0 ? 0 : 2;

@@ -144,6 +144,22 @@ function withAgentFlags(command: Command): Command {
     .option('--iptables-sync-period <duration>', 'retry, and look after the rules, this often (default: 30s)')
     .option('--iptables-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 1s)')
     .option('--iptables-backend <variant>', 'auto, nft or legacy: which iptables tools (default: auto)')
+    .option(
+      '--conntrack-max-per-core <n>',
+      'size of the table of connections, for each core; 0: as it is (default: 32768)',
+    )
+    .option('--conntrack-min <n>', 'its size at least (default: 131072)')
+    .option(
+      '--conntrack-tcp-timeout-established <duration>',
+      'forget a silent connection after; 0: as it is (default: 24h)',
+    )
+    .option(
+      '--conntrack-tcp-timeout-close-wait <duration>',
+      'forget a half-closed one after; 0: as it is (default: 1h)',
+    )
+    .option('--conntrack-tcp-be-liberal [bool]', 'take packets outside the window of a connection as valid')
+    .option('--conntrack-udp-timeout <duration>', 'forget an unanswered UDP flow after; 0: as it is (default)')
+    .option('--conntrack-udp-timeout-stream <duration>', 'forget an answered UDP flow after; 0: as it is (default)')
     .option('--nodeport-addresses <list>', 'CIDRs, primary, localhost, all: where node ports are served (default: all)')
     .option('--logging-format <format>', 'json or text (default: text on a terminal)')
     .option('-v, --v <level>', 'how much to log; from 4 on, every step that is written');

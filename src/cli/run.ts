@@ -9,6 +9,7 @@ import { SyncScheduler } from '../sync/scheduler.ts';
 import { type SyncReport, SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
+import { tuneConntrack } from './tune.ts';
 
 /** Without any request the state is compared with the kernel's this often (reference 10.1). */
 const RESYNC = 60 * 60 * 1000;
@@ -31,6 +32,7 @@ export async function runCommand({ config, log, signal }: RunOptions): Promise<n
   try {
     const agent = await startAgent({ config, log, follow: !config.once, signal: until });
     tellSteps(agent.mode, log);
+    await tuneConntrack(config, log);
     if (config.once) return await syncOnce(agent, log, until);
     await follow(agent, { config, log, signal: until });
     return 0;

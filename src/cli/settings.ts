@@ -2,7 +2,16 @@
 import type { Config, NodePortAddresses } from '../config/config.ts';
 import { interfaceAddresses, routable } from '../host/node-facts.ts';
 import type { Sysctls } from '../host/sysctls.ts';
-import { type Address, addressBytes, cidrContains, type Family, familyOf, isLoopback } from '../model/address.ts';
+import {
+  type Address,
+  addressBytes,
+  type Cidr,
+  cidrContains,
+  type Family,
+  familyOf,
+  hostCidr,
+  isLoopback,
+} from '../model/address.ts';
 import type { NodeView } from '../model/objects.ts';
 import type { IsNodeAddress } from '../model/udp-flows.ts';
 import type { IptablesSettings, LocalDetector } from '../modes/iptables/settings.ts';
@@ -14,30 +23,32 @@ export interface SettingsInput {
   readonly node: NodeView | undefined;
   readonly family: Family;
   readonly sysctls: Sysctls;
+  /** Addresses of this machine's interfaces. */
+  readonly interfaces: readonly Address[];
 }
 
-export async function iptablesSettings({ config, node, family, sysctls }: SettingsInput): Promise<IptablesSettings> {
-  const nodeAddresses = ownAddresses(config, node, family);
-  const cidrs = ofFamily(config.nodePortAddresses, family);
-  const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(cidrs);
+export async function iptablesSettings(input: SettingsInput): Promise<IptablesSettings> {
+  const { config, node, family, sysctls, interfaces } = input;
+  const nodeAddresses = ownAddresses(input);
+  const wanted = wantedCidrs(config.nodePortAddresses, { family, own: nodeAddresses });
+  const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(wanted);
   return {
     family,
     masqueradeBit: config.masqueradeBit,
     masqueradeAll: config.masqueradeAll,
     localDetector: localDetector(config, node, family),
-    nodePortAddresses: nodePortAddresses(config.nodePortAddresses, { family, own: nodeAddresses, localhostNodePorts }),
+    nodePortAddresses: nodePortAddresses(wanted, { interfaces, localhostNodePorts }),
     localhostNodePorts,
-    dropInvalid: (await sysctls.read(BE_LIBERAL)) !== '1',
+    dropInvalid: !config.conntrack.tcpBeLiberal && (await sysctls.read(BE_LIBERAL)) !== '1',
     nodeAddresses,
   };
 }
 
 /** The Node's addresses of a family; --bind-address replaces the one of its family; without a Node, the interfaces' (reference 1.7). */
-function ownAddresses(config: Config, node: NodeView | undefined, family: Family): Address[] {
-  const { bindAddress } = config;
+function ownAddresses({ config: { bindAddress }, node, family, interfaces }: SettingsInput): Address[] {
   if (bindAddress !== undefined && familyOf(bindAddress) === family) return [bindAddress];
   const known = routable(node?.addresses ?? [], family);
-  return known.length > 0 ? known : routable(interfaceAddresses(), family);
+  return known.length > 0 ? known : routable(interfaces, family);
 }
 
 function localDetector({ detectLocal }: Config, node: NodeView | undefined, family: Family): LocalDetector {
@@ -47,34 +58,34 @@ function localDetector({ detectLocal }: Config, node: NodeView | undefined, fami
   return cidr === undefined ? { kind: 'none' } : { kind: 'cidr', cidr };
 }
 
-type Cidrs = NodePortAddresses['cidrs'];
-
-function ofFamily({ cidrs }: NodePortAddresses, family: Family): Cidrs {
-  return cidrs.filter((cidr) => familyOf(cidr) === family);
+/**
+ * The CIDRs of a family in which node ports are served. `primary` is the Node's first address; where nothing is said of a
+ * family, all of its addresses are (reference 1.3).
+ */
+function wantedCidrs(
+  { cidrs, primary }: NodePortAddresses,
+  { family, own }: { family: Family; own: readonly Address[] },
+): Cidr[] {
+  const wanted = cidrs.filter((cidr) => familyOf(cidr) === family);
+  if (primary) wanted.push(...own.slice(0, 1).map(hostCidr));
+  return wanted.some(isAll) ? [] : wanted;
 }
 
-function isAll(cidrs: Cidrs): boolean {
-  return cidrs.some((cidr) => cidr.endsWith('/0'));
+function isAll(cidr: Cidr): boolean {
+  return cidr.endsWith('/0');
 }
 
 interface Reachable {
-  readonly family: Family;
-  readonly own: readonly Address[];
+  readonly interfaces: readonly Address[];
   readonly localhostNodePorts: boolean;
 }
 
-/** All addresses, or those that are on this node now and inside the CIDRs (reference 1.3). */
-function nodePortAddresses(
-  wanted: NodePortAddresses,
-  { family, own, localhostNodePorts }: Reachable,
-): 'all' | Address[] {
-  const cidrs = ofFamily(wanted, family);
-  const primary = wanted.primary ? own.slice(0, 1) : [];
-  if (isAll(cidrs) || (cidrs.length === 0 && primary.length === 0)) return 'all';
-  const inside = interfaceAddresses().filter(
-    (address) => (localhostNodePorts || !isLoopback(address)) && cidrs.some((cidr) => cidrContains(cidr, address)),
-  );
-  return [...new Set([...primary, ...inside])];
+/** All addresses (no CIDR is wanted), or those that are on this node now and inside the CIDRs. */
+function nodePortAddresses(wanted: readonly Cidr[], { interfaces, localhostNodePorts }: Reachable): 'all' | Address[] {
+  if (wanted.length === 0) return 'all';
+  const isServed = (address: Address) =>
+    (localhostNodePorts || !isLoopback(address)) && wanted.some((cidr) => cidrContains(cidr, address));
+  return [...new Set(interfaces.filter(isServed))];
 }
 
 /** Which addresses of this node, as bytes, take node ports now. */
@@ -86,7 +97,7 @@ export function nodePortFilter({ family, nodePortAddresses, localhostNodePorts }
 }
 
 /** Node ports on 127.0.0.0/8 are wanted unless the list leaves loopback out. */
-function admitsLoopback(cidrs: Cidrs): boolean {
-  if (cidrs.length === 0 || isAll(cidrs)) return true;
-  return cidrs.some((cidr) => cidr.startsWith('127.') || cidrContains(cidr, '127.0.0.0' as Address));
+function admitsLoopback(wanted: readonly Cidr[]): boolean {
+  if (wanted.length === 0) return true;
+  return wanted.some((cidr) => cidr.startsWith('127.') || cidrContains(cidr, '127.0.0.0' as Address));
 }

@@ -21,6 +21,13 @@ const FIELDS: Readonly<Record<string, string>> = {
   'iptables.localhostNodePorts': 'iptablesLocalhostNodeports',
   'iptables.syncPeriod': 'iptablesSyncPeriod',
   'iptables.minSyncPeriod': 'iptablesMinSyncPeriod',
+  'conntrack.maxPerCore': 'conntrackMaxPerCore',
+  'conntrack.min': 'conntrackMin',
+  'conntrack.tcpEstablishedTimeout': 'conntrackTcpTimeoutEstablished',
+  'conntrack.tcpCloseWaitTimeout': 'conntrackTcpTimeoutCloseWait',
+  'conntrack.tcpBeLiberal': 'conntrackTcpBeLiberal',
+  'conntrack.udpTimeout': 'conntrackUdpTimeout',
+  'conntrack.udpStreamTimeout': 'conntrackUdpTimeoutStream',
 };
 
 /** Flags that still count beside a file; all others give way to it (reference 1.6). */
@@ -76,7 +83,7 @@ export function fileFromFlags(flags: Flags): string {
 
 function typed(path: string, text: string): unknown {
   if (path === 'nodePortAddresses') return text.split(',');
-  if (path === 'iptables.masqueradeBit') return Number(text);
+  if (/(masqueradeBit|maxPerCore|conntrack\.min)$/.test(path)) return Number(text);
   return text === 'true' || text === 'false' ? text === 'true' : text;
 }
 

@@ -1,5 +1,6 @@
 /** What a run is told: made once from the flags, then frozen. Parts of it are passed on, never the whole. */
 import { hostname } from 'node:os';
+import type { ConntrackSettings } from '../host/conntrack-settings.ts';
 import type { IptablesBackend } from '../host/iptables-tools.ts';
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../model/address.ts';
 import { parseDuration } from './duration.ts';
@@ -36,6 +37,7 @@ export interface Config {
   readonly syncPeriod: number;
   readonly minSyncPeriod: number;
   readonly bindAddress: Address | undefined;
+  readonly conntrack: ConntrackSettings;
 }
 
 /** Flags as commander hands them over: text, or true. */
@@ -54,6 +56,10 @@ export const DEFAULTS = {
   iptablesMinSyncPeriod: '1s',
   iptablesLocalhostNodeports: true,
   iptablesBackend: 'auto',
+  conntrackMaxPerCore: '32768',
+  conntrackMin: '131072',
+  conntrackTcpTimeoutEstablished: '24h',
+  conntrackTcpTimeoutCloseWait: '1h',
 } as const;
 
 /** Throws a ConfigError that lists every fault. */
@@ -76,6 +82,7 @@ export function configFromFlags(flags: Flags): Config {
     iptablesBackend: readBackend(read),
     ...readPeriods(read),
     bindAddress: readBindAddress(read),
+    conntrack: readConntrack(read),
   };
   if (faults.length > 0) throw new ConfigError(faults.join('; '));
   return Object.freeze(config);
@@ -184,18 +191,41 @@ function readBackend(read: Reader): IptablesBackend {
 }
 
 function readPeriods(read: Reader): { syncPeriod: number; minSyncPeriod: number } {
-  const period = (flag: string, initial: string) => {
-    const milliseconds = parseDuration(read.text(flag) ?? initial);
-    if (milliseconds === undefined) read.fault(flag, 'must be a duration such as 30s or 1m30s');
-    return milliseconds ?? Number.NaN;
-  };
-  const syncPeriod = period('iptables-sync-period', DEFAULTS.iptablesSyncPeriod);
-  const minSyncPeriod = period('iptables-min-sync-period', DEFAULTS.iptablesMinSyncPeriod);
+  const syncPeriod = readDuration(read, 'iptables-sync-period', DEFAULTS.iptablesSyncPeriod);
+  const minSyncPeriod = readDuration(read, 'iptables-min-sync-period', DEFAULTS.iptablesMinSyncPeriod);
   if (syncPeriod <= 0) read.fault('iptables-sync-period', 'must be more than 0');
   if (minSyncPeriod < 0) read.fault('iptables-min-sync-period', 'must not be negative');
   if (minSyncPeriod > syncPeriod)
     read.fault('iptables-min-sync-period', 'must not be longer than --iptables-sync-period');
   return { syncPeriod, minSyncPeriod };
+}
+
+function readDuration(read: Reader, flag: string, initial: string): number {
+  const milliseconds = parseDuration(read.text(flag) ?? initial);
+  if (milliseconds === undefined) read.fault(flag, 'must be a duration such as 30s or 1m30s');
+  return milliseconds ?? Number.NaN;
+}
+
+function readConntrack(read: Reader): ConntrackSettings {
+  const count = (flag: string, initial: string) => {
+    const text = read.text(flag) ?? initial;
+    if (!/^\d{1,9}$/.test(text)) read.fault(flag, 'must be a whole number from 0 on');
+    return Number(text);
+  };
+  const timeout = (flag: string, initial: string) => {
+    const milliseconds = readDuration(read, flag, initial);
+    if (milliseconds < 0) read.fault(flag, 'must not be negative');
+    return milliseconds;
+  };
+  return {
+    maxPerCore: count('conntrack-max-per-core', DEFAULTS.conntrackMaxPerCore),
+    min: count('conntrack-min', DEFAULTS.conntrackMin),
+    tcpEstablishedTimeout: timeout('conntrack-tcp-timeout-established', DEFAULTS.conntrackTcpTimeoutEstablished),
+    tcpCloseWaitTimeout: timeout('conntrack-tcp-timeout-close-wait', DEFAULTS.conntrackTcpTimeoutCloseWait),
+    tcpBeLiberal: isOn(read, 'conntrack-tcp-be-liberal', false),
+    udpTimeout: timeout('conntrack-udp-timeout', '0'),
+    udpStreamTimeout: timeout('conntrack-udp-timeout-stream', '0'),
+  };
 }
 
 function readBindAddress(read: Reader): Address | undefined {

@@ -22,16 +22,6 @@ export const IDLE_FLAGS: readonly IdleFlag[] = [
     'show-hidden-metrics-for-version',
   ),
   ...flags(
-    'settings of conntrack are left as they are',
-    'conntrack-max-per-core',
-    'conntrack-min',
-    'conntrack-tcp-timeout-established',
-    'conntrack-tcp-timeout-close-wait',
-    'conntrack-tcp-be-liberal',
-    'conntrack-udp-timeout',
-    'conntrack-udp-timeout-stream',
-  ),
-  ...flags(
     'it belongs to ipvs mode',
     'ipvs-sync-period',
     'ipvs-min-sync-period',

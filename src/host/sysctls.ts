@@ -1,6 +1,9 @@
-/** Kernel settings under /proc/sys. A name is written with slashes: `net/ipv4/conf/all/route_localnet`. */
+/**
+ * Kernel settings under /proc/sys. A name is written with slashes: `net/ipv4/conf/all/route_localnet`. One that begins
+ * with a slash is a file elsewhere: `/sys/module/nf_conntrack/parameters/hashsize`.
+ */
 import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { resolve } from 'node:path';
 
 export interface Sysctls {
   /** undefined when the kernel has no such setting. */
@@ -13,13 +16,13 @@ const ROOT = '/proc/sys';
 export const realSysctls: Sysctls = {
   async read(name) {
     try {
-      return (await readFile(join(ROOT, name), 'utf8')).trim();
+      return (await readFile(resolve(ROOT, name), 'utf8')).trim();
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
       throw error;
     }
   },
   async write(name, value) {
-    await writeFile(join(ROOT, name), value);
+    await writeFile(resolve(ROOT, name), value);
   },
 };

@@ -37,7 +37,11 @@ export interface MeasureOptions {
 
 const NEVER = new AbortController().signal;
 const START_LIMIT = 120_000;
-const FLAGS = ['--hostname-override', 'node-0', '--cluster-cidr', '10.128.0.0/9', '--iptables-min-sync-period', '0s'];
+const FLAGS = [
+  ...['--hostname-override', 'node-0', '--cluster-cidr', '10.128.0.0/9', '--iptables-min-sync-period', '0s'],
+  // The size of the table of connections is the machine's.
+  ...['--conntrack-max-per-core', '0'],
+];
 
 export async function measure(options: MeasureOptions): Promise<Measured> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-bench-'));

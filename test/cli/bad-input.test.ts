@@ -112,8 +112,8 @@ describe('bad input on the command line', () => {
   });
 
   it('a flag of kube-proxy that has no effect is accepted and named', async () => {
-    const { error } = await slicewire(['--manifests', '/no/such', '--conntrack-min', '1', '--feature-gates', 'A=true']);
-    assert.match(error, /--conntrack-min has no effect: settings of conntrack are left as they are/);
+    const { error } = await slicewire(['--manifests', '/no/such', '--healthz-port', '1', '--feature-gates', 'A=true']);
+    assert.match(error, /--healthz-port has no effect: no such server is part of this version/);
     assert.match(error, /--feature-gates has no effect/);
     assert.match(error, /there is no such file or folder/);
   });

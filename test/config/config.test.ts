@@ -69,7 +69,12 @@ describe('configuration', () => {
     });
     assert.deepEqual(config.detectLocal, { kind: 'cluster-cidr', cidrs: ['10.244.0.0/16'] });
     assert.deepEqual([config.syncPeriod, config.minSyncPeriod], [30_000, 1000]);
-    assert.ok(idle.includes('conntrack.tcpBeLiberal'));
+    assert.ok(idle.includes('bindAddressHardFail'));
+    const { maxPerCore, min, tcpEstablishedTimeout, tcpCloseWaitTimeout, tcpBeLiberal } = config.conntrack;
+    assert.deepEqual(
+      [maxPerCore, min, tcpEstablishedTimeout, tcpCloseWaitTimeout, tcpBeLiberal],
+      [32_768, 131_072, 86_400_000, 3_600_000, false],
+    );
   });
 
   it('lets the file win over flags, but for the host name, the API server and the log', () => {
@@ -97,6 +102,8 @@ describe('configuration', () => {
       masqueradeAll: 'true',
       iptablesMasqueradeBit: '15',
       nodeportAddresses: '10.0.0.0/8,primary',
+      conntrackMin: '1000',
+      conntrackUdpTimeout: '40s',
       kubeconfig: '/k',
       hostnameOverride: 'n',
     };
@@ -109,6 +116,14 @@ describe('configuration', () => {
     assert.deepEqual(of('primary,localhost'), { primary: true, cidrs: ['127.0.0.0/8', '::1/128'] });
     assert.deepEqual(of('all'), { primary: false, cidrs: ['0.0.0.0/0', '::/0'] });
     assert.throws(() => of('10.0.0.0/99'), ConfigError);
+  });
+
+  it('names every wrong setting of conntrack', () => {
+    const flags = { manifests: '/m', conntrackMin: '-1', conntrackMaxPerCore: 'many', conntrackUdpTimeout: '-1s' };
+    assert.throws(
+      () => configFromFlags(flags),
+      /--conntrack-max-per-core=many: .*--conntrack-min=-1: .*--conntrack-udp-timeout=-1s: must not be negative/,
+    );
   });
 
   it('admits no name of an interface that iptables refuses', () => {

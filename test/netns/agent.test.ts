@@ -56,8 +56,11 @@ describe('the agent on a real kernel', () => {
     ];
   }
 
+  /** The size of the table of connections is the host's: a namespace cannot set it. */
+  const own = () => ['--manifests', folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
+
   function start(...flags: string[]): AgentProcess {
-    const started = new AgentProcess(lab, ['run', '--manifests', folder, '--hostname-override', 'node', ...flags]);
+    const started = new AgentProcess(lab, ['run', ...own(), ...flags]);
     running.push(started);
     return started;
   }
@@ -67,12 +70,7 @@ describe('the agent on a real kernel', () => {
     command: string,
     ...flags: string[]
   ): Promise<{ status: number | undefined; out: string; error: string }> {
-    const args = [
-      MAIN,
-      command,
-      ...(command === 'cleanup' ? [] : ['--manifests', folder, '--hostname-override', 'node']),
-      ...flags,
-    ];
+    const args = [MAIN, command, ...(command === 'cleanup' ? [] : own()), ...flags];
     const { exitCode, stdout, stderr } = await realCommands.run(lab.inside('node', process.execPath, args), NEVER);
     return { status: exitCode, out: stdout, error: stderr };
   }

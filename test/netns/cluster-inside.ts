@@ -16,7 +16,16 @@ const LONGEST = 20_000;
 const log: LogLine[] = [];
 
 function start(kubeconfig: string): Child {
-  const flags = ['--kubeconfig', kubeconfig, '--hostname-override', 'node', '--iptables-min-sync-period', '0s'];
+  const flags = [
+    '--kubeconfig',
+    kubeconfig,
+    '--hostname-override',
+    'node',
+    '--iptables-min-sync-period',
+    '0s',
+    '--conntrack-max-per-core',
+    '0',
+  ];
   const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
   return startChild({ file: process.execPath, args: [MAIN, 'run', ...flags], onErrorLine });
 }

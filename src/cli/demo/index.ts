@@ -53,7 +53,10 @@ async function prepare({ folder, remove, signal, print }: PrepareOptions): Promi
   await writeFile(join(folder, 'services.yaml'), servicesYaml());
   await writeFile(join(folder, 'web-slice.yaml'), sliceYaml([1, 2, 3]));
   print(`The Services of the demo, in a folder of manifests:\n\n${indent(servicesYaml())}\n`);
-  const args = ['run', '--manifests', folder, '--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
+  // The size of the table of connections is the machine's: a namespace cannot set it.
+  const machine = ['--conntrack-max-per-core', '0'];
+  const node = ['--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
+  const args = ['run', '--manifests', folder, ...node, ...machine];
   print(`In the node: slicewire ${args.join(' ').replace(folder, 'FOLDER')}`);
   const agent = new AgentProcess(lab, args);
   remove.push(() => agent.stop());

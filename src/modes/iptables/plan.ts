@@ -10,6 +10,7 @@
  */
 import type { Family } from '../../model/address.ts';
 import { lineDiff } from '../../reconcile/lines.ts';
+import { type SettingWrite, settingKey, settingStep } from '../../reconcile/setting.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
@@ -48,14 +49,14 @@ export function planFamily({ family, chains, jumps, sysctls }: FamilyTrackers, s
   const writes = withoutSetAside(writesOf(chains.delta()), { family, setAside, known });
   const missing = [...jumps.delta().create.values()];
   const settings = [...sysctls.delta().update, ...sysctls.delta().create].map(
-    ([name, change]): SysctlWrite => (typeof change === 'string' ? { name, to: change } : { name, ...change }),
+    ([name, change]): SettingWrite => (typeof change === 'string' ? { name, to: change } : { name, ...change }),
   );
   return {
     family,
     steps: [
       ...writes.map((write) => chainStep(family, write)),
       ...missing.map((entry) => jumpStep(family, entry)),
-      ...settings.map((write) => sysctlStep(family, write)),
+      ...settings.map((write) => settingStep(sysctlKey(family, write.name), write)),
     ],
     sysctls: new Map(settings.map(({ name, to }) => [name, to])),
     blocks: blocksOf(writes, missing),
@@ -200,26 +201,9 @@ function newcomers({ from = [], to = [] }: Write): Set<string> {
   return owners;
 }
 
-interface SysctlWrite {
-  readonly name: string;
-  readonly from?: string;
-  readonly to: string;
-}
-
 /** The key of a kernel setting's step. */
 export function sysctlKey(family: Family, name: string): string {
-  return stepKey(family, `sysctl ${name.replaceAll('/', '.')}`);
-}
-
-function sysctlStep(family: Family, { name, from, to }: SysctlWrite): Step {
-  return {
-    key: sysctlKey(family, name),
-    action: 'update',
-    phase: 'sysctls and devices',
-    owner: undefined,
-    concerns: () => [],
-    lines: () => [...(from === undefined ? [] : [`- ${from}`]), `+ ${to}`],
-  };
+  return stepKey(family, settingKey(name));
 }
 
 function jumpStep(family: Family, entry: Jump): Step {

@@ -1,0 +1,73 @@
+/** The kernel's settings of conntrack that kube-proxy makes, in every mode (reference 8.1). */
+import type { SettingWrite } from '../reconcile/setting.ts';
+import type { Sysctls } from './sysctls.ts';
+
+/** How the kernel tracks connections. Times in milliseconds; 0, and false, leave the kernel's value as it is. */
+export interface ConntrackSettings {
+  /** Entries for each core, and at least so many in all; 0 a core leaves the table's size as it is. */
+  readonly maxPerCore: number;
+  readonly min: number;
+  readonly tcpEstablishedTimeout: number;
+  readonly tcpCloseWaitTimeout: number;
+  /** Take packets outside the window of a connection as valid. */
+  readonly tcpBeLiberal: boolean;
+  readonly udpTimeout: number;
+  readonly udpStreamTimeout: number;
+}
+
+const MAX = 'net/netfilter/nf_conntrack_max';
+const HASH_SIZE = '/sys/module/nf_conntrack/parameters/hashsize';
+/** No table is made larger than this by the number of cores (Kubernetes 1.36). */
+const LARGEST = 1_048_576;
+/** Entries in one bucket of the hash table, on average when it is full. */
+const DEPTH = 4;
+
+/** Entries that the table should hold; 0 to leave it as it is. */
+export function conntrackMax({ maxPerCore, min }: ConntrackSettings, cores: number): number {
+  if (maxPerCore === 0) return 0;
+  const scaled = maxPerCore * cores;
+  return scaled > LARGEST ? LARGEST : Math.max(scaled, min);
+}
+
+/** What of them differs from the kernel's values, in the order of writing. */
+export async function conntrackWrites(
+  settings: ConntrackSettings,
+  { cores, sysctls }: { cores: number; sysctls: Sysctls },
+): Promise<SettingWrite[]> {
+  const max = conntrackMax(settings, cores);
+  const seconds = (milliseconds: number) => Math.floor(milliseconds / 1000);
+  const wanted: readonly (readonly [name: string, value: number])[] = [
+    [MAX, max],
+    ['net/netfilter/nf_conntrack_tcp_timeout_established', seconds(settings.tcpEstablishedTimeout)],
+    ['net/netfilter/nf_conntrack_tcp_timeout_close_wait', seconds(settings.tcpCloseWaitTimeout)],
+    ['net/netfilter/nf_conntrack_tcp_be_liberal', settings.tcpBeLiberal ? 1 : 0],
+    ['net/netfilter/nf_conntrack_udp_timeout', seconds(settings.udpTimeout)],
+    ['net/netfilter/nf_conntrack_udp_timeout_stream', seconds(settings.udpStreamTimeout)],
+  ];
+  const writes: SettingWrite[] = [];
+  for (const [name, value] of wanted) {
+    if (value === 0) continue;
+    const from = await sysctls.read(name);
+    if (from !== String(value)) writes.push({ name, from, to: String(value) });
+  }
+  const buckets = Number(await sysctls.read(HASH_SIZE));
+  const wish = Math.floor(max / DEPTH);
+  if (buckets < wish) writes.splice(1, 0, { name: HASH_SIZE, from: String(buckets), to: String(wish) });
+  return writes;
+}
+
+/** Write them; returns what could not be written, with the cause. The others are written all the same. */
+export async function writeSettings(
+  writes: readonly SettingWrite[],
+  sysctls: Sysctls,
+): Promise<{ readonly name: string; readonly cause: string }[]> {
+  const failed: { name: string; cause: string }[] = [];
+  for (const { name, to } of writes) {
+    try {
+      await sysctls.write(name, to);
+    } catch (error) {
+      failed.push({ name, cause: (error as Error).message });
+    }
+  }
+  return failed;
+}

@@ -1,0 +1,25 @@
+/** A kernel setting as a step of a plan. */
+import type { Step } from './step.ts';
+
+export interface SettingWrite {
+  /** With slashes, as under /proc/sys. */
+  readonly name: string;
+  readonly from?: string | undefined;
+  readonly to: string;
+}
+
+/** `sysctl net.ipv4.ip_forward`, as sysctl(8) names it; a file elsewhere is named by its path. */
+export function settingKey(name: string): string {
+  return name.startsWith('/') ? name : `sysctl ${name.replaceAll('/', '.')}`;
+}
+
+export function settingStep(key: string, { from, to }: SettingWrite): Step {
+  return {
+    key,
+    action: 'update',
+    phase: 'sysctls and devices',
+    owner: undefined,
+    concerns: () => [],
+    lines: () => [...(from === undefined ? [] : [`- ${from}`]), `+ ${to}`],
+  };
+}

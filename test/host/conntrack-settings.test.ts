@@ -1,0 +1,96 @@
+/** The settings of conntrack, as kube-proxy makes them (reference 8.1). */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { conntrackMax, conntrackWrites, writeSettings } from '../../src/host/conntrack-settings.ts';
+import { fakeSysctls } from '../helpers/rig.ts';
+
+const DEFAULTS = {
+  maxPerCore: 32_768,
+  min: 131_072,
+  tcpEstablishedTimeout: 86_400_000,
+  tcpCloseWaitTimeout: 3_600_000,
+  tcpBeLiberal: false,
+  udpTimeout: 0,
+  udpStreamTimeout: 0,
+};
+
+/** As a kernel has them from the start. */
+function kernel(values: Record<string, string> = {}): ReturnType<typeof fakeSysctls> {
+  const sysctls = fakeSysctls();
+  const initial = {
+    'net/netfilter/nf_conntrack_max': '65536',
+    'net/netfilter/nf_conntrack_tcp_timeout_established': '432000',
+    'net/netfilter/nf_conntrack_tcp_timeout_close_wait': '60',
+    'net/netfilter/nf_conntrack_tcp_be_liberal': '0',
+    'net/netfilter/nf_conntrack_udp_timeout': '30',
+    'net/netfilter/nf_conntrack_udp_timeout_stream': '120',
+    '/sys/module/nf_conntrack/parameters/hashsize': '16384',
+  };
+  for (const [name, value] of Object.entries({ ...initial, ...values })) sysctls.values.set(name, value);
+  return sysctls;
+}
+
+describe('conntrack settings', () => {
+  it('the table holds so many a core, at least the minimum, and no more than a million by cores', () => {
+    assert.equal(conntrackMax(DEFAULTS, 2), 131_072);
+    assert.equal(conntrackMax(DEFAULTS, 8), 262_144);
+    assert.equal(conntrackMax(DEFAULTS, 64), 1_048_576);
+    assert.equal(conntrackMax({ ...DEFAULTS, min: 2_000_000 }, 64), 1_048_576);
+    assert.equal(conntrackMax({ ...DEFAULTS, min: 2_000_000 }, 2), 2_000_000);
+    assert.equal(conntrackMax({ ...DEFAULTS, maxPerCore: 0 }, 64), 0);
+  });
+
+  it('writes what differs, the size before the buckets', async () => {
+    const writes = await conntrackWrites(DEFAULTS, { cores: 8, sysctls: kernel() });
+    assert.deepEqual(
+      writes.map(({ name, from, to }) => `${name}: ${from} to ${to}`),
+      [
+        'net/netfilter/nf_conntrack_max: 65536 to 262144',
+        '/sys/module/nf_conntrack/parameters/hashsize: 16384 to 65536',
+        'net/netfilter/nf_conntrack_tcp_timeout_established: 432000 to 86400',
+        'net/netfilter/nf_conntrack_tcp_timeout_close_wait: 60 to 3600',
+      ],
+    );
+  });
+
+  it('leaves what is 0, and more buckets than are needed, as they are', async () => {
+    const nothing = { ...DEFAULTS, maxPerCore: 0, tcpEstablishedTimeout: 0, tcpCloseWaitTimeout: 0 };
+    assert.deepEqual(await conntrackWrites(nothing, { cores: 8, sysctls: kernel() }), []);
+    const large = kernel({ '/sys/module/nf_conntrack/parameters/hashsize': '1000000' });
+    const names = (await conntrackWrites(DEFAULTS, { cores: 8, sysctls: large })).map((write) => write.name);
+    assert.ok(!names.some((name) => name.includes('hashsize')));
+  });
+
+  it('sets what is asked for beyond the defaults', async () => {
+    const asked = { ...DEFAULTS, maxPerCore: 0, tcpBeLiberal: true, udpTimeout: 40_500, udpStreamTimeout: 300_000 };
+    const writes = await conntrackWrites(asked, { cores: 1, sysctls: kernel() });
+    assert.deepEqual(
+      writes.slice(2).map(({ name, to }) => [name.slice(name.lastIndexOf('/') + 1), to]),
+      [
+        ['nf_conntrack_tcp_be_liberal', '1'],
+        ['nf_conntrack_udp_timeout', '40'],
+        ['nf_conntrack_udp_timeout_stream', '300'],
+      ],
+    );
+  });
+
+  it('has nothing to write once they were written', async () => {
+    const sysctls = kernel();
+    const options = { cores: 4, sysctls };
+    assert.deepEqual(await writeSettings(await conntrackWrites(DEFAULTS, options), sysctls), []);
+    assert.deepEqual(await conntrackWrites(DEFAULTS, options), []);
+  });
+
+  it('tells what could not be written, and writes the rest', async () => {
+    const sysctls = kernel();
+    const write = sysctls.write.bind(sysctls);
+    const readOnly = {
+      ...sysctls,
+      write: (name: string, value: string) =>
+        name.endsWith('_max') ? Promise.reject(new Error('EACCES: permission denied')) : write(name, value),
+    };
+    const failed = await writeSettings(await conntrackWrites(DEFAULTS, { cores: 8, sysctls }), readOnly);
+    assert.deepEqual(failed, [{ name: 'net/netfilter/nf_conntrack_max', cause: 'EACCES: permission denied' }]);
+    assert.equal(sysctls.values.get('net/netfilter/nf_conntrack_tcp_timeout_established'), '86400');
+  });
+});
