@@ -9,7 +9,7 @@ import { hasFamily, interfaceAddresses, mayChangeNetwork } from '../host/node-fa
 import { realSysctls } from '../host/sysctls.ts';
 import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent } from '../model/events.ts';
-import { faultText } from '../model/objects.ts';
+import { type Fault, faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import { UdpFlows } from '../model/udp-flows.ts';
 import { type IptablesFamilies, iptablesMode } from '../modes/iptables/index.ts';
@@ -59,7 +59,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const families = await familiesOf(config, tools, cache);
   const mode = iptablesMode(families) as Mode;
   const flows = new UdpFlows();
-  const onFault = (fault: Parameters<typeof faultText>[0]) => log.warn({ fault }, faultText(fault));
+  const onFault = (fault: Fault) => tellFault(fault, log);
   const onUnread = (cause: string) => log.error(`part of the kernel cannot be read: ${cause}`);
   const loop = new SyncLoop({
     cache,
@@ -93,7 +93,7 @@ class Intake {
   }
 
   readonly emit = (event: SourceEvent): void => {
-    for (const fault of this.#cache.take(event)) this.#log.warn({ fault }, faultText(fault));
+    for (const fault of this.#cache.take(event)) tellFault(fault, this.#log);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
     if (this.#cache.hasChanges) this.#onChange();
   };
@@ -139,6 +139,11 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
   }
   if (usable.length === 0) throw new CannotRun(`iptables does not work here: ${problems.join('; ')}`);
   return usable;
+}
+
+/** A mistake is a warning; what merely has no effect on this node is not. */
+function tellFault(fault: Fault, log: Log): void {
+  log[fault.effect === 'no effect here' ? 'info' : 'warn']({ fault }, faultText(fault));
 }
 
 interface SweeperInput {

@@ -50,7 +50,7 @@ export async function runCommand({ config, log, signal }: RunOptions): Promise<n
 async function syncOnce(agent: Agent, log: Log, signal: AbortSignal): Promise<number> {
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
-    tellReport(report, log, { isFirst: true });
+    tellReport(report, log, { isFirst: true, faults: faultCounts(agent) });
     const isSwept = report.outcome !== 'failed' && (await agent.sweeper.sweep(signal)).cause === undefined;
     if (report.outcome === 'complete' && isSwept) return 0;
     if (tries === ONCE_TRIES) return 1;
@@ -76,7 +76,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     isBusy = false;
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
-    tellReport(report, log, { isFirst, failingSince: status.failingSince });
+    tellReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
     if (isFirst && report.outcome === 'complete') releaseMemory();
     // Who was rejected or went to the old endpoint must find the new rules: they are written now.
     if (report.outcome !== 'failed') agent.sweeper.request();
@@ -154,14 +154,23 @@ function tellSteps(mode: Mode, log: Log): void {
   };
 }
 
+function faultCounts({ cache, loop }: Agent): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { effect } of [...cache.faults, ...loop.faults]) counts[effect] = (counts[effect] ?? 0) + 1;
+  return counts;
+}
+
 interface Circumstances {
   /** No sync was complete before: an operator wants to see the first, also when there was nothing to do. */
   readonly isFirst: boolean;
   readonly failingSince?: number | undefined;
+  /** Faults of the objects as they are now, by what follows from them. */
+  readonly faults: Readonly<Record<string, number>>;
 }
 
-function tellReport(report: SyncReport, log: Log, { isFirst, failingSince }: Circumstances): void {
-  const facts = { outcome: report.outcome, steps: report.applied, milliseconds: Math.round(report.duration) };
+function tellReport(report: SyncReport, log: Log, { isFirst, failingSince, faults }: Circumstances): void {
+  const { outcome, applied: steps } = report;
+  const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
   if (report.drift.length > 0) {
     log.warn({ drift: report.drift.slice(0, 20), count: report.drift.length }, 'another program had changed our rules');
   }

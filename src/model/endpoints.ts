@@ -19,9 +19,10 @@ export function portKey(name: string, protocol: Protocol): string {
 }
 
 /**
- * Merge the slices of one Service for one family. An `ip:port` that occurs twice is settled for the entry that is not
- * terminating (Kubernetes 1.36), and otherwise for the slice whose name sorts first, so that the result does not depend
- * on the order in which slices arrived.
+ * Merge the slices of one Service for one family. An `ip:port` that occurs twice, as while an endpoint moves from one slice
+ * to another, is settled for the entry that is of most use: ready, then serving, then not terminating (Kubernetes 1.36
+ * looks at the last alone); and otherwise for the slice whose name sorts first, so that the result does not depend on the
+ * order in which slices arrived.
  */
 export function mergeSlices(slices: Iterable<Slice>, family: Family): EndpointsByPort {
   const ports = new Map<string, Map<string, PortEndpoint>>();
@@ -50,8 +51,12 @@ function addPort(ports: Map<string, Map<string, PortEndpoint>>, slice: Slice, po
   for (const endpoint of slice.endpoints) {
     const text = endpointText(endpoint.address, port.port);
     const before = byText.get(text);
-    if (before === undefined || (before.endpoint.terminating && !endpoint.terminating)) {
+    if (before === undefined || usefulness(endpoint) > usefulness(before.endpoint)) {
       byText.set(text, { endpoint, port: port.port, text });
     }
   }
+}
+
+function usefulness({ ready, serving, terminating }: Endpoint): number {
+  return (ready ? 4 : 0) + (serving ? 2 : 0) + (terminating ? 0 : 1);
 }

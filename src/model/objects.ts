@@ -30,7 +30,8 @@ export interface Service {
   readonly externalIPs: readonly Address[];
   /** Ingress addresses with ipMode VIP or none. */
   readonly loadBalancerIPs: readonly Address[];
-  readonly sourceRanges: readonly Cidr[];
+  /** Who may use the load balancer's addresses, of either family; undefined: everybody. */
+  readonly sourceRanges: readonly Cidr[] | undefined;
   readonly ports: readonly ServicePortSpec[];
   readonly internalTrafficPolicy: TrafficPolicy;
   readonly externalTrafficPolicy: TrafficPolicy;
@@ -87,8 +88,11 @@ export interface Fault {
   readonly field: string;
   readonly value: string;
   readonly problem: string;
-  /** What slicewire did: left out the object, or only this part of it. */
-  readonly effect: 'object set aside' | 'part left out';
+  /**
+   * What slicewire did: left out the object, or only this part of it, or took the API's default for it. A value that is
+   * right but means nothing on this node has no effect: worth knowing, no mistake.
+   */
+  readonly effect: 'object set aside' | 'part left out' | 'default used' | 'no effect here';
 }
 
 /** `Service default/web: spec.ports[0].port: 70000: must be 1 to 65535 (object set aside)` */

@@ -2,6 +2,7 @@
 import { Claims, rivalFault } from './claims.ts';
 import { sameData } from './equal.ts';
 import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
+import type { IdleHints } from './selection.ts';
 import { type Location, type ServicePort, type ServicePortKey, servicePorts } from './service-port.ts';
 
 /** What the model reads: the cache, or a plain object in a test. */
@@ -63,6 +64,7 @@ export class ProxyModel {
       const now = new Set<ServicePortKey>();
       for (const asked of this.#asked.get(key) ?? []) {
         const settled = this.#withoutLost(asked, found);
+        if (settled.idleHints !== undefined) found.push(hintsFault(settled, settled.idleHints));
         now.add(asked.key);
         if (sameData(settled, this.#ports.get(asked.key))) continue;
         this.#ports.set(asked.key, settled);
@@ -84,4 +86,16 @@ export class ProxyModel {
     });
     return frontends.length === port.frontends.length ? port : { ...port, frontends };
   }
+}
+
+/** Hints exist and do nothing here: the question that people ask (eks-anywhere#6770). */
+function hintsFault({ id, service, family, protocol }: ServicePort, { zones, why }: IdleHints): Fault {
+  return {
+    kind: 'Service',
+    object: service,
+    field: 'endpoints.hints.forZones',
+    value: zones,
+    problem: `are not used for ${id} (${protocol}, ${family}): ${why}`,
+    effect: 'no effect here',
+  };
 }

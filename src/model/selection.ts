@@ -22,9 +22,17 @@ export interface Selection {
   readonly hasAny: boolean;
   /** How `cluster` was narrowed by hints (reference 2.4). */
   readonly topology: 'none' | 'same-node' | 'same-zone';
+  /** Why hints that there are were not used; undefined when they were, or when there are none. */
+  readonly idleHints: IdleHints | undefined;
 }
 
-const NOTHING: Selection = { cluster: [], local: [], hasAny: false, topology: 'none' };
+/** Hints that have no effect on this node: the zones they name, and why. */
+export interface IdleHints {
+  readonly zones: string;
+  readonly why: string;
+}
+
+const NOTHING: Selection = { cluster: [], local: [], hasAny: false, topology: 'none', idleHints: undefined };
 
 /** Select for one Service port; the order of the input is kept. */
 export function selectEndpoints(input: SelectionInput): Selection {
@@ -33,10 +41,11 @@ export function selectEndpoints(input: SelectionInput): Selection {
   const usesLocal =
     input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
   const topology = usesCluster ? topologyMode(input) : 'none';
+  const idleHints = usesCluster && topology === 'none' ? idleHintsOf(input) : undefined;
   const cluster = usesCluster ? selectCluster(input, topology) : [];
-  if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology };
+  if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology, idleHints };
   const hasAny = cluster.length > 0 || input.endpoints.some((e) => isReady(e) || isDraining(e));
-  return { cluster, local: selectLocal(input), hasAny, topology };
+  return { cluster, local: selectLocal(input), hasAny, topology, idleHints };
 }
 
 /** Ready endpoints that pass the hints; if there is none, those that drain but still serve, whatever their hints. */
@@ -72,6 +81,21 @@ function topologyMode(input: SelectionInput): Selection['topology'] {
   }
   if (input.zone !== '' && all(zoneHints) && ready.some((e) => zoneHints(e).includes(input.zone))) return 'same-zone';
   return 'none';
+}
+
+/** The first reason in the order of the table (reference 2.4) why zone hints are not used. */
+function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined {
+  const ready = endpoints.filter(isReady);
+  const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));
+  if (zones.size === 0) return undefined;
+  const without = ready.find((e) => e.endpoint.zoneHints.length === 0);
+  const why =
+    without !== undefined
+      ? `not every ready endpoint has one (${without.text} has none)`
+      : zone === ''
+        ? 'this node has no zone: its label topology.kubernetes.io/zone is not set'
+        : `none is for this node's zone ${zone}`;
+  return { zones: [...zones].sort().join(','), why };
 }
 
 function passesHints(e: PortEndpoint, topology: Selection['topology'], input: SelectionInput): boolean {

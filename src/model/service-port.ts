@@ -2,7 +2,7 @@
 import { type Address, type Cidr, FAMILIES, type Family, familyOf } from './address.ts';
 import { type EndpointsByPort, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
-import { selectEndpoints } from './selection.ts';
+import { type IdleHints, selectEndpoints } from './selection.ts';
 import { trimmed } from './trimmed.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
@@ -47,12 +47,14 @@ export interface ServicePort {
   readonly internalPolicy: TrafficPolicy;
   readonly externalPolicy: TrafficPolicy;
   readonly affinitySeconds: number;
-  /** Of this family; empty: everybody may use the load balancer's addresses. */
-  readonly sourceRanges: readonly Cidr[];
+  /** Of this family: who may use the load balancer's addresses; undefined: everybody; none: nobody. */
+  readonly sourceRanges: readonly Cidr[] | undefined;
   /** 0 for none. */
   readonly healthCheckNodePort: number;
   /** For UDP: whose flows may go on; undefined for other protocols, whose connections end by themselves. */
   readonly flowTargets: FlowTargets | undefined;
+  /** Why hints that endpoints have are not used here; undefined when they are, or when there are none. */
+  readonly idleHints: IdleHints | undefined;
 }
 
 /**
@@ -135,11 +137,21 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     internalPolicy,
     externalPolicy,
     affinitySeconds: service.affinitySeconds,
-    sourceRanges: trimmed(service.sourceRanges.filter((range) => familyOf(range) === family)),
+    sourceRanges: rangesOf(service, family),
     healthCheckNodePort:
       service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local' ? service.healthCheckNodePort : 0,
+    idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName) : undefined,
   };
+}
+
+/**
+ * A family of which no range is named is closed, where kube-proxy opens it (reference 4.3, quirk): the API's text
+ * restricts traffic to the ranges. A range of length 0 opens its family.
+ */
+function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
+  const mine = sourceRanges?.filter((range) => familyOf(range) === family);
+  return mine === undefined || mine.some((range) => range.endsWith('/0')) ? undefined : trimmed(mine);
 }
 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {

@@ -18,7 +18,7 @@ import { type ApiSlice, sliceSchema } from './schema.ts';
 const SERVICE_LABEL = 'kubernetes.io/service-name';
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 
-/** A slice of a headless Service, and one of host names (FQDN), come out as gone, without a fault. */
+/** A slice of a headless Service comes out as gone, without a fault; one of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('EndpointSlice', key);
   const parsed = parse(sliceSchema, object, faults);
@@ -28,7 +28,8 @@ export function decodeSlice(object: unknown, key: string): SourceEvent {
 
 function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefined {
   const labels = api.metadata.labels ?? {};
-  if (labels[HEADLESS_LABEL] !== undefined || api.addressType === 'FQDN') return undefined;
+  if (labels[HEADLESS_LABEL] !== undefined) return undefined;
+  if (api.addressType === 'FQDN') return faults.notice('addressType', 'FQDN', 'names are not addresses');
   const service = labels[SERVICE_LABEL] ?? '';
   const field = `metadata.labels[${SERVICE_LABEL}]`;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
@@ -80,7 +81,7 @@ function readEndpoints(
     if (address === undefined) faults.leaveOut(field, text, 'must be an IP address');
     else if (familyOf(address) !== family)
       faults.leaveOut(field, text, `must be an ${family} address, as addressType says`);
-    else found.push(toEndpoint(endpoint, address));
+    else found.push(toEndpoint(endpoint, { address, field: `endpoints[${i}]`, faults }));
   }
   return trimmed(found);
 }
@@ -88,16 +89,36 @@ function readEndpoints(
 /** One for all endpoints without hints: there are very many. */
 const NO_NAMES: readonly string[] = [];
 
-function toEndpoint(api: ApiEndpoint, address: Endpoint['address']): Endpoint {
-  const names = (list: readonly { readonly name: string }[] | null | undefined) =>
-    list === undefined || list === null || list.length === 0 ? NO_NAMES : list.map(({ name }) => name);
+interface EndpointContext {
+  readonly address: Endpoint['address'];
+  readonly field: string;
+  readonly faults: FaultList;
+}
+
+function toEndpoint(api: ApiEndpoint, { address, field, faults }: EndpointContext): Endpoint {
+  const names = (which: 'forZones' | 'forNodes') => {
+    const list = api.hints?.[which];
+    return (list ?? []).length === 0 ? NO_NAMES : readHints(list ?? [], `${field}.hints.${which}`, faults);
+  };
   return {
     address,
     ready: api.conditions?.ready ?? true,
     serving: api.conditions?.serving ?? true,
     terminating: api.conditions?.terminating ?? false,
     nodeName: api.nodeName ?? '',
-    zoneHints: names(api.hints?.forZones),
-    nodeHints: names(api.hints?.forNodes),
+    zoneHints: names('forZones'),
+    nodeHints: names('forNodes'),
   };
+}
+
+type ApiHints = readonly { readonly name: string }[];
+
+/** Names as labels have them as values: what a Node can have as zone or name. */
+function readHints(hints: ApiHints, field: string, faults: FaultList): readonly string[] {
+  const found: string[] = [];
+  for (const [i, { name }] of hints.entries()) {
+    if (/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/.test(name)) found.push(name);
+    else faults.leaveOut(`${field}[${i}].name`, name, 'must be the name of a zone or node');
+  }
+  return found;
 }

@@ -83,7 +83,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     clusterIPs: trimmed(clusterIPs),
     externalIPs: trimmed(readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults)),
     loadBalancerIPs: trimmed(readIngress(api, faults)),
-    sourceRanges: trimmed(readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults)),
+    sourceRanges: readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults),
     ports: uniquePorts(
       ports.filter((port) => port !== undefined),
       faults,
@@ -144,14 +144,14 @@ function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): Serv
 function readType(text: string | null | undefined, faults: FaultList): Service['type'] {
   if (text === undefined || text === null || text === 'ClusterIP') return 'ClusterIP';
   if (text === 'NodePort' || text === 'LoadBalancer') return text;
-  faults.leaveOut('spec.type', text, 'is not a known type; treated as ClusterIP');
+  faults.useDefault('spec.type', text, 'is not a known type; treated as ClusterIP');
   return 'ClusterIP';
 }
 
 function readPolicy(text: string | null | undefined, field: string, faults: FaultList): TrafficPolicy {
   if (text === 'Local' || text === 'Cluster') return text;
   if (text !== undefined && text !== null && text !== '') {
-    faults.leaveOut(field, text, 'must be Cluster or Local; treated as Cluster');
+    faults.useDefault(field, text, 'must be Cluster or Local; treated as Cluster');
   }
   return 'Cluster';
 }
@@ -159,14 +159,22 @@ function readPolicy(text: string | null | undefined, field: string, faults: Faul
 function readAffinity(spec: ApiService['spec'], faults: FaultList): number {
   const kind = spec.sessionAffinity ?? 'None';
   if (kind !== 'None' && kind !== 'ClientIP') {
-    faults.leaveOut('spec.sessionAffinity', kind, 'must be None or ClientIP; treated as None');
+    faults.useDefault('spec.sessionAffinity', kind, 'must be None or ClientIP; treated as None');
   }
   if (kind !== 'ClientIP') return 0;
-  const seconds = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? DEFAULT_AFFINITY_SECONDS;
+  const seconds = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds;
+  const field = 'spec.sessionAffinityConfig.clientIP.timeoutSeconds';
+  if (seconds === undefined || seconds === null) {
+    faults.useDefault(
+      field,
+      undefined,
+      `is not given, as ClientIP affinity needs it; treated as ${DEFAULT_AFFINITY_SECONDS}`,
+    );
+    return DEFAULT_AFFINITY_SECONDS;
+  }
   // 1 to 86400: the API server's own limits.
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return seconds;
-  const field = 'spec.sessionAffinityConfig.clientIP.timeoutSeconds';
-  faults.leaveOut(field, seconds, `must be 1 to 86400; treated as ${DEFAULT_AFFINITY_SECONDS}`);
+  faults.useDefault(field, seconds, `must be 1 to 86400; treated as ${DEFAULT_AFFINITY_SECONDS}`);
   return DEFAULT_AFFINITY_SECONDS;
 }
 
@@ -183,25 +191,38 @@ function readAddresses(texts: readonly string[], field: string, faults: FaultLis
 /** Addresses of ipMode VIP: others are translated before they reach the node (KEP-1860). Names are not addresses. */
 function readIngress(api: ApiService, faults: FaultList): Address[] {
   const found = new Set<Address>();
-  for (const [i, { ip, ipMode }] of (api.status?.loadBalancer?.ingress ?? []).entries()) {
-    if (ip === undefined || ip === null || ip === '' || (ipMode ?? 'VIP') !== 'VIP') continue;
+  for (const [i, { ip, hostname, ipMode }] of (api.status?.loadBalancer?.ingress ?? []).entries()) {
+    const field = `status.loadBalancer.ingress[${i}]`;
+    if (ip === undefined || ip === null || ip === '') {
+      const isNamed = hostname !== undefined && hostname !== null && hostname !== '';
+      if (isNamed) faults.notice(`${field}.hostname`, hostname, 'is a name: no address of it is served here');
+      continue;
+    }
     const address = parseAddress(ip);
-    if (address === undefined) faults.leaveOut(`status.loadBalancer.ingress[${i}].ip`, ip, 'must be an IP address');
-    else found.add(address);
+    if (address === undefined) faults.leaveOut(`${field}.ip`, ip, 'must be an IP address');
+    else if ((ipMode ?? 'VIP') === 'VIP') found.add(address);
+    else if (ipMode !== 'Proxy') faults.leaveOut(`${field}.ipMode`, ipMode, 'must be VIP or Proxy');
   }
   return [...found];
 }
 
-/** A range of length 0 admits everybody, so none is left (reference 4.3). */
-function readSourceRanges(texts: readonly string[], faults: FaultList): Cidr[] {
+/**
+ * Ranges that cannot be read admit nobody: where none is left, the addresses are closed, not open. Ranges of length 0
+ * alone are no restriction (reference 4.3).
+ */
+function readSourceRanges(texts: readonly string[], faults: FaultList): readonly Cidr[] | undefined {
   const found = new Set<Cidr>();
+  let unread = 0;
   for (const [i, text] of texts.entries()) {
     const range = parseCidr(text);
-    if (range === undefined) faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR');
-    else found.add(range);
+    if (range !== undefined) found.add(range);
+    else {
+      unread += 1;
+      faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; admits nobody');
+    }
   }
-  const open = (family: string) => [...found].some((range) => familyOf(range) === family && range.endsWith('/0'));
-  return [...found].filter((range) => !open(familyOf(range)));
+  const admitsAll = unread === 0 && [...found].every((range) => range.endsWith('/0'));
+  return admitsAll ? undefined : trimmed([...found]);
 }
 
 function readHealthPort(port: number, faults: FaultList): number {

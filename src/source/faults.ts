@@ -27,6 +27,18 @@ export class FaultList {
     return undefined;
   }
 
+  /** The API's default stands in for it. */
+  useDefault(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'default used');
+    return undefined;
+  }
+
+  /** It is right, and means nothing on this node. */
+  notice(field: string, value: unknown, problem: string): undefined {
+    this.#add(field, value, problem, 'no effect here');
+    return undefined;
+  }
+
   /** What a schema found. */
   shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
     for (const issue of issues) {

@@ -98,7 +98,7 @@ describe('a Service', () => {
       clusterIPs: ['10.96.0.1'],
       externalIPs: [],
       loadBalancerIPs: [],
-      sourceRanges: [],
+      sourceRanges: undefined,
       ports: [{ name: '', protocol: 'TCP', port: 80, nodePort: 0 }],
       internalTrafficPolicy: 'Cluster',
       externalTrafficPolicy: 'Cluster',
@@ -235,69 +235,82 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
   for (const [spec, text, field, wanted] of [
     [
       { externalIPs: ['192.0.2.1', 'x'] },
-      'spec.externalIPs[1]: x: must be an IP address',
+      'spec.externalIPs[1]: x: must be an IP address (part left out)',
       'externalIPs',
       ['192.0.2.1'],
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.0/33', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: must be a CIDR',
+      'spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: must be a CIDR; admits nobody (part left out)',
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.1', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.1: must be a CIDR',
+      'spec.loadBalancerSourceRanges[0]: 192.0.2.1: must be a CIDR; admits nobody (part left out)',
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
-    [{ type: 'Balancer' }, 'spec.type: Balancer: is not a known type; treated as ClusterIP', 'type', 'ClusterIP'],
+    [
+      { type: 'Balancer' },
+      'spec.type: Balancer: is not a known type; treated as ClusterIP (default used)',
+      'type',
+      'ClusterIP',
+    ],
     [
       { internalTrafficPolicy: 'local' },
-      'spec.internalTrafficPolicy: local: must be Cluster or Local; treated as Cluster',
+      'spec.internalTrafficPolicy: local: must be Cluster or Local; treated as Cluster (default used)',
       'internalTrafficPolicy',
       'Cluster',
     ],
     [
       { externalTrafficPolicy: 'None' },
-      'spec.externalTrafficPolicy: None: must be Cluster or Local; treated as Cluster',
+      'spec.externalTrafficPolicy: None: must be Cluster or Local; treated as Cluster (default used)',
       'externalTrafficPolicy',
       'Cluster',
     ],
     [
       { sessionAffinity: 'Cookie' },
-      'spec.sessionAffinity: Cookie: must be None or ClientIP; treated as None',
+      'spec.sessionAffinity: Cookie: must be None or ClientIP; treated as None (default used)',
       'affinitySeconds',
       0,
     ],
+    ...[{}, { sessionAffinityConfig: {} }, { sessionAffinityConfig: { clientIP: { timeoutSeconds: null } } }].map(
+      (config) => [
+        { sessionAffinity: 'ClientIP', ...config },
+        'spec.sessionAffinityConfig.clientIP.timeoutSeconds: is not given, as ClientIP affinity needs it; treated as 10800 (default used)',
+        'affinitySeconds',
+        10_800,
+      ],
+    ),
     ...[0, -1, 86_401, 1.5].map((seconds) => [
       { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: seconds } } },
-      `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${seconds}: must be 1 to 86400; treated as 10800`,
+      `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${seconds}: must be 1 to 86400; treated as 10800 (default used)`,
       'affinitySeconds',
       10_800,
     ]),
     [
       { healthCheckNodePort: 70_000 },
-      'spec.healthCheckNodePort: 70000: must be a whole number from 1 to 65535',
+      'spec.healthCheckNodePort: 70000: must be a whole number from 1 to 65535 (part left out)',
       'healthCheckNodePort',
       0,
     ],
     [
       { ports: [PORT, { name: 'b', port: 80 }] },
-      'spec.ports[1]: b TCP 80: an earlier port has this number or name',
+      'spec.ports[1]: b TCP 80: an earlier port has this number or name (part left out)',
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
     [
       { ports: [PORT, { name: 'http', port: 81 }] },
-      'spec.ports[1]: http TCP 81: an earlier port has this number or name',
+      'spec.ports[1]: http TCP 81: an earlier port has this number or name (part left out)',
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
   ] as [Fields, string, keyof Service, unknown][]) {
     test(text, () => {
       const { value, texts } = decodedService(spec);
-      assert.deepEqual(texts, [`Service default/web: ${text} (part left out)`]);
+      assert.deepEqual(texts, [`Service default/web: ${text}`]);
       assert.deepEqual(value, { ...decodedService({}).value, [field]: wanted });
     });
   }
@@ -330,28 +343,22 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
 describe('what is right though it looks wrong', () => {
   for (const [what, spec, field, wanted] of [
     [
-      'ClientIP without a timeout has the default of the API',
-      { sessionAffinity: 'ClientIP' },
-      'affinitySeconds',
-      10_800,
-    ],
-    [
       'a timeout without ClientIP is not used',
       { sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } },
       'affinitySeconds',
       0,
     ],
     [
-      'a zero-length source range admits everybody',
-      { loadBalancerSourceRanges: ['10.0.0.0/8', '0.0.0.0/0'] },
+      'source ranges of length 0 alone are no restriction',
+      { loadBalancerSourceRanges: ['0.0.0.0/0'] },
       'sourceRanges',
-      [],
+      undefined,
     ],
     [
-      'a zero-length source range of one family leaves those of the other',
+      'a source range of length 0 among others is kept: it opens its own family',
       { loadBalancerSourceRanges: ['10.0.0.0/8', '::/0'] },
       'sourceRanges',
-      ['10.0.0.0/8'],
+      ['10.0.0.0/8', '::/0'],
     ],
     [
       'a nodePort is taken whatever the type is',
@@ -383,13 +390,30 @@ describe('what is right though it looks wrong', () => {
   test('ingress with a host name, or of ipMode Proxy, is not programmed', () => {
     const ingress = [{ hostname: 'lb.example.com' }, { ip: '198.51.100.1', ipMode: 'Proxy' }, { ip: '' }, {}];
     const { value, texts } = decodedService({}, { status: { loadBalancer: { ingress } } });
-    assert.deepEqual([value?.loadBalancerIPs, texts], [[], []]);
+    assert.deepEqual(value?.loadBalancerIPs, []);
+    assert.deepEqual(texts, [
+      'Service default/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a name: no address of it is served here (no effect here)',
+    ]);
+  });
+
+  test('an ipMode that does not exist leaves the address out', () => {
+    const ingress = [{ ip: '198.51.100.1', ipMode: 'Maybe' }, { ip: '198.51.100.2' }];
+    const { value, texts } = decodedService({}, { status: { loadBalancer: { ingress } } });
+    assert.deepEqual(value?.loadBalancerIPs, ['198.51.100.2']);
+    assert.deepEqual(texts, [
+      'Service default/web: status.loadBalancer.ingress[0].ipMode: Maybe: must be VIP or Proxy (part left out)',
+    ]);
+  });
+
+  test('source ranges of which none can be read admit nobody', () => {
+    const { value } = decodedService({ loadBalancerSourceRanges: ['10.0.0.0/99'] });
+    assert.deepEqual(value?.sourceRanges, []);
   });
 
   test('the annotation form of source ranges is not read', () => {
     const annotations = { 'service.beta.kubernetes.io/load-balancer-source-ranges': '10.0.0.0/8' };
     const { value, texts } = decodedService({}, { metadata: { name: 'web', annotations } });
-    assert.deepEqual([value?.sourceRanges, texts], [[], []]);
+    assert.deepEqual([value?.sourceRanges, texts], [undefined, []]);
   });
 
   test('a creation time that is none is unknown', () => {
@@ -481,11 +505,15 @@ describe('a slice', () => {
     }
   });
 
-  test('of a headless Service, or of host names, is skipped without a fault', () => {
+  test('of a headless Service is skipped without a fault, and of host names with a notice', () => {
     const labels = { 'kubernetes.io/service-name': 'web', 'service.kubernetes.io/headless': '' };
     assert.deepEqual(decodedSlice({}, labels), { value: undefined, faults: [], texts: [] });
     const names = { addressType: 'FQDN', endpoints: [{ addresses: ['example.com'] }] };
-    assert.deepEqual(decodedSlice(names), { value: undefined, faults: [], texts: [] });
+    const { value, texts } = decodedSlice(names);
+    assert.equal(value, undefined);
+    assert.deepEqual(texts, [
+      'EndpointSlice default/web-1: addressType: FQDN: names are not addresses (no effect here)',
+    ]);
   });
 
   const SERVICE = 'metadata.labels[kubernetes.io/service-name]:';
@@ -531,6 +559,17 @@ describe('a slice', () => {
 });
 
 describe('a part of a slice is left out with one fault, and the rest stays', () => {
+  test('a hint that names nothing', () => {
+    const hints = { forZones: [{ name: '' }, { name: 'a' }], forNodes: [{ name: 'n\n' }] };
+    const { value, texts } = decodedSlice({ endpoints: [{ addresses: ['10.244.1.1'], hints }] });
+    assert.deepEqual([value?.endpoints[0]?.zoneHints, value?.endpoints[0]?.nodeHints], [['a'], []]);
+    const problem = 'must be the name of a zone or node (part left out)';
+    assert.deepEqual(texts, [
+      `EndpointSlice default/web-1: endpoints[0].hints.forZones[0].name: ${problem}`,
+      `EndpointSlice default/web-1: endpoints[0].hints.forNodes[0].name: n?: ${problem}`,
+    ]);
+  });
+
   const NUMBER = 'must be a whole number from 1 to 65535';
   const NAME = 'must be a port name: small letters, digits and -, at most 63';
   for (const [port, text] of [

@@ -1,5 +1,5 @@
 /** One ServicePort as rules: its chains, and its entries in the dispatch trees (reference 5.6, 5.7; flat, as design 5 says). Pure. */
-import { cidrContains } from '../../model/address.ts';
+import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
@@ -60,9 +60,10 @@ export function renderPort(port: ServicePort, settings: IptablesSettings): Rende
     fw: name('FW'),
   };
   const loadBalancers = port.frontends.filter((frontend) => frontend.role === 'load-balancer');
-  const guarded = port.hasAny && loadBalancers.length > 0 && port.sourceRanges.length > 0;
+  const ranges = loadBalancers.length > 0 && port.hasAny ? port.sourceRanges : undefined;
+  const guarded = ranges !== undefined;
   for (const frontend of port.frontends) addFrontend(context, frontend, guarded);
-  if (guarded) addChain(context, context.fw, firewallRules(context, loadBalancers));
+  if (guarded) addChain(context, context.fw, firewallRules(context, { loadBalancers, ranges }));
   if (port.hasAny && port.frontends.some((frontend) => frontend.role !== 'cluster-ip')) {
     addChain(context, context.ext, externalRules(context));
   }
@@ -184,11 +185,14 @@ function externalRules(context: Context): Rule[] {
 }
 
 /** KUBE-FW: only the source ranges come further; the filter table drops the rest. */
-function firewallRules(context: Context, loadBalancers: readonly Frontend[]): Rule[] {
+function firewallRules(
+  context: Context,
+  { loadBalancers, ranges }: { loadBalancers: readonly Frontend[]; ranges: readonly Cidr[] },
+): Rule[] {
   const { port, settings } = context;
   const words = note(context, 'loadbalancer IP');
-  const rules = port.sourceRanges.map((range) => mine(context, rangeSource(range), words, jump(context.ext)));
-  const admitsNode = port.sourceRanges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
+  const rules = ranges.map((range) => mine(context, from(range), words, jump(context.ext)));
+  const admitsNode = ranges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
   if (admitsNode) {
     // What the node sends to one of its own load-balancer addresses has that address as its source.
     for (const { address } of loadBalancers) {
@@ -272,9 +276,4 @@ function localMatch(detector: LocalDetector, local: boolean): { source?: string;
   if (detector.kind === 'cidr') return detector.cidr.endsWith('/0') ? {} : { source: `${not}-s ${detector.cidr}` };
   if (detector.kind === 'interface') return { device: `${not}-i ${detector.name}` };
   return {};
-}
-
-/** A range of zero length matches all: iptables-save prints no source for it. */
-function rangeSource(range: ServicePort['sourceRanges'][number]): string | undefined {
-  return range.endsWith('/0') ? undefined : from(range);
 }

@@ -60,16 +60,25 @@ const LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in 
 
 /** The end of nat KUBE-SERVICES: the way to the node ports (reference 5.8). */
 export function nodePortJumps(settings: IptablesSettings): Rule[] {
-  const enter = [comment(LAST), jump(NODE_PORTS)];
-  if (settings.nodePortAddresses !== 'all') {
-    return settings.nodePortAddresses.map((address) => rule([to(address), ...enter]));
-  }
-  const exceptLoopback = settings.family === 'IPv6' ? '! -d ::1/128' : '! -d 127.0.0.0/8';
-  const guard = settings.localhostNodePorts ? undefined : exceptLoopback;
-  return [rule([guard, comment(LAST), '-m addrtype --dst-type LOCAL', jump(NODE_PORTS)])];
+  return toNodePorts(settings, { words: comment(LAST), target: jump(NODE_PORTS) });
 }
 
-/** The end of filter KUBE-EXTERNAL-SERVICES: refused node ports, on any address of the node. */
-export function nodePortRejectJump(): Rule {
-  return rule(['-m addrtype --dst-type LOCAL', jump(NODE_PORT_REJECTS)]);
+/** The end of filter KUBE-EXTERNAL-SERVICES: refused node ports, on the addresses that take node ports and no other. */
+export function nodePortRejectJumps(settings: IptablesSettings): Rule[] {
+  return toNodePorts(settings, { words: undefined, target: jump(NODE_PORT_REJECTS) });
+}
+
+interface Jump {
+  readonly words: string | undefined;
+  readonly target: string;
+}
+
+function toNodePorts(
+  { family, nodePortAddresses, localhostNodePorts }: IptablesSettings,
+  { words, target }: Jump,
+): Rule[] {
+  if (nodePortAddresses !== 'all') return nodePortAddresses.map((address) => rule([to(address), words, target]));
+  const exceptLoopback = family === 'IPv6' ? '! -d ::1/128' : '! -d 127.0.0.0/8';
+  const guard = localhostNodePorts ? undefined : exceptLoopback;
+  return [rule([guard, words, '-m addrtype --dst-type LOCAL', target])];
 }
