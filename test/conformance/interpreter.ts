@@ -13,6 +13,8 @@ export interface Packet {
   readonly port: number;
   /** The device it comes in by; undefined when the node itself sends it. */
   readonly device: string | undefined;
+  /** What conntrack says of it. Packets that it finds invalid are not translated. */
+  readonly state: 'NEW' | 'INVALID';
 }
 
 /** What a node is, beside its rules. */
@@ -21,6 +23,9 @@ export interface NodeFacts {
   /** Names of `recent` lists that hold the packet's source. */
   readonly remembered: ReadonlySet<string>;
 }
+
+/** What a built-in chain does with what no rule decides. */
+type Policies = ReadonlyMap<string, 'accept' | 'drop'>;
 
 export interface Fate {
   readonly kind: 'balanced' | 'rejected' | 'dropped' | 'untouched';
@@ -50,16 +55,32 @@ interface Outcome {
 export function fatesOf(saved: string, packet: Packet, facts: NodeFacts): Fate[] {
   const reader = new SaveReader();
   for (const line of saved.split('\n')) reader.read(line);
-  return new Walk(reader.end(), packet, facts).fates();
+  return new Walk({ tables: reader.end(), policies: policiesOf(saved), packet, facts }).fates();
+}
+
+/** `:FORWARD DROP [0:0]` of the filter table. */
+function policiesOf(saved: string): Policies {
+  const filter = /^\*filter$([\s\S]*?)^COMMIT$/m.exec(saved)?.[1] ?? '';
+  const found = filter.matchAll(/^:([A-Z]+) (ACCEPT|DROP) /gm);
+  return new Map([...found].map(([, chain = '', policy]) => [chain, policy === 'DROP' ? 'drop' : 'accept']));
+}
+
+interface WalkInput {
+  readonly tables: ReadonlyMap<string, SavedTable>;
+  readonly policies: Policies;
+  readonly packet: Packet;
+  readonly facts: NodeFacts;
 }
 
 class Walk {
   readonly #tables: ReadonlyMap<string, SavedTable>;
+  readonly #policies: Policies;
   readonly #packet: Packet;
   readonly #facts: NodeFacts;
 
-  constructor(tables: ReadonlyMap<string, SavedTable>, packet: Packet, facts: NodeFacts) {
+  constructor({ tables, policies, packet, facts }: WalkInput) {
     this.#tables = tables;
+    this.#policies = policies;
     this.#packet = packet;
     this.#facts = facts;
   }
@@ -69,9 +90,12 @@ class Walk {
     const start: State = { mark: 0, destination, port, dnat: undefined, masqueraded: false, probability: 1 };
     const entry = device === undefined ? 'OUTPUT' : 'PREROUTING';
     const fates: Fate[] = [];
-    for (const { state } of this.#chain('nat', entry, start)) {
+    const isInvalid = this.#packet.state === 'INVALID';
+    const entered = isInvalid ? [{ state: start }] : this.#chain('nat', entry, start);
+    for (const { state } of entered) {
       for (const filtered of this.#filter(state)) {
         if (filtered.verdict === 'drop' || filtered.verdict === 'reject') fates.push(stopped(filtered));
+        else if (isInvalid) fates.push(fateOf(filtered.state));
         else for (const sent of this.#chain('nat', 'POSTROUTING', filtered.state)) fates.push(fateOf(sent.state));
       }
     }
@@ -81,14 +105,20 @@ class Walk {
   /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
   #filter(state: State): Outcome[] {
     const isLocal = this.#isLocal(state.destination);
-    if (this.#packet.device !== undefined) return this.#chain('filter', isLocal ? 'INPUT' : 'FORWARD', state);
-    const out = this.#chain('filter', 'OUTPUT', state);
+    if (this.#packet.device !== undefined) return this.#builtIn(isLocal ? 'INPUT' : 'FORWARD', state);
+    const out = this.#builtIn('OUTPUT', state);
     if (!isLocal) return out;
     return out.flatMap((outcome) =>
-      outcome.verdict === 'drop' || outcome.verdict === 'reject'
-        ? [outcome]
-        : this.#chain('filter', 'INPUT', outcome.state),
+      outcome.verdict === 'drop' || outcome.verdict === 'reject' ? [outcome] : this.#builtIn('INPUT', outcome.state),
     );
+  }
+
+  /** A built-in chain of the filter table: its policy decides over what falls through. */
+  #builtIn(name: string, state: State): Outcome[] {
+    return this.#chain('filter', name, state).map((outcome) => {
+      const falls = outcome.verdict === 'end' || outcome.verdict === 'return';
+      return falls ? { ...outcome, verdict: this.#policies.get(name) ?? 'accept' } : outcome;
+    });
   }
 
   /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. */
@@ -163,7 +193,7 @@ class Walk {
       }
       case '--ctstate': {
         const states = value.split(',');
-        return states.includes('NEW') || (states.includes('DNAT') && state.dnat !== undefined);
+        return states.includes(this.#packet.state) || (states.includes('DNAT') && state.dnat !== undefined);
       }
       case '--dst-type':
         return this.#isLocal(state.destination);

@@ -45,7 +45,14 @@ describe('many Services', () => {
       const facts = { localAddresses: new Set([NODE[family]]), remembered: new Set<string>() };
       const tell = (destination: string, port: number) => {
         const source = podIP(family, 60_000) as Address;
-        const packet = { protocol: 'TCP', source, destination: destination as Address, port, device: 'eth0' } as const;
+        const packet = {
+          protocol: 'TCP',
+          source,
+          destination: destination as Address,
+          port,
+          device: 'eth0',
+          state: 'NEW',
+        } as const;
         return fatesOf(saved, packet, facts).map((fate) => `${fate.kind} ${fate.backend}`);
       };
       for (let n = 1; n < SERVICES; n += 97) {

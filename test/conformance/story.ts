@@ -1,4 +1,4 @@
-/** A story: objects, a node, a packet, and what must become of it. Every mode must tell all of them alike. */
+/** A story: objects, a node, packets, and what must become of each. Every mode must tell all of them alike. */
 import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
 import type { BackendName, Origin, World } from './world.ts';
 
@@ -7,6 +7,12 @@ export interface StoryPacket {
   readonly to: string;
   readonly port: number;
   readonly protocol?: 'TCP' | 'UDP' | 'SCTP';
+  /** Its source address, where that is not the sender's own. */
+  readonly as?: string;
+  /** Backends that ClientIP affinity remembers the sender for. */
+  readonly knownTo?: readonly BackendName[];
+  /** What conntrack says of it; default NEW. */
+  readonly state?: 'NEW' | 'INVALID';
 }
 
 export type Expected =
@@ -17,30 +23,52 @@ export type Expected =
       /** Backends that see the node's address instead of the sender's. */
       readonly masqueraded: 'all' | 'none' | readonly BackendName[];
     }
-  | { readonly kind: 'rejected' | 'dropped' | 'untouched' };
+  /** `accepted`: it reaches a server of the node itself. `untouched`: no rule of ours decides over it. */
+  | { readonly kind: 'rejected' | 'dropped' | 'untouched' | 'accepted' };
 
 /** Settings that a story may change, in words of every mode. */
 export type StorySettings = Partial<
   Pick<
     IptablesSettings,
-    'masqueradeAll' | 'localDetector' | 'nodePortAddresses' | 'localhostNodePorts' | 'masqueradeBit' | 'nodeAddresses'
+    | 'masqueradeAll'
+    | 'localDetector'
+    | 'nodePortAddresses'
+    | 'localhostNodePorts'
+    | 'masqueradeBit'
+    | 'nodeAddresses'
+    | 'dropInvalid'
   >
 >;
 
-export interface StoryCase {
+export interface PacketFate {
+  readonly packet: StoryPacket;
+  readonly expected: Expected;
+}
+
+/** All objects there are, and what becomes of packets then. */
+export interface StoryState {
   readonly objects: readonly object[];
-  readonly packets: readonly { readonly packet: StoryPacket; readonly expected: Expected }[];
-  readonly settings?: StorySettings;
+  readonly packets: readonly PacketFate[];
   /** Label of the node's zone. */
   readonly zone?: string;
+}
+
+export interface StoryCase extends StoryState {
+  readonly settings?: StorySettings;
+  /** Addresses that the node has beside its own, as a load balancer may give it. */
+  readonly nodeHas?: readonly string[];
+  /** The node's own firewall drops what nobody accepts, in INPUT and FORWARD. */
+  readonly closed?: boolean;
+  /** States that follow, each reached from the one before. */
+  readonly next?: readonly StoryState[];
 }
 
 export interface Story {
   readonly title: string;
   /** The field of the API, or the flag, that the story is about. */
   readonly field: string;
-  /** The rule it follows: a section of kube-proxy's behaviour, a KEP or an issue. */
-  readonly source: string;
+  /** What it follows: rows of the tables of kube-proxy's behaviour, KEPs, issues (`coverage.ts`). */
+  readonly covers: readonly string[];
   /** Families it makes sense in; default both. */
   readonly families?: readonly ('IPv4' | 'IPv6')[];
   /** Why no real packet can tell it in the lab, where that is so. */
@@ -55,6 +83,15 @@ export function balanced(
   return { kind: 'balanced', shares, masqueraded };
 }
 
+/** Equal shares. */
+export function among(
+  backends: readonly BackendName[],
+  masqueraded: 'all' | 'none' | readonly BackendName[] = 'none',
+): Expected {
+  return balanced(Object.fromEntries(backends.map((name) => [name, 1 / backends.length])), masqueraded);
+}
+
 export const REJECTED: Expected = { kind: 'rejected' };
 export const DROPPED: Expected = { kind: 'dropped' };
 export const UNTOUCHED: Expected = { kind: 'untouched' };
+export const ACCEPTED: Expected = { kind: 'accepted' };

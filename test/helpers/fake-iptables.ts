@@ -25,6 +25,8 @@ export interface FakeOptions {
 export class FakeIptables implements CommandRunner {
   /** State by the tool's family. */
   readonly kernels: Readonly<Record<'IPv4' | 'IPv6', Tables>> = { IPv4: emptyTables(), IPv6: emptyTables() };
+  /** Policies of built-in chains of the filter table, where they are not ACCEPT. */
+  readonly policies = new Map<string, 'DROP'>();
   /** Every command that was run: its file and the number of its input's lines. */
   readonly ran: { file: string; lines: readonly string[] }[] = [];
   options: FakeOptions;
@@ -42,7 +44,7 @@ export class FakeIptables implements CommandRunner {
     const lines: string[] = [];
     for (const [table, chains] of this.kernels[family]) {
       lines.push(`*${table}`);
-      for (const chain of chains.keys()) lines.push(`:${chain} ${isBuiltIn(table, chain) ? 'ACCEPT' : '-'} [0:0]`);
+      for (const chain of chains.keys()) lines.push(`:${chain} ${this.#policy(table, chain)} [0:0]`);
       for (const [chain, rules] of chains) for (const rule of rules) lines.push(`-A ${chain} ${rule}`);
       lines.push('COMMIT');
     }
@@ -52,6 +54,11 @@ export class FakeIptables implements CommandRunner {
   /** Number of restores that were run. */
   get restores(): number {
     return this.ran.filter(({ file }) => file.endsWith('-restore')).length;
+  }
+
+  #policy(table: string, chain: string): string {
+    if (!isBuiltIn(table, chain)) return '-';
+    return table === 'filter' ? (this.policies.get(chain) ?? 'ACCEPT') : 'ACCEPT';
   }
 
   #run({ file, args, input }: Command): CommandResult {

@@ -49,6 +49,7 @@ export class Rig {
   readonly mode: Mode;
   readonly flows = new UdpFlows();
   readonly loop: SyncLoop;
+  #became: ReadonlySet<string> = new Set();
 
   constructor(options: RigOptions) {
     const { nodeName = 'node', families = FAMILIES, backend = 'auto', commands } = options;
@@ -100,9 +101,26 @@ export class Rig {
     return this;
   }
 
+  /** Take in these objects, and take away all others that it took in before. */
+  become({ objects, zone }: { readonly objects: readonly object[]; readonly zone?: string }): this {
+    const now = new Set(objects.map(idOf));
+    for (const id of this.#became) {
+      const [kind = '', key = ''] = id.split(' ');
+      if (!now.has(id)) this.remove(kind as 'Service', key);
+    }
+    this.#became = now;
+    const labels = zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone };
+    return this.put({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node', labels } }, ...objects);
+  }
+
   sync(): Promise<SyncReport> {
     return this.loop.sync(NEVER);
   }
+}
+
+/** `Service default/web` */
+function idOf(object: object): string {
+  return `${(object as { kind: string }).kind} ${objectKey(object) ?? 'bad/bad'}`;
 }
 
 /** The settings of a node of the lab. */

@@ -160,13 +160,14 @@ export class Lab {
   async #routes(): Promise<void> {
     for (const name of ['node', 'other']) {
       await this.exec(name, 'sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
-      await this.#defaultRoute(name, LAB.client);
     }
+    await this.#defaultRoute('node', LAB.client);
     // Pods of one node reach those of the other through it, as a cluster's network does.
     await this.#route('node', REMOTE_PODS, LAB.otherNode);
     await this.#route('other', LAB.podCidr, LAB.node);
-    // Outside knows no pod, only the node: Service addresses are sent to it (as a load balancer's would be).
+    // Others know no pod, only the node: Service addresses are sent to it (as a load balancer's would be).
     await this.#defaultRoute('client', LAB.node);
+    await this.#defaultRoute('other', LAB.node);
   }
 
   async #defaultRoute(name: string, via: Addresses): Promise<void> {

@@ -15,7 +15,7 @@ import type { Chain } from '../netfilter/rules.ts';
 import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES, TREES, type TreeName } from './names.ts';
 import { hairpinEntry, type RenderedPort, renderPort, type TreeEntry } from './render.ts';
 import type { IptablesSettings } from './settings.ts';
-import { nodePortJumps, nodePortRejectJumps, staticChains } from './static-chains.ts';
+import { externalFromNode, nodePortJumps, nodePortRejectJumps, staticChains } from './static-chains.ts';
 
 /** Chains that changed; undefined for one that should not be. */
 export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;
@@ -104,6 +104,7 @@ export class IptablesDesired {
   #afterTree(name: TreeName): Chain {
     const { table, root } = TREES[name];
     if (table === 'nat' && root === SERVICES) return nodePortJumps(this.#settings);
+    if (table === 'filter' && root === SERVICES) return [externalFromNode()];
     return table === 'filter' && root === EXTERNAL_SERVICES ? nodePortRejectJumps(this.#settings) : [];
   }
 }

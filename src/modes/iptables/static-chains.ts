@@ -4,6 +4,7 @@ import {
   CANARY,
   type ChainKey,
   chainKey,
+  EXTERNAL_SERVICES,
   FIREWALL,
   FORWARD,
   HAIRPIN,
@@ -66,6 +67,14 @@ export function nodePortJumps(settings: IptablesSettings): Rule[] {
 /** The end of filter KUBE-EXTERNAL-SERVICES: refused node ports, on the addresses that take node ports and no other. */
 export function nodePortRejectJumps(settings: IptablesSettings): Rule[] {
   return toNodePorts(settings, { words: undefined, target: jump(NODE_PORT_REJECTS) });
+}
+
+/**
+ * The end of filter KUBE-SERVICES: what the node itself sends to an external address that refuses. KUBE-EXTERNAL-SERVICES
+ * is not called from OUTPUT, and kube-proxy lets such packets leave the node (reference 5.6).
+ */
+export function externalFromNode(): Rule {
+  return rule(['-m addrtype --src-type LOCAL', jump(EXTERNAL_SERVICES)]);
 }
 
 interface Jump {

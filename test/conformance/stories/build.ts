@@ -1,12 +1,29 @@
 /** Objects of the stories: a Service `web` on port 80 before pods that serve on 8080. */
 
 import { service, slice } from '../../helpers/objects.ts';
-import type { BackendName, World } from '../world.ts';
+import type { Expected, PacketFate, StoryPacket } from '../story.ts';
+import type { BackendName, Origin, World } from '../world.ts';
 
 export const PORT = 80;
 export const NODE_PORT = 30_080;
-const POD_PORT = 8080;
+export const POD_PORT = 8080;
+export const HEALTH_PORT = 32_000;
 export type StoryProtocol = 'TCP' | 'UDP' | 'SCTP';
+
+/** What becomes of a packet, to port 80 unless `more` says another. */
+export function told(from: Origin, to: string, expected: Expected, more: Partial<StoryPacket> = {}): PacketFate {
+  return { packet: { from, to, port: PORT, ...more }, expected };
+}
+
+/** The same for several senders. */
+export function toldFrom(
+  senders: readonly Origin[],
+  to: string,
+  expected: Expected,
+  more: Partial<StoryPacket> = {},
+): PacketFate[] {
+  return senders.map((from) => told(from, to, expected, more));
+}
 
 export function web(world: World, spec: Record<string, unknown> = {}, status?: Record<string, unknown>): object {
   const base = { clusterIP: world.clusterIP(10), ports: [{ port: PORT }] };
@@ -62,6 +79,15 @@ export function podsWith(
       };
     }),
   });
+}
+
+/** An endpoint for these zones, or nodes. */
+export function hinted(
+  at: BackendName,
+  hints: { zones?: readonly string[]; nodes?: readonly string[] },
+): EndpointInput {
+  const names = (list: readonly string[] = []) => list.map((name) => ({ name }));
+  return { at, hints: { forZones: names(hints.zones), forNodes: names(hints.nodes) } };
 }
 
 export const DRAINING: Record<string, boolean> = { ready: false, serving: true, terminating: true };

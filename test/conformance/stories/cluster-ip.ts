@@ -1,6 +1,6 @@
 /** ClusterIP Services: balancing, protocols, readiness, refusal, masquerading, hairpin. */
 import { balanced, DROPPED, REJECTED, type Story, UNTOUCHED } from '../story.ts';
-import { as, clusterCidr, DRAINING, PORT, pods, podsWith, UNREADY, web } from './build.ts';
+import { clusterCidr, PORT, pods, podsWith, toldFrom, web } from './build.ts';
 
 const HALVES = { 'pod-1': 1 / 2, 'pod-2': 1 / 2 };
 const THIRDS = { 'pod-1': 1 / 3, 'pod-2': 1 / 3, other: 1 / 3 };
@@ -9,7 +9,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a pod is balanced over all endpoints and keeps its address',
     field: 'spec.clusterIP',
-    source: 'reference 5.6, 5.7',
+    covers: ['2.6 row 1', '5.6 cluster IP', '5.7 choice', 'k8s#37932'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'pod-2', 'other')],
       settings: clusterCidr(w),
@@ -19,7 +19,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'UDP is balanced like TCP',
     field: 'spec.ports.protocol',
-    source: 'reference 5.6',
+    covers: ['5.6 cluster IP', '4.3 protocol'],
     tell: (w) => ({
       objects: [
         web(w, { ports: [{ port: PORT, protocol: 'UDP' }] }),
@@ -33,7 +33,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'SCTP is balanced like TCP',
     field: 'spec.ports.protocol',
-    source: 'reference 5.6',
+    covers: ['5.6 cluster IP', '4.3 protocol'],
     onlyInterpreted: 'the kernel of the tests may lack SCTP sockets',
     tell: (w) => ({
       objects: [
@@ -48,7 +48,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'one port number in two protocols goes to two sets of endpoints',
     field: 'spec.ports.protocol',
-    source: 'reference 3.4',
+    covers: ['3.4', '4.3 key', '4.3 protocol'],
     tell: (w) => ({
       objects: [
         web(w, {
@@ -72,7 +72,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'the node is masqueraded when a cluster CIDR is known, a pod is not',
     field: '--cluster-cidr',
-    source: 'reference 1.9, 5.7',
+    covers: ['1.9 ClusterCIDR', '5.7 cluster IP from elsewhere'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'other')],
       settings: clusterCidr(w),
@@ -95,7 +95,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'pods are told by their bridge',
     field: '--detect-local-mode=BridgeInterface',
-    source: 'reference 1.9',
+    covers: ['1.9 BridgeInterface', '5.7 cluster IP from elsewhere'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { localDetector: { kind: 'interface', name: 'cni0' } },
@@ -108,7 +108,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'pods are told by the prefix of their interfaces',
     field: '--detect-local-mode=InterfaceNamePrefix',
-    source: 'reference 1.9',
+    covers: ['1.9 InterfaceNamePrefix', '5.7 cluster IP from elsewhere'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { localDetector: { kind: 'interface', name: 'cn+' } },
@@ -121,7 +121,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'all traffic is masqueraded on request',
     field: '--masquerade-all',
-    source: 'reference 5.7',
+    covers: ['5.7 masquerade all'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { masqueradeAll: true },
@@ -133,7 +133,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'another bit of the mark asks for masquerading',
     field: '--iptables-masquerade-bit',
-    source: 'reference 5.5',
+    covers: ['5.5 mark'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { masqueradeAll: true, masqueradeBit: 31 },
@@ -145,7 +145,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a pod that reaches itself sees the node as the client',
     field: 'spec.clusterIP',
-    source: 'reference 5.7, k8s#53775',
+    covers: ['5.7 hairpin', 'k8s#53775'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'pod-2')],
       settings: clusterCidr(w),
@@ -155,7 +155,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a pod that is the only endpoint reaches itself',
     field: 'spec.clusterIP',
-    source: 'k8s#53775',
+    covers: ['5.7 hairpin', 'k8s#53775'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       packets: [
@@ -164,20 +164,9 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
-    title: 'an endpoint whose node is not known may be the sender itself',
-    field: 'endpoints.nodeName',
-    source: 'design 5',
-    tell: (w) => ({
-      objects: [web(w), pods(w, { at: 'pod-1', placeless: true })],
-      packets: [
-        { packet: { from: 'pod-1', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }, 'all') },
-      ],
-    }),
-  },
-  {
     title: 'a Service without endpoints refuses at once, pods, the node and outside',
     field: 'endpoints',
-    source: 'reference 2.6',
+    covers: ['2.6 row 1', '5.6 cluster IP without endpoints'],
     tell: (w) => ({
       objects: [web(w)],
       packets: [
@@ -190,7 +179,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a UDP Service without endpoints refuses at once',
     field: 'endpoints',
-    source: 'reference 2.6',
+    covers: ['2.6 row 1', '5.6 cluster IP without endpoints', 'k8s#139628'],
     tell: (w) => ({
       objects: [web(w, { ports: [{ port: PORT, protocol: 'UDP' }] })],
       packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT, protocol: 'UDP' }, expected: REJECTED }],
@@ -199,7 +188,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a port that no Service has is left alone',
     field: 'spec.ports.port',
-    source: 'reference 5.6',
+    covers: ['k8s#22952'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       packets: [
@@ -209,79 +198,9 @@ export const clusterIPStories: readonly Story[] = [
     }),
   },
   {
-    title: 'endpoints that are not ready get nothing',
-    field: 'endpoints.conditions.ready',
-    source: 'reference 2.5',
-    tell: (w) => ({
-      objects: [web(w), pods(w, 'pod-1', as('pod-2', UNREADY))],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }) }],
-    }),
-  },
-  {
-    title: 'draining endpoints get nothing while a ready one is there',
-    field: 'endpoints.conditions.terminating',
-    source: 'reference 2.5, KEP-1669',
-    tell: (w) => ({
-      objects: [web(w), pods(w, as('pod-1', DRAINING), 'other')],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced({ other: 1 }) }],
-    }),
-  },
-  {
-    title: 'draining endpoints that still serve are used when none is ready',
-    field: 'endpoints.conditions.serving',
-    source: 'reference 2.5, KEP-1669',
-    tell: (w) => ({
-      objects: [web(w), pods(w, as('pod-1', DRAINING), as('pod-2', UNREADY))],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }) }],
-    }),
-  },
-  {
-    title: 'endpoints that neither are ready nor serve leave the Service without any',
-    field: 'endpoints.conditions.serving',
-    source: 'reference 2.5',
-    tell: (w) => ({
-      objects: [
-        web(w),
-        pods(w, as('pod-1', { ready: false, serving: false, terminating: true }), as('pod-2', UNREADY)),
-      ],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: REJECTED }],
-    }),
-  },
-  {
-    title: 'conditions that are not set mean ready',
-    field: 'endpoints.conditions.ready',
-    source: 'reference 3.3',
-    tell: (w) => ({
-      objects: [web(w), pods(w, as('pod-1', {}))],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }) }],
-    }),
-  },
-  {
-    title: 'endpoints of several slices are one set, and one that is in two counts once',
-    field: 'metadata.labels[kubernetes.io/service-name]',
-    source: 'reference 3.4',
-    tell: (w) => ({
-      objects: [web(w), podsWith(w, { name: 'a' }, ['pod-1', 'pod-2']), podsWith(w, { name: 'b' }, ['pod-2', 'other'])],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced(THIRDS) }],
-    }),
-  },
-  {
-    title: 'of an endpoint in two slices the one that is not draining counts',
-    field: 'endpoints.conditions.terminating',
-    source: 'reference 3.4',
-    tell: (w) => ({
-      objects: [
-        web(w),
-        podsWith(w, { name: 'a' }, [as('pod-1', DRAINING)]),
-        podsWith(w, { name: 'b' }, ['pod-1', 'pod-2']),
-      ],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced(HALVES) }],
-    }),
-  },
-  {
     title: 'internal policy Local: only endpoints of this node',
     field: 'spec.internalTrafficPolicy',
-    source: 'reference 2.6, KEP-2086',
+    covers: ['2.6 row 2', '4.3 internalTrafficPolicy', 'KEP-2086'],
     tell: (w) => ({
       objects: [web(w, { internalTrafficPolicy: 'Local' }), pods(w, 'pod-1', 'other')],
       packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }) }],
@@ -290,10 +209,13 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'internal policy Local without an endpoint here: dropped, and refused when there is none at all',
     field: 'spec.internalTrafficPolicy',
-    source: 'reference 2.6',
-    tell: (w) => ({
-      objects: [web(w, { internalTrafficPolicy: 'Local' }), pods(w, 'other')],
-      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: DROPPED }],
-    }),
+    covers: ['2.6 row 2', '5.6 cluster IP without endpoints'],
+    tell: (w) => {
+      const state = (expected: typeof DROPPED, ...others: 'other'[]) => ({
+        objects: [web(w, { internalTrafficPolicy: 'Local' }), pods(w, ...others)],
+        packets: toldFrom(['pod-3', 'node', 'outside'], w.clusterIP(10), expected),
+      });
+      return { ...state(DROPPED, 'other'), next: [state(REJECTED), state(DROPPED, 'other')] };
+    },
   },
 ];

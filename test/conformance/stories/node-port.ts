@@ -1,36 +1,12 @@
 /** Node ports. */
-import { balanced, DROPPED, REJECTED, type Story, UNTOUCHED } from '../story.ts';
-import { clusterCidr, NODE_PORT, nodePortWeb, PORT, pods, podsWith } from './build.ts';
-
-const BOTH = { 'pod-1': 1 / 2, other: 1 / 2 };
+import { among, balanced, DROPPED, type Story, UNTOUCHED } from '../story.ts';
+import { clusterCidr, NODE_PORT, nodePortWeb, PORT, pods, podsWith, told, vips, web } from './build.ts';
 
 export const nodePortStories: readonly Story[] = [
   {
-    title: 'a client outside is balanced over all endpoints and masqueraded',
-    field: 'spec.ports.nodePort',
-    source: 'reference 2.6, 5.7',
-    tell: (w) => ({
-      objects: [nodePortWeb(w), pods(w, 'pod-1', 'other')],
-      settings: clusterCidr(w),
-      packets: [{ packet: { from: 'outside', to: w.node, port: NODE_PORT }, expected: balanced(BOTH, 'all') }],
-    }),
-  },
-  {
-    title: 'a pod and the node use the node port as well',
-    field: 'spec.ports.nodePort',
-    source: 'reference 2.6',
-    tell: (w) => ({
-      objects: [nodePortWeb(w), pods(w, 'pod-1', 'other')],
-      packets: [
-        { packet: { from: 'pod-3', to: w.node, port: NODE_PORT }, expected: balanced(BOTH, 'all') },
-        { packet: { from: 'node', to: w.node, port: NODE_PORT }, expected: balanced(BOTH, 'all') },
-      ],
-    }),
-  },
-  {
     title: 'a node port of UDP',
     field: 'spec.ports.protocol',
-    source: 'reference 5.6',
+    covers: ['5.6 node port', '4.3 protocol'],
     tell: (w) => ({
       objects: [
         nodePortWeb(w, { ports: [{ port: PORT, nodePort: NODE_PORT, protocol: 'UDP' }] }),
@@ -46,21 +22,9 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
-    title: 'a node port without endpoints refuses at once',
-    field: 'endpoints',
-    source: 'reference 2.6',
-    tell: (w) => ({
-      objects: [nodePortWeb(w)],
-      packets: [
-        { packet: { from: 'outside', to: w.node, port: NODE_PORT }, expected: REJECTED },
-        { packet: { from: 'pod-3', to: w.node, port: NODE_PORT }, expected: REJECTED },
-      ],
-    }),
-  },
-  {
     title: 'the cluster IP of a Service with a node port works as before',
     field: 'spec.type',
-    source: 'reference 5.6',
+    covers: ['5.6 cluster IP', '5.6 node port'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
       settings: clusterCidr(w),
@@ -70,7 +34,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'node ports on chosen addresses only',
     field: '--nodeport-addresses',
-    source: 'reference 5.8',
+    covers: ['5.8', '4.3 nodePort', 'k8s#89923', 'k8s#61953'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
       settings: { nodePortAddresses: [w.node] },
@@ -86,7 +50,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'the node reaches a node port by 127.0.0.1',
     field: '--iptables-localhost-nodeports',
-    source: 'reference 5.1, 5.8',
+    covers: ['5.6 node port on loopback', '5.8'],
     families: ['IPv4'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
@@ -99,7 +63,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'no node port on a loopback address when that is not wanted, and never on ::1',
     field: '--iptables-localhost-nodeports',
-    source: 'reference 5.8',
+    covers: ['5.8', '5.6 node port on loopback'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
       settings: { localhostNodePorts: false },
@@ -107,31 +71,50 @@ export const nodePortStories: readonly Story[] = [
     }),
   },
   {
-    title: 'external policy Local: outside reaches endpoints of this node and is not masqueraded',
-    field: 'spec.externalTrafficPolicy',
-    source: 'reference 2.6',
+    title: 'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)',
+    field: '--iptables-localhost-nodeports',
+    covers: ['5.6 node port on loopback', '5.5 KUBE-FIREWALL', 'CVE-2020-8558', 'k8s#92315'],
+    families: ['IPv4'],
+    onlyInterpreted: 'test/netns/localhost.test.ts sends such packets',
     tell: (w) => ({
-      objects: [nodePortWeb(w, { externalTrafficPolicy: 'Local' }), pods(w, 'pod-1', 'other')],
-      settings: clusterCidr(w),
+      objects: [nodePortWeb(w), pods(w, 'pod-1')],
+      settings: { localhostNodePorts: true },
       packets: [
-        { packet: { from: 'outside', to: w.node, port: NODE_PORT }, expected: balanced({ 'pod-1': 1 }) },
-        { packet: { from: 'pod-3', to: w.node, port: NODE_PORT }, expected: balanced(BOTH) },
-        { packet: { from: 'node', to: w.node, port: NODE_PORT }, expected: balanced(BOTH, 'all') },
+        told('node', '127.0.0.5', among(['pod-1'], 'all'), { port: NODE_PORT }),
+        told('outside', '127.0.0.1', DROPPED, { port: NODE_PORT + 1, as: w.address('outside') }),
+        told('pod-3', '127.0.0.1', DROPPED, { port: NODE_PORT + 1, as: w.address('pod-3') }),
       ],
     }),
   },
   {
-    title: 'external policy Local without an endpoint here: outside is dropped, pods and the node are served',
-    field: 'spec.externalTrafficPolicy',
-    source: 'reference 2.6, k8s#71596',
+    title: 'a pod that is the only endpoint reaches itself by a node port, an external IP and the load balancer',
+    field: 'spec.ports.nodePort',
+    covers: ['5.7 hairpin', 'k8s#53775'],
     tell: (w) => ({
-      objects: [nodePortWeb(w, { externalTrafficPolicy: 'Local' }), pods(w, 'other')],
+      objects: [
+        web(
+          w,
+          { type: 'LoadBalancer', ports: [{ port: PORT, nodePort: NODE_PORT }], externalIPs: [w.externalIP(1)] },
+          vips(w.vip(1)),
+        ),
+        pods(w, 'pod-1'),
+      ],
       settings: clusterCidr(w),
       packets: [
-        { packet: { from: 'outside', to: w.node, port: NODE_PORT }, expected: DROPPED },
-        { packet: { from: 'pod-3', to: w.node, port: NODE_PORT }, expected: balanced({ other: 1 }) },
-        { packet: { from: 'node', to: w.node, port: NODE_PORT }, expected: balanced({ other: 1 }, 'all') },
+        told('pod-1', w.node, among(['pod-1'], 'all'), { port: NODE_PORT }),
+        told('pod-1', w.externalIP(1), among(['pod-1'], 'all')),
+        told('pod-1', w.vip(1), among(['pod-1'], 'all')),
       ],
+    }),
+  },
+  {
+    title: 'under policy Local too, where nothing else is masqueraded',
+    field: 'spec.externalTrafficPolicy',
+    covers: ['5.7 hairpin', 'k8s#53775'],
+    tell: (w) => ({
+      objects: [nodePortWeb(w, { externalTrafficPolicy: 'Local' }), pods(w, 'pod-1')],
+      settings: clusterCidr(w),
+      packets: [told('pod-1', w.node, among(['pod-1'], 'all'), { port: NODE_PORT })],
     }),
   },
 ];

@@ -1,0 +1,105 @@
+/** The node itself: its firewall, its own servers, packets that conntrack does not understand. */
+import { ACCEPTED, among, DROPPED, type Story, UNTOUCHED } from '../story.ts';
+import type { World } from '../world.ts';
+import { HEALTH_PORT, NODE_PORT, nodePortWeb, PORT, pods, told, vips, web } from './build.ts';
+
+function healthy(w: World, spec: Record<string, unknown> = {}): object {
+  const base = { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: HEALTH_PORT };
+  return web(w, { ...base, ...spec }, vips(w.vip(1)));
+}
+
+const HEALTH = { port: HEALTH_PORT };
+
+export const hostStories: readonly Story[] = [
+  {
+    title: 'the health check of a load balancer passes a closed firewall, with and without endpoints here',
+    field: 'spec.healthCheckNodePort',
+    covers: ['5.6 health check', '4.3 healthCheckNodePort'],
+    tell: (w) => ({
+      objects: [healthy(w), pods(w, 'pod-1')],
+      closed: true,
+      packets: [told('outside', w.node, ACCEPTED, HEALTH)],
+      next: [
+        { objects: [healthy(w), pods(w, 'other')], packets: [told('outside', w.node, ACCEPTED, HEALTH)] },
+        { objects: [healthy(w)], packets: [told('outside', w.node, ACCEPTED, HEALTH)] },
+        { objects: [], packets: [told('outside', w.node, DROPPED, HEALTH)] },
+      ],
+    }),
+  },
+  {
+    title: 'a health check port of another type or policy opens nothing',
+    field: 'spec.healthCheckNodePort',
+    covers: ['4.3 healthCheckNodePort'],
+    tell: (w) => {
+      const closed = (spec: Record<string, unknown>) => ({
+        objects: [healthy(w, spec), pods(w, 'pod-1')],
+        packets: [told('outside', w.node, DROPPED, HEALTH)],
+      });
+      return { ...closed({ externalTrafficPolicy: 'Cluster' }), closed: true, next: [closed({ type: 'NodePort' })] };
+    },
+  },
+  {
+    title: 'node ports pass a firewall that forwards nothing by itself',
+    field: '--iptables-masquerade-bit',
+    covers: ['5.5 KUBE-FORWARD'],
+    tell: (w) => ({
+      objects: [nodePortWeb(w), pods(w, 'pod-1', 'other')],
+      closed: true,
+      packets: [told('outside', w.node, among(['pod-1', 'other'], 'all'), { port: NODE_PORT })],
+    }),
+  },
+  {
+    title: 'a packet that conntrack finds invalid is not forwarded: it would leave untranslated',
+    field: '--conntrack-tcp-be-liberal',
+    covers: ['5.5 KUBE-FORWARD', 'k8s#74839', 'k8s#117924'],
+    onlyInterpreted: 'conntrack takes up connections in their midst: a client cannot make such a packet at will',
+    tell: (w) => ({
+      objects: [web(w), pods(w, 'pod-1')],
+      packets: [told('pod-1', w.address('outside'), DROPPED, { state: 'INVALID' })],
+    }),
+  },
+  {
+    title: 'where conntrack is to be liberal such a packet passes',
+    field: '--conntrack-tcp-be-liberal',
+    covers: ['5.5 KUBE-FORWARD', 'k8s#94861'],
+    onlyInterpreted: 'conntrack takes up connections in their midst: a client cannot make such a packet at will',
+    tell: (w) => ({
+      objects: [web(w), pods(w, 'pod-1')],
+      settings: { dropInvalid: false },
+      packets: [told('pod-1', w.address('outside'), UNTOUCHED, { state: 'INVALID' })],
+    }),
+  },
+  {
+    title: 'a server of the node is not reachable by an address of a Service (host port on a VIP)',
+    field: 'spec.clusterIP, status.loadBalancer.ingress',
+    covers: ['k8s#72236', 'k8s#22952'],
+    tell: (w) => ({
+      objects: [web(w, { type: 'LoadBalancer' }, vips(w.vip(1))), pods(w, 'pod-1')],
+      packets: [w.clusterIP(10), w.vip(1)].map((to) => told('outside', to, UNTOUCHED, HEALTH)),
+    }),
+  },
+  {
+    title: 'a server of the node on the node port of another address keeps it, though the Service refuses',
+    field: '--nodeport-addresses',
+    covers: ['5.8', 'k8s#82163'],
+    tell: (w) => {
+      const bridge = [...w.local].find((address) => address !== w.node) ?? '';
+      const refusing = web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] });
+      return {
+        objects: [refusing],
+        settings: { nodePortAddresses: [w.node] },
+        packets: [told('outside', w.node, { kind: 'rejected' }, HEALTH), told('pod-3', bridge, ACCEPTED, HEALTH)],
+      };
+    },
+  },
+  {
+    title: 'a server on loopback keeps its port where node ports are not on loopback, though the Service refuses',
+    field: '--iptables-localhost-nodeports',
+    covers: ['5.8'],
+    tell: (w) => ({
+      objects: [web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] })],
+      settings: { localhostNodePorts: false },
+      packets: [told('node', w.loopback, ACCEPTED, HEALTH), told('outside', w.node, { kind: 'rejected' }, HEALTH)],
+    }),
+  },
+];

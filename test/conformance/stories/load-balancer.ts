@@ -1,0 +1,259 @@
+/** External IPs and the load balancer's addresses: who has them, and who may use them. */
+import { among, DROPPED, type Story, UNTOUCHED } from '../story.ts';
+import type { World } from '../world.ts';
+import { balancerWeb, clusterCidr, NODE_PORT, PORT, pods, told, toldFrom, vips, web } from './build.ts';
+
+const host = (w: World, address: string) => `${address}/${w.family === 'IPv4' ? 32 : 128}`;
+/** A range that holds nobody of the lab. */
+const nobody = (w: World) => (w.family === 'IPv4' ? '203.0.113.0/24' : 'fd00:203::/64');
+const everybody = (w: World) => (w.family === 'IPv4' ? '0.0.0.0/0' : '::/0');
+/** A range of the other family. */
+const otherFamily = (w: World) => (w.family === 'IPv4' ? 'fd00::/8' : '192.168.0.0/16');
+
+/** A load balancer with these ranges and two addresses. */
+function ranged(w: World, ranges: readonly string[], spec: Record<string, unknown> = {}): object {
+  return web(w, { type: 'LoadBalancer', loadBalancerSourceRanges: ranges, ...spec }, vips(w.vip(1), w.vip(2)));
+}
+
+const addressStories: readonly Story[] = [
+  {
+    title: "an external IP that is another Service's cluster IP takes nothing from it",
+    field: 'spec.externalIPs',
+    covers: ['CVE-2020-8554', 'k8s#97076'],
+    tell: (w) => {
+      const hijacker = web(w, { clusterIP: w.clusterIP(11), externalIPs: [w.clusterIP(10)] }) as {
+        metadata: { name: string };
+      };
+      hijacker.metadata.name = 'a-hijacker';
+      return {
+        objects: [web(w), pods(w, 'pod-1'), hijacker],
+        packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
+      };
+    },
+  },
+  {
+    title: 'addresses of the other family stop nothing',
+    field: 'spec.externalIPs, status.loadBalancer.ingress',
+    covers: ['4.3 externalIPs', '4.3 ingress', 'k8s#73157', 'k8s#80297'],
+    tell: (w) => {
+      const wrong = w.family === 'IPv4' ? 'fd00:192::7' : '192.0.2.7';
+      return {
+        objects: [
+          web(w, { type: 'LoadBalancer', externalIPs: [wrong, w.externalIP(1)] }, vips(wrong, w.vip(1))),
+          pods(w, 'pod-1'),
+        ],
+        packets: [w.externalIP(1), w.vip(1)].map((to) => told('outside', to, among(['pod-1'], 'all'))),
+      };
+    },
+  },
+  {
+    title: 'an external IP or ingress that is no address is left out, and the others stay',
+    field: 'spec.externalIPs, status.loadBalancer.ingress',
+    covers: ['4.3 externalIPs', '4.3 ingress'],
+    tell: (w) => ({
+      objects: [
+        web(
+          w,
+          { type: 'LoadBalancer', externalIPs: ['lb.example', w.externalIP(1)] },
+          { loadBalancer: { ingress: [{ hostname: 'lb.example' }, { ip: w.vip(1), ipMode: 'VIP' }] } },
+        ),
+        pods(w, 'pod-1'),
+      ],
+      packets: [w.externalIP(1), w.vip(1)].map((to) => told('outside', to, among(['pod-1'], 'all'))),
+    }),
+  },
+  {
+    title: 'an address that the load balancer translates itself is left to it',
+    field: 'status.loadBalancer.ingress.ipMode',
+    covers: ['4.3 ingress', 'KEP-1860'],
+    tell: (w) => ({
+      objects: [
+        web(w, { type: 'LoadBalancer' }, { loadBalancer: { ingress: [{ ip: w.vip(1), ipMode: 'Proxy' }] } }),
+        pods(w, 'pod-1'),
+      ],
+      packets: [told('outside', w.vip(1), UNTOUCHED)],
+    }),
+  },
+  {
+    title: 'addresses come and go with the status and the spec',
+    field: 'status.loadBalancer.ingress',
+    covers: ['5.6 external IP', '5.6 load balancer', 'k8s#105249'],
+    tell: (w) => {
+      const state = (addresses: readonly string[], gone: readonly string[]) => ({
+        objects: [web(w, { type: 'LoadBalancer' }, vips(...addresses)), pods(w, 'pod-1')],
+        packets: [
+          ...addresses.map((to) => told('outside', to, among(['pod-1'], 'all'))),
+          ...gone.map((to) => told('outside', to, UNTOUCHED)),
+        ],
+      });
+      const [a, b] = [w.vip(1), w.vip(2)];
+      return { ...state([], [a, b]), next: [state([a], [b]), state([a, b], []), state([b], [a]), state([], [a, b])] };
+    },
+  },
+];
+
+const rangeStories: readonly Story[] = [
+  {
+    title: 'source ranges let in whom they name and nobody else, on every address of the load balancer',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['4.3 sourceRanges', '5.6 load balancer with ranges', '5.7 KUBE-FW', 'k8s#109826'],
+    tell: (w) => ({
+      objects: [ranged(w, [nobody(w), host(w, w.address('outside'))]), pods(w, 'pod-1', 'other')],
+      settings: clusterCidr(w),
+      packets: [1, 2].flatMap((n) => [
+        told('outside', w.vip(n), among(['pod-1', 'other'], 'all')),
+        ...toldFrom(['pod-3', 'remote-pod', 'node'], w.vip(n), DROPPED),
+      ]),
+    }),
+  },
+  {
+    title: 'they hold under policy Local as well, for outside and for pods',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.7 KUBE-FW', '2.6 row 4'],
+    tell: (w) => ({
+      objects: [
+        ranged(w, [host(w, w.address('outside'))], { externalTrafficPolicy: 'Local' }),
+        pods(w, 'pod-1', 'other'),
+      ],
+      settings: clusterCidr(w),
+      packets: [told('outside', w.vip(1), among(['pod-1'])), told('pod-3', w.vip(1), DROPPED)],
+    }),
+  },
+  {
+    title: 'a range that holds the node lets the node in, on every address',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.7 KUBE-FW node', 'k8s#119656', 'k8s#109826'],
+    tell: (w) => ({
+      objects: [ranged(w, [host(w, w.node)]), pods(w, 'pod-1')],
+      settings: { nodeAddresses: [w.node] },
+      packets: [1, 2].flatMap((n) => [
+        told('node', w.vip(n), among(['pod-1'], 'all')),
+        told('outside', w.vip(n), DROPPED),
+      ]),
+    }),
+  },
+  {
+    title: 'so it is where the node has the address itself, and the packet has it as its source',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.7 KUBE-FW node', 'k8s#119656'],
+    tell: (w) => ({
+      objects: [ranged(w, [host(w, w.node)]), pods(w, 'pod-1')],
+      settings: { nodeAddresses: [w.node] },
+      nodeHas: [w.vip(1), w.vip(2)],
+      packets: [1, 2].flatMap((n) => [
+        told('node', w.vip(n), among(['pod-1'], 'all'), { as: w.vip(n) }),
+        told('outside', w.vip(n), DROPPED),
+      ]),
+    }),
+  },
+  {
+    title: 'a node that is in no range is kept out, though it has the address',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.7 KUBE-FW node', 'k8s#119656'],
+    tell: (w) => ({
+      objects: [ranged(w, [host(w, w.address('outside'))]), pods(w, 'pod-1')],
+      settings: { nodeAddresses: [w.node] },
+      nodeHas: [w.vip(1)],
+      packets: [told('node', w.vip(1), DROPPED, { as: w.vip(1) }), told('outside', w.vip(1), among(['pod-1'], 'all'))],
+    }),
+  },
+  {
+    title: 'a range of length 0 is no restriction',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['4.3 sourceRanges'],
+    tell: (w) => ({
+      objects: [ranged(w, [nobody(w), everybody(w)]), pods(w, 'pod-1')],
+      packets: toldFrom(['outside', 'remote-pod'], w.vip(1), among(['pod-1'], 'all')),
+    }),
+  },
+  {
+    title: 'ranges of the other family alone let nobody of this one in',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['4.3 sourceRanges'],
+    tell: (w) => ({
+      objects: [ranged(w, [otherFamily(w)]), pods(w, 'pod-1')],
+      packets: toldFrom(['outside', 'pod-3'], w.vip(1), DROPPED),
+    }),
+  },
+  {
+    title: 'a range that cannot be read lets nobody in, and those that can be count',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['4.3 sourceRanges'],
+    tell: (w) => ({
+      objects: [ranged(w, ['10.0.0.0/99', ` ${host(w, w.address('outside'))} `]), pods(w, 'pod-1')],
+      packets: [told('outside', w.vip(1), among(['pod-1'], 'all')), told('remote-pod', w.vip(1), DROPPED)],
+      next: [
+        { objects: [ranged(w, ['10.0.0.0/99']), pods(w, 'pod-1')], packets: [told('outside', w.vip(1), DROPPED)] },
+      ],
+    }),
+  },
+  {
+    title: 'source ranges do not hold for the cluster IP, external IPs and node ports',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.6 load balancer with ranges', 'k8s#33586'],
+    tell: (w) => ({
+      objects: [
+        ranged(w, [nobody(w)], { externalIPs: [w.externalIP(1)], ports: [{ port: PORT, nodePort: NODE_PORT }] }),
+        pods(w, 'pod-1'),
+      ],
+      settings: clusterCidr(w),
+      packets: [
+        told('outside', w.vip(1), DROPPED),
+        told('outside', w.externalIP(1), among(['pod-1'], 'all')),
+        told('outside', w.node, among(['pod-1'], 'all'), { port: NODE_PORT }),
+        told('pod-3', w.clusterIP(10), among(['pod-1'])),
+      ],
+    }),
+  },
+  {
+    title: 'ranges come, change and go',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.7 KUBE-FW', 'k8s#88698'],
+    tell: (w) => {
+      const state = (ranges: readonly string[], isIn: boolean) => ({
+        objects: [ranged(w, ranges), pods(w, 'pod-1')],
+        packets: [told('outside', w.vip(1), isIn ? among(['pod-1'], 'all') : DROPPED)],
+      });
+      const outside = host(w, w.address('outside'));
+      return {
+        ...state([], true),
+        next: [
+          state([nobody(w)], false),
+          state([nobody(w), outside], true),
+          state([nobody(w)], false),
+          state([], true),
+        ],
+      };
+    },
+  },
+  {
+    title: 'ranges without endpoints: refused like any other',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.6 load balancer without endpoints'],
+    tell: (w) => ({
+      objects: [ranged(w, [host(w, w.address('outside'))])],
+      packets: [told('outside', w.vip(1), { kind: 'rejected' })],
+      next: [
+        {
+          objects: [ranged(w, [host(w, w.address('outside'))]), pods(w, 'pod-1')],
+          packets: [told('outside', w.vip(1), among(['pod-1'], 'all')), told('remote-pod', w.vip(1), DROPPED)],
+        },
+      ],
+    }),
+  },
+];
+
+/** The same addresses without ranges, for the order of things. */
+const plainStories: readonly Story[] = [
+  {
+    title: 'a load balancer without ranges is open to all',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.6 load balancer'],
+    tell: (w) => ({
+      objects: [balancerWeb(w), pods(w, 'pod-1')],
+      packets: toldFrom(['outside', 'remote-pod', 'pod-3', 'node'], w.vip(1), among(['pod-1'], 'all')),
+    }),
+  },
+];
+
+export const loadBalancerStories: readonly Story[] = [...addressStories, ...plainStories, ...rangeStories];

@@ -1,0 +1,163 @@
+/** Which list serves which traffic, and what an empty one answers (table 2.6), on every kind of external address. */
+import { among, DROPPED, type Expected, REJECTED, type Story } from '../story.ts';
+import type { World } from '../world.ts';
+import { as, balancerWeb, clusterCidr, DRAINING, NODE_PORT, nodePortWeb, PORT, pods, web } from './build.ts';
+
+/** A kind of external address: a Service that has it, and where its clients go. */
+interface External {
+  readonly name: string;
+  readonly field: string;
+  service(w: World, spec: Record<string, unknown>): object;
+  at(w: World): { readonly to: string; readonly port: number };
+}
+
+const EXTERNALS: readonly External[] = [
+  {
+    name: 'a node port',
+    field: 'spec.ports.nodePort',
+    service: nodePortWeb,
+    at: (w) => ({ to: w.node, port: NODE_PORT }),
+  },
+  {
+    name: 'an external IP',
+    field: 'spec.externalIPs',
+    service: (w, spec) => web(w, { externalIPs: [w.externalIP(1)], ...spec }),
+    at: (w) => ({ to: w.externalIP(1), port: PORT }),
+  },
+  {
+    name: 'an address of the load balancer',
+    field: 'status.loadBalancer.ingress',
+    service: balancerWeb,
+    at: (w) => ({ to: w.vip(1), port: PORT }),
+  },
+];
+
+const LOCAL = { externalTrafficPolicy: 'Local' };
+
+/** The stories of one kind of address; the rows are those of 2.6. */
+function storiesOf({ name, field, service, at }: External): Story[] {
+  const packet = (w: World, from: 'outside' | 'pod-3' | 'node', expected: Expected) => ({
+    packet: { from, ...at(w) },
+    expected,
+  });
+  return [
+    {
+      title: `${name}, policy Cluster: all endpoints, masqueraded, whoever asks`,
+      field,
+      covers: ['2.6 row 3', '2.6 row 7', '5.7 KUBE-EXT Cluster'],
+      tell: (w) => ({
+        objects: [service(w, {}), pods(w, 'pod-1', 'other')],
+        settings: clusterCidr(w),
+        packets: (['outside', 'pod-3', 'node'] as const).map((from) =>
+          packet(w, from, among(['pod-1', 'other'], 'all')),
+        ),
+      }),
+    },
+    {
+      title: `${name}, policy Cluster, without endpoints: refused, whoever asks`,
+      field,
+      covers: ['2.6 row 3', '2.6 row 7'],
+      tell: (w) => ({
+        objects: [service(w, {})],
+        settings: clusterCidr(w),
+        packets: (['outside', 'pod-3', 'node'] as const).map((from) => packet(w, from, REJECTED)),
+      }),
+    },
+    {
+      title: `${name}, policy Local: outside only endpoints here and seen by them; a pod and the node all`,
+      field: 'spec.externalTrafficPolicy',
+      covers: ['2.6 row 4', '2.6 row 5', '2.6 row 6', '5.7 KUBE-EXT Local', 'k8s#57678', 'k8s#66062', 'k8s#124260'],
+      tell: (w) => ({
+        objects: [service(w, LOCAL), pods(w, 'pod-1', 'other')],
+        settings: clusterCidr(w),
+        packets: [
+          packet(w, 'outside', among(['pod-1'])),
+          packet(w, 'pod-3', among(['pod-1', 'other'])),
+          packet(w, 'node', among(['pod-1', 'other'], 'all')),
+        ],
+      }),
+    },
+    {
+      title: `${name}, policy Local, without an endpoint here: outside dropped, a pod and the node served`,
+      field: 'spec.externalTrafficPolicy',
+      covers: ['2.6 row 4', '2.6 row 5', '2.6 row 6', '5.7 KUBE-EXT without local', 'k8s#71596'],
+      tell: (w) => ({
+        objects: [service(w, LOCAL), pods(w, 'other')],
+        settings: clusterCidr(w),
+        packets: [
+          packet(w, 'outside', DROPPED),
+          packet(w, 'pod-3', among(['other'])),
+          packet(w, 'node', among(['other'], 'all')),
+        ],
+      }),
+    },
+    {
+      title: `${name}, policy Local, without any endpoint: refused, whoever asks`,
+      field: 'spec.externalTrafficPolicy',
+      covers: ['2.6 row 4', '2.6 row 5', '2.6 row 6'],
+      tell: (w) => ({
+        objects: [service(w, LOCAL)],
+        settings: clusterCidr(w),
+        packets: (['outside', 'pod-3', 'node'] as const).map((from) => packet(w, from, REJECTED)),
+      }),
+    },
+    {
+      title: `${name}, policy Local: where pods cannot be told, a pod is as good as outside`,
+      field: 'spec.externalTrafficPolicy',
+      covers: ['2.6 no detect-local', '1.9 none'],
+      tell: (w) => ({
+        objects: [service(w, LOCAL), pods(w, 'pod-1', 'other')],
+        packets: [packet(w, 'outside', among(['pod-1'])), packet(w, 'pod-3', among(['pod-1']))],
+      }),
+    },
+    {
+      title: `${name}, policy Local: a draining endpoint here serves outside while ready ones elsewhere serve pods`,
+      field: 'spec.externalTrafficPolicy',
+      covers: ['2.3 step 5', '2.6 row 4', '2.6 row 5', 'KEP-1669'],
+      tell: (w) => ({
+        objects: [service(w, LOCAL), pods(w, as('pod-1', DRAINING), 'other')],
+        settings: clusterCidr(w),
+        packets: [packet(w, 'outside', among(['pod-1'])), packet(w, 'pod-3', among(['other']))],
+      }),
+    },
+    {
+      title: `${name}: the internal policy is not its own`,
+      field: 'spec.internalTrafficPolicy',
+      covers: ['2.3 step 2', '2.6 row 3'],
+      tell: (w) => ({
+        objects: [service(w, { internalTrafficPolicy: 'Local' }), pods(w, 'other')],
+        settings: clusterCidr(w),
+        packets: [
+          packet(w, 'outside', among(['other'], 'all')),
+          { packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: DROPPED },
+        ],
+      }),
+    },
+  ];
+}
+
+export const policyStories: readonly Story[] = [
+  ...EXTERNALS.flatMap(storiesOf),
+  {
+    title: 'the external policy of a Service that nobody outside reaches means nothing',
+    field: 'spec.externalTrafficPolicy',
+    covers: ['2.1', '4.3 externalTrafficPolicy'],
+    tell: (w) => ({
+      objects: [web(w, LOCAL), pods(w, 'other')],
+      packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: among(['other']) }],
+    }),
+  },
+  {
+    title: 'a policy changes back and forth',
+    field: 'spec.externalTrafficPolicy',
+    covers: ['2.6 row 3', '2.6 row 4'],
+    tell: (w) => {
+      const state = (spec: Record<string, unknown>, expected: Expected) => ({
+        objects: [nodePortWeb(w, spec), pods(w, 'pod-1', 'other')],
+        packets: [{ packet: { from: 'outside' as const, to: w.node, port: NODE_PORT }, expected }],
+      });
+      const cluster = state({}, among(['pod-1', 'other'], 'all'));
+      return { ...cluster, next: [state(LOCAL, among(['pod-1'])), cluster] };
+    },
+  },
+];

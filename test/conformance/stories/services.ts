@@ -1,0 +1,186 @@
+/** Which Services are served at all (4.1, 4.2), and what of their ports counts. */
+import { among, REJECTED, type Story, UNTOUCHED } from '../story.ts';
+import { type World, world } from '../world.ts';
+import { NODE_PORT, nodePortWeb, PORT, pods, podsWith, told, web } from './build.ts';
+
+/** `web` under another name, or with labels. */
+function labelled(object: object, metadata: Record<string, unknown>): object {
+  const whole = object as { metadata: Record<string, unknown> };
+  return { ...whole, metadata: { ...whole.metadata, ...metadata } };
+}
+
+const otherFamilyIP = (w: World) => (w.family === 'IPv4' ? 'fd00:96::10' : '10.96.0.10');
+
+export const serviceStories: readonly Story[] = [
+  {
+    title: 'a headless Service has no address',
+    field: 'spec.clusterIP',
+    covers: ['4.1'],
+    tell: (w) => ({
+      objects: [web(w, { clusterIP: 'None', externalIPs: [w.externalIP(1)] }), pods(w, 'pod-1')],
+      packets: [told('pod-3', w.externalIP(1), UNTOUCHED)],
+    }),
+  },
+  {
+    title: 'a Service of type ExternalName is a name alone',
+    field: 'spec.type',
+    covers: ['4.1'],
+    tell: (w) => ({
+      objects: [web(w, { type: 'ExternalName', externalName: 'example.com' }), pods(w, 'pod-1')],
+      packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)],
+    }),
+  },
+  {
+    title: 'a Service of another service proxy is left to it',
+    field: 'metadata.labels[service.kubernetes.io/service-proxy-name]',
+    covers: ['4.1'],
+    tell: (w) => ({
+      objects: [
+        labelled(web(w), { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } }),
+        pods(w, 'pod-1'),
+      ],
+      packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)],
+    }),
+  },
+  {
+    title: 'a Service that becomes one of those is as good as deleted',
+    field: 'spec.type',
+    covers: ['4.1', '4.4'],
+    tell: (w) => {
+      const served = {
+        objects: [web(w), pods(w, 'pod-1')],
+        packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
+      };
+      const left = (object: object) => ({
+        objects: [object, pods(w, 'pod-1')],
+        packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)],
+      });
+      const label = { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } };
+      return {
+        ...served,
+        next: [left(web(w, { type: 'ExternalName' })), served, left(labelled(web(w), label)), served],
+      };
+    },
+  },
+  {
+    title: 'a Service without an address of the family is not served in it',
+    field: 'spec.clusterIPs',
+    covers: ['4.1', '4.2', 'k8s#88784'],
+    tell: (w) => ({
+      objects: [nodePortWeb(w, { clusterIP: otherFamilyIP(w) }), pods(w, 'pod-1')],
+      packets: [told('outside', w.node, UNTOUCHED, { port: NODE_PORT })],
+    }),
+  },
+  {
+    title: 'of a dual-stack Service each family has its own address and its own endpoints',
+    field: 'spec.ipFamilies',
+    covers: ['4.2', 'k8s#97343'],
+    tell: (w) => {
+      const other = w.family === 'IPv4' ? 'IPv6' : 'IPv4';
+      const elsewhere = world(other);
+      return {
+        objects: [
+          nodePortWeb(w, {
+            clusterIP: otherFamilyIP(w),
+            clusterIPs: [otherFamilyIP(w), w.clusterIP(10)],
+            ipFamilies: [other, w.family],
+          }),
+          pods(w, 'pod-1'),
+          podsWith(elsewhere, { name: 'other-family' }, ['pod-2']),
+        ],
+        packets: [
+          told('pod-3', w.clusterIP(10), among(['pod-1'])),
+          told('outside', w.node, among(['pod-1'], 'all'), { port: NODE_PORT }),
+        ],
+      };
+    },
+  },
+  {
+    title: 'ports find their endpoints by name and protocol, not by number',
+    field: 'spec.ports.name',
+    covers: ['4.3 key', '3.4'],
+    tell: (w) => ({
+      objects: [
+        web(w, {
+          ports: [
+            { name: 'a', port: PORT },
+            { name: 'b', port: PORT + 1 },
+            { name: 'c', port: PORT + 2 },
+          ],
+        }),
+        podsWith(w, { name: 'a', portName: 'a' }, ['pod-1']),
+        podsWith(w, { name: 'b', portName: 'b' }, ['pod-2']),
+      ],
+      packets: [
+        told('pod-3', w.clusterIP(10), among(['pod-1'])),
+        told('pod-3', w.clusterIP(10), among(['pod-2']), { port: PORT + 1 }),
+        told('pod-3', w.clusterIP(10), REJECTED, { port: PORT + 2 }),
+        told('pod-3', w.clusterIP(10), UNTOUCHED, { port: PORT + 3 }),
+      ],
+    }),
+  },
+  {
+    title: 'a node port counts whatever the type of the Service is',
+    field: 'spec.ports.nodePort',
+    covers: ['4.3 nodePort'],
+    tell: (w) => ({
+      objects: [nodePortWeb(w, { type: 'ClusterIP' }), pods(w, 'pod-1')],
+      packets: [told('outside', w.node, among(['pod-1'], 'all'), { port: NODE_PORT })],
+    }),
+  },
+  {
+    title: 'two Services of one name in two namespaces are two',
+    field: 'metadata.namespace',
+    covers: ['4.3 key'],
+    tell: (w) => ({
+      objects: [web(w), pods(w, 'pod-1'), labelled(web(w, { clusterIP: w.clusterIP(11) }), { namespace: 'other' })],
+      packets: [told('pod-3', w.clusterIP(10), among(['pod-1'])), told('pod-3', w.clusterIP(11), REJECTED)],
+    }),
+  },
+  {
+    title: 'a Service changes its address, and is deleted',
+    field: 'spec.clusterIP',
+    covers: ['4.4'],
+    tell: (w) => {
+      const state = (n: number) => ({
+        objects: [web(w, { clusterIP: w.clusterIP(n) }), pods(w, 'pod-1')],
+        packets: [
+          told('pod-3', w.clusterIP(n), among(['pod-1'])),
+          told('pod-3', w.clusterIP(n === 10 ? 11 : 10), UNTOUCHED),
+        ],
+      });
+      const gone = { objects: [pods(w, 'pod-1')], packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)] };
+      return { ...state(10), next: [state(11), state(10), gone, state(10)] };
+    },
+  },
+  {
+    title: 'slices may come before their Service, and stay after it',
+    field: 'metadata.labels[kubernetes.io/service-name]',
+    covers: ['3.2', '4.4'],
+    tell: (w) => ({
+      objects: [pods(w, 'pod-1')],
+      packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)],
+      next: [{ objects: [pods(w, 'pod-1'), web(w)], packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))] }],
+    }),
+  },
+  {
+    title: 'values that do not exist are the defaults of the API: policies, affinity, type',
+    field: 'spec.internalTrafficPolicy, spec.externalTrafficPolicy, spec.sessionAffinity, spec.type',
+    covers: ['4.3 internalTrafficPolicy', '4.3 externalTrafficPolicy', '4.3 affinity'],
+    tell: (w) => ({
+      objects: [
+        nodePortWeb(w, {
+          internalTrafficPolicy: 'Near',
+          externalTrafficPolicy: 'Far',
+          sessionAffinity: 'Cookie',
+          type: 'Port',
+        }),
+        pods(w, 'pod-1', 'other'),
+      ],
+      packets: [
+        told('pod-3', w.clusterIP(10), among(['pod-1', 'other'])),
+        told('outside', w.node, among(['pod-1', 'other'], 'all'), { port: NODE_PORT }),
+      ],
+    }),
+  },
+];

@@ -1,0 +1,156 @@
+/** Hints: which endpoints are for this node, or its zone (table 2.4). */
+import { among, type Story } from '../story.ts';
+import type { BackendName, World } from '../world.ts';
+import { as, type EndpointInput, hinted, NODE_PORT, nodePortWeb, pods, told, UNREADY, web } from './build.ts';
+
+interface Row {
+  readonly title: string;
+  readonly row: string;
+  readonly endpoints: readonly (BackendName | EndpointInput)[];
+  /** Default: a. */
+  readonly zone?: string | undefined;
+  readonly used: readonly BackendName[];
+  readonly field?: string;
+  readonly also?: readonly string[];
+}
+
+const ROWS: readonly Row[] = [
+  {
+    title: 'without a ready endpoint hints are not looked at',
+    row: '2.4 row 1',
+    endpoints: [
+      { ...hinted('pod-1', { zones: ['b'] }), conditions: { ready: false, serving: true, terminating: true } },
+      { ...hinted('other', { zones: ['a'] }), conditions: { ready: false, serving: true, terminating: true } },
+    ],
+    used: ['pod-1', 'other'],
+  },
+  {
+    title: 'a node with endpoints hinted for it uses those, whatever the zones say',
+    row: '2.4 row 2',
+    field: 'endpoints.hints.forNodes',
+    endpoints: [
+      hinted('pod-1', { nodes: ['node'], zones: ['b'] }),
+      hinted('pod-2', { nodes: ['other-node'], zones: ['a'] }),
+      hinted('other', { nodes: ['other-node', 'node'], zones: ['a'] }),
+    ],
+    used: ['pod-1', 'other'],
+    also: ['KEP-3015'],
+  },
+  {
+    title: 'a node with no endpoint hinted for it falls back to its zone',
+    row: '2.4 row 3',
+    field: 'endpoints.hints.forNodes',
+    endpoints: [
+      hinted('pod-1', { nodes: ['x'], zones: ['a'] }),
+      hinted('pod-2', { nodes: ['y'], zones: ['a', 'b'] }),
+      hinted('other', { nodes: ['other-node'], zones: ['b'] }),
+    ],
+    used: ['pod-1', 'pod-2'],
+    also: ['KEP-3015'],
+  },
+  {
+    title: 'with hints for other nodes and other zones alone, all are used',
+    row: '2.4 row 4',
+    endpoints: [hinted('pod-1', { nodes: ['x'], zones: ['b'] }), hinted('other', { nodes: ['x'], zones: ['c'] })],
+    used: ['pod-1', 'other'],
+    also: ['k8s#116098'],
+  },
+  {
+    title: 'with hints for other nodes, and one endpoint without a zone’s, all are used',
+    row: '2.4 row 5',
+    endpoints: [hinted('pod-1', { nodes: ['x'], zones: ['a'] }), hinted('other', { nodes: ['x'] })],
+    used: ['pod-1', 'other'],
+  },
+  {
+    title: 'node hints count only when every ready endpoint has one; zone hints then do',
+    row: '2.4 row 6',
+    endpoints: [
+      hinted('pod-1', { nodes: ['x'], zones: ['a'] }),
+      hinted('pod-2', { zones: ['a'] }),
+      hinted('other', { nodes: ['node'], zones: ['b'] }),
+    ],
+    used: ['pod-1', 'pod-2'],
+    also: ['KEP-2433'],
+  },
+  {
+    title: 'zone hints for other zones alone keep nobody out',
+    row: '2.4 row 7',
+    endpoints: [hinted('pod-1', { zones: ['b'] }), hinted('other', { zones: ['c'] })],
+    used: ['pod-1', 'other'],
+  },
+  {
+    title: 'a node without a zone label uses all endpoints',
+    row: '2.4 row 7',
+    field: 'metadata.labels[topology.kubernetes.io/zone]',
+    zone: undefined,
+    endpoints: [hinted('pod-1', { zones: ['a'] }), hinted('other', { zones: ['b'] })],
+    used: ['pod-1', 'other'],
+  },
+  {
+    title: 'one ready endpoint without a hint makes all hints idle',
+    row: '2.4 row 8',
+    endpoints: [hinted('pod-1', { zones: ['a'] }), 'pod-2', hinted('other', { zones: ['b'] })],
+    used: ['pod-1', 'pod-2', 'other'],
+    also: ['k8s#124699'],
+  },
+  {
+    title: 'an endpoint without a hint that is not ready changes nothing',
+    row: '2.4 row 6',
+    endpoints: [hinted('pod-1', { zones: ['a'] }), as('pod-2', UNREADY), hinted('other', { zones: ['b'] })],
+    used: ['pod-1'],
+  },
+];
+
+function rowStory({ title, row, endpoints, used, field = 'endpoints.hints.forZones', also = [], ...rest }: Row): Story {
+  const zone = 'zone' in rest ? rest.zone : 'a';
+  return {
+    title,
+    field,
+    covers: [row, ...also],
+    tell: (w: World) => ({
+      objects: [web(w), pods(w, ...endpoints)],
+      ...(zone === undefined ? {} : { zone }),
+      packets: [told('pod-3', w.clusterIP(10), among(used))],
+    }),
+  };
+}
+
+export const topologyStories: readonly Story[] = [
+  ...ROWS.map(rowStory),
+  {
+    title: 'the zone is the Node’s label of now',
+    field: 'metadata.labels[topology.kubernetes.io/zone]',
+    covers: ['2.4 row 6', '2.4 row 7'],
+    tell: (w) => {
+      const objects = [web(w), pods(w, hinted('pod-1', { zones: ['a'] }), hinted('other', { zones: ['b'] }))];
+      const used = (...backends: BackendName[]) => [told('pod-3', w.clusterIP(10), among(backends))];
+      return {
+        objects,
+        zone: 'a',
+        packets: used('pod-1'),
+        next: [
+          { objects, zone: 'b', packets: used('other') },
+          { objects, zone: 'c', packets: used('pod-1', 'other') },
+          { objects, packets: used('pod-1', 'other') },
+          { objects, zone: 'a', packets: used('pod-1') },
+        ],
+      };
+    },
+  },
+  {
+    title: 'hints mean nothing to policy Local',
+    field: 'endpoints.hints.forZones',
+    covers: ['2.3 step 3', '2.3 step 5'],
+    tell: (w) => ({
+      objects: [
+        nodePortWeb(w, { externalTrafficPolicy: 'Local' }),
+        pods(w, hinted('pod-1', { zones: ['b'] }), hinted('other', { zones: ['a'] })),
+      ],
+      zone: 'a',
+      packets: [
+        told('outside', w.node, among(['pod-1']), { port: NODE_PORT }),
+        told('pod-3', w.clusterIP(10), among(['other'])),
+      ],
+    }),
+  },
+];

@@ -1,0 +1,88 @@
+/** The conformance suite: every story, in both families, told by a mode. A mode brings a factory and, where it differs, the reason. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Address, endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
+import type { Fate } from './interpreter.ts';
+import { POD_PORT } from './stories/build.ts';
+import { STORIES } from './stories/index.ts';
+import type { Expected, PacketFate, Story, StoryCase, StoryPacket, StoryState } from './story.ts';
+import { type BackendName, type World, world } from './world.ts';
+
+/** A mode on a node in memory, in one family. */
+export interface Subject {
+  /** Bring it to this state: all objects there are. Throws when a write fails. */
+  reach(state: StoryState): Promise<void>;
+  /** What becomes of a packet now. */
+  fates(packet: StoryPacket, world: World): readonly Fate[];
+}
+
+export interface ModeUnderTest {
+  readonly mode: string;
+  /** Why the mode differs from a story, by the story's title. Such a story is not told, and docs/conformance.md says why. */
+  readonly differs: Readonly<Record<string, string>>;
+  open(family: Family, story: StoryCase): Subject;
+}
+
+/** Whether a story makes sense in a family. */
+export function isToldIn(story: Story, family: Family): boolean {
+  return story.families?.includes(family) !== false;
+}
+
+/** Tell a story; throws an AssertionError when it ends otherwise. */
+export async function tellStory(mode: ModeUnderTest, story: Story, family: Family): Promise<void> {
+  const w = world(family);
+  const told = story.tell(w);
+  const subject = mode.open(family, told);
+  for (const state of [told, ...(told.next ?? [])]) {
+    await subject.reach(state);
+    for (const { packet, expected } of state.packets) assertFates(subject.fates(packet, w), { packet, expected }, w);
+  }
+}
+
+/** Declare a test for each story and family. */
+export function conformanceSuite(mode: ModeUnderTest): void {
+  for (const family of FAMILIES) {
+    describe(`conformance, ${mode.mode} mode, ${family}`, () => {
+      for (const story of STORIES) {
+        if (!isToldIn(story, family)) continue;
+        const reason = mode.differs[story.title];
+        const options = reason === undefined ? {} : { skip: reason };
+        it(`${story.field}: ${story.title}`, options, () => tellStory(mode, story, family));
+      }
+    });
+  }
+}
+
+function assertFates(fates: readonly Fate[], { packet, expected }: PacketFate, w: World): void {
+  const what = `${packet.from} to ${packet.to} port ${packet.port}: ${JSON.stringify(fates)}`;
+  assert.deepEqual([...new Set(fates.map((fate) => fate.kind))], [kindOf(expected)], what);
+  if (expected.kind !== 'balanced') return;
+  const wanted = new Map<string, { share: number; isMasqueraded: boolean }>();
+  for (const [name, share] of Object.entries(expected.shares)) {
+    const backend = endpointText(w.address(name as BackendName), POD_PORT);
+    wanted.set(backend, { share, isMasqueraded: seesNode(expected, name as BackendName) });
+  }
+  assert.deepEqual(new Set(fates.map((fate) => fate.backend)), new Set(wanted.keys()), what);
+  for (const fate of fates) {
+    const { share, isMasqueraded } = wanted.get(fate.backend) ?? assert.fail();
+    assert.ok(Math.abs(fate.probability - share) < 1e-6, `${fate.backend} gets ${fate.probability}, not ${share}`);
+    assert.equal(fate.masqueraded, isMasqueraded, `masquerading before ${fate.backend}: ${what}`);
+  }
+}
+
+/** What no rule of ours stops reaches the node's own server. */
+function kindOf({ kind }: Expected): Fate['kind'] {
+  return kind === 'accepted' ? 'untouched' : kind;
+}
+
+/** Whether a backend sees the node's address. */
+export function seesNode({ masqueraded }: Extract<Expected, { kind: 'balanced' }>, name: BackendName): boolean {
+  if (masqueraded === 'all' || masqueraded === 'none') return masqueraded === 'all';
+  return masqueraded.includes(name);
+}
+
+/** The packet's source: its own word, the loopback address when it goes there, or its sender's address. */
+export function sourceOf({ as, from, to }: StoryPacket, w: World): Address {
+  if (as !== undefined) return as as Address;
+  return to.startsWith('127.') || to === '::1' ? w.loopback : w.address(from);
+}
