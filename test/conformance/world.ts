@@ -1,6 +1,6 @@
 /** The places of the stories: the lab's network (src/cli/demo/lab.ts) in both families. */
 import { LAB, podAddress, remotePodAddress } from '../../src/cli/demo/lab.ts';
-import { type Address, type Family, parseAddress } from '../../src/model/address.ts';
+import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '../../src/model/address.ts';
 
 /** Who sends the packet: a pod of this node, a pod of another node, the node itself, somebody outside. */
 export type Origin = 'pod-1' | 'pod-2' | 'pod-3' | 'remote-pod' | 'node' | 'outside';
@@ -10,7 +10,9 @@ export type BackendName = 'pod-1' | 'pod-2' | 'other';
 
 export interface World {
   readonly family: Family;
-  readonly clusterCidr: string;
+  readonly clusterCidr: Cidr;
+  /** Of this node's pods. */
+  readonly podCidr: Cidr;
   readonly node: Address;
   readonly otherNode: Address;
   readonly loopback: Address;
@@ -30,6 +32,11 @@ export function world(family: Family): World {
     if (parsed === undefined) throw new Error('the lab has an address that is none');
     return parsed;
   };
+  const range = ({ v4, v6 }: { v4: string; v6: string }): Cidr => {
+    const parsed = parseCidr(is4 ? v4 : v6);
+    if (parsed === undefined) throw new Error('the lab has a range that is none');
+    return parsed;
+  };
   const numbered = (v4: string, v6: string) => (n: number) => pick({ v4: `${v4}${n}`, v6: `${v6}${n}` });
   const places: Readonly<Record<Origin | BackendName, { v4: string; v6: string }>> = {
     'pod-1': podAddress(1),
@@ -42,7 +49,8 @@ export function world(family: Family): World {
   };
   return {
     family,
-    clusterCidr: is4 ? LAB.clusterCidr.v4 : LAB.clusterCidr.v6,
+    clusterCidr: range(LAB.clusterCidr),
+    podCidr: range(LAB.podCidr),
     node: pick(LAB.node),
     otherNode: pick(LAB.otherNode),
     loopback: pick({ v4: '127.0.0.1', v6: '::1' }),

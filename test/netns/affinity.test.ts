@@ -1,6 +1,10 @@
-/** ClientIP affinity over real packets, with both variants of iptables: a client stays, and leaves an endpoint that is no longer ready (k8s#110302). */
+/**
+ * ClientIP affinity over real packets, with both variants of iptables: a client stays, leaves an endpoint that is no longer
+ * ready (k8s#110302), and is forgotten after the timeout (k8s#89358).
+ */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { PORT, pods, UNREADY, web } from '../conformance/stories/build.ts';
@@ -41,6 +45,31 @@ for (const backend of ['nft', 'legacy'] as const) {
           (await again.loop.plan(NEVER)).plan.steps.map((step) => step.key),
           [],
         );
+      });
+
+      it(`${family}: a client is remembered for the timeout, and no longer`, async () => {
+        const w = world(family);
+        const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
+        const config = { clientIP: { timeoutSeconds: 1 } };
+        const sticky = { clusterIP: w.clusterIP(12), sessionAffinity: 'ClientIP', sessionAffinityConfig: config };
+        rig.put(web(w, sticky), pods(w, 'pod-1', 'pod-2'));
+        assert.equal((await rig.sync()).outcome, 'complete');
+        const ask = async () => {
+          const answer = await lab.ask('pod-3', { address: w.clusterIP(12), port: PORT });
+          return answer.outcome === 'reply' ? answer.by : answer.outcome;
+        };
+        const first = await ask();
+        // Longer than the timeout in all: each connection is remembered anew.
+        for (let i = 0; i < 6; i++) {
+          await pause(300);
+          assert.equal(await ask(), first);
+        }
+        // Forgotten, it is balanced again: the other is missed fifteen times once in 32,768 runs.
+        for (let i = 0; i < 15; i++) {
+          await pause(1100);
+          if ((await ask()) !== first) return;
+        }
+        assert.fail('the client was never forgotten');
       });
     }
   });

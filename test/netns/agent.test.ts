@@ -180,7 +180,7 @@ describe('the agent on a real kernel', () => {
     assert.equal(comparable(await saved()), right);
   });
 
-  it('waits for the xtables lock, says who holds it, and goes on when it is free', async () => {
+  it('waits for the xtables lock, says who holds it, and goes on when it is free (k8s#105742)', async () => {
     const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '30'] });
     running.push(holder);
     await pause(200);
@@ -201,7 +201,7 @@ describe('the agent on a real kernel', () => {
     await agent('cleanup', '--iptables-backend', 'legacy');
   });
 
-  it('cleans up all that is ours and nothing else', async () => {
+  it('cleans up all that is ours and nothing else (k8s#55857)', async () => {
     await lab.exec('node', 'iptables', '-t', 'nat', '-N', 'THEIRS');
     await lab.exec('node', 'iptables', '-t', 'nat', '-A', 'PREROUTING', '-s', '203.0.113.1', '-j', 'THEIRS');
     await agent('run', '--once');
@@ -211,6 +211,20 @@ describe('the agent on a real kernel', () => {
     assert.deepEqual(left, []);
     assert.match(rules, /-A PREROUTING -s 203\.0\.113\.1\/32 -j THEIRS/);
     assert.match((await agent('cleanup')).out, /nothing of ours was there/);
+  });
+
+  it('a connection outlives its Service: deleting cuts nothing that goes on (k8s#71894)', async () => {
+    const agentRun = start('--iptables-min-sync-period', '0s');
+    await agentRun.synced();
+    const asksAgain = () => lab.ask('pod-3', { address: '10.96.0.10', port: 80, keep: 'long' });
+    const first = await asksAgain();
+    assert.equal(first.outcome, 'reply');
+    const since = agentRun.log.length;
+    await rm(join(folder, 'web.json'));
+    await agentRun.synced(since);
+    assert.notEqual((await asks('10.96.0.10')).outcome, 'reply', 'no new connection is made');
+    assert.deepEqual(await asksAgain(), first);
+    await agentRun.stop();
   });
 
   it('serves a node port and a hairpin as the demo shows', async () => {

@@ -1,4 +1,7 @@
-/** The whole agent against an API server that behaves as recorded. It runs inside a namespace, where the loopback is its own. */
+/**
+ * The agent and an API server that behaves as recorded: lists, watches, an outage (k8s#76338), and deletes that were missed
+ * meanwhile (cil#48050). It runs inside a namespace, where the loopback is its own.
+ */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';

@@ -3,7 +3,7 @@
  * Commands come as JSON lines on standard input, answers go as JSON lines to standard output.
  */
 import { createSocket } from 'node:dgram';
-import { createServer, get } from 'node:http';
+import { Agent, createServer, get } from 'node:http';
 import { createInterface } from 'node:readline';
 import type { Answer, Ask, HostCommand, Serve } from './host-protocol.ts';
 
@@ -24,7 +24,6 @@ function serve({ port, name, protocol, address = '::' }: Serve): Promise<Answer>
     const ready = () => resolve({ outcome: 'serving' });
     if (protocol === 'TCP') {
       const server = createServer((request, response) => {
-        response.setHeader('connection', 'close');
         response.end(text(request.socket.remoteAddress));
       });
       server.listen(port, address, ready);
@@ -41,10 +40,20 @@ function ask(command: Ask): Promise<Answer> {
   return command.protocol === 'TCP' ? askHttp(command) : askUdp(command);
 }
 
-/** One HTTP request on a connection of its own. The time limit holds from the first packet on, as http's own does not. */
-function askHttp({ address, port, timeout, from }: Ask): Promise<Answer> {
+/** Connections that are kept, by their names. */
+const kept = new Map<string, Agent>();
+
+function keptConnection(name: string): Agent {
+  const agent = kept.get(name) ?? new Agent({ keepAlive: true, maxSockets: 1 });
+  kept.set(name, agent);
+  return agent;
+}
+
+/** One HTTP request, on a connection of its own unless it is named. The time limit holds from the first packet on, as http's own does not. */
+function askHttp({ address, port, timeout, from, keep }: Ask): Promise<Answer> {
   return new Promise((resolve) => {
-    const options = { host: address, port, agent: false, ...(from === undefined ? {} : { localAddress: from }) };
+    const agent = keep === undefined ? false : keptConnection(keep);
+    const options = { host: address, port, agent, ...(from === undefined ? {} : { localAddress: from }) };
     const request = get(options, (response) => {
       let body = '';
       response.on('data', (piece) => {
@@ -56,7 +65,7 @@ function askHttp({ address, port, timeout, from }: Ask): Promise<Answer> {
     const late = setTimeout(() => end({ outcome: 'timeout' }), timeout);
     const end = (answer: Answer) => {
       clearTimeout(late);
-      request.destroy();
+      if (keep === undefined || answer.outcome !== 'reply') request.destroy();
       resolve(answer);
     };
     request.on('error', (error) => end(failure(error)));

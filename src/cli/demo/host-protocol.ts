@@ -19,6 +19,8 @@ export interface Ask {
   readonly from?: string | undefined;
   /** Source port, UDP only: a client that keeps it keeps its flow. Default: the kernel's choice. */
   readonly fromPort?: number | undefined;
+  /** TCP: ask over the connection of this name, which stays open for the next that names it. Default: one of its own. */
+  readonly keep?: string | undefined;
 }
 
 export type HostCommand = Serve | Ask;

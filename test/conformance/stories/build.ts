@@ -1,7 +1,7 @@
 /** Objects of the stories: a Service `web` on port 80 before pods that serve on 8080. */
 
 import { service, slice } from '../../helpers/objects.ts';
-import type { Expected, PacketFate, StoryPacket } from '../story.ts';
+import type { Expected, PacketFate, StoryPacket, StorySettings } from '../story.ts';
 import type { BackendName, Origin, World } from '../world.ts';
 
 export const PORT = 80;
@@ -99,6 +99,6 @@ export function as(at: BackendName, conditions: Record<string, boolean>): Endpoi
 }
 
 /** `--cluster-cidr` of the lab. */
-export function clusterCidr(world: World): { localDetector: { kind: 'cidr'; cidr: never } } {
-  return { localDetector: { kind: 'cidr', cidr: world.clusterCidr as never } };
+export function clusterCidr(world: World): StorySettings {
+  return { localDetector: { kind: 'cidr', cidr: world.clusterCidr } };
 }

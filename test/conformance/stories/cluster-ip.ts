@@ -1,6 +1,6 @@
 /** ClusterIP Services: balancing, protocols, readiness, refusal, masquerading, hairpin. */
-import { balanced, DROPPED, REJECTED, type Story, UNTOUCHED } from '../story.ts';
-import { clusterCidr, PORT, pods, podsWith, toldFrom, web } from './build.ts';
+import { among, balanced, DROPPED, REJECTED, type Story, UNTOUCHED } from '../story.ts';
+import { clusterCidr, PORT, pods, podsWith, told, toldFrom, web } from './build.ts';
 
 const HALVES = { 'pod-1': 1 / 2, 'pod-2': 1 / 2 };
 const THIRDS = { 'pod-1': 1 / 3, 'pod-2': 1 / 3, other: 1 / 3 };
@@ -102,6 +102,19 @@ export const clusterIPStories: readonly Story[] = [
       packets: [
         { packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }) },
         { packet: { from: 'outside', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }, 'all') },
+      ],
+    }),
+  },
+  {
+    title: 'pods of this node are told by its own range: those of other nodes are masqueraded',
+    field: '--detect-local-mode=NodeCIDR',
+    covers: ['1.9 NodeCIDR', '5.7 cluster IP from elsewhere'],
+    tell: (w) => ({
+      objects: [web(w), pods(w, 'pod-1', 'other')],
+      settings: { localDetector: { kind: 'cidr', cidr: w.podCidr } },
+      packets: [
+        told('pod-3', w.clusterIP(10), among(['pod-1', 'other'])),
+        ...toldFrom(['remote-pod', 'outside', 'node'], w.clusterIP(10), among(['pod-1', 'other'], 'all')),
       ],
     }),
   },

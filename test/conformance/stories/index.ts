@@ -10,14 +10,17 @@ import { policyStories } from './policies.ts';
 import { serviceStories } from './services.ts';
 import { topologyStories } from './topology.ts';
 
-export const STORIES: readonly Story[] = [
-  ...serviceStories,
-  ...clusterIPStories,
-  ...nodePortStories,
-  ...loadBalancerStories,
-  ...policyStories,
-  ...endpointStories,
-  ...topologyStories,
-  ...affinityStories,
-  ...hostStories,
-];
+/** In the order in which they are read. */
+export const AREAS: Readonly<Record<string, readonly Story[]>> = {
+  Services: serviceStories,
+  'Cluster IPs': clusterIPStories,
+  'Node ports': nodePortStories,
+  'External IPs and load balancers': loadBalancerStories,
+  Policies: policyStories,
+  Endpoints: endpointStories,
+  Topology: topologyStories,
+  Affinity: affinityStories,
+  'The node itself': hostStories,
+};
+
+export const STORIES: readonly Story[] = Object.values(AREAS).flat();

@@ -6,6 +6,8 @@ import { as, balancerWeb, clusterCidr, DRAINING, NODE_PORT, nodePortWeb, PORT, p
 /** A kind of external address: a Service that has it, and where its clients go. */
 interface External {
   readonly name: string;
+  /** In table 5.6. */
+  readonly row: string;
   readonly field: string;
   service(w: World, spec: Record<string, unknown>): object;
   at(w: World): { readonly to: string; readonly port: number };
@@ -14,18 +16,21 @@ interface External {
 const EXTERNALS: readonly External[] = [
   {
     name: 'a node port',
+    row: '5.6 node port',
     field: 'spec.ports.nodePort',
     service: nodePortWeb,
     at: (w) => ({ to: w.node, port: NODE_PORT }),
   },
   {
     name: 'an external IP',
+    row: '5.6 external IP',
     field: 'spec.externalIPs',
     service: (w, spec) => web(w, { externalIPs: [w.externalIP(1)], ...spec }),
     at: (w) => ({ to: w.externalIP(1), port: PORT }),
   },
   {
     name: 'an address of the load balancer',
+    row: '5.6 load balancer',
     field: 'status.loadBalancer.ingress',
     service: balancerWeb,
     at: (w) => ({ to: w.vip(1), port: PORT }),
@@ -35,7 +40,7 @@ const EXTERNALS: readonly External[] = [
 const LOCAL = { externalTrafficPolicy: 'Local' };
 
 /** The stories of one kind of address; the rows are those of 2.6. */
-function storiesOf({ name, field, service, at }: External): Story[] {
+function storiesOf({ name, row, field, service, at }: External): Story[] {
   const packet = (w: World, from: 'outside' | 'pod-3' | 'node', expected: Expected) => ({
     packet: { from, ...at(w) },
     expected,
@@ -44,7 +49,7 @@ function storiesOf({ name, field, service, at }: External): Story[] {
     {
       title: `${name}, policy Cluster: all endpoints, masqueraded, whoever asks`,
       field,
-      covers: ['2.6 row 3', '2.6 row 7', '5.7 KUBE-EXT Cluster'],
+      covers: ['2.6 row 3', '2.6 row 7', row, '5.7 KUBE-EXT Cluster'],
       tell: (w) => ({
         objects: [service(w, {}), pods(w, 'pod-1', 'other')],
         settings: clusterCidr(w),
@@ -56,7 +61,7 @@ function storiesOf({ name, field, service, at }: External): Story[] {
     {
       title: `${name}, policy Cluster, without endpoints: refused, whoever asks`,
       field,
-      covers: ['2.6 row 3', '2.6 row 7'],
+      covers: ['2.6 row 3', '2.6 row 7', `${row} without endpoints`],
       tell: (w) => ({
         objects: [service(w, {})],
         settings: clusterCidr(w),
@@ -94,7 +99,7 @@ function storiesOf({ name, field, service, at }: External): Story[] {
     {
       title: `${name}, policy Local, without any endpoint: refused, whoever asks`,
       field: 'spec.externalTrafficPolicy',
-      covers: ['2.6 row 4', '2.6 row 5', '2.6 row 6'],
+      covers: ['2.6 row 4', '2.6 row 5', '2.6 row 6', `${row} without endpoints`],
       tell: (w) => ({
         objects: [service(w, LOCAL)],
         settings: clusterCidr(w),

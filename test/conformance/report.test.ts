@@ -1,0 +1,41 @@
+/** The stories cover what they must, and docs/conformance.md says what is so now. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { describe, it } from 'node:test';
+import { REGRESSIONS, ROWS } from './coverage.ts';
+import { conformanceReport, REPORT, storiesFor, testsFor } from './report.ts';
+import { STORIES } from './stories/index.ts';
+
+describe('the conformance suite', () => {
+  it('has a story for every row', () => {
+    assert.deepEqual(
+      Object.keys(ROWS).filter((id) => storiesFor(id).length === 0),
+      [],
+    );
+  });
+
+  it('has a story or a test for every regression', () => {
+    const untold = Object.keys(REGRESSIONS).filter((id) => storiesFor(id).length === 0 && testsFor(id).length === 0);
+    assert.deepEqual(untold, []);
+  });
+
+  it('refers to rows that there are', () => {
+    const ids = STORIES.flatMap((story) => story.covers).filter((id) => /^\d/.test(id));
+    assert.deepEqual(
+      ids.filter((id) => !(id in ROWS)),
+      [],
+    );
+  });
+
+  it('has one story to a title', () => {
+    const titles = STORIES.map((story) => story.title);
+    assert.deepEqual(
+      titles.filter((title, i) => titles.indexOf(title) !== i),
+      [],
+    );
+  });
+
+  it('is told in docs/conformance.md as it is now (npm run conformance writes it)', async () => {
+    assert.equal(await readFile(REPORT, 'utf8'), await conformanceReport());
+  });
+});

@@ -1,0 +1,97 @@
+/** Writes docs/conformance.md: every story, in every mode, and where regressions are told. `npm run conformance` writes it; a test keeps it true. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { FAMILIES } from '../../src/model/address.ts';
+import { REGRESSIONS, ROWS } from './coverage.ts';
+import { IPTABLES } from './iptables.ts';
+import { AREAS, STORIES } from './stories/index.ts';
+import type { Story } from './story.ts';
+import { isToldIn, type ModeUnderTest, tellStory } from './suite.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+export const REPORT = join(ROOT, 'docs/conformance.md');
+const MODES: readonly ModeUnderTest[] = [IPTABLES];
+const STORY_FOLDER = 'test/conformance/stories';
+
+/** Stories that cover a row or an issue. */
+export function storiesFor(id: string): Story[] {
+  return STORIES.filter((story) => story.covers.includes(id));
+}
+
+/** Test files, but for stories, that name an issue. */
+export function testsFor(issue: string): string[] {
+  const files = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' }).map((file) =>
+    join('test', file),
+  );
+  const named = new RegExp(`${issue}(?!\\d)`);
+  const isTest = (file: string) => file.endsWith('.test.ts') && !file.startsWith(STORY_FOLDER);
+  return files.filter((file) => isTest(file) && named.test(readFileSync(join(ROOT, file), 'utf8'))).sort();
+}
+
+/** The whole document. */
+export async function conformanceReport(): Promise<string> {
+  const lines = [
+    '# Conformance',
+    '',
+    'Written by `npm run conformance`; not by hand. A story is objects, a node, packets, and what must become of each. Every mode',
+    'tells all of them alike, in IPv4 and IPv6: rules are interpreted, not compared as text. Where «real» says so, the same packets',
+    'go through a kernel in `test/netns` as well, with both variants of iptables, and must end the same way. Numbers such as 2.6 are',
+    "sections of kube-proxy's behaviour; what each means stands below.",
+    '',
+  ];
+  let failed = 0;
+  for (const [area, stories] of Object.entries(AREAS)) {
+    lines.push(`## ${area}`, '', ...header());
+    for (const story of stories) {
+      const results = await Promise.all(MODES.map((mode) => resultOf(mode, story)));
+      failed += results.filter((result) => result.startsWith('FAILS')).length;
+      const real = story.onlyInterpreted ?? 'yes';
+      lines.push(row(story.title, `\`${story.field}\``, story.covers.join(', '), ...results, real));
+    }
+    lines.push('');
+  }
+  lines.push('## What the stories cover', '', ...rowTable(), '', '## Regressions', '', ...regressionTable(), '');
+  lines.splice(7, 0, `${STORIES.length} stories; ${failed === 0 ? 'none fails' : `${failed} FAIL`}.`, '');
+  return lines.join('\n');
+}
+
+function header(): string[] {
+  const modes = MODES.map(({ mode }) => mode);
+  return [row('story', 'field', 'follows', ...modes, 'real'), row(...['', '', '', ...modes, ''].map(() => '---'))];
+}
+
+function row(...cells: readonly string[]): string {
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`;
+}
+
+async function resultOf(mode: ModeUnderTest, story: Story): Promise<string> {
+  const reason = mode.differs[story.title];
+  if (reason !== undefined) return reason;
+  for (const family of FAMILIES.filter((candidate) => isToldIn(story, candidate))) {
+    try {
+      await tellStory(mode, story, family);
+    } catch (error) {
+      return `FAILS in ${family}: ${(error as Error).message.split('\n')[0]}`;
+    }
+  }
+  return story.families === undefined ? 'pass' : `pass (${story.families.join(', ')} alone)`;
+}
+
+function rowTable(): string[] {
+  const rows = Object.entries(ROWS).map(([id, says]) => row(id, says, String(storiesFor(id).length)));
+  return [row('section', 'says', 'stories'), row('---', '---', '---'), ...rows];
+}
+
+function regressionTable(): string[] {
+  const rows = Object.entries(REGRESSIONS).map(([issue, says]) => {
+    const told = [
+      ...storiesFor(issue).map(({ title }) => `«${title}»`),
+      ...testsFor(issue).map((file) => `\`${file}\``),
+    ];
+    return row(issue, says, told.join('; '));
+  });
+  return [row('issue', 'what happened', 'told by'), row('---', '---', '---'), ...rows];
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(REPORT, await conformanceReport());

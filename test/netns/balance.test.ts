@@ -1,0 +1,40 @@
+/** Shares of real connections (k8s#37932): among three endpoints each gets a third, within five standard deviations. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { PORT, pods, web } from '../conformance/stories/build.ts';
+import { world } from '../conformance/world.ts';
+import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
+import { NEVER, Rig } from '../helpers/rig.ts';
+
+const REQUESTS = 450;
+
+for (const backend of ['nft', 'legacy'] as const) {
+  describe(`balance, iptables-${backend}`, () => {
+    let lab: Lab;
+    before(async () => {
+      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 1, signal: NEVER });
+      for (const host of ['pod-1', 'pod-2', 'other']) await lab.serve(host, 'TCP', 8080);
+    });
+    after(() => lab.remove());
+
+    it('is even', async () => {
+      const w = world('IPv4');
+      const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
+      await rig.put(web(w), pods(w, 'pod-1', 'pod-2', 'other')).sync();
+      const counts = new Map<string, number>();
+      for (let i = 0; i < REQUESTS; i++) {
+        const answer = await lab.ask('pod-3', { address: w.clusterIP(10), port: PORT });
+        const who = answer.outcome === 'reply' ? answer.by : answer.outcome;
+        counts.set(who, (counts.get(who) ?? 0) + 1);
+      }
+      const share = 1 / 3;
+      const allowed = 5 * Math.sqrt(REQUESTS * share * (1 - share));
+      assert.deepEqual(new Set(counts.keys()), new Set(['pod-1', 'pod-2', 'other']));
+      for (const [who, count] of counts) {
+        assert.ok(Math.abs(count - REQUESTS * share) < allowed, `${who} got ${count} of ${REQUESTS}`);
+      }
+    });
+  });
+}
