@@ -106,6 +106,24 @@ export function rivalFault(port: ServicePort, frontend: Frontend, holder: Servic
   };
 }
 
+/** Another frontend of the same ServicePort on the same address, with a stronger claim: an external IP that is also the cluster IP, or the load balancer's. */
+export function strongerTwin(port: ServicePort, { address, role }: Frontend): Frontend | undefined {
+  if (address === undefined) return undefined;
+  return port.frontends.find((other) => other.address === address && RANK[other.role] < RANK[role]);
+}
+
+/** What is said of a frontend that has one. Of two meanings the stronger counts: source ranges are not gone round. */
+export function twinFault(port: ServicePort, { role, address }: Frontend, twin: Frontend): Fault {
+  return {
+    kind: 'Service',
+    object: port.service,
+    field: FIELD[role],
+    value: address ?? '',
+    problem: `is an address of this Service already, by ${FIELD[twin.role]}`,
+    effect: 'no effect here',
+  };
+}
+
 const FIELD: Readonly<Record<FrontendRole, string>> = {
   'cluster-ip': 'spec.clusterIP',
   'external-ip': 'spec.externalIPs',

@@ -1,5 +1,5 @@
 /** The whole intent, the same for every mode: which ServicePorts should exist. An update returns those that changed, and only those. */
-import { Claims, rivalFault } from './claims.ts';
+import { Claims, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import { sameData } from './equal.ts';
 import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
 import type { IdleHints } from './selection.ts';
@@ -81,8 +81,13 @@ export class ProxyModel {
   #withoutLost(port: ServicePort, faults: Fault[]): ServicePort {
     const frontends = port.frontends.filter((frontend) => {
       const holder = this.#claims.rival(port, frontend);
-      if (holder !== undefined) faults.push(rivalFault(port, frontend, holder));
-      return holder === undefined;
+      if (holder !== undefined) {
+        faults.push(rivalFault(port, frontend, holder));
+        return false;
+      }
+      const twin = strongerTwin(port, frontend);
+      if (twin !== undefined) faults.push(twinFault(port, frontend, twin));
+      return twin === undefined;
     });
     return frontends.length === port.frontends.length ? port : { ...port, frontends };
   }

@@ -53,9 +53,15 @@ interface Outcome {
 }
 
 export function fatesOf(saved: string, packet: Packet, facts: NodeFacts): Fate[] {
+  return interpreter(saved)(packet, facts);
+}
+
+/** Read once, for many packets. */
+export function interpreter(saved: string): (packet: Packet, facts: NodeFacts) => Fate[] {
   const reader = new SaveReader();
   for (const line of saved.split('\n')) reader.read(line);
-  return new Walk({ tables: reader.end(), policies: policiesOf(saved), packet, facts }).fates();
+  const [tables, policies] = [reader.end(), policiesOf(saved)];
+  return (packet, facts) => new Walk({ tables, policies, packet, facts }).fates();
 }
 
 /** `:FORWARD DROP [0:0]` of the filter table. */

@@ -18,6 +18,8 @@ export interface FakeOptions {
   readonly intercept?: (command: Command) => CommandResult | undefined;
   /** As the legacy tool: a refused restore names only the line of COMMIT. */
   readonly legacy?: boolean;
+  /** Called after each commit of a table: packets may flow between two of them. */
+  readonly onCommit?: () => void;
   /** Lines that the kernel refuses at the commit. */
   readonly refuse?: (line: string) => boolean;
 }
@@ -88,6 +90,7 @@ export class FakeIptables implements CommandRunner {
         const refused = draft.refused ?? this.#dangling(draft, lines.slice(0, i)) ?? undefined;
         if (refused !== undefined) return this.#refusal(refused, number);
         kernel.set(draft.table, draft.chains);
+        this.options.onCommit?.();
         draft = undefined;
       } else {
         const problem = edit(draft, line);

@@ -47,3 +47,9 @@ export function slice(input: SliceInput): object {
     endpoints: whole,
   };
 }
+
+/** The Node of the agent, called `node`, in a zone or in none. */
+export function nodeOf(zone: string | undefined): object {
+  const labels = zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone };
+  return { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node', labels } };
+}

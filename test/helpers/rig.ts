@@ -16,6 +16,7 @@ import { decodeNode, decodeService, objectKey } from '../../src/source/decode.ts
 import { decodeSlice } from '../../src/source/decode-slice.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import type { SyncReport } from '../../src/sync/status.ts';
+import { nodeOf } from './objects.ts';
 
 export interface RigOptions {
   readonly commands: CommandRunner;
@@ -109,8 +110,7 @@ export class Rig {
       if (!now.has(id)) this.remove(kind as 'Service', key);
     }
     this.#became = now;
-    const labels = zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone };
-    return this.put({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node', labels } }, ...objects);
+    return this.put(nodeOf(zone), ...objects);
   }
 
   sync(): Promise<SyncReport> {

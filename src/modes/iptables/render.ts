@@ -64,7 +64,9 @@ export function renderPort(port: ServicePort, settings: IptablesSettings): Rende
   const guarded = ranges !== undefined;
   for (const frontend of port.frontends) addFrontend(context, frontend, guarded);
   if (guarded) addChain(context, context.fw, firewallRules(context, { loadBalancers, ranges }));
-  if (port.hasAny && port.frontends.some((frontend) => frontend.role !== 'cluster-ip')) {
+  const isEntered = (frontend: Frontend) =>
+    frontend.role === 'load-balancer' ? ranges === undefined || ranges.length > 0 : frontend.role !== 'cluster-ip';
+  if (port.hasAny && port.frontends.some(isEntered)) {
     addChain(context, context.ext, externalRules(context));
   }
   if (port.cluster.length > 0) addBalancer(context, context.svc, port.cluster, port.internalPolicy === 'Cluster');

@@ -3,81 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
-import { service, slice } from '../../helpers/objects.ts';
+import { aStep } from '../../helpers/histories.ts';
+import { nodeOf, service, slice } from '../../helpers/objects.ts';
 import { Rig } from '../../helpers/rig.ts';
-
-const NAMES = ['a', 'b', 'c', 'd'] as const;
-
-const aService = fc.record({
-  name: fc.constantFrom(...NAMES),
-  ip: fc.integer({ min: 1, max: 3 }),
-  ports: fc.uniqueArray(fc.integer({ min: 80, max: 82 }), { minLength: 1, maxLength: 2 }),
-  nodePort: fc.constantFrom(0, 30_080, 30_081),
-  internal: fc.constantFrom('Cluster', 'Local'),
-  external: fc.constantFrom('Cluster', 'Local'),
-  sticky: fc.boolean(),
-  externalIP: fc.constantFrom(undefined, '192.0.2.1', '10.96.0.2'),
-  vip: fc.constantFrom(undefined, '198.51.100.1'),
-  range: fc.constantFrom(undefined, '10.0.0.0/8', '0.0.0.0/0'),
-});
-const aSlice = fc.record({
-  service: fc.constantFrom(...NAMES),
-  part: fc.constantFrom('1', '2'),
-  endpoints: fc.array(
-    fc.record({
-      host: fc.integer({ min: 1, max: 6 }),
-      node: fc.constantFrom('node', 'other', undefined),
-      ready: fc.boolean(),
-      terminating: fc.boolean(),
-    }),
-    { maxLength: 4 },
-  ),
-});
-const aStep = fc.oneof(
-  { weight: 3, arbitrary: aService.map((value) => ({ kind: 'service', value }) as const) },
-  { weight: 4, arbitrary: aSlice.map((value) => ({ kind: 'slice', value }) as const) },
-  { weight: 1, arbitrary: fc.constantFrom(...NAMES).map((value) => ({ kind: 'no service', value }) as const) },
-  {
-    weight: 1,
-    arbitrary: fc
-      .tuple(fc.constantFrom(...NAMES), fc.constantFrom('1', '2'))
-      .map((value) => ({ kind: 'no slice', value }) as const),
-  },
-  { weight: 1, arbitrary: fc.constant({ kind: 'sync' } as const) },
-);
-type Step = typeof aStep extends fc.Arbitrary<infer T> ? T : never;
-
-function serviceObject(value: Extract<Step, { kind: 'service' }>['value']): object {
-  const { name, ip, ports, nodePort, internal, external, sticky, externalIP, vip, range } = value;
-  return service({
-    name,
-    spec: {
-      type: vip === undefined ? (nodePort === 0 ? 'ClusterIP' : 'NodePort') : 'LoadBalancer',
-      clusterIP: `10.96.0.${ip}`,
-      ports: ports.map((port, i) => ({ name: `p${port}`, port, ...(nodePort === 0 || i > 0 ? {} : { nodePort }) })),
-      internalTrafficPolicy: internal,
-      externalTrafficPolicy: external,
-      ...(sticky ? { sessionAffinity: 'ClientIP' } : {}),
-      ...(externalIP === undefined ? {} : { externalIPs: [externalIP] }),
-      ...(range === undefined ? {} : { loadBalancerSourceRanges: [range] }),
-    },
-    ...(vip === undefined ? {} : { status: { loadBalancer: { ingress: [{ ip: vip }] } } }),
-  });
-}
-
-function sliceObject({ service: name, part, endpoints }: Extract<Step, { kind: 'slice' }>['value']): object {
-  return slice({
-    name: `${name}-${part}`,
-    service: name,
-    addressType: 'IPv4',
-    ports: [80, 81, 82].map((port) => ({ name: `p${port}`, port: 8000 + port })),
-    endpoints: endpoints.map(({ host, node, ready, terminating }) => ({
-      addresses: [`10.244.1.${host}`],
-      conditions: { ready, terminating, serving: true },
-      ...(node === undefined ? {} : { nodeName: node }),
-    })),
-  });
-}
 
 function newRig(): { rig: Rig; kernel: FakeIptables } {
   const kernel = new FakeIptables();
@@ -95,24 +23,20 @@ function normal(saved: string): string[] {
 describe('iptables desire', () => {
   it('ends in the same kernel whether built step by step or at once (invariant 12)', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 60 }), async (steps) => {
+      fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 60, size: 'max' }), async (steps) => {
         const { rig, kernel } = newRig();
         const objects = new Map<string, object>();
         for (const step of steps) {
           if (step.kind === 'sync') assert.equal((await rig.sync()).outcome, 'complete');
-          else if (step.kind === 'service' || step.kind === 'slice') {
-            const object = step.kind === 'service' ? serviceObject(step.value) : sliceObject(step.value);
-            const id =
-              step.kind === 'service' ? `service ${step.value.name}` : `slice ${step.value.service}-${step.value.part}`;
-            objects.set(id, object);
-            rig.put(object);
-          } else if (step.kind === 'no service') {
-            objects.delete(`service ${step.value}`);
-            rig.remove('Service', `default/${step.value}`);
+          else if (step.kind === 'put') {
+            objects.set(step.id, step.object);
+            rig.put(step.object);
+          } else if (step.kind === 'remove') {
+            objects.delete(step.id);
+            rig.remove(...(step.id.split(' ') as ['Service', string]));
           } else {
-            const name = step.value.join('-');
-            objects.delete(`slice ${name}`);
-            rig.remove('EndpointSlice', `default/${name}`);
+            objects.set('Node', nodeOf(step.zone));
+            rig.put(nodeOf(step.zone));
           }
         }
         assert.equal((await rig.sync()).outcome, 'complete');

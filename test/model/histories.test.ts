@@ -1,0 +1,199 @@
+/**
+ * Deltas and building from nothing agree, after every step of random histories (invariant 12); and every frontend is well
+ * formed. Several thousand steps; fast-check prints the seed and the shortest history of a failure.
+ */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { Cache } from '../../src/cache/cache.ts';
+import { type Address, FAMILIES, type Family, familyOf, socketBytes } from '../../src/model/address.ts';
+import { SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
+import type { Fault } from '../../src/model/objects.ts';
+import { ProxyModel } from '../../src/model/proxy-model.ts';
+import type { Backend, Frontend, ServicePort, ServicePortKey } from '../../src/model/service-port.ts';
+import { UdpFlows } from '../../src/model/udp-flows.ts';
+import { IptablesDesired } from '../../src/modes/iptables/desire.ts';
+import { type ChainKey, splitChainKey } from '../../src/modes/iptables/names.ts';
+import type { Chain } from '../../src/modes/netfilter/rules.ts';
+import { decodeNode, decodeService } from '../../src/source/decode.ts';
+import { decodeSlice } from '../../src/source/decode-slice.ts';
+import { aStep, type Step } from '../helpers/histories.ts';
+import { nodeOf } from '../helpers/objects.ts';
+import { defaultSettings } from '../helpers/rig.ts';
+
+const RUNS = 250;
+const LONGEST = 60;
+
+/** Cache, model, chains and flows, as the agent keeps them: fed by changes alone. */
+class Kept {
+  readonly cache = new Cache();
+  readonly model = new ProxyModel({ nodeName: 'node', zone: '' });
+  readonly flows = new UdpFlows();
+  readonly faults = new Map<string, readonly Fault[]>();
+  readonly chains = new Map<string, Chain>();
+  readonly #desired = new Map<Family, IptablesDesired>(
+    FAMILIES.map((family) => [family, new IptablesDesired(defaultSettings(family))]),
+  );
+
+  constructor() {
+    for (const kind of SOURCE_KINDS) this.cache.take({ kind: 'synced', of: kind });
+  }
+
+  take(event: SourceEvent): void {
+    this.cache.take(event);
+  }
+
+  update(): void {
+    const { services } = this.cache.takeChanges();
+    const location = { nodeName: 'node', zone: this.cache.node?.zone ?? '' };
+    const { ports, faults } = this.model.update(services, this.cache, location);
+    for (const [key, found] of faults) {
+      if (found.length > 0) this.faults.set(key, found);
+      else this.faults.delete(key);
+    }
+    this.flows.update(ports);
+    for (const [family, desired] of this.#desired) {
+      const mine = [...ports].filter(([key]) => key.endsWith(`/${family}`));
+      for (const [key, chain] of desired.update(mine)) {
+        if (chain === undefined) this.chains.delete(`${family} ${key}`);
+        else this.chains.set(`${family} ${key}`, chain);
+      }
+    }
+  }
+}
+
+function eventOf(id: string, object: object | undefined): SourceEvent {
+  const [kind = '', key = ''] = id.split(' ');
+  if (kind === 'Service') {
+    return object === undefined ? { kind: 'service', key, service: undefined, faults: [] } : decodeService(object, key);
+  }
+  return object === undefined ? { kind: 'slice', key, slice: undefined, faults: [] } : decodeSlice(object, key);
+}
+
+function nodeEvent(zone: string | undefined): SourceEvent {
+  return decodeNode(nodeOf(zone), 'node');
+}
+
+/** Everything at once, in the order of the ids: not that in which it came. */
+function fromNothing(objects: ReadonlyMap<string, object>, zone: string | undefined): Kept {
+  const fresh = new Kept();
+  fresh.take(nodeEvent(zone));
+  for (const id of [...objects.keys()].sort()) fresh.take(eventOf(id, objects.get(id)));
+  fresh.update();
+  return fresh;
+}
+
+function assertSame(kept: Kept, fresh: Kept): void {
+  const sorted = <V>(map: ReadonlyMap<string, V>) => [...map].sort(([a], [b]) => (a < b ? -1 : 1));
+  assert.deepEqual(sorted(kept.model.ports), sorted(fresh.model.ports));
+  assert.deepEqual(sorted(kept.faults), sorted(fresh.faults));
+  assert.deepEqual(sorted(kept.chains), sorted(fresh.chains));
+  assert.deepEqual(verdicts(kept), verdicts(fresh));
+}
+
+/** What every flow that could be would be judged; flows to former frontends belong to the history, and were swept. */
+function verdicts({ flows, model }: Kept): string[] {
+  flows.swept(flows.begin());
+  const told: string[] = [];
+  for (const port of model.ports.values()) {
+    for (const { address, port: number } of port.frontends) {
+      const to = address ?? ((port.family === 'IPv4' ? '192.168.77.2' : 'fd00:77::2') as Address);
+      for (const backend of [...port.cluster, ...port.local, { address: to, port: number }]) {
+        const flow = { destination: socketBytes(to, number), replySource: socketBytes(backend.address, backend.port) };
+        told.push(`${to} ${number} ${backend.address} ${flows.judge(port.family, flow, () => true).kind}`);
+      }
+    }
+  }
+  return told.sort();
+}
+
+function assertWellFormed({ model, chains }: Kept): void {
+  const owners = new Map<string, ServicePortKey>();
+  for (const [key, port] of model.ports) {
+    assert.equal(key, port.key);
+    assertBackends(port, port.cluster);
+    assertBackends(port, port.local);
+    for (const frontend of port.frontends) {
+      assertFrontend(port, frontend);
+      const socket = `${port.family} ${frontend.address ?? 'node'} ${port.protocol} ${frontend.port}`;
+      assert.equal(owners.get(socket), undefined, `${socket} belongs to ${owners.get(socket)} and ${key}`);
+      owners.set(socket, key);
+    }
+  }
+  assertChains(chains);
+}
+
+function assertFrontend(port: ServicePort, { address, port: number, policy, empty, role }: Frontend): void {
+  assert.equal(address === undefined, role === 'node-port');
+  if (address !== undefined) assert.equal(familyOf(address), port.family);
+  assert.ok(number >= 1 && number <= 65_535);
+  const backends = policy === 'Local' ? port.local : port.cluster;
+  assert.equal(empty === undefined, backends.length > 0, `${port.key} ${role}: ${backends.length} backends, ${empty}`);
+  if (empty !== undefined) assert.equal(empty, port.hasAny ? 'drop' : 'reject');
+}
+
+function assertBackends({ family, key }: ServicePort, backends: readonly Backend[]): void {
+  const texts = backends.map(({ text }) => text);
+  assert.deepEqual(texts, [...new Set(texts)].sort(), `${key}: sorted, each once`);
+  for (const { address } of backends) assert.equal(familyOf(address), family);
+}
+
+const BUILT_IN = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'MARK', 'DNAT', 'MASQUERADE']);
+
+/** Every jump ends somewhere, every chain's name fits the kernel, and no chain of a Service is without a jump to it. */
+function assertChains(chains: ReadonlyMap<string, Chain>): void {
+  const reached = new Set<string>();
+  for (const [at, rules] of chains) {
+    const [family = '', table = '', name = ''] = at.split(' ');
+    assert.ok(name.length <= 28, name);
+    for (const { text } of rules) {
+      const target = /-[jg] (\S+)/.exec(text)?.[1];
+      if (target === undefined || BUILT_IN.has(target)) continue;
+      assert.ok(chains.has(`${family} ${table} ${target}`), `${at}: ${text}`);
+      reached.add(`${family} ${table} ${target}`);
+    }
+  }
+  const ofServices = [...chains.keys()].filter((at) => {
+    const { chain } = splitChainKey(at.slice(at.indexOf(' ') + 1) as ChainKey);
+    return /^KUBE-(EXT|FW|SEP|DS[A-Z])-/.test(chain);
+  });
+  assert.deepEqual(
+    ofServices.filter((at) => !reached.has(at)),
+    [],
+  );
+}
+
+describe('random histories', () => {
+  it('end alike whether taken in step by step or at once, and every frontend is well formed (invariant 12)', () => {
+    let steps = 0;
+    fc.assert(
+      fc.property(fc.array(aStep, { minLength: 1, maxLength: LONGEST, size: 'max' }), (history: readonly Step[]) => {
+        const kept = new Kept();
+        const objects = new Map<string, object>();
+        let zone: string | undefined;
+        kept.take(nodeEvent(zone));
+        for (const step of history) {
+          if (step.kind === 'put') objects.set(step.id, step.object);
+          if (step.kind === 'remove') objects.delete(step.id);
+          if (step.kind === 'put' || step.kind === 'remove') kept.take(eventOf(step.id, objects.get(step.id)));
+          if (step.kind === 'zone') {
+            zone = step.zone;
+            kept.take(nodeEvent(zone));
+          }
+          // Without «sync» several steps are one delta.
+          if (step.kind === 'sync' || steps % 3 === 0) {
+            kept.update();
+            assertWellFormed(kept);
+            assertSame(kept, fromNothing(objects, zone));
+          }
+          steps += 1;
+        }
+        kept.update();
+        assertWellFormed(kept);
+        assertSame(kept, fromNothing(objects, zone));
+      }),
+      { numRuns: RUNS },
+    );
+    assert.ok(steps > 2000, `${steps} steps`);
+  });
+});
