@@ -34,7 +34,7 @@ export const clusterIPStories: readonly Story[] = [
     title: 'SCTP is balanced like TCP',
     field: 'spec.ports.protocol',
     covers: ['5.6 cluster IP', '4.3 protocol'],
-    onlyInterpreted: 'the kernel of the tests may lack SCTP sockets',
+    onlyInterpreted: 'kernels may lack SCTP sockets; test/netns/sctp.test.ts sends its packets over raw ones',
     tell: (w) => ({
       objects: [
         web(w, { ports: [{ port: PORT, protocol: 'SCTP' }] }),
