@@ -1,0 +1,112 @@
+/** Run inside a namespace by flows.ts: fills the kernel's table of connections, sweeps it, and prints what that took as JSON. */
+import { createSocket } from 'node:dgram';
+import { AF_INET, SOCK_RAW, sendTo, socket } from '../../native/libc.ts';
+import { realClock } from '../../src/host/clock.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { type FlowTable, openFlowTable } from '../../src/host/conntrack.ts';
+import { FlowSweeper } from '../../src/sync/flow-sweeper.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { NEVER, Rig } from '../helpers/rig.ts';
+
+/** A protocol for experiments (RFC 3692): its flows are of no Service. */
+const OTHER_PROTOCOL = 253;
+const PORT = 53;
+
+export interface FlowsMeasured {
+  readonly flows: number;
+  readonly others: number;
+  readonly stale: number;
+  /** Milliseconds. */
+  readonly sweep: number;
+  readonly sweepOfNone: number;
+  /** The longest time that the event loop was held. */
+  readonly longest: number;
+  /** conntrack -L -p udp, and conntrack -D of the stale ones. */
+  readonly list: number;
+  readonly remove: number;
+}
+
+const address = (net: number, n: number) => `10.${net + (n >> 16)}.${(n >> 8) & 255}.${n & 255}`;
+
+async function fillUdp(net: number, count: number): Promise<void> {
+  const sender = createSocket('udp4');
+  for (let n = 1; n <= count; n++) await new Promise((resolve) => sender.send('x', PORT, address(net, n), resolve));
+  sender.close();
+}
+
+function fillOthers(count: number): void {
+  const sender = socket(AF_INET, SOCK_RAW, OTHER_PROTOCOL);
+  const to = Buffer.alloc(16);
+  to.writeUInt16LE(AF_INET, 0);
+  for (let n = 1; n <= count; n++) {
+    Buffer.from(address(160, n).split('.').map(Number)).copy(to, 4);
+    sendTo(sender, Buffer.from('x'), to);
+  }
+}
+
+/** A Service for each stale flow, with an endpoint that nobody was translated to. */
+async function staleRig(count: number): Promise<Rig> {
+  const rig = new Rig({ commands: new FakeIptables(), families: ['IPv4'] });
+  for (let n = 1; n <= count; n++) {
+    const ports = [{ port: PORT, protocol: 'UDP' }];
+    rig.put(service({ name: `s${n}`, spec: { clusterIP: address(200, n), ports } }));
+    const target = [{ name: '', port: PORT, protocol: 'UDP' }];
+    rig.put(slice({ name: `s${n}-1`, service: `s${n}`, ports: target, endpoints: ['10.1.0.1'] }));
+  }
+  await rig.sync();
+  return rig;
+}
+
+async function timed(call: () => Promise<unknown>): Promise<number> {
+  const start = performance.now();
+  await call();
+  return performance.now() - start;
+}
+
+const [flows = 0, others = 0, stale = 0] = process.argv.slice(2).map(Number);
+await fillUdp(140, flows);
+fillOthers(others);
+const rig = await staleRig(stale);
+let longest = 0;
+/** The same table, watched: from one breath to the next. */
+const watched = async (): Promise<FlowTable> => {
+  const table = await openFlowTable();
+  return {
+    close: () => table.close(),
+    *udpFlows(family) {
+      const parts = table.udpFlows(family);
+      for (;;) {
+        const start = performance.now();
+        const next = parts.next();
+        longest = Math.max(longest, performance.now() - start);
+        if (next.done === true) return next.value;
+        yield next.value;
+      }
+    },
+    delete: (family, some) => table.delete(family, some),
+  };
+};
+const sweeper = new FlowSweeper({
+  flows: rig.flows,
+  open: watched,
+  clock: realClock,
+  families: ['IPv4'],
+  nodeAddresses: () => () => false,
+  retry: 1000,
+  onSweep: ({ cause }) => {
+    if (cause !== undefined) throw new Error(cause);
+  },
+});
+const conntrack = (...args: string[]) => realCommands.run({ file: 'conntrack', args }, NEVER);
+// The first sweep loads the code.
+await sweeper.sweep(NEVER);
+await fillUdp(200, stale);
+const remove = await timed(() => conntrack('-D', '-p', 'udp', '--orig-dst', '10.200.0.0/16'));
+await fillUdp(200, stale);
+const list = await timed(() => conntrack('-L', '-p', 'udp', '-o', 'extended'));
+const sweep = await timed(() => sweeper.sweep(NEVER));
+const sweepOfNone = await timed(() => sweeper.sweep(NEVER));
+const measured: FlowsMeasured = { flows, others, stale, sweep, sweepOfNone, longest, list, remove };
+process.stdout.write(`${JSON.stringify(measured)}\n`);
+process.exit(0);

@@ -1,0 +1,31 @@
+/** Measures the sweep of stale UDP flows in a namespace of its own, beside what conntrack(8) takes for the same. */
+import { fileURLToPath } from 'node:url';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import type { FlowsMeasured } from './flows-inside.ts';
+
+const INSIDE = fileURLToPath(new URL('./flows-inside.ts', import.meta.url));
+const NEVER = new AbortController().signal;
+
+export interface FlowsOptions {
+  /** UDP flows of nobody, flows of other protocols, and stale UDP flows in the table. */
+  readonly flows: number;
+  readonly others: number;
+  readonly stale: number;
+}
+
+export async function measureFlows({ flows, others, stale }: FlowsOptions): Promise<FlowsMeasured> {
+  const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+  try {
+    // A device that swallows everything: its packets are for nobody. And a rule for which the kernel tracks connections.
+    await lab.exec('node', 'ip', 'link', 'add', 'd0', 'type', 'veth', 'peer', 'name', 'd1');
+    await lab.exec('node', 'ip', 'link', 'set', 'd1', 'up');
+    await lab.exec('node', 'ip', 'link', 'set', 'd0', 'arp', 'off', 'up');
+    await lab.exec('node', 'ip', 'address', 'add', '10.128.0.1/9', 'dev', 'd0');
+    await lab.exec('node', 'iptables', '-A', 'OUTPUT', '-m', 'conntrack', '--ctstate', 'INVALID', '-j', 'DROP');
+    const counts = [flows, others, stale].map(String);
+    return JSON.parse(await lab.exec('node', process.execPath, INSIDE, ...counts)) as FlowsMeasured;
+  } finally {
+    await lab.remove();
+  }
+}
