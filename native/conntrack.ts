@@ -17,6 +17,8 @@ export const CTA_ZONE = 18;
 export const CTA_FILTER = 25;
 export const CTA_TUPLE_IP = 1;
 export const CTA_TUPLE_PROTO = 2;
+/** A zone of one direction alone. */
+export const CTA_TUPLE_ZONE = 3;
 export const CTA_IP_V4_SRC = 1;
 export const CTA_IP_V4_DST = 2;
 export const CTA_IP_V6_SRC = 3;
@@ -45,28 +47,49 @@ export interface Flow {
   readonly id: Uint8Array;
 }
 
+export interface ConntrackOptions {
+  readonly isFiltered?: boolean;
+  readonly open?: () => Transport;
+}
+
 export class ConntrackSocket {
   readonly #lists: NetlinkSocket;
   /** Deletes go over a socket of their own, while a listing goes on. */
   readonly #deletes: NetlinkSocket;
 
-  /** Throws SystemError. */
-  constructor(open: () => Transport = () => openTransport(NETLINK_NETFILTER)) {
-    this.#lists = new NetlinkSocket(open());
-    this.#deletes = new NetlinkSocket(open());
+  readonly #isFiltered: boolean;
+
+  /**
+   * `isFiltered`: the kernel leaves out other protocols itself (from 5.8 on), which is quick, but looks through the table
+   * until a part is full: in a large table of other protocols that is one long step. Otherwise every part is small, and
+   * they are skipped here. Throws SystemError.
+   */
+  constructor({ isFiltered = true, open = () => openTransport(NETLINK_NETFILTER) }: ConntrackOptions = {}) {
+    this.#isFiltered = isFiltered;
+    const first = open();
+    try {
+      this.#deletes = new NetlinkSocket(open());
+    } catch (error) {
+      first.close();
+      throw error;
+    }
+    this.#lists = new NetlinkSocket(first);
   }
 
   close(): void {
-    this.#lists.close();
-    this.#deletes.close();
+    try {
+      this.#lists.close();
+    } finally {
+      this.#deletes.close();
+    }
   }
 
   /**
-   * The UDP flows of a family, part by part; returns whether the table changed so that one may be missing. A kernel from
-   * 5.8 on leaves out other protocols itself; before that they are skipped here. Throws NetlinkError, SystemError.
+   * The UDP flows of a family, part by part (a part may have none); returns whether the table changed so that one may be
+   * missing. Throws NetlinkError, SystemError.
    */
   *udpFlows(family: FlowFamily): Generator<readonly Flow[], boolean> {
-    const parts = this.#lists.list(listRequest(family));
+    const parts = this.#lists.list(listRequest(family, this.#isFiltered));
     for (;;) {
       const next = parts.next();
       if (next.done === true) return next.value;
@@ -76,7 +99,7 @@ export class ConntrackSocket {
         const flow = decodeFlow(buffer, message);
         if (flow !== undefined) flows.push(flow);
       }
-      if (flows.length > 0) yield flows;
+      yield flows;
     }
   }
 
@@ -95,14 +118,15 @@ export class ConntrackSocket {
   }
 }
 
-export function listRequest(family: FlowFamily): Request {
+export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
   const flags = Buffer.alloc(4);
   flags.writeUInt32LE(FILTER_PROTOCOL);
+  const filter = nested(CTA_FILTER, attribute(CTA_FILTER_ORIG_FLAGS, flags));
   const udp = nested(CTA_TUPLE_PROTO, attribute(CTA_PROTO_NUM, Buffer.from([IPPROTO_UDP])));
   return {
     type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET,
     flags: 0,
-    body: [header(family), nested(CTA_TUPLE_ORIG, udp), nested(CTA_FILTER, attribute(CTA_FILTER_ORIG_FLAGS, flags))],
+    body: isFiltered ? [header(family), nested(CTA_TUPLE_ORIG, udp), filter] : [header(family)],
   };
 }
 
@@ -150,7 +174,7 @@ const DESTINATION: Side = { v4: CTA_IP_V4_DST, v6: CTA_IP_V6_DST, port: CTA_PROT
 function socketOf(buffer: Buffer, start: number, end: number, side: Side): string | undefined {
   const ip = findAttribute(buffer, start, end, CTA_TUPLE_IP);
   const proto = findAttribute(buffer, start, end, CTA_TUPLE_PROTO);
-  if (ip < 0 || proto < 0) return undefined;
+  if (ip < 0 || proto < 0 || findAttribute(buffer, start, end, CTA_TUPLE_ZONE) >= 0) return undefined;
   const protoEnd = proto + valueLength(buffer, proto);
   const number = findAttribute(buffer, proto, protoEnd, CTA_PROTO_NUM);
   if (number < 0 || buffer[number] !== IPPROTO_UDP) return undefined;

@@ -25,7 +25,7 @@ export const NETLINK_CAP_ACK = 10;
 export const NETLINK_EXT_ACK = 11;
 /** struct sockaddr_nl of the kernel: port 0, no groups. */
 const KERNEL = Buffer.from([AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-/** What the kernel fills at most in one part of a listing (af_netlink.c: 32 KiB). */
+/** The kernel makes the parts of a listing as large as the reader's buffer, up to 32 KiB (af_netlink.c, netlink_dump). */
 const PART = 32 * 1024;
 /** Requests in one send: the acknowledgements of all of them must fit the socket's receive buffer (208 KiB by default, each charged about 800 bytes). */
 export const MOST_REQUESTS = 64;

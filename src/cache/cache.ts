@@ -8,6 +8,7 @@
 import { sameData } from '../model/equal.ts';
 import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
+import { FaultCounts } from '../model/fault-counts.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../model/objects.ts';
 import type { Objects } from '../model/proxy-model.ts';
 
@@ -22,6 +23,7 @@ export class Cache implements Objects {
   readonly #slices = new Map<ServiceKey, Map<SliceKey, Slice>>();
   readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
   readonly #faults = new Map<string, readonly Fault[]>();
+  readonly faultCounts = new FaultCounts();
   readonly #synced = new Set<SourceKind>();
   #node: NodeView | undefined;
   #touched = new Set<ServiceKey>();
@@ -117,6 +119,7 @@ export class Cache implements Objects {
 
   #setFaults(key: string, faults: readonly Fault[]): readonly Fault[] {
     const before = this.#faults.get(key) ?? [];
+    this.faultCounts.replace(before, faults);
     if (faults.length > 0) this.#faults.set(key, faults);
     else this.#faults.delete(key);
     return faults.filter((fault) => !before.some((old) => sameData(old, fault)));

@@ -20,6 +20,7 @@ import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { iptablesSettings, nodePortFilter } from './settings.ts';
+import { tuneConntrack } from './tune.ts';
 
 /** The agent cannot work on this machine or with what it was given: one line says why. */
 export class CannotRun extends Error {
@@ -31,6 +32,8 @@ export interface AgentOptions {
   readonly log: Log;
   /** Follow changes, rather than read once. */
   readonly follow: boolean;
+  /** Write the kernel's settings that are no mode's; `plan` only tells them. */
+  readonly writesSettings: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -56,7 +59,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const source = buildSource(options).run(intake.emit, signal);
   await Promise.race([intake.synced, source.then(() => intake.mustBeSynced())]);
   const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
-  const families = await familiesOf(config, tools, cache);
+  // Rules depend on these settings: whether they could be made is known before.
+  if (options.writesSettings) await tuneConntrack(config, log);
+  const families = await familiesOf(options, tools, cache);
   const mode = iptablesMode(families) as Mode;
   const flows = new UdpFlows();
   const onFault = (fault: Fault) => tellFault(fault, log);
@@ -160,25 +165,29 @@ function buildSweeper({ config, log, flows, families }: SweeperInput): FlowSweep
     open: openFlowTable,
     clock: realClock,
     families: [...settings.keys()],
-    nodeAddresses: (family) => {
+    nodeAddresses: async (family) => {
       const of = settings.get(family);
-      return of === undefined ? () => false : nodePortFilter(of);
+      return of === undefined ? () => false : nodePortFilter(of, await interfaceAddresses());
     },
     retry: config.syncPeriod,
     onSweep: (report) => tellSweep(report, log),
   });
 }
 
-function tellSweep({ seen, deleted, owners, duration, cause }: SweepReport, log: Log): void {
+function tellSweep({ seen, deleted, owners, duration, outcome, cause }: SweepReport, log: Log): void {
   const facts = { seen, deleted, services: [...owners].slice(0, 20), milliseconds: Math.round(duration) };
-  if (cause !== undefined) {
+  if (outcome === 'failed') {
     const follows = 'flows that are stale stay until they time out or it succeeds';
     log.error({ ...facts, cause }, `cannot look through the UDP flows of the kernel: ${cause}; ${follows}`);
   } else if (deleted > 0) log.info(facts, `deleted ${deleted} stale UDP flows`);
   else log.debug(facts, 'no stale UDP flows');
 }
 
-async function familiesOf(config: Config, tools: readonly IptablesTools[], cache: Cache): Promise<IptablesFamilies> {
+async function familiesOf(
+  { config, writesSettings }: AgentOptions,
+  tools: readonly IptablesTools[],
+  cache: Cache,
+): Promise<IptablesFamilies> {
   if (config.detectLocal.kind === 'node-cidr' && (cache.node?.podCIDRs ?? []).length === 0) {
     throw new CannotRun(
       `--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${config.nodeName}, which has none yet`,
@@ -192,7 +201,8 @@ async function familiesOf(config: Config, tools: readonly IptablesTools[], cache
       node: cache.node,
       family,
       sysctls: realSysctls,
-      interfaces: interfaceAddresses(),
+      interfaces: await interfaceAddresses(),
+      willBeLiberal: !writesSettings && config.conntrack.tcpBeLiberal,
     });
     families.push({ settings, tools: tool, sysctls: realSysctls });
   }

@@ -22,7 +22,7 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
       node: undefined,
       family,
       sysctls: realSysctls,
-      interfaces: interfaceAddresses(),
+      interfaces: await interfaceAddresses(),
     });
     families.push({ settings, tools, sysctls: realSysctls });
   }

@@ -14,7 +14,7 @@ export async function initCommand({ config, log }: { config: Config; log: Log })
     node: undefined,
     family: 'IPv4',
     sysctls: realSysctls,
-    interfaces: interfaceAddresses(),
+    interfaces: await interfaceAddresses(),
   });
   if (settings.localhostNodePorts && (await realSysctls.read(ROUTE_LOCALNET)) !== '1') {
     await realSysctls.write(ROUTE_LOCALNET, '1');

@@ -18,7 +18,7 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {
-    const agent = await startAgent({ config, log, follow: false, signal: until });
+    const agent = await startAgent({ config, log, follow: false, writesSettings: false, signal: until });
     const { plan: ofMode } = await agent.loop.plan(until);
     const plan = { steps: [...(await conntrackSteps(config)), ...ofMode.steps] };
     if (output === 'text') print(planText(plan));

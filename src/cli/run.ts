@@ -9,7 +9,6 @@ import { SyncScheduler } from '../sync/scheduler.ts';
 import { type SyncReport, SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
-import { tuneConntrack } from './tune.ts';
 
 /** Without any request the state is compared with the kernel's this often (reference 10.1). */
 const RESYNC = 60 * 60 * 1000;
@@ -30,9 +29,8 @@ export async function runCommand({ config, log, signal }: RunOptions): Promise<n
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {
-    const agent = await startAgent({ config, log, follow: !config.once, signal: until });
+    const agent = await startAgent({ config, log, follow: !config.once, writesSettings: true, signal: until });
     tellSteps(agent.mode, log);
-    await tuneConntrack(config, log);
     if (config.once) return await syncOnce(agent, log, until);
     await follow(agent, { config, log, signal: until });
     return 0;
@@ -51,11 +49,20 @@ async function syncOnce(agent: Agent, log: Log, signal: AbortSignal): Promise<nu
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
     tellReport(report, log, { isFirst: true, faults: faultCounts(agent) });
-    const isSwept = report.outcome !== 'failed' && (await agent.sweeper.sweep(signal)).cause === undefined;
-    if (report.outcome === 'complete' && isSwept) return 0;
+    if (report.outcome === 'complete') return (await sweepOnce(agent, signal)) ? 0 : 1;
     if (tries === ONCE_TRIES) return 1;
     agent.loop.distrust();
     await sleep(agent.clock, ONCE_RETRY, signal);
+  }
+}
+
+/** Whether the stale flows are gone; a table that changes all the time is taken as it was seen last. */
+async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promise<boolean> {
+  for (let tries = 1; ; tries++) {
+    const { outcome } = await sweeper.sweep(signal);
+    if (outcome === 'complete') return true;
+    if (tries === ONCE_TRIES) return outcome === 'changed';
+    await sleep(clock, ONCE_RETRY, signal);
   }
 }
 
@@ -156,7 +163,9 @@ function tellSteps(mode: Mode, log: Log): void {
 
 function faultCounts({ cache, loop }: Agent): Record<string, number> {
   const counts: Record<string, number> = {};
-  for (const { effect } of [...cache.faults, ...loop.faults]) counts[effect] = (counts[effect] ?? 0) + 1;
+  for (const { counts: some } of [cache.faultCounts, loop.faultCounts]) {
+    for (const [effect, count] of some) counts[effect] = (counts[effect] ?? 0) + count;
+  }
   return counts;
 }
 

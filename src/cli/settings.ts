@@ -1,6 +1,6 @@
 /** From the configuration, the Node and this machine to the settings of each family. */
 import type { Config, NodePortAddresses } from '../config/config.ts';
-import { interfaceAddresses, routable } from '../host/node-facts.ts';
+import { routable } from '../host/node-facts.ts';
 import type { Sysctls } from '../host/sysctls.ts';
 import {
   type Address,
@@ -25,10 +25,12 @@ export interface SettingsInput {
   readonly sysctls: Sysctls;
   /** Addresses of this machine's interfaces. */
   readonly interfaces: readonly Address[];
+  /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written; otherwise the kernel's value counts. */
+  readonly willBeLiberal?: boolean;
 }
 
 export async function iptablesSettings(input: SettingsInput): Promise<IptablesSettings> {
-  const { config, node, family, sysctls, interfaces } = input;
+  const { config, node, family, sysctls, interfaces, willBeLiberal = false } = input;
   const nodeAddresses = ownAddresses(input);
   const wanted = wantedCidrs(config.nodePortAddresses, { family, own: nodeAddresses });
   const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(wanted);
@@ -39,7 +41,7 @@ export async function iptablesSettings(input: SettingsInput): Promise<IptablesSe
     localDetector: localDetector(config, node, family),
     nodePortAddresses: nodePortAddresses(wanted, { interfaces, localhostNodePorts }),
     localhostNodePorts,
-    dropInvalid: !config.conntrack.tcpBeLiberal && (await sysctls.read(BE_LIBERAL)) !== '1',
+    dropInvalid: !willBeLiberal && (await sysctls.read(BE_LIBERAL)) !== '1',
     nodeAddresses,
   };
 }
@@ -88,11 +90,14 @@ function nodePortAddresses(wanted: readonly Cidr[], { interfaces, localhostNodeP
   return [...new Set(interfaces.filter(isServed))];
 }
 
-/** Which addresses of this node, as bytes, take node ports now. */
-export function nodePortFilter({ family, nodePortAddresses, localhostNodePorts }: IptablesSettings): IsNodeAddress {
-  const wanted = nodePortAddresses === 'all' ? routable(interfaceAddresses(), family) : nodePortAddresses;
-  const bytes = new Set(wanted.map(addressBytes));
-  const isLoopback = (address: string) => localhostNodePorts && family === 'IPv4' && address.charCodeAt(0) === 127;
+/** Which addresses, as bytes, take node ports: where the rules say all, those of these interfaces. */
+export function nodePortFilter(
+  { family, nodePortAddresses, localhostNodePorts }: IptablesSettings,
+  interfaces: readonly Address[],
+): IsNodeAddress {
+  const isAll = nodePortAddresses === 'all';
+  const bytes = new Set((isAll ? routable(interfaces, family) : nodePortAddresses).map(addressBytes));
+  const isLoopback = (address: string) => isAll && localhostNodePorts && address.charCodeAt(0) === 127;
   return (address) => bytes.has(address) || isLoopback(address);
 }
 

@@ -47,13 +47,25 @@ export async function conntrackWrites(
   const writes: SettingWrite[] = [];
   for (const [name, value] of wanted) {
     if (value === 0) continue;
-    const from = await sysctls.read(name);
+    const from = await readable(name, sysctls);
     if (from !== String(value)) writes.push({ name, from, to: String(value) });
   }
-  const buckets = Number(await sysctls.read(HASH_SIZE));
-  const wish = Math.floor(max / DEPTH);
-  if (buckets < wish) writes.splice(1, 0, { name: HASH_SIZE, from: String(buckets), to: String(wish) });
+  if (max > 0) {
+    const buckets = await readable(HASH_SIZE, sysctls);
+    const wish = Math.floor(max / DEPTH);
+    const write = { name: HASH_SIZE, from: buckets, to: String(wish) };
+    if (buckets === undefined || Number(buckets) < wish) writes.splice(writes[0]?.name === MAX ? 1 : 0, 0, write);
+  }
   return writes;
+}
+
+/** undefined for what is not there or may not be read: writing it will tell why. */
+async function readable(name: string, sysctls: Sysctls): Promise<string | undefined> {
+  try {
+    return await sysctls.read(name);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Write them; returns what could not be written, with the cause. The others are written all the same. */

@@ -1,6 +1,5 @@
 /** Facts about this machine that the rules depend on. */
 import { readFile } from 'node:fs/promises';
-import { networkInterfaces } from 'node:os';
 import { type Address, type Family, familyOf, isLoopback, parseAddress } from '../model/address.ts';
 
 const CAP_NET_ADMIN = 12n;
@@ -23,16 +22,29 @@ export async function hasFamily(family: Family): Promise<boolean> {
   return present && disabled.trim() !== '1';
 }
 
-/** Addresses of all interfaces, without IPv6 link-local ones. */
-export function interfaceAddresses(): Address[] {
-  const found = new Set<Address>();
-  for (const list of Object.values(networkInterfaces())) {
-    for (const { address, scopeid } of list ?? []) {
-      const parsed = scopeid === undefined || scopeid === 0 ? parseAddress(address) : undefined;
-      if (parsed !== undefined) found.add(parsed);
-    }
-  }
-  return [...found];
+/**
+ * Addresses of all interfaces, also of those without a carrier (a bridge without containers), which Node.js leaves out;
+ * without IPv6 link-local ones.
+ */
+export async function interfaceAddresses(): Promise<Address[]> {
+  const trie = await readFile('/proc/net/fib_trie', 'utf8');
+  const v6 = await readFile('/proc/net/if_inet6', 'utf8').catch(() => '');
+  return [...new Set([...localV4(trie), ...interfacesV6(v6)])];
+}
+
+/** What the routing table holds as local: an address, and below it `/32 host LOCAL`. */
+export function localV4(trie: string): Address[] {
+  const found = trie.matchAll(/\|-- ([\d.]+)\n\s+\/32 host LOCAL/g);
+  return [...found].map(([, text = '']) => parseAddress(text)).filter((address) => address !== undefined);
+}
+
+/** Lines of address, interface, prefix length, scope (0x20: link), flags, name. */
+export function interfacesV6(lines: string): Address[] {
+  const found = lines.matchAll(/^([0-9a-f]{32}) \S+ \S+ (\S+) /gm);
+  return [...found]
+    .filter(([, , scope]) => scope !== '20')
+    .map(([, digits = '']) => parseAddress(digits.replace(/(....)(?=.)/g, '$1:')))
+    .filter((address) => address !== undefined);
 }
 
 /** Addresses of a family that are not loopback. */

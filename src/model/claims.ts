@@ -107,9 +107,9 @@ export function rivalFault(port: ServicePort, frontend: Frontend, holder: Servic
 }
 
 /** Another frontend of the same ServicePort on the same address, with a stronger claim: an external IP that is also the cluster IP, or the load balancer's. */
-export function strongerTwin(port: ServicePort, { address, role }: Frontend): Frontend | undefined {
+export function strongerTwin(kept: readonly Frontend[], { address, role }: Frontend): Frontend | undefined {
   if (address === undefined) return undefined;
-  return port.frontends.find((other) => other.address === address && RANK[other.role] < RANK[role]);
+  return kept.find((other) => other.address === address && RANK[other.role] < RANK[role]);
 }
 
 /** What is said of a frontend that has one. Of two meanings the stronger counts: source ranges are not gone round. */

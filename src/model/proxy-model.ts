@@ -79,13 +79,13 @@ export class ProxyModel {
   }
 
   #withoutLost(port: ServicePort, faults: Fault[]): ServicePort {
-    const frontends = port.frontends.filter((frontend) => {
+    const held = port.frontends.filter((frontend) => {
       const holder = this.#claims.rival(port, frontend);
-      if (holder !== undefined) {
-        faults.push(rivalFault(port, frontend, holder));
-        return false;
-      }
-      const twin = strongerTwin(port, frontend);
+      if (holder !== undefined) faults.push(rivalFault(port, frontend, holder));
+      return holder === undefined;
+    });
+    const frontends = held.filter((frontend) => {
+      const twin = strongerTwin(held, frontend);
       if (twin !== undefined) faults.push(twinFault(port, frontend, twin));
       return twin === undefined;
     });

@@ -88,13 +88,11 @@ function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined
   const ready = endpoints.filter(isReady);
   const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));
   if (zones.size === 0) return undefined;
-  const without = ready.find((e) => e.endpoint.zoneHints.length === 0);
-  const why =
-    without !== undefined
-      ? `not every ready endpoint has one (${without.text} has none)`
-      : zone === ''
-        ? 'this node has no zone: its label topology.kubernetes.io/zone is not set'
-        : `none is for this node's zone ${zone}`;
+  const why = ready.some((e) => e.endpoint.zoneHints.length === 0)
+    ? 'not every ready endpoint has one'
+    : zone === ''
+      ? 'this node has no zone: its label topology.kubernetes.io/zone is not set'
+      : `none is for this node's zone ${zone}`;
   return { zones: [...zones].sort().join(','), why };
 }
 

@@ -146,12 +146,14 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
 }
 
 /**
- * A family of which no range is named is closed, where kube-proxy opens it (reference 4.3, quirk): the API's text
- * restricts traffic to the ranges. A range of length 0 opens its family.
+ * A range of length 0 opens its family (reference 4.3). A family of which no range is named is closed, where kube-proxy
+ * opens it (a quirk there): the API restricts traffic to the ranges. Who opens the other family to everybody means both.
  */
 function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
-  const mine = sourceRanges?.filter((range) => familyOf(range) === family);
-  return mine === undefined || mine.some((range) => range.endsWith('/0')) ? undefined : trimmed(mine);
+  if (sourceRanges === undefined) return undefined;
+  const isOpen = (range: Cidr) => range.endsWith('/0');
+  const mine = sourceRanges.filter((range) => familyOf(range) === family);
+  return mine.some(isOpen) || (mine.length === 0 && sourceRanges.some(isOpen)) ? undefined : trimmed(mine);
 }
 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {

@@ -46,15 +46,25 @@ const LIVE: Verdict = { kind: 'live' };
 const FOREIGN: Verdict = { kind: 'foreign' };
 const FORMER: Verdict = { kind: 'stale', owner: undefined };
 
+/** A frontend that is no more; flows to it may be left. */
+interface Former {
+  /** The rules are written without it: no new flow to it is translated. */
+  isWritten: boolean;
+}
+
+/** What a sweep was to see the last of. */
+export type SweepMark = readonly (readonly [at: string, former: Former])[];
+
 export class UdpFlows {
-  /** Frontends by `socketBytes`, or by `node-port key`; and those of each ServicePort. */
+  /** Frontends by `socketBytes`, or by `nodePortKey`; and those of each ServicePort. */
   readonly #frontends = new Map<string, Frontend>();
   readonly #keys = new Map<ServicePortKey, readonly string[]>();
-  /** Frontends that are no more; flows to them may be left. */
-  readonly #former = new Set<string>();
-  #isDirty = true;
+  readonly #former = new Map<string, Former>();
+  /** Something changed that leaves stale flows once the rules are written; before, the old rules would make them anew. */
+  #isPending = true;
+  #isDirty = false;
 
-  /** There may be stale flows that were not there at the last `sweptSince`. True from the start. */
+  /** Rules were written that left stale flows, and no sweep began since. */
   get isDirty(): boolean {
     return this.#isDirty;
   }
@@ -68,14 +78,14 @@ export class UdpFlows {
         if (frontend?.owner !== key) continue;
         before.set(at, frontend);
         this.#frontends.delete(at);
-        this.#former.add(at);
+        this.#former.set(at, { isWritten: false });
       }
       this.#keys.delete(key);
     }
     const added = new Set<string>();
     for (const port of changes.values()) if (port !== undefined) for (const at of this.#add(port)) added.add(at);
-    for (const at of added) if (mayLeaveStale(before.get(at), this.#frontends.get(at))) this.#isDirty = true;
-    for (const at of before.keys()) if (!added.has(at)) this.#isDirty = true;
+    for (const at of added) if (mayLeaveStale(before.get(at), this.#frontends.get(at))) this.#isPending = true;
+    for (const at of before.keys()) if (!added.has(at)) this.#isPending = true;
   }
 
   /** Frontends that a former run, or another service proxy, left in the kernel's rules. */
@@ -83,24 +93,38 @@ export class UdpFlows {
     for (const { family, address, port } of frontends) {
       const at = address === undefined ? nodePortKey(family, portBytes(port)) : socketBytes(address, port);
       if (this.#frontends.has(at) || this.#former.has(at)) continue;
-      this.#former.add(at);
-      this.#isDirty = true;
+      this.#former.set(at, { isWritten: false });
+      this.#isPending = true;
     }
   }
 
-  /** A sweep begins: what changes from now on needs another. Returns what `swept` wants when it was complete. */
-  begin(): readonly string[] {
-    this.#isDirty = false;
-    return [...this.#former];
+  /** A sync wrote what changed so far: all of it, or a part, after which the rest is still to come. */
+  written(isComplete: boolean): void {
+    if (!this.#isPending) return;
+    this.#isDirty = true;
+    if (!isComplete) return;
+    this.#isPending = false;
+    for (const former of this.#former.values()) former.isWritten = true;
   }
 
-  /** The sweep that `begin` began has seen every flow. */
-  swept(former: readonly string[]): void {
-    for (const at of former) this.#former.delete(at);
-  }
-
-  /** Every flow is to be looked at again: a sweep did not see all, or the rules were not ours for a while. */
+  /** The rules were not ours for a while: after the next write every flow is to be looked at. */
   distrust(): void {
+    this.#isPending = true;
+  }
+
+  /** A sweep begins: what is written from now on needs another. */
+  begin(): SweepMark {
+    this.#isDirty = false;
+    return [...this.#former].filter(([, former]) => former.isWritten);
+  }
+
+  /** The sweep has seen every flow. A frontend that went again meanwhile is another one. */
+  swept(mark: SweepMark): void {
+    for (const [at, former] of mark) if (this.#former.get(at) === former) this.#former.delete(at);
+  }
+
+  /** The sweep did not see every flow. */
+  notSwept(): void {
     this.#isDirty = true;
   }
 

@@ -131,13 +131,23 @@ function readPort(port: ApiPort, field: string, faults: FaultList): ServicePortS
 /** The API server refuses a Service that has a port, or a port's name, twice; a manifest may still have one. */
 function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): ServicePortSpec[] {
   const seen = new Set<string>();
-  return ports.filter(({ name, protocol, port }, i) => {
+  const unique = ports.filter(({ name, protocol, port }, i) => {
     const marks = [`${protocol} ${port}`, `${name}/${protocol}`];
     const twice = marks.some((mark) => seen.has(mark));
     if (twice)
       faults.leaveOut(`spec.ports[${i}]`, `${name} ${protocol} ${port}`, 'an earlier port has this number or name');
     for (const mark of marks) seen.add(mark);
     return !twice;
+  });
+  return unique.map((spec) => {
+    const { name, protocol, nodePort } = spec;
+    const mark = `node port ${protocol} ${nodePort}`;
+    if (nodePort === 0 || !seen.has(mark)) {
+      seen.add(mark);
+      return spec;
+    }
+    faults.leaveOut(`spec.ports[${ports.indexOf(spec)}].nodePort`, nodePort, `an earlier port than ${name} has it`);
+    return { ...spec, nodePort: 0 };
   });
 }
 
@@ -207,22 +217,18 @@ function readIngress(api: ApiService, faults: FaultList): Address[] {
 }
 
 /**
- * Ranges that cannot be read admit nobody: where none is left, the addresses are closed, not open. Ranges of length 0
- * alone are no restriction (reference 4.3).
+ * Who is named; undefined when nobody is, which leaves the addresses open. Ranges that cannot be read admit nobody: where
+ * none is left, the addresses are closed (kube-proxy opens them).
  */
 function readSourceRanges(texts: readonly string[], faults: FaultList): readonly Cidr[] | undefined {
+  if (texts.length === 0) return undefined;
   const found = new Set<Cidr>();
-  let unread = 0;
   for (const [i, text] of texts.entries()) {
     const range = parseCidr(text);
     if (range !== undefined) found.add(range);
-    else {
-      unread += 1;
-      faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; admits nobody');
-    }
+    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; admits nobody');
   }
-  const admitsAll = unread === 0 && [...found].every((range) => range.endsWith('/0'));
-  return admitsAll ? undefined : trimmed([...found]);
+  return trimmed([...found]);
 }
 
 function readHealthPort(port: number, faults: FaultList): number {

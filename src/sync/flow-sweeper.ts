@@ -15,6 +15,8 @@ import type { IsNodeAddress, UdpFlows } from '../model/udp-flows.ts';
 const REST = 1000;
 /** Rest this many times as long as the sweep took. */
 const REST_FACTOR = 9;
+/** Sweeps of a table that changes while it is read, after which what was seen is taken for all (reference 8.2). */
+const MOST_CHANGED = 5;
 
 export interface SweeperParts {
   readonly flows: UdpFlows;
@@ -22,8 +24,8 @@ export interface SweeperParts {
   readonly clock: Clock;
   readonly families: readonly Family[];
   /** Made anew for each sweep: a node's addresses change. */
-  readonly nodeAddresses: (family: Family) => IsNodeAddress;
-  /** Milliseconds after which a sweep that failed is made again. */
+  readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
+  /** Milliseconds after which a sweep that failed again and again is made again at the latest. */
   readonly retry: number;
   readonly onSweep: (report: SweepReport) => void;
 }
@@ -36,7 +38,12 @@ export interface SweepReport {
   readonly owners: ReadonlySet<string>;
   /** Milliseconds. */
   readonly duration: number;
-  /** Why not every flow was seen; undefined when all were. */
+  /**
+   * Whether every flow was seen; the table changed while it was read, so that one may have been missed; the sweep was
+   * stopped with the agent; or it failed.
+   */
+  readonly outcome: 'complete' | 'changed' | 'stopped' | 'failed';
+  /** Why it failed. */
   readonly cause: string | undefined;
 }
 
@@ -58,14 +65,21 @@ export class FlowSweeper {
   /** Sweep when asked, until the signal aborts. */
   async start(signal: AbortSignal): Promise<void> {
     const { flows, retry } = this.#parts;
+    let failures = 0;
     while (!signal.aborted) {
       if (!this.#isAsked) await this.#rest(undefined, signal);
       this.#isAsked = false;
       if (signal.aborted || !flows.isDirty) continue;
-      const report = await this.sweep(signal);
-      if (report.cause !== undefined) this.#isAsked = true;
-      const pause = report.cause === undefined ? REST : Math.max(REST, retry);
-      await this.#rest(Math.max(pause, report.duration * REST_FACTOR), signal);
+      const { outcome, duration } = await this.sweep(signal);
+      failures = outcome === 'complete' ? 0 : failures + 1;
+      if (outcome === 'changed' && failures >= MOST_CHANGED) {
+        // What is written later makes it dirty again.
+        flows.begin();
+        failures = 0;
+      }
+      if (failures > 0) this.#isAsked = true;
+      const patience = outcome === 'failed' ? Math.min(Math.max(REST, retry), REST * 2 ** (failures - 1)) : REST;
+      await this.#rest(Math.max(patience, duration * REST_FACTOR), signal);
     }
   }
 
@@ -73,25 +87,27 @@ export class FlowSweeper {
   async sweep(signal: AbortSignal): Promise<SweepReport> {
     const { flows, open, clock, families, onSweep } = this.#parts;
     const count = { seen: 0, deleted: 0, owners: new Set<string>() };
-    const former = flows.begin();
+    const mark = flows.begin();
     const start = clock.now();
+    let outcome: SweepReport['outcome'] = 'complete';
     let cause: string | undefined;
     try {
       const table = await open();
       try {
         for (const family of families) {
-          if (await this.#sweepFamily({ family, table, count, signal })) cause = 'the table changed while it was read';
+          if (await this.#sweepFamily({ family, table, count, signal })) outcome = 'changed';
         }
       } finally {
         table.close();
       }
     } catch (error) {
+      outcome = 'failed';
       cause = error instanceof Error ? error.message : String(error);
     }
-    if (signal.aborted) cause ??= 'stopped';
-    if (cause === undefined) flows.swept(former);
-    else flows.distrust();
-    const report = { ...count, duration: clock.now() - start, cause };
+    if (signal.aborted) outcome = 'stopped';
+    if (outcome === 'complete') flows.swept(mark);
+    else flows.notSwept();
+    const report = { ...count, duration: clock.now() - start, outcome, cause };
     onSweep(report);
     return report;
   }
@@ -99,7 +115,7 @@ export class FlowSweeper {
   /** Returns whether a flow may have been missed. */
   async #sweepFamily({ family, table, count, signal }: FamilySweep): Promise<boolean> {
     const { flows, nodeAddresses } = this.#parts;
-    const isNodeAddress = nodeAddresses(family);
+    const isNodeAddress = await nodeAddresses(family);
     const parts = table.udpFlows(family);
     while (!signal.aborted) {
       const next = parts.next();

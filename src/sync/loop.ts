@@ -3,6 +3,7 @@ import { setImmediate as breath } from 'node:timers/promises';
 import type { Cache } from '../cache/cache.ts';
 import type { Clock } from '../host/clock.ts';
 import { sameData } from '../model/equal.ts';
+import { FaultCounts } from '../model/fault-counts.ts';
 import type { Fault } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { UdpFlows } from '../model/udp-flows.ts';
@@ -33,6 +34,7 @@ export interface SyncParts {
 export class SyncLoop {
   readonly #parts: SyncParts;
   readonly #faults = new Map<string, readonly Fault[]>();
+  readonly faultCounts = new FaultCounts();
   readonly #refused: Refused = new Map();
   #refusedAt: number | undefined;
   #zone = '';
@@ -74,6 +76,7 @@ export class SyncLoop {
     }
     this.#pardon(start);
     const report = await applyIsolating(mode, this.#refused, signal);
+    if (report.outcome !== 'failed') this.#parts.flows.written(report.outcome === 'complete');
     if (this.#refused.size > 0) this.#refusedAt ??= start;
     return { ...report, duration: clock.now() - start, drift };
   }
@@ -124,6 +127,7 @@ export class SyncLoop {
 
   #setFaults(key: string, found: readonly Fault[]): void {
     const before = this.#faults.get(key) ?? [];
+    this.faultCounts.replace(before, found);
     if (found.length > 0) this.#faults.set(key, found);
     else this.#faults.delete(key);
     for (const fault of found) if (!before.some((old) => sameData(old, fault))) this.#parts.onFault(fault);

@@ -92,10 +92,10 @@ const sweeper = new FlowSweeper({
   open: watched,
   clock: realClock,
   families: ['IPv4'],
-  nodeAddresses: () => () => false,
+  nodeAddresses: () => Promise.resolve(() => false),
   retry: 1000,
-  onSweep: ({ cause }) => {
-    if (cause !== undefined) throw new Error(cause);
+  onSweep: ({ outcome, cause }) => {
+    if (outcome !== 'complete') throw new Error(cause ?? outcome);
   },
 });
 const conntrack = (...args: string[]) => realCommands.run({ file: 'conntrack', args }, NEVER);

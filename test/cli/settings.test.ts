@@ -63,11 +63,15 @@ describe('settings', () => {
 
   it('takes an address as one of node ports exactly where the rules do', async () => {
     const takes = async (flags: Flags, address: string) =>
-      nodePortFilter(await settings(flags, 'IPv4'))(addressBytes(address as Address));
+      nodePortFilter(await settings(flags, 'IPv4'), INTERFACES)(addressBytes(address as Address));
     assert.equal(await takes({ nodeportAddresses: 'primary' }, '192.168.77.2'), true);
     assert.equal(await takes({ nodeportAddresses: 'primary' }, '10.9.0.1'), false);
     assert.equal(await takes({ nodeportAddresses: 'primary' }, '127.0.0.1'), false);
+    assert.equal(await takes({ nodeportAddresses: 'localhost' }, '127.0.0.1'), true);
+    assert.equal(await takes({ nodeportAddresses: 'localhost' }, '127.0.0.5'), false);
+    assert.equal(await takes({}, '10.9.0.1'), true);
     assert.equal(await takes({}, '127.0.0.5'), true);
+    assert.equal(await takes({ iptablesLocalhostNodeports: 'false' }, '127.0.0.5'), false);
     assert.equal(await takes({}, '8.8.8.8'), false);
   });
 
@@ -99,6 +103,16 @@ describe('settings', () => {
 
   it('drops packets that conntrack finds invalid unless it is to be liberal (k8s#94861)', async () => {
     assert.equal((await settings({}, 'IPv4')).dropInvalid, true);
-    assert.equal((await settings({ conntrackTcpBeLiberal: true }, 'IPv4')).dropInvalid, false);
+    const sysctls = fakeSysctls();
+    const input = { config: configFromFlags({ manifests: '/m' }), node: NODE, family: 'IPv4', interfaces: [] } as const;
+    sysctls.values.set('net/netfilter/nf_conntrack_tcp_be_liberal', '1');
+    assert.equal((await iptablesSettings({ ...input, sysctls })).dropInvalid, false);
+    // Asked for, but not so: the kernel's value counts. A plan takes it for done.
+    const flag = { conntrackTcpBeLiberal: true };
+    assert.equal((await settings(flag, 'IPv4')).dropInvalid, true);
+    assert.equal(
+      (await iptablesSettings({ ...input, sysctls: fakeSysctls(), willBeLiberal: true })).dropInvalid,
+      false,
+    );
   });
 });

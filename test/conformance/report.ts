@@ -24,7 +24,8 @@ export function testsFor(issue: string): string[] {
   const files = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' }).map((file) =>
     join('test', file),
   );
-  const named = new RegExp(`${issue}(?!\\d)`);
+  // In a title: a comment may outlive its test.
+  const named = new RegExp(`(?:it|test|describe)\\((?:'|"|\`)[^\\n]*${issue}(?!\\d)`);
   const isTest = (file: string) => file.endsWith('.test.ts') && !file.startsWith(STORY_FOLDER);
   return files.filter((file) => isTest(file) && named.test(readFileSync(join(ROOT, file), 'utf8'))).sort();
 }

@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { Cache } from '../../src/cache/cache.ts';
 import { type Address, FAMILIES, type Family, familyOf, socketBytes } from '../../src/model/address.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
-import type { Fault } from '../../src/model/objects.ts';
+import type { Endpoint, Fault, Slice } from '../../src/model/objects.ts';
 import { ProxyModel } from '../../src/model/proxy-model.ts';
 import type { Backend, Frontend, ServicePort, ServicePortKey } from '../../src/model/service-port.ts';
 import { UdpFlows } from '../../src/model/udp-flows.ts';
@@ -91,20 +91,56 @@ function assertSame(kept: Kept, fresh: Kept): void {
   assert.deepEqual(verdicts(kept), verdicts(fresh));
 }
 
-/** What every flow that could be would be judged; flows to former frontends belong to the history, and were swept. */
-function verdicts({ flows, model }: Kept): string[] {
+const HOSTS = [1, 2, 3, 4, 5, 6];
+
+/**
+ * What every flow that could be would be judged, with what the objects say beside it: live when a slice of the Service has
+ * the endpoint ready or serving, on this node where the policy asks for it. Flows to former frontends belong to the
+ * history, and were swept.
+ */
+function verdicts({ flows, model, cache }: Kept): string[] {
+  flows.written(true);
   flows.swept(flows.begin());
   const told: string[] = [];
   for (const port of model.ports.values()) {
-    for (const { address, port: number } of port.frontends) {
-      const to = address ?? ((port.family === 'IPv4' ? '192.168.77.2' : 'fd00:77::2') as Address);
-      for (const backend of [...port.cluster, ...port.local, { address: to, port: number }]) {
-        const flow = { destination: socketBytes(to, number), replySource: socketBytes(backend.address, backend.port) };
-        told.push(`${to} ${number} ${backend.address} ${flows.judge(port.family, flow, () => true).kind}`);
+    for (const { address, port: number, role, policy } of port.frontends) {
+      const is4 = port.family === 'IPv4';
+      const to = address ?? ((is4 ? '192.168.77.2' : 'fd00:77::2') as Address);
+      for (const host of HOSTS) {
+        const endpoint = (is4 ? `10.244.1.${host}` : `fd00:244:1::${host}`) as Address;
+        for (const target of [8080, 8081, 8082]) {
+          const flow = { destination: socketBytes(to, number), replySource: socketBytes(endpoint, target) };
+          const { kind } = flows.judge(port.family, flow, () => true);
+          if (port.protocol === 'UDP') {
+            const name = port.id.slice(port.id.lastIndexOf(':') + 1);
+            const mustBeHere = role === 'cluster-ip' && policy === 'Local';
+            const isLive = answers(cache.slicesOf(port.service), { endpoint, target, name, mustBeHere });
+            assert.equal(kind, isLive ? 'live' : 'stale', `${port.key}: ${to} ${number} to ${endpoint} ${target}`);
+          }
+          told.push(`${to} ${number} ${endpoint} ${target} ${kind}`);
+        }
       }
     }
   }
   return told.sort();
+}
+
+interface Asked {
+  readonly endpoint: Address;
+  readonly target: number;
+  readonly name: string;
+  readonly mustBeHere: boolean;
+}
+
+/** Of entries for one address the one that is of most use counts: ready, then serving, then not terminating; then the first by name. */
+function answers(slices: readonly Slice[], { endpoint, target, name, mustBeHere }: Asked): boolean {
+  const entries = [...slices]
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+    .filter((slice) => slice.ports.some((p) => p.name === name && p.protocol === 'UDP' && p.port === target))
+    .flatMap((slice) => slice.endpoints.filter(({ address }) => address === endpoint));
+  const rank = (e: Endpoint) => [e.ready, e.serving, !e.terminating].map(Number).join('');
+  const [best] = entries.sort((a, b) => (rank(a) === rank(b) ? 0 : rank(a) > rank(b) ? -1 : 1));
+  return best !== undefined && (best.ready || best.serving) && (!mustBeHere || best.nodeName === 'node');
 }
 
 function assertWellFormed({ model, chains }: Kept): void {
@@ -172,7 +208,7 @@ describe('random histories', () => {
         const objects = new Map<string, object>();
         let zone: string | undefined;
         kept.take(nodeEvent(zone));
-        for (const step of history) {
+        for (const [i, step] of history.entries()) {
           if (step.kind === 'put') objects.set(step.id, step.object);
           if (step.kind === 'remove') objects.delete(step.id);
           if (step.kind === 'put' || step.kind === 'remove') kept.take(eventOf(step.id, objects.get(step.id)));
@@ -181,7 +217,7 @@ describe('random histories', () => {
             kept.take(nodeEvent(zone));
           }
           // Without «sync» several steps are one delta.
-          if (step.kind === 'sync' || steps % 3 === 0) {
+          if (step.kind === 'sync' || i % 3 === 0) {
             kept.update();
             assertWellFormed(kept);
             assertSame(kept, fromNothing(objects, zone));

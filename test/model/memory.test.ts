@@ -23,7 +23,7 @@ function used(): number {
 }
 
 describe('memory', () => {
-  it('is as before once ten thousand endpoints are deleted', async () => {
+  it('is as before once ten thousand endpoints are deleted (cil#28696)', async () => {
     const kernel = new FakeIptables();
     const rig = new Rig({ commands: kernel, families: ['IPv4'] });
     const fill = async () => {

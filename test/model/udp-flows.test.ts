@@ -160,6 +160,49 @@ describe('udp flows', () => {
     assert.equal(verdict(restarted.flows, '10.96.0.10:54', A), 'foreign');
   });
 
+  it('become stale when the rules are written, not before: a sweep meanwhile does not count', async () => {
+    const rig = await synced({ endpoints: [HERE] });
+    sweep(rig);
+    const { mode, flows } = rig;
+    const apply = mode.apply.bind(mode);
+    mode.apply = (plan, signal) => {
+      assert.equal(flows.isDirty, false, 'the old rules would make the flow anew');
+      // One that was asked for earlier.
+      sweep(rig);
+      return apply(plan, signal);
+    };
+    await put(rig, { endpoints: [THERE] }).sync();
+    assert.equal(flows.isDirty, true);
+    mode.apply = apply;
+    await rig.remove('Service', 'default/dns').sync();
+    sweep(rig);
+    assert.equal(verdict(flows, '10.96.0.10:53', B), 'foreign');
+  });
+
+  it('of a frontend that went during a sweep are looked for again', async () => {
+    const rig = await synced();
+    await rig.remove('Service', 'default/dns').sync();
+    const mark = rig.flows.begin();
+    await put(rig).sync();
+    await rig.remove('Service', 'default/dns').sync();
+    rig.flows.swept(mark);
+    assert.equal(rig.flows.isDirty, true);
+    assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
+  });
+
+  it('of a Service that the kernel refused are looked through again once it is written', async () => {
+    const kernel = new FakeIptables();
+    const rig = await synced({ endpoints: [HERE] }, kernel);
+    sweep(rig);
+    kernel.options = { refuse: (line) => line.includes('10.244.2.11') };
+    assert.equal((await put(rig, { endpoints: [THERE] }).sync()).outcome, 'partial');
+    assert.equal(rig.flows.isDirty, true, 'others were written');
+    sweep(rig);
+    kernel.options = {};
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(rig.flows.isDirty, true);
+  });
+
   it('move with a frontend from one Service to another', async () => {
     const rig = await synced();
     sweep(rig);

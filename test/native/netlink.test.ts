@@ -66,7 +66,7 @@ function drain(socket: ConntrackSocket): { flows: Flow[]; changed: boolean } {
 
 describe('netlink messages', () => {
   it('conntrack -L -p udp', () => {
-    const request = listRequest('IPv4');
+    const request = listRequest('IPv4', true);
     assert.deepEqual(
       encodeMessage({ ...request, flags: NLM_F_DUMP }, 1),
       hex(
@@ -87,14 +87,14 @@ describe('netlink messages', () => {
   });
 
   it('IPv6 is asked for by its family', () => {
-    assert.equal(listRequest('IPv6').body[0]?.[0], 10);
+    assert.equal(listRequest('IPv6', true).body[0]?.[0], 10);
   });
 });
 
 describe('netlink socket', () => {
   it('lists over several parts, with other sequence numbers left aside', () => {
     const transport = played(Buffer.concat([entry(99), entry(1), entry(1)]), entry(1), done(1));
-    const { flows, changed } = drain(new ConntrackSocket(() => transport));
+    const { flows, changed } = drain(new ConntrackSocket({ open: () => transport }));
     assert.equal(flows.length, 3);
     assert.equal(changed, false);
     assert.deepEqual(flows[0], {
@@ -110,13 +110,13 @@ describe('netlink socket', () => {
     tcp[28] = 6;
     assert.equal(TUPLE[28], 17);
     const transport = played(Buffer.concat([entry(1, [], tcp), entry(1, [attribute(18, hex('0001'))])]), done(1));
-    assert.deepEqual(drain(new ConntrackSocket(() => transport)).flows, []);
+    assert.deepEqual(drain(new ConntrackSocket({ open: () => transport })).flows, []);
   });
 
   it('tells that the table changed during a listing', () => {
     const interrupted = entry(1);
     interrupted.writeUInt16LE(0x12, 6);
-    assert.equal(drain(new ConntrackSocket(() => played(interrupted, done(1)))).changed, true);
+    assert.equal(drain(new ConntrackSocket({ open: () => played(interrupted, done(1)) })).changed, true);
   });
 
   it('throws what the kernel refuses, with its words', () => {
@@ -128,33 +128,36 @@ describe('netlink socket', () => {
       thrown instanceof NetlinkError &&
       thrown.errno === 22 &&
       thrown.message === 'EINVAL: invalid argument (no such thing)';
-    assert.throws(() => drain(new ConntrackSocket(() => played(refusal))), isRefusal);
+    assert.throws(() => drain(new ConntrackSocket({ open: () => played(refusal) })), isRefusal);
     const late = Buffer.alloc(4);
     late.writeInt32LE(-105);
-    assert.throws(() => drain(new ConntrackSocket(() => played(entry(1), message(3, 1, late, 2)))), /ENOBUFS/);
+    assert.throws(
+      () => drain(new ConntrackSocket({ open: () => played(entry(1), message(3, 1, late, 2)) })),
+      /ENOBUFS/,
+    );
   });
 
   it('throws for an answer that was cut off, one that contradicts itself, and none', () => {
     const cut = Buffer.alloc(64 * 1024);
-    assert.throws(() => drain(new ConntrackSocket(() => played(cut))), NetlinkProtocolError);
+    assert.throws(() => drain(new ConntrackSocket({ open: () => played(cut) })), NetlinkProtocolError);
     const broken = entry(1);
     broken.writeUInt32LE(4000, 0);
-    assert.throws(() => drain(new ConntrackSocket(() => played(broken))), /a message of 4000 bytes/);
-    assert.throws(() => drain(new ConntrackSocket(() => played())), /EAGAIN/);
+    assert.throws(() => drain(new ConntrackSocket({ open: () => played(broken) })), /a message of 4000 bytes/);
+    assert.throws(() => drain(new ConntrackSocket({ open: () => played() })), /EAGAIN/);
   });
 
   it('sends deletes together, and matches each error to its flow', () => {
     const flow: Flow = { destination: '', replySource: '', tuple: TUPLE, id: ID };
     const kernels = [played(), played(Buffer.concat([error(2, 0), error(1, 2)]), error(3, 0))];
     const [, deletes] = kernels;
-    const socket = new ConntrackSocket(() => kernels.shift() ?? assert.fail());
+    const socket = new ConntrackSocket({ open: () => kernels.shift() ?? assert.fail() });
     assert.equal(socket.delete('IPv4', [flow, flow, flow]), 2, 'one had ended before');
     assert.equal(deletes?.sent.length, 1);
   });
 
   it('throws when a delete is refused', () => {
     const flow: Flow = { destination: '', replySource: '', tuple: TUPLE, id: ID };
-    assert.throws(() => new ConntrackSocket(() => played(error(1, 1))).delete('IPv4', [flow]), /EPERM/);
+    assert.throws(() => new ConntrackSocket({ open: () => played(error(1, 1)) }).delete('IPv4', [flow]), /EPERM/);
   });
 
   it('sends no more at once than can be acknowledged', () => {
@@ -162,7 +165,7 @@ describe('netlink socket', () => {
     const acknowledge = (first: number, count: number) =>
       Buffer.concat(Array.from({ length: count }, (_, i) => error(first + i, 0)));
     const transport = played(acknowledge(1, MOST_REQUESTS), acknowledge(MOST_REQUESTS + 1, 3));
-    const socket = new ConntrackSocket(() => transport);
+    const socket = new ConntrackSocket({ open: () => transport });
     const flows = Array.from({ length: MOST_REQUESTS + 3 }, () => flow);
     assert.equal(socket.delete('IPv4', flows), MOST_REQUESTS + 3);
     assert.equal(transport.sent.length, 2);

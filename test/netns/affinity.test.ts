@@ -22,7 +22,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     after(() => lab.remove());
 
     for (const family of ['IPv4', 'IPv6'] as const) {
-      it(family, async () => {
+      it(`${family}: a client stays, and leaves an endpoint that is no longer ready (k8s#110302)`, async () => {
         const w = world(family);
         const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
         rig.put(web(w, { sessionAffinity: 'ClientIP' }), pods(w, 'pod-1', 'pod-2'));
@@ -47,7 +47,7 @@ for (const backend of ['nft', 'legacy'] as const) {
         );
       });
 
-      it(`${family}: a client is remembered for the timeout, and no longer`, async () => {
+      it(`${family}: a client is remembered for the timeout, and no longer (k8s#89358)`, async () => {
         const w = world(family);
         const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
         const config = { clientIP: { timeoutSeconds: 1 } };

@@ -78,6 +78,28 @@ describe('the agent on a real kernel', () => {
   const saved = () => lab.exec('node', 'iptables-save');
   const asks = (to: string) => lab.ask('pod-3', { address: to, port: 80 });
 
+  it('makes the settings of conntrack, tells them in a plan, and goes on where one cannot be written (k8s#141943)', async () => {
+    const timeout = 'net.netfilter.nf_conntrack_tcp_timeout_established';
+    const read = async () => (await lab.exec('node', 'sysctl', '-n', timeout)).trim();
+    await lab.exec('node', 'sysctl', '-qw', `${timeout}=432000`);
+    const plan = await agent('plan');
+    assert.match(
+      plan.out,
+      /^~ sysctl net\.netfilter\.nf_conntrack_tcp_timeout_established\n {4}- 432000\n {4}\+ 86400$/m,
+    );
+    assert.equal(await read(), '432000', 'a plan writes nothing');
+    // The size of the table is the host's: in a namespace it cannot be written.
+    const most = String(Number(await lab.exec('node', 'sysctl', '-n', 'net.netfilter.nf_conntrack_max')) + 1);
+    const size = ['--conntrack-max-per-core', '1', '--conntrack-min', most];
+    const once = await agent('run', '--once', ...size);
+    assert.equal(once.status, 0, once.error);
+    assert.match(once.error, /nf_conntrack_max stays \d+, not \d+: E\w+: /);
+    assert.equal(await read(), '86400');
+    assert.equal((await asks('10.96.0.10')).outcome, 'reply');
+    assert.equal((await agent('run', '--init-only', ...size)).status, 1);
+    assert.equal((await agent('run', '--init-only')).status, 0);
+  });
+
   it('stops with its rules in place, and a restart finds nothing to do (invariant 10)', async () => {
     const first = start();
     await first.synced();

@@ -11,7 +11,7 @@ import { NEVER } from '../helpers/rig.ts';
 
 const INSIDE = fileURLToPath(new URL('./cluster-inside.ts', import.meta.url));
 
-describe('the agent and an API server', () => {
+describe('the agent and an API server, which goes away (k8s#76338) while objects are deleted (cil#48050)', () => {
   let lab: Lab;
   before(async () => {
     lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });

@@ -30,7 +30,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     const intrude = async () =>
       (await lab.ask('client', { address: '127.0.0.1', port: PRIVATE, from: LAB.client.v4, timeout: 1000 })).outcome;
 
-    it('the node reaches the node port, a neighbour reaches nothing', async () => {
+    it('the node reaches the node port, a neighbour reaches nothing (CVE-2020-8558)', async () => {
       const sysctls = sysctlsIn(lab, 'node');
       const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls, backend });
       assert.equal((await rig.put(nodePortWeb(w), pods(w, 'pod-1')).sync()).outcome, 'complete');

@@ -348,12 +348,7 @@ describe('what is right though it looks wrong', () => {
       'affinitySeconds',
       0,
     ],
-    [
-      'source ranges of length 0 alone are no restriction',
-      { loadBalancerSourceRanges: ['0.0.0.0/0'] },
-      'sourceRanges',
-      undefined,
-    ],
+    ['an empty list of source ranges is none', { loadBalancerSourceRanges: [] }, 'sourceRanges', undefined],
     [
       'a source range of length 0 among others is kept: it opens its own family',
       { loadBalancerSourceRanges: ['10.0.0.0/8', '::/0'] },
@@ -402,6 +397,23 @@ describe('what is right though it looks wrong', () => {
     assert.deepEqual(value?.loadBalancerIPs, ['198.51.100.2']);
     assert.deepEqual(texts, [
       'Service default/web: status.loadBalancer.ingress[0].ipMode: Maybe: must be VIP or Proxy (part left out)',
+    ]);
+  });
+
+  test('a node port that is there twice is left out the second time, but for another protocol', () => {
+    const ports = ['TCP', 'TCP', 'UDP'].map((protocol, i) => ({
+      name: `p${i}`,
+      port: 80 + i,
+      protocol,
+      nodePort: 30_080,
+    }));
+    const { value, texts } = decodedService({ ports });
+    assert.deepEqual(
+      value?.ports.map(({ nodePort }) => nodePort),
+      [30_080, 0, 30_080],
+    );
+    assert.deepEqual(texts, [
+      'Service default/web: spec.ports[1].nodePort: 30080: an earlier port than p1 has it (part left out)',
     ]);
   });
 

@@ -23,13 +23,20 @@ interface Played {
   readonly parts: readonly (readonly Flow[])[];
   readonly changed?: boolean;
   readonly fails?: string;
+  /** Called when a part is asked for. */
+  readonly onPart?: () => void;
+  /** Milliseconds that the listing takes. */
+  readonly takes?: number;
 }
 
 /** Lists, one for each opening, of IPv4; the last is repeated. */
 class Tables {
   readonly deleted: Flow[] = [];
+  readonly clock = new FakeClock();
   opened = 0;
   closed = 0;
+  /** Parts that were asked for. */
+  asked = 0;
   readonly #played: readonly Played[];
 
   constructor(...played: readonly Played[]) {
@@ -37,17 +44,13 @@ class Tables {
   }
 
   readonly open = (): Promise<FlowTable> => {
-    const played = this.#played[Math.min(this.opened, this.#played.length - 1)];
+    const played = this.#played[Math.min(this.opened, this.#played.length - 1)] ?? { parts: [] };
     this.opened += 1;
-    if (played?.fails !== undefined) return Promise.reject(new Error(played.fails));
-    const { deleted } = this;
+    if (played.fails !== undefined) return Promise.reject(new Error(played.fails));
     return Promise.resolve({
-      *udpFlows(family: Family): Generator<readonly Flow[], boolean> {
-        if (family === 'IPv4') yield* played?.parts ?? [];
-        return played?.changed === true;
-      },
-      delete(_: Family, flows: readonly Flow[]) {
-        deleted.push(...flows);
+      udpFlows: (family: Family) => this.#list(family, played),
+      delete: (_: Family, flows: readonly Flow[]) => {
+        this.deleted.push(...flows);
         return flows.length;
       },
       close: () => {
@@ -55,6 +58,17 @@ class Tables {
       },
     });
   };
+
+  *#list(family: Family, { parts, changed = false, takes = 0, onPart }: Played): Generator<readonly Flow[], boolean> {
+    if (family === 'IPv6') return false;
+    for (const part of parts) {
+      this.asked += 1;
+      onPart?.();
+      yield part;
+    }
+    this.clock.advance(takes);
+    return changed;
+  }
 }
 
 async function dnsFlows(): Promise<UdpFlows> {
@@ -70,13 +84,16 @@ async function dnsFlows(): Promise<UdpFlows> {
 
 interface Started {
   readonly sweeper: FlowSweeper;
-  readonly clock: FakeClock;
   readonly reports: SweepReport[];
   readonly flows: UdpFlows;
+  /** Milliseconds of the last rest that was begun. */
+  rest(): number | undefined;
+  /** Wait for the n-th sweep and the rest after it. */
+  swept(n: number): Promise<void>;
 }
 
 async function sweeperOver(tables: Tables): Promise<Started> {
-  const clock = new FakeClock();
+  const { clock } = tables;
   const reports: SweepReport[] = [];
   const flows = await dnsFlows();
   const sweeper = new FlowSweeper({
@@ -84,96 +101,136 @@ async function sweeperOver(tables: Tables): Promise<Started> {
     open: tables.open,
     clock,
     families: ['IPv4', 'IPv6'],
-    nodeAddresses: () => () => false,
+    nodeAddresses: () => Promise.resolve(() => false),
     retry: 30_000,
     onSweep: (report) => reports.push(report),
   });
-  return { sweeper, clock, reports, flows };
+  return {
+    sweeper,
+    reports,
+    flows,
+    rest: () => clock.waits.at(-1),
+    swept: (n) => until(`sweep ${n} and the rest after it`, () => reports.length === n && clock.pending > 0),
+  };
+}
+
+/** Everything is to be looked at again, and rules are written. */
+function dirty({ flows, sweeper }: Started): void {
+  flows.distrust();
+  flows.written(true);
+  sweeper.request();
 }
 
 describe('flow sweeper', () => {
   it('deletes what is stale, part by part, and nothing else', async () => {
-    const tables = new Tables({
-      parts: [
-        [flow(POD), flow(GONE)],
-        [flow(GONE), flow(POD), flow(VIP)],
-      ],
-    });
+    const tables = new Tables({ parts: [[flow(POD), flow(GONE)], [], [flow(GONE), flow(POD), flow(VIP)]] });
     const { sweeper, flows } = await sweeperOver(tables);
     const report = await sweeper.sweep(NEVER);
-    assert.deepEqual([report.seen, report.deleted, report.cause], [5, 3, undefined]);
+    assert.deepEqual([report.seen, report.deleted, report.outcome], [5, 3, 'complete']);
     assert.deepEqual([...report.owners], ['default/dns/UDP/IPv4']);
     assert.deepEqual(new Set(tables.deleted.map((one) => one.replySource)), new Set([GONE, VIP]));
     assert.equal(tables.closed, 1);
     assert.equal(flows.isDirty, false);
   });
 
-  it('sweeps when it is asked and there is a reason, and rests in between', async () => {
+  it('lets others work after each part', async () => {
+    const tables = new Tables({ parts: [[], [], [], []] });
+    const { sweeper } = await sweeperOver(tables);
+    const seen: number[] = [];
+    let isDone = false;
+    const other = () => {
+      seen.push(tables.asked);
+      if (!isDone) setImmediate(other);
+    };
+    setImmediate(other);
+    await sweeper.sweep(NEVER);
+    isDone = true;
+    assert.ok(
+      [1, 2, 3, 4].every((part) => seen.includes(part)),
+      `others worked after parts ${seen.join()}`,
+    );
+  });
+
+  it('sweeps when it is asked and there is a reason, and rests a second in between', async () => {
     const tables = new Tables({ parts: [[flow(GONE)]] });
-    const { sweeper, clock, reports, flows } = await sweeperOver(tables);
+    const started = await sweeperOver(tables);
     const stop = new AbortController();
-    const running = sweeper.start(stop.signal);
-    sweeper.request();
-    await until('sweep 1 and the rest after it', () => reports.length === 1 && clock.pending > 0);
-    // Asked while nothing is to do, and again while it rests.
-    sweeper.request();
-    flows.distrust();
-    clock.advance(900);
-    assert.equal(reports.length, 1);
-    clock.advance(100);
-    await until('sweep 2 and the rest after it', () => reports.length === 2 && clock.pending > 0);
-    sweeper.request();
-    clock.advance(10_000);
+    const running = started.sweeper.start(stop.signal);
+    started.sweeper.request();
+    await started.swept(1);
+    assert.equal(started.rest(), 1000);
+    dirty(started);
+    tables.clock.advance(999);
+    await aWhile();
+    assert.equal(tables.opened, 1, 'it rests');
+    tables.clock.advance(1);
+    await started.swept(2);
+    started.sweeper.request();
+    tables.clock.advance(10_000);
     await aWhile();
     assert.equal(tables.opened, 2, 'nothing is to do');
     stop.abort();
     await running;
   });
 
-  it('tries again what failed, or saw a table that changed', async () => {
-    const tables = new Tables(
-      { parts: [], fails: 'EPERM: operation not permitted' },
-      { parts: [[flow(GONE)]], changed: true },
-      { parts: [] },
-    );
-    const { sweeper, clock, reports, flows } = await sweeperOver(tables);
+  it('rests nine times as long as a sweep took (k8s#135323)', async () => {
+    const started = await sweeperOver(new Tables({ parts: [], takes: 700 }));
     const stop = new AbortController();
-    const running = sweeper.start(stop.signal);
-    sweeper.request();
-    await until('sweep 1 and the rest after it', () => reports.length === 1 && clock.pending > 0);
-    assert.match(reports[0]?.cause ?? '', /EPERM/);
-    assert.equal(flows.isDirty, true);
-    clock.advance(30_000);
-    await until('sweep 2 and the rest after it', () => reports.length === 2 && clock.pending > 0);
-    assert.match(reports[1]?.cause ?? '', /changed/);
-    assert.equal(reports[1]?.deleted, 1);
-    clock.advance(30_000);
-    await until('sweep 3 and the rest after it', () => reports.length === 3 && clock.pending > 0);
-    assert.equal(flows.isDirty, false);
+    const running = started.sweeper.start(stop.signal);
+    started.sweeper.request();
+    await started.swept(1);
+    assert.equal(started.rest(), 6300);
+    stop.abort();
+    await running;
+  });
+
+  it('tries again what failed, later and later up to the retry', async () => {
+    const tables = new Tables({ parts: [], fails: 'EPERM: operation not permitted' });
+    const started = await sweeperOver(tables);
+    const stop = new AbortController();
+    const running = started.sweeper.start(stop.signal);
+    started.sweeper.request();
+    const rests: (number | undefined)[] = [];
+    for (let n = 1; n <= 7; n++) {
+      await started.swept(n);
+      rests.push(started.rest());
+      assert.equal(started.flows.isDirty, true);
+      tables.clock.advance(30_000);
+    }
+    assert.deepEqual(rests, [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+    assert.match(started.reports[0]?.cause ?? '', /EPERM/);
+    stop.abort();
+    await running;
+  });
+
+  it('reads a table again that changed meanwhile, five times, and then takes what it saw for all', async () => {
+    const tables = new Tables({ parts: [[flow(GONE)]], changed: true });
+    const started = await sweeperOver(tables);
+    const stop = new AbortController();
+    const running = started.sweeper.start(stop.signal);
+    started.sweeper.request();
+    for (let n = 1; n <= 5; n++) {
+      await started.swept(n);
+      assert.equal(started.reports.at(-1)?.outcome, 'changed');
+      assert.equal(started.rest(), 1000);
+      tables.clock.advance(1000);
+    }
+    await aWhile();
+    assert.equal(tables.opened, 5);
+    assert.equal(tables.deleted.length, 5);
     stop.abort();
     await running;
   });
 
   it('stops between two parts, and keeps in mind that it was not done', async () => {
     const stop = new AbortController();
-    const flowsOf = function* (): Generator<readonly Flow[], boolean> {
-      yield [flow(GONE)];
-      stop.abort();
-      yield [flow(GONE)];
-      return false;
-    };
-    const flows = await dnsFlows();
-    const table: FlowTable = { udpFlows: flowsOf, delete: (_, some) => some.length, close: () => undefined };
-    const sweeper = new FlowSweeper({
-      flows,
-      open: () => Promise.resolve(table),
-      clock: new FakeClock(),
-      families: ['IPv4'],
-      nodeAddresses: () => () => false,
-      retry: 1000,
-      onSweep: () => undefined,
-    });
-    assert.equal((await sweeper.sweep(stop.signal)).deleted, 2);
+    const parts = [[flow(GONE)], [flow(GONE)], [flow(GONE)]];
+    const tables = new Tables({ parts, onPart: () => stop.abort() });
+    const { sweeper, flows } = await sweeperOver(tables);
+    const report = await sweeper.sweep(stop.signal);
+    assert.equal(report.outcome, 'stopped');
+    assert.deepEqual([tables.asked, tables.deleted.length], [1, 1]);
+    assert.equal(tables.closed, 1);
     assert.equal(flows.isDirty, true);
   });
 });

@@ -94,7 +94,7 @@ async function assertNoThirdFate(history: readonly Step[]): Promise<number> {
 }
 
 describe('between two commits of a restore', () => {
-  it('no packet meets a fate that is neither the one before nor the one after', async () => {
+  it('no packet meets a fate that is neither the one before nor the one after (k8s#88698)', async () => {
     let commits = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 5, maxLength: 40, size: 'max' }), async (history) => {
