@@ -38,7 +38,7 @@ export async function conformanceReport(): Promise<string> {
     'Written by `npm run conformance`; not by hand. A story is objects, a node, packets, and what must become of each. Every mode',
     'tells all of them alike, in IPv4 and IPv6: rules are interpreted, not compared as text. Where «real» says so, the same packets',
     'go through a kernel in `test/netns` as well, with both variants of iptables, and must end the same way. Numbers such as 2.6 are',
-    "sections of kube-proxy's behaviour; what each means stands below.",
+    "sections of kube-proxy's behaviour; what each means stands below. Where a mode differs from kube-proxy on purpose, its column says so.",
     '',
   ];
   let failed = 0;
@@ -76,7 +76,10 @@ async function resultOf(mode: ModeUnderTest, story: Story): Promise<string> {
       return `FAILS in ${family}: ${(error as Error).message.split('\n')[0]}`;
     }
   }
-  return story.families === undefined ? 'pass' : `pass (${story.families.join(', ')} alone)`;
+  const families = story.families === undefined ? [] : [`${story.families.join(', ')} alone`];
+  const otherwise = story.kubeProxy === undefined ? [] : [`kube-proxy ${story.kubeProxy}`];
+  const notes = [...families, ...otherwise];
+  return notes.length === 0 ? 'pass' : `pass (${notes.join('; ')})`;
 }
 
 function rowTable(): string[] {

@@ -71,6 +71,8 @@ export interface Story {
   readonly covers: readonly string[];
   /** Families it makes sense in; default both. */
   readonly families?: readonly ('IPv4' | 'IPv6')[];
+  /** What kube-proxy does instead, where we differ on purpose. */
+  readonly kubeProxy?: string;
   /** Why no real packet can tell it in the lab, where that is so. */
   readonly onlyInterpreted?: string;
   readonly tell: (world: World) => StoryCase;

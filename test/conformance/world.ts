@@ -16,6 +16,8 @@ export interface World {
   readonly node: Address;
   readonly otherNode: Address;
   readonly loopback: Address;
+  /** The node's address on the bridge of its pods. */
+  readonly gateway: Address;
   /** Addresses that belong to this node. */
   readonly local: ReadonlySet<string>;
   address(who: Origin | BackendName): Address;
@@ -54,6 +56,7 @@ export function world(family: Family): World {
     node: pick(LAB.node),
     otherNode: pick(LAB.otherNode),
     loopback: pick({ v4: '127.0.0.1', v6: '::1' }),
+    gateway: pick(LAB.bridge),
     local: new Set([pick(LAB.node), pick(LAB.bridge)]),
     address: (who) => pick(places[who]),
     clusterIP: numbered('10.96.0.', 'fd00:96::'),

@@ -163,6 +163,7 @@ const sliceStories: readonly Story[] = [
     title: 'of an endpoint in two slices the one that is of use counts',
     field: 'endpoints.conditions.terminating',
     covers: ['3.4'],
+    kubeProxy: 'takes the last that is not terminating, in the order of a map',
     tell: (w) => ({
       objects: [
         web(w),

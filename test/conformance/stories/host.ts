@@ -82,6 +82,7 @@ export const hostStories: readonly Story[] = [
     title: 'a server of the node on the node port of another address keeps it, though the Service refuses',
     field: '--nodeport-addresses',
     covers: ['5.8', 'k8s#82163'],
+    kubeProxy: 'refuses on every address of the node',
     tell: (w) => {
       const bridge = [...w.local].find((address) => address !== w.node) ?? '';
       const refusing = web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] });
@@ -96,6 +97,7 @@ export const hostStories: readonly Story[] = [
     title: 'a server on loopback keeps its port where node ports are not on loopback, though the Service refuses',
     field: '--iptables-localhost-nodeports',
     covers: ['5.8'],
+    kubeProxy: 'refuses on loopback as well',
     tell: (w) => ({
       objects: [web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] })],
       settings: { localhostNodePorts: false },

@@ -20,6 +20,7 @@ const addressStories: readonly Story[] = [
     title: "an external IP that is another Service's cluster IP takes nothing from it",
     field: 'spec.externalIPs',
     covers: ['CVE-2020-8554', 'k8s#97076'],
+    kubeProxy: 'writes both rules; which comes first is not defined',
     tell: (w) => {
       const hijacker = web(w, { clusterIP: w.clusterIP(11), externalIPs: [w.clusterIP(10)] }) as {
         metadata: { name: string };
@@ -170,6 +171,7 @@ const rangeStories: readonly Story[] = [
     title: 'ranges of the other family alone let nobody of this one in',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['4.3 sourceRanges'],
+    kubeProxy: 'opens a family of which no range is named',
     tell: (w) => ({
       objects: [ranged(w, [otherFamily(w)]), pods(w, 'pod-1')],
       packets: toldFrom(['outside', 'pod-3'], w.vip(1), DROPPED),
@@ -179,12 +181,23 @@ const rangeStories: readonly Story[] = [
     title: 'a range that cannot be read lets nobody in, and those that can be count',
     field: 'spec.loadBalancerSourceRanges',
     covers: ['4.3 sourceRanges'],
+    kubeProxy: 'opens the address when no range is left',
     tell: (w) => ({
       objects: [ranged(w, ['10.0.0.0/99', ` ${host(w, w.address('outside'))} `]), pods(w, 'pod-1')],
       packets: [told('outside', w.vip(1), among(['pod-1'], 'all')), told('remote-pod', w.vip(1), DROPPED)],
       next: [
         { objects: [ranged(w, ['10.0.0.0/99']), pods(w, 'pod-1')], packets: [told('outside', w.vip(1), DROPPED)] },
       ],
+    }),
+  },
+  {
+    title: 'an external IP that is the address of the load balancer too has its source ranges',
+    field: 'spec.loadBalancerSourceRanges',
+    covers: ['5.7 KUBE-FW'],
+    kubeProxy: 'lets everybody in by the external IP',
+    tell: (w) => ({
+      objects: [ranged(w, [nobody(w)], { externalIPs: [w.vip(1)] }), pods(w, 'pod-1')],
+      packets: [told('outside', w.vip(1), DROPPED)],
     }),
   },
   {

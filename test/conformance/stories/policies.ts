@@ -39,6 +39,11 @@ const EXTERNALS: readonly External[] = [
 
 const LOCAL = { externalTrafficPolicy: 'Local' };
 
+/** A node port is the node's own: the others leave it. */
+function leavesNode(row: string): { kubeProxy?: string } {
+  return row === '5.6 node port' ? {} : { kubeProxy: 'lets what the node itself sends leave the node' };
+}
+
 /** The stories of one kind of address; the rows are those of 2.6. */
 function storiesOf({ name, row, field, service, at }: External): Story[] {
   const packet = (w: World, from: 'outside' | 'pod-3' | 'node', expected: Expected) => ({
@@ -62,6 +67,7 @@ function storiesOf({ name, row, field, service, at }: External): Story[] {
       title: `${name}, policy Cluster, without endpoints: refused, whoever asks`,
       field,
       covers: ['2.6 row 3', '2.6 row 7', `${row} without endpoints`],
+      ...leavesNode(row),
       tell: (w) => ({
         objects: [service(w, {})],
         settings: clusterCidr(w),
@@ -99,6 +105,7 @@ function storiesOf({ name, row, field, service, at }: External): Story[] {
     {
       title: `${name}, policy Local, without any endpoint: refused, whoever asks`,
       field: 'spec.externalTrafficPolicy',
+      ...leavesNode(row),
       covers: ['2.6 row 4', '2.6 row 5', '2.6 row 6', `${row} without endpoints`],
       tell: (w) => ({
         objects: [service(w, LOCAL)],
