@@ -2,7 +2,6 @@
  * The C library: the one file that knows of foreign functions (design 7). `node:ffi` is experimental, so nothing above
  * this file may depend on how it is called. Constants and layouts are those of Linux, the same on x86-64 and arm64.
  */
-import { dlopen, getInt32 } from 'node:ffi';
 import { getSystemErrorMap } from 'node:util';
 
 /** sys/socket.h */
@@ -16,6 +15,22 @@ export const SOCK_CLOEXEC = 0o2000000;
 export const MSG_TRUNC = 0x20;
 export const MSG_DONTWAIT = 0x40;
 export const MSG_NOSIGNAL = 0x4000;
+
+const { dlopen, getInt32 } = foreignFunctions();
+
+/**
+ * The module without its warning that it is experimental: the runtime is pinned because of it, and on standard error it
+ * would be a line among those of the log that is none of them.
+ */
+function foreignFunctions(): typeof import('node:ffi') {
+  const { emitWarning } = process;
+  process.emitWarning = () => undefined;
+  try {
+    return process.getBuiltinModule('node:ffi');
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
 
 const { functions: libc } = dlopen('libc.so.6', {
   socket: { return: 'int32', arguments: ['int32', 'int32', 'int32'] },
