@@ -13,6 +13,7 @@
  * Pure: it holds state, and does no I/O.
  */
 import { type Address, type Family, portBytes, socketBytes } from './address.ts';
+import type { ServiceKey } from './objects.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 
 /** A flow as bytes: where its first packet was sent, and who answers it (`socketBytes`). */
@@ -38,6 +39,7 @@ export type IsNodeAddress = (address: string) => boolean;
 
 interface Frontend {
   readonly owner: ServicePortKey;
+  readonly service: ServiceKey;
   /** Who may answer, as `socketBytes`. */
   readonly targets: ReadonlySet<string>;
 }
@@ -48,9 +50,14 @@ const FORMER: Verdict = { kind: 'stale', owner: undefined };
 
 /** A frontend that is no more; flows to it may be left. */
 interface Former {
+  /** Whose it was; undefined: it was found in the rules of a former run. */
+  readonly service: ServiceKey | undefined;
   /** The rules are written without it: no new flow to it is translated. */
   isWritten: boolean;
 }
+
+/** Services that the kernel refused, among other keys. */
+export type Refusals = { has(key: string): boolean };
 
 /** What a sweep was to see the last of. */
 export type SweepMark = readonly (readonly [at: string, former: Former])[];
@@ -60,8 +67,10 @@ export class UdpFlows {
   readonly #frontends = new Map<string, Frontend>();
   readonly #keys = new Map<ServicePortKey, readonly string[]>();
   readonly #former = new Map<string, Former>();
-  /** Something changed that leaves stale flows once the rules are written; before, the old rules would make them anew. */
-  #isPending = true;
+  /** Services whose change leaves stale flows once it is written; before, the old rules would make them anew. */
+  readonly #pending = new Set<ServiceKey>();
+  /** So does the next write, whatever it is of. */
+  #isAllPending = true;
   #isDirty = false;
 
   /** Rules were written that left stale flows, and no sweep began since. */
@@ -78,14 +87,17 @@ export class UdpFlows {
         if (frontend?.owner !== key) continue;
         before.set(at, frontend);
         this.#frontends.delete(at);
-        this.#former.set(at, { isWritten: false });
+        this.#former.set(at, { service: frontend.service, isWritten: false });
       }
       this.#keys.delete(key);
     }
     const added = new Set<string>();
     for (const port of changes.values()) if (port !== undefined) for (const at of this.#add(port)) added.add(at);
-    for (const at of added) if (mayLeaveStale(before.get(at), this.#frontends.get(at))) this.#isPending = true;
-    for (const at of before.keys()) if (!added.has(at)) this.#isPending = true;
+    for (const at of new Set([...before.keys(), ...added])) {
+      const [was, is] = [before.get(at), this.#frontends.get(at)];
+      if (!mayLeaveStale(was, is)) continue;
+      for (const frontend of [was, is]) if (frontend !== undefined) this.#pending.add(frontend.service);
+    }
   }
 
   /** Frontends that a former run, or another service proxy, left in the kernel's rules. */
@@ -93,23 +105,33 @@ export class UdpFlows {
     for (const { family, address, port } of frontends) {
       const at = address === undefined ? nodePortKey(family, portBytes(port)) : socketBytes(address, port);
       if (this.#frontends.has(at) || this.#former.has(at)) continue;
-      this.#former.set(at, { isWritten: false });
-      this.#isPending = true;
+      this.#former.set(at, { service: undefined, isWritten: false });
+      this.#isAllPending = true;
     }
   }
 
-  /** A sync wrote what changed so far: all of it, or a part, after which the rest is still to come. */
-  written(isComplete: boolean): void {
-    if (!this.#isPending) return;
-    this.#isDirty = true;
-    if (!isComplete) return;
-    this.#isPending = false;
-    for (const former of this.#former.values()) former.isWritten = true;
+  /** A sync wrote what changed so far, but for the Services that were refused: those are still to come. */
+  written(refused: Refusals): void {
+    if (this.#isAllPending) this.#isDirty = true;
+    this.#isAllPending = false;
+    for (const service of this.#pending) {
+      if (refused.has(service)) continue;
+      this.#pending.delete(service);
+      this.#isDirty = true;
+    }
+    for (const former of this.#former.values()) {
+      if (former.service === undefined || !refused.has(former.service)) former.isWritten = true;
+    }
+  }
+
+  /** A sync wrote something, and what is not known: sweep, and again after the next. */
+  writtenInPart(): void {
+    if (this.#isAllPending || this.#pending.size > 0) this.#isDirty = true;
   }
 
   /** The rules were not ours for a while: after the next write every flow is to be looked at. */
   distrust(): void {
-    this.#isPending = true;
+    this.#isAllPending = true;
   }
 
   /** A sweep begins: what is written from now on needs another. */
@@ -150,7 +172,7 @@ export class UdpFlows {
     const keys: string[] = [];
     for (const { role, address, port: number } of port.frontends) {
       const at = address === undefined ? nodePortKey(port.family, portBytes(number)) : socketBytes(address, number);
-      this.#frontends.set(at, { owner: port.key, targets: role === 'cluster-ip' ? here : all });
+      this.#frontends.set(at, { owner: port.key, service: port.service, targets: role === 'cluster-ip' ? here : all });
       this.#former.delete(at);
       keys.push(at);
     }

@@ -76,7 +76,10 @@ export class SyncLoop {
     }
     this.#pardon(start);
     const report = await applyIsolating(mode, this.#refused, signal);
-    if (report.outcome !== 'failed') this.#parts.flows.written(report.outcome === 'complete');
+    const { flows } = this.#parts;
+    // A refusal tells who was not written; a failure of the environment (a lock, a family) does not.
+    if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused);
+    else if (report.outcome !== 'failed') flows.writtenInPart();
     if (this.#refused.size > 0) this.#refusedAt ??= start;
     return { ...report, duration: clock.now() - start, drift };
   }

@@ -99,7 +99,7 @@ const HOSTS = [1, 2, 3, 4, 5, 6];
  * history, and were swept.
  */
 function verdicts({ flows, model, cache }: Kept): string[] {
-  flows.written(true);
+  flows.written(new Set());
   flows.swept(flows.begin());
   const told: string[] = [];
   for (const port of model.ports.values()) {

@@ -195,9 +195,19 @@ describe('udp flows', () => {
     const rig = await synced({ endpoints: [HERE] }, kernel);
     sweep(rig);
     kernel.options = { refuse: (line) => line.includes('10.244.2.11') };
-    assert.equal((await put(rig, { endpoints: [THERE] }).sync()).outcome, 'partial');
-    assert.equal(rig.flows.isDirty, true, 'others were written');
+    const other = service({ name: 'other', spec: { clusterIP: '10.96.0.11', ports: [{ port: 53, protocol: 'UDP' }] } });
+    assert.equal(
+      (
+        await put(rig, { endpoints: [THERE] })
+          .put(other)
+          .sync()
+      ).outcome,
+      'partial',
+    );
+    assert.equal(rig.flows.isDirty, true, 'another was written');
     sweep(rig);
+    assert.equal((await rig.sync()).outcome, 'partial');
+    assert.equal(rig.flows.isDirty, false, 'nothing was written');
     kernel.options = {};
     assert.equal((await rig.sync()).outcome, 'complete');
     assert.equal(rig.flows.isDirty, true);

@@ -117,7 +117,7 @@ async function sweeperOver(tables: Tables): Promise<Started> {
 /** Everything is to be looked at again, and rules are written. */
 function dirty({ flows, sweeper }: Started): void {
   flows.distrust();
-  flows.written(true);
+  flows.written(new Set());
   sweeper.request();
 }
 
