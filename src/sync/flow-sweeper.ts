@@ -10,6 +10,7 @@ import type { Clock } from '../host/clock.ts';
 import type { FlowTable, OpenFlowTable } from '../host/conntrack.ts';
 import type { Family } from '../model/address.ts';
 import type { IsNodeAddress, UdpFlows } from '../model/udp-flows.ts';
+import { Wait } from './wait.ts';
 
 /** Milliseconds between two sweeps at least. */
 const REST = 1000;
@@ -49,17 +50,18 @@ export interface SweepReport {
 
 export class FlowSweeper {
   readonly #parts: SweeperParts;
+  readonly #wait: Wait;
   #isAsked = false;
-  #wake: (() => void) | undefined;
 
   constructor(parts: SweeperParts) {
     this.#parts = parts;
+    this.#wait = new Wait(parts.clock);
   }
 
   /** Rules were written: sweep, if the flows need it. Never waits. */
   request(): void {
     this.#isAsked = true;
-    this.#wake?.();
+    this.#wait.wake();
   }
 
   /** Sweep when asked, until the signal aborts. */
@@ -67,19 +69,19 @@ export class FlowSweeper {
     const { flows, retry } = this.#parts;
     let failures = 0;
     while (!signal.aborted) {
-      if (!this.#isAsked) await this.#rest(undefined, signal);
+      if (!this.#isAsked) await this.#wait.start({ time: undefined, isWakeable: true, signal });
       this.#isAsked = false;
       if (signal.aborted || !flows.isDirty) continue;
       const { outcome, duration } = await this.sweep(signal);
       failures = outcome === 'complete' ? 0 : failures + 1;
       if (outcome === 'changed' && failures >= MOST_CHANGED) {
-        // What is written later makes it dirty again.
-        flows.begin();
+        // What was seen is all, unless rules were written meanwhile.
+        if (!this.#isAsked) flows.begin();
         failures = 0;
       }
       if (failures > 0) this.#isAsked = true;
       const patience = outcome === 'failed' ? Math.min(Math.max(REST, retry), REST * 2 ** (failures - 1)) : REST;
-      await this.#rest(Math.max(patience, duration * REST_FACTOR), signal);
+      await this.#wait.start({ time: Math.max(patience, duration * REST_FACTOR), isWakeable: false, signal });
     }
   }
 
@@ -130,22 +132,6 @@ export class FlowSweeper {
       await breath();
     }
     return true;
-  }
-
-  /** Until asked (no time given), or until the time is over. */
-  #rest(milliseconds: number | undefined, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        cancel?.();
-        this.#wake = undefined;
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const cancel = milliseconds === undefined ? undefined : this.#parts.clock.after(milliseconds, done);
-      if (milliseconds === undefined) this.#wake = done;
-      signal.addEventListener('abort', done, { once: true });
-      if (signal.aborted) done();
-    });
   }
 }
 

@@ -4,6 +4,7 @@
  * its pause become one run (invariant 9).
  */
 import type { Clock } from '../host/clock.ts';
+import { Wait } from './wait.ts';
 
 export interface Periods {
   /** Milliseconds between the end of a run and the next. */
@@ -20,18 +21,19 @@ export interface SchedulerOptions extends Periods {
 
 export class SyncScheduler {
   readonly #options: SchedulerOptions;
+  readonly #wait: Wait;
   #isRequested = false;
-  #wake: (() => void) | undefined;
 
   constructor(options: SchedulerOptions) {
     if (options.max < options.min) throw new RangeError(`max ${options.max} ms is less than min ${options.min} ms`);
     this.#options = options;
+    this.#wait = new Wait(options.clock);
   }
 
   /** Ask for a run. Never waits. */
   request(): void {
     this.#isRequested = true;
-    this.#wake?.();
+    this.#wait.wake();
   }
 
   /** Run until the signal aborts. A run that goes on then is waited for. */
@@ -50,25 +52,11 @@ export class SyncScheduler {
 
   #requestOr(due: number, signal: AbortSignal): Promise<void> {
     if (this.#isRequested) return Promise.resolve();
-    return this.#until(due - this.#options.clock.now(), signal, true);
+    return this.#wait.start({ time: due - this.#options.clock.now(), isWakeable: true, signal });
   }
 
   #pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-    return milliseconds > 0 ? this.#until(milliseconds, signal, false) : Promise.resolve();
-  }
-
-  #until(milliseconds: number, signal: AbortSignal, wakeable: boolean): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        cancel();
-        this.#wake = undefined;
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const cancel = this.#options.clock.after(Math.max(0, milliseconds), done);
-      if (wakeable) this.#wake = done;
-      signal.addEventListener('abort', done, { once: true });
-      if (signal.aborted) done();
-    });
+    if (milliseconds <= 0) return Promise.resolve();
+    return this.#wait.start({ time: milliseconds, isWakeable: false, signal });
   }
 }

@@ -222,6 +222,27 @@ describe('flow sweeper', () => {
     await running;
   });
 
+  it('sweeps again when rules were written during the last of those', async () => {
+    let started: Started | undefined;
+    const tables = new Tables({
+      parts: [[flow(GONE)]],
+      changed: true,
+      onPart: () => {
+        if (tables.opened === 5 && started !== undefined) dirty(started);
+      },
+    });
+    started = await sweeperOver(tables);
+    const stop = new AbortController();
+    const running = started.sweeper.start(stop.signal);
+    started.sweeper.request();
+    for (let n = 1; n <= 6; n++) {
+      await started.swept(n);
+      tables.clock.advance(1000);
+    }
+    stop.abort();
+    await running;
+  });
+
   it('stops between two parts, and keeps in mind that it was not done', async () => {
     const stop = new AbortController();
     const parts = [[flow(GONE)], [flow(GONE)], [flow(GONE)]];
