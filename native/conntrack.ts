@@ -3,7 +3,7 @@
  * family, delete some. Only flows without a conntrack zone are told: zones belong to other software.
  */
 import { AF_INET, AF_INET6 } from './libc.ts';
-import { attribute, findAttribute, type Message, NetlinkError, nested, type Request, valueLength } from './netlink.ts';
+import { attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
 
 export const NETLINK_NETFILTER = 12;
@@ -56,7 +56,6 @@ export class ConntrackSocket {
   readonly #lists: NetlinkSocket;
   /** Deletes go over a socket of their own, while a listing goes on. */
   readonly #deletes: NetlinkSocket;
-
   readonly #isFiltered: boolean;
 
   /**
@@ -111,7 +110,7 @@ export class ConntrackSocket {
       for (const error of this.#deletes.acknowledge(requests)) {
         if (error === undefined) deleted += 1;
         // It ended meanwhile, or another flow took its place: the number says which was meant.
-        else if (!(error instanceof NetlinkError) || error.errno !== ENOENT) throw error;
+        else if (error.errno !== ENOENT) throw error;
       }
     }
     return deleted;

@@ -12,7 +12,6 @@ import {
   type Message,
   type NetlinkError,
   NLM_F_ACK,
-  NLM_F_CAPPED,
   NLM_F_DUMP,
   NLM_F_DUMP_INTR,
   NLMSG_DONE,
@@ -118,8 +117,7 @@ export class NetlinkSocket {
       for (const message of messages) {
         if ((message.flags & NLM_F_DUMP_INTR) !== 0) changed = true;
         if (message.type === NLMSG_DONE || message.type === NLMSG_ERROR) {
-          // A listing may end with an error in NLMSG_DONE too: its body begins with the same number.
-          const error = message.end - message.start < 4 ? undefined : decodeError(this.#buffer, ended(message));
+          const error = decodeError(this.#buffer, message);
           if (error !== undefined) throw error;
           isDone = true;
         } else entries.push(message);
@@ -139,9 +137,4 @@ export class NetlinkSocket {
     if (length > this.#buffer.length) throw new NetlinkProtocolError(`an answer of ${length} bytes was cut off`);
     return [...decodeMessages(this.#buffer, length)];
   }
-}
-
-/** NLMSG_DONE repeats no request: what it says beside the number is not looked for. */
-function ended(message: Message): Message {
-  return message.type === NLMSG_DONE ? { ...message, flags: NLM_F_CAPPED } : message;
 }

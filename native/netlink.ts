@@ -124,10 +124,12 @@ export class NetlinkError extends Error {
   }
 }
 
-/** What an NLMSG_ERROR says: undefined for success. */
-export function decodeError(buffer: Buffer, { start, end, flags }: Message): NetlinkError | undefined {
+/** What an NLMSG_ERROR says, or the NLMSG_DONE of a listing, which repeats no request: undefined for success. */
+export function decodeError(buffer: Buffer, { type, start, end, flags }: Message): NetlinkError | undefined {
+  if (end - start < 4) return undefined;
   const errno = -buffer.readInt32LE(start);
   if (errno === 0) return undefined;
+  if (type === NLMSG_DONE) return new NetlinkError(errno, undefined);
   // struct nlmsgerr: the number, the header of the request, then, unless capped, the rest of the request.
   const request = start + 4;
   const skip = (flags & NLM_F_CAPPED) === 0 ? align(buffer.readUInt32LE(request)) : HEADER_LENGTH;

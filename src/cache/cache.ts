@@ -8,7 +8,7 @@
 import { sameData } from '../model/equal.ts';
 import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
-import { FaultCounts } from '../model/fault-counts.ts';
+import { FaultBook } from '../model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from '../model/objects.ts';
 import type { Objects } from '../model/proxy-model.ts';
 
@@ -19,11 +19,11 @@ export interface Changes {
 }
 
 export class Cache implements Objects {
+  /** Faults of objects. */
+  readonly faults = new FaultBook();
   readonly #services = new Map<ServiceKey, Service>();
   readonly #slices = new Map<ServiceKey, Map<SliceKey, Slice>>();
   readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
-  readonly #faults = new Map<string, readonly Fault[]>();
-  readonly faultCounts = new FaultCounts();
   readonly #synced = new Set<SourceKind>();
   #node: NodeView | undefined;
   #touched = new Set<ServiceKey>();
@@ -47,11 +47,6 @@ export class Cache implements Objects {
     return this.#touched.size > 0 || this.#nodeTouched;
   }
 
-  /** Faults of all objects that have some, newest object last. */
-  get faults(): Fault[] {
-    return [...this.#faults.values()].flat();
-  }
-
   service(key: ServiceKey): Service | undefined {
     return this.#services.get(key);
   }
@@ -69,7 +64,7 @@ export class Cache implements Objects {
     if (event.kind === 'service') this.#setService(event.key, event.service);
     if (event.kind === 'slice') this.#setSlice(event.key, event.slice);
     if (event.kind === 'node') this.#setNode(event.node);
-    return this.#setFaults(`${event.kind} ${event.key}`, event.faults);
+    return this.faults.set(`${event.kind} ${event.key}`, event.faults);
   };
 
   /** What was touched, given out once. */
@@ -115,13 +110,5 @@ export class Cache implements Objects {
     if (sameData(node, this.#node)) return;
     this.#node = node;
     this.#nodeTouched = true;
-  }
-
-  #setFaults(key: string, faults: readonly Fault[]): readonly Fault[] {
-    const before = this.#faults.get(key) ?? [];
-    this.faultCounts.replace(before, faults);
-    if (faults.length > 0) this.#faults.set(key, faults);
-    else this.#faults.delete(key);
-    return faults.filter((fault) => !before.some((old) => sameData(old, fault)));
   }
 }

@@ -19,7 +19,7 @@ import { manifestsSource } from '../source/manifests/index.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
-import { iptablesSettings, nodePortFilter } from './settings.ts';
+import { nodePortFilter, settingsHere } from './settings.ts';
 import { tuneConntrack } from './tune.ts';
 
 /** The agent cannot work on this machine or with what it was given: one line says why. */
@@ -167,7 +167,7 @@ function buildSweeper({ config, log, flows, families }: SweeperInput): FlowSweep
     families: [...settings.keys()],
     nodeAddresses: async (family) => {
       const of = settings.get(family);
-      return of === undefined ? () => false : nodePortFilter(of, await interfaceAddresses());
+      return of === undefined ? () => false : nodePortFilter(of, await interfaceAddresses(family));
     },
     retry: config.syncPeriod,
     onSweep: (report) => tellSweep(report, log),
@@ -196,14 +196,8 @@ async function familiesOf(
   const families: IptablesFamilies[number][] = [];
   for (const tool of tools) {
     const { family } = tool;
-    const settings = await iptablesSettings({
-      config,
-      node: cache.node,
-      family,
-      sysctls: realSysctls,
-      interfaces: await interfaceAddresses(),
-      willBeLiberal: !writesSettings && config.conntrack.tcpBeLiberal,
-    });
+    const willBeLiberal = !writesSettings && config.conntrack.tcpBeLiberal;
+    const settings = await settingsHere({ config, node: cache.node, family, willBeLiberal });
     families.push({ settings, tools: tool, sysctls: realSysctls });
   }
   return families;

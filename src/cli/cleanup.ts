@@ -1,10 +1,9 @@
 /** `slicewire cleanup`: remove all that is ours, of every mode, and nothing else. */
 import type { Config } from '../config/config.ts';
-import { interfaceAddresses } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
 import { usableFamilies } from './agent.ts';
-import { iptablesSettings } from './settings.ts';
+import { settingsHere } from './settings.ts';
 
 export interface CleanupOptions {
   readonly config: Config;
@@ -17,13 +16,7 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   const families = [];
   for (const tools of await usableFamilies(config, signal)) {
     const { family } = tools;
-    const settings = await iptablesSettings({
-      config,
-      node: undefined,
-      family,
-      sysctls: realSysctls,
-      interfaces: await interfaceAddresses(),
-    });
+    const settings = await settingsHere({ config, node: undefined, family });
     families.push({ settings, tools, sysctls: realSysctls });
   }
   const removed = await iptablesMode(families).cleanup(signal);

@@ -163,7 +163,7 @@ function tellSteps(mode: Mode, log: Log): void {
 
 function faultCounts({ cache, loop }: Agent): Record<string, number> {
   const counts: Record<string, number> = {};
-  for (const { counts: some } of [cache.faultCounts, loop.faultCounts]) {
+  for (const { counts: some } of [cache.faults, loop.faults]) {
     for (const [effect, count] of some) counts[effect] = (counts[effect] ?? 0) + count;
   }
   return counts;

@@ -1,7 +1,7 @@
 /** From the configuration, the Node and this machine to the settings of each family. */
 import type { Config, NodePortAddresses } from '../config/config.ts';
-import { routable } from '../host/node-facts.ts';
-import type { Sysctls } from '../host/sysctls.ts';
+import { interfaceAddresses, routable } from '../host/node-facts.ts';
+import { realSysctls, type Sysctls } from '../host/sysctls.ts';
 import {
   type Address,
   addressBytes,
@@ -9,6 +9,7 @@ import {
   cidrContains,
   type Family,
   familyOf,
+  holdsAll,
   hostCidr,
   isLoopback,
 } from '../model/address.ts';
@@ -23,10 +24,16 @@ export interface SettingsInput {
   readonly node: NodeView | undefined;
   readonly family: Family;
   readonly sysctls: Sysctls;
-  /** Addresses of this machine's interfaces. */
+  /** Addresses of this machine's interfaces, at least those of the family. */
   readonly interfaces: readonly Address[];
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written; otherwise the kernel's value counts. */
   readonly willBeLiberal?: boolean;
+}
+
+/** The settings on this machine. */
+export async function settingsHere(input: Omit<SettingsInput, 'sysctls' | 'interfaces'>): Promise<IptablesSettings> {
+  const interfaces = await interfaceAddresses(input.family);
+  return await iptablesSettings({ ...input, sysctls: realSysctls, interfaces });
 }
 
 export async function iptablesSettings(input: SettingsInput): Promise<IptablesSettings> {
@@ -70,11 +77,7 @@ function wantedCidrs(
 ): Cidr[] {
   const wanted = cidrs.filter((cidr) => familyOf(cidr) === family);
   if (primary) wanted.push(...own.slice(0, 1).map(hostCidr));
-  return wanted.some(isAll) ? [] : wanted;
-}
-
-function isAll(cidr: Cidr): boolean {
-  return cidr.endsWith('/0');
+  return wanted.some(holdsAll) ? [] : wanted;
 }
 
 interface Reachable {
@@ -95,10 +98,12 @@ export function nodePortFilter(
   { family, nodePortAddresses, localhostNodePorts }: IptablesSettings,
   interfaces: readonly Address[],
 ): IsNodeAddress {
-  const isAll = nodePortAddresses === 'all';
-  const bytes = new Set((isAll ? routable(interfaces, family) : nodePortAddresses).map(addressBytes));
-  const isLoopback = (address: string) => isAll && localhostNodePorts && address.charCodeAt(0) === 127;
-  return (address) => bytes.has(address) || isLoopback(address);
+  if (nodePortAddresses !== 'all') {
+    const listed = new Set(nodePortAddresses.map(addressBytes));
+    return (address) => listed.has(address);
+  }
+  const own = new Set(routable(interfaces, family).map(addressBytes));
+  return (address) => own.has(address) || (localhostNodePorts && address.charCodeAt(0) === 127);
 }
 
 /** Node ports on 127.0.0.0/8 are wanted unless the list leaves loopback out. */

@@ -36,27 +36,30 @@ export async function conntrackWrites(
 ): Promise<SettingWrite[]> {
   const max = conntrackMax(settings, cores);
   const seconds = (milliseconds: number) => Math.floor(milliseconds / 1000);
-  const wanted: readonly (readonly [name: string, value: number])[] = [
-    [MAX, max],
-    ['net/netfilter/nf_conntrack_tcp_timeout_established', seconds(settings.tcpEstablishedTimeout)],
-    ['net/netfilter/nf_conntrack_tcp_timeout_close_wait', seconds(settings.tcpCloseWaitTimeout)],
-    ['net/netfilter/nf_conntrack_tcp_be_liberal', settings.tcpBeLiberal ? 1 : 0],
-    ['net/netfilter/nf_conntrack_udp_timeout', seconds(settings.udpTimeout)],
-    ['net/netfilter/nf_conntrack_udp_timeout_stream', seconds(settings.udpStreamTimeout)],
+  const wanted: readonly Wanted[] = [
+    { name: MAX, value: max },
+    { name: HASH_SIZE, value: Math.floor(max / DEPTH), mayBeMore: true },
+    { name: 'net/netfilter/nf_conntrack_tcp_timeout_established', value: seconds(settings.tcpEstablishedTimeout) },
+    { name: 'net/netfilter/nf_conntrack_tcp_timeout_close_wait', value: seconds(settings.tcpCloseWaitTimeout) },
+    { name: 'net/netfilter/nf_conntrack_tcp_be_liberal', value: settings.tcpBeLiberal ? 1 : 0 },
+    { name: 'net/netfilter/nf_conntrack_udp_timeout', value: seconds(settings.udpTimeout) },
+    { name: 'net/netfilter/nf_conntrack_udp_timeout_stream', value: seconds(settings.udpStreamTimeout) },
   ];
   const writes: SettingWrite[] = [];
-  for (const [name, value] of wanted) {
+  for (const { name, value, mayBeMore = false } of wanted) {
     if (value === 0) continue;
     const from = await readable(name, sysctls);
-    if (from !== String(value)) writes.push({ name, from, to: String(value) });
-  }
-  if (max > 0) {
-    const buckets = await readable(HASH_SIZE, sysctls);
-    const wish = Math.floor(max / DEPTH);
-    const write = { name: HASH_SIZE, from: buckets, to: String(wish) };
-    if (buckets === undefined || Number(buckets) < wish) writes.splice(writes[0]?.name === MAX ? 1 : 0, 0, write);
+    const isRight = from === String(value) || (mayBeMore && Number(from) >= value);
+    if (!isRight) writes.push({ name, from, to: String(value) });
   }
   return writes;
+}
+
+/** A value of 0 leaves the kernel's. */
+interface Wanted {
+  readonly name: string;
+  readonly value: number;
+  readonly mayBeMore?: boolean;
 }
 
 /** undefined for what is not there or may not be read: writing it will tell why. */

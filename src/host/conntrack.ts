@@ -1,13 +1,7 @@
 /** The seam to the kernel's table of connections. */
+import type { Flow } from '../../native/conntrack.ts';
 import type { Family } from '../model/address.ts';
-import type { FlowEnds } from '../model/udp-flows.ts';
 import { realSysctls } from './sysctls.ts';
-
-/** A flow that can be deleted; what names it to the kernel is valid until the next part of the listing. */
-export interface Flow extends FlowEnds {
-  readonly tuple: Uint8Array;
-  readonly id: Uint8Array;
-}
 
 export interface FlowTable {
   /** UDP flows, part by part: each `next` holds the event loop for one part. Returns whether a flow may be missing. */

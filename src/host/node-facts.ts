@@ -23,13 +23,15 @@ export async function hasFamily(family: Family): Promise<boolean> {
 }
 
 /**
- * Addresses of all interfaces, also of those without a carrier (a bridge without containers), which Node.js leaves out;
- * without IPv6 link-local ones.
+ * A family's addresses of all interfaces, also of those without a carrier (a bridge without containers), which Node.js
+ * leaves out; without IPv6 link-local ones.
  */
-export async function interfaceAddresses(): Promise<Address[]> {
-  const trie = await readFile('/proc/net/fib_trie', 'utf8');
-  const v6 = await readFile('/proc/net/if_inet6', 'utf8').catch(() => '');
-  return [...new Set([...localV4(trie), ...interfacesV6(v6)])];
+export async function interfaceAddresses(family: Family): Promise<Address[]> {
+  const found =
+    family === 'IPv4'
+      ? localV4(await readFile('/proc/net/fib_trie', 'utf8'))
+      : interfacesV6(await readFile('/proc/net/if_inet6', 'utf8').catch(() => ''));
+  return [...new Set(found)];
 }
 
 /** What the routing table holds as local: an address, and below it `/32 host LOCAL`. */

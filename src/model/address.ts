@@ -99,6 +99,11 @@ export function cidrContains(cidr: Cidr, address: Address): boolean {
   return addressBits(base).slice(0, length) === addressBits(address).slice(0, length);
 }
 
+/** A CIDR of length 0: every address of its family. */
+export function holdsAll(cidr: Cidr): boolean {
+  return cidr.endsWith('/0');
+}
+
 /** 127.0.0.0/8 or ::1. */
 export function isLoopback(address: Address): boolean {
   return address.startsWith('127.') || address === '::1';

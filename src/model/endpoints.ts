@@ -10,6 +10,11 @@ export interface PortEndpoint {
   readonly text: string;
 }
 
+/** Whether it is known to run on this node. */
+export function isOnNode({ endpoint }: PortEndpoint, nodeName: string): boolean {
+  return nodeName !== '' && endpoint.nodeName === nodeName;
+}
+
 /** Endpoints by `name/PROTOCOL` of the slice port, each list sorted by `ip:port`. */
 export type EndpointsByPort = ReadonlyMap<string, readonly PortEndpoint[]>;
 

@@ -1,5 +1,5 @@
 /** Which endpoints a node uses for a Service port (reference 2, after kube-proxy's CategorizeEndpoints). Pure. */
-import type { PortEndpoint } from './endpoints.ts';
+import { isOnNode, type PortEndpoint } from './endpoints.ts';
 import type { TrafficPolicy } from './objects.ts';
 
 export interface SelectionInput {
@@ -56,7 +56,7 @@ function selectCluster(input: SelectionInput, topology: Selection['topology']): 
 
 /** The same on this node alone. Hints never apply to policy Local (reference 2.3). */
 function selectLocal(input: SelectionInput): PortEndpoint[] {
-  const local = input.endpoints.filter((e) => input.nodeName !== '' && e.endpoint.nodeName === input.nodeName);
+  const local = input.endpoints.filter((e) => isOnNode(e, input.nodeName));
   const ready = local.filter(isReady);
   return ready.length > 0 ? ready : local.filter(isDraining);
 }

@@ -1,6 +1,6 @@
 /** From a Service and its slices to what should be reachable: one ServicePort per port and family, with its frontends. Pure. */
-import { type Address, type Cidr, FAMILIES, type Family, familyOf } from './address.ts';
-import { type EndpointsByPort, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
+import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, socketBytes } from './address.ts';
+import { type EndpointsByPort, isOnNode, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
 import { type IdleHints, selectEndpoints } from './selection.ts';
 import { trimmed } from './trimmed.ts';
@@ -58,7 +58,7 @@ export interface ServicePort {
 }
 
 /**
- * Endpoints, as `ip:port`, that may go on answering the flows they have: those that are ready or serve, whatever policy and
+ * Endpoints, as `socketBytes`, that may go on answering the flows they have: those that are ready or serve, whatever policy and
  * hints say of new flows (reference 8.2).
  */
 export interface FlowTargets {
@@ -151,15 +151,14 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
  */
 function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
   if (sourceRanges === undefined) return undefined;
-  const isOpen = (range: Cidr) => range.endsWith('/0');
   const mine = sourceRanges.filter((range) => familyOf(range) === family);
-  return mine.some(isOpen) || (mine.length === 0 && sourceRanges.some(isOpen)) ? undefined : trimmed(mine);
+  return mine.some(holdsAll) || (mine.length === 0 && sourceRanges.some(holdsAll)) ? undefined : trimmed(mine);
 }
 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {
   const answering = endpoints.filter(({ endpoint }) => endpoint.ready || endpoint.serving);
-  const here = answering.filter(({ endpoint }) => endpoint.nodeName !== '' && endpoint.nodeName === nodeName);
-  return { all: trimmed(answering.map((e) => e.text)), here: trimmed(here.map((e) => e.text)) };
+  const bytes = (list: readonly PortEndpoint[]) => trimmed(list.map((e) => socketBytes(e.endpoint.address, e.port)));
+  return { all: bytes(answering), here: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
 }
 
 function backend(e: PortEndpoint, nodeName: string): Backend {

@@ -63,7 +63,7 @@ export type Refusals = { has(key: string): boolean };
 export type SweepMark = readonly (readonly [at: string, former: Former])[];
 
 export class UdpFlows {
-  /** Frontends by `socketBytes`, or by `nodePortKey`; and those of each ServicePort. */
+  /** Frontends by `frontendKey`; and those of each ServicePort. */
   readonly #frontends = new Map<string, Frontend>();
   readonly #keys = new Map<ServicePortKey, readonly string[]>();
   readonly #former = new Map<string, Former>();
@@ -103,7 +103,7 @@ export class UdpFlows {
   /** Frontends that a former run, or another service proxy, left in the kernel's rules. */
   found(frontends: readonly UdpFrontend[]): void {
     for (const { family, address, port } of frontends) {
-      const at = address === undefined ? nodePortKey(family, portBytes(port)) : socketBytes(address, port);
+      const at = frontendKey(family, address, port);
       if (this.#frontends.has(at) || this.#former.has(at)) continue;
       this.#former.set(at, { service: undefined, isWritten: false });
       this.#isAllPending = true;
@@ -167,11 +167,11 @@ export class UdpFlows {
 
   #add(port: ServicePort): readonly string[] {
     if (port.flowTargets === undefined) return [];
-    const all = new Set(port.flowTargets.all.map(targetBytes));
-    const here = port.internalPolicy === 'Local' ? new Set(port.flowTargets.here.map(targetBytes)) : all;
+    const all = new Set(port.flowTargets.all);
+    const here = port.internalPolicy === 'Local' ? new Set(port.flowTargets.here) : all;
     const keys: string[] = [];
     for (const { role, address, port: number } of port.frontends) {
-      const at = address === undefined ? nodePortKey(port.family, portBytes(number)) : socketBytes(address, number);
+      const at = frontendKey(port.family, address, number);
       this.#frontends.set(at, { owner: port.key, service: port.service, targets: role === 'cluster-ip' ? here : all });
       this.#former.delete(at);
       keys.push(at);
@@ -188,12 +188,11 @@ function mayLeaveStale(before: Frontend | undefined, now: Frontend | undefined):
   return false;
 }
 
-function nodePortKey(family: Family, port: string): string {
-  return `node-port ${family} ${port}`;
+/** `socketBytes`, or `nodePortKey` where there is no address. */
+function frontendKey(family: Family, address: Address | undefined, port: number): string {
+  return address === undefined ? nodePortKey(family, portBytes(port)) : socketBytes(address, port);
 }
 
-/** `ip:port` or `[ip]:port` as bytes. */
-function targetBytes(text: string): string {
-  const colon = text.lastIndexOf(':');
-  return socketBytes(text.slice(0, colon).replace(/[[\]]/g, '') as Address, Number(text.slice(colon + 1)));
+function nodePortKey(family: Family, port: string): string {
+  return `node-port ${family} ${port}`;
 }

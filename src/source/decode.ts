@@ -131,24 +131,24 @@ function readPort(port: ApiPort, field: string, faults: FaultList): ServicePortS
 /** The API server refuses a Service that has a port, or a port's name, twice; a manifest may still have one. */
 function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): ServicePortSpec[] {
   const seen = new Set<string>();
-  const unique = ports.filter(({ name, protocol, port }, i) => {
+  const unique: ServicePortSpec[] = [];
+  for (const [i, spec] of ports.entries()) {
+    const { name, protocol, port, nodePort } = spec;
+    const field = `spec.ports[${i}]`;
     const marks = [`${protocol} ${port}`, `${name}/${protocol}`];
-    const twice = marks.some((mark) => seen.has(mark));
-    if (twice)
-      faults.leaveOut(`spec.ports[${i}]`, `${name} ${protocol} ${port}`, 'an earlier port has this number or name');
+    const isTwice = marks.some((mark) => seen.has(mark));
     for (const mark of marks) seen.add(mark);
-    return !twice;
-  });
-  return unique.map((spec) => {
-    const { name, protocol, nodePort } = spec;
-    const mark = `node port ${protocol} ${nodePort}`;
-    if (nodePort === 0 || !seen.has(mark)) {
-      seen.add(mark);
-      return spec;
+    if (isTwice) {
+      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'an earlier port has this number or name');
+      continue;
     }
-    faults.leaveOut(`spec.ports[${ports.indexOf(spec)}].nodePort`, nodePort, `an earlier port than ${name} has it`);
-    return { ...spec, nodePort: 0 };
-  });
+    const nodeMark = `node port ${protocol} ${nodePort}`;
+    const isTaken = nodePort !== 0 && seen.has(nodeMark);
+    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, `an earlier port than ${name} has it`);
+    seen.add(nodeMark);
+    unique.push(isTaken ? { ...spec, nodePort: 0 } : spec);
+  }
+  return unique;
 }
 
 function readType(text: string | null | undefined, faults: FaultList): Service['type'] {

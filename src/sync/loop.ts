@@ -2,8 +2,7 @@
 import { setImmediate as breath } from 'node:timers/promises';
 import type { Cache } from '../cache/cache.ts';
 import type { Clock } from '../host/clock.ts';
-import { sameData } from '../model/equal.ts';
-import { FaultCounts } from '../model/fault-counts.ts';
+import { FaultBook } from '../model/fault-book.ts';
 import type { Fault } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { UdpFlows } from '../model/udp-flows.ts';
@@ -32,9 +31,9 @@ export interface SyncParts {
 }
 
 export class SyncLoop {
+  /** Faults between objects, beside those within one object that the cache knows. */
+  readonly faults = new FaultBook();
   readonly #parts: SyncParts;
-  readonly #faults = new Map<string, readonly Fault[]>();
-  readonly faultCounts = new FaultCounts();
   readonly #refused: Refused = new Map();
   #refusedAt: number | undefined;
   #zone = '';
@@ -42,11 +41,6 @@ export class SyncLoop {
 
   constructor(parts: SyncParts) {
     this.#parts = parts;
-  }
-
-  /** Faults between objects, beside those within one object that the cache knows. */
-  get faults(): Fault[] {
-    return [...this.#faults.values()].flat();
   }
 
   /** Read the kernel at the next sync, whatever is believed. */
@@ -93,7 +87,7 @@ export class SyncLoop {
 
   /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
   async #desire(): Promise<void> {
-    const { cache, model, mode, flows, nodeName } = this.#parts;
+    const { cache, model, mode, flows, nodeName, onFault } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     const { services } = cache.takeChanges();
     // A Node that is deleted keeps its zone for us (reference 1.8).
@@ -108,7 +102,7 @@ export class SyncLoop {
       const { ports, faults } = model.update(portion, cache, location);
       mode.desire(ports);
       flows.update(ports);
-      for (const [key, found] of faults) this.#setFaults(key, found);
+      for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
     }
   }
 
@@ -126,14 +120,6 @@ export class SyncLoop {
     }
     this.#mustObserve = true;
     throw new KernelNotRead(seen.cause);
-  }
-
-  #setFaults(key: string, found: readonly Fault[]): void {
-    const before = this.#faults.get(key) ?? [];
-    this.faultCounts.replace(before, found);
-    if (found.length > 0) this.#faults.set(key, found);
-    else this.#faults.delete(key);
-    for (const fault of found) if (!before.some((old) => sameData(old, fault))) this.#parts.onFault(fault);
   }
 }
 

@@ -5,7 +5,7 @@ import type { CommandRunner } from '../../src/host/commands.ts';
 import { type IptablesBackend, IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import { FAMILIES } from '../../src/model/address.ts';
-import { SOURCE_KINDS } from '../../src/model/events.ts';
+import { goneEvent, SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
 import type { Fault } from '../../src/model/objects.ts';
 import { ProxyModel } from '../../src/model/proxy-model.ts';
 import { UdpFlows } from '../../src/model/udp-flows.ts';
@@ -80,25 +80,13 @@ export class Rig {
 
   /** Take in API objects. */
   put(...objects: object[]): this {
-    for (const object of objects) {
-      const { kind } = object as { kind: string };
-      const key = objectKey(object) ?? 'bad/bad';
-      const [, name = ''] = key.split('/');
-      const event =
-        kind === 'Service'
-          ? decodeService(object, key)
-          : kind === 'Node'
-            ? decodeNode(object, name)
-            : decodeSlice(object, key);
-      this.faults.push(...this.cache.take(event));
-    }
+    for (const object of objects) this.faults.push(...this.cache.take(eventOf(object)));
     return this;
   }
 
   /** `Service default/web` or `EndpointSlice default/web-1`. */
   remove(kind: 'Service' | 'EndpointSlice', key: string): this {
-    if (kind === 'Service') this.cache.take({ kind: 'service', key, service: undefined, faults: [] });
-    else this.cache.take({ kind: 'slice', key, slice: undefined, faults: [] });
+    this.cache.take(goneEvent(kind === 'Service' ? 'services' : 'slices', key));
     return this;
   }
 
@@ -116,6 +104,14 @@ export class Rig {
   sync(): Promise<SyncReport> {
     return this.loop.sync(NEVER);
   }
+}
+
+/** An API object as a source would tell it. */
+export function eventOf(object: object): SourceEvent {
+  const { kind } = object as { kind: string };
+  const key = objectKey(object) ?? 'bad/bad';
+  if (kind === 'Node') return decodeNode(object, key.slice(key.indexOf('/') + 1));
+  return kind === 'Service' ? decodeService(object, key) : decodeSlice(object, key);
 }
 
 /** `Service default/web` */

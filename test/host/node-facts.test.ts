@@ -33,6 +33,6 @@ fd007700000000000000000000000002 02 40 00 80     eth0
   });
 
   it('of this machine have its loopback', async () => {
-    assert.ok((await interfaceAddresses()).some((address) => address === '127.0.0.1'));
+    assert.ok((await interfaceAddresses('IPv4')).some((address) => address === '127.0.0.1'));
   });
 });

@@ -7,7 +7,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Cache } from '../../src/cache/cache.ts';
 import { type Address, FAMILIES, type Family, familyOf, socketBytes } from '../../src/model/address.ts';
-import { SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
+import { goneEvent, SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
 import type { Endpoint, Fault, Slice } from '../../src/model/objects.ts';
 import { ProxyModel } from '../../src/model/proxy-model.ts';
 import type { Backend, Frontend, ServicePort, ServicePortKey } from '../../src/model/service-port.ts';
@@ -15,11 +15,9 @@ import { UdpFlows } from '../../src/model/udp-flows.ts';
 import { IptablesDesired } from '../../src/modes/iptables/desire.ts';
 import { type ChainKey, splitChainKey } from '../../src/modes/iptables/names.ts';
 import type { Chain } from '../../src/modes/netfilter/rules.ts';
-import { decodeNode, decodeService } from '../../src/source/decode.ts';
-import { decodeSlice } from '../../src/source/decode-slice.ts';
 import { aStep, type Step } from '../helpers/histories.ts';
 import { nodeOf } from '../helpers/objects.ts';
-import { defaultSettings } from '../helpers/rig.ts';
+import { defaultSettings, eventOf } from '../helpers/rig.ts';
 
 const RUNS = 250;
 const LONGEST = 60;
@@ -62,23 +60,18 @@ class Kept {
   }
 }
 
-function eventOf(id: string, object: object | undefined): SourceEvent {
-  const [kind = '', key = ''] = id.split(' ');
-  if (kind === 'Service') {
-    return object === undefined ? { kind: 'service', key, service: undefined, faults: [] } : decodeService(object, key);
-  }
-  return object === undefined ? { kind: 'slice', key, slice: undefined, faults: [] } : decodeSlice(object, key);
-}
-
-function nodeEvent(zone: string | undefined): SourceEvent {
-  return decodeNode(nodeOf(zone), 'node');
+/** The object of this id is so now; undefined: it is gone. */
+function changeOf(id: string, object: object | undefined): SourceEvent {
+  if (object !== undefined) return eventOf(object);
+  const [kind, key = ''] = id.split(' ');
+  return goneEvent(kind === 'Service' ? 'services' : 'slices', key);
 }
 
 /** Everything at once, in the order of the ids: not that in which it came. */
 function fromNothing(objects: ReadonlyMap<string, object>, zone: string | undefined): Kept {
   const fresh = new Kept();
-  fresh.take(nodeEvent(zone));
-  for (const id of [...objects.keys()].sort()) fresh.take(eventOf(id, objects.get(id)));
+  fresh.take(eventOf(nodeOf(zone)));
+  for (const id of [...objects.keys()].sort()) fresh.take(changeOf(id, objects.get(id)));
   fresh.update();
   return fresh;
 }
@@ -207,14 +200,14 @@ describe('random histories', () => {
         const kept = new Kept();
         const objects = new Map<string, object>();
         let zone: string | undefined;
-        kept.take(nodeEvent(zone));
+        kept.take(eventOf(nodeOf(zone)));
         for (const [i, step] of history.entries()) {
           if (step.kind === 'put') objects.set(step.id, step.object);
           if (step.kind === 'remove') objects.delete(step.id);
-          if (step.kind === 'put' || step.kind === 'remove') kept.take(eventOf(step.id, objects.get(step.id)));
+          if (step.kind === 'put' || step.kind === 'remove') kept.take(changeOf(step.id, objects.get(step.id)));
           if (step.kind === 'zone') {
             zone = step.zone;
-            kept.take(nodeEvent(zone));
+            kept.take(eventOf(nodeOf(zone)));
           }
           // Without «sync» several steps are one delta.
           if (step.kind === 'sync' || i % 3 === 0) {

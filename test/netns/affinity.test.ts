@@ -21,16 +21,19 @@ for (const backend of ['nft', 'legacy'] as const) {
     });
     after(() => lab.remove());
 
+    /** Who answers pod 3, or why nobody does. */
+    const answerer = async (address: string) => {
+      const answer = await lab.ask('pod-3', { address, port: PORT });
+      return answer.outcome === 'reply' ? answer.by : answer.outcome;
+    };
+
     for (const family of ['IPv4', 'IPv6'] as const) {
       it(`${family}: a client stays, and leaves an endpoint that is no longer ready (k8s#110302)`, async () => {
         const w = world(family);
         const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
         rig.put(web(w, { sessionAffinity: 'ClientIP' }), pods(w, 'pod-1', 'pod-2'));
         assert.equal((await rig.sync()).outcome, 'complete');
-        const ask = async () => {
-          const answer = await lab.ask('pod-3', { address: w.clusterIP(10), port: PORT });
-          return answer.outcome === 'reply' ? answer.by : answer.outcome;
-        };
+        const ask = () => answerer(w.clusterIP(10));
         const first = await ask();
         for (let i = 0; i < 20; i++) assert.equal(await ask(), first, 'a client stays where it was');
         const gone = first === 'pod-1' ? 'pod-1' : 'pod-2';
@@ -54,10 +57,7 @@ for (const backend of ['nft', 'legacy'] as const) {
         const sticky = { clusterIP: w.clusterIP(12), sessionAffinity: 'ClientIP', sessionAffinityConfig: config };
         rig.put(web(w, sticky), pods(w, 'pod-1', 'pod-2'));
         assert.equal((await rig.sync()).outcome, 'complete');
-        const ask = async () => {
-          const answer = await lab.ask('pod-3', { address: w.clusterIP(12), port: PORT });
-          return answer.outcome === 'reply' ? answer.by : answer.outcome;
-        };
+        const ask = () => answerer(w.clusterIP(12));
         const first = await ask();
         // Longer than the timeout in all: each connection is remembered anew.
         for (let i = 0; i < 6; i++) {

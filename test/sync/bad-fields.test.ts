@@ -140,7 +140,7 @@ describe('a field with a wrong value', () => {
       assert.match(rules, /default\/other cluster IP/, 'nothing else is lost');
       assert.equal(rules.includes('default/web cluster IP'), isServed);
       // It is counted once, as long as it is so.
-      const counted = [rig.cache, rig.loop].flatMap(({ faultCounts }) => [...faultCounts.counts]);
+      const counted = [rig.cache, rig.loop].flatMap(({ faults }) => [...faults.counts]);
       const effect = /\(([^()]*)\)$/.exec(says)?.[1];
       assert.deepEqual(counted, [[effect, 1]]);
     });

@@ -1,7 +1,8 @@
 /** The sweeper over a table of connections that a test plays. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Flow, FlowTable } from '../../src/host/conntrack.ts';
+import type { Flow } from '../../native/conntrack.ts';
+import type { FlowTable } from '../../src/host/conntrack.ts';
 import { type Address, type Family, socketBytes } from '../../src/model/address.ts';
 import type { UdpFlows } from '../../src/model/udp-flows.ts';
 import { FlowSweeper, type SweepReport } from '../../src/sync/flow-sweeper.ts';

@@ -1,5 +1,5 @@
 /** One ServicePort as rules: its chains, and its entries in the dispatch trees (reference 5.6, 5.7; flat, as design 5 says). Pure. */
-import { type Cidr, cidrContains } from '../../model/address.ts';
+import { type Cidr, cidrContains, holdsAll } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
@@ -232,8 +232,7 @@ function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undef
   const { source, device } = localMatch(settings.localDetector, false);
   // Where everybody is local there is no other traffic, and iptables has no match for it.
   const { localDetector } = settings;
-  const nobodyElse =
-    localDetector.kind === 'none' || (localDetector.kind === 'cidr' && localDetector.cidr.endsWith('/0'));
+  const nobodyElse = localDetector.kind === 'none' || (localDetector.kind === 'cidr' && holdsAll(localDetector.cidr));
   if (!settings.masqueradeAll && nobodyElse) return undefined;
   const match = socket(context, frontend, note(context, 'cluster IP'));
   if (settings.masqueradeAll) return mine(context, match, jump(MARK_MASQ));
@@ -275,7 +274,7 @@ function recentMask(context: Context): string {
 /** The match for traffic of this node's pods, or for all other traffic. */
 function localMatch(detector: LocalDetector, local: boolean): { source?: string; device?: string } {
   const not = local ? '' : '! ';
-  if (detector.kind === 'cidr') return detector.cidr.endsWith('/0') ? {} : { source: `${not}-s ${detector.cidr}` };
+  if (detector.kind === 'cidr') return holdsAll(detector.cidr) ? {} : { source: `${not}-s ${detector.cidr}` };
   if (detector.kind === 'interface') return { device: `${not}-i ${detector.name}` };
   return {};
 }

@@ -84,12 +84,11 @@ export const hostStories: readonly Story[] = [
     covers: ['5.8', 'k8s#82163'],
     kubeProxy: 'refuses on every address of the node',
     tell: (w) => {
-      const bridge = [...w.local].find((address) => address !== w.node) ?? '';
       const refusing = web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] });
       return {
         objects: [refusing],
         settings: { nodePortAddresses: [w.node] },
-        packets: [told('outside', w.node, { kind: 'rejected' }, HEALTH), told('pod-3', bridge, ACCEPTED, HEALTH)],
+        packets: [told('outside', w.node, { kind: 'rejected' }, HEALTH), told('pod-3', w.gateway, ACCEPTED, HEALTH)],
       };
     },
   },

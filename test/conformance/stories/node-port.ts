@@ -41,7 +41,7 @@ export const nodePortStories: readonly Story[] = [
       packets: [
         { packet: { from: 'outside', to: w.node, port: NODE_PORT }, expected: balanced({ 'pod-1': 1 }, 'all') },
         {
-          packet: { from: 'pod-3', to: [...w.local].find((address) => address !== w.node) ?? '', port: NODE_PORT },
+          packet: { from: 'pod-3', to: w.gateway, port: NODE_PORT },
           expected: UNTOUCHED,
         },
       ],
