@@ -88,18 +88,7 @@ export class ConntrackSocket {
    * missing. Throws NetlinkError, SystemError.
    */
   *udpFlows(family: FlowFamily): Generator<readonly Flow[], boolean> {
-    const parts = this.#lists.list(listRequest(family, this.#isFiltered));
-    for (;;) {
-      const next = parts.next();
-      if (next.done === true) return next.value;
-      const { buffer, messages } = next.value;
-      const flows: Flow[] = [];
-      for (const message of messages) {
-        const flow = decodeFlow(buffer, message);
-        if (flow !== undefined) flows.push(flow);
-      }
-      yield flows;
-    }
+    return yield* this.#lists.decoded(listRequest(family, this.#isFiltered), decodeFlow);
   }
 
   /** Delete flows; returns how many were still there. Throws NetlinkError for a refusal. */

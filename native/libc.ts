@@ -5,6 +5,7 @@
 import { getSystemErrorMap } from 'node:util';
 
 /** sys/socket.h */
+export const AF_UNSPEC = 0;
 export const AF_UNIX = 1;
 export const AF_INET = 2;
 export const AF_INET6 = 10;

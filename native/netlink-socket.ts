@@ -22,12 +22,16 @@ import {
 export const SOL_NETLINK = 270;
 export const NETLINK_CAP_ACK = 10;
 export const NETLINK_EXT_ACK = 11;
+export const SOL_SOCKET = 1;
+/** The size of the receive buffer, whatever the system's limit says; needs NET_ADMIN (socket(7)). */
+export const SO_RCVBUFFORCE = 33;
 /** struct sockaddr_nl of the kernel: port 0, no groups. */
 const KERNEL = Buffer.from([AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 /** The kernel makes the parts of a listing as large as the reader's buffer, up to 32 KiB (af_netlink.c, netlink_dump). */
 const PART = 32 * 1024;
-/** Requests in one send: the acknowledgements of all of them must fit the socket's receive buffer (208 KiB by default, each charged about 800 bytes). */
-export const MOST_REQUESTS = 64;
+/** Requests in one send: errors about all of them must fit the socket's receive buffer (each charged about 800 bytes). */
+export const MOST_REQUESTS = 400;
+const RECEIVE_BUFFER = 1024 * 1024;
 
 /** The seam to the kernel: one datagram out, one in. */
 export interface Transport {
@@ -43,6 +47,7 @@ export function openTransport(protocol: number): Transport {
   try {
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_EXT_ACK, 1);
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_CAP_ACK, 1);
+    setSocketOption(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER);
   } catch (error) {
     close(descriptor);
     throw error;
@@ -81,25 +86,69 @@ export class NetlinkSocket {
   }
 
   /**
-   * Send requests together, and return what became of each, in their order: undefined for success.
+   * Send requests together, and return what became of each, in their order: undefined for success. The kernel carries
+   * them out one after another; it answers each that fails, and the last in any case, so that all is heard by then.
    * At most MOST_REQUESTS. Throws SystemError when they cannot be sent.
    */
   acknowledge(requests: readonly Request[]): (NetlinkError | undefined)[] {
     if (requests.length > MOST_REQUESTS) throw new RangeError(`${requests.length} requests at once`);
+    if (requests.length === 0) return [];
     const first = this.#sequence + 1;
-    const encoded = requests.map((request) => this.#encode({ ...request, flags: request.flags | NLM_F_ACK }));
-    if (encoded.length === 0) return [];
+    const last = requests.length - 1;
+    const encoded = requests.map((request, at) =>
+      this.#encode(at === last ? { ...request, flags: request.flags | NLM_F_ACK } : request),
+    );
     this.#transport.send(Buffer.concat(encoded));
-    const results = new Map<number, NetlinkError | undefined>();
-    while (results.size < requests.length) {
+    const results: (NetlinkError | undefined)[] = new Array(requests.length).fill(undefined);
+    for (let isHeard = false; !isHeard; ) {
       for (const message of this.#receive()) {
         const at = message.sequence - first;
         // What a former request left behind.
-        if (at < 0 || at >= requests.length || message.type !== NLMSG_ERROR) continue;
-        results.set(at, decodeError(this.#buffer, message));
+        if (at < 0 || at > last || message.type !== NLMSG_ERROR) continue;
+        results[at] = decodeError(this.#buffer, message);
+        isHeard ||= at === last;
       }
     }
-    return requests.map((_, at) => results.get(at));
+    return results;
+  }
+
+  /** Ask for one thing, and read the answer. Throws NetlinkError when the kernel refuses. */
+  ask<T>(request: Request, read: (buffer: Buffer, message: Message) => T): T {
+    this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_ACK }));
+    const sequence = this.#sequence;
+    let answer: { readonly value: T } | undefined;
+    for (;;) {
+      for (const message of this.#receive()) {
+        if (message.sequence !== sequence) continue;
+        if (message.type !== NLMSG_ERROR) {
+          answer = { value: read(this.#buffer, message) };
+          continue;
+        }
+        const error = decodeError(this.#buffer, message);
+        if (error !== undefined) throw error;
+        if (answer === undefined) throw new NetlinkProtocolError('the kernel agreed, and did not answer');
+        return answer.value;
+      }
+    }
+  }
+
+  /** A listing as values, part by part; what `decode` leaves undefined is left out. */
+  *decoded<T>(
+    request: Request,
+    decode: (buffer: Buffer, message: Message) => T | undefined,
+  ): Generator<readonly T[], boolean> {
+    const parts = this.list(request);
+    for (;;) {
+      const next = parts.next();
+      if (next.done === true) return next.value;
+      const { buffer, messages } = next.value;
+      const found: T[] = [];
+      for (const message of messages) {
+        const value = decode(buffer, message);
+        if (value !== undefined) found.push(value);
+      }
+      yield found;
+    }
   }
 
   /**

@@ -13,11 +13,16 @@ export const NLM_F_ACK = 0x4;
 /** In an answer: the table changed while it was listed, and an entry may be missing. */
 export const NLM_F_DUMP_INTR = 0x10;
 export const NLM_F_DUMP = 0x300;
+/** In a request that makes something: make it, fail when it exists, take the place of what exists. */
+export const NLM_F_CREATE = 0x400;
+export const NLM_F_EXCL = 0x200;
+export const NLM_F_REPLACE = 0x100;
 /** In an error: the request is not repeated in it; attributes follow. */
 export const NLM_F_CAPPED = 0x100;
 export const NLM_F_ACK_TLVS = 0x200;
 export const NLMSGERR_ATTR_MSG = 1;
 export const NLA_F_NESTED = 0x8000;
+export const NLA_F_NET_BYTEORDER = 0x4000;
 const NLA_TYPE_MASK = 0x3fff;
 /** struct nlmsghdr */
 export const HEADER_LENGTH = 16;

@@ -72,6 +72,12 @@ export function addressBytes(address: Address): string {
   return String.fromCharCode(...ipaddr.parse(address).toByteArray());
 }
 
+/** The canonical address of 4 or 16 bytes in network order. */
+export function addressOfBytes(bytes: Uint8Array): Address {
+  if (bytes.length === 4) return bytes.join('.') as Address;
+  return (ipaddr.fromByteArray([...bytes]) as ipaddr.IPv6).toRFC5952String() as Address;
+}
+
 /** A port in network order, as two characters of Latin-1. */
 export function portBytes(port: number): string {
   return String.fromCharCode(port >> 8, port & 0xff);

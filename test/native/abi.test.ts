@@ -6,9 +6,13 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import * as conntrack from '../../native/conntrack.ts';
+import * as generic from '../../native/generic.ts';
+import * as ipset from '../../native/ipset.ts';
+import * as ipvs from '../../native/ipvs.ts';
 import * as libc from '../../native/libc.ts';
 import * as netlink from '../../native/netlink.ts';
 import * as netlinkSocket from '../../native/netlink-socket.ts';
+import * as rtnetlink from '../../native/rtnetlink.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -27,6 +31,28 @@ const LAYOUTS: Readonly<Record<string, number>> = {
   'struct nlattr.nla_type': 2,
   'struct nlmsgerr.msg': 4,
   'sizeof struct nfgenmsg': conntrack.NFGENMSG,
+  'sizeof struct genlmsghdr': generic.GENERIC_HEADER,
+  'struct genlmsghdr.version': 1,
+  'sizeof struct ifinfomsg': rtnetlink.IFINFOMSG,
+  'struct ifinfomsg.ifi_index': 4,
+  'sizeof struct ifaddrmsg': rtnetlink.IFADDRMSG,
+  'struct ifaddrmsg.ifa_prefixlen': 1,
+  'struct ifaddrmsg.ifa_scope': 3,
+  'struct ifaddrmsg.ifa_index': 4,
+  'sizeof union nf_inet_addr': ipvs.INET_ADDRESS,
+  'sizeof struct ip_vs_flags': 8,
+  'struct ip_vs_flags.mask': 4,
+};
+
+const OURS: Readonly<Record<string, unknown>> = {
+  ...libc,
+  ...netlink,
+  ...netlinkSocket,
+  ...conntrack,
+  ...generic,
+  ...rtnetlink,
+  ...ipvs,
+  ...ipset,
 };
 
 describe('native, against the C headers', () => {
@@ -47,16 +73,15 @@ describe('native, against the C headers', () => {
   });
 
   it('has every constant that the probe prints, with its value', () => {
-    const ours: Record<string, unknown> = { ...libc, ...netlink, ...netlinkSocket, ...conntrack };
     const printed = Object.entries(said).filter(([name]) => !name.includes(' '));
     assert.ok(printed.length > 40);
-    for (const [name, value] of printed) assert.equal(ours[name], value, name);
+    for (const [name, value] of printed) assert.equal(OURS[name], value, name);
   });
 
   it('exports no number that the probe does not print, but sizes of its own', () => {
     const own = new Set(['HEADER_LENGTH', 'ATTRIBUTE_HEADER', 'NFGENMSG', 'MOST_REQUESTS']);
-    const ours = Object.entries({ ...libc, ...netlink, ...netlinkSocket, ...conntrack });
-    const missing = ours.filter(([name, value]) => typeof value === 'number' && !own.has(name) && !(name in said));
+    for (const size of ['GENERIC_HEADER', 'IFINFOMSG', 'IFADDRMSG', 'INET_ADDRESS']) own.add(size);
+    const missing = Object.entries(OURS).filter(([name, value]) => typeof value === 'number' && !own.has(name) && !(name in said));
     assert.deepEqual(missing, []);
   });
 });

@@ -1,0 +1,235 @@
+/** Sets of the kernel over nfnetlink (linux/netfilter/ipset/ip_set.h): create, destroy, list, and their entries. */
+import { BodyWriter } from './body-writer.ts';
+import { AF_INET, AF_INET6, AF_UNSPEC } from './libc.ts';
+import {
+  ATTRIBUTE_HEADER,
+  align,
+  findAttribute,
+  type Message,
+  NLA_F_NET_BYTEORDER,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  type Request,
+  valueLength,
+} from './netlink.ts';
+import type { NetlinkSocket } from './netlink-socket.ts';
+
+export const NFNL_SUBSYS_IPSET = 6;
+export const IPSET_CMD_CREATE = 2;
+export const IPSET_CMD_DESTROY = 3;
+export const IPSET_CMD_LIST = 7;
+export const IPSET_CMD_ADD = 9;
+export const IPSET_CMD_DEL = 10;
+export const IPSET_CMD_TYPE = 13;
+export const IPSET_ATTR_PROTOCOL = 1;
+export const IPSET_ATTR_SETNAME = 2;
+export const IPSET_ATTR_TYPENAME = 3;
+export const IPSET_ATTR_REVISION = 4;
+export const IPSET_ATTR_FAMILY = 5;
+export const IPSET_ATTR_FLAGS = 6;
+export const IPSET_ATTR_DATA = 7;
+export const IPSET_ATTR_ADT = 8;
+export const IPSET_ATTR_IP = 1;
+export const IPSET_ATTR_PORT = 4;
+export const IPSET_ATTR_PORT_TO = 5;
+export const IPSET_ATTR_PROTO = 7;
+export const IPSET_ATTR_HASHSIZE = 18;
+export const IPSET_ATTR_MAXELEM = 19;
+export const IPSET_ATTR_IP2 = 20;
+export const IPSET_ATTR_CIDR2 = 21;
+export const IPSET_ATTR_IPADDR_IPV4 = 1;
+export const IPSET_ATTR_IPADDR_IPV6 = 2;
+export const IPSET_FLAG_LIST_SETNAME = 2;
+export const IPSET_ERR_FIND_TYPE = 4098;
+export const IPSET_ERR_EXIST = 4103;
+export const IPSET_ERR_REFERENCED = 4108;
+/** The first of the errors of a type itself: of a hash that it is full (ip_set_hash.h, IPSET_ERR_HASH_FULL). */
+export const IPSET_ERR_TYPE_SPECIFIC = 4352;
+/** Version of the protocol that every kernel since 2.6.39 speaks. */
+const PROTOCOL_VERSION = 6;
+/** struct nfgenmsg */
+const HEADER = 4;
+const HASH_SIZE = 1024;
+
+const PROTOCOLS = { tcp: 6, udp: 17, sctp: 132 } as const;
+const NAMES: Readonly<Record<number, EntryProtocol>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
+type EntryProtocol = keyof typeof PROTOCOLS;
+
+export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
+
+export interface SetSpec {
+  readonly name: string;
+  readonly type: SetType;
+  readonly family: 'IPv4' | 'IPv6';
+  /** Entries that a hash holds at most; of no meaning for a bitmap. */
+  readonly most: number;
+}
+
+/** An entry: which fields it has follows from the type. Addresses are 4 or 16 bytes in network order. */
+export interface EntryBytes {
+  readonly address?: Uint8Array | undefined;
+  readonly protocol?: EntryProtocol | undefined;
+  readonly port?: number | undefined;
+  readonly second?: Uint8Array | undefined;
+  /** Prefix length of `second` in hash:ip,port,net. */
+  readonly length?: number | undefined;
+}
+
+const writer = new BodyWriter();
+
+/** `ipset create`; `revision` is one that the kernel has of the type (`typeRevision`). */
+export function createSetRequest({ name, type, family, most }: SetSpec, revision: number): Request {
+  return request(IPSET_CMD_CREATE, name, NLM_F_CREATE | NLM_F_EXCL, (body) => {
+    body
+      .text(IPSET_ATTR_TYPENAME, type)
+      .u8(IPSET_ATTR_REVISION, revision)
+      .u8(IPSET_ATTR_FAMILY, type === 'bitmap:port' ? AF_UNSPEC : family === 'IPv4' ? AF_INET : AF_INET6)
+      .nest(IPSET_ATTR_DATA, (inner) => {
+        if (type === 'bitmap:port') {
+          inner
+            .u16be(IPSET_ATTR_PORT | NLA_F_NET_BYTEORDER, 0)
+            .u16be(IPSET_ATTR_PORT_TO | NLA_F_NET_BYTEORDER, 0xffff);
+        } else {
+          inner
+            .u32be(IPSET_ATTR_HASHSIZE | NLA_F_NET_BYTEORDER, HASH_SIZE)
+            .u32be(IPSET_ATTR_MAXELEM | NLA_F_NET_BYTEORDER, most);
+        }
+      });
+  });
+}
+
+/** `ipset destroy NAME` */
+export function destroySetRequest(name: string): Request {
+  return request(IPSET_CMD_DESTROY, name, 0, () => undefined);
+}
+
+/** `ipset -exist add` and `ipset del`: an entry that is there already is no error, one that is not there is. */
+export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBytes): Request {
+  const command = verb === 'add' ? IPSET_CMD_ADD : IPSET_CMD_DEL;
+  // Without NLM_F_EXCL an entry that exists is added again; one to delete must exist when it is set.
+  return request(command, set, verb === 'add' ? 0 : NLM_F_EXCL, (body) =>
+    body.nest(IPSET_ATTR_DATA, (inner) => {
+      const { address, protocol, port, second, length } = entry;
+      if (address !== undefined) writeAddress(inner, IPSET_ATTR_IP, address);
+      if (port !== undefined) inner.u16be(IPSET_ATTR_PORT | NLA_F_NET_BYTEORDER, port);
+      if (protocol !== undefined) inner.u8(IPSET_ATTR_PROTO, PROTOCOLS[protocol]);
+      if (second !== undefined) writeAddress(inner, IPSET_ATTR_IP2, second);
+      if (length !== undefined) inner.u8(IPSET_ATTR_CIDR2, length);
+    }),
+  );
+}
+
+/** The highest revision that the kernel has of a type. Throws NetlinkError: IPSET_ERR_FIND_TYPE when it has none. */
+export function typeRevision(socket: NetlinkSocket, type: SetType, family: 'IPv4' | 'IPv6'): number {
+  return socket.ask(typeRequest(type, family), (buffer, { start, end }) => {
+    const at = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_REVISION);
+    if (at < 0) throw new RangeError(`ipset told the type ${type} without its revision`);
+    return buffer.readUInt8(at);
+  });
+}
+
+export function typeRequest(type: SetType, family: 'IPv4' | 'IPv6'): Request {
+  const body = writer
+    .begin(Buffer.from([family === 'IPv4' ? AF_INET : AF_INET6, 0, 0, 0]))
+    .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
+    .text(IPSET_ATTR_TYPENAME, type)
+    .u8(IPSET_ATTR_FAMILY, type === 'bitmap:port' ? AF_UNSPEC : family === 'IPv4' ? AF_INET : AF_INET6);
+  return { type: messageType(IPSET_CMD_TYPE), flags: 0, body: [body.end()] };
+}
+
+/** `ipset list -n` */
+export function listNamesRequest(): Request {
+  const body = writer
+    .begin(Buffer.alloc(HEADER))
+    .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
+    .u32be(IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER, IPSET_FLAG_LIST_SETNAME);
+  return { type: messageType(IPSET_CMD_LIST), flags: 0, body: [body.end()] };
+}
+
+/** The names of all sets. Throws NetlinkError. */
+export function* setNames(socket: NetlinkSocket): Generator<readonly string[], boolean> {
+  return yield* socket.decoded(listNamesRequest(), (buffer, { start, end }) => {
+    const at = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_SETNAME);
+    return at < 0 ? undefined : textAt(buffer, at);
+  });
+}
+
+/** A part of one set: the kernel tells its type with the first alone. */
+export interface SetPart {
+  readonly type: string | undefined;
+  /** undefined for a bitmap. */
+  readonly family: 'IPv4' | 'IPv6' | undefined;
+  readonly entries: readonly EntryBytes[];
+}
+
+/** One set, part by part. Throws NetlinkError: ENOENT when there is none. */
+export function* setParts(socket: NetlinkSocket, name: string): Generator<readonly SetPart[], boolean> {
+  return yield* socket.decoded(
+    request(IPSET_CMD_LIST, name, 0, () => undefined),
+    decodeSetPart,
+  );
+}
+
+export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart {
+  const type = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_TYPENAME);
+  const family = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_FAMILY);
+  const number = family < 0 ? AF_UNSPEC : buffer.readUInt8(family);
+  const entries: EntryBytes[] = [];
+  const list = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_ADT);
+  if (list >= 0) {
+    const stop = list + valueLength(buffer, list);
+    for (let at = list; at + ATTRIBUTE_HEADER <= stop; ) {
+      const value = at + ATTRIBUTE_HEADER;
+      entries.push(decodeEntry(buffer, value, value + valueLength(buffer, value)));
+      at = value + align(valueLength(buffer, value));
+    }
+  }
+  return {
+    type: type < 0 ? undefined : textAt(buffer, type),
+    family: number === AF_INET ? 'IPv4' : number === AF_INET6 ? 'IPv6' : undefined,
+    entries,
+  };
+}
+
+function decodeEntry(buffer: Buffer, start: number, end: number): EntryBytes {
+  const port = findAttribute(buffer, start, end, IPSET_ATTR_PORT);
+  const protocol = findAttribute(buffer, start, end, IPSET_ATTR_PROTO);
+  const length = findAttribute(buffer, start, end, IPSET_ATTR_CIDR2);
+  return {
+    address: readAddress(buffer, findAttribute(buffer, start, end, IPSET_ATTR_IP)),
+    protocol: protocol < 0 ? undefined : NAMES[buffer.readUInt8(protocol)],
+    port: port < 0 ? undefined : buffer.readUInt16BE(port),
+    second: readAddress(buffer, findAttribute(buffer, start, end, IPSET_ATTR_IP2)),
+    length: length < 0 ? undefined : buffer.readUInt8(length),
+  };
+}
+
+function request(command: number, set: string, flags: number, write: (body: BodyWriter) => unknown): Request {
+  writer
+    .begin(Buffer.alloc(HEADER))
+    .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
+    .text(IPSET_ATTR_SETNAME, set);
+  write(writer);
+  return { type: messageType(command), flags, body: [writer.end()] };
+}
+
+function messageType(command: number): number {
+  return (NFNL_SUBSYS_IPSET << 8) | command;
+}
+
+function writeAddress(into: BodyWriter, type: number, bytes: Uint8Array): void {
+  const inner = bytes.length === 4 ? IPSET_ATTR_IPADDR_IPV4 : IPSET_ATTR_IPADDR_IPV6;
+  into.nest(type, (nested) => nested.bytes(inner | NLA_F_NET_BYTEORDER, bytes));
+}
+
+function readAddress(buffer: Buffer, nest: number): Uint8Array | undefined {
+  if (nest < 0) return undefined;
+  const end = nest + valueLength(buffer, nest);
+  let at = findAttribute(buffer, nest, end, IPSET_ATTR_IPADDR_IPV4);
+  if (at < 0) at = findAttribute(buffer, nest, end, IPSET_ATTR_IPADDR_IPV6);
+  return at < 0 ? undefined : Buffer.from(buffer.subarray(at, at + valueLength(buffer, at)));
+}
+
+function textAt(buffer: Buffer, at: number): string {
+  return buffer.toString('latin1', at, at + valueLength(buffer, at)).replace(/\0.*$/s, '');
+}

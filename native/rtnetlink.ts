@@ -1,0 +1,127 @@
+/** Devices and their addresses over rtnetlink (linux/rtnetlink.h, if_link.h, if_addr.h): dummy devices, host addresses. */
+import { BodyWriter } from './body-writer.ts';
+import { AF_INET, AF_INET6 } from './libc.ts';
+import {
+  findAttribute,
+  type Message,
+  NLM_F_CREATE,
+  NLM_F_EXCL,
+  NLM_F_REPLACE,
+  type Request,
+  valueLength,
+} from './netlink.ts';
+import type { NetlinkSocket } from './netlink-socket.ts';
+
+export const NETLINK_ROUTE = 0;
+export const RTM_NEWLINK = 16;
+export const RTM_DELLINK = 17;
+export const RTM_GETLINK = 18;
+export const RTM_NEWADDR = 20;
+export const RTM_DELADDR = 21;
+export const RTM_GETADDR = 22;
+export const IFLA_IFNAME = 3;
+export const IFLA_LINKINFO = 18;
+export const IFLA_INFO_KIND = 1;
+export const IFA_ADDRESS = 1;
+export const IFA_LOCAL = 2;
+export const IFA_FLAGS = 8;
+export const IFA_F_NODAD = 0x02;
+export const RT_SCOPE_UNIVERSE = 0;
+/** struct ifinfomsg: family, type, index, flags, change. */
+export const IFINFOMSG = 16;
+/** struct ifaddrmsg: family, prefix length, flags, scope, index. */
+export const IFADDRMSG = 8;
+
+const writer = new BodyWriter();
+
+/** A device's address: 4 or 16 bytes in network order. */
+export interface DeviceAddress {
+  readonly index: number;
+  readonly bytes: Uint8Array;
+  /** RT_SCOPE_UNIVERSE is 0; a link's is 253, the host's own 254. */
+  readonly scope: number;
+}
+
+/** `ip link add NAME type dummy` */
+export function addDummyRequest(name: string): Request {
+  const body = writer
+    .begin(Buffer.alloc(IFINFOMSG))
+    .text(IFLA_IFNAME, name)
+    .nest(IFLA_LINKINFO, (inner) => inner.bytes(IFLA_INFO_KIND, Buffer.from('dummy')))
+    .end();
+  return { type: RTM_NEWLINK, flags: NLM_F_CREATE | NLM_F_EXCL, body: [body] };
+}
+
+/** `ip link delete NAME` */
+export function deleteLinkRequest(name: string): Request {
+  return {
+    type: RTM_DELLINK,
+    flags: 0,
+    body: [writer.begin(Buffer.alloc(IFINFOMSG)).text(IFLA_IFNAME, name).end()],
+  };
+}
+
+/** `ip link show NAME` */
+export function getLinkRequest(name: string): Request {
+  return {
+    type: RTM_GETLINK,
+    flags: 0,
+    body: [writer.begin(Buffer.alloc(IFINFOMSG)).text(IFLA_IFNAME, name).end()],
+  };
+}
+
+/** `ip address replace ADDRESS dev …`, for the one address alone (/32 or /128), of IPv6 without looking for duplicates. */
+export function addAddressRequest(index: number, bytes: Uint8Array): Request {
+  const header = addressHeader(index, bytes);
+  const begun = writer.begin(header).bytes(IFA_LOCAL, bytes).bytes(IFA_ADDRESS, bytes);
+  if (bytes.length === 16) begun.u32(IFA_FLAGS, IFA_F_NODAD);
+  return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_REPLACE, body: [begun.end()] };
+}
+
+/** `ip address delete ADDRESS dev …` */
+export function deleteAddressRequest(index: number, bytes: Uint8Array): Request {
+  const body = writer.begin(addressHeader(index, bytes)).bytes(IFA_LOCAL, bytes).end();
+  return { type: RTM_DELADDR, flags: 0, body: [body] };
+}
+
+/** The index of a device and what kind it is (`dummy`; "" where the driver does not tell). Throws NetlinkError: ENODEV when there is none. */
+export function findLink(socket: NetlinkSocket, name: string): { readonly index: number; readonly kind: string } {
+  return socket.ask(getLinkRequest(name), (buffer, { start, end }) => {
+    const info = findAttribute(buffer, start + IFINFOMSG, end, IFLA_LINKINFO);
+    const kind = info < 0 ? -1 : findAttribute(buffer, info, info + valueLength(buffer, info), IFLA_INFO_KIND);
+    const text = kind < 0 ? '' : buffer.toString('latin1', kind, kind + valueLength(buffer, kind));
+    return { index: buffer.readInt32LE(start + 4), kind: text.replace(/\0$/, '') };
+  });
+}
+
+export function listAddressesRequest(family: 'IPv4' | 'IPv6'): Request {
+  const header = Buffer.alloc(IFADDRMSG);
+  header[0] = family === 'IPv4' ? AF_INET : AF_INET6;
+  return { type: RTM_GETADDR, flags: 0, body: [header] };
+}
+
+/** The addresses of all devices, part by part; returns whether one may be missing. Throws NetlinkError. */
+export function* deviceAddresses(
+  socket: NetlinkSocket,
+  family: 'IPv4' | 'IPv6',
+): Generator<readonly DeviceAddress[], boolean> {
+  return yield* socket.decoded(listAddressesRequest(family), decodeAddress);
+}
+
+export function decodeAddress(buffer: Buffer, { start, end }: Message): DeviceAddress | undefined {
+  // The address of the device itself; IFA_ADDRESS is the other end's where there is one (if_addr.h).
+  let at = findAttribute(buffer, start + IFADDRMSG, end, IFA_LOCAL);
+  if (at < 0) at = findAttribute(buffer, start + IFADDRMSG, end, IFA_ADDRESS);
+  if (at < 0) return undefined;
+  const bytes = Buffer.from(buffer.subarray(at, at + valueLength(buffer, at)));
+  return { index: buffer.readUInt32LE(start + 4), bytes, scope: buffer.readUInt8(start + 3) };
+}
+
+function addressHeader(index: number, bytes: Uint8Array): Buffer {
+  const header = Buffer.alloc(IFADDRMSG);
+  header[0] = bytes.length === 4 ? AF_INET : AF_INET6;
+  header[1] = bytes.length * 8;
+  header[3] = RT_SCOPE_UNIVERSE;
+  header.writeUInt32LE(index, 4);
+  return header;
+}

@@ -1,0 +1,100 @@
+#!/bin/sh
+# A virtual machine with this machine's files and a kernel that has IPVS (README.md beside this file).
+#
+#   machine.sh run COMMAND [ARGUMENT…]   run it in there, in this folder; ends with its exit status
+#   machine.sh shell                     a shell in there
+#
+# What runs in there sees all files of this machine, and writes to memory: nothing is changed. What it leaves in
+# $SLICEWIRE_VM_OUT is kept, in the folder of the same name here.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+KERNEL=6.1.0-56-amd64
+CACHE=${SLICEWIRE_VM_CACHE:-/var/cache/slicewire-vm}
+MEMORY=${SLICEWIRE_VM_MEMORY:-4096}
+
+say() { echo "slicewire vm: $*" >&2; }
+
+# The kernel's package, unpacked and not installed.
+fetch_kernel() {
+  [ -e "$CACHE/$KERNEL/lib/modules/$KERNEL/modules.dep" ] && return
+  say "fetching the kernel $KERNEL"
+  new=$CACHE/$KERNEL.new
+  rm -rf "$new"
+  mkdir -p "$new/package"
+  if ! (cd "$new/package" && apt-get -o APT::Sandbox::User=root download "linux-image-$KERNEL") >"$new/log" 2>&1 &&
+    ! (apt-get update && cd "$new/package" && apt-get -o APT::Sandbox::User=root download "linux-image-$KERNEL") >"$new/log" 2>&1; then
+    cat "$new/log" >&2
+    say "Debian's package linux-image-$KERNEL cannot be fetched"
+    exit 1
+  fi
+  dpkg -x "$new"/package/*.deb "$new"
+  rm -rf "$new/package"
+  depmod -b "$new" "$KERNEL"
+  rm -rf "${CACHE:?}/$KERNEL"
+  mv "$new" "$CACHE/$KERNEL"
+}
+
+# What the kernel starts with: busybox, the modules that reach the files of this machine, and init.
+build_initramfs() {
+  initramfs=$CACHE/initramfs-$KERNEL-$(cat "$here/init" "$0" | cksum | cut -d' ' -f1)
+  [ -e "$initramfs" ] && return
+  root=$(mktemp -d)
+  mkdir -p "$root/bin" "$root/modules"
+  cp "$(command -v busybox)" "$root/bin/busybox"
+  cp "$here/init" "$root/init"
+  chmod 755 "$root/init"
+  number=100
+  modprobe -d "$CACHE/$KERNEL" -S "$KERNEL" --show-depends -a virtio_pci 9pnet_virtio 9p overlay |
+    while read -r _ path _; do
+      [ -n "$(find "$root/modules" -name "*-$(basename "$path")")" ] && continue
+      number=$((number + 1))
+      cp "$path" "$root/modules/$number-$(basename "$path")"
+    done
+  rm -f "$CACHE"/initramfs-*
+  (cd "$root" && find . | cpio -o -H newc --quiet) >"$CACHE/new.$$"
+  rm -rf "$root"
+  mv "$CACHE/new.$$" "$initramfs"
+}
+
+# $1: run or shell; the command stands in $out/command.
+boot() {
+  share() { echo "-virtfs local,path=$1,mount_tag=$2,security_model=none,multidevs=remap$3"; }
+  # shellcheck disable=SC2046,SC2086 # each share is several words
+  set -- "$1" -m "$MEMORY" -smp 2 -accel tcg,thread=multi -cpu max -nodefaults -display none -no-reboot \
+    -kernel "$CACHE/$KERNEL/boot/vmlinuz-$KERNEL" -initrd "$initramfs" \
+    -append "console=ttyS0 quiet panic=-1 mitigations=off kernel=$KERNEL cache=$CACHE inside=$here/inside.sh what=$1" \
+    $(share / host ,readonly=on) $(share "$out" out '')
+  what=$1
+  shift
+  if [ "$what" = shell ]; then
+    say "a shell follows; it ends with «exit»"
+    qemu-system-x86_64 "$@" -serial stdio
+  else
+    qemu-system-x86_64 "$@" -serial stdio </dev/null
+  fi
+}
+
+quote() { printf "'%s' " "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
+
+what=${1:-}
+case "$what" in run | shell) shift ;; *) sed -n '4,5s/^# *//p' "$0" >&2; exit 2 ;; esac
+mkdir -p "$CACHE"
+fetch_kernel
+build_initramfs
+keep=${SLICEWIRE_VM_OUT:-}
+out=${keep:-$(mktemp -d)}
+mkdir -p "$out"
+{
+  echo "cd $(quote "$PWD")"
+  for word in "$@"; do quote "$word"; done
+  echo
+} >"$out/command"
+rm -f "$out/status"
+boot "$what" || true
+status=$(cat "$out/status" 2>/dev/null || echo missing)
+if [ -z "$keep" ]; then rm -rf "$out"; else rm -f "$out/command" "$out/status"; fi
+if [ "$status" = missing ]; then
+  say "the machine ended without a result"
+  exit 1
+fi
+exit "$status"
