@@ -86,9 +86,7 @@ export function createSetRequest({ name, type, family, most }: SetSpec, revision
       .u8(IPSET_ATTR_FAMILY, type === 'bitmap:port' ? AF_UNSPEC : family === 'IPv4' ? AF_INET : AF_INET6)
       .nest(IPSET_ATTR_DATA, (inner) => {
         if (type === 'bitmap:port') {
-          inner
-            .u16be(IPSET_ATTR_PORT | NLA_F_NET_BYTEORDER, 0)
-            .u16be(IPSET_ATTR_PORT_TO | NLA_F_NET_BYTEORDER, 0xffff);
+          inner.u16be(IPSET_ATTR_PORT | NLA_F_NET_BYTEORDER, 0).u16be(IPSET_ATTR_PORT_TO | NLA_F_NET_BYTEORDER, 0xffff);
         } else {
           inner
             .u32be(IPSET_ATTR_HASHSIZE | NLA_F_NET_BYTEORDER, HASH_SIZE)
@@ -205,10 +203,7 @@ function decodeEntry(buffer: Buffer, start: number, end: number): EntryBytes {
 }
 
 function request(command: number, set: string, flags: number, write: (body: BodyWriter) => unknown): Request {
-  writer
-    .begin(Buffer.alloc(HEADER))
-    .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
-    .text(IPSET_ATTR_SETNAME, set);
+  writer.begin(Buffer.alloc(HEADER)).u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION).text(IPSET_ATTR_SETNAME, set);
   write(writer);
   return { type: messageType(command), flags, body: [writer.end()] };
 }

@@ -59,8 +59,12 @@ describe('architecture', () => {
     only('src/cache/', (to) => inside(to, 'src/cache/', 'src/model/'));
   });
 
-  it('modes/netfilter/ imports only model/ and hashing', () => {
-    only('src/modes/netfilter/', (to) => inside(to, 'src/modes/netfilter/', 'src/model/') || to === 'node:crypto');
+  it('modes/netfilter/ imports only model/, reconcile/ and hashing; what reads and writes there also host/', () => {
+    const isActing = (from: string) => /\/(observe|apply|cleanup|tables)\.ts$/.test(from);
+    only('src/modes/netfilter/', (to, from) => {
+      const pure = inside(to, 'src/modes/netfilter/', 'src/modes/mode.ts', 'src/model/', 'src/reconcile/');
+      return pure || to === 'node:crypto' || (isActing(from) && inside(to, 'src/host/'));
+    });
   });
 
   it('pure files of a mode import only model/, reconcile/, modes/netfilter/ and their folder', () => {

@@ -5,7 +5,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { ConfigError, type Flags } from '../config/config.ts';
 import { fileFromFlags } from '../config/config-file.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
-import { CleanupIncomplete } from '../modes/iptables/index.ts';
+import { CleanupIncomplete } from '../modes/mode.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';

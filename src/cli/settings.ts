@@ -15,7 +15,8 @@ import {
 } from '../model/address.ts';
 import type { NodeView } from '../model/objects.ts';
 import type { IsNodeAddress } from '../model/udp-flows.ts';
-import type { IptablesSettings, LocalDetector } from '../modes/iptables/settings.ts';
+import type { IptablesSettings } from '../modes/iptables/settings.ts';
+import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 

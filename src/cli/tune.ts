@@ -1,8 +1,8 @@
 /** The settings of conntrack, which are not a mode's: what `run` and `run --init-only` write, and `plan` shows. */
 import { cpus } from 'node:os';
 import type { Config } from '../config/config.ts';
-import { conntrackWrites, writeSettings } from '../host/conntrack-settings.ts';
-import { realSysctls } from '../host/sysctls.ts';
+import { conntrackWrites } from '../host/conntrack-settings.ts';
+import { realSysctls, writeSettings } from '../host/sysctls.ts';
 import { type SettingWrite, settingKey, settingStep } from '../reconcile/setting.ts';
 import type { Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';

@@ -70,19 +70,3 @@ async function readable(name: string, sysctls: Sysctls): Promise<string | undefi
     return undefined;
   }
 }
-
-/** Write them; returns what could not be written, with the cause. The others are written all the same. */
-export async function writeSettings(
-  writes: readonly SettingWrite[],
-  sysctls: Sysctls,
-): Promise<{ readonly name: string; readonly cause: string }[]> {
-  const failed: { name: string; cause: string }[] = [];
-  for (const { name, to } of writes) {
-    try {
-      await sysctls.write(name, to);
-    } catch (error) {
-      failed.push({ name, cause: (error as Error).message });
-    }
-  }
-  return failed;
-}

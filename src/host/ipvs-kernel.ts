@@ -334,7 +334,11 @@ class RealIpvsKernel implements IpvsKernel {
         return ipset.entryRequest('delete', write.set, entryBytes(write.entry));
       case 'add-server':
       case 'change-server':
-        return this.#requests.server(write.kind === 'add-server' ? 'new' : 'set', serverBytes(write.server), write.server);
+        return this.#requests.server(
+          write.kind === 'add-server' ? 'new' : 'set',
+          serverBytes(write.server),
+          write.server,
+        );
       case 'remove-server':
         return this.#requests.deleteServer(serverBytes(write.server));
       case 'remove-destination':

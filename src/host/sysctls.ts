@@ -4,6 +4,7 @@
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import type { SettingWrite } from '../reconcile/setting.ts';
 
 export interface Sysctls {
   /** undefined when the kernel has no such setting. */
@@ -26,3 +27,19 @@ export const realSysctls: Sysctls = {
     await writeFile(resolve(ROOT, name), value);
   },
 };
+
+/** Write them; returns what could not be written, with the cause. The others are written all the same. */
+export async function writeSettings(
+  writes: readonly SettingWrite[],
+  sysctls: Sysctls,
+): Promise<{ readonly name: string; readonly cause: string }[]> {
+  const failed: { name: string; cause: string }[] = [];
+  for (const { name, to } of writes) {
+    try {
+      await sysctls.write(name, to);
+    } catch (error) {
+      failed.push({ name, cause: (error as Error).message });
+    }
+  }
+  return failed;
+}

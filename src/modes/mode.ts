@@ -22,6 +22,11 @@ export interface ObserveReport {
 export type SetAside = ReadonlySet<string>;
 export const NOBODY: SetAside = new Set();
 
+/** Part of what is ours could not be removed; the rest was. */
+export class CleanupIncomplete extends Error {
+  readonly code = 'CLEANUP_INCOMPLETE';
+}
+
 export interface Mode<P extends Plan = Plan> {
   readonly name: ModeName;
   /** False until the kernel was read, and after a write whose outcome is not known. */

@@ -1,7 +1,8 @@
 /** The settings of conntrack, as kube-proxy makes them (reference 8.1). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { conntrackMax, conntrackWrites, writeSettings } from '../../src/host/conntrack-settings.ts';
+import { conntrackMax, conntrackWrites } from '../../src/host/conntrack-settings.ts';
+import { writeSettings } from '../../src/host/sysctls.ts';
 import { fakeSysctls } from '../helpers/rig.ts';
 
 const DEFAULTS = {

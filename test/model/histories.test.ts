@@ -13,7 +13,7 @@ import { ProxyModel } from '../../src/model/proxy-model.ts';
 import type { Backend, Frontend, ServicePort, ServicePortKey } from '../../src/model/service-port.ts';
 import { UdpFlows } from '../../src/model/udp-flows.ts';
 import { IptablesDesired } from '../../src/modes/iptables/desire.ts';
-import { type ChainKey, splitChainKey } from '../../src/modes/iptables/names.ts';
+import { type ChainKey, splitChainKey } from '../../src/modes/netfilter/names.ts';
 import type { Chain } from '../../src/modes/netfilter/rules.ts';
 import { aStep, type Step } from '../helpers/histories.ts';
 import { nodeOf } from '../helpers/objects.ts';

@@ -81,7 +81,9 @@ describe('native, against the C headers', () => {
   it('exports no number that the probe does not print, but sizes of its own', () => {
     const own = new Set(['HEADER_LENGTH', 'ATTRIBUTE_HEADER', 'NFGENMSG', 'MOST_REQUESTS']);
     for (const size of ['GENERIC_HEADER', 'IFINFOMSG', 'IFADDRMSG', 'INET_ADDRESS']) own.add(size);
-    const missing = Object.entries(OURS).filter(([name, value]) => typeof value === 'number' && !own.has(name) && !(name in said));
+    const missing = Object.entries(OURS).filter(
+      ([name, value]) => typeof value === 'number' && !own.has(name) && !(name in said),
+    );
     assert.deepEqual(missing, []);
   });
 });

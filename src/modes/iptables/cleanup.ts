@@ -1,39 +1,9 @@
-/** Remove every chain and jump of a service proxy from one family: ours and kube-proxy's (reference 5.15). */
+/** Remove every chain and jump of a service proxy from one family (reference 5.15). */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
-import { isEmptyBlock, restoreTexts, type SavedTable, type TableBlock } from '../netfilter/restore-text.ts';
-import type { Table } from '../netfilter/rules.ts';
-import { isOurs } from './names.ts';
-import { readTables, TABLES } from './observe.ts';
-
-/** The kernel's own chains, where jumps of ours may stand. */
-const BUILT_IN = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+import { cleanupTables } from '../netfilter/cleanup.ts';
+import { isOurs } from '../netfilter/names.ts';
 
 /** Returns what was removed, a line each. KUBE-FIREWALL stays: it is the kubelet's as well. Throws when a read or write fails. */
 export async function cleanupFamily(tools: IptablesTools, signal: AbortSignal): Promise<string[]> {
-  const tables = await readTables(tools, signal);
-  const blocks = TABLES.map((table) => cleanupBlock(table, tables.get(table) ?? new Map())).filter(
-    (block) => !isEmptyBlock(block),
-  );
-  if (blocks.length === 0) return [];
-  await tools.restore(() => restoreTexts(blocks), signal);
-  return blocks.flatMap(({ table, deletes, drops }) => [
-    ...deletes.map(({ chain, text }) => `${tools.family} ${table} ${chain} to ${targetOf(text)}`),
-    ...drops.map((chain) => `${tools.family} ${table} ${chain}`),
-  ]);
-}
-
-/** Our chains, and every rule of a built-in chain that leads to one of them, as often as it stands there. */
-function cleanupBlock(table: Table, saved: SavedTable): TableBlock {
-  const names = [...saved.keys()].filter((name) => isOurs(table, name));
-  const going = new Set(names);
-  const deletes: { chain: string; text: string }[] = [];
-  for (const [chain, rules] of saved) {
-    if (!BUILT_IN.has(chain)) continue;
-    for (const text of rules) if (going.has(targetOf(text))) deletes.push({ chain, text });
-  }
-  return { table, chains: names.map((name) => ({ name, rules: [] })), inserts: [], deletes, drops: names };
-}
-
-function targetOf(text: string): string {
-  return /-[jg] (\S+)$/.exec(text)?.[1] ?? '';
+  return await cleanupTables(tools, isOurs, signal);
 }

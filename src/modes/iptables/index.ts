@@ -6,25 +6,32 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, type FailedStep, mergeReports, type Plan } from '../../reconcile/step.ts';
-import { Tracker } from '../../reconcile/tracker.ts';
-import { type Mode, NOBODY, type ObserveReport, type SetAside } from '../mode.ts';
-import { type Chain, sameChain } from '../netfilter/rules.ts';
-import { applyFamily, applySysctls } from './apply.ts';
+import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
+import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type SetAside } from '../mode.ts';
+import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
+import type { TablesPlan } from '../netfilter/plan.ts';
+import { FamilyTables } from '../netfilter/tables.ts';
 import { cleanupFamily } from './cleanup.ts';
 import { IptablesDesired } from './desire.ts';
-import { FIREWALL_JUMPS, JUMPS, type Jump, jumpKey } from './jumps.ts';
-import { CANARY, type ChainKey } from './names.ts';
-import { observeFamily } from './observe.ts';
-import { type FamilyPlan, type FamilyTrackers, planFamily, stepKey } from './plan.ts';
+import { FIREWALL_JUMPS, JUMPS } from './jumps.ts';
+import { udpFrontendsIn } from './observe.ts';
 import type { IptablesSettings } from './settings.ts';
 
-interface FamilyState extends FamilyTrackers {
-  readonly desired: IptablesDesired;
+interface FamilyState {
+  readonly family: Family;
   readonly tools: IptablesTools;
-  readonly kernelSettings: Sysctls;
-  readonly settings: IptablesSettings;
+  readonly desired: IptablesDesired;
+  readonly tables: FamilyTables;
+  readonly kernelSettings: KernelSettings;
   /** Why the last read failed, if it did. */
   unread: string | undefined;
+}
+
+interface FamilyPlan {
+  readonly family: Family;
+  readonly tables: TablesPlan;
+  /** After the rules, whose guard must stand first. */
+  readonly settings: SettingsPlan;
 }
 
 export interface IptablesPlan extends Plan {
@@ -45,24 +52,25 @@ export function iptablesMode(families: IptablesFamilies): Mode<IptablesPlan> {
   return new IptablesMode(families.map(newFamily));
 }
 
-function newFamily({ settings, tools, sysctls: kernelSettings }: IptablesFamilies[number]): FamilyState {
-  const sysctls = new Tracker<string, string>((a, b) => a === b);
-  if (settings.localhostNodePorts) sysctls.desire(ROUTE_LOCALNET, '1');
-  const jumps = new Tracker<string, Jump>((a, b) => a.text === b.text);
-  for (const entry of [...JUMPS, ...(settings.localhostNodePorts ? FIREWALL_JUMPS : [])]) {
-    jumps.desire(jumpKey(entry), entry);
-  }
-  const chains = new Tracker<ChainKey, Chain>(sameChain);
-  const desired = new IptablesDesired(settings);
+function newFamily({ settings, tools, sysctls }: IptablesFamilies[number]): FamilyState {
+  const { family, localhostNodePorts } = settings;
   return {
-    family: settings.family,
-    settings,
+    family,
     tools,
-    kernelSettings,
-    desired,
-    chains,
-    jumps,
-    sysctls,
+    desired: new IptablesDesired(settings),
+    tables: new FamilyTables({
+      tools,
+      isOurs,
+      // The kubelet's, unless we need it.
+      shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),
+      jumps: [...JUMPS, ...(localhostNodePorts ? FIREWALL_JUMPS : [])],
+    }),
+    kernelSettings: new KernelSettings({
+      sysctls,
+      prefix: family,
+      wanted: new Map(localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []),
+      hint: '--iptables-localhost-nodeports=false does without it',
+    }),
     unread: undefined,
   };
 }
@@ -76,13 +84,13 @@ class IptablesMode implements Mode<IptablesPlan> {
   }
 
   get isObserved(): boolean {
-    return this.#families.every((family) => family.chains.applied !== undefined);
+    return this.#families.every(({ tables }) => tables.isKnown);
   }
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
-    for (const { family, desired, chains } of this.#families) {
+    for (const { family, desired, tables } of this.#families) {
       const mine = [...changes].filter(([key]) => keyFamily(key) === family);
-      for (const [key, chain] of desired.update(mine)) chains.desire(key, chain);
+      for (const [key, chain] of desired.update(mine)) tables.desire(key, chain);
     }
   }
 
@@ -93,17 +101,13 @@ class IptablesMode implements Mode<IptablesPlan> {
     for (const state of this.#families) {
       state.unread = undefined;
       try {
-        const seen = await observeFamily(state.tools, state.settings.localhostNodePorts, signal);
-        drift.push(...driftOf(state, seen.chains));
-        state.chains.observe(seen.chains);
-        // Only jumps that we want are looked for, so that those of the kubelet are left alone.
-        state.jumps.observe(new Map([...seen.jumps].filter(([key]) => state.jumps.desired.has(key))));
-        state.sysctls.observe(await readSysctls(state));
+        const seen = await state.tables.observe(signal);
+        drift.push(...seen.drift);
+        await state.kernelSettings.observe();
         objects += seen.chains.size;
-        udpFrontends.push(...seen.udpFrontends);
+        udpFrontends.push(...udpFrontendsIn(state.family, seen.chains));
       } catch (error) {
         if (signal.aborted) throw error;
-        state.chains.forget();
         state.unread = error instanceof Error ? error.message : String(error);
       }
     }
@@ -113,9 +117,12 @@ class IptablesMode implements Mode<IptablesPlan> {
   }
 
   plan(setAside: SetAside = NOBODY): IptablesPlan {
-    const read = this.#families.filter((state) => state.chains.applied !== undefined);
-    const families = read.map((state) => planFamily(state, setAside));
-    return { steps: families.flatMap((plan) => plan.steps), families };
+    const families = this.#families
+      .filter(({ tables }) => tables.isKnown)
+      .map(({ family, tables, kernelSettings }): FamilyPlan => {
+        return { family, tables: tables.plan(setAside), settings: kernelSettings.plan() };
+      });
+    return { steps: families.flatMap(({ tables, settings }) => [...tables.steps, ...settings.steps]), families };
   }
 
   async apply(plan: IptablesPlan, signal: AbortSignal): Promise<ApplyReport> {
@@ -126,22 +133,18 @@ class IptablesMode implements Mode<IptablesPlan> {
         reports.push(unreadFamily(state));
         continue;
       }
-      const written = await applyFamily(part, state, state.tools, signal);
+      const written = await state.tables.apply(part.tables, signal);
       reports.push(written);
       // route_localnet opens a door (CVE-2020-8558): its guard must stand first, and so the setting comes last.
-      if (written.outcome === 'complete' && part.sysctls.size > 0) {
-        reports.push(await applySysctls(part, state, state.kernelSettings));
+      if (written.outcome === 'complete' && part.settings.writes.length > 0) {
+        reports.push(await state.kernelSettings.apply(part.settings));
       }
     }
     return mergeReports(reports);
   }
 
   async probe(signal: AbortSignal): Promise<boolean> {
-    for (const { tools } of this.#families) {
-      for (const table of ['mangle', 'nat', 'filter']) {
-        if (!(await tools.hasChain({ table, chain: CANARY }, signal))) return false;
-      }
-    }
+    for (const { tables } of this.#families) if (!(await tables.hasCanaries(signal))) return false;
     return true;
   }
 
@@ -161,34 +164,10 @@ class IptablesMode implements Mode<IptablesPlan> {
   }
 }
 
-/** Part of the rules could not be removed; the rest was. */
-export class CleanupIncomplete extends Error {
-  readonly code = 'CLEANUP_INCOMPLETE';
-}
-
 function unreadFamily({ family, unread }: FamilyState): ApplyReport {
   const cause = unread ?? 'not read yet';
   const failed: FailedStep = { key: `${family} read`, owner: undefined, line: undefined, blame: 'environment', cause };
   return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
-}
-
-async function readSysctls({ sysctls, kernelSettings }: FamilyState): Promise<Map<string, string>> {
-  const read = new Map<string, string>();
-  for (const name of sysctls.desired.keys()) {
-    const value = await kernelSettings.read(name);
-    if (value !== undefined) read.set(name, value);
-  }
-  return read;
-}
-
-/** Chains whose rules are not those that were believed to be in the kernel. */
-function driftOf(state: FamilyState, seen: ReadonlyMap<ChainKey, Chain>): string[] {
-  const believed = state.chains.applied;
-  if (believed === undefined) return [];
-  const keys = new Set([...believed.keys(), ...seen.keys()]);
-  return [...keys]
-    .filter((key) => !sameChain(believed.get(key) ?? [], seen.get(key) ?? []) || believed.has(key) !== seen.has(key))
-    .map((key) => stepKey(state.family, key));
 }
 
 function keyFamily(key: ServicePortKey): Family {

@@ -1,8 +1,10 @@
 /** One ServicePort as rules: its chains, and its entries in the dispatch trees (reference 5.6, 5.7; flat, as design 5 says). Pure. */
-import { type Cidr, cidrContains, holdsAll } from '../../model/address.ts';
+import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
+import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
+import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
 import {
   type Chain,
   comment,
@@ -17,8 +19,8 @@ import {
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import { type ChainKey, chainKey, endpointChain, MARK_MASQ, serviceChain, type TreeName } from './names.ts';
-import type { IptablesSettings, LocalDetector } from './settings.ts';
+import { endpointChain, serviceChain, type TreeName } from './names.ts';
+import type { IptablesSettings } from './settings.ts';
 
 /** An entry of a dispatch tree. */
 export interface TreeEntry {
@@ -230,10 +232,7 @@ function addBalancer(context: Context, chain: string, backends: readonly Backend
 function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undefined {
   const { settings } = context;
   const { source, device } = localMatch(settings.localDetector, false);
-  // Where everybody is local there is no other traffic, and iptables has no match for it.
-  const { localDetector } = settings;
-  const nobodyElse = localDetector.kind === 'none' || (localDetector.kind === 'cidr' && holdsAll(localDetector.cidr));
-  if (!settings.masqueradeAll && nobodyElse) return undefined;
+  if (!settings.masqueradeAll && isEverybodyLocal(settings.localDetector)) return undefined;
   const match = socket(context, frontend, note(context, 'cluster IP'));
   if (settings.masqueradeAll) return mine(context, match, jump(MARK_MASQ));
   if (device === undefined) return mine(context, source, match, jump(MARK_MASQ));
@@ -269,12 +268,4 @@ function rememberedRule(context: Context, backend: Backend): Rule {
 function recentMask(context: Context): string {
   const mask = context.port.family === 'IPv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff';
   return `--mask ${mask}`;
-}
-
-/** The match for traffic of this node's pods, or for all other traffic. */
-function localMatch(detector: LocalDetector, local: boolean): { source?: string; device?: string } {
-  const not = local ? '' : '! ';
-  if (detector.kind === 'cidr') return holdsAll(detector.cidr) ? {} : { source: `${not}-s ${detector.cidr}` };
-  if (detector.kind === 'interface') return { device: `${not}-i ${detector.name}` };
-  return {};
 }

@@ -1,11 +1,6 @@
 /** What the rules of one family depend on beside the Services. */
-import type { Address, Cidr, Family } from '../../model/address.ts';
-
-/** How traffic of this node's pods is told (reference 1.9). */
-export type LocalDetector =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'cidr'; readonly cidr: Cidr }
-  | { readonly kind: 'interface'; readonly name: string };
+import type { Address, Family } from '../../model/address.ts';
+import type { LocalDetector } from '../netfilter/local-traffic.ts';
 
 export interface IptablesSettings {
   readonly family: Family;

@@ -1,53 +1,26 @@
 /** Chains whose rules depend on the settings alone (reference 5.5), and those that hold a dispatch tree and something beside it. Pure. */
-import { type Chain, comment, jump, MASQUERADE, markText, type Rule, rule, to } from '../netfilter/rules.ts';
-import {
-  CANARY,
-  type ChainKey,
-  chainKey,
-  EXTERNAL_SERVICES,
-  FIREWALL,
-  FORWARD,
-  HAIRPIN,
-  MARK_MASQ,
-  NODE_PORT_REJECTS,
-  NODE_PORTS,
-  POSTROUTING,
-} from './names.ts';
+import { CANARY, type ChainKey, chainKey, FIREWALL, FORWARD, MARK_MASQ, POSTROUTING } from '../netfilter/names.ts';
+import { type Chain, comment, jump, type Rule, rule, to } from '../netfilter/rules.ts';
+import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
+import { EXTERNAL_SERVICES, HAIRPIN, NODE_PORT_REJECTS, NODE_PORTS } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 
 /** Chains with no tree in them. */
-export function staticChains(settings: IptablesSettings): Map<ChainKey, Chain> {
-  const mark = markText(settings.masqueradeBit);
-  const marked = `${mark}/${mark}`;
+export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): Map<ChainKey, Chain> {
   const chains = new Map<ChainKey, Chain>();
   const add = (table: 'nat' | 'filter' | 'mangle', chain: string, ...rules: Rule[]) => {
     chains.set(chainKey(table, chain), rules);
   };
-  add('nat', MARK_MASQ, rule([`-j MARK --set-xmark ${marked}`]));
-  add(
-    'nat',
-    POSTROUTING,
-    // An endpoint that reaches itself would answer itself directly: its address is hidden from it.
-    rule([`-m mark ! --mark ${marked} -m conntrack --ctstate DNAT`, jump(HAIRPIN)]),
-    rule([`-m mark ! --mark ${marked} -j RETURN`]),
-    // Without the mark the packet is not masqueraded again when it comes back through the stack.
-    rule([`-j MARK --set-xmark ${mark}/0x0`]),
-    rule([comment('kubernetes service traffic requiring SNAT'), MASQUERADE]),
-  );
-  add('filter', FORWARD, ...forwardRules(settings, marked));
+  add('nat', MARK_MASQ, ...markRules(masqueradeBit));
+  // An endpoint that reaches itself would answer itself directly: its address is hidden from it.
+  const hairpin = rule([`-m mark ! --mark ${markMatch(masqueradeBit)} -m conntrack --ctstate DNAT`, jump(HAIRPIN)]);
+  add('nat', POSTROUTING, hairpin, ...masqueradeMarked(masqueradeBit));
+  // An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839).
+  const invalid = settings.dropInvalid ? [rule(['-m conntrack --ctstate INVALID', jump('DROP')])] : [];
+  add('filter', FORWARD, ...invalid, ...forwardRules(masqueradeBit));
   if (settings.localhostNodePorts) add('filter', FIREWALL, localnetGuard());
   for (const table of ['mangle', 'nat', 'filter'] as const) add(table, CANARY);
   return chains;
-}
-
-function forwardRules(settings: IptablesSettings, marked: string): Rule[] {
-  const rules: Rule[] = [];
-  // An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839).
-  if (settings.dropInvalid) rules.push(rule(['-m conntrack --ctstate INVALID', jump('DROP')]));
-  rules.push(rule([comment('kubernetes forwarding rules'), `-m mark --mark ${marked}`, jump('ACCEPT')]));
-  const replies = '-m conntrack --ctstate RELATED,ESTABLISHED';
-  rules.push(rule([comment('kubernetes forwarding conntrack rule'), replies, jump('ACCEPT')]));
-  return rules;
 }
 
 /** route_localnet lets neighbours reach services that listen on 127.0.0.1 (CVE-2020-8558): the kubelet's rule to the letter. */

@@ -1,5 +1,5 @@
 /**
- * From the difference of desired and applied chains of one family to one `iptables-restore` transaction. Pure.
+ * From the difference of desired and applied chains and jumps of one family to one `iptables-restore` transaction. Pure.
  *
  * A restore commits table by table, and between two commits packets flow. No packet may find neither a way to its
  * endpoints (nat) nor its refusal (filter), so the tables are written in this order:
@@ -10,24 +10,21 @@
  */
 import type { Family } from '../../model/address.ts';
 import { lineDiff } from '../../reconcile/lines.ts';
-import { type SettingWrite, settingKey, settingStep } from '../../reconcile/setting.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { isEmptyBlock, type TableBlock } from '../netfilter/restore-text.ts';
-import { type Chain, type Rule, sameChain, type Table } from '../netfilter/rules.ts';
 import { type Jump, jumpKey } from './jumps.ts';
-import { type ChainKey, splitChainKey } from './names.ts';
+import { type ChainKey, isServiceChain, splitChainKey } from './names.ts';
+import { isEmptyBlock, type TableBlock } from './restore-text.ts';
+import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
-export interface FamilyPlan {
+export interface TablesPlan {
   readonly family: Family;
   readonly steps: readonly Step[];
   readonly blocks: readonly TableBlock[];
   /** What the kernel holds once the transaction succeeded. */
   readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
-  readonly jumps: ReadonlyMap<string, Jump>;
-  /** Kernel settings to write, by name: after the rules, whose guard must stand first. */
-  readonly sysctls: ReadonlyMap<string, string>;
+  readonly jumps: ReadonlyMap<string, Jump | undefined>;
 }
 
 /** A write of one chain: from what is there to what should be. */
@@ -37,31 +34,38 @@ interface Write {
   readonly to: Chain | undefined;
 }
 
-export interface FamilyTrackers {
+export interface TablesTrackers {
   readonly family: Family;
   readonly chains: Tracker<ChainKey, Chain>;
   readonly jumps: Tracker<string, Jump>;
-  readonly sysctls: Tracker<string, string>;
 }
 
-export function planFamily({ family, chains, jumps, sysctls }: FamilyTrackers, setAside: SetAside): FamilyPlan {
+/** `only`: leave out all other chains and every jump into them, for what must stand before the rest. */
+export function planTables(
+  { family, chains, jumps }: TablesTrackers,
+  setAside: SetAside,
+  only?: ReadonlySet<ChainKey>,
+): TablesPlan {
   const known = chains.applied ?? new Map<ChainKey, Chain>();
-  const writes = withoutSetAside(writesOf(chains.delta()), { family, setAside, known });
-  const missing = [...jumps.delta().create.values()];
-  const settings = [...sysctls.delta().update, ...sysctls.delta().create].map(
-    ([name, change]): SettingWrite => (typeof change === 'string' ? { name, to: change } : { name, ...change }),
-  );
+  const isMeant = (key: ChainKey) => only?.has(key) !== false;
+  const pending = writesOf(chains.delta()).filter(({ key }) => isMeant(key));
+  const writes = withoutSetAside(pending, { family, setAside, known });
+  const delta = jumps.delta();
+  const missing = [...delta.create.values()].filter(({ table, target }) => isMeant(`${table} ${target}`));
+  const gone = only === undefined ? [...delta.remove.values()] : [];
   return {
     family,
     steps: [
       ...writes.map((write) => chainStep(family, write)),
-      ...missing.map((entry) => jumpStep(family, entry)),
-      ...settings.map((write) => settingStep(sysctlKey(family, write.name), write)),
+      ...missing.map((entry) => jumpStep(family, entry, 'create')),
+      ...gone.map((entry) => jumpStep(family, entry, 'remove')),
     ],
-    sysctls: new Map(settings.map(({ name, to }) => [name, to])),
-    blocks: blocksOf(writes, missing),
+    blocks: blocksOf(writes, { missing, gone }),
     chains: new Map(writes.map(({ key, to }) => [key, to])),
-    jumps: new Map(missing.map((entry) => [jumpKey(entry), entry])),
+    jumps: new Map<string, Jump | undefined>([
+      ...missing.map((entry) => [jumpKey(entry), entry] as const),
+      ...gone.map((entry) => [jumpKey(entry), undefined] as const),
+    ]),
   };
 }
 
@@ -106,16 +110,21 @@ function withoutSetAside(writes: readonly Write[], { family, setAside, known }: 
 
 /** The Service that a whole chain belongs to; undefined for a shared one. */
 function ownerOf({ key, from, to }: Write): string | undefined {
-  if (!/^KUBE-(SVC|SVL|EXT|FW|SEP)-/.test(splitChainKey(key).chain)) return undefined;
+  if (!isServiceChain(splitChainKey(key).chain)) return undefined;
   return [...(to ?? []), ...(from ?? [])].find((line) => line.owner !== undefined)?.owner;
 }
 
-function blocksOf(writes: readonly Write[], missing: readonly Jump[]): TableBlock[] {
-  const first = newBlock('filter', missing);
-  const mangle = newBlock('mangle', missing);
-  const nat = newBlock('nat', missing);
-  const last = newBlock('filter', []);
-  const natDrops = newBlock('nat', []);
+interface JumpWrites {
+  readonly missing: readonly Jump[];
+  readonly gone: readonly Jump[];
+}
+
+function blocksOf(writes: readonly Write[], { missing, gone }: JumpWrites): TableBlock[] {
+  const first = newBlock('filter', { missing, gone: [] });
+  const mangle = newBlock('mangle', { missing, gone });
+  const nat = newBlock('nat', { missing, gone });
+  const last = newBlock('filter', { missing: [], gone });
+  const natDrops = newBlock('nat', { missing: [], gone: [] });
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
     if (table === 'filter') addFilter({ first, last }, { name, from, to });
@@ -131,7 +140,7 @@ interface BlockDraft {
   readonly table: Table;
   readonly chains: { name: string; rules: Chain }[];
   readonly inserts: { chain: string; text: string }[];
-  readonly deletes: never[];
+  readonly deletes: { chain: string; text: string }[];
   readonly drops: string[];
 }
 
@@ -143,9 +152,10 @@ function byNameDown(a: { readonly name: string }, b: { readonly name: string }):
   return a.name < b.name ? 1 : -1;
 }
 
-function newBlock(table: Table, jumps: readonly Jump[]): BlockDraft {
-  const inserts = jumps.filter((entry) => entry.table === table).map(({ chain, text }) => ({ chain, text }));
-  return { table, chains: [], inserts, deletes: [], drops: [] };
+function newBlock(table: Table, { missing, gone }: JumpWrites): BlockDraft {
+  const lines = (jumps: readonly Jump[]) =>
+    jumps.filter((entry) => entry.table === table).map(({ chain, text }) => ({ chain, text }));
+  return { table, chains: [], inserts: lines(missing), deletes: lines(gone), drops: [] };
 }
 
 function drop(block: BlockDraft, name: string): void {
@@ -201,18 +211,13 @@ function newcomers({ from = [], to = [] }: Write): Set<string> {
   return owners;
 }
 
-/** The key of a kernel setting's step. */
-export function sysctlKey(family: Family, name: string): string {
-  return stepKey(family, settingKey(name));
-}
-
-function jumpStep(family: Family, entry: Jump): Step {
+function jumpStep(family: Family, entry: Jump, action: 'create' | 'remove'): Step {
   return {
     key: stepKey(family, `${entry.table} ${entry.chain} to ${entry.target}`),
-    action: 'create',
-    phase: CHAIN_PHASES.create,
+    action,
+    phase: action === 'create' ? CHAIN_PHASES.create : 'remove rules',
     owner: undefined,
     concerns: () => [],
-    lines: () => [`+ ${entry.text}`],
+    lines: () => [`${action === 'create' ? '+' : '-'} ${entry.text}`],
   };
 }

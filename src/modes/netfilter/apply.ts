@@ -1,10 +1,9 @@
 /** Write one family's plan: one iptables-restore. */
 import { IptablesError, type IptablesTools } from '../../host/iptables-tools.ts';
-import type { Sysctls } from '../../host/sysctls.ts';
 import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
 import { NOTHING_TO_DO } from '../../reconcile/step.ts';
-import { type RestoreLine, restoreLines, restoreTexts } from '../netfilter/restore-text.ts';
-import { type FamilyPlan, type FamilyTrackers, stepKey, sysctlKey } from './plan.ts';
+import { stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
+import { type RestoreLine, restoreLines, restoreTexts } from './restore-text.ts';
 
 /** Lines of the input shown on each side of the one that failed. */
 const CONTEXT = 3;
@@ -13,9 +12,9 @@ const CONTEXT = 3;
  * Apply, and tell the trackers. After a failure they know nothing: a restore commits table by table, so part of it may
  * be in the kernel (invariant 4).
  */
-export async function applyFamily(
-  plan: FamilyPlan,
-  trackers: FamilyTrackers,
+export async function applyTables(
+  plan: TablesPlan,
+  trackers: TablesTrackers,
   tools: IptablesTools,
   signal: AbortSignal,
 ): Promise<ApplyReport> {
@@ -34,37 +33,11 @@ export async function applyFamily(
   }
   for (const [key, chain] of plan.chains) trackers.chains.wrote(key, chain);
   for (const [key, entry] of plan.jumps) trackers.jumps.wrote(key, entry);
-  return { outcome: 'complete', applied: plan.steps.length - plan.sysctls.size, failed: [], skipped: [] };
-}
-
-/** Write the kernel settings of a plan; each is told to the tracker when it succeeded. */
-export async function applySysctls(plan: FamilyPlan, trackers: FamilyTrackers, sysctls: Sysctls): Promise<ApplyReport> {
-  const failed: FailedStep[] = [];
-  for (const [name, value] of plan.sysctls) {
-    try {
-      await sysctls.write(name, value);
-      trackers.sysctls.wrote(name, value);
-    } catch (error) {
-      const cause = `cannot write ${value} to /proc/sys/${name}: ${(error as Error).message}; --iptables-localhost-nodeports=false does without it`;
-      failed.push({
-        key: sysctlKey(plan.family, name),
-        owner: undefined,
-        line: undefined,
-        blame: 'environment',
-        cause,
-      });
-    }
-  }
-  return {
-    outcome: failed.length > 0 ? 'failed' : 'complete',
-    applied: plan.sysctls.size - failed.length,
-    failed,
-    skipped: [],
-  };
+  return { outcome: 'complete', applied: plan.steps.length, failed: [], skipped: [] };
 }
 
 /** Find the line that the tool complained of, and whose it is. */
-function describeFailure(plan: FamilyPlan, error: unknown): FailedStep {
+function describeFailure(plan: TablesPlan, error: unknown): FailedStep {
   const cause = error instanceof Error ? error.message : String(error);
   const number = error instanceof IptablesError ? error.line : undefined;
   const blame = error instanceof IptablesError && error.isRefusal ? 'content' : 'environment';

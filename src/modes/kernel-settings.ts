@@ -1,0 +1,68 @@
+/** Kernel settings that a mode needs: what they should be, what they are, and the writes between. */
+import { type Sysctls, writeSettings } from '../host/sysctls.ts';
+import { type SettingWrite, settingKey, settingStep } from '../reconcile/setting.ts';
+import type { ApplyReport, FailedStep, Step } from '../reconcile/step.ts';
+import { Tracker } from '../reconcile/tracker.ts';
+
+export interface SettingsPlan {
+  readonly steps: readonly Step[];
+  readonly writes: readonly SettingWrite[];
+}
+
+export interface SettingsOptions {
+  readonly sysctls: Sysctls;
+  /** Before the name in the key of a step, for example the family; may be "". */
+  readonly prefix: string;
+  readonly wanted: ReadonlyMap<string, string>;
+  /** What an operator can do when one cannot be written. */
+  readonly hint: string;
+}
+
+export class KernelSettings {
+  readonly #options: SettingsOptions;
+  readonly #values = new Tracker<string, string>((a, b) => a === b);
+
+  constructor(options: SettingsOptions) {
+    this.#options = options;
+    for (const [name, value] of options.wanted) this.#values.desire(name, value);
+  }
+
+  /** Read those that are wanted. Throws when one can be seen and not read. */
+  async observe(): Promise<void> {
+    const read = new Map<string, string>();
+    for (const name of this.#values.desired.keys()) {
+      const value = await this.#options.sysctls.read(name);
+      if (value !== undefined) read.set(name, value);
+    }
+    this.#values.observe(read);
+  }
+
+  /** Throws when they were not read. */
+  plan(): SettingsPlan {
+    const { create, update } = this.#values.delta();
+    const writes: SettingWrite[] = [];
+    for (const [name, { from, to }] of update) writes.push({ name, from, to });
+    for (const [name, to] of create) writes.push({ name, to });
+    return { writes, steps: writes.map((write) => settingStep(this.#key(write.name), write)) };
+  }
+
+  /** Write them; each is believed when it succeeded. */
+  async apply({ writes }: SettingsPlan): Promise<ApplyReport> {
+    const problems = await writeSettings(writes, this.#options.sysctls);
+    for (const { name, to } of writes) {
+      if (!problems.some((problem) => problem.name === name)) this.#values.wrote(name, to);
+    }
+    const failed = problems.map(({ name, cause }): FailedStep => {
+      const to = this.#options.wanted.get(name) ?? '';
+      const text = `cannot write ${to} to /proc/sys/${name}: ${cause}; ${this.#options.hint}`;
+      return { key: this.#key(name), owner: undefined, line: undefined, blame: 'environment', cause: text };
+    });
+    const applied = writes.length - failed.length;
+    return { outcome: failed.length > 0 ? 'failed' : 'complete', applied, failed, skipped: [] };
+  }
+
+  #key(name: string): string {
+    const { prefix } = this.#options;
+    return prefix === '' ? settingKey(name) : `${prefix} ${settingKey(name)}`;
+  }
+}

@@ -1,0 +1,27 @@
+/** Jumps from the kernel's built-in chains into ours. */
+import { comment, jump, type Table } from './rules.ts';
+
+export interface Jump {
+  readonly table: Table;
+  readonly chain: string;
+  /** The rule without `-A CHAIN`. */
+  readonly text: string;
+  readonly target: string;
+}
+
+/** A jump by where it stands, where it leads, and on what condition. */
+export function jumpRule(at: { table: Table; chain: string; target: string; condition?: string; note?: string }): Jump {
+  const { table, chain, target, condition = '', note = '' } = at;
+  const text = [condition, note === '' ? '' : comment(note), jump(target)].filter((part) => part !== '').join(' ');
+  return { table, chain, target, text };
+}
+
+/** `table CHAIN rule`: the key of a jump within a family. */
+export function jumpKey(entry: Jump): string {
+  return `${entry.table} ${entry.chain} ${entry.text}`;
+}
+
+/** The chain that a rule leads to; "" when it leads to none. */
+export function targetOf(text: string): string {
+  return /-[jg] (\S+)$/.exec(text)?.[1] ?? '';
+}

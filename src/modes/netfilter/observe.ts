@@ -1,0 +1,62 @@
+/** Read the chains of one family that are ours, and the jumps into them (invariant 7). */
+import type { IptablesTools } from '../../host/iptables-tools.ts';
+import { type Jump, jumpKey, targetOf } from './jumps.ts';
+import { BUILT_IN, type ChainKey, chainKey } from './names.ts';
+import { type SavedTable, SaveReader } from './restore-text.ts';
+import { type Chain, ownerInComment, type Table } from './rules.ts';
+
+export interface SeenTables {
+  readonly chains: ReadonlyMap<ChainKey, Chain>;
+  /** Jumps into our chains, and those that are wanted, wherever they lead. */
+  readonly jumps: ReadonlyMap<string, Jump>;
+}
+
+export type IsOurs = (table: Table, chain: string) => boolean;
+
+export interface ReadSpec {
+  readonly isOurs: IsOurs;
+  /** Chains to read beside: shared with others, and never removed. */
+  readonly shared: ReadonlySet<ChainKey>;
+  readonly wantedJumps: ReadonlyMap<string, Jump>;
+}
+
+/** The tables that hold anything of ours. */
+export const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
+
+/** Throws when the read fails. */
+export async function observeTables(tools: IptablesTools, spec: ReadSpec, signal: AbortSignal): Promise<SeenTables> {
+  const tables = await readTables(tools, signal);
+  const chains = new Map<ChainKey, Chain>();
+  const jumps = new Map<string, Jump>();
+  for (const table of TABLES) {
+    for (const [name, rules] of tables.get(table) ?? []) {
+      if (BUILT_IN.has(name)) for (const entry of jumpsIn(table, name, rules, spec)) jumps.set(jumpKey(entry), entry);
+      const key = chainKey(table, name);
+      if (spec.isOurs(table, name) || spec.shared.has(key)) chains.set(key, readChain(rules));
+    }
+  }
+  return { chains, jumps };
+}
+
+/** All chains of all tables. Throws when the read fails, or what was read is not understood. */
+export async function readTables(tools: IptablesTools, signal: AbortSignal): Promise<ReadonlyMap<string, SavedTable>> {
+  const reader = new SaveReader();
+  await tools.save((line) => reader.read(line), signal);
+  return reader.end();
+}
+
+function readChain(rules: readonly string[]): Chain {
+  return rules.map((text) => ({ text, owner: ownerInComment(text) }));
+}
+
+function* jumpsIn(
+  table: Table,
+  chain: string,
+  rules: readonly string[],
+  { isOurs, wantedJumps }: ReadSpec,
+): Generator<Jump> {
+  for (const text of rules) {
+    const entry: Jump = { table, chain, text, target: targetOf(text) };
+    if (wantedJumps.has(jumpKey(entry)) || isOurs(table, entry.target)) yield entry;
+  }
+}

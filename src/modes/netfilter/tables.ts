@@ -1,0 +1,84 @@
+/** The chains and jumps of one family: what should be there, what is, and the writes between. What the modes share. */
+import type { IptablesTools } from '../../host/iptables-tools.ts';
+import type { ApplyReport } from '../../reconcile/step.ts';
+import { Tracker } from '../../reconcile/tracker.ts';
+import type { SetAside } from '../mode.ts';
+import { applyTables } from './apply.ts';
+import { type Jump, jumpKey } from './jumps.ts';
+import { CANARY, type ChainKey } from './names.ts';
+import { type IsOurs, observeTables } from './observe.ts';
+import { planTables, stepKey, type TablesPlan } from './plan.ts';
+import { type Chain, sameChain } from './rules.ts';
+
+export interface TablesOptions {
+  readonly tools: IptablesTools;
+  readonly isOurs: IsOurs;
+  /** Chains to read beside ours: shared with others, and never removed. */
+  readonly shared?: ReadonlySet<ChainKey>;
+  readonly jumps: readonly Jump[];
+}
+
+export class FamilyTables {
+  readonly #options: TablesOptions;
+  readonly #chains = new Tracker<ChainKey, Chain>(sameChain);
+  readonly #jumps = new Tracker<string, Jump>((a, b) => a.text === b.text);
+
+  constructor(options: TablesOptions) {
+    this.#options = options;
+    for (const entry of options.jumps) this.#jumps.desire(jumpKey(entry), entry);
+  }
+
+  /** False until the kernel was read, and after a write whose outcome is not known. */
+  get isKnown(): boolean {
+    return this.#chains.applied !== undefined;
+  }
+
+  desire(key: ChainKey, chain: Chain | undefined): void {
+    this.#chains.desire(key, chain);
+  }
+
+  /** Read them; returns the chains, and the keys of those that another program changed. Throws when the read fails; then nothing is known. */
+  async observe(
+    signal: AbortSignal,
+  ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: string[] }> {
+    const { tools, isOurs, shared = new Set() } = this.#options;
+    try {
+      const seen = await observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
+      const drift = this.#driftFrom(seen.chains);
+      this.#chains.observe(seen.chains);
+      this.#jumps.observe(seen.jumps);
+      return { chains: seen.chains, drift };
+    } catch (error) {
+      this.#chains.forget();
+      throw error;
+    }
+  }
+
+  /** What to write; `only` these chains and the jumps into them, where that is said. Throws when nothing is known. */
+  plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
+    return planTables({ family: this.#options.tools.family, chains: this.#chains, jumps: this.#jumps }, setAside, only);
+  }
+
+  async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
+    const { tools } = this.#options;
+    return await applyTables(plan, { family: tools.family, chains: this.#chains, jumps: this.#jumps }, tools, signal);
+  }
+
+  /** Whether the chains stand that a program removes which flushes all. */
+  async hasCanaries(signal: AbortSignal): Promise<boolean> {
+    for (const table of ['mangle', 'nat', 'filter']) {
+      if (!(await this.#options.tools.hasChain({ table, chain: CANARY }, signal))) return false;
+    }
+    return true;
+  }
+
+  /** Chains whose rules are not those that were believed to be in the kernel. */
+  #driftFrom(seen: ReadonlyMap<ChainKey, Chain>): string[] {
+    const believed = this.#chains.applied;
+    if (believed === undefined) return [];
+    const keys = new Set([...believed.keys(), ...seen.keys()]);
+    return [...keys]
+      .filter((key) => !sameChain(believed.get(key) ?? [], seen.get(key) ?? []) || believed.has(key) !== seen.has(key))
+      .map((key) => stepKey(this.#options.tools.family, key));
+  }
+}
