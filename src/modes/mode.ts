@@ -35,6 +35,8 @@ export interface Mode<P extends Plan = Plan> {
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
   /** Read the kernel. What could not be read is left out of plans (invariant 2); `unknown` when that is all of it. */
   observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
+  /** Read again what changes by itself, such as the connections of what drains: cheap. Throws when it cannot be read. */
+  refresh(signal: AbortSignal): Promise<void>;
   /** What to write now, in the parts of the kernel that were read. Pure. */
   plan(setAside?: SetAside): P;
   /** Write it. What failed is in the report, never thrown; only an abort is. */

@@ -56,6 +56,17 @@ export class Tracker<K, V> {
     this.#applied = applied;
   }
 
+  /** Keys whose value, as read, is not what was believed: another program changed them. None while nothing is believed. */
+  driftFrom(read: ReadonlyMap<K, V>): K[] {
+    const believed = this.#applied;
+    if (believed === undefined) return [];
+    const isOther = (key: K) => {
+      const [a, b] = [believed.get(key), read.get(key)];
+      return a === undefined || b === undefined ? a !== b : !this.#same(a, b);
+    };
+    return [...new Set([...believed.keys(), ...read.keys()])].filter(isOther);
+  }
+
   /** Forget what was believed, after a write whose outcome is not known. */
   forget(): void {
     this.#applied = undefined;

@@ -69,6 +69,13 @@ export class SyncLoop {
       return { ...unreadReport(error.message), duration: clock.now() - start, drift };
     }
     this.#pardon(start);
+    try {
+      await mode.refresh(signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // What is not known now stays as it is (invariant 2).
+      this.#parts.onUnread((error as Error).message);
+    }
     const report = await applyIsolating(mode, this.#refused, signal);
     const { flows } = this.#parts;
     // A refusal tells who was not written; a failure of the environment (a lock, a family) does not.

@@ -22,6 +22,15 @@ export interface NodeFacts {
   readonly localAddresses: ReadonlySet<string>;
   /** Names of `recent` lists that hold the packet's source. */
   readonly remembered: ReadonlySet<string>;
+  readonly ipvs?: IpvsFacts;
+}
+
+/** What IPVS and sets say of a packet. */
+export interface IpvsFacts {
+  /** `ip:port` of those that a virtual server may choose for this packet; undefined when there is no such server. */
+  backends(protocol: Packet['protocol'], destination: Address, port: number): readonly string[] | undefined;
+  /** Entries of a set, as `ipset list` prints them. */
+  entries(set: string): ReadonlySet<string>;
 }
 
 /** What a built-in chain does with what no rule decides. */
@@ -97,15 +106,48 @@ class Walk {
     const entry = device === undefined ? 'OUTPUT' : 'PREROUTING';
     const fates: Fate[] = [];
     const isInvalid = this.#packet.state === 'INVALID';
-    const entered = isInvalid ? [{ state: start }] : this.#chain('nat', entry, start);
-    for (const { state } of entered) {
-      for (const filtered of this.#filter(state)) {
-        if (filtered.verdict === 'drop' || filtered.verdict === 'reject') fates.push(stopped(filtered));
-        else if (isInvalid) fates.push(fateOf(filtered.state));
-        else for (const sent of this.#chain('nat', 'POSTROUTING', filtered.state)) fates.push(fateOf(sent.state));
+    const mangled = device === undefined ? this.#chain('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
+    for (const before of mangled as Outcome[]) {
+      if (before.verdict === 'drop') fates.push(stopped(before));
+      else {
+        const entered = isInvalid ? [{ state: start }] : this.#chain('nat', entry, before.state);
+        for (const { state } of entered) fates.push(...this.#delivered(state, isInvalid));
       }
     }
     return merge(fates.filter((fate) => fate.probability > 0));
+  }
+
+  /** What becomes of a packet after it was translated, or not, on its way in. */
+  #delivered(state: State, isInvalid: boolean): Fate[] {
+    const { device, protocol } = this.#packet;
+    const backends = this.#facts.ipvs?.backends(protocol, state.destination, state.port);
+    if (backends !== undefined && this.#isLocal(state.destination)) {
+      // IPVS takes what comes in after the filter table's INPUT, what the node sends before its OUTPUT.
+      const passed = device === undefined ? [{ state, verdict: 'accept' } as const] : this.#builtIn('INPUT', state);
+      return passed.flatMap((outcome) =>
+        isStopped(outcome) ? [stopped(outcome)] : this.#balanced(outcome.state, backends),
+      );
+    }
+    const fates: Fate[] = [];
+    for (const filtered of this.#filter(state)) {
+      if (isStopped(filtered)) fates.push(stopped(filtered));
+      else if (isInvalid) fates.push(fateOf(filtered.state));
+      else for (const sent of this.#chain('nat', 'POSTROUTING', filtered.state)) fates.push(fateOf(sent.state));
+    }
+    return fates;
+  }
+
+  /** IPVS chooses, and sends the packet out as if the node did. */
+  #balanced(state: State, backends: readonly string[]): Fate[] {
+    if (backends.length === 0) return [stopped({ state, verdict: 'reject' })];
+    return backends.flatMap((backend) => {
+      const sent = { ...translated(state, backend), probability: state.probability / backends.length };
+      return this.#builtIn('OUTPUT', sent).flatMap((outcome) =>
+        isStopped(outcome)
+          ? [stopped(outcome)]
+          : this.#chain('nat', 'POSTROUTING', outcome.state).map((last) => fateOf(last.state)),
+      );
+    });
   }
 
   /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
@@ -207,11 +249,29 @@ class Walk {
         return this.#isLocal(source);
       case '--probability':
         return Number(value);
+      case '--match-set':
+        return this.#isInSet(value, state);
       case '--rcheck':
         return this.#facts.remembered.has(value);
       default:
         throw new Error(`the interpreter does not know the match ${option} ${value}`);
     }
+  }
+
+  /** `NAME dst,dst,src`: the entry that the packet's addresses and port make. */
+  #isInSet(value: string, { destination, port }: State): boolean {
+    const { protocol, source } = this.#packet;
+    const [name = '', which = ''] = value.split(' ');
+    const entries = this.#facts.ipvs?.entries(name) ?? new Set<string>();
+    const [first, second, third] = which.split(',');
+    if (second === undefined) {
+      return entries.has(first === 'src' ? source : destination) || (first === 'dst' && entries.has(String(port)));
+    }
+    const socket = `${destination},${protocol.toLowerCase()}:${port}`;
+    if (third === undefined) return entries.has(socket);
+    if (entries.has(`${socket},${source}`)) return true;
+    const nets = [...entries].filter((entry) => entry.startsWith(`${socket},`) && entry.includes('/'));
+    return nets.some((entry) => cidrContains(entry.split(',')[2] as Cidr, source));
   }
 
   #isLocal(address: Address): boolean {
@@ -274,6 +334,9 @@ function parseRule(text: string): Rule {
     } else if (word === '--set-xmark' || word === '--to-destination' || word === '--name') {
       options.set(word, value);
       i += 1;
+    } else if (word === '--match-set') {
+      matches.push({ option: word, value: `${value} ${words[i + 2] ?? ''}`, inverted });
+      i += 2;
     } else if (word === '--rcheck')
       matches.push({ option: word, value: /--name (\S+)/.exec(text)?.[1] ?? '', inverted });
     else if (word in IGNORED) i += IGNORED[word] ?? 0;
@@ -296,6 +359,10 @@ function translated(state: State, to: string): State {
   const colon = to.lastIndexOf(':');
   const destination = to.slice(0, colon).replace(/[[\]]/g, '') as Address;
   return { ...state, destination, port: Number(to.slice(colon + 1)), dnat: to };
+}
+
+function isStopped({ verdict }: Outcome): boolean {
+  return verdict === 'drop' || verdict === 'reject';
 }
 
 function stopped({ state, verdict }: Outcome): Fate {

@@ -12,6 +12,7 @@ import { deviceOf, type World } from './world.ts';
 
 export const IPTABLES: ModeUnderTest = {
   mode: 'iptables',
+  unserved: 'untouched',
   differs: {},
   open: (family, story) => new IptablesSubject(family, story),
 };

@@ -23,8 +23,11 @@ export type Expected =
       /** Backends that see the node's address instead of the sender's. */
       readonly masqueraded: 'all' | 'none' | readonly BackendName[];
     }
-  /** `accepted`: it reaches a server of the node itself. `untouched`: no rule of ours decides over it. */
-  | { readonly kind: 'rejected' | 'dropped' | 'untouched' | 'accepted' };
+  /**
+   * `accepted`: it reaches a server of the node itself. `untouched`: no rule of ours decides over it. `unserved`: nobody
+   * serves this port of a Service's address: untouched, or refused where the node has the address.
+   */
+  | { readonly kind: 'rejected' | 'dropped' | 'untouched' | 'unserved' | 'accepted' };
 
 /** Settings that a story may change, in words of every mode. */
 export type StorySettings = Partial<
@@ -96,4 +99,5 @@ export function among(
 export const REJECTED: Expected = { kind: 'rejected' };
 export const DROPPED: Expected = { kind: 'dropped' };
 export const UNTOUCHED: Expected = { kind: 'untouched' };
+export const UNSERVED: Expected = { kind: 'unserved' };
 export const ACCEPTED: Expected = { kind: 'accepted' };

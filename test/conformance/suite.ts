@@ -20,6 +20,8 @@ export interface ModeUnderTest {
   readonly mode: string;
   /** Why the mode differs from a story, by the story's title. Such a story is not told, and docs/conformance.md says why. */
   readonly differs: Readonly<Record<string, string>>;
+  /** What becomes of a packet to a port of a Service's address that the Service does not have. */
+  readonly unserved: 'untouched' | 'rejected';
   open(family: Family, story: StoryCase): Subject;
 }
 
@@ -35,7 +37,10 @@ export async function tellStory(mode: ModeUnderTest, story: Story, family: Famil
   const subject = mode.open(family, told);
   for (const state of [told, ...(told.next ?? [])]) {
     await subject.reach(state);
-    for (const { packet, expected } of state.packets) assertFates(subject.fates(packet, w), { packet, expected }, w);
+    for (const { packet, expected } of state.packets) {
+      const meant: Expected = expected.kind === 'unserved' ? { kind: mode.unserved } : expected;
+      assertFates(subject.fates(packet, w), { packet, expected: meant }, w);
+    }
   }
 }
 
@@ -72,7 +77,7 @@ function assertFates(fates: readonly Fate[], { packet, expected }: PacketFate, w
 
 /** What no rule of ours stops reaches the node's own server. */
 function kindOf({ kind }: Expected): Fate['kind'] {
-  return kind === 'accepted' ? 'untouched' : kind;
+  return kind === 'accepted' || kind === 'unserved' ? 'untouched' : kind;
 }
 
 /** Whether a backend sees the node's address. */

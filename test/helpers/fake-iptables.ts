@@ -4,6 +4,8 @@
  */
 import type { Command, CommandResult, CommandRunner } from '../../src/host/commands.ts';
 
+import { FAMILIES } from '../../src/model/address.ts';
+
 type Tables = Map<string, Map<string, string[]>>;
 
 const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
@@ -20,6 +22,8 @@ export interface FakeOptions {
   readonly legacy?: boolean;
   /** Called after each commit of a table: packets may flow between two of them. */
   readonly onCommit?: () => void;
+  /** Whether there is a set that a rule refers to; without it there is none. */
+  readonly hasSet?: (name: string) => boolean;
   /** Lines that the kernel refuses at the commit. */
   readonly refuse?: (line: string) => boolean;
 }
@@ -51,6 +55,14 @@ export class FakeIptables implements CommandRunner {
       lines.push('COMMIT');
     }
     return `${lines.join('\n')}\n`;
+  }
+
+  /** Whether a rule refers to a set. */
+  refersTo(set: string): boolean {
+    const rules = FAMILIES.flatMap((family) =>
+      [...this.kernels[family].values()].flatMap((chains) => [...chains.values()]),
+    );
+    return rules.some((chain) => chain.some((rule) => rule.includes(` --match-set ${set} `)));
   }
 
   /** Number of restores that were run. */
@@ -95,7 +107,9 @@ export class FakeIptables implements CommandRunner {
       } else {
         const problem = edit(draft, line);
         if (problem === 'unreadable') return unreadable(number);
-        if (problem === 'refused' || this.options.refuse?.(line) === true) draft.refused ??= number;
+        const set = / --match-set (\S+) /.exec(line)?.[1];
+        const lacksSet = set !== undefined && !line.startsWith('-D') && this.options.hasSet?.(set) !== true;
+        if (problem === 'refused' || lacksSet || this.options.refuse?.(line) === true) draft.refused ??= number;
       }
     }
     return answer(0, '');

@@ -20,6 +20,8 @@ import { nodeOf } from './objects.ts';
 
 export interface RigOptions {
   readonly commands: CommandRunner;
+  /** Instead of iptables mode. */
+  readonly mode?: Mode;
   readonly sysctls?: Sysctls;
   readonly nodeName?: string;
   /** Milliseconds after which refused Services are tried again; default: at every sync. */
@@ -55,13 +57,12 @@ export class Rig {
   constructor(options: RigOptions) {
     const { nodeName = 'node', families = FAMILIES, backend = 'auto', commands } = options;
     const sysctls = options.sysctls ?? fakeSysctls();
-    this.mode = iptablesMode(
-      families.map((family) => ({
-        settings: { ...defaultSettings(family), ...options.settings?.(family) },
-        tools: new IptablesTools(commands, family, backend),
-        sysctls,
-      })),
-    ) as Mode;
+    const inFamily = (family: 'IPv4' | 'IPv6') => ({
+      settings: { ...defaultSettings(family), ...options.settings?.(family) },
+      tools: new IptablesTools(commands, family, backend),
+      sysctls,
+    });
+    this.mode = options.mode ?? (iptablesMode(families.map(inFamily)) as Mode);
     const model = new ProxyModel({ nodeName, zone: '' });
     const onFault = (fault: Fault) => this.faults.push(fault);
     this.loop = new SyncLoop({

@@ -116,6 +116,11 @@ class IptablesMode implements Mode<IptablesPlan> {
     return { kind: 'known', value: { objects, drift, unread: causes, udpFrontends } };
   }
 
+  /** Rules change by nobody's hand but a program's. */
+  refresh(): Promise<void> {
+    return Promise.resolve();
+  }
+
   plan(setAside: SetAside = NOBODY): IptablesPlan {
     const families = this.#families
       .filter(({ tables }) => tables.isKnown)

@@ -33,8 +33,17 @@ export class FamilyTables {
     return this.#chains.applied !== undefined;
   }
 
+  /** Whether none of our chains is there. Only when they were read. */
+  get isEmpty(): boolean {
+    return this.#chains.applied?.size === 0;
+  }
+
   desire(key: ChainKey, chain: Chain | undefined): void {
     this.#chains.desire(key, chain);
+  }
+
+  desireJump(entry: Jump, isWanted: boolean): void {
+    this.#jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
   }
 
   /** Read them; returns the chains, and the keys of those that another program changed. Throws when the read fails; then nothing is known. */
@@ -44,7 +53,7 @@ export class FamilyTables {
     const { tools, isOurs, shared = new Set() } = this.#options;
     try {
       const seen = await observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
-      const drift = this.#driftFrom(seen.chains);
+      const drift = this.#chains.driftFrom(seen.chains).map((key) => stepKey(tools.family, key));
       this.#chains.observe(seen.chains);
       this.#jumps.observe(seen.jumps);
       return { chains: seen.chains, drift };
@@ -70,15 +79,5 @@ export class FamilyTables {
       if (!(await this.#options.tools.hasChain({ table, chain: CANARY }, signal))) return false;
     }
     return true;
-  }
-
-  /** Chains whose rules are not those that were believed to be in the kernel. */
-  #driftFrom(seen: ReadonlyMap<ChainKey, Chain>): string[] {
-    const believed = this.#chains.applied;
-    if (believed === undefined) return [];
-    const keys = new Set([...believed.keys(), ...seen.keys()]);
-    return [...keys]
-      .filter((key) => !sameChain(believed.get(key) ?? [], seen.get(key) ?? []) || believed.has(key) !== seen.has(key))
-      .map((key) => stepKey(this.#options.tools.family, key));
   }
 }

@@ -1,5 +1,5 @@
 /** ClusterIP Services: balancing, protocols, readiness, refusal, masquerading, hairpin. */
-import { among, balanced, DROPPED, REJECTED, type Story, UNTOUCHED } from '../story.ts';
+import { among, balanced, DROPPED, REJECTED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
 import { clusterCidr, PORT, pods, podsWith, told, toldFrom, web } from './build.ts';
 
 const HALVES = { 'pod-1': 1 / 2, 'pod-2': 1 / 2 };
@@ -205,7 +205,7 @@ export const clusterIPStories: readonly Story[] = [
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       packets: [
-        { packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT + 1 }, expected: UNTOUCHED },
+        { packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT + 1 }, expected: UNSERVED },
         { packet: { from: 'pod-3', to: w.clusterIP(11), port: PORT }, expected: UNTOUCHED },
       ],
     }),

@@ -1,5 +1,5 @@
 /** The node itself: its firewall, its own servers, packets that conntrack does not understand. */
-import { ACCEPTED, among, DROPPED, type Story, UNTOUCHED } from '../story.ts';
+import { ACCEPTED, among, DROPPED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
 import type { World } from '../world.ts';
 import { HEALTH_PORT, NODE_PORT, nodePortWeb, PORT, pods, told, vips, web } from './build.ts';
 
@@ -75,7 +75,7 @@ export const hostStories: readonly Story[] = [
     covers: ['k8s#72236', 'k8s#22952'],
     tell: (w) => ({
       objects: [web(w, { type: 'LoadBalancer' }, vips(w.vip(1))), pods(w, 'pod-1')],
-      packets: [w.clusterIP(10), w.vip(1)].map((to) => told('outside', to, UNTOUCHED, HEALTH)),
+      packets: [w.clusterIP(10), w.vip(1)].map((to) => told('outside', to, UNSERVED, HEALTH)),
     }),
   },
   {

@@ -1,5 +1,5 @@
 /** Which Services are served at all (4.1, 4.2), and what of their ports counts. */
-import { among, REJECTED, type Story, UNTOUCHED } from '../story.ts';
+import { among, REJECTED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
 import { type World, world } from '../world.ts';
 import { NODE_PORT, nodePortWeb, PORT, pods, podsWith, told, web } from './build.ts';
 
@@ -115,7 +115,7 @@ export const serviceStories: readonly Story[] = [
         told('pod-3', w.clusterIP(10), among(['pod-1'])),
         told('pod-3', w.clusterIP(10), among(['pod-2']), { port: PORT + 1 }),
         told('pod-3', w.clusterIP(10), REJECTED, { port: PORT + 2 }),
-        told('pod-3', w.clusterIP(10), UNTOUCHED, { port: PORT + 3 }),
+        told('pod-3', w.clusterIP(10), UNSERVED, { port: PORT + 3 }),
       ],
     }),
   },

@@ -1,0 +1,123 @@
+/**
+ * The desired state of one family, kept up to date by changes (design 6). Pure: it holds state, and does no I/O.
+ *
+ * Goals, and how each is met:
+ * 1. A change costs what it touches: a ServicePort is rendered when it changed, or when the node's own addresses did and
+ *    it depends on them; what it had and has not any more is let go.
+ * 2. The result does not depend on the way to it (invariant 12): what several ask for is there as long as one does
+ *    (`shared.ts`), and of two values the one of the owner that sorts first counts.
+ */
+import type { Address } from '../../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { DispatchTree } from '../netfilter/dispatch-tree.ts';
+import { addressSpace } from '../netfilter/key-space.ts';
+import { type ChainKey, chainKey } from '../netfilter/names.ts';
+import type { Chain } from '../netfilter/rules.ts';
+import { DETOUR_TREE } from './names.ts';
+import { entryKey, type OwnedDestination, type OwnedEntry, type OwnedServer, serverKey } from './objects.ts';
+import { type HostAddresses, type RenderedPort, renderPort } from './render.ts';
+import type { IpvsSettings } from './settings.ts';
+import { Shared } from './shared.ts';
+import { staticChains } from './static-chains.ts';
+
+/** A virtual server with all that is behind it. */
+export interface WantedServer extends OwnedServer {
+  readonly destinations: readonly OwnedDestination[];
+}
+
+/** What changed; undefined for what should not be. */
+export interface DesiredChanges {
+  readonly servers: ReadonlyMap<string, WantedServer | undefined>;
+  readonly addresses: ReadonlyMap<Address, Address | undefined>;
+  readonly entries: ReadonlyMap<string, OwnedEntry | undefined>;
+  readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
+}
+
+const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
+
+export class IpvsDesired {
+  readonly #settings: IpvsSettings;
+  readonly #ports = new Map<ServicePortKey, ServicePort>();
+  readonly #rendered = new Map<ServicePortKey, RenderedPort>();
+  /** ServicePorts whose rendering depends on the node's addresses. */
+  readonly #ofHost = new Set<ServicePortKey>();
+  readonly #servers = new Shared<string, WantedServer>();
+  readonly #addresses = new Shared<Address, Address>();
+  readonly #entries = new Shared<string, OwnedEntry>();
+  readonly #detours: DispatchTree;
+  #host = NO_HOST;
+  #isFirst = true;
+
+  constructor(settings: IpvsSettings) {
+    this.#settings = settings;
+    this.#detours = new DispatchTree(addressSpace(settings.family, '-d'), DETOUR_TREE);
+  }
+
+  /** Take in ServicePorts of this family that changed (undefined: gone). */
+  update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): DesiredChanges {
+    for (const [key, port] of ports) {
+      this.#remove(key);
+      if (port === undefined) this.#ports.delete(key);
+      else this.#add(key, port);
+    }
+    return this.#changes();
+  }
+
+  /** Take in the addresses of the node's other devices, as they were read. */
+  hostHas(host: HostAddresses): DesiredChanges {
+    const same = (a: Iterable<Address>, b: Iterable<Address>) => [...a].sort().join() === [...b].sort().join();
+    if (same(host.all, this.#host.all) && same(host.nodePorts, this.#host.nodePorts)) return this.#changes();
+    this.#host = host;
+    for (const key of [...this.#ofHost]) {
+      const port = this.#ports.get(key);
+      this.#remove(key);
+      if (port !== undefined) this.#add(key, port);
+    }
+    return this.#changes();
+  }
+
+  #add(key: ServicePortKey, port: ServicePort): void {
+    const rendered = renderPort(port, this.#settings, this.#host);
+    this.#ports.set(key, port);
+    this.#rendered.set(key, rendered);
+    if (port.frontends.some(({ role }) => role !== 'cluster-ip')) this.#ofHost.add(key);
+    const owner = port.service;
+    for (const { server, destinations, isNodePort } of rendered.servers) {
+      const owned = destinations.map((destination) => ({ server, destination, owner }));
+      this.#servers.ask(serverKey(server), ownerName(key, isNodePort), { server, owner, destinations: owned });
+    }
+    for (const address of rendered.addresses) this.#addresses.ask(address, key, address);
+    for (const { set, entry } of rendered.entries) this.#entries.ask(entryKey(set, entry), key, { set, entry, owner });
+    for (const { key: at, id, rule } of rendered.detours) this.#detours.set(at, id, rule);
+  }
+
+  #remove(key: ServicePortKey): void {
+    const before = this.#rendered.get(key);
+    if (before === undefined) return;
+    this.#rendered.delete(key);
+    this.#ofHost.delete(key);
+    for (const { server, isNodePort } of before.servers) {
+      this.#servers.release(serverKey(server), ownerName(key, isNodePort));
+    }
+    for (const address of before.addresses) this.#addresses.release(address, key);
+    for (const { set, entry } of before.entries) this.#entries.release(entryKey(set, entry), key);
+    for (const { key: at, id } of before.detours) this.#detours.delete(at, id);
+  }
+
+  #changes(): DesiredChanges {
+    const chains = new Map<ChainKey, Chain | undefined>(this.#isFirst ? staticChains(this.#settings) : []);
+    this.#isFirst = false;
+    for (const [name, rules] of this.#detours.render()) chains.set(chainKey(DETOUR_TREE.table, name), rules);
+    return {
+      servers: this.#servers.takeChanges(),
+      addresses: this.#addresses.takeChanges(),
+      entries: this.#entries.takeChanges(),
+      chains,
+    };
+  }
+}
+
+/** An address that is asked for by itself wins over the node's own with a node port. */
+function ownerName(key: ServicePortKey, isNodePort: boolean): string {
+  return `${isNodePort ? 'node-port' : 'address'} ${key}`;
+}

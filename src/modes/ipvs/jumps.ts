@@ -1,0 +1,31 @@
+/** The jumps from the kernel's built-in chains into ours (reference 6.5): kube-proxy's, and two of our own. */
+import { type Jump, jumpRule } from '../netfilter/jumps.ts';
+import { FORWARD, POSTROUTING, PROXY_FIREWALL, SERVICES } from '../netfilter/names.ts';
+import type { Table } from '../netfilter/rules.ts';
+import { IPVS_FILTER, NODE_PORT, OUT_FILTER, SOURCE } from './names.ts';
+
+type Row = readonly [table: Table, chain: string, target: string, note: string];
+
+const PORTALS = 'kubernetes service portals';
+const FIREWALL = 'kube-proxy firewall rules';
+const ACCESS = 'kubernetes ipvs access filter';
+
+/** Each is inserted at the top, so the last comes first in its chain. */
+const ROWS: readonly Row[] = [
+  ['nat', 'OUTPUT', SERVICES, PORTALS],
+  ['nat', 'PREROUTING', SERVICES, PORTALS],
+  ['nat', 'POSTROUTING', POSTROUTING, 'kubernetes postrouting rules'],
+  ['filter', 'FORWARD', FORWARD, 'kubernetes forwarding rules'],
+  ['filter', 'INPUT', NODE_PORT, 'kubernetes health check rules'],
+  ['filter', 'INPUT', IPVS_FILTER, ACCESS],
+  ['filter', 'INPUT', PROXY_FIREWALL, FIREWALL],
+  ['filter', 'FORWARD', PROXY_FIREWALL, FIREWALL],
+  ['mangle', 'OUTPUT', OUT_FILTER, ACCESS],
+];
+
+const toJump = ([table, chain, target, note]: Row): Jump => jumpRule({ table, chain, target, note });
+
+/** Stands as long as our device has addresses, also when another mode has taken over. */
+export const SOURCE_JUMP: Jump = toJump(['nat', 'POSTROUTING', SOURCE, 'packets from Service addresses']);
+
+export const JUMPS: readonly Jump[] = [...ROWS.map(toJump), SOURCE_JUMP];

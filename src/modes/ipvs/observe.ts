@@ -1,0 +1,105 @@
+/** Read what is ours of one family: sets, servers with their destinations, addresses (invariant 7). */
+import { setImmediate as breath } from 'node:timers/promises';
+import type { IpvsKernel, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
+import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../model/address.ts';
+import { SET_IDS, type SetId, setName } from './names.ts';
+import {
+  destinationKey,
+  entryKey,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  serverEntry,
+  serverKey,
+} from './objects.ts';
+import type { HostAddresses } from './render.ts';
+import type { FamilyState, Seen } from './state.ts';
+
+/** Servers whose destinations are read between two breaths of the event loop. */
+const PORTION = 100;
+
+/** What is read once for both families. */
+export interface KernelLists {
+  readonly servers: readonly Server[];
+  readonly setNames: ReadonlySet<string>;
+}
+
+export async function readLists(kernel: IpvsKernel): Promise<KernelLists> {
+  return { servers: await kernel.servers(), setNames: new Set(await kernel.setNames()) };
+}
+
+export interface SeenFamily {
+  readonly seen: Seen;
+  readonly host: HostAddresses;
+}
+
+/** Throws when a part cannot be read: a part is not the whole (invariant 2). */
+export async function observeFamily(kernel: IpvsKernel, state: FamilyState, lists: KernelLists): Promise<SeenFamily> {
+  const { family, nodePortCidrs } = state.settings;
+  const { ours, others } = await kernel.addresses(family);
+  const host = { all: new Set(others), nodePorts: others.filter((address) => isIn(nodePortCidrs, address)) };
+  const { sets, entries } = await readSets(kernel, family, lists.setNames);
+  const isOurs = ownership(state, { ours: new Set(ours), host, entries, isLabelled: sets.has('KUBE-IPVS-SERVERS') });
+  const servers = new Map<string, OwnedServer>();
+  const destinations = new Map<string, OwnedDestination>();
+  const connections = new Map<string, number>();
+  for (const server of lists.servers.filter(({ address }) => familyOf(address) === family)) {
+    if (!isOurs(server)) continue;
+    servers.set(serverKey(server), { server, owner: undefined });
+    for (const { weight, isMasqueraded, ...seen } of await kernel.destinations(server)) {
+      const key = destinationKey(server, seen);
+      // Reached in another way than ours: to be changed, whatever its weight.
+      const destination = { ...seen, weight: isMasqueraded ? weight : -1 };
+      destinations.set(key, { server, destination, owner: undefined });
+      if (seen.connections > 0) connections.set(key, seen.connections);
+    }
+    if (servers.size % PORTION === 0) await breath();
+  }
+  const addresses = new Map(ours.map((address) => [address, address]));
+  return { seen: { sets, entries, servers, destinations, connections, addresses }, host };
+}
+
+function isIn(ranges: 'all' | readonly Cidr[], address: Address): boolean {
+  return ranges === 'all' || ranges.some((range) => cidrContains(range, address));
+}
+
+async function readSets(kernel: IpvsKernel, family: Family, names: ReadonlySet<string>) {
+  const sets = new Map<SetId, SetSpec>();
+  const entries = new Map<string, OwnedEntry>();
+  for (const id of SET_IDS) {
+    const name = setName(family, id);
+    const read = names.has(name) ? await kernel.readSet(name) : undefined;
+    if (read === undefined) continue;
+    sets.set(id, { name, type: read.type as SetType, family, most: 0 });
+    for (const entry of read.entries) entries.set(entryKey(id, entry), { set: id, entry, owner: undefined });
+    await breath();
+  }
+  return { sets, entries };
+}
+
+interface Traces {
+  readonly ours: ReadonlySet<Address>;
+  readonly host: HostAddresses;
+  readonly entries: ReadonlyMap<string, OwnedEntry>;
+  /** Whether the set that labels our servers exists; kube-proxy has none. */
+  readonly isLabelled: boolean;
+}
+
+/**
+ * Which virtual servers are ours: those that carry our label, lie on our device, or are wanted by a Service. Before there
+ * is a label: also the node's addresses with a node port of kube-proxy's sets. Those in excluded ranges are nobody's
+ * unless a Service wants them.
+ */
+function ownership(state: FamilyState, { ours, host, entries, isLabelled }: Traces): (server: Server) => boolean {
+  const { excludeCidrs } = state.settings;
+  const isNodePort = ({ protocol, address, port }: Server) =>
+    host.all.has(address) &&
+    (entries.has(entryKey(`KUBE-NODE-PORT-${protocol}` as SetId, String(port))) ||
+      entries.has(entryKey('KUBE-NODE-PORT-SCTP-HASH', serverEntry({ protocol, address, port }))));
+  return (server) => {
+    if (state.servers.desired.has(serverKey(server))) return true;
+    if (excludeCidrs.some((range) => cidrContains(range, server.address))) return false;
+    if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server))) || ours.has(server.address)) return true;
+    return !isLabelled && isNodePort(server);
+  };
+}

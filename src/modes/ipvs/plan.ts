@@ -1,0 +1,338 @@
+/**
+ * From the difference of desired and believed state of one family to what is written, in stages. Pure.
+ *
+ * No packet may find a part of a Service, so the stages are:
+ * 1. sets and their entries: what is masqueraded, dropped or let in is known before there is a way;
+ * 2. virtual servers with their destinations;
+ * 3. the chain for what the node sends from Service addresses, then the addresses: now packets are for this node;
+ * 4. rules: when another mode's rules stood here, they hand over to what is complete by now;
+ * 5. what goes: destinations, servers, addresses, entries, sets.
+ *
+ * Draining is a function of what is seen (design 6): a destination of TCP that goes gets weight 0, and is removed when it
+ * has no connections. Its server stays as long, with its address and its label, also when the Service is gone.
+ */
+import type { KernelWrite, Server } from '../../host/ipvs-kernel.ts';
+import type { Address, Family } from '../../model/address.ts';
+import type { Phase, Step } from '../../reconcile/step.ts';
+import type { SetAside } from '../mode.ts';
+import { chainKey } from '../netfilter/names.ts';
+import type { TablesPlan } from '../netfilter/plan.ts';
+import { type SetId, SOURCE, setName } from './names.ts';
+import {
+  destinationText,
+  type OwnedDestination,
+  type OwnedEntry,
+  serverKey,
+  serverKeyOfEntry,
+  serverText,
+} from './objects.ts';
+import type { FamilyState } from './state.ts';
+
+/** One write with what it is part of. */
+export interface PlannedWrite {
+  readonly write: KernelWrite;
+  /** Key of the step that it is a line of. */
+  readonly step: string;
+  readonly owner: string | undefined;
+  readonly line: () => string;
+}
+
+/** An entry that goes, unless what it labels or guards still stands then. */
+export interface PlannedRemoval extends PlannedWrite {
+  readonly entry: OwnedEntry;
+}
+
+/** Destinations that go, and their server too when it is not wanted any more. */
+export interface Retirement {
+  readonly server: Server;
+  readonly step: string;
+  readonly owner: string | undefined;
+  readonly destinations: readonly OwnedDestination[];
+  readonly isServerGone: boolean;
+}
+
+export interface FamilyPlan {
+  readonly family: Family;
+  readonly setAside: SetAside;
+  readonly sets: readonly PlannedWrite[];
+  readonly entries: readonly PlannedWrite[];
+  readonly servers: readonly PlannedWrite[];
+  readonly addresses: readonly PlannedWrite[];
+  /** What must stand before the first address. */
+  readonly sourceTables: TablesPlan;
+  readonly tables: TablesPlan;
+  readonly retire: readonly Retirement[];
+  readonly goneAddresses: readonly PlannedWrite[];
+  readonly goneEntries: readonly PlannedRemoval[];
+  readonly goneSets: readonly PlannedWrite[];
+  readonly steps: readonly Step[];
+  /** When it is carried out, our device holds no address of this family. */
+  readonly leavesNoAddress: boolean;
+}
+
+const SOURCE_ONLY = new Set([chainKey('nat', SOURCE)]);
+
+export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
+  const { family } = state.settings;
+  const isAside = ({ step, owner }: { step: string; owner: string | undefined }) =>
+    setAside.has(step) || (owner !== undefined && setAside.has(owner));
+  const keep = <W extends PlannedWrite>(writes: readonly W[]) =>
+    setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
+  const tables = state.tables.plan(setAside);
+  const retire = retirements(state).filter((one) => !isAside(one));
+  const staying = new Staying(state, retire);
+  const sets = setWrites(state);
+  const entries = entryWrites(state, staying);
+  const addresses = addressWrites(state, staying);
+  const parts = {
+    sets: keep(sets.come),
+    entries: keep(entries.come),
+    servers: keep(serverWrites(state)),
+    addresses: keep(addresses.come),
+    goneAddresses: keep(addresses.go),
+    goneEntries: keep(entries.go),
+    goneSets: keep(sets.go),
+  };
+  const steps = [...stepsOf(state, parts, retire), ...tables.steps];
+  return {
+    family,
+    setAside,
+    ...parts,
+    sourceTables: state.tables.plan(setAside, SOURCE_ONLY),
+    tables,
+    retire,
+    steps,
+    leavesNoAddress: state.addresses.applied?.size === parts.goneAddresses.length && parts.addresses.length === 0,
+  };
+}
+
+export function deviceStep(family: Family): string {
+  return `${family} addresses of kube-ipvs0`;
+}
+
+function setStep(family: Family, id: SetId): string {
+  return `${family} set ${setName(family, id)}`;
+}
+
+/** `IPv4 server TCP 10.96.0.10:80` */
+function serverStep(family: Family, key: string): string {
+  return `${family} server ${key}`;
+}
+
+/** Whether a destination that is not wanted has connections that are waited for. UDP and SCTP are not (reference 6.7). */
+function isDraining(state: FamilyState, key: string): boolean {
+  const applied = state.destinations.applied?.get(key);
+  const isRetired = applied?.server.protocol === 'TCP' && applied.destination.weight === 0;
+  return isRetired && (state.connections.get(key) ?? 0) > 0;
+}
+
+function retirements(state: FamilyState): Retirement[] {
+  const { family } = state.settings;
+  const byServer = new Map<string, OwnedDestination[]>();
+  for (const [key, one] of state.destinations.delta().remove) {
+    if (isDraining(state, key)) continue;
+    const server = serverKey(one.server);
+    const list = byServer.get(server) ?? [];
+    byServer.set(server, list);
+    list.push(one);
+  }
+  const gone = state.servers.delta().remove;
+  for (const key of gone.keys()) {
+    if (byServer.has(key)) continue;
+    if (![...state.destinationsOf(key)].some((destination) => isDraining(state, destination))) byServer.set(key, []);
+  }
+  const retired: Retirement[] = [];
+  for (const [key, destinations] of byServer) {
+    const server = state.servers.applied?.get(key);
+    if (server === undefined) continue;
+    const step = serverStep(family, key);
+    retired.push({ server: server.server, step, owner: server.owner, destinations, isServerGone: gone.has(key) });
+  }
+  return retired;
+}
+
+/** Which servers and addresses will still be there when this plan is carried out, as far as can be known before. */
+class Staying {
+  readonly #state: FamilyState;
+  readonly #gone: ReadonlySet<string>;
+
+  constructor(state: FamilyState, retire: readonly Retirement[]) {
+    this.#state = state;
+    const leaving = retire.filter(({ isServerGone, server }) => {
+      const others = [...state.destinationsOf(serverKey(server))];
+      return isServerGone && !others.some((key) => isDraining(state, key));
+    });
+    this.#gone = new Set(leaving.map(({ server }) => serverKey(server)));
+  }
+
+  server(key: string): boolean {
+    return this.#state.servers.applied?.has(key) === true && !this.#gone.has(key);
+  }
+
+  address(address: Address): boolean {
+    return [...this.#state.serversAt(address)].some((key) => this.server(key));
+  }
+}
+
+/** Sets go last: rules refer to them, and they say which servers are ours. */
+function isEmptied({ servers, addresses, tables }: FamilyState): boolean {
+  return servers.applied?.size === 0 && addresses.applied?.size === 0 && tables.isEmpty;
+}
+
+interface Writes {
+  readonly come: readonly PlannedWrite[];
+  readonly go: readonly PlannedWrite[];
+}
+
+function setWrites(state: FamilyState): Writes {
+  const { family } = state.settings;
+  const { create, update, remove } = state.sets.delta();
+  const planned = (id: SetId, write: KernelWrite): PlannedWrite => ({
+    write,
+    step: setStep(family, id),
+    owner: undefined,
+    line: () => setName(family, id),
+  });
+  // A set of another type cannot become ours: making it is refused, and says so.
+  const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
+  return {
+    come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set })),
+    go: isEmptied(state) ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
+  };
+}
+
+function entryWrites(
+  state: FamilyState,
+  staying: Staying,
+): { readonly come: readonly PlannedWrite[]; readonly go: readonly PlannedRemoval[] } {
+  const { family } = state.settings;
+  const { create, remove } = state.entries.delta();
+  const planned = (kind: 'add-entry' | 'remove-entry', { set, entry, owner }: OwnedEntry): PlannedWrite => ({
+    write: { kind, set: setName(family, set), entry },
+    step: setStep(family, set),
+    owner,
+    line: () => entry,
+  });
+  return {
+    come: [...create.values()].map((one) => planned('add-entry', one)),
+    go: [...remove.values()] // Those of a set that goes, go with it.
+      .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
+      .map((one) => ({ ...planned('remove-entry', one), entry: one })),
+  };
+}
+
+/** The label of a server, and the guard of an address, go after them. */
+export function isHeld(
+  { set, entry }: OwnedEntry,
+  staying: { server(key: string): boolean; address(address: Address): boolean },
+): boolean {
+  if (set === 'KUBE-IPVS-SERVERS') return staying.server(serverKeyOfEntry(entry));
+  return set === 'KUBE-IPVS-IPS' && staying.address(entry as Address);
+}
+
+function addressWrites(state: FamilyState, staying: Staying): Writes {
+  const step = deviceStep(state.settings.family);
+  const { create, remove } = state.addresses.delta();
+  const planned = (kind: 'add-address' | 'remove-address', address: Address): PlannedWrite => ({
+    write: { kind, address },
+    step,
+    owner: undefined,
+    line: () => address,
+  });
+  return {
+    come: [...create.keys()].map((address) => planned('add-address', address)),
+    go: [...remove.keys()]
+      .filter((address) => !staying.address(address))
+      .map((address) => planned('remove-address', address)),
+  };
+}
+
+/** Servers before their destinations. */
+function serverWrites(state: FamilyState): PlannedWrite[] {
+  const { family } = state.settings;
+  const writes: PlannedWrite[] = [];
+  const servers = state.servers.delta();
+  const changed = [...servers.update].map(([key, { to }]) => ['change-server', key, to] as const);
+  const added = [...servers.create].map(([key, to]) => ['add-server', key, to] as const);
+  for (const [kind, key, to] of [...added, ...changed]) {
+    const { server, owner } = to;
+    const verb = kind === 'add-server' ? '-A' : '-E';
+    writes.push({
+      write: { kind, server },
+      step: serverStep(family, key),
+      owner,
+      line: () => `${verb} ${serverText(to)}`,
+    });
+  }
+  const { create, update } = state.destinations.delta();
+  const come = [...create.values()].map((to) => ['add-destination', to] as const);
+  const back = [...update.values()].map(({ to }) => ['change-destination', to] as const);
+  for (const [kind, to] of [...come, ...back]) {
+    const { server, destination, owner } = to;
+    const verb = kind === 'add-destination' ? '-a' : '-e';
+    const step = serverStep(family, serverKey(server));
+    writes.push({ write: { kind, server, destination }, step, owner, line: () => `${verb} ${destinationText(to)}` });
+  }
+  return writes;
+}
+
+type Parts = Pick<
+  FamilyPlan,
+  'sets' | 'entries' | 'servers' | 'addresses' | 'goneAddresses' | 'goneEntries' | 'goneSets'
+>;
+
+/** What is written, by the thing it is written to. */
+interface StepDraft {
+  readonly phase: Phase;
+  readonly come: PlannedWrite[];
+  readonly go: (() => string)[];
+  owner: string | undefined;
+  isNew: boolean;
+  isGone: boolean;
+}
+
+const SETS: Phase = 'create addresses and sets';
+const SERVERS: Phase = 'create servers, destinations, chains and rules';
+
+function stepsOf(state: FamilyState, parts: Parts, retire: readonly Retirement[]): Step[] {
+  const drafts = new Map<string, StepDraft>();
+  const draft = (key: string, phase: Phase): StepDraft => {
+    const known = drafts.get(key);
+    if (known !== undefined) return known;
+    const made: StepDraft = { phase, come: [], go: [], owner: undefined, isNew: false, isGone: false };
+    drafts.set(key, made);
+    return made;
+  };
+  for (const { step } of parts.sets) draft(step, SETS).isNew = true;
+  for (const planned of parts.entries) draft(planned.step, SETS).come.push(planned);
+  for (const planned of parts.servers) {
+    const server = draft(planned.step, SERVERS);
+    server.come.push(planned);
+    server.owner ??= planned.owner;
+    if (planned.write.kind === 'add-server') server.isNew = true;
+  }
+  for (const planned of parts.addresses) draft(planned.step, SETS).come.push(planned);
+  for (const one of retire) {
+    const server = draft(one.step, 'remove destinations and servers');
+    server.owner ??= one.owner;
+    server.isGone = one.isServerGone;
+    for (const gone of one.destinations) server.go.push(() => `-d ${destinationText(gone)}`);
+    const known = state.servers.applied?.get(serverKey(one.server));
+    if (one.isServerGone && known !== undefined) server.go.push(() => `-D ${serverText(known)}`);
+  }
+  const gone = 'remove sets, chains and addresses';
+  for (const planned of [...parts.goneAddresses, ...parts.goneEntries]) draft(planned.step, gone).go.push(planned.line);
+  for (const { step } of parts.goneSets) draft(step, gone).isGone = true;
+  return [...drafts].map(([key, made]) => toStep(key, made));
+}
+
+function toStep(key: string, { phase, come, go, owner, isNew, isGone }: StepDraft): Step {
+  return {
+    key,
+    action: isNew ? 'create' : isGone ? 'remove' : 'update',
+    phase,
+    owner,
+    concerns: () => new Set(come.map((planned) => planned.owner).filter((who) => who !== undefined)),
+    lines: () => [...come.map(({ line }) => `+ ${line()}`), ...go.map((line) => `- ${line()}`)],
+  };
+}

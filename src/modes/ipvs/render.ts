@@ -1,0 +1,171 @@
+/** One ServicePort in IPVS mode: its virtual servers, the addresses it needs, its entries in sets, its detours (reference 6.3 to 6.6). Pure. */
+import type { Destination, Server } from '../../host/ipvs-kernel.ts';
+import { type Address, type Cidr, cidrContains, endpointText } from '../../model/address.ts';
+import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { socketKey } from '../netfilter/key-space.ts';
+import { comment, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
+import type { SetId } from './names.ts';
+import { serverEntry } from './objects.ts';
+import type { IpvsSettings } from './settings.ts';
+
+/** Addresses of the node's other devices. */
+export interface HostAddresses {
+  readonly all: ReadonlySet<Address>;
+  /** Of these, where node ports are served. */
+  readonly nodePorts: readonly Address[];
+}
+
+export interface RenderedServer {
+  readonly server: Server;
+  readonly destinations: readonly Destination[];
+  /** Asked for by its address, which wins over a node port on the same. */
+  readonly isNodePort: boolean;
+}
+
+export interface RenderedPort {
+  readonly servers: readonly RenderedServer[];
+  /** What our device must hold. */
+  readonly addresses: readonly Address[];
+  readonly entries: readonly { readonly set: SetId; readonly entry: string }[];
+  /** Rules that send an external address of policy Local to the cluster IP, by their key in the tree. */
+  readonly detours: readonly { readonly key: string; readonly id: string; readonly rule: Rule }[];
+}
+
+/** linux/ip_vs.h: remember the client; hash the port as well as the address (mh). */
+const PERSISTENT = 0x1;
+const MH_PORT = 0x10;
+
+interface Context {
+  readonly port: ServicePort;
+  readonly settings: IpvsSettings;
+  readonly servers: RenderedServer[];
+  readonly addresses: Set<Address>;
+  readonly entries: { set: SetId; entry: string }[];
+  readonly detours: { key: string; id: string; rule: Rule }[];
+  /** Where pods and the node go instead of an external address of policy Local; undefined when that is not all endpoints. */
+  readonly clusterIP: Frontend | undefined;
+}
+
+export function renderPort(port: ServicePort, settings: IpvsSettings, host: HostAddresses): RenderedPort {
+  const clusterIP = port.frontends.find(({ role, policy }) => role === 'cluster-ip' && policy === 'Cluster');
+  const context: Context = {
+    port,
+    settings,
+    servers: [],
+    addresses: new Set(),
+    entries: [],
+    detours: [],
+    clusterIP,
+  };
+  for (const frontend of port.frontends) {
+    if (frontend.address === undefined) addNodePort(context, frontend, host.nodePorts);
+    else addFrontend(context, frontend, frontend.address, host.all);
+  }
+  for (const backend of reachable(port)) {
+    const { address } = backend;
+    addEntry(context, 'KUBE-LOOP-BACK', `${address},${port.protocol.toLowerCase()}:${backend.port},${address}`);
+  }
+  if (port.healthCheckNodePort !== 0) {
+    addEntry(context, 'KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort));
+  }
+  const { servers, addresses, entries, detours } = context;
+  return { servers, addresses: [...addresses], entries, detours };
+}
+
+/** Backends that may run on this node, and so may reach themselves. */
+function reachable({ cluster, local }: ServicePort): Iterable<Backend> {
+  const both = [...cluster, ...local].filter((backend) => backend.hairpin);
+  return new Map(both.map((backend) => [backend.text, backend])).values();
+}
+
+function addEntry({ entries }: Context, set: SetId, entry: string): void {
+  entries.push({ set, entry });
+}
+
+const SETS = {
+  'cluster-ip': { Cluster: ['KUBE-CLUSTER-IP'], Local: ['KUBE-CLUSTER-IP'] },
+  'external-ip': { Cluster: ['KUBE-EXTERNAL-IP'], Local: ['KUBE-EXTERNAL-IP-LOCAL'] },
+  'load-balancer': { Cluster: ['KUBE-LOAD-BALANCER'], Local: ['KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL'] },
+} as const;
+
+function addFrontend(context: Context, frontend: Frontend, address: Address, onHost: ReadonlySet<Address>): void {
+  const { role, policy } = frontend;
+  const server = addServer(context, frontend, address);
+  const entry = serverEntry(server);
+  if (role !== 'node-port') for (const set of SETS[role][policy]) addEntry(context, set, entry);
+  // The cluster IP is nobody's; another address may be the node's own already (reference 6.3).
+  if (role === 'cluster-ip' || !onHost.has(address)) {
+    context.addresses.add(address);
+    addEntry(context, 'KUBE-IPVS-IPS', address);
+  }
+  const { sourceRanges, hasAny } = context.port;
+  if (role === 'load-balancer' && sourceRanges !== undefined && hasAny) addRanges(context, server, sourceRanges);
+}
+
+/** Who may use an address of the load balancer: others are dropped, and so is the node when it is not in a range. */
+function addRanges(context: Context, server: Server, ranges: readonly Cidr[]): void {
+  const entry = serverEntry(server);
+  addEntry(context, 'KUBE-LOAD-BALANCER-FW', entry);
+  for (const range of ranges) addEntry(context, 'KUBE-LOAD-BALANCER-SOURCE-CIDR', `${entry},${range}`);
+  const { nodeAddresses } = context.settings;
+  if (ranges.some((range) => nodeAddresses.some((address) => cidrContains(range, address)))) {
+    addEntry(context, 'KUBE-LOAD-BALANCER-SOURCE-IP', `${entry},${server.address}`);
+  } else addEntry(context, 'KUBE-IPVS-OUT-DROP', entry);
+}
+
+const PORT_SETS = {
+  TCP: { Cluster: ['KUBE-NODE-PORT-TCP'], Local: ['KUBE-NODE-PORT-TCP', 'KUBE-NODE-PORT-LOCAL-TCP'] },
+  UDP: { Cluster: ['KUBE-NODE-PORT-UDP'], Local: ['KUBE-NODE-PORT-UDP', 'KUBE-NODE-PORT-LOCAL-UDP'] },
+  SCTP: {
+    Cluster: ['KUBE-NODE-PORT-SCTP-HASH'],
+    Local: ['KUBE-NODE-PORT-SCTP-HASH', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH'],
+  },
+} as const;
+
+function addNodePort(context: Context, frontend: Frontend, addresses: readonly Address[]): void {
+  const sets: readonly SetId[] = PORT_SETS[context.port.protocol][frontend.policy];
+  for (const address of addresses) {
+    const entry = serverEntry(addServer(context, frontend, address));
+    for (const set of sets) if (set.endsWith('-HASH')) addEntry(context, set, entry);
+  }
+  for (const set of sets) if (!set.endsWith('-HASH')) addEntry(context, set, String(frontend.port));
+}
+
+/** A virtual server, and what is the same for those of all roles. */
+function addServer(context: Context, frontend: Frontend, address: Address): Server {
+  const { port, settings, clusterIP } = context;
+  const sticky = port.affinitySeconds > 0;
+  const server: Server = {
+    protocol: port.protocol,
+    address,
+    port: frontend.port,
+    scheduler: settings.scheduler,
+    flags: (sticky ? PERSISTENT : 0) | (settings.scheduler === 'mh' ? MH_PORT : 0),
+    timeout: port.affinitySeconds,
+  };
+  const backends = frontend.policy === 'Local' ? port.local : port.cluster;
+  const destinations = backends.map((backend) => ({ address: backend.address, port: backend.port, weight: 1 }));
+  context.servers.push({ server, destinations, isNodePort: frontend.role === 'node-port' });
+  const entry = serverEntry(server);
+  addEntry(context, 'KUBE-IPVS-SERVERS', entry);
+  const isExternalLocal = frontend.role !== 'cluster-ip' && frontend.policy === 'Local';
+  const isDetoured = isExternalLocal && clusterIP !== undefined;
+  if (isDetoured) addDetour(context, server, clusterIP);
+  if (frontend.empty === 'drop') {
+    addEntry(context, 'KUBE-IPVS-DROP', entry);
+    if (!isDetoured) addEntry(context, 'KUBE-IPVS-OUT-DROP', entry);
+  }
+  return server;
+}
+
+/** Pods and the node go to all endpoints: the policy is about traffic from outside (reference 2.6), and the cluster IP has them all. */
+function addDetour(context: Context, server: Server, clusterIP: Frontend): void {
+  const { port, detours } = context;
+  if (clusterIP.address === undefined) return;
+  addEntry(context, 'KUBE-IPVS-DETOUR', serverEntry(server));
+  const words = comment(`${port.id} pods and the node use all endpoints`);
+  const target = `-j DNAT --to-destination ${endpointText(clusterIP.address, clusterIP.port)}`;
+  const parts = [to(server.address), protocol(port.protocol), words, toPort(port.protocol, server.port), target];
+  const key = socketKey(server.address, port.protocol, server.port);
+  detours.push({ key, id: port.key, rule: rule(parts, port.service) });
+}

@@ -1,0 +1,155 @@
+/**
+ * The rules of IPVS mode (reference 6.5). They name sets, and so are the same whatever the Services are: where kube-proxy
+ * leaves out a rule whose set is empty, it stands here all the same, and no change of a Service writes a rule. Pure.
+ */
+import type { Family } from '../../model/address.ts';
+import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
+import {
+  CANARY,
+  type ChainKey,
+  chainKey,
+  FORWARD,
+  MARK_MASQ,
+  POSTROUTING,
+  PROXY_FIREWALL,
+  SERVICES,
+} from '../netfilter/names.ts';
+import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule } from '../netfilter/rules.ts';
+import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
+import {
+  IPVS_FILTER,
+  LOAD_BALANCER,
+  LOCAL_DETOUR,
+  NODE_PORT,
+  OUT_FILTER,
+  type SetId,
+  SOURCE,
+  SOURCE_RANGES,
+  setName,
+} from './names.ts';
+import type { IpvsSettings } from './settings.ts';
+
+const NEW = '-m conntrack --ctstate NEW';
+const FROM_NODE = '-m addrtype --src-type LOCAL';
+const SOCKET = 'dst,dst';
+
+type Match = (id: SetId, which: string) => string;
+
+export function staticChains(settings: IpvsSettings): Map<ChainKey, Chain> {
+  const { family, masqueradeBit } = settings;
+  const inSet: Match = (id, which) => `-m set --match-set ${setName(family, id)} ${which}`;
+  const chains = new Map<ChainKey, Chain>();
+  const add = (table: 'nat' | 'filter' | 'mangle', chain: string, ...rules: Rule[]) => {
+    chains.set(chainKey(table, chain), rules);
+  };
+  add('nat', MARK_MASQ, ...markRules(masqueradeBit));
+  const hairpin = comment('Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose');
+  add(
+    'nat',
+    POSTROUTING,
+    rule([hairpin, inSet('KUBE-LOOP-BACK', 'dst,dst,src'), MASQUERADE]),
+    ...masqueradeMarked(masqueradeBit),
+  );
+  add('nat', SERVICES, ...servicesRules(settings, inSet));
+  add('nat', LOAD_BALANCER, ...loadBalancerRules(inSet));
+  add('nat', NODE_PORT, ...nodePortRules(inSet));
+  for (const [key, chain] of sourceChain(family)) chains.set(key, chain);
+  add('filter', FORWARD, ...forwardRules(masqueradeBit));
+  add('filter', NODE_PORT, rule([inSet('KUBE-HEALTH-CHECK-NODE-PORT', 'dst'), jump('ACCEPT')]));
+  add('filter', PROXY_FIREWALL, rule([NEW, inSet('KUBE-LOAD-BALANCER-FW', SOCKET), jump(SOURCE_RANGES)]));
+  add('filter', SOURCE_RANGES, ...rangeRules(inSet));
+  add('filter', IPVS_FILTER, ...accessRules(settings, inSet));
+  add('mangle', OUT_FILTER, rule([NEW, inSet('KUBE-IPVS-OUT-DROP', SOCKET), jump('DROP')]));
+  for (const table of ['mangle', 'nat', 'filter'] as const) add(table, CANARY);
+  return chains;
+}
+
+/**
+ * What the node sends to a Service has the Service's address as its source, because that address is on our device: no
+ * endpoint elsewhere could answer it. It must stand before the first address does.
+ */
+export function sourceChain(family: Family): Map<ChainKey, Chain> {
+  const words = comment('the node itself, which took a Service address for its own');
+  const match = `-m set --match-set ${setName(family, 'KUBE-IPVS-IPS')} src`;
+  return new Map([[chainKey('nat', SOURCE), [rule([words, match, MASQUERADE])]]]);
+}
+
+/** nat KUBE-SERVICES: what must be masqueraded, and who is led to the cluster IP instead. */
+function servicesRules(settings: IpvsSettings, inSet: Match): Rule[] {
+  const { family, masqueradeAll, localDetector } = settings;
+  const rules = [rule([family === 'IPv4' ? '-s 127.0.0.0/8' : '-s ::1/128', jump('RETURN')])];
+  // Who is in no range is dropped on arrival, and takes no other way (filter KUBE-SOURCE-RANGES-FIREWALL).
+  const inRange = (id: SetId) => inSet(id, 'dst,dst,src').replace('--match-set', '! --match-set');
+  const outOfRange = [inRange('KUBE-LOAD-BALANCER-SOURCE-CIDR'), inRange('KUBE-LOAD-BALANCER-SOURCE-IP')];
+  rules.push(rule([inSet('KUBE-LOAD-BALANCER-FW', SOCKET), ...outOfRange, jump('RETURN')]));
+  const detour = inSet('KUBE-IPVS-DETOUR', SOCKET);
+  if (localDetector.kind !== 'none') {
+    const { source, device } = localMatch(localDetector, true);
+    rules.push(rule([source, device, detour, jump(LOCAL_DETOUR)]));
+  }
+  rules.push(rule([FROM_NODE, detour, jump(MARK_MASQ)]), rule([FROM_NODE, detour, jump(LOCAL_DETOUR)]));
+  const words = comment('Kubernetes service cluster ip + port for masquerade purpose');
+  const cluster = inSet('KUBE-CLUSTER-IP', SOCKET);
+  if (masqueradeAll) rules.push(rule([words, cluster, jump(MARK_MASQ)]));
+  else if (!isEverybodyLocal(localDetector)) {
+    const { source, device } = localMatch(localDetector, false);
+    rules.push(rule([source, device, words, cluster, jump(MARK_MASQ)]));
+  }
+  rules.push(
+    rule([
+      comment('Kubernetes service external ip + port for masquerade and filter purpose'),
+      inSet('KUBE-EXTERNAL-IP', SOCKET),
+      jump(MARK_MASQ),
+    ]),
+    rule([comment('Kubernetes service lb portal'), inSet('KUBE-LOAD-BALANCER', SOCKET), jump(LOAD_BALANCER)]),
+  );
+  // No other program's rules translate what is a Service's.
+  for (const id of ['KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER'] as const) {
+    rules.push(rule([inSet(id, SOCKET), jump('ACCEPT')]));
+  }
+  rules.push(rule([inSet('KUBE-IPVS-SERVERS', SOCKET), jump(NODE_PORT)]));
+  return rules;
+}
+
+function loadBalancerRules(inSet: Match): Rule[] {
+  const words = comment('Kubernetes service load balancer ip + port with externalTrafficPolicy=local');
+  return [rule([words, inSet('KUBE-LOAD-BALANCER-LOCAL', SOCKET), jump('RETURN')]), rule([jump(MARK_MASQ)])];
+}
+
+/** Node ports of policy Cluster are masqueraded. */
+function nodePortRules(inSet: Match): Rule[] {
+  const rules: Rule[] = [];
+  for (const name of ['TCP', 'UDP', 'SCTP'] as const) {
+    const [suffix, which] = name === 'SCTP' ? (['-HASH', SOCKET] as const) : (['', 'dst'] as const);
+    const match = `-p ${name.toLowerCase()}`;
+    const words = (more: string) => comment(`Kubernetes nodeport ${name} port${more} for masquerade purpose`);
+    const local = inSet(`KUBE-NODE-PORT-LOCAL-${name}${suffix}` as SetId, which);
+    const all = inSet(`KUBE-NODE-PORT-${name}${suffix}` as SetId, which);
+    rules.push(rule([match, words(' with externalTrafficPolicy=local'), local, jump('RETURN')]));
+    rules.push(rule([match, words(''), all, jump(MARK_MASQ)]));
+  }
+  return rules;
+}
+
+/** Who may use a load balancer's address with source ranges. */
+function rangeRules(inSet: Match): Rule[] {
+  return [
+    rule([inSet('KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src'), jump('RETURN')]),
+    rule([inSet('KUBE-LOAD-BALANCER-SOURCE-IP', 'dst,dst,src'), jump('RETURN')]),
+    rule([jump('DROP')]),
+  ];
+}
+
+/** filter INPUT, before IPVS takes a packet: Services pass, the node's own servers are not reached by Service addresses (k8s#72236). */
+function accessRules({ family, masqueradeBit }: IpvsSettings, inSet: Match): Rule[] {
+  const served = inSet('KUBE-IPVS-SERVERS', SOCKET);
+  return [
+    rule([comment('policy Local, no endpoint here'), NEW, inSet('KUBE-IPVS-DROP', SOCKET), jump('DROP')]),
+    // What KUBE-FORWARD lets pass in iptables mode comes in here: a firewall of the node that lets in nothing must not stop it.
+    rule([served, `-m mark --mark ${markMatch(masqueradeBit)}`, jump('ACCEPT')]),
+    rule([served, '-m conntrack --ctstate RELATED,ESTABLISHED', jump('ACCEPT')]),
+    rule([served, jump('RETURN')]),
+    rule([inSet('KUBE-HEALTH-CHECK-NODE-PORT', 'dst'), jump('RETURN')]),
+    rule([NEW, inSet('KUBE-IPVS-IPS', 'dst'), reject(family)]),
+  ];
+}

@@ -1,0 +1,4 @@
+import { IPVS } from './ipvs.ts';
+import { conformanceSuite } from './suite.ts';
+
+conformanceSuite(IPVS);

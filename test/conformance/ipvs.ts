@@ -1,0 +1,88 @@
+/** IPVS mode for the conformance suite: the mode writes into kernels in memory, and an interpreter walks what it wrote. */
+import assert from 'node:assert/strict';
+import { type Address, endpointText, type Family, hostCidr } from '../../src/model/address.ts';
+import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
+import { type Fate, fatesOf, type IpvsFacts, type Packet } from './interpreter.ts';
+import { POD_PORT } from './stories/build.ts';
+import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
+import { type ModeUnderTest, type Subject, sourceOf } from './suite.ts';
+import { deviceOf, type World } from './world.ts';
+
+const LOOPBACK =
+  'node ports are served on the addresses of the node but for loopback ones (reference 6.6): IPVS keeps the address of the sender, and 127.0.0.1 cannot leave the node';
+
+export const IPVS: ModeUnderTest = {
+  mode: 'ipvs',
+  unserved: 'rejected',
+  differs: {
+    'the node reaches a node port by 127.0.0.1': LOOPBACK,
+    'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)': LOOPBACK,
+    'a packet that conntrack finds invalid is not forwarded: it would leave untranslated':
+      'IPVS translates answers by its own table of connections, whatever conntrack finds: nothing leaves untranslated, and nothing needs to be dropped (reference 6.5, row 25)',
+  },
+  open: (family, story) => new IpvsSubject(family, story),
+};
+
+/** The settings of a story, in words of IPVS mode. */
+export function ipvsSettingsOf({ nodePortAddresses, ...settings }: StorySettings): Partial<IpvsSettings> {
+  const { masqueradeAll, localDetector, masqueradeBit, nodeAddresses } = settings;
+  return {
+    ...(masqueradeAll === undefined ? {} : { masqueradeAll }),
+    ...(localDetector === undefined ? {} : { localDetector }),
+    ...(masqueradeBit === undefined ? {} : { masqueradeBit }),
+    ...(nodeAddresses === undefined ? {} : { nodeAddresses }),
+    ...(nodePortAddresses === undefined || nodePortAddresses === 'all'
+      ? {}
+      : { nodePortCidrs: nodePortAddresses.map(hostCidr) }),
+  };
+}
+
+class IpvsSubject implements Subject {
+  readonly #family: Family;
+  readonly #story: StoryCase;
+  readonly #made: IpvsRig;
+
+  constructor(family: Family, story: StoryCase) {
+    this.#family = family;
+    this.#story = story;
+    this.#made = ipvsRig({ settings: (of) => (of === family ? ipvsSettingsOf(story.settings ?? {}) : {}) });
+    const { kernel, iptables } = this.#made;
+    for (const address of story.nodeHas ?? []) kernel.others.add(address as Address);
+    if (story.closed === true) for (const chain of ['INPUT', 'FORWARD']) iptables.policies.set(chain, 'DROP');
+  }
+
+  async reach(state: StoryState): Promise<void> {
+    const report = await this.#made.rig.become(state).sync();
+    assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+  }
+
+  fates(packet: StoryPacket, w: World): Fate[] {
+    const { kernel, iptables } = this.#made;
+    const { protocol = 'TCP', to, port, from, state = 'NEW', knownTo = [] } = packet;
+    const known = new Set(knownTo.map((name) => endpointText(w.address(name), POD_PORT)));
+    const walked: Packet = {
+      protocol,
+      source: sourceOf(packet, w),
+      destination: to as Address,
+      port,
+      device: deviceOf(from),
+      state,
+    };
+    const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? []), ...kernel.ours]);
+    const ipvs: IpvsFacts = {
+      backends: (name, address, at) => this.#backends(`${name} ${endpointText(address, at)}`, known),
+      entries: (set) => kernel.sets.get(set)?.entries ?? new Set(),
+    };
+    return fatesOf(iptables.save(this.#family), walked, { localAddresses, remembered: new Set(), ipvs });
+  }
+
+  /** Who may be chosen: those with a weight; of a server that remembers clients, the one that knows this client. */
+  #backends(key: string, known: ReadonlySet<string>): string[] | undefined {
+    const found = this.#made.kernel.virtual.get(key);
+    if (found === undefined) return undefined;
+    const live = [...found.destinations].filter(([, { weight }]) => weight > 0).map(([text]) => text);
+    const remembered = found.server.timeout > 0 ? live.filter((text) => known.has(text)) : [];
+    return remembered.length > 0 ? remembered.slice(0, 1) : live;
+  }
+}

@@ -1,0 +1,66 @@
+/** IPVS mode over a kernel in memory. */
+import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import { type Address, FAMILIES, type Family } from '../../src/model/address.ts';
+import { ipvsMode } from '../../src/modes/ipvs/index.ts';
+import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import { FakeIptables } from './fake-iptables.ts';
+import { FakeIpvs } from './fake-ipvs.ts';
+import { fakeSysctls, Rig } from './rig.ts';
+
+export interface IpvsRigOptions {
+  readonly settings?: (family: Family) => Partial<IpvsSettings>;
+  readonly node?: Partial<IpvsNodeSettings>;
+  readonly families?: readonly Family[];
+  /** Go on with these kernels, as a new agent does after a restart. */
+  readonly kernel?: FakeIpvs;
+  readonly iptables?: FakeIptables;
+  readonly isLeaving?: boolean;
+}
+
+export interface IpvsRig {
+  readonly kernel: FakeIpvs;
+  readonly iptables: FakeIptables;
+  readonly rig: Rig;
+}
+
+export const NODE_ADDRESSES: readonly string[] = ['192.168.77.2', '10.244.1.1', 'fd00:77::2', 'fd00:244:1::1'];
+
+export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
+  const kernel = options.kernel ?? newKernel();
+  const iptables = options.iptables ?? new FakeIptables();
+  iptables.options = { ...iptables.options, hasSet: (name) => kernel.sets.has(name) };
+  kernel.options = { ...kernel.options, isSetUsed: (name) => iptables.refersTo(name) };
+  const { families = FAMILIES, settings, node, isLeaving = false } = options;
+  const mode = ipvsMode({
+    families: families.map((family) => ({
+      settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
+      tools: new IptablesTools(iptables, family, 'auto'),
+    })),
+    node: { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0, strictArp: false, ...node },
+    kernel,
+    sysctls: fakeSysctls(),
+    wantedSettings: new Map(),
+    isLeaving,
+  }) as Mode;
+  return { kernel, iptables, rig: new Rig({ commands: iptables, mode }) };
+}
+
+function newKernel(): FakeIpvs {
+  const kernel = new FakeIpvs();
+  for (const address of NODE_ADDRESSES) kernel.others.add(address as Address);
+  return kernel;
+}
+
+export function defaultIpvsSettings(family: Family): IpvsSettings {
+  return {
+    family,
+    masqueradeBit: 14,
+    masqueradeAll: false,
+    localDetector: { kind: 'none' },
+    scheduler: 'rr',
+    excludeCidrs: [],
+    nodePortCidrs: 'all',
+    nodeAddresses: [],
+  };
+}
