@@ -4,7 +4,7 @@
  * Nothing here waits: the kernel answers a request before `sendto` returns, and makes the next part of a listing while the
  * last is received (af_netlink.c, netlink_dump). So a missing answer is an error, not a reason to wait.
  */
-import { AF_NETLINK, close, receive, SOCK_RAW, sendTo, setSocketOption, socket } from './libc.ts';
+import { AF_NETLINK, close, receive, SOCK_RAW, SystemError, sendTo, setSocketOption, socket } from './libc.ts';
 import {
   decodeError,
   decodeMessages,
@@ -32,6 +32,7 @@ const PART = 32 * 1024;
 /** Requests in one send: errors about all of them must fit the socket's receive buffer (each charged about 800 bytes). */
 export const MOST_REQUESTS = 400;
 const RECEIVE_BUFFER = 1024 * 1024;
+const EPERM = 1;
 
 /** The seam to the kernel: one datagram out, one in. */
 export interface Transport {
@@ -47,7 +48,7 @@ export function openTransport(protocol: number): Transport {
   try {
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_EXT_ACK, 1);
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_CAP_ACK, 1);
-    setSocketOption(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER);
+    growReceiveBuffer(descriptor);
   } catch (error) {
     close(descriptor);
     throw error;
@@ -59,6 +60,15 @@ export function openTransport(protocol: number): Transport {
     receive: (into) => receive(descriptor, into),
     close: () => close(descriptor),
   };
+}
+
+/** Who may not do so may not write either, and needs no room for answers to many writes. */
+function growReceiveBuffer(descriptor: number): void {
+  try {
+    setSocketOption(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER);
+  } catch (error) {
+    if (!(error instanceof SystemError && error.errno === EPERM)) throw error;
+  }
 }
 
 /** One part of a listing: messages in a buffer that the next part overwrites. */

@@ -5,21 +5,19 @@ import { type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { IptablesError, IptablesTools } from '../host/iptables-tools.ts';
-import { hasFamily, interfaceAddresses, mayChangeNetwork } from '../host/node-facts.ts';
-import { realSysctls } from '../host/sysctls.ts';
+import { hasFamily, mayChangeNetwork } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent } from '../model/events.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import { UdpFlows } from '../model/udp-flows.ts';
-import { type IptablesFamilies, iptablesMode } from '../modes/iptables/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
-import { nodePortFilter, settingsHere } from './settings.ts';
+import { type ModeHere, modeHere } from './modes.ts';
 import { tuneConntrack } from './tune.ts';
 
 /** The agent cannot work on this machine or with what it was given: one line says why. */
@@ -61,8 +59,11 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
   // Rules depend on these settings: whether they could be made is known before.
   if (options.writesSettings) await tuneConntrack(config, log);
-  const families = await familiesOf(options, tools, cache);
-  const mode = iptablesMode(families) as Mode;
+  mustHavePodCidrs(config, cache);
+  const mayTry = options.writesSettings;
+  const willBeLiberal = !options.writesSettings && config.conntrack.tcpBeLiberal;
+  const here = await modeHere({ config, tools, node: cache.node, mayTry, willBeLiberal, signal });
+  const { mode } = here;
   const flows = new UdpFlows();
   const onFault = (fault: Fault) => tellFault(fault, log);
   const onUnread = (cause: string) => log.error(`part of the kernel cannot be read: ${cause}`);
@@ -77,7 +78,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     onFault,
     onUnread,
   });
-  const sweeper = buildSweeper({ config, log, flows, families });
+  const sweeper = buildSweeper({ config, log, flows, here });
   return { cache, loop, mode, sweeper, clock: realClock, source, onChange: (call) => intake.onChange(call) };
 }
 
@@ -151,24 +152,26 @@ function tellFault(fault: Fault, log: Log): void {
   log[fault.effect === 'no effect here' ? 'info' : 'warn']({ fault }, faultText(fault));
 }
 
+function mustHavePodCidrs({ detectLocal, nodeName }: Config, { node }: Cache): void {
+  if (detectLocal.kind === 'node-cidr' && (node?.podCIDRs ?? []).length === 0) {
+    throw new CannotRun(`--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${nodeName}, which has none yet`);
+  }
+}
+
 interface SweeperInput {
   readonly config: Config;
   readonly log: Log;
   readonly flows: UdpFlows;
-  readonly families: IptablesFamilies;
+  readonly here: ModeHere;
 }
 
-function buildSweeper({ config, log, flows, families }: SweeperInput): FlowSweeper {
-  const settings = new Map(families.map((family) => [family.settings.family, family.settings]));
+function buildSweeper({ config, log, flows, here }: SweeperInput): FlowSweeper {
   return new FlowSweeper({
     flows,
     open: openFlowTable,
     clock: realClock,
-    families: [...settings.keys()],
-    nodeAddresses: async (family) => {
-      const of = settings.get(family);
-      return of === undefined ? () => false : nodePortFilter(of, await interfaceAddresses(family));
-    },
+    families: here.families,
+    nodeAddresses: here.nodeAddresses,
     retry: config.syncPeriod,
     onSweep: (report) => tellSweep(report, log),
   });
@@ -181,24 +184,4 @@ function tellSweep({ seen, deleted, owners, duration, outcome, cause }: SweepRep
     log.error({ ...facts, cause }, `cannot look through the UDP flows of the kernel: ${cause}; ${follows}`);
   } else if (deleted > 0) log.info(facts, `deleted ${deleted} stale UDP flows`);
   else log.debug(facts, 'no stale UDP flows');
-}
-
-async function familiesOf(
-  { config, writesSettings }: AgentOptions,
-  tools: readonly IptablesTools[],
-  cache: Cache,
-): Promise<IptablesFamilies> {
-  if (config.detectLocal.kind === 'node-cidr' && (cache.node?.podCIDRs ?? []).length === 0) {
-    throw new CannotRun(
-      `--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${config.nodeName}, which has none yet`,
-    );
-  }
-  const families: IptablesFamilies[number][] = [];
-  for (const tool of tools) {
-    const { family } = tool;
-    const willBeLiberal = !writesSettings && config.conntrack.tcpBeLiberal;
-    const settings = await settingsHere({ config, node: cache.node, family, willBeLiberal });
-    families.push({ settings, tools: tool, sysctls: realSysctls });
-  }
-  return families;
 }

@@ -3,6 +3,7 @@ import type { Config } from '../config/config.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
 import { usableFamilies } from './agent.ts';
+import { hasIpvsTraces, leavingIpvs } from './modes.ts';
 import { settingsHere } from './settings.ts';
 
 export interface CleanupOptions {
@@ -13,13 +14,17 @@ export interface CleanupOptions {
 
 /** Exit status 0; what cannot be removed is an error. */
 export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
+  const tools = await usableFamilies(config, signal);
   const families = [];
-  for (const tools of await usableFamilies(config, signal)) {
-    const { family } = tools;
-    const settings = await settingsHere({ config, node: undefined, family });
-    families.push({ settings, tools, sysctls: realSysctls });
+  for (const tool of tools) {
+    const settings = await settingsHere({ config, node: undefined, family: tool.family });
+    families.push({ settings, tools: tool, sysctls: realSysctls });
   }
-  const removed = await iptablesMode(families).cleanup(signal);
+  const removed: string[] = [];
+  if (await hasIpvsTraces()) {
+    removed.push(...(await (await leavingIpvs({ config, tools, node: undefined, signal })).cleanup(signal)));
+  }
+  removed.push(...(await iptablesMode(families).cleanup(signal)));
   for (const line of removed) print(`- ${line}`);
   print(removed.length === 0 ? 'nothing of ours was there' : `${removed.length} removed`);
   return 0;

@@ -1,20 +1,48 @@
 /** `slicewire run --init-only`: the kernel settings, which a container with NET_ADMIN alone cannot write. Afterwards it can run with no more than that. */
+import { release } from 'node:os';
 import type { Config } from '../config/config.ts';
-import { realSysctls } from '../host/sysctls.ts';
+import { realCommands } from '../host/commands.ts';
+import { openIpvsKernel } from '../host/ipvs-kernel.ts';
+import { realSysctls, writeSettings } from '../host/sysctls.ts';
 import { ROUTE_LOCALNET } from '../modes/iptables/index.ts';
+import type { SettingWrite } from '../reconcile/setting.ts';
 import type { Log } from '../telemetry/log.ts';
-import { settingsHere } from './settings.ts';
+import { ipvsKernelSettings, settingsHere } from './settings.ts';
 import { tuneConntrack } from './tune.ts';
 
-/** Exit status 0, or 1 when a setting of conntrack could not be written; for others that is an error. */
-export async function initCommand({ config, log }: { config: Config; log: Log }): Promise<number> {
-  const settings = await settingsHere({ config, node: undefined, family: 'IPv4' });
-  if (settings.localhostNodePorts && (await realSysctls.read(ROUTE_LOCALNET)) !== '1') {
-    await realSysctls.write(ROUTE_LOCALNET, '1');
-    log.info(`${ROUTE_LOCALNET} is 1 now`);
+export interface InitOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Exit status 0, or 1 when a setting could not be written. */
+export async function initCommand({ config, log, signal }: InitOptions): Promise<number> {
+  const wanted = await settingsOfMode(config, signal);
+  const writes: SettingWrite[] = [];
+  for (const [name, to] of wanted) {
+    const from = await realSysctls.read(name);
+    if (from !== to) writes.push({ name, from, to });
   }
-  const failed = await tuneConntrack(config, log);
+  const problems = await writeSettings(writes, realSysctls);
+  for (const { name, to } of writes) {
+    const problem = problems.find((one) => one.name === name);
+    if (problem === undefined) log.info(`${name} is ${to} now`);
+    else log.error(`cannot write ${to} to /proc/sys/${name}: ${problem.cause}`);
+  }
+  const failed = problems.length + (await tuneConntrack(config, log));
   if (failed > 0) return 1;
   log.info('the kernel settings are right');
   return 0;
+}
+
+/** What the mode will want, by name. */
+async function settingsOfMode(config: Config, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+  if (config.mode === 'ipvs') {
+    // Its settings are there once the module is loaded.
+    await openIpvsKernel(realCommands, signal);
+    return ipvsKernelSettings(config.ipvs, release());
+  }
+  const settings = await settingsHere({ config, node: undefined, family: 'IPv4' });
+  return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
 }

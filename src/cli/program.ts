@@ -5,6 +5,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { ConfigError, type Flags } from '../config/config.ts';
 import { fileFromFlags } from '../config/config-file.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
+import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
@@ -25,6 +26,7 @@ const PLAIN = [
   KernelNotRead,
   KubeconfigUnusable,
   IptablesError,
+  IpvsUnusable,
   CleanupIncomplete,
 ];
 
@@ -57,7 +59,7 @@ interface Context {
 
 function buildProgram({ signal, setStatus }: Context): Command {
   const program = new Command('slicewire')
-    .description('the service proxy of a node: EndpointSlices in, iptables rules out')
+    .description('the service proxy of a node: EndpointSlices in, iptables or IPVS out')
     .exitOverride()
     .showHelpAfterError('(slicewire --help lists the commands, slicewire run --help the flags)');
   const print = (text: string) => process.stdout.write(`${text}\n`);
@@ -111,14 +113,14 @@ async function runOrAct(
     return 0;
   }
   if (flags.cleanup === true) return await cleanupCommand({ config: prepared.config, signal, print });
-  if (flags.initOnly === true) return await initCommand({ config: prepared.config, log: prepared.log });
+  if (flags.initOnly === true) return await initCommand({ ...prepared, signal });
   return await runCommand({ ...prepared, signal });
 }
 
 /** kube-proxy's flags by their names and meanings (reference 1.5), and ours. */
 function withAgentFlags(command: Command): Command {
   return withIdleFlags(command)
-    .option('--mode <mode>', 'kernel mechanism: iptables')
+    .option('--mode <mode>', 'kernel mechanism: iptables or ipvs (default: iptables)')
     .option('--proxy-mode <mode>', "the same, by kube-proxy's name")
     .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; no cluster is needed')
     .option('--kubeconfig <file>', 'how to reach the API server; without it and --manifests, as a pod in its cluster')
@@ -144,6 +146,14 @@ function withAgentFlags(command: Command): Command {
     .option('--iptables-sync-period <duration>', 'retry, and look after the rules, this often (default: 30s)')
     .option('--iptables-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 1s)')
     .option('--iptables-backend <variant>', 'auto, nft or legacy: which iptables tools (default: auto)')
+    .option('--ipvs-scheduler <name>', 'how IPVS chooses among endpoints: rr, lc, sh… (default: rr)')
+    .option('--ipvs-sync-period <duration>', 'retry, and look after the kernel, this often (default: 30s)')
+    .option('--ipvs-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 0s)')
+    .option('--ipvs-exclude-cidrs <cidrs>', 'virtual servers with an address in these are never removed')
+    .option('--ipvs-strict-arp [bool]', 'answer ARP for an address on the device that has it alone')
+    .option('--ipvs-tcp-timeout <duration>', 'forget a silent connection of IPVS after; 0: as it is (default)')
+    .option('--ipvs-tcpfin-timeout <duration>', 'forget one that was closed after; 0: as it is (default)')
+    .option('--ipvs-udp-timeout <duration>', 'forget a UDP flow of IPVS after; 0: as it is (default)')
     .option(
       '--conntrack-max-per-core <n>',
       'size of the table of connections, for each core; 0: as it is (default: 32768)',

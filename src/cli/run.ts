@@ -116,6 +116,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
 }
 
 interface WatchOptions extends RunOptions {
+  /** Sync again. */
   readonly onLoss: () => void;
   readonly isBusy: () => boolean;
 }
@@ -130,6 +131,7 @@ async function watchKernel(
     if (signal.aborted) return;
     // Before the first sync is complete, and while one goes on, there is nothing to look for yet.
     if (!mode.isObserved || isBusy()) continue;
+    if (mode.isWaiting) onLoss();
     try {
       if (await mode.probe(signal)) continue;
       log.warn('rules are gone that were written: another program flushed them; writing them again');

@@ -1,5 +1,5 @@
 /** From the configuration, the Node and this machine to the settings of each family. */
-import type { Config, NodePortAddresses } from '../config/config.ts';
+import type { Config, IpvsConfig, NodePortAddresses } from '../config/config.ts';
 import { interfaceAddresses, routable } from '../host/node-facts.ts';
 import { realSysctls, type Sysctls } from '../host/sysctls.ts';
 import {
@@ -16,6 +16,7 @@ import {
 import type { NodeView } from '../model/objects.ts';
 import type { IsNodeAddress } from '../model/udp-flows.ts';
 import type { IptablesSettings } from '../modes/iptables/settings.ts';
+import type { IpvsSettings } from '../modes/ipvs/settings.ts';
 import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
@@ -31,7 +32,7 @@ export interface SettingsInput {
   readonly willBeLiberal?: boolean;
 }
 
-/** The settings on this machine. */
+/** The settings of iptables mode on this machine. */
 export async function settingsHere(input: Omit<SettingsInput, 'sysctls' | 'interfaces'>): Promise<IptablesSettings> {
   const interfaces = await interfaceAddresses(input.family);
   return await iptablesSettings({ ...input, sysctls: realSysctls, interfaces });
@@ -54,8 +55,45 @@ export async function iptablesSettings(input: SettingsInput): Promise<IptablesSe
   };
 }
 
+/** The settings of IPVS mode. */
+export function ipvsSettings(input: Omit<SettingsInput, 'sysctls'>): IpvsSettings {
+  const { config, node, family } = input;
+  const nodeAddresses = ownAddresses(input);
+  const wanted = wantedCidrs(config.nodePortAddresses, { family, own: nodeAddresses });
+  return {
+    family,
+    masqueradeBit: config.masqueradeBit,
+    masqueradeAll: config.masqueradeAll,
+    localDetector: localDetector(config, node, family),
+    scheduler: config.ipvs.scheduler,
+    excludeCidrs: config.ipvs.excludeCidrs,
+    nodePortCidrs: wanted.length === 0 ? 'all' : wanted,
+    nodeAddresses,
+  };
+}
+
+/** The kernel settings of IPVS mode (reference 6.2), by name. */
+export function ipvsKernelSettings({ strictArp }: IpvsConfig, kernelRelease: string): Map<string, string> {
+  const wanted = new Map([
+    ['net/ipv4/vs/conntrack', '1'],
+    ['net/ipv4/vs/expire_nodest_conn', '1'],
+    ['net/ipv4/vs/expire_quiescent_template', '1'],
+    ['net/ipv4/ip_forward', '1'],
+  ]);
+  // With 1, a client that uses its port again waited a second, until 5.9 (k8s#81775).
+  const [major = 0, minor = 0] = kernelRelease.split('.').map(Number);
+  if (major < 5 || (major === 5 && minor < 9)) wanted.set('net/ipv4/vs/conn_reuse_mode', '0');
+  if (strictArp) wanted.set('net/ipv4/conf/all/arp_ignore', '1').set('net/ipv4/conf/all/arp_announce', '2');
+  return wanted;
+}
+
 /** The Node's addresses of a family; --bind-address replaces the one of its family; without a Node, the interfaces' (reference 1.7). */
-function ownAddresses({ config: { bindAddress }, node, family, interfaces }: SettingsInput): Address[] {
+function ownAddresses({
+  config: { bindAddress },
+  node,
+  family,
+  interfaces,
+}: Omit<SettingsInput, 'sysctls'>): Address[] {
   if (bindAddress !== undefined && familyOf(bindAddress) === family) return [bindAddress];
   const known = routable(node?.addresses ?? [], family);
   return known.length > 0 ? known : routable(interfaces, family);
@@ -105,6 +143,14 @@ export function nodePortFilter(
   }
   const own = new Set(routable(interfaces, family).map(addressBytes));
   return (address) => own.has(address) || (localhostNodePorts && address.charCodeAt(0) === 127);
+}
+
+/** The same in IPVS mode. */
+export function ipvsNodePortFilter({ nodePortCidrs }: IpvsSettings, interfaces: readonly Address[]): IsNodeAddress {
+  const isServed = (address: Address) =>
+    !isLoopback(address) && (nodePortCidrs === 'all' || nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
+  const served = new Set(interfaces.filter(isServed).map(addressBytes));
+  return (address) => served.has(address);
 }
 
 /** Node ports on 127.0.0.0/8 are wanted unless the list leaves loopback out. */

@@ -21,6 +21,14 @@ const FIELDS: Readonly<Record<string, string>> = {
   'iptables.localhostNodePorts': 'iptablesLocalhostNodeports',
   'iptables.syncPeriod': 'iptablesSyncPeriod',
   'iptables.minSyncPeriod': 'iptablesMinSyncPeriod',
+  'ipvs.syncPeriod': 'ipvsSyncPeriod',
+  'ipvs.minSyncPeriod': 'ipvsMinSyncPeriod',
+  'ipvs.scheduler': 'ipvsScheduler',
+  'ipvs.excludeCIDRs': 'ipvsExcludeCidrs',
+  'ipvs.strictARP': 'ipvsStrictArp',
+  'ipvs.tcpTimeout': 'ipvsTcpTimeout',
+  'ipvs.tcpFinTimeout': 'ipvsTcpfinTimeout',
+  'ipvs.udpTimeout': 'ipvsUdpTimeout',
   'conntrack.maxPerCore': 'conntrackMaxPerCore',
   'conntrack.min': 'conntrackMin',
   'conntrack.tcpEstablishedTimeout': 'conntrackTcpTimeoutEstablished',
@@ -82,7 +90,7 @@ export function fileFromFlags(flags: Flags): string {
 }
 
 function typed(path: string, text: string): unknown {
-  if (path === 'nodePortAddresses') return text.split(',');
+  if (path === 'nodePortAddresses' || path === 'ipvs.excludeCIDRs') return text.split(',');
   if (/(masqueradeBit|maxPerCore|conntrack\.min)$/.test(path)) return Number(text);
   return text === 'true' || text === 'false' ? text === 'true' : text;
 }

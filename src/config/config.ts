@@ -21,8 +21,20 @@ export interface NodePortAddresses {
   readonly cidrs: readonly Cidr[];
 }
 
+/** What IPVS mode is told beside what all modes are. */
+export interface IpvsConfig {
+  readonly scheduler: string;
+  readonly excludeCidrs: readonly Cidr[];
+  readonly strictArp: boolean;
+  /** Seconds; 0 leaves the kernel's. */
+  readonly tcpTimeout: number;
+  readonly tcpFinTimeout: number;
+  readonly udpTimeout: number;
+}
+
 export interface Config {
-  readonly mode: 'iptables';
+  readonly mode: 'iptables' | 'ipvs';
+  readonly ipvs: IpvsConfig;
   readonly source: SourceConfig;
   readonly nodeName: string;
   /** Sync until everything is applied, then exit. */
@@ -56,6 +68,9 @@ export const DEFAULTS = {
   iptablesMinSyncPeriod: '1s',
   iptablesLocalhostNodeports: true,
   iptablesBackend: 'auto',
+  ipvsScheduler: 'rr',
+  ipvsSyncPeriod: '30s',
+  ipvsMinSyncPeriod: '0s',
   conntrackMaxPerCore: '32768',
   conntrackMin: '131072',
   conntrackTcpTimeoutEstablished: '24h',
@@ -69,8 +84,10 @@ export function configFromFlags(flags: Flags): Config {
     faults.push(`--${flag}=${String(flags[camel(flag)] ?? '')}: ${problem}`);
   };
   const read = { text: (flag: string) => textFlag(flags, flag), fault };
+  const mode = readMode(read);
   const config: Config = {
-    mode: readMode(read),
+    mode,
+    ipvs: readIpvs(read),
     source: readSource(read),
     nodeName: readNodeName(read),
     once: flags.once === true,
@@ -80,7 +97,7 @@ export function configFromFlags(flags: Flags): Config {
     nodePortAddresses: readNodePortAddresses(read),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', DEFAULTS.iptablesLocalhostNodeports),
     iptablesBackend: readBackend(read),
-    ...readPeriods(read),
+    ...readPeriods(read, mode),
     bindAddress: readBindAddress(read),
     conntrack: readConntrack(read),
   };
@@ -103,11 +120,12 @@ function textFlag(flags: Flags, flag: string): string | undefined {
   return value === undefined ? undefined : String(value);
 }
 
-function readMode(read: Reader): 'iptables' {
+function readMode(read: Reader): Config['mode'] {
   const modes = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
   if (modes.length === 2 && modes[0] !== modes[1]) read.fault('proxy-mode', `is another mode than --mode=${modes[0]}`);
   const mode = modes[0] ?? DEFAULTS.mode;
-  if (mode !== 'iptables') read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables');
+  if (mode === 'iptables' || mode === 'ipvs') return mode;
+  read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables or ipvs');
   return 'iptables';
 }
 
@@ -190,14 +208,40 @@ function readBackend(read: Reader): IptablesBackend {
   return 'auto';
 }
 
-function readPeriods(read: Reader): { syncPeriod: number; minSyncPeriod: number } {
-  const syncPeriod = readDuration(read, 'iptables-sync-period', DEFAULTS.iptablesSyncPeriod);
-  const minSyncPeriod = readDuration(read, 'iptables-min-sync-period', DEFAULTS.iptablesMinSyncPeriod);
-  if (syncPeriod <= 0) read.fault('iptables-sync-period', 'must be more than 0');
-  if (minSyncPeriod < 0) read.fault('iptables-min-sync-period', 'must not be negative');
-  if (minSyncPeriod > syncPeriod)
-    read.fault('iptables-min-sync-period', 'must not be longer than --iptables-sync-period');
+function readPeriods(read: Reader, mode: Config['mode']): { syncPeriod: number; minSyncPeriod: number } {
+  const initial =
+    mode === 'ipvs'
+      ? { period: DEFAULTS.ipvsSyncPeriod, min: DEFAULTS.ipvsMinSyncPeriod }
+      : { period: DEFAULTS.iptablesSyncPeriod, min: DEFAULTS.iptablesMinSyncPeriod };
+  const syncPeriod = readDuration(read, `${mode}-sync-period`, initial.period);
+  const minSyncPeriod = readDuration(read, `${mode}-min-sync-period`, initial.min);
+  if (syncPeriod <= 0) read.fault(`${mode}-sync-period`, 'must be more than 0');
+  if (minSyncPeriod < 0) read.fault(`${mode}-min-sync-period`, 'must not be negative');
+  if (minSyncPeriod > syncPeriod) {
+    read.fault(`${mode}-min-sync-period`, `must not be longer than --${mode}-sync-period`);
+  }
   return { syncPeriod, minSyncPeriod };
+}
+
+/** A scheduler goes to the kernel as it is: letters and digits, of at most 15 (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
+const SCHEDULER = /^[a-z0-9]{1,15}$/;
+
+function readIpvs(read: Reader): IpvsConfig {
+  const scheduler = read.text('ipvs-scheduler') || DEFAULTS.ipvsScheduler;
+  if (!SCHEDULER.test(scheduler)) read.fault('ipvs-scheduler', 'must be the name of a scheduler, such as rr or lc');
+  const timeout = (flag: string) => {
+    const milliseconds = readDuration(read, flag, '0s');
+    if (milliseconds < 0) read.fault(flag, 'must not be negative');
+    return Math.floor(milliseconds / 1000);
+  };
+  return {
+    scheduler,
+    excludeCidrs: readCidrs(read, 'ipvs-exclude-cidrs'),
+    strictArp: isOn(read, 'ipvs-strict-arp', false),
+    tcpTimeout: timeout('ipvs-tcp-timeout'),
+    tcpFinTimeout: timeout('ipvs-tcpfin-timeout'),
+    udpTimeout: timeout('ipvs-udp-timeout'),
+  };
 }
 
 function readDuration(read: Reader, flag: string, initial: string): number {

@@ -22,17 +22,6 @@ export const IDLE_FLAGS: readonly IdleFlag[] = [
     'show-hidden-metrics-for-version',
   ),
   ...flags(
-    'it belongs to ipvs mode',
-    'ipvs-sync-period',
-    'ipvs-min-sync-period',
-    'ipvs-scheduler',
-    'ipvs-exclude-cidrs',
-    'ipvs-strict-arp',
-    'ipvs-tcp-timeout',
-    'ipvs-tcpfin-timeout',
-    'ipvs-udp-timeout',
-  ),
-  ...flags(
     'requests are JSON, a few a minute',
     'kube-api-content-type',
     'kube-api-qps',

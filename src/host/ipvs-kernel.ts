@@ -10,6 +10,8 @@ import type { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Address, addressBytes, addressOfBytes, type Family } from '../model/address.ts';
 import type { Protocol } from '../model/objects.ts';
 import type { CommandRunner } from './commands.ts';
+import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
+import { wholeListing } from './listing.ts';
 
 export type { SetSpec, SetType } from '../../native/ipset.ts';
 export type { Timeouts } from '../../native/ipvs.ts';
@@ -99,9 +101,6 @@ export interface IpvsKernel {
   timeouts(): Promise<Timeouts>;
   setTimeouts(timeouts: Timeouts): Promise<void>;
 }
-
-/** The device that holds the Service addresses; the kernel must not know the name by another kind. */
-export const DEVICE = 'kube-ipvs0';
 
 /** A server that nobody uses: TEST-NET-2 (RFC 5737), as kube-proxy tries a scheduler (reference 6.1). */
 const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
@@ -212,30 +211,24 @@ class RealIpvsKernel implements IpvsKernel {
       const socket = this.#socketOf(writes[at] as KernelWrite);
       let end = at + 1;
       while (end < writes.length && end - at < most && this.#socketOf(writes[end] as KernelWrite) === socket) end += 1;
-      outcomes.push(...this.#send(socket, writes.slice(at, end)));
+      outcomes.push(...(await this.#send(socket, writes.slice(at, end))));
       at = end;
     }
     return outcomes;
   }
 
-  hasDevice(): Promise<boolean> {
-    return Promise.resolve(this.#device() !== undefined);
+  async hasDevice(): Promise<boolean> {
+    return (await serviceDevice(this.#sockets.route)) !== undefined;
   }
 
   async addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }> {
-    const { rtnetlink } = this.#native;
-    const index = this.#device();
-    const loopback = rtnetlink.findLink(this.#sockets.route, 'lo').index;
-    const listed = await collect(() => rtnetlink.deviceAddresses(this.#sockets.route, family));
-    const of = (mine: boolean) =>
-      listed.filter((entry) => (entry.index === index) === mine).map(({ bytes }) => addressOfBytes(bytes));
-    const others = listed.filter((entry) => entry.index !== index && entry.index !== loopback && entry.scope === 0);
-    return { ours: of(true), others: [...new Set(others.map(({ bytes }) => addressOfBytes(bytes)))] };
+    const { service, others } = await readAddresses(this.#sockets.route, family);
+    return { ours: service, others };
   }
 
   async servers(): Promise<readonly Server[]> {
     const { virtualServers, IP_VS_SVC_F_HASHED, IP_VS_SVC_F_PERSISTENT } = this.#native.ipvs;
-    const listed = await collect(() => virtualServers(this.#sockets.generic, this.#requests));
+    const listed = await wholeListing(() => virtualServers(this.#sockets.generic, this.#requests));
     return listed.map(({ protocol, address, port, scheduler, flags, timeout }) => ({
       protocol,
       address: addressOfBytes(address),
@@ -249,7 +242,7 @@ class RealIpvsKernel implements IpvsKernel {
 
   async destinations(server: ServerId): Promise<readonly SeenDestination[]> {
     const { destinationsOf, IP_VS_CONN_F_MASQ } = this.#native.ipvs;
-    const listed = await collect(() => destinationsOf(this.#sockets.generic, this.#requests, serverBytes(server)));
+    const listed = await wholeListing(() => destinationsOf(this.#sockets.generic, this.#requests, serverBytes(server)));
     return listed.map((entry) => ({
       address: addressOfBytes(entry.address),
       port: entry.port,
@@ -260,12 +253,12 @@ class RealIpvsKernel implements IpvsKernel {
   }
 
   async setNames(): Promise<readonly string[]> {
-    return await collect(() => this.#native.ipset.setNames(this.#sockets.sets));
+    return await wholeListing(() => this.#native.ipset.setNames(this.#sockets.sets));
   }
 
   async readSet(name: string): Promise<SeenSet | undefined> {
     try {
-      const parts = await collect(() => this.#native.ipset.setParts(this.#sockets.sets, name));
+      const parts = await wholeListing(() => this.#native.ipset.setParts(this.#sockets.sets, name));
       const type = parts.find((part) => part.type !== undefined)?.type ?? '';
       return { type, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
     } catch (error) {
@@ -284,27 +277,15 @@ class RealIpvsKernel implements IpvsKernel {
     return error === undefined ? Promise.resolve() : Promise.reject(error);
   }
 
-  /** Index of our device; undefined when there is none. Throws when the name is that of another kind of device. */
-  #device(): number | undefined {
-    try {
-      const { index, kind } = this.#native.rtnetlink.findLink(this.#sockets.route, DEVICE);
-      if (kind !== 'dummy') throw new IpvsUnusable(`the device ${DEVICE} is of kind ${kind || 'unknown'}, not dummy`);
-      return index;
-    } catch (error) {
-      if (errnoOf(error) === ERRNO.ENODEV) return undefined;
-      throw error;
-    }
-  }
-
   #socketOf({ kind }: KernelWrite): NetlinkSocket {
     if (kind.endsWith('-device') || kind.endsWith('-address')) return this.#sockets.route;
     return kind.endsWith('-set') || kind.endsWith('-entry') ? this.#sockets.sets : this.#sockets.generic;
   }
 
-  #send(socket: NetlinkSocket, writes: readonly KernelWrite[]): (KernelError | undefined)[] {
+  async #send(socket: NetlinkSocket, writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
     try {
-      const first = writes[0]?.kind;
-      const index = first === 'add-address' || first === 'remove-address' ? this.#device() : undefined;
+      const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
+      const index = needsDevice ? await serviceDevice(socket) : undefined;
       const errors = socket.acknowledge(writes.map((write) => this.#request(write, index ?? -1)));
       return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
     } catch (error) {
@@ -317,9 +298,9 @@ class RealIpvsKernel implements IpvsKernel {
     const { rtnetlink, ipset } = this.#native;
     switch (write.kind) {
       case 'add-device':
-        return rtnetlink.addDummyRequest(DEVICE);
+        return rtnetlink.addDummyRequest(SERVICE_DEVICE);
       case 'remove-device':
-        return rtnetlink.deleteLinkRequest(DEVICE);
+        return rtnetlink.deleteLinkRequest(SERVICE_DEVICE);
       case 'add-address':
         return rtnetlink.addAddressRequest(index, bytesOf(write.address));
       case 'remove-address':
@@ -357,27 +338,6 @@ class RealIpvsKernel implements IpvsKernel {
     this.#revisions.set(key, known);
     return known;
   }
-}
-
-/** How often a listing that changes while it is made is made again. */
-const MOST_LISTINGS = 5;
-
-/** All of a listing; again when the table changed meanwhile. Throws when it does so every time: a part is not the whole (invariant 2). */
-async function collect<T>(list: () => Generator<readonly T[], boolean>): Promise<T[]> {
-  for (let tries = 1; tries <= MOST_LISTINGS; tries++) {
-    const found: T[] = [];
-    const parts = list();
-    for (;;) {
-      const next = parts.next();
-      if (next.done === true) {
-        if (!next.value) return found;
-        break;
-      }
-      for (const value of next.value) found.push(value);
-      await breath();
-    }
-  }
-  throw new KernelError('environment', `the kernel's list changed each of ${MOST_LISTINGS} times while it was read`);
 }
 
 const ERRNO = { ENOENT: 2, ESRCH: 3, EEXIST: 17, ENODEV: 19, EADDRNOTAVAIL: 99 } as const;

@@ -1,6 +1,7 @@
 /** Facts about this machine that the rules depend on. */
 import { readFile } from 'node:fs/promises';
-import { type Address, type Family, familyOf, isLoopback, parseAddress } from '../model/address.ts';
+import { type Address, type Family, familyOf, isLoopback } from '../model/address.ts';
+import { addressesHere } from './devices.ts';
 
 const CAP_NET_ADMIN = 12n;
 
@@ -24,29 +25,11 @@ export async function hasFamily(family: Family): Promise<boolean> {
 
 /**
  * A family's addresses of all interfaces, also of those without a carrier (a bridge without containers), which Node.js
- * leaves out; without IPv6 link-local ones.
+ * leaves out; without IPv6 link-local ones, and without those of Services, which IPVS mode puts on a device of its own.
  */
 export async function interfaceAddresses(family: Family): Promise<Address[]> {
-  const found =
-    family === 'IPv4'
-      ? localV4(await readFile('/proc/net/fib_trie', 'utf8'))
-      : interfacesV6(await readFile('/proc/net/if_inet6', 'utf8').catch(() => ''));
-  return [...new Set(found)];
-}
-
-/** What the routing table holds as local: an address, and below it `/32 host LOCAL`. */
-export function localV4(trie: string): Address[] {
-  const found = trie.matchAll(/\|-- ([\d.]+)\n\s+\/32 host LOCAL/g);
-  return [...found].map(([, text = '']) => parseAddress(text)).filter((address) => address !== undefined);
-}
-
-/** Lines of address, interface, prefix length, scope (0x20: link), flags, name. */
-export function interfacesV6(lines: string): Address[] {
-  const found = lines.matchAll(/^([0-9a-f]{32}) \S+ \S+ (\S+) /gm);
-  return [...found]
-    .filter(([, , scope]) => scope !== '20')
-    .map(([, digits = '']) => parseAddress(digits.replace(/(....)(?=.)/g, '$1:')))
-    .filter((address) => address !== undefined);
+  const { loopback, others } = await addressesHere(family);
+  return [...new Set([...loopback, ...others])];
 }
 
 /** Addresses of a family that are not loopback. */

@@ -31,6 +31,8 @@ export interface Mode<P extends Plan = Plan> {
   readonly name: ModeName;
   /** False until the kernel was read, and after a write whose outcome is not known. */
   readonly isObserved: boolean;
+  /** Something ends by itself, connections of what drains: there will be more to do, though nothing changes. */
+  readonly isWaiting: boolean;
   /** Take in changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
   /** Read the kernel. What could not be read is left out of plans (invariant 2); `unknown` when that is all of it. */

@@ -87,6 +87,10 @@ class IptablesMode implements Mode<IptablesPlan> {
     return this.#families.every(({ tables }) => tables.isKnown);
   }
 
+  get isWaiting(): boolean {
+    return false;
+  }
+
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const { family, desired, tables } of this.#families) {
       const mine = [...changes].filter(([key]) => keyFamily(key) === family);

@@ -1,6 +1,8 @@
 /** IPVS mode: virtual servers for Service addresses on a dummy device, sets, and rules that name the sets (design 6). */
+
+import { SERVICE_DEVICE } from '../../host/devices.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
-import { DEVICE, type IpvsKernel, type KernelWrite, type Timeouts } from '../../host/ipvs-kernel.ts';
+import type { IpvsKernel, KernelWrite, Timeouts } from '../../host/ipvs-kernel.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import { type Family, familyOf } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
@@ -81,6 +83,18 @@ class IpvsMode implements Mode<IpvsPlan> {
     return this.#hasDevice !== undefined && this.#members.every(({ state }) => state.isKnown);
   }
 
+  get isWaiting(): boolean {
+    const isDraining = this.#members.some(({ state }) => state.isKnown && state.drainingServers().length > 0);
+    return isDraining || (this.#options.isLeaving === true && !this.#hasLeft);
+  }
+
+  /** Nothing of ours is left. */
+  get #hasLeft(): boolean {
+    return (
+      this.#hasDevice === false && this.#members.every(({ state }) => state.isKnown && state.sets.applied?.size === 0)
+    );
+  }
+
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const { family, desired, state } of this.#members) {
       const mine = [...changes].filter(([key]) => key.endsWith(`/${family}`));
@@ -132,6 +146,7 @@ class IpvsMode implements Mode<IpvsPlan> {
     const { kernel } = this.#options;
     for (const { state } of this.#members) {
       if (!state.isKnown) continue;
+      if (this.#options.isLeaving === true) this.#keepSource(state);
       for (const server of state.drainingServers()) {
         signal.throwIfAborted();
         state.sawConnections(server, await kernel.destinations(server));
@@ -145,7 +160,7 @@ class IpvsMode implements Mode<IpvsPlan> {
     const settings = this.#hasDevice === undefined ? undefined : this.#settings.plan();
     const timeouts = this.#pendingTimeouts();
     const device = this.#hasDevice === isLeaving ? (isLeaving ? 'remove-device' : 'add-device') : undefined;
-    const isEmptied = device !== 'remove-device' || families.every((plan) => plan.leavesNoAddress);
+    const isEmptied = device !== 'remove-device' || families.every((plan) => plan.leavesNothing);
     const steps = [
       ...(settings?.steps ?? []),
       ...(timeouts === undefined ? [] : [timeoutsStep(timeouts)]),
@@ -204,8 +219,8 @@ class IpvsMode implements Mode<IpvsPlan> {
     }
     if (await kernel.hasDevice()) {
       const [error] = await kernel.write([{ kind: 'remove-device' }], signal);
-      if (error === undefined) removed.push(`device ${DEVICE}`);
-      else problems.push(`device ${DEVICE}: ${error.message}`);
+      if (error === undefined) removed.push(`device ${SERVICE_DEVICE}`);
+      else problems.push(`device ${SERVICE_DEVICE}: ${error.message}`);
     }
     if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
     return removed;
@@ -269,7 +284,7 @@ class IpvsMode implements Mode<IpvsPlan> {
       isMistaken ||= report.isMistaken === true;
       reports.push(report);
     }
-    const isEmpty = this.#members.every(({ state }) => state.isKnown && state.addresses.applied?.size === 0);
+    const isEmpty = this.#members.every(({ state }) => state.isEmptied && state.sets.applied?.size === 0);
     if (plan.device === 'remove-device' && isEmpty) reports.push(await this.#writeDevice('remove-device', signal));
     return { report: mergeReports(reports), isMistaken };
   }
@@ -292,7 +307,7 @@ class IpvsMode implements Mode<IpvsPlan> {
       return { outcome: 'complete', applied: 1, failed: [], skipped: [] };
     }
     this.#hasDevice = undefined;
-    return unread(`device ${DEVICE}`, error.message);
+    return unread(`device ${SERVICE_DEVICE}`, error.message);
   }
 }
 
@@ -322,9 +337,9 @@ function timeoutsStep({ tcp, tcpFin, udp }: Timeouts): Step {
 function deviceStep(kind: 'add-device' | 'remove-device'): Step {
   const isNew = kind === 'add-device';
   return plainStep(
-    `device ${DEVICE}`,
+    `device ${SERVICE_DEVICE}`,
     isNew ? 'create' : 'remove',
-    isNew ? `ip link add ${DEVICE} type dummy` : DEVICE,
+    isNew ? `ip link add ${SERVICE_DEVICE} type dummy` : SERVICE_DEVICE,
   );
 }
 

@@ -66,8 +66,8 @@ export interface FamilyPlan {
   readonly goneEntries: readonly PlannedRemoval[];
   readonly goneSets: readonly PlannedWrite[];
   readonly steps: readonly Step[];
-  /** When it is carried out, our device holds no address of this family. */
-  readonly leavesNoAddress: boolean;
+  /** When it is carried out, nothing of ours is left of this family. */
+  readonly leavesNothing: boolean;
 }
 
 const SOURCE_ONLY = new Set([chainKey('nat', SOURCE)]);
@@ -102,7 +102,7 @@ export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
     tables,
     retire,
     steps,
-    leavesNoAddress: state.addresses.applied?.size === parts.goneAddresses.length && parts.addresses.length === 0,
+    leavesNothing: state.isEmptied && state.sets.applied?.size === parts.goneSets.length,
   };
 }
 
@@ -174,11 +174,6 @@ class Staying {
   }
 }
 
-/** Sets go last: rules refer to them, and they say which servers are ours. */
-function isEmptied({ servers, addresses, tables }: FamilyState): boolean {
-  return servers.applied?.size === 0 && addresses.applied?.size === 0 && tables.isEmpty;
-}
-
 interface Writes {
   readonly come: readonly PlannedWrite[];
   readonly go: readonly PlannedWrite[];
@@ -197,7 +192,8 @@ function setWrites(state: FamilyState): Writes {
   const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
   return {
     come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set })),
-    go: isEmptied(state) ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
+    // Last of all: rules refer to sets, and they say which servers are ours.
+    go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
   };
 }
 

@@ -57,6 +57,11 @@ export class FamilyState {
     return this.servers.applied !== undefined && this.tables.isKnown;
   }
 
+  /** Nothing but sets is left of ours. */
+  get isEmptied(): boolean {
+    return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
+  }
+
   desire({ servers, addresses, entries, chains }: DesiredChanges): void {
     for (const [key, wanted] of servers) {
       this.servers.desire(key, wanted);

@@ -1,0 +1,116 @@
+/** From the configuration to the mode on this machine, and to the one that it takes over from. */
+import { access } from 'node:fs/promises';
+import { release } from 'node:os';
+import type { Config } from '../config/config.ts';
+import { realCommands } from '../host/commands.ts';
+import { hasServiceDevice } from '../host/devices.ts';
+import type { IptablesTools } from '../host/iptables-tools.ts';
+import { checkScheduler, openIpvsKernel } from '../host/ipvs-kernel.ts';
+import { interfaceAddresses } from '../host/node-facts.ts';
+import { realSysctls } from '../host/sysctls.ts';
+import type { Family } from '../model/address.ts';
+import type { NodeView } from '../model/objects.ts';
+import type { IsNodeAddress } from '../model/udp-flows.ts';
+import { handover } from '../modes/handover.ts';
+import { iptablesMode } from '../modes/iptables/index.ts';
+import { ipvsMode } from '../modes/ipvs/index.ts';
+import type { Mode } from '../modes/mode.ts';
+import { ipvsKernelSettings, ipvsNodePortFilter, ipvsSettings, nodePortFilter, settingsHere } from './settings.ts';
+
+export interface ModeInput {
+  readonly config: Config;
+  readonly tools: readonly IptablesTools[];
+  readonly node: NodeView | undefined;
+  /** Try what can only be tried by writing. */
+  readonly mayTry: boolean;
+  /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
+  readonly willBeLiberal: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface ModeHere {
+  readonly mode: Mode;
+  readonly families: readonly Family[];
+  /** Which addresses take node ports now; made anew for each sweep of flows. */
+  readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
+}
+
+/** Throws IpvsUnusable when the kernel lacks what the mode needs. */
+export async function modeHere(input: ModeInput): Promise<ModeHere> {
+  return input.config.mode === 'ipvs' ? await ipvsHere(input) : await iptablesHere(input);
+}
+
+async function iptablesHere(input: ModeInput): Promise<ModeHere> {
+  const { config, tools, node, willBeLiberal } = input;
+  const families = await Promise.all(
+    tools.map(async (tool) => ({
+      settings: await settingsHere({ config, node, family: tool.family, willBeLiberal }),
+      tools: tool,
+      sysctls: realSysctls,
+    })),
+  );
+  const settings = new Map(families.map((one) => [one.settings.family, one.settings]));
+  const mode = iptablesMode(families) as Mode;
+  return {
+    mode: (await hasServiceDevice()) ? handover(mode, await leavingIpvs(input)) : mode,
+    families: [...settings.keys()],
+    nodeAddresses: async (family) => {
+      const of = settings.get(family);
+      return of === undefined ? () => false : nodePortFilter(of, await interfaceAddresses(family));
+    },
+  };
+}
+
+async function ipvsHere(input: ModeInput): Promise<ModeHere> {
+  const { config, mayTry, signal } = input;
+  const kernel = await openIpvsKernel(realCommands, signal);
+  if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
+  const families = await ipvsFamilies(input);
+  const mode = ipvsMode({
+    families,
+    node: config.ipvs,
+    kernel,
+    sysctls: realSysctls,
+    wantedSettings: ipvsKernelSettings(config.ipvs, release()),
+  }) as Mode;
+  const settings = new Map(families.map((one) => [one.settings.family, one.settings]));
+  return {
+    mode,
+    families: [...settings.keys()],
+    nodeAddresses: async (family) => {
+      const of = settings.get(family);
+      return of === undefined ? () => false : ipvsNodePortFilter(of, await interfaceAddresses(family));
+    },
+  };
+}
+
+/** What a proxy in IPVS mode left: it wants nothing more, and ends as its connections do. */
+export async function leavingIpvs(input: Omit<ModeInput, 'mayTry' | 'willBeLiberal'>): Promise<Mode> {
+  return ipvsMode({
+    families: await ipvsFamilies(input),
+    node: input.config.ipvs,
+    kernel: await openIpvsKernel(realCommands, input.signal),
+    sysctls: realSysctls,
+    wantedSettings: new Map(),
+    isLeaving: true,
+  }) as Mode;
+}
+
+/** Whether this network namespace has anything of IPVS mode, or might. Loads nothing. */
+export async function hasIpvsTraces(): Promise<boolean> {
+  const isLoaded = await access('/proc/net/ip_vs').then(
+    () => true,
+    () => false,
+  );
+  return isLoaded || (await hasServiceDevice());
+}
+
+async function ipvsFamilies({ config, node, tools }: Pick<ModeInput, 'config' | 'node' | 'tools'>) {
+  return await Promise.all(
+    tools.map(async (tool) => {
+      const { family } = tool;
+      const interfaces = await interfaceAddresses(family);
+      return { settings: ipvsSettings({ config, node, family, interfaces }), tools: tool };
+    }),
+  );
+}

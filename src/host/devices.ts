@@ -1,0 +1,81 @@
+/** The addresses of this machine's devices; and the device that holds those of Services in IPVS mode. */
+import type { NetlinkSocket } from '../../native/netlink-socket.ts';
+import { type Address, addressOfBytes, type Family } from '../model/address.ts';
+import { wholeListing } from './listing.ts';
+
+/** kube-proxy's name (reference 6.3). */
+export const SERVICE_DEVICE = 'kube-ipvs0';
+const ENODEV = 19;
+/** linux/rtnetlink.h: an address that is good on one link alone. */
+const SCOPE_LINK = 253;
+
+/** The device of Services is of another kind than it should be. */
+export class DeviceUnusable extends Error {
+  readonly code = 'DEVICE_UNUSABLE';
+}
+
+export interface DeviceAddresses {
+  /** Of the device of Services. */
+  readonly service: readonly Address[];
+  readonly loopback: readonly Address[];
+  /** Of all other devices, without link-local ones. */
+  readonly others: readonly Address[];
+}
+
+/** Index of the device of Services; undefined when there is none. Throws DeviceUnusable when the name is that of another kind of device. */
+export async function serviceDevice(route: NetlinkSocket): Promise<number | undefined> {
+  const { findLink } = await import('../../native/rtnetlink.ts');
+  try {
+    const { index, kind } = findLink(route, SERVICE_DEVICE);
+    if (kind === 'dummy') return index;
+    throw new DeviceUnusable(`the device ${SERVICE_DEVICE} is of kind ${kind || 'unknown'}, not dummy`);
+  } catch (error) {
+    if ((error as { errno?: number }).errno === ENODEV) return undefined;
+    throw error;
+  }
+}
+
+/** Whether there is such a device, of the right kind, in this network namespace. */
+export async function hasServiceDevice(): Promise<boolean> {
+  return await withRoute(async (route) => {
+    try {
+      return (await serviceDevice(route)) !== undefined;
+    } catch (error) {
+      if (error instanceof DeviceUnusable) return false;
+      throw error;
+    }
+  });
+}
+
+export async function readAddresses(route: NetlinkSocket, family: Family): Promise<DeviceAddresses> {
+  const { deviceAddresses, findLink } = await import('../../native/rtnetlink.ts');
+  const mine = await serviceDevice(route);
+  const loopback = findLink(route, 'lo').index;
+  const listed = await wholeListing(() => deviceAddresses(route, family));
+  const of = (fits: (index: number, scope: number) => boolean) => [
+    ...new Set(listed.filter(({ index, scope }) => fits(index, scope)).map(({ bytes }) => addressOfBytes(bytes))),
+  ];
+  return {
+    service: of((index) => index === mine),
+    loopback: of((index) => index === loopback),
+    others: of((index, scope) => index !== mine && index !== loopback && scope !== SCOPE_LINK),
+  };
+}
+
+/** The same on a socket of its own. */
+export async function addressesHere(family: Family): Promise<DeviceAddresses> {
+  return await withRoute((route) => readAddresses(route, family));
+}
+
+async function withRoute<T>(use: (route: NetlinkSocket) => Promise<T>): Promise<T> {
+  const [{ NETLINK_ROUTE }, { NetlinkSocket, openTransport }] = await Promise.all([
+    import('../../native/rtnetlink.ts'),
+    import('../../native/netlink-socket.ts'),
+  ]);
+  const route = new NetlinkSocket(openTransport(NETLINK_ROUTE));
+  try {
+    return await use(route);
+  } finally {
+    route.close();
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * One mode takes over from another on a live node: the new one writes all that it has first; only when that is complete
+ * does the old one begin to leave, and goes on leaving as its connections end.
+ */
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Observed } from '../reconcile/observed.ts';
+import { type ApplyReport, mergeReports, type Plan } from '../reconcile/step.ts';
+import { type Mode, NOBODY, type ObserveReport, type SetAside } from './mode.ts';
+
+/** Rounds of leaving in one sync: connections end, then servers go, then rules, then sets. */
+const MOST_ROUNDS = 4;
+
+interface HandoverPlan extends Plan {
+  readonly next: Plan;
+}
+
+/** `leaving` wants nothing. Until its last trace is gone, the result waits. */
+export function handover(next: Mode, leaving: Mode): Mode {
+  return new Handover(next, leaving) as Mode;
+}
+
+class Handover implements Mode<HandoverPlan> {
+  readonly #next: Mode;
+  readonly #leaving: Mode;
+
+  constructor(next: Mode, leaving: Mode) {
+    this.#next = next;
+    this.#leaving = leaving;
+  }
+
+  get name(): Mode['name'] {
+    return this.#next.name;
+  }
+
+  get isObserved(): boolean {
+    return this.#next.isObserved;
+  }
+
+  get isWaiting(): boolean {
+    return this.#next.isWaiting || this.#leaving.isWaiting;
+  }
+
+  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    this.#next.desire(changes);
+  }
+
+  async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
+    const seen = await this.#next.observe(signal);
+    if (seen.kind === 'unknown') return seen;
+    const old = await this.#leaving.observe(signal);
+    const { udpFrontends, unread } = seen.value;
+    if (old.kind === 'unknown') return { kind: 'known', value: { ...seen.value, unread: [...unread, old.cause] } };
+    return { kind: 'known', value: { ...seen.value, udpFrontends: [...udpFrontends, ...old.value.udpFrontends] } };
+  }
+
+  async refresh(signal: AbortSignal): Promise<void> {
+    await this.#next.refresh(signal);
+    await this.#leaving.refresh(signal);
+  }
+
+  plan(setAside: SetAside = NOBODY): HandoverPlan {
+    const next = this.#next.plan(setAside);
+    const old = this.#leaving.isObserved ? this.#leaving.plan().steps : [];
+    return { next, steps: [...next.steps, ...old] };
+  }
+
+  async apply({ next }: HandoverPlan, signal: AbortSignal): Promise<ApplyReport> {
+    const reports = [await this.#next.apply(next, signal)];
+    if (reports[0]?.outcome !== 'complete') return mergeReports(reports);
+    for (let round = 1; round <= MOST_ROUNDS; round++) {
+      if (!this.#leaving.isObserved) {
+        const seen = await this.#leaving.observe(signal);
+        if (seen.kind === 'unknown') return mergeReports([...reports, notRead(seen.cause)]);
+      }
+      await this.#leaving.refresh(signal);
+      const plan = this.#leaving.plan();
+      if (plan.steps.length === 0) break;
+      const report = await this.#leaving.apply(plan, signal);
+      reports.push(report);
+      if (report.outcome !== 'complete') break;
+    }
+    return mergeReports(reports);
+  }
+
+  async probe(signal: AbortSignal): Promise<boolean> {
+    return await this.#next.probe(signal);
+  }
+
+  async cleanup(signal: AbortSignal): Promise<readonly string[]> {
+    return [...(await this.#next.cleanup(signal)), ...(await this.#leaving.cleanup(signal))];
+  }
+}
+
+function notRead(cause: string): ApplyReport {
+  const key = 'what the mode before left';
+  const failed = { key, owner: undefined, line: undefined, blame: 'environment', cause: `${key}: ${cause}` } as const;
+  return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
+}
