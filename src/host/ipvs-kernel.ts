@@ -6,7 +6,7 @@ import { setImmediate as breath } from 'node:timers/promises';
 import type { EntryBytes, SetSpec } from '../../native/ipset.ts';
 import type { ServerId as ServerBytes, Timeouts } from '../../native/ipvs.ts';
 import type { NetlinkError, Request } from '../../native/netlink.ts';
-import type { NetlinkSocket } from '../../native/netlink-socket.ts';
+import type { NetlinkSocket, Transport } from '../../native/netlink-socket.ts';
 import { type Address, addressBytes, addressOfBytes, type Family } from '../model/address.ts';
 import type { Protocol } from '../model/objects.ts';
 import type { CommandRunner } from './commands.ts';
@@ -107,16 +107,21 @@ const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, p
 
 /**
  * Open it. Loads the module when the kernel does not do so itself. Throws IpvsUnusable when the kernel has no IPVS, no
- * sets, or not enough rights are had.
+ * sets, or not enough rights are had. `openTransport`: sockets of another network namespace.
  */
-export async function openIpvsKernel(commands: CommandRunner, signal: AbortSignal): Promise<RealIpvsKernel> {
+export async function openIpvsKernel(
+  commands: CommandRunner,
+  signal: AbortSignal,
+  openTransport?: (protocol: number) => Transport,
+): Promise<IpvsKernel & { close(): void }> {
   const native = await loadNative();
+  const open = () => RealIpvsKernel.open(native, openTransport ?? native.sockets.openTransport);
   try {
-    return RealIpvsKernel.open(native);
+    return open();
   } catch (first) {
     const loading = await commands.run({ file: 'modprobe', args: ['ip_vs'] }, signal).catch((error: Error) => error);
     try {
-      return RealIpvsKernel.open(native);
+      return open();
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       const said = loading instanceof Error ? loading.message : loading.stderr.trim();
@@ -178,8 +183,8 @@ class RealIpvsKernel implements IpvsKernel {
   }
 
   /** Throws when one of its parts cannot be used. */
-  static open(native: Native): RealIpvsKernel {
-    const { NetlinkSocket, openTransport } = native.sockets;
+  static open(native: Native, openTransport: (protocol: number) => Transport): RealIpvsKernel {
+    const { NetlinkSocket } = native.sockets;
     const opened: NetlinkSocket[] = [];
     const open = (protocol: number) => {
       const socket = new NetlinkSocket(openTransport(protocol));

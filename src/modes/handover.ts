@@ -12,6 +12,8 @@ const MOST_ROUNDS = 4;
 
 interface HandoverPlan extends Plan {
   readonly next: Plan;
+  /** Who was refused by the new mode is still served by the old one. */
+  readonly mayLeave: boolean;
 }
 
 /** `leaving` wants nothing. Until its last trace is gone, the result waits. */
@@ -61,12 +63,13 @@ class Handover implements Mode<HandoverPlan> {
   plan(setAside: SetAside = NOBODY): HandoverPlan {
     const next = this.#next.plan(setAside);
     const old = this.#leaving.isObserved ? this.#leaving.plan().steps : [];
-    return { next, steps: [...next.steps, ...old] };
+    const mayLeave = setAside.size === 0;
+    return { next, mayLeave, steps: mayLeave ? [...next.steps, ...old] : next.steps };
   }
 
-  async apply({ next }: HandoverPlan, signal: AbortSignal): Promise<ApplyReport> {
+  async apply({ next, mayLeave }: HandoverPlan, signal: AbortSignal): Promise<ApplyReport> {
     const reports = [await this.#next.apply(next, signal)];
-    if (reports[0]?.outcome !== 'complete') return mergeReports(reports);
+    if (reports[0]?.outcome !== 'complete' || !mayLeave) return mergeReports(reports);
     for (let round = 1; round <= MOST_ROUNDS; round++) {
       if (!this.#leaving.isObserved) {
         const seen = await this.#leaving.observe(signal);

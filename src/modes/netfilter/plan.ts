@@ -40,7 +40,7 @@ export interface TablesTrackers {
   readonly jumps: Tracker<string, Jump>;
 }
 
-/** `only`: leave out all other chains and every jump into them, for what must stand before the rest. */
+/** `only`: make these chains and the jumps into them, and nothing else: what must stand before the rest. */
 export function planTables(
   { family, chains, jumps }: TablesTrackers,
   setAside: SetAside,
@@ -48,7 +48,9 @@ export function planTables(
 ): TablesPlan {
   const known = chains.applied ?? new Map<ChainKey, Chain>();
   const isMeant = (key: ChainKey) => only?.has(key) !== false;
-  const pending = writesOf(chains.delta()).filter(({ key }) => isMeant(key));
+  const pending = writesOf(chains.delta()).filter(
+    ({ key, to }) => isMeant(key) && (only === undefined || to !== undefined),
+  );
   const writes = withoutSetAside(pending, { family, setAside, known });
   const delta = jumps.delta();
   const missing = [...delta.create.values()].filter(({ table, target }) => isMeant(`${table} ${target}`));

@@ -8,6 +8,7 @@ mount -t tmpfs shm /dev/shm
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-vt100}"
 export SLICEWIRE_VM=1 SLICEWIRE_VM_OUT=/run/slicewire-vm
 hostname slicewire-vm
+echo 1 >/proc/sys/kernel/printk
 ip link set lo up
 # As kubeadm asks of a node: packets between pods of one bridge pass the rules.
 modprobe -a br_netfilter overlay veth
@@ -20,7 +21,5 @@ else
   sh /run/slicewire-vm/command </dev/null >/dev/console 2>&1
   echo $? >/run/slicewire-vm/status
 fi
-echo 1 >/proc/sys/kernel/printk
 sync
-echo o >/proc/sysrq-trigger
-sleep 10
+busybox poweroff -f

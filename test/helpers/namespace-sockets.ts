@@ -1,0 +1,31 @@
+/** Netlink sockets of another network namespace: a socket belongs to the namespace that its thread was in when it was made. */
+import { closeSync, openSync } from 'node:fs';
+import { openTransport, type Transport } from '../../native/netlink-socket.ts';
+
+/** linux/sched.h */
+const CLONE_NEWNET = 0x40000000;
+
+const { dlopen } = process.getBuiltinModule('node:ffi');
+const { functions: libc } = dlopen('libc.so.6', {
+  setns: { return: 'int32', arguments: ['int32', 'int32'] },
+});
+
+/** Opens sockets in the namespace of this name (`ip netns`). The thread comes back at once. */
+export function transportsIn(namespace: string): (protocol: number) => Transport {
+  return (protocol) => {
+    const home = openSync('/proc/thread-self/ns/net', 'r');
+    const there = openSync(`/run/netns/${namespace}`, 'r');
+    try {
+      enter(there);
+      return openTransport(protocol);
+    } finally {
+      enter(home);
+      closeSync(there);
+      closeSync(home);
+    }
+  };
+}
+
+function enter(descriptor: number): void {
+  if (libc.setns(descriptor, CLONE_NEWNET) !== 0) throw new Error('setns failed');
+}

@@ -1,0 +1,113 @@
+/** From one mode to the other on a live node, in memory: the new one is complete before the old one leaves. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import type { ServerId } from '../../src/host/ipvs-kernel.ts';
+import type { Address } from '../../src/model/address.ts';
+import { handover } from '../../src/modes/handover.ts';
+import { iptablesMode } from '../../src/modes/iptables/index.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import type { FakeIpvs } from '../helpers/fake-ipvs.ts';
+import { ipvsRig } from '../helpers/ipvs-rig.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { defaultSettings, fakeSysctls, Rig } from '../helpers/rig.ts';
+
+const SERVER: ServerId = { protocol: 'TCP', address: '10.96.0.10' as Address, port: 80 };
+const OBJECTS = [
+  service({ name: 'web', spec: { clusterIP: SERVER.address, ports: [{ port: 80 }] } }),
+  slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.11', '10.244.1.12'] }),
+];
+
+interface Kernels {
+  readonly kernel: FakeIpvs;
+  readonly iptables: FakeIptables;
+}
+
+function toIptables({ kernel, iptables }: Kernels): Rig {
+  const leaving = ipvsRig({ families: ['IPv4'], kernel, iptables, isLeaving: true }).rig.mode;
+  const tools = new IptablesTools(iptables, 'IPv4', 'auto');
+  const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]) as Mode;
+  return new Rig({ commands: iptables, mode: handover(next, leaving) }).put(...OBJECTS);
+}
+
+async function wellSynced(rig: Rig): Promise<void> {
+  const report = await rig.sync();
+  assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+}
+
+function hasIptablesRules({ iptables }: Kernels): boolean {
+  return iptables.save('IPv4').includes('--to-destination 10.244.1.11:8080');
+}
+
+function hasIpvsRules({ iptables }: Kernels): boolean {
+  return iptables.save('IPv4').includes('--match-set KUBE-CLUSTER-IP');
+}
+
+describe('from ipvs to iptables', () => {
+  it('the rules stand before a server is touched, and all of IPVS mode goes', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const seen: boolean[] = [];
+    made.kernel.options = { ...made.kernel.options, intercept: () => void seen.push(hasIptablesRules(made)) };
+    await wellSynced(toIptables(made));
+    assert.ok(seen.length > 0 && seen.every((had) => had), 'rules before servers');
+    assert.deepEqual(made.kernel.dump(), []);
+    assert.deepEqual([made.kernel.device, made.kernel.sets.size], [false, 0]);
+    assert.doesNotMatch(made.iptables.save('IPv4'), /IPVS|KUBE-NODE-PORT |KUBE-LOAD-BALANCER/);
+    assert.ok(hasIptablesRules(made));
+  });
+
+  it('connections that are there go on: server, address and the chain for its packets stay until they end', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const busy = { address: '10.244.1.11' as Address, port: 8080 };
+    made.kernel.connect(SERVER, busy, 1);
+    const rig = toIptables(made);
+    await wellSynced(rig);
+    assert.equal(rig.mode.isWaiting, true);
+    assert.deepEqual(
+      [...(made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.values() ?? [])],
+      [{ ...busy, weight: 0, connections: 1 }],
+    );
+    assert.ok(made.kernel.ours.has(SERVER.address));
+    assert.match(made.iptables.save('IPv4'), /-A KUBE-IPVS-SOURCE .* -j MASQUERADE/);
+    made.kernel.connect(SERVER, busy, 0);
+    await wellSynced(rig);
+    assert.equal(rig.mode.isWaiting, false);
+    assert.deepEqual([made.kernel.dump(), made.kernel.device, made.kernel.sets.size], [[], false, 0]);
+    assert.doesNotMatch(made.iptables.save('IPv4'), /IPVS/);
+  });
+
+  it('nothing of IPVS mode is touched while the rules cannot be written', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    await wellSynced(made.rig.put(...OBJECTS));
+    const before = made.kernel.dump();
+    made.iptables.options = { ...made.iptables.options, refuse: (line) => line.includes('--to-destination') };
+    const report = await toIptables(made).sync();
+    assert.notEqual(report.outcome, 'complete');
+    assert.deepEqual(made.kernel.dump(), before);
+  });
+});
+
+describe('from iptables to ipvs', () => {
+  it('servers, sets and addresses are there before the rules change, and no chain of the other mode is left', async () => {
+    const iptables = new FakeIptables();
+    await wellSynced(new Rig({ commands: iptables, families: ['IPv4'] }).put(...OBJECTS));
+    const made = ipvsRig({ families: ['IPv4'], iptables });
+    const commits: string[] = [];
+    iptables.options = {
+      ...iptables.options,
+      onCommit: () => {
+        const isComplete = made.kernel.ours.size > 0 && made.kernel.virtual.size > 0;
+        commits.push(`${hasIptablesRules(made)} ${hasIpvsRules(made)} ${isComplete}`);
+      },
+    };
+    await wellSynced(made.rig.put(...OBJECTS));
+    for (const commit of commits) {
+      const [old, rules, isComplete] = commit.split(' ');
+      assert.ok(old === 'true' || (rules === 'true' && isComplete === 'true'), `a gap: ${commits.join(', ')}`);
+    }
+    assert.doesNotMatch(iptables.save('IPv4'), /KUBE-SVC|KUBE-HAIRPIN|KUBE-EXTERNAL-SERVICES/);
+  });
+});

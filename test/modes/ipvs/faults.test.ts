@@ -1,0 +1,271 @@
+/** What fails, and what others do meanwhile: the end state is right, nothing that works is removed, nothing foreign is touched. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { KernelError, type KernelWrite, type Server, type Trouble } from '../../../src/host/ipvs-kernel.ts';
+import type { Address } from '../../../src/model/address.ts';
+import { type IpvsRig, ipvsRig } from '../../helpers/ipvs-rig.ts';
+import { service, slice } from '../../helpers/objects.ts';
+
+const FOREIGN: Server = {
+  protocol: 'TCP',
+  address: '203.0.113.7' as Address,
+  port: 443,
+  scheduler: 'wlc',
+  flags: 0,
+  timeout: 0,
+};
+
+function objects(generation: 1 | 2): object[] {
+  const pods = (name: string, ...lasts: number[]) =>
+    slice({ name: `${name}-1`, service: name, endpoints: lasts.map((last) => `10.244.1.${last}`) });
+  const balanced = {
+    type: 'LoadBalancer',
+    clusterIP: '10.96.0.20',
+    ports: [{ port: 80, nodePort: 30_080 }],
+    externalTrafficPolicy: 'Local',
+    loadBalancerSourceRanges: ['192.168.77.0/24'],
+  };
+  const status = { loadBalancer: { ingress: [{ ip: '198.51.100.1' }] } };
+  const kept = [
+    service({ name: 'kept', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } }),
+    pods('kept', ...(generation === 1 ? [11, 12] : [12, 13])),
+  ];
+  const changed = generation === 1 ? balanced : { ...balanced, externalTrafficPolicy: 'Cluster' };
+  const lb = [service({ name: 'lb', spec: changed, status }), pods('lb', 14, 15)];
+  const old = [
+    service({ name: 'old', spec: { clusterIP: '10.96.0.30', ports: [{ port: 53, protocol: 'UDP' }] } }),
+    pods('old', 16),
+  ];
+  const fresh = [service({ name: 'new', spec: { clusterIP: '10.96.0.40', ports: [{ port: 80 }] } }), pods('new', 17)];
+  return [...kept, ...lb, ...(generation === 1 ? old : fresh)];
+}
+
+function withForeign(): IpvsRig {
+  const made = ipvsRig({ families: ['IPv4'] });
+  const { kernel } = made;
+  kernel.virtual.set('TCP 203.0.113.7:443', { server: FOREIGN, destinations: new Map() });
+  kernel.sets.set('SOMEBODYS', {
+    spec: { name: 'SOMEBODYS', type: 'hash:ip', family: 'IPv4', most: 100 },
+    entries: new Set(['203.0.113.7']),
+  });
+  return made;
+}
+
+async function wellSynced(made: IpvsRig): Promise<void> {
+  const report = await made.rig.sync();
+  assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+}
+
+/** What the kernel holds when all goes well. */
+async function wanted(generation: 1 | 2): Promise<string[]> {
+  const made = withForeign();
+  made.rig.become({ objects: objects(generation) });
+  await wellSynced(made);
+  return made.kernel.dump();
+}
+
+/** Another program was there just before: what is said is so. Returns false where it cannot be. */
+function makeTrue(trouble: Trouble, write: KernelWrite, { kernel }: IpvsRig): boolean {
+  if (trouble === 'refused' || trouble === 'environment') return true;
+  const { kind } = write;
+  if (trouble === 'exists') {
+    if (!kind.startsWith('add-') || kind === 'add-entry') return false;
+    void kernel.write([write]);
+  } else if (kind.startsWith('remove-')) void kernel.write([write]);
+  else if ('server' in write && kind !== 'add-server') {
+    kernel.virtual.delete(`${write.server.protocol} ${write.server.address}:${write.server.port}`);
+  } else if (kind === 'add-address') void kernel.write([{ kind: 'remove-device' }]);
+  else return false;
+  return true;
+}
+
+/** A rig with the first generation, whose next writes fail as told: the n-th from now on. */
+async function failingAt(n: number, trouble: Trouble): Promise<IpvsRig & { readonly failures: KernelWrite[] }> {
+  const made = withForeign();
+  made.rig.become({ objects: objects(1) });
+  await wellSynced(made);
+  let count = 0;
+  let isOn = true;
+  const failures: KernelWrite[] = [];
+  made.kernel.options = {
+    ...made.kernel.options,
+    intercept: (write) => {
+      if (!isOn || count++ !== n) return undefined;
+      isOn = false;
+      failures.push(write);
+      if (!makeTrue(trouble, write, made)) return undefined;
+      return new KernelError(trouble, `injected: ${trouble}`);
+    },
+  };
+  return { ...made, failures };
+}
+
+describe('a write that fails', () => {
+  for (const trouble of ['refused', 'environment', 'missing', 'exists'] as const) {
+    it(`with «${trouble}», each in its turn: what worked works on, and the next sync ends as it should`, async () => {
+      const end = await wanted(2);
+      let total = 0;
+      for (let n = 0; n === total; n++) {
+        const made = await failingAt(n, trouble);
+        made.rig.become({ objects: objects(2) });
+        const report = await made.rig.sync();
+        if (made.failures.length === 0) break;
+        total += 1;
+        const [write] = made.failures;
+        const what = `write ${n}: ${JSON.stringify(write)}`;
+        // Each failure is told, or was mended within the sync: the kernel was not as believed.
+        if (trouble === 'refused' || trouble === 'environment') assert.notEqual(report.outcome, 'complete', what);
+        const kept = made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations;
+        assert.equal(kept?.get('10.244.1.12:8080')?.weight, 1, `${what}: a destination that is wanted all the time`);
+        assert.ok(made.kernel.ours.has('10.96.0.10' as Address), what);
+        made.kernel.options = { isSetUsed: made.kernel.options.isSetUsed ?? (() => false) };
+        await wellSynced(made);
+        assert.deepEqual(made.kernel.dump(), end, what);
+      }
+      assert.ok(total > 20, `${total} writes were made to fail`);
+    });
+  }
+
+  it('that is about one Service sets aside that Service alone, and names it', async () => {
+    const made = withForeign();
+    made.kernel.options = {
+      ...made.kernel.options,
+      intercept: (write) =>
+        write.kind === 'add-server' && write.server.address === '10.96.0.20'
+          ? new KernelError('refused', 'EINVAL: invalid argument')
+          : undefined,
+    };
+    made.rig.become({ objects: objects(1) });
+    const report = await made.rig.sync();
+    assert.equal(report.outcome, 'partial');
+    assert.deepEqual(
+      report.failed.map(({ owner, line }) => [owner, line]),
+      [['default/lb', '-A -t 10.96.0.20:80 -s rr']],
+    );
+    assert.equal(made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.size, 2);
+  });
+
+  it('because a set is full is told with the set and the Service', async () => {
+    const made = withForeign();
+    const name = 'KUBE-CLUSTER-IP';
+    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip,port', family: 'IPv4', most: 2 }, entries: new Set() });
+    made.rig.become({ objects: objects(1) });
+    const report = await made.rig.sync();
+    assert.equal(report.outcome, 'partial');
+    const [failed] = report.failed;
+    assert.match(`${failed?.key}: ${failed?.cause}`, /set KUBE-CLUSTER-IP: .* the set is full/);
+    assert.match(failed?.owner ?? '', /^default\//);
+    assert.equal(made.kernel.virtual.has('TCP 10.96.0.10:80'), true);
+  });
+
+  it('because a set of the name has another type is told, and no rule is written', async () => {
+    const made = withForeign();
+    const name = 'KUBE-CLUSTER-IP';
+    made.kernel.sets.set(name, { spec: { name, type: 'hash:ip', family: 'IPv4', most: 2 }, entries: new Set() });
+    made.rig.become({ objects: objects(1) });
+    const report = await made.rig.sync();
+    assert.notEqual(report.outcome, 'complete');
+    assert.match(
+      report.failed.map(({ cause }) => cause).join(),
+      /KUBE-CLUSTER-IP: a set of this name and another type/,
+    );
+    assert.equal(made.iptables.restores, 0);
+  });
+});
+
+describe('a listing that fails', () => {
+  for (const what of ['device', 'servers', 'destinations', 'addresses', 'sets', 'set']) {
+    it(`of ${what} removes nothing (kube-proxy takes it for an empty one)`, async () => {
+      const made = withForeign();
+      made.rig.become({ objects: objects(1) });
+      await wellSynced(made);
+      const before = made.kernel.dump();
+      const again = ipvsRig({ families: ['IPv4'], kernel: made.kernel, iptables: made.iptables });
+      made.kernel.options = {
+        ...made.kernel.options,
+        onRead: (read) => {
+          if (read === what) throw new Error('EIO: injected');
+        },
+      };
+      // The new agent does not want what is there any more, and cannot see all of it.
+      again.rig.become({ objects: [] });
+      const report = await again.rig.sync();
+      assert.equal(report.outcome, 'failed');
+      assert.deepEqual(made.kernel.dump(), before);
+    });
+  }
+});
+
+describe('another program', () => {
+  it('that deletes what is ours is told of at the resync, and what it deleted is written again', async () => {
+    const made = withForeign();
+    made.rig.become({ objects: objects(1) });
+    await wellSynced(made);
+    const before = made.kernel.dump();
+    made.kernel.virtual.delete('TCP 10.96.0.20:80');
+    made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.delete('10.244.1.11:8080');
+    made.kernel.ours.delete('10.96.0.30' as Address);
+    made.kernel.sets.get('KUBE-CLUSTER-IP')?.entries.clear();
+    assert.equal(await made.rig.mode.probe(new AbortController().signal), false);
+    made.rig.loop.distrust();
+    const report = await made.rig.sync();
+    assert.equal(report.outcome, 'complete');
+    for (const told of [
+      'server TCP 10.96.0.20:80',
+      'destination TCP 10.96.0.10:80',
+      'address 10.96.0.30',
+      'entry KUBE-CLUSTER-IP',
+    ]) {
+      assert.ok(
+        report.drift.some((line) => line.includes(told)),
+        `${told} in ${report.drift.join('; ')}`,
+      );
+    }
+    assert.deepEqual(made.kernel.dump(), before);
+  });
+
+  it('that deletes it between two syncs does not stop the next: the kernel is read again within it', async () => {
+    const made = withForeign();
+    made.rig.become({ objects: objects(1) });
+    await wellSynced(made);
+    made.kernel.virtual.delete('TCP 10.96.0.10:80');
+    made.rig.become({ objects: objects(2) });
+    await wellSynced(made);
+    assert.deepEqual(made.kernel.dump(), await wanted(2));
+  });
+
+  it('keeps its servers and sets over runs and cleanup (k8s#55857), and IPv6 sets of ours go with the others', async () => {
+    const made = ipvsRig();
+    const theirs = withForeign();
+    for (const [key, value] of theirs.kernel.virtual) made.kernel.virtual.set(key, value);
+    for (const [key, value] of theirs.kernel.sets) made.kernel.sets.set(key, value);
+    const before = made.kernel.dump();
+    made.rig.become({ objects: objects(1) });
+    await wellSynced(made);
+    assert.ok(made.kernel.sets.has('KUBE-6-CLUSTER-IP'));
+    await made.rig.mode.cleanup(new AbortController().signal);
+    assert.deepEqual(made.kernel.dump(), before);
+    assert.deepEqual([...made.kernel.sets.keys()], ['SOMEBODYS']);
+    assert.equal(made.kernel.device, false);
+  });
+
+  it('keeps servers in the excluded ranges, though they lie on our device', async () => {
+    const made = ipvsRig({ families: ['IPv4'], settings: () => ({ excludeCidrs: ['10.96.0.0/24' as never] }) });
+    made.rig.become({ objects: objects(1) });
+    await wellSynced(made);
+    made.rig.become({ objects: [] });
+    await wellSynced(made);
+    const left = [...made.kernel.virtual.keys()];
+    assert.ok(left.every((key) => !key.includes('198.51.100.1')));
+    const again = ipvsRig({
+      families: ['IPv4'],
+      kernel: made.kernel,
+      iptables: made.iptables,
+      settings: () => ({ excludeCidrs: ['203.0.113.0/24' as never] }),
+    });
+    made.kernel.virtual.set('TCP 203.0.113.7:443', { server: FOREIGN, destinations: new Map() });
+    made.kernel.ours.add(FOREIGN.address);
+    await wellSynced(again);
+    assert.deepEqual([...made.kernel.virtual.keys()], ['TCP 203.0.113.7:443']);
+  });
+});

@@ -1,0 +1,185 @@
+/** Tells stories with real packets: a lab, and what its hosts answer. The mode that is told of is the caller's. */
+import assert from 'node:assert/strict';
+import type { Answer } from '../../src/cli/demo/host-protocol.ts';
+import { Lab, podAddress, remotePodAddress } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
+import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
+import type { Expected, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
+import { seesNode } from '../conformance/suite.ts';
+import { type BackendName, type Origin, type World, world } from '../conformance/world.ts';
+import { NEVER, type Rig } from '../helpers/rig.ts';
+
+/** Most requests until every backend was seen: one of three is missed by all of them once in 10^17 runs. */
+const MOST_REQUESTS = 100;
+const HOST_OF: Readonly<Record<Origin, string>> = {
+  'pod-1': 'pod-1',
+  'pod-2': 'pod-2',
+  'pod-3': 'pod-3',
+  'remote-pod': 'other',
+  node: 'node',
+  outside: 'client',
+};
+
+/** Milliseconds. */
+export interface Patience {
+  /** Until silence counts as dropped. */
+  readonly silence: number;
+  /** Until an answer or a refusal must have come. */
+  readonly answer: number;
+}
+
+/** A mode that is told of. */
+export interface ToldMode {
+  /** A rig of the mode for a story, over what the story before left. */
+  open(told: StoryCase, family: Family): Promise<Rig> | Rig;
+  /** The command that sets policies of built-in chains. */
+  readonly tool: (family: Family) => string;
+  readonly patience: Patience;
+  readonly unserved: 'untouched' | 'rejected';
+  /** A Service that is gone may be refused until its connections have ended. */
+  readonly drains: boolean;
+}
+
+/** The hosts of the stories, serving. */
+export async function storyLab(): Promise<Lab> {
+  const lab = await Lab.create({ commands: realCommands, pods: 4, remotePods: 2, signal: NEVER });
+  for (const protocol of ['TCP', 'UDP'] as const) {
+    for (const host of ['pod-1', 'pod-2']) await lab.serve(host, protocol, POD_PORT);
+    for (const address of Object.values(remotePodAddress(1))) await lab.serve('other', protocol, POD_PORT, address);
+  }
+  for (const port of [HEALTH_PORT, NODE_PORT]) await lab.serve('node', 'TCP', port);
+  await answerBeyond(lab);
+  return lab;
+}
+
+/** Ports that stories send to where no Service is. */
+const BEYOND_PORTS = [PORT, PORT + 1, PORT + 3, HEALTH_PORT];
+
+/** A pod that no story speaks of. */
+const BEYOND = 'pod-4';
+
+/**
+ * Behind the node somebody has every address that a Service could have: it answers what the node passes on untouched, so
+ * that «untouched» and «dropped» can be told apart.
+ */
+async function answerBeyond(lab: Lab): Promise<void> {
+  for (const port of BEYOND_PORTS) await lab.serve(BEYOND, 'TCP', port);
+  for (const family of FAMILIES) {
+    const { clusterIP, externalIP, vip, address, node, gateway } = world(family);
+    const bits = family === 'IPv4' ? 24 : 64;
+    const via = family === 'IPv4' ? podAddress(4).v4 : podAddress(4).v6;
+    for (const range of [clusterIP, externalIP, vip].map((of) => parseCidr(`${of(1)}/${bits}`) ?? '')) {
+      await lab.exec('node', 'ip', 'route', 'add', range, 'via', via, 'src', node);
+      await lab.exec(BEYOND, 'ip', 'route', 'add', 'local', range, 'dev', 'lo');
+    }
+    // Both ways through the node: a connection that it sees one way alone is invalid to it.
+    for (const pod of ['pod-1', 'pod-2', 'pod-3'] as const) {
+      await lab.exec(BEYOND, 'ip', 'route', 'add', address(pod), 'via', gateway);
+    }
+  }
+  // And the node would tell its neighbours of the shorter way.
+  for (const host of ['pod-1', 'pod-2', 'pod-3', BEYOND]) {
+    for (const name of ['net.ipv4.conf.all', 'net.ipv4.conf.eth0', 'net.ipv6.conf.all', 'net.ipv6.conf.eth0']) {
+      await lab.exec(host, 'sysctl', '-qw', `${name}.accept_redirects=0`);
+    }
+  }
+}
+
+export async function tellReally(
+  lab: Lab,
+  mode: ToldMode,
+  { story, family }: { story: Story; family: Family },
+): Promise<void> {
+  const w = world(family);
+  const told = story.tell(w);
+  const { nodeHas = [], closed = false } = told;
+  const tool = mode.tool(family);
+  const bits = family === 'IPv4' ? 32 : 128;
+  try {
+    for (const address of nodeHas) await lab.exec('node', 'ip', 'address', 'add', `${address}/${bits}`, 'dev', 'lo');
+    if (closed) await setFirewall(lab, tool, 'closed');
+    const rig = await mode.open(told, family);
+    for (const state of [told, ...(told.next ?? [])]) {
+      const report = await rig.become(state).sync();
+      assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+      for (const { packet, expected } of state.packets) {
+        const meant: Expected = expected.kind === 'unserved' ? { kind: mode.unserved } : expected;
+        const mayDrain = mode.drains && state !== told && meant.kind === 'untouched';
+        await assertAnswers({ lab, w, patience: mode.patience }, packet, mayDrain ? 'gone' : meant);
+      }
+    }
+  } finally {
+    if (closed) await setFirewall(lab, tool, 'open');
+    for (const address of nodeHas) await lab.exec('node', 'ip', 'address', 'delete', `${address}/${bits}`, 'dev', 'lo');
+  }
+}
+
+/** A firewall that drops what nobody accepts; neighbours still find each other (ICMPv6). */
+async function setFirewall(lab: Lab, tool: string, to: 'closed' | 'open'): Promise<void> {
+  const [verb, policy] = to === 'closed' ? ['-A', 'DROP'] : ['-D', 'ACCEPT'];
+  if (tool.startsWith('ip6')) await lab.exec('node', tool, verb, 'INPUT', '-p', 'ipv6-icmp', '-j', 'ACCEPT');
+  for (const chain of ['INPUT', 'FORWARD']) await lab.exec('node', tool, '-P', chain, policy);
+}
+
+interface Place {
+  readonly lab: Lab;
+  readonly w: World;
+  readonly patience: Patience;
+}
+
+/** `gone`: untouched, or refused while connections of a Service that is no more are waited for. */
+async function assertAnswers(
+  { lab, w, patience }: Place,
+  packet: StoryPacket,
+  expected: Expected | 'gone',
+): Promise<void> {
+  const { from, to, port, protocol = 'TCP' } = packet;
+  assert.notEqual(protocol, 'SCTP');
+  const source = from === 'remote-pod' ? w.address(from) : undefined;
+  const isSilent = expected !== 'gone' && expected.kind === 'dropped';
+  const timeout = isSilent ? patience.silence : patience.answer;
+  const ask = () => lab.ask(HOST_OF[from], { address: to, port, protocol: protocol as 'TCP', from: source, timeout });
+  const what = `${from} to ${to}`;
+  if (expected === 'gone') {
+    const answer = await ask();
+    if (answer.outcome !== 'refused') assertStopped(answer, 'untouched', what);
+    return;
+  }
+  if (expected.kind !== 'balanced') {
+    assertStopped(await ask(), expected.kind, what);
+    return;
+  }
+  const missing = new Set<string>(Object.keys(expected.shares));
+  for (let i = 0; i < MOST_REQUESTS && missing.size > 0; i++) {
+    const answer = await ask();
+    assert.equal(answer.outcome, 'reply', `${from} to ${to}: ${JSON.stringify(answer)}`);
+    if (answer.outcome !== 'reply') return;
+    assert.ok(answer.by in expected.shares, `${answer.by} must not be asked`);
+    missing.delete(answer.by);
+    if (to !== w.loopback) assertSeen(answer, { w, from, expected });
+  }
+  assert.deepEqual([...missing], [], 'backends that were never asked');
+}
+
+function assertStopped(answer: Answer, kind: Exclude<Expected['kind'], 'balanced'>, what: string): void {
+  if (kind === 'accepted') assert.equal(answer.outcome === 'reply' && answer.by, 'node', `${what}: ${answer.outcome}`);
+  else if (kind === 'rejected') assert.equal(answer.outcome, 'refused', what);
+  else if (kind === 'dropped') assert.equal(answer.outcome, 'timeout', what);
+  else assert.ok(answer.outcome === 'reply' && ['node', BEYOND].includes(answer.by), `${what}: ${answer.outcome}`);
+}
+
+type Reply = Extract<Answer, { outcome: 'reply' }>;
+interface SeenInput {
+  readonly w: World;
+  readonly from: Origin;
+  readonly expected: Extract<Expected, { kind: 'balanced' }>;
+}
+
+/** A masqueraded client is seen under one of the node's addresses. */
+function assertSeen(answer: Reply, { w, from, expected }: SeenInput): void {
+  if (from === 'node') return;
+  if (seesNode(expected, answer.by as BackendName)) {
+    assert.ok(w.local.has(answer.seen), `${answer.by} saw ${answer.seen}, which is not the node`);
+  } else assert.equal(answer.seen, w.address(from), `${answer.by} must see the client itself`);
+}

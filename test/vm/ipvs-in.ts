@@ -1,0 +1,66 @@
+/** IPVS mode in a namespace of the lab, on the real kernel. */
+import { release } from 'node:os';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import { ipvsKernelSettings } from '../../src/cli/settings.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import { type IpvsKernel, openIpvsKernel } from '../../src/host/ipvs-kernel.ts';
+import type { Sysctls } from '../../src/host/sysctls.ts';
+import { FAMILIES, type Family } from '../../src/model/address.ts';
+import { ipvsMode } from '../../src/modes/ipvs/index.ts';
+import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import { defaultIpvsSettings } from '../helpers/ipvs-rig.ts';
+import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
+import { transportsIn } from '../helpers/namespace-sockets.ts';
+import { NEVER, Rig } from '../helpers/rig.ts';
+
+export interface IpvsInOptions {
+  readonly settings?: (family: Family) => Partial<IpvsSettings>;
+  readonly node?: Partial<IpvsNodeSettings>;
+  readonly isLeaving?: boolean;
+  readonly families?: readonly Family[];
+  /** Kernel settings; those of the namespace by default, each with a process of its own. */
+  readonly sysctls?: Sysctls;
+}
+
+/** Write the kernel settings of the mode once, and hold them for right from then on. */
+export async function settledSysctls(lab: Lab): Promise<Sysctls> {
+  const wanted = ipvsKernelSettings(PLAIN, release());
+  for (const [name, value] of wanted) await sysctlsIn(lab, 'node').write(name, value);
+  return { read: (name) => Promise.resolve(wanted.get(name)), write: () => Promise.reject(new Error('settled')) };
+}
+
+const PLAIN = {
+  tcpTimeout: 0,
+  tcpFinTimeout: 0,
+  udpTimeout: 0,
+  strictArp: false,
+  scheduler: 'rr',
+  excludeCidrs: [],
+} as const;
+
+export async function kernelIn(lab: Lab, name: string): Promise<IpvsKernel & { close(): void }> {
+  return await openIpvsKernel(realCommands, NEVER, transportsIn(lab.namespace(name)));
+}
+
+/** The mode over a kernel that was opened. */
+export function modeIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Mode {
+  const { settings, node, isLeaving = false, families = FAMILIES, sysctls } = options;
+  const nodeSettings = { ...PLAIN, ...node };
+  return ipvsMode({
+    families: families.map((family) => ({
+      settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
+      tools: new IptablesTools(commandsIn(lab, 'node'), family, 'auto'),
+    })),
+    node: nodeSettings,
+    kernel,
+    sysctls: sysctls ?? sysctlsIn(lab, 'node'),
+    wantedSettings: ipvsKernelSettings(nodeSettings, release()),
+    isLeaving,
+  }) as Mode;
+}
+
+export function rigIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Rig {
+  return new Rig({ commands: commandsIn(lab, 'node'), mode: modeIn(lab, kernel, options) });
+}

@@ -1,0 +1,41 @@
+/** Reports each test as a line of JSON, for the run outside (machine.test.ts). */
+import type { TestEvent } from 'node:test/reporters';
+
+/** What a line says. */
+export interface Told {
+  readonly name: string;
+  readonly nesting: number;
+  readonly isSuite: boolean;
+  readonly milliseconds: number;
+  readonly file: string;
+  readonly skip: string | undefined;
+  /** What went wrong; undefined when it passed. */
+  readonly error: string | undefined;
+}
+
+/** What every line begins with: other programs write to the console as well. */
+export const MARK = '@told ';
+
+// biome-ignore lint/style/noDefaultExport: the test runner takes a reporter's default export
+export default async function* reporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  for await (const { type, data } of source) {
+    if (type !== 'test:pass' && type !== 'test:fail') continue;
+    const { name, nesting, file = '', skip } = data;
+    const details = data.details as { duration_ms: number; type?: string; error?: Error & { cause?: unknown } };
+    const told: Told = {
+      name,
+      nesting,
+      file,
+      isSuite: details.type === 'suite',
+      milliseconds: Math.round(details.duration_ms),
+      skip: skip === undefined || skip === false ? undefined : String(skip),
+      error: type === 'test:pass' ? undefined : errorText(details.error),
+    };
+    yield `\n${MARK}${JSON.stringify(told)}\n`;
+  }
+}
+
+function errorText(error: (Error & { cause?: unknown }) | undefined): string {
+  const cause = error?.cause;
+  return cause instanceof Error ? (cause.stack ?? cause.message) : (error?.message ?? 'failed');
+}

@@ -1,0 +1,48 @@
+/** The conformance stories with real packets through IPVS, both families. */
+import { after, before, describe, it } from 'node:test';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
+import type { Sysctls } from '../../src/host/sysctls.ts';
+import { FAMILIES } from '../../src/model/address.ts';
+import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
+import { STORIES } from '../conformance/stories/index.ts';
+import { isToldIn } from '../conformance/suite.ts';
+import { NEVER } from '../helpers/rig.ts';
+import { storyLab, type ToldMode, tellReally } from '../netns/telling.ts';
+import { kernelIn, rigIn, settledSysctls } from './ipvs-in.ts';
+
+describe('stories with real packets, ipvs', () => {
+  let lab: Lab;
+  let kernel: IpvsKernel;
+  let sysctls: Sysctls;
+  before(async () => {
+    lab = await storyLab();
+    kernel = await kernelIn(lab, 'node');
+    sysctls = await settledSysctls(lab);
+  });
+  after(() => lab.remove());
+  const mode: ToldMode = {
+    open: async ({ settings }, family) => {
+      // Connections of the story before would hold its servers for minutes; all else is found there, and replaced.
+      const servers = await kernel.servers();
+      await kernel.write(
+        servers.map((server) => ({ kind: 'remove-server', server })),
+        NEVER,
+      );
+      return rigIn(lab, kernel, { settings: () => ipvsSettingsOf(settings ?? {}), families: [family], sysctls });
+    },
+    tool: (family) => (family === 'IPv4' ? 'iptables' : 'ip6tables'),
+    // The machine may be emulated.
+    patience: { silence: 1200, answer: 6000 },
+    unserved: IPVS.unserved,
+    drains: true,
+  };
+
+  for (const family of FAMILIES) {
+    for (const story of STORIES) {
+      if (!isToldIn(story, family) || IPVS.differs[story.title] !== undefined) continue;
+      if (story.onlyInterpreted !== undefined) continue;
+      it(`${family}, ${story.field}: ${story.title}`, () => tellReally(lab, mode, { story, family }));
+    }
+  }
+});
