@@ -28,6 +28,9 @@ for command in $missing; do
     ip) packages="$packages iproute2" ;;
     sysctl) packages="$packages procps" ;;
     nft) packages="$packages nftables" ;;
+    qemu-system-x86_64) packages="$packages qemu-system-x86" ;;
+    busybox) packages="$packages busybox-static" ;;
+    modprobe) packages="$packages kmod" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     *) packages="$packages $command" ;;
   esac

@@ -85,9 +85,10 @@ function buildProgram({ signal, setStatus }: Context): Command {
   program
     .command('demo')
     .description('the main job on this machine with no cluster, in private network namespaces')
-    .action(async () => {
+    .addOption(new Option('--mode <mode>', 'kernel mechanism').choices(['iptables', 'ipvs']).default('iptables'))
+    .action(async ({ mode }: { mode: 'iptables' | 'ipvs' }) => {
       const { demoCommand } = await import('./demo/index.ts');
-      setStatus(await demoCommand({ signal, print }));
+      setStatus(await demoCommand({ mode, signal, print }));
     });
   program
     .command('version')

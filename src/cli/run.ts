@@ -12,6 +12,8 @@ import { type Agent, startAgent } from './agent.ts';
 
 /** Without any request the state is compared with the kernel's this often (reference 10.1). */
 const RESYNC = 60 * 60 * 1000;
+/** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does, but for no more than this share of the time. */
+const READING_SHARE = 0.01;
 /** With --once, milliseconds between tries until everything is applied. */
 const ONCE_RETRY = 1000;
 /** With --once, tries before giving up. */
@@ -70,17 +72,21 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
   const status = new SyncStatus();
   const { clock, loop } = agent;
   let lastFull = clock.now();
+  let period = config.mode === 'ipvs' ? config.syncPeriod : RESYNC;
   let isBusy = false;
   let isReady = false;
   const run = async () => {
     // A run that no request asked for is the resync: the kernel is read again.
-    if (clock.now() - lastFull >= RESYNC) {
+    if (clock.now() - lastFull >= period) {
       loop.distrust();
       lastFull = clock.now();
     }
     isBusy = true;
     const report = await loop.sync(signal);
     isBusy = false;
+    if (config.mode === 'ipvs' && report.reading > 0) {
+      period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
+    }
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     tellReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
@@ -98,7 +104,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     clock,
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
-    max: Math.max(RESYNC, config.minSyncPeriod),
+    max: Math.max(period, config.minSyncPeriod),
     run,
   });
   agent.onChange(() => scheduler.request());

@@ -62,12 +62,15 @@ export class SyncLoop {
     const start = clock.now();
     await this.#desire();
     let drift: readonly string[] = [];
+    const read = clock.now();
     try {
       drift = await this.#observe(signal);
     } catch (error) {
       if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
-      return { ...unreadReport(error.message), duration: clock.now() - start, drift };
+      const now = clock.now();
+      return { ...unreadReport(error.message), duration: now - start, drift, reading: now - read };
     }
+    const reading = clock.now() - read;
     this.#pardon(start);
     try {
       await mode.refresh(signal);
@@ -82,7 +85,7 @@ export class SyncLoop {
     if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused);
     else if (report.outcome !== 'failed') flows.writtenInPart();
     if (this.#refused.size > 0) this.#refusedAt ??= start;
-    return { ...report, duration: clock.now() - start, drift };
+    return { ...report, duration: clock.now() - start, drift, reading };
   }
 
   /** Those who were refused are tried again when the retry is due. */

@@ -6,6 +6,8 @@ export interface SyncReport extends ApplyReport {
   readonly duration: number;
   /** Kernel objects that another program had changed, when the kernel was read. */
   readonly drift: readonly string[];
+  /** Milliseconds that reading the kernel took; 0 when what is believed was not questioned. */
+  readonly reading: number;
 }
 
 export class SyncStatus {

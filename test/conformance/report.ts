@@ -5,13 +5,14 @@ import { fileURLToPath } from 'node:url';
 import { FAMILIES } from '../../src/model/address.ts';
 import { REGRESSIONS, ROWS } from './coverage.ts';
 import { IPTABLES } from './iptables.ts';
+import { IPVS } from './ipvs.ts';
 import { AREAS, STORIES } from './stories/index.ts';
 import type { Story } from './story.ts';
 import { isToldIn, type ModeUnderTest, tellStory } from './suite.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const REPORT = join(ROOT, 'docs/conformance.md');
-const MODES: readonly ModeUnderTest[] = [IPTABLES];
+const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS];
 const STORY_FOLDER = 'test/conformance/stories';
 
 /** Stories that cover a row or an issue. */
@@ -37,7 +38,8 @@ export async function conformanceReport(): Promise<string> {
     '',
     'Written by `npm run conformance`; not by hand. A story is objects, a node, packets, and what must become of each. Every mode',
     'tells all of them alike, in IPv4 and IPv6: rules are interpreted, not compared as text. Where «real» says so, the same packets',
-    'go through a kernel in `test/netns` as well, with both variants of iptables, and must end the same way. Numbers such as 2.6 are',
+    'go through a kernel as well, in `test/netns` with both variants of iptables and in `test/vm` with IPVS, and must end the same way. A',
+    'port that a Service does not have is left alone in iptables mode, and refused in ipvs mode, where the node has the address. Numbers such as 2.6 are',
     "sections of kube-proxy's behaviour; what each means stands below. Where a mode differs from kube-proxy on purpose, its column says so.",
     '',
   ];
@@ -53,7 +55,7 @@ export async function conformanceReport(): Promise<string> {
     lines.push('');
   }
   lines.push('## What the stories cover', '', ...rowTable(), '', '## Regressions', '', ...regressionTable(), '');
-  lines.splice(7, 0, `${STORIES.length} stories; ${failed === 0 ? 'none fails' : `${failed} FAIL`}.`, '');
+  lines.splice(8, 0, `${STORIES.length} stories; ${failed === 0 ? 'none fails' : `${failed} FAIL`}.`, '');
   return lines.join('\n');
 }
 

@@ -1,62 +1,11 @@
-/** SCTP through the real kernel. It may lack SCTP sockets; conntrack and iptables know the protocol all the same, and peers over raw sockets speak enough of it. */
-import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { Lab } from '../../src/cli/demo/lab.ts';
-import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { POD_PORT, PORT, podsWith, web } from '../conformance/stories/build.ts';
-import { world } from '../conformance/world.ts';
+/** SCTP in iptables mode, both variants. */
+import { describe } from 'node:test';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
-import { NEVER, Rig } from '../helpers/rig.ts';
-
-const PEER = fileURLToPath(new URL('../helpers/sctp-peer.ts', import.meta.url));
-/** Associations until both endpoints were seen: one is missed by all of them once in 10^6 runs. */
-const MOST = 20;
+import { Rig } from '../helpers/rig.ts';
+import { tellSctp } from './sctp-telling.ts';
 
 for (const backend of ['nft', 'legacy'] as const) {
   describe(`SCTP, iptables-${backend}`, () => {
-    let lab: Lab;
-    const servers: { stop(): Promise<void> }[] = [];
-    before(async () => {
-      lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
-      for (const family of FAMILIES) for (const n of [1, 2] as const) await serve(family, n);
-    });
-    after(async () => {
-      for (const server of servers) await server.stop();
-      await lab.remove();
-    });
-
-    /** Pod n answers pod 3 with tag n. */
-    async function serve(family: Family, n: 1 | 2): Promise<void> {
-      const client = world(family).address('pod-3');
-      const args = [PEER, 'serve', client, String(POD_PORT), String(n)];
-      await new Promise<void>((resolve) => {
-        const inside = lab.inside(`pod-${n}`, process.execPath, args);
-        servers.push(startChild({ ...inside, onLine: () => resolve() }));
-      });
-    }
-
-    async function ask(address: string): Promise<string> {
-      const inside = lab.inside('pod-3', process.execPath, [PEER, 'ask', address, String(PORT)]);
-      return (await realCommands.run(inside, NEVER)).stdout.trim();
-    }
-
-    for (const family of FAMILIES) {
-      it(`${family}: an association is begun with either endpoint, and with none when there is none`, async () => {
-        const w = world(family);
-        const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
-        const service = web(w, { ports: [{ port: PORT, protocol: 'SCTP' }] });
-        rig.put(service, podsWith(w, { protocol: 'SCTP' }, ['pod-1', 'pod-2']));
-        assert.equal((await rig.sync()).outcome, 'complete');
-        const seen = new Set<string>();
-        for (let i = 0; i < MOST && seen.size < 2; i++) seen.add(await ask(w.clusterIP(10)));
-        assert.deepEqual([...seen].sort(), ['1', '2']);
-        rig.put(podsWith(w, { protocol: 'SCTP' }, []));
-        assert.equal((await rig.sync()).outcome, 'complete');
-        assert.equal(await ask(w.clusterIP(10)), 'silence');
-      });
-    }
+    tellSctp((lab) => new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend }));
   });
 }

@@ -2,7 +2,7 @@
 import { release } from 'node:os';
 import type { Lab } from '../../src/cli/demo/lab.ts';
 import { ipvsKernelSettings } from '../../src/cli/settings.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { type IpvsKernel, openIpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
@@ -20,6 +20,8 @@ export interface IpvsInOptions {
   readonly node?: Partial<IpvsNodeSettings>;
   readonly isLeaving?: boolean;
   readonly families?: readonly Family[];
+  /** Instead of those of the namespace. */
+  readonly commands?: CommandRunner;
   /** Kernel settings; those of the namespace by default, each with a process of its own. */
   readonly sysctls?: Sysctls;
 }
@@ -46,12 +48,12 @@ export async function kernelIn(lab: Lab, name: string): Promise<IpvsKernel & { c
 
 /** The mode over a kernel that was opened. */
 export function modeIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Mode {
-  const { settings, node, isLeaving = false, families = FAMILIES, sysctls } = options;
+  const { settings, node, isLeaving = false, families = FAMILIES, sysctls, commands } = options;
   const nodeSettings = { ...PLAIN, ...node };
   return ipvsMode({
     families: families.map((family) => ({
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
-      tools: new IptablesTools(commandsIn(lab, 'node'), family, 'auto'),
+      tools: new IptablesTools(commands ?? commandsIn(lab, 'node'), family, 'auto'),
     })),
     node: nodeSettings,
     kernel,

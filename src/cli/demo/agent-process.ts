@@ -44,9 +44,9 @@ export class AgentProcess {
     }
   }
 
-  /** Wait until it synced. */
-  async synced(since = 0): Promise<LogLine> {
-    return await this.logged((line) => line.msg === 'synced', { since });
+  /** Wait until it synced; milliseconds. */
+  async synced(since = 0, within = 15_000): Promise<LogLine> {
+    return await this.logged((line) => line.msg === 'synced', { since, within });
   }
 
   text(): string {

@@ -26,6 +26,8 @@ function serve({ port, name, protocol, address = '::' }: Serve): Promise<Answer>
       const server = createServer((request, response) => {
         response.end(text(request.socket.remoteAddress));
       });
+      // A connection that is kept lasts as long as its client wants.
+      server.keepAliveTimeout = 0;
       server.listen(port, address, ready);
       return;
     }

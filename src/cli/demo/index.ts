@@ -8,9 +8,11 @@ import { CannotRun } from '../agent.ts';
 import { AgentProcess } from './agent-process.ts';
 import { LAB, Lab } from './lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
-import { type Scene, STEPS } from './steps.ts';
+import { type DemoMode, type DemoStep, PATIENCE, type Scene } from './scene.ts';
+import { ipvsState, stepsOf } from './steps.ts';
 
 export interface DemoOptions {
+  readonly mode: DemoMode;
   readonly signal: AbortSignal;
   readonly print: (text: string) => void;
 }
@@ -18,15 +20,16 @@ export interface DemoOptions {
 const PODS = ['pod-1', 'pod-2', 'pod-3'];
 
 /** Exit status 0 when every step behaved. Whatever happens, all that it made is removed. */
-export async function demoCommand({ signal, print }: DemoOptions): Promise<number> {
+export async function demoCommand({ mode, signal, print }: DemoOptions): Promise<number> {
   if (!(await mayChangeNetwork())) throw new CannotRun('the demo makes network namespaces: run it as root');
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-demo-'));
   const remove: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true })];
   try {
-    const scene = await prepare({ folder, remove, signal, print });
-    const failed = await show(scene, print);
+    const scene = await prepare({ mode, folder, remove, signal, print });
+    const steps = stepsOf(mode);
+    const failed = await show(steps, scene, print);
     print('');
-    print(failed === 0 ? `all ${STEPS.length} steps behaved` : `${failed} of ${STEPS.length} steps did not behave`);
+    print(failed === 0 ? `all ${steps.length} steps behaved` : `${failed} of ${steps.length} steps did not behave`);
     if (failed > 0) print(`the agent said:\n${scene.agent.text()}`);
     return failed === 0 ? 0 : 1;
   } finally {
@@ -40,7 +43,7 @@ interface PrepareOptions extends DemoOptions {
   readonly remove: (() => Promise<unknown>)[];
 }
 
-async function prepare({ folder, remove, signal, print }: PrepareOptions): Promise<Scene> {
+async function prepare({ mode, folder, remove, signal, print }: PrepareOptions): Promise<Scene> {
   print('A node with three pods on a bridge, and a client outside, each in a network namespace of its own:');
   print('');
   print('    pod-1 10.244.1.11 ─┐');
@@ -56,29 +59,32 @@ async function prepare({ folder, remove, signal, print }: PrepareOptions): Promi
   // The size of the table of connections is the machine's: a namespace cannot set it.
   const machine = ['--conntrack-max-per-core', '0'];
   const node = ['--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
-  const args = ['run', '--manifests', folder, ...node, ...machine];
-  print(`In the node: slicewire ${args.join(' ').replace(folder, 'FOLDER')}`);
-  const agent = new AgentProcess(lab, args);
-  remove.push(() => agent.stop());
-  const line = await agent.synced();
-  print(
-    `It wrote ${String(line.steps)} chains, jumps and settings in ${String(line.milliseconds)} ms. The Service's part of the rules:\n`,
-  );
-  const rules = await lab.exec('node', 'iptables-save', '-t', 'nat');
-  print(
-    indent(
-      rules
-        .split('\n')
-        .filter((rule) => /^-A (KUBE-(SERVICES|NODEPORTS) .*default\/web|KUBE-(EXT|SVC)-)/.test(rule))
-        .join('\n'),
-    ),
-  );
-  return { lab, agent, folder };
+  const start = (of: DemoMode) =>
+    new AgentProcess(lab, ['run', `--mode=${of}`, '--manifests', folder, ...node, ...machine]);
+  print(`In the node: slicewire run --mode=${mode} --manifests FOLDER ${[...node, ...machine].join(' ')}`);
+  const scene: Scene = { lab, folder, mode, start, agent: start(mode) };
+  remove.push(() => scene.agent.stop());
+  const line = await scene.agent.synced(0, PATIENCE);
+  const wrote = `It wrote ${String(line.steps)} ${WRITTEN[mode]} in ${String(line.milliseconds)} ms.`;
+  print(mode === 'ipvs' ? `${wrote} In the kernel:\n` : `${wrote} The Service's part of the rules:\n`);
+  print(indent(mode === 'ipvs' ? await ipvsState(lab) : await rulesOfWeb(lab)));
+  return scene;
 }
 
-async function show(scene: Scene, print: DemoOptions['print']): Promise<number> {
+const WRITTEN: Readonly<Record<DemoMode, string>> = {
+  iptables: 'chains, jumps and settings',
+  ipvs: 'servers, sets, chains, jumps and settings',
+};
+
+async function rulesOfWeb(lab: Lab): Promise<string> {
+  const rules = (await lab.exec('node', 'iptables-save', '-t', 'nat')).split('\n');
+  const ofWeb = /^-A (KUBE-(SERVICES|NODEPORTS) .*default\/web|KUBE-(EXT|SVC)-)/;
+  return rules.filter((rule) => ofWeb.test(rule)).join('\n');
+}
+
+async function show(steps: readonly DemoStep[], scene: Scene, print: DemoOptions['print']): Promise<number> {
   let failed = 0;
-  for (const [i, step] of STEPS.entries()) {
+  for (const [i, step] of steps.entries()) {
     const { behaved, seen } = await step.run(scene);
     print(`\n${behaved ? '✓' : '✗'} ${i + 1}. ${step.title}\n${indent(seen)}`);
     if (!behaved) failed += 1;

@@ -216,19 +216,26 @@ interface PlugOptions {
 class Host {
   readonly #child: Child;
   readonly #waiting = new Map<number, (answer: Answer) => void>();
+  readonly #said: string[] = [];
   #next = 1;
-  #hasEnded = false;
+  #end: Answer | undefined;
 
   constructor({ file, args }: { file: string; args: readonly string[] }) {
-    this.#child = startChild({ file, args, onLine: (line) => this.#answered(line) });
+    this.#child = startChild({
+      file,
+      args,
+      onLine: (line) => this.#answered(line),
+      onErrorLine: (line) => this.#said.push(line),
+    });
     void this.#child.ended.then(() => {
-      this.#hasEnded = true;
-      for (const resolve of this.#waiting.values()) resolve({ outcome: 'error', error: 'the host process ended' });
+      const end: Answer = { outcome: 'error', error: ['the host process ended', ...this.#said.slice(-10)].join('; ') };
+      this.#end = end;
+      for (const resolve of this.#waiting.values()) resolve(end);
     });
   }
 
   command(command: HostCommand): Promise<Answer> {
-    if (this.#hasEnded) return Promise.resolve({ outcome: 'error', error: 'the host process ended' });
+    if (this.#end !== undefined) return Promise.resolve(this.#end);
     const id = this.#next++;
     return new Promise((resolve) => {
       this.#waiting.set(id, resolve);

@@ -4,6 +4,13 @@ import { podAddress } from './lab.ts';
 
 export const WEB = { clusterIP: '10.96.0.10', port: 80, nodePort: 30080 } as const;
 export const EMPTY = { clusterIP: '10.96.0.20', port: 80 } as const;
+/** A Service without a selector: its servers are outside of the cluster. */
+export const OUTSIDE = {
+  clusterIP: '10.96.0.30',
+  port: 80,
+  serverPort: 8081,
+  servers: ['192.168.4.100', '192.168.4.254'],
+} as const;
 export const POD_PORT = 8080;
 
 /** YAML of the Service `web`, and of one that has no endpoints. */
@@ -25,6 +32,25 @@ export function servicesYaml(): string {
     spec: { clusterIP: EMPTY.clusterIP, ports: [{ port: EMPTY.port }] },
   };
   return [web, empty].map((object) => dump(object)).join('---\n');
+}
+
+/** YAML of the Service `outside` and the slice that names its two servers. */
+export function outsideYaml(): string {
+  const service = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'outside' },
+    spec: { clusterIP: OUTSIDE.clusterIP, ports: [{ port: OUTSIDE.port, targetPort: OUTSIDE.serverPort }] },
+  };
+  const slice = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: 'outside-1', labels: { 'kubernetes.io/service-name': 'outside' } },
+    addressType: 'IPv4',
+    ports: [{ name: '', port: OUTSIDE.serverPort, protocol: 'TCP' }],
+    endpoints: OUTSIDE.servers.map((address) => ({ addresses: [address] })),
+  };
+  return [service, slice].map((object) => dump(object)).join('---\n');
 }
 
 /** YAML of the slice of `web` with these pods, by number. */

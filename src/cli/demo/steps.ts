@@ -1,38 +1,102 @@
 /** What the demo shows: each step asks with real traffic and says whether the answers are right. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { AgentProcess } from './agent-process.ts';
 import type { Answer } from './host-protocol.ts';
 import { LAB, type Lab } from './lab.ts';
-import { EMPTY, sliceYaml, WEB } from './manifests.ts';
-
-export interface Scene {
-  readonly lab: Lab;
-  readonly agent: AgentProcess;
-  readonly folder: string;
-}
-
-export interface StepResult {
-  readonly behaved: boolean;
-  readonly seen: string;
-}
-
-export interface DemoStep {
-  readonly title: string;
-  readonly run: (scene: Scene) => Promise<StepResult>;
-}
+import { EMPTY, OUTSIDE, outsideYaml, sliceYaml, WEB } from './manifests.ts';
+import { type DemoMode, type DemoStep, PATIENCE, type Scene, type StepResult } from './scene.ts';
 
 const REQUESTS = 60;
 /** Fewest of 60 requests that each of three pods gets, but for a chance in a million. */
 const FAIR = 5;
 
-export const STEPS: readonly DemoStep[] = [
+const STEPS: readonly DemoStep[] = [
   { title: `a client outside asks the node's port ${WEB.nodePort}`, run: nodePort },
   { title: `the node asks the Service's address ${WEB.clusterIP}`, run: clusterIP },
   { title: 'each pod asks the Service that it is part of, until it reaches itself (hairpin)', run: hairpin },
   { title: `a pod asks a Service without endpoints, ${EMPTY.clusterIP}`, run: refused },
   { title: 'pod-3 is taken out of the slice while the agent runs', run: edited },
 ];
+
+const [FIRST, SECOND] = OUTSIDE.servers;
+
+/** Those of IPVS mode alone. */
+const IPVS_STEPS: readonly DemoStep[] = [
+  {
+    title: `a Service without a selector before two outside servers, ${FIRST} and ${SECOND}: they take turns`,
+    run: turns,
+  },
+  {
+    title: 'the agent starts again with --mode=iptables, and again with --mode=ipvs, while a client asks on',
+    run: switched,
+  },
+];
+
+export function stepsOf(mode: DemoMode): readonly DemoStep[] {
+  return mode === 'ipvs' ? [...STEPS, ...IPVS_STEPS] : STEPS;
+}
+
+/** What an administrator sees. */
+export async function ipvsState(lab: Lab): Promise<string> {
+  const servers = await lab.exec('node', 'ipvsadm', '-Ln');
+  const device = await lab.exec('node', 'ip', 'addr', 'show', 'kube-ipvs0');
+  return `# ipvsadm -Ln\n${servers}\n# ip addr show kube-ipvs0\n${device}`;
+}
+
+async function turns({ lab, agent, folder }: Scene): Promise<StepResult> {
+  // The servers are hosts outside: one is the client's machine, the other that of another node.
+  const hosts = [
+    { name: 'client', address: FIRST, via: LAB.client.v4 },
+    { name: 'other', address: SECOND, via: LAB.otherNode.v4 },
+  ];
+  for (const { name, address, via } of hosts) {
+    await lab.exec(name, 'ip', 'address', 'add', `${address}/32`, 'dev', 'lo');
+    await lab.exec('node', 'ip', 'route', 'add', address, 'via', via);
+    await lab.serve(name, 'TCP', OUTSIDE.serverPort, address);
+  }
+  const since = agent.log.length;
+  await writeFile(join(folder, 'outside.yaml'), outsideYaml());
+  await agent.synced(since, PATIENCE);
+  const by: string[] = [];
+  for (let i = 0; i < 10; i++) {
+    const answer = answerText(await lab.ask('pod-1', { address: OUTSIDE.clusterIP, port: OUTSIDE.port }));
+    by.push(hosts.find(({ name }) => name === answer)?.address ?? answer);
+  }
+  const behaved =
+    by.every((who, i) => who === by[i % 2]) && new Set(by).size === 2 && by.every((who) => who.startsWith('192'));
+  const text = `10 requests of pod-1 to ${OUTSIDE.clusterIP}:\n${by.join('\n')}\n\n${await ipvsState(lab)}`;
+  return { behaved, seen: text };
+}
+
+/** Milliseconds for one request while processes start beside it. */
+const PATIENT = 10_000;
+
+async function switched(scene: Scene): Promise<StepResult> {
+  const { lab } = scene;
+  let isOn = true;
+  const answers: string[] = [];
+  const asking = (async () => {
+    while (isOn) {
+      answers.push(answerText(await lab.ask('client', { address: LAB.node.v4, port: WEB.nodePort, timeout: PATIENT })));
+    }
+  })();
+  const seen: string[] = [];
+  for (const mode of ['iptables', 'ipvs'] as const) {
+    await scene.agent.stop();
+    scene.agent = scene.start(mode);
+    await scene.agent.synced(0, PATIENCE);
+    const rules = (await lab.exec('node', 'iptables-save')).match(/-j DNAT/g)?.length ?? 0;
+    const servers = (await lab.exec('node', 'ipvsadm', '-Sn')).match(/^-A/gm)?.length ?? 0;
+    seen.push(
+      `--mode=${mode}: ${rules} rules that translate, ${servers} virtual servers (some may wait for connections to end)`,
+    );
+  }
+  isOn = false;
+  await asking;
+  const bad = answers.filter((answer) => !answer.startsWith('pod-'));
+  seen.push(`${answers.length} requests meanwhile, ${bad.length} of them without an answer`);
+  return { behaved: bad.length === 0 && answers.length > 0, seen: [...seen, ...bad.slice(0, 5)].join('\n') };
+}
 
 async function nodePort({ lab }: Scene): Promise<StepResult> {
   return balanced(await askMany(lab, 'client', LAB.node.v4, WEB.nodePort), 3);
@@ -63,16 +127,17 @@ async function refused({ lab }: Scene): Promise<StepResult> {
   return { behaved: answer.outcome === 'refused', seen: `${answerText(answer)} after ${milliseconds} ms` };
 }
 
-async function edited({ lab, agent, folder }: Scene): Promise<StepResult> {
+async function edited({ lab, agent, folder, mode }: Scene): Promise<StepResult> {
   const since = agent.log.length;
   const start = performance.now();
   await writeFile(join(folder, 'web-slice.yaml'), sliceYaml([1, 2]));
-  const line = await agent.synced(since);
+  const line = await agent.synced(since, PATIENCE);
   const milliseconds = (performance.now() - start).toFixed(0);
   const answers = await askMany(lab, 'client', LAB.node.v4, WEB.nodePort);
   const result = balanced(answers, 2);
-  const chains = line.steps === 1 ? 'one chain was' : `${String(line.steps)} chains were`;
-  const text = `the file was saved, and ${milliseconds} ms later (at most one sync a second) ${chains} written\n${result.seen}`;
+  const what = mode === 'ipvs' ? ['server or set', 'servers and sets'] : ['chain', 'chains'];
+  const written = line.steps === 1 ? `one ${what[0]} was` : `${String(line.steps)} ${what[1]} were`;
+  const text = `the file was saved, and ${milliseconds} ms later (at most one sync a second) ${written} written\n${result.seen}`;
   return { behaved: result.behaved, seen: text };
 }
 

@@ -1,0 +1,28 @@
+/** What the steps of the demo share. */
+import type { AgentProcess } from './agent-process.ts';
+import type { Lab } from './lab.ts';
+
+export type DemoMode = 'iptables' | 'ipvs';
+
+/** Milliseconds until an agent must have synced: the machine may be emulated. */
+export const PATIENCE = 60_000;
+
+export interface Scene {
+  readonly lab: Lab;
+  readonly folder: string;
+  readonly mode: DemoMode;
+  /** Start an agent in a mode; the one before must have been stopped. */
+  readonly start: (mode: DemoMode) => AgentProcess;
+  /** The agent that runs now. */
+  agent: AgentProcess;
+}
+
+export interface StepResult {
+  readonly behaved: boolean;
+  readonly seen: string;
+}
+
+export interface DemoStep {
+  readonly title: string;
+  readonly run: (scene: Scene) => Promise<StepResult>;
+}

@@ -1,0 +1,53 @@
+/** An agent in IPVS mode that changes all that it serves again and again, until it is killed (killed.vm.ts). Runs in the node's namespace. */
+import { spawnSync } from 'node:child_process';
+import type { CommandRunner } from '../../src/host/commands.ts';
+import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import { openIpvsKernel } from '../../src/host/ipvs-kernel.ts';
+import { servicePorts } from '../../src/model/service-port.ts';
+import { ipvsMode } from '../../src/modes/ipvs/index.ts';
+import { generation } from './generations.ts';
+
+/** With nothing of what a process needs to start quickly. */
+const commands: CommandRunner = {
+  run({ file, args, input }) {
+    const text = input === undefined ? {} : { input: `${[...input()].join('\n')}\n` };
+    const { status, stdout, stderr } = spawnSync(file, args, { encoding: 'utf8', ...text });
+    return Promise.resolve({ exitCode: status ?? undefined, stdout, stderr });
+  },
+};
+
+const signal = new AbortController().signal;
+const mode = ipvsMode({
+  families: [
+    {
+      settings: {
+        family: 'IPv4',
+        masqueradeBit: 14,
+        masqueradeAll: false,
+        localDetector: { kind: 'none' },
+        scheduler: 'rr',
+        excludeCidrs: [],
+        nodePortCidrs: 'all',
+        nodeAddresses: [],
+      },
+      tools: new IptablesTools(commands, 'IPv4', 'auto'),
+    },
+  ],
+  node: { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0, strictArp: false },
+  kernel: await openIpvsKernel(commands, signal),
+  sysctls: { read: () => Promise.resolve(undefined), write: () => Promise.resolve() },
+  wantedSettings: new Map(),
+});
+
+const location = { nodeName: 'node', zone: '' };
+let last = new Map<string, undefined>();
+for (let n = Number(process.argv[2]); ; n++) {
+  const ports = generation(n).flatMap(({ service, slices }) => servicePorts(service, slices, location));
+  mode.desire(new Map([...last, ...ports.map((port) => [port.key, port] as const)]));
+  last = new Map(ports.map((port) => [port.key, undefined]));
+  if (!mode.isObserved) await mode.observe(signal);
+  // From here on it may be killed at any time.
+  if (n === Number(process.argv[2])) process.stdout.write('begins\n');
+  const report = await mode.apply(mode.plan(), signal);
+  if (report.outcome !== 'complete') process.stdout.write(`${JSON.stringify(report.failed)}\n`);
+}

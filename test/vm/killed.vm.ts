@@ -1,0 +1,90 @@
+/** SIGKILL at random points, a hundred times: whatever was half written, the next agent ends where it should, and nothing foreign is touched. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { startChild } from '../../src/host/child.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import type { Address } from '../../src/model/address.ts';
+import { servicePorts } from '../../src/model/service-port.ts';
+import { ipvsRig } from '../helpers/ipvs-rig.ts';
+import { NEVER } from '../helpers/rig.ts';
+import { generation } from './generations.ts';
+import { kernelIn, modeIn, settledSysctls } from './ipvs-in.ts';
+
+const INSIDE = fileURLToPath(new URL('./killed-inside.ts', import.meta.url));
+const TIMES = 100;
+/** Milliseconds after it began: a round of writes takes some tens. */
+const LATEST = 250;
+/** Agents that start at the same time, each in a node of its own. */
+const NODES = 2;
+
+function portsOf(n: number) {
+  const ports = generation(n).flatMap(({ service, slices }) =>
+    servicePorts(service, slices, { nodeName: 'node', zone: '' }),
+  );
+  return new Map(ports.map((port) => [port.key, port]));
+}
+
+describe('an agent that is killed', () => {
+  const labs: Lab[] = [];
+  before(async () => {
+    for (let i = 0; i < NODES; i++) {
+      labs.push(await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER }));
+    }
+  });
+  after(async () => {
+    for (const lab of labs) await lab.remove();
+  });
+
+  async function killOnce(lab: Lab, first: number): Promise<void> {
+    const said: string[] = [];
+    const { promise: begun, resolve: begin } = Promise.withResolvers<undefined>();
+    const inside = lab.inside('node', process.execPath, [INSIDE, String(first)]);
+    const child = startChild({
+      ...inside,
+      onLine: (line) => (line === 'begins' ? begin(undefined) : said.push(line)),
+      onErrorLine: (line) => said.push(line),
+    });
+    void child.ended.then(() => begin(undefined));
+    await begun;
+    await pause(Math.random() * LATEST);
+    // The process group is the child's own: `ip netns exec` becomes the program that it runs.
+    if (child.pid !== undefined) process.kill(child.pid, 'SIGKILL');
+    await child.ended;
+    assert.deepEqual(said, [], 'it complained of nothing');
+  }
+
+  it(`${TIMES} times, leaves what the next one completes`, async () => {
+    await Promise.all(
+      labs.map(async (lab) => {
+        await lab.exec('node', 'ipvsadm', '-A', '-t', '203.0.113.7:443', '-s', 'wlc');
+        await lab.exec('node', 'ipset', 'create', 'SOMEBODYS', 'hash:ip');
+        for (let i = 0; i < TIMES / NODES; i++) await killOnce(lab, i);
+      }),
+    );
+    for (const lab of labs) {
+      const kernel = await kernelIn(lab, 'node');
+      const mode = modeIn(lab, kernel, { sysctls: await settledSysctls(lab), families: ['IPv4'] });
+      mode.desire(portsOf(0));
+      assert.equal((await mode.observe(NEVER)).kind, 'known');
+      assert.equal((await mode.apply(mode.plan(), NEVER)).outcome, 'complete');
+      assert.equal((await mode.observe(NEVER)).kind, 'known');
+      assert.deepEqual(
+        mode.plan().steps.map(({ key }) => key),
+        [],
+        'nothing is left to do',
+      );
+      const fresh = ipvsRig({ families: ['IPv4'] });
+      fresh.kernel.others.clear();
+      for (const address of (await kernel.addresses('IPv4')).others) fresh.kernel.others.add(address as Address);
+      fresh.rig.mode.desire(portsOf(0));
+      await fresh.rig.mode.observe(NEVER);
+      await fresh.rig.mode.apply(fresh.rig.mode.plan(), NEVER);
+      const there = (await kernel.servers()).map(({ protocol, address, port }) => `${protocol} ${address}:${port}`);
+      assert.deepEqual(there.sort(), [...fresh.kernel.virtual.keys(), 'TCP 203.0.113.7:443'].sort());
+      assert.ok((await kernel.setNames()).includes('SOMEBODYS'));
+    }
+  });
+});

@@ -1,0 +1,183 @@
+/** IPVS mode on a real kernel with real packets: turns, draining, what is foreign, both ways between the modes under traffic. */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, it } from 'node:test';
+import { LAB, Lab, remotePodAddress } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
+import type { Sysctls } from '../../src/host/sysctls.ts';
+import { type Cidr, FAMILIES } from '../../src/model/address.ts';
+import { handover } from '../../src/modes/handover.ts';
+import { iptablesMode } from '../../src/modes/iptables/index.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
+import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
+import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
+import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-in.ts';
+import { startTraffic } from './traffic.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from './web.ts';
+
+describe('IPVS mode on a real kernel', () => {
+  let lab: Lab;
+  let kernel: IpvsKernel;
+  let sysctls: Sysctls;
+
+  before(async () => {
+    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 1, signal: NEVER });
+    for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
+    await lab.serve('other', 'TCP', POD_PORT, remotePodAddress(1).v4);
+    kernel = await kernelIn(lab, 'node');
+    sysctls = await settledSysctls(lab);
+  });
+  after(() => lab.remove());
+  afterEach(async () => {
+    await modeIn(lab, kernel).cleanup(NEVER);
+  });
+
+  async function wellSynced(rig: Rig): Promise<void> {
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+  }
+
+  /** An agent in IPVS mode that has these objects. */
+  async function served(objects: readonly object[], options: Parameters<typeof rigIn>[2] = {}): Promise<Rig> {
+    const rig = rigIn(lab, kernel, { sysctls, ...options }).put(...objects);
+    await wellSynced(rig);
+    return rig;
+  }
+
+  /** The same in iptables mode, taking over from IPVS mode as the agent does (cli/modes.ts). */
+  async function servedByRules(objects: readonly object[], localDetector: LocalDetector): Promise<Rig> {
+    const families = FAMILIES.map((family) => ({
+      settings: { ...defaultSettings(family), localDetector },
+      tools: new IptablesTools(commandsIn(lab, 'node'), family, 'auto'),
+      sysctls: sysctlsIn(lab, 'node'),
+    }));
+    const rules = iptablesMode(families) as Mode;
+    const mode = (await kernel.hasDevice())
+      ? handover(rules, modeIn(lab, kernel, { isLeaving: true, sysctls }))
+      : rules;
+    const rig = new Rig({ commands: commandsIn(lab, 'node'), mode }).put(...objects);
+    await wellSynced(rig);
+    return rig;
+  }
+
+  const ipvsadm = (...args: string[]) => lab.exec('node', 'ipvsadm', ...args);
+  const ask = (from: string, address: string, port: number, keep?: string) =>
+    lab.ask(from, { address, port, timeout: 8000, ...(keep === undefined ? {} : { keep }) });
+
+  it('takes turns: rr gives each endpoint every third request', async () => {
+    await served(webObjects([1, 2]));
+    const by: string[] = [];
+    for (let i = 0; i < 9; i++) {
+      const answer = await ask('client', LAB.node.v4, NODE_PORT);
+      by.push(answer.outcome === 'reply' ? answer.by : JSON.stringify(answer));
+    }
+    assert.deepEqual([...by.slice(0, 3)].sort(), ['other', 'pod-1', 'pod-2']);
+    assert.deepEqual(by.slice(3), [...by.slice(0, 3), ...by.slice(0, 3)]);
+  });
+
+  it('another scheduler, the three timeouts and persistence are as they are asked for', async () => {
+    const sticky = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 77 } } };
+    const node = { tcpTimeout: 300, udpTimeout: 10 };
+    const rig = await served(webObjects([1, 2], sticky), { settings: () => ({ scheduler: 'lc' }), node });
+    assert.match(await ipvsadm('-Sn'), /-A -t 10\.96\.0\.10:80 -s lc -p 77\n/);
+    assert.match(await ipvsadm('-L', '--timeout'), /300 120 10/);
+    const answers = [];
+    for (let i = 0; i < 4; i++) answers.push(await ask('client', LAB.node.v4, NODE_PORT));
+    assert.equal(new Set(answers.map((answer) => JSON.stringify(answer))).size, 1, 'one client, one endpoint');
+    await wellSynced(rig.put(...webObjects([1, 2])));
+    assert.match(await ipvsadm('-Sn'), /-A -t 10\.96\.0\.10:80 -s lc\n/);
+  });
+
+  it('a kept connection to an endpoint that goes lives on, over a restart too, and new ones go elsewhere', async () => {
+    await served(webObjects([1, 2], { hasOther: false }));
+    const kept = await ask('client', LAB.node.v4, NODE_PORT, 'drains');
+    const by = kept.outcome === 'reply' ? kept.by : '';
+    const left = by === 'pod-1' ? 2 : 1;
+    const rig = rigIn(lab, kernel, { sysctls }).put(...webObjects([left], { hasOther: false }));
+    await wellSynced(rig);
+    assert.match(await ipvsadm('-Sn'), new RegExp(`-a -t ${LAB.node.v4}:${NODE_PORT} -r \\S+ -m -w 0`));
+    const later = await ask('client', LAB.node.v4, NODE_PORT, 'drains');
+    // A new agent, and a Service that is gone as well.
+    await served([]);
+    const last = await ask('client', LAB.node.v4, NODE_PORT, 'drains');
+    assert.deepEqual([later, last], [kept, kept]);
+    assert.deepEqual(await ask('client', LAB.node.v4, NODE_PORT), { outcome: 'refused' });
+    await served(webObjects([left], { hasOther: false }));
+    for (let i = 0; i < 3; i++) {
+      const fresh = await ask('client', LAB.node.v4, NODE_PORT);
+      assert.equal(fresh.outcome === 'reply' && fresh.by, `pod-${left}`);
+    }
+  });
+
+  it('cleanup leaves what others made: servers, sets, rules (k8s#55857)', async () => {
+    await ipvsadm('-A', '-t', '203.0.113.7:443', '-s', 'wlc');
+    await lab.exec('node', 'ipset', 'create', 'SOMEBODYS', 'hash:ip');
+    await lab.exec('node', 'iptables', '-A', 'INPUT', '-s', '203.0.113.9', '-j', 'DROP');
+    try {
+      const rig = await served(webObjects([1, 2]));
+      await rig.mode.cleanup(NEVER);
+      assert.equal(await ipvsadm('-Sn'), '-A -t 203.0.113.7:443 -s wlc\n');
+      assert.equal(await lab.exec('node', 'ipset', 'list', '-n'), 'SOMEBODYS\n');
+      const rules = await lab.exec('node', 'iptables-save');
+      assert.match(rules, /-A INPUT -s 203\.0\.113\.9\/32 -j DROP/);
+      assert.doesNotMatch(rules, /KUBE-/);
+      assert.equal(await kernel.hasDevice(), false);
+    } finally {
+      await ipvsadm('-C');
+      await lab.exec('node', 'ipset', 'destroy', 'SOMEBODYS');
+      await lab.exec('node', 'iptables', '-F', 'INPUT');
+    }
+  });
+
+  it('what another program deleted is seen at the resync, and served again', async () => {
+    const rig = await served(webObjects([1, 2]));
+    await ipvsadm('-D', '-t', `${WEB}:80`);
+    await lab.exec('node', 'ip', 'address', 'delete', `${WEB}/32`, 'dev', 'kube-ipvs0');
+    await lab.exec('node', 'ipset', 'flush', 'KUBE-NODE-PORT-TCP');
+    assert.equal(await rig.mode.probe(NEVER), false);
+    rig.loop.distrust();
+    const report = await rig.sync();
+    assert.deepEqual([report.outcome, report.drift.length >= 3], ['complete', true]);
+    assert.equal((await ask('pod-3', WEB, 80)).outcome, 'reply');
+    assert.equal(await rig.mode.probe(NEVER), true);
+  });
+
+  const detectors: readonly LocalDetector[] = [{ kind: 'none' }, { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr }];
+  for (const localDetector of detectors) {
+    const how =
+      localDetector.kind === 'none' ? 'where pods are not told from others' : 'where pods are told by their range';
+    it(`from iptables to ipvs and back under continuous traffic no request fails, ${how}`, async () => {
+      const objects = webObjects([1, 2]);
+      await servedByRules(objects, localDetector);
+      const kept = await ask('client', LAB.node.v4, NODE_PORT, how);
+      // A client outside is masqueraded on its way to a cluster IP only where it can be told from a pod.
+      const fromOutside = localDetector.kind === 'none' ? [] : [{ from: 'client', address: WEB, port: 80 }];
+      const traffic = startTraffic(lab, [
+        ...fromOutside,
+        { from: 'client', address: LAB.node.v4, port: NODE_PORT },
+        { from: 'pod-3', address: WEB, port: 80 },
+        { from: 'node', address: WEB, port: 80 },
+      ]);
+      const answers = [];
+      let keptByIpvs: Awaited<ReturnType<typeof ask>> | undefined;
+      try {
+        for (let round = 1; round <= 3; round++) {
+          await served(objects, { settings: (family) => (family === 'IPv4' ? { localDetector } : {}) });
+          assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-SVC/);
+          keptByIpvs ??= await ask('client', LAB.node.v4, NODE_PORT, `${how}, by ipvs`);
+          await servedByRules(objects, localDetector);
+          answers.push(await ask('client', LAB.node.v4, NODE_PORT, how));
+          // Where one began in IPVS mode, its server stays for it.
+          assert.deepEqual(await ask('client', LAB.node.v4, NODE_PORT, `${how}, by ipvs`), keptByIpvs);
+        }
+      } finally {
+        const { requests, failures } = await traffic.stop();
+        assert.deepEqual(failures.slice(0, 5), []);
+        assert.ok(requests > 50, `${requests} requests`);
+      }
+      assert.deepEqual(answers, [kept, kept, kept], 'the table of connections keeps what began under rules');
+    });
+  }
+});

@@ -1,0 +1,47 @@
+/** Requests one after another, from several hosts at once. */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+
+export interface Route {
+  readonly from: string;
+  readonly address: string;
+  readonly port: number;
+}
+
+export interface TrafficReport {
+  readonly requests: number;
+  /** Answers that were none, each with what was asked. */
+  readonly failures: readonly string[];
+}
+
+export interface Traffic {
+  /** End it. */
+  stop(): Promise<TrafficReport>;
+}
+
+/** Milliseconds for one request, and between two of one route: the machine has more to do. */
+const TIMEOUT = 15_000;
+const PAUSE = 40;
+
+export function startTraffic(lab: Lab, routes: readonly Route[]): Traffic {
+  let isOn = true;
+  let requests = 0;
+  const failures: string[] = [];
+  const follow = async (route: Route) => {
+    while (isOn) {
+      const { from, address, port } = route;
+      const answer = await lab.ask(from, { address, port, timeout: TIMEOUT });
+      requests += 1;
+      await pause(PAUSE);
+      if (answer.outcome !== 'reply') failures.push(`${JSON.stringify(route)}: ${JSON.stringify(answer)}`);
+    }
+  };
+  const all = Promise.all(routes.map(follow));
+  return {
+    async stop() {
+      isOn = false;
+      await all;
+      return { requests, failures };
+    },
+  };
+}

@@ -1,0 +1,44 @@
+/** A kernel without IPVS: one clear error, and nothing else happens. The module is locked out, as on a kernel that lacks it. */
+import assert from 'node:assert/strict';
+import { rm, writeFile } from 'node:fs/promises';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const LOCKED = '/etc/modprobe.d/slicewire-test.conf';
+const WHY =
+  process.env.SLICEWIRE_VM === undefined
+    ? 'it would take the module from this machine: told in the virtual machine'
+    : false;
+
+const run = (file: string, ...args: string[]) => realCommands.run({ file, args }, NEVER);
+
+describe('a kernel without IPVS', { skip: WHY }, () => {
+  before(async () => {
+    await writeFile(LOCKED, 'install ip_vs /bin/false\n');
+    const loaded = (await run('lsmod')).stdout.match(/^ip_vs\w*/gm) ?? [];
+    for (const module of loaded.sort().reverse()) await run('rmmod', module);
+  });
+  after(() => rm(LOCKED));
+
+  it('ends run and plan with one line that says what is missing and what does without it', async () => {
+    for (const command of ['run', 'plan']) {
+      const args = [MAIN, command, '--mode=ipvs', '--manifests', '/dev/null', '--conntrack-max-per-core', '0'];
+      const { exitCode, stderr } = await run(process.execPath, ...args);
+      const [line = ''] = stderr.split('\n').filter((text) => text.startsWith('slicewire:'));
+      assert.equal(exitCode, 1, stderr);
+      assert.match(
+        line,
+        /the kernel has no IPVS that can be used: ENOENT.*modprobe ip_vs: .*--mode=iptables does without it/,
+      );
+    }
+    assert.equal((await run('ip', 'link', 'show', 'kube-ipvs0')).exitCode, 1);
+  });
+
+  it('is no hindrance for cleanup', async () => {
+    const { exitCode, stdout } = await run(process.execPath, MAIN, 'cleanup');
+    assert.deepEqual([exitCode, stdout], [0, 'nothing of ours was there\n']);
+  });
+});
