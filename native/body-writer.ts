@@ -78,9 +78,12 @@ export class BodyWriter {
   /** Returns where the value begins. */
   #header(type: number, length: number): number {
     const start = this.#at;
+    const end = start + align(ATTRIBUTE_HEADER + length);
+    // Before anything moves: one request that is too long must not spoil the next.
+    if (end > CAPACITY) throw new RangeError(`netlink: a request of more than ${CAPACITY} bytes`);
     this.#buffer.writeUInt16LE(ATTRIBUTE_HEADER + length, start);
     this.#buffer.writeUInt16LE(type, start + 2);
-    this.#at += align(ATTRIBUTE_HEADER + length);
+    this.#at = end;
     return start + ATTRIBUTE_HEADER;
   }
 }

@@ -178,8 +178,10 @@ export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart 
     const stop = list + valueLength(buffer, list);
     for (let at = list; at + ATTRIBUTE_HEADER <= stop; ) {
       const value = at + ATTRIBUTE_HEADER;
-      entries.push(decodeEntry(buffer, value, value + valueLength(buffer, value)));
-      at = value + align(valueLength(buffer, value));
+      const length = valueLength(buffer, value);
+      if (length < 0 || value + length > stop) throw new RangeError(`ipset told an entry of ${length} bytes`);
+      entries.push(decodeEntry(buffer, value, value + length));
+      at = value + align(length);
     }
   }
   return {

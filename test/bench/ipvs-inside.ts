@@ -12,9 +12,8 @@ import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-in.ts';
 import { objectsOf } from './cluster.ts';
+import { MARK } from './ipvs-mark.ts';
 
-/** What every line of results begins with: other programs write to the console as well. */
-export const MARK = '@measured ';
 const CHANGES = 20;
 
 /** Milliseconds, but for counts. */
@@ -79,8 +78,8 @@ async function measure(services: number): Promise<IpvsMeasured> {
   const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-bench-'));
   try {
-    const sysctls = await settledSysctls(lab);
     const meter = new Meter(await kernelIn(lab, 'node'));
+    const sysctls = await settledSysctls(lab);
     let processes = 0;
     const real = commandsIn(lab, 'node');
     const commands = {

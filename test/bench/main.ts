@@ -7,6 +7,7 @@ import { ENDPOINTS } from './cluster.ts';
 import { measureFlows } from './flows.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 import { type Measured, measure } from './measure.ts';
+import { median, quantile, spread, table } from './text.ts';
 
 const OUTPUT = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url));
 const SIZES = [1000, 10_000];
@@ -46,6 +47,7 @@ function page({ measured, sweeps, iptables }: Results): string {
 Written by \`npm run bench\`; not edited by hand. Machine: ${machine}.
 Machines are noisy: read the ratios. Every figure stands beside its floor, measured in the same run.
 N Services of ${ENDPOINTS} endpoints each from a folder of manifests (one JSON file a Service), pods on 100 nodes, one of them this one.
+IPVS mode has a page of its own: [benchmarks-ipvs.md](benchmarks-ipvs.md).
 
 ## Cold start
 
@@ -128,24 +130,4 @@ ${table(
   ]),
 )}
 `;
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
-}
-
-function median(values: readonly number[]): number {
-  return quantile(values, 0.5);
-}
-
-function quantile(values: readonly number[], q: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
-}
-
-/** `1.25 s (1.20 to 1.31)` */
-function spread(values: readonly number[]): string {
-  const seconds = (value: number) => (value / 1000).toFixed(2);
-  const all = `${seconds(Math.min(...values))} to ${seconds(Math.max(...values))}`;
-  return values.length === 1 ? `${seconds(median(values))} s` : `${seconds(median(values))} s (${all})`;
 }

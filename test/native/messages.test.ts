@@ -9,12 +9,14 @@ import * as netlink from '../../native/netlink.ts';
 import { NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 
+const { NLM_F_ACK, NLM_F_DUMP } = netlink;
 const hex = (text: string) => Buffer.from(text.replace(/\s+/g, ''), 'hex');
 
 /** A request as a socket sends it seventh: changes and questions with NLM_F_ACK, listings with NLM_F_DUMP. */
-function golden(command: string, request: netlink.Request, flags = netlink.NLM_F_ACK): (expected: string) => void {
+function golden(command: string, request: netlink.Request, flags = NLM_F_ACK) {
   const sent = { ...request, flags: request.flags | flags };
-  return (expected) => it(command, () => assert.deepEqual(netlink.encodeMessage(sent, 7), hex(expected)));
+  return (expected: TemplateStringsArray, ...parts: readonly string[]) =>
+    it(command, () => assert.deepEqual(netlink.encodeMessage(sent, 7), hex(String.raw(expected, ...parts))));
 }
 
 /** The rest of struct nlmsghdr in a request: the sequence number, and port 0. */
@@ -79,56 +81,39 @@ describe('body writer', () => {
   it('leaves nothing of the last body in the padding of the next, and none is one already taken', () => {
     const writer = new BodyWriter();
     const first = writer.begin().bytes(1, Buffer.alloc(12, 0xff)).end();
-    const second = writer
-      .begin()
-      .u8(1, 1)
-      .nest(2, () => undefined);
-    assert.deepEqual(second.end(), hex('0500 0100 01 000000  0400 0280'));
+    writer.begin().u8(1, 1);
+    writer.nest(2, () => undefined);
+    assert.deepEqual(writer.end(), hex('0500 0100 01 000000  0400 0280'));
     assert.deepEqual(first, hex('1000 0100 ffffffffffffffffffffffff'));
   });
 
-  it('refuses a body over its capacity', () => {
-    assert.throws(() => new BodyWriter().begin().bytes(1, Buffer.alloc(1024)), RangeError);
+  it('refuses a body over its capacity, whatever is written, and takes the next', () => {
+    const writer = new BodyWriter();
+    assert.throws(() => writer.begin().bytes(1, Buffer.alloc(1024)), RangeError);
+    assert.throws(() => writer.begin().text(1, 'x'.repeat(1100)), RangeError);
+    assert.deepEqual(writer.begin().u8(1, 1).end(), hex('0500 0100 01 000000'));
   });
 });
 
 describe('device and address messages', () => {
   const LINK = '00 00 0000 00000000 00000000 00000000  0f00 0300 6b7562652d6970767330 00 00';
 
-  golden(
-    'ip link add kube-ipvs0 type dummy',
-    rtnetlink.addDummyRequest('kube-ipvs0'),
-  )(`
-    40000000 1000 0506 ${SEVENTH}  ${LINK}  1000 1280  0900 0100 64756d6d79 000000`);
-  golden(
-    'ip link delete kube-ipvs0',
-    rtnetlink.deleteLinkRequest('kube-ipvs0'),
-  )(`
-    30000000 1100 0500 ${SEVENTH}  ${LINK}`);
-  golden(
-    'ip link show kube-ipvs0',
-    rtnetlink.getLinkRequest('kube-ipvs0'),
-  )(`
-    30000000 1200 0500 ${SEVENTH}  ${LINK}`);
-  golden(
-    'ip address replace 10.96.0.10/32 dev kube-ipvs0',
-    rtnetlink.addAddressRequest(5, V4),
-  )(`
-    28000000 1400 0505 ${SEVENTH}  02 20 00 00 05000000  0800 0200 0a60000a  0800 0100 0a60000a`);
-  golden(
-    'ip address replace fd00::10/128 dev kube-ipvs0 nodad',
-    rtnetlink.addAddressRequest(5, V6),
-  )(`
+  golden('ip link add kube-ipvs0 type dummy', rtnetlink.addDummyRequest('kube-ipvs0'))`
+    40000000 1000 0506 ${SEVENTH}  ${LINK}  1000 1280  0900 0100 64756d6d79 000000`;
+  golden('ip link delete kube-ipvs0', rtnetlink.deleteLinkRequest('kube-ipvs0'))`
+    30000000 1100 0500 ${SEVENTH}  ${LINK}`;
+  golden('ip link show kube-ipvs0', rtnetlink.getLinkRequest('kube-ipvs0'))`
+    30000000 1200 0500 ${SEVENTH}  ${LINK}`;
+  golden('ip address replace 10.96.0.10/32 dev kube-ipvs0', rtnetlink.addAddressRequest(5, V4))`
+    28000000 1400 0505 ${SEVENTH}  02 20 00 00 05000000  0800 0200 0a60000a  0800 0100 0a60000a`;
+  golden('ip address replace fd00::10/128 dev kube-ipvs0 nodad', rtnetlink.addAddressRequest(5, V6))`
     48000000 1400 0505 ${SEVENTH}  0a 80 00 00 05000000
-    1400 0200 fd000000000000000000000000000010  1400 0100 fd000000000000000000000000000010  0800 0800 02000000`);
-  golden(
-    'ip address delete 10.96.0.10/32 dev kube-ipvs0',
-    rtnetlink.deleteAddressRequest(5, V4),
-  )(`
-    20000000 1500 0500 ${SEVENTH}  02 20 00 00 05000000  0800 0200 0a60000a`);
+    1400 0200 fd000000000000000000000000000010  1400 0100 fd000000000000000000000000000010  0800 0800 02000000`;
+  golden('ip address delete 10.96.0.10/32 dev kube-ipvs0', rtnetlink.deleteAddressRequest(5, V4))`
+    20000000 1500 0500 ${SEVENTH}  02 20 00 00 05000000  0800 0200 0a60000a`;
   const list = (digit: string) => `18000000 1600 0103 ${SEVENTH}  ${digit} 00 00 00 00000000`;
-  golden('ip -4 address', rtnetlink.listAddressesRequest('IPv4'), netlink.NLM_F_DUMP)(list('02'));
-  golden('ip -6 address', rtnetlink.listAddressesRequest('IPv6'), netlink.NLM_F_DUMP)(list('0a'));
+  golden('ip -4 address', rtnetlink.listAddressesRequest('IPv4'), NLM_F_DUMP)`${list('02')}`;
+  golden('ip -6 address', rtnetlink.listAddressesRequest('IPv6'), NLM_F_DUMP)`${list('0a')}`;
 
   it('reads the address of the device itself, not the other end of its line; of IPv6 there is one', () => {
     const v4 = `34000000 1400 0200 ${FIRST}  02 20 80 00 05000000
@@ -150,11 +135,8 @@ describe('device and address messages', () => {
 });
 
 describe('generic netlink messages', () => {
-  golden(
-    'genl ctrl get name IPVS',
-    familyRequest('IPVS'),
-  )(`
-    20000000 1000 0500 ${SEVENTH}  03 01 0000  0900 0200 49505653 00 000000`);
+  golden('genl ctrl get name IPVS', familyRequest('IPVS'))`
+    20000000 1000 0500 ${SEVENTH}  03 01 0000  0900 0200 49505653 00 000000`;
 
   it('finds the number of a family, and throws for none', () => {
     const text = `30000000 1000 0000 ${FIRST}  01 02 0000
@@ -170,76 +152,50 @@ describe('IPVS messages', () => {
   const web6: ipvs.ServerId = { ...web, address: V6 };
   const pod: ipvs.DestinationId = { address: hex('0af4010b'), port: 8080 };
   const pod6: ipvs.DestinationId = { address: hex('fd000001 00000000 00000000 0000000b'), port: 8080 };
-  const rr = { scheduler: 'rr', flags: 0, timeout: 0 };
   // What is in the attributes IPVS_CMD_ATTR_SERVICE and IPVS_CMD_ATTR_DEST: 44 and 36 bytes.
   const WEB = `0600 0100 0200 0000  0600 0200 0600 0000  1400 0300 0a60000a 000000000000000000000000  0600 0400 0050 0000`;
   const WEB6 = `0600 0100 0a00 0000  0600 0200 0600 0000  1400 0300 fd000000000000000000000000000010  0600 0400 0050 0000`;
   const POD = '1400 0100 0af4010b 000000000000000000000000  0600 0200 1f90 0000  0600 0b00 0200 0000';
   const POD6 = '1400 0100 fd00000100000000000000000000000b  0600 0200 1f90 0000  0600 0b00 0a00 0000';
 
-  golden(
-    'ipvsadm -A -t 10.96.0.10:80 -s rr',
-    requests.server('new', web, rr),
-  )(`
+  const rr = { scheduler: 'rr', flags: 0, timeout: 0 };
+  const persistent = { scheduler: 'wrr', flags: 1, timeout: 10800 };
+  const mh = { scheduler: 'mh', flags: 0x10, timeout: 0 };
+  golden('ipvsadm -A -t 10.96.0.10:80 -s rr', requests.server('new', web, rr))`
     68000000 1c00 0500 ${SEVENTH}  01 01 0000  5400 0180  ${WEB}
-    0700 0600 7272 00 00  0c00 0700 00000000 ffffffff  0800 0800 00000000  0800 0900 ffffffff`);
-  golden(
-    'ipvsadm -E -t 10.96.0.10:80 -s wrr -p 10800',
-    requests.server('set', web, { scheduler: 'wrr', flags: 1, timeout: 10800 }),
-  )(`
+    0700 0600 7272 00 00  0c00 0700 00000000 ffffffff  0800 0800 00000000  0800 0900 ffffffff`;
+  golden('ipvsadm -E -t 10.96.0.10:80 -s wrr -p 10800', requests.server('set', web, persistent))`
     68000000 1c00 0500 ${SEVENTH}  02 01 0000  5400 0180  ${WEB}
-    0800 0600 777272 00  0c00 0700 01000000 ffffffff  0800 0800 302a0000  0800 0900 ffffffff`);
-  golden(
-    'ipvsadm -A -t [fd00::10]:80 -s mh -b mh-port',
-    requests.server('new', web6, { scheduler: 'mh', flags: 0x10, timeout: 0 }),
-  )(`
+    0800 0600 777272 00  0c00 0700 01000000 ffffffff  0800 0800 302a0000  0800 0900 ffffffff`;
+  golden('ipvsadm -A -t [fd00::10]:80 -s mh -b mh-port', requests.server('new', web6, mh))`
     68000000 1c00 0500 ${SEVENTH}  01 01 0000  5400 0180  ${WEB6}
-    0700 0600 6d68 00 00  0c00 0700 10000000 ffffffff  0800 0800 00000000  0800 0900 80000000`);
-  golden(
-    'ipvsadm -D -u 10.96.0.10:53',
-    requests.deleteServer({ protocol: 'UDP', address: V4, port: 53 }),
-  )(`
+    0700 0600 6d68 00 00  0c00 0700 10000000 ffffffff  0800 0800 00000000  0800 0900 80000000`;
+  golden('ipvsadm -D -u 10.96.0.10:53', requests.deleteServer({ protocol: 'UDP', address: V4, port: 53 }))`
     44000000 1c00 0500 ${SEVENTH}  03 01 0000  3000 0180  0600 0100 0200 0000  0600 0200 1100 0000
-    1400 0300 0a60000a 000000000000000000000000  0600 0400 0035 0000`);
+    1400 0300 0a60000a 000000000000000000000000  0600 0400 0035 0000`;
   const destination = (command: string, server: string, id: string, weight: string) =>
     `8c000000 1c00 0500 ${SEVENTH}  ${command} 01 0000  3000 0180  ${server}  4800 0280  ${id}
      0800 0300 00000000  0800 0400 ${weight}  0800 0500 00000000  0800 0600 00000000`;
-  golden(
-    'ipvsadm -a -t 10.96.0.10:80 -r 10.244.1.11:8080 -m -w 3',
-    requests.destination('new', web, pod, 3),
-  )(destination('05', WEB, POD, '03000000'));
-  golden(
-    'ipvsadm -a -t [fd00::10]:80 -r [fd00:1::b]:8080 -m -w 1',
-    requests.destination('new', web6, pod6, 1),
-  )(destination('05', WEB6, POD6, '01000000'));
-  golden(
-    'ipvsadm -e -t 10.96.0.10:80 -r 10.244.1.11:8080 -m -w 300',
-    requests.destination('set', web, pod, 300),
-  )(destination('06', WEB, POD, '2c010000'));
-  golden(
-    'ipvsadm -e -t 10.96.0.10:80 -r 10.244.1.11:8080 -m -w 0',
-    requests.destination('set', web, pod, 0),
-  )(destination('06', WEB, POD, '00000000'));
-  golden(
-    'ipvsadm -d -t 10.96.0.10:80 -r 10.244.1.11:8080',
-    requests.deleteDestination(web, pod),
-  )(`
-    6c000000 1c00 0500 ${SEVENTH}  07 01 0000  3000 0180  ${WEB}  2800 0280  ${POD}`);
-  golden(
-    'ipvsadm --set 900 120 300',
-    requests.setTimeouts({ tcp: 900, tcpFin: 120, udp: 300 }),
-  )(`
-    2c000000 1c00 0500 ${SEVENTH}  0c 01 0000  0800 0400 84030000  0800 0500 78000000  0800 0600 2c010000`);
+  const words = '-t 10.96.0.10:80 -r 10.244.1.11:8080';
+  const words6 = '-t [fd00::10]:80 -r [fd00:1::b]:8080';
+  golden(`ipvsadm -a ${words} -m -w 3`, requests.destination('new', web, pod, 3))`
+    ${destination('05', WEB, POD, '03000000')}`;
+  golden(`ipvsadm -a ${words6} -m -w 1`, requests.destination('new', web6, pod6, 1))`
+    ${destination('05', WEB6, POD6, '01000000')}`;
+  golden(`ipvsadm -e ${words} -m -w 300`, requests.destination('set', web, pod, 300))`
+    ${destination('06', WEB, POD, '2c010000')}`;
+  golden(`ipvsadm -e ${words} -m -w 0`, requests.destination('set', web, pod, 0))`
+    ${destination('06', WEB, POD, '00000000')}`;
+  golden(`ipvsadm -d ${words}`, requests.deleteDestination(web, pod))`
+    6c000000 1c00 0500 ${SEVENTH}  07 01 0000  3000 0180  ${WEB}  2800 0280  ${POD}`;
+  golden('ipvsadm --set 900 120 300', requests.setTimeouts({ tcp: 900, tcpFin: 120, udp: 300 }))`
+    2c000000 1c00 0500 ${SEVENTH}  0c 01 0000  0800 0400 84030000  0800 0500 78000000  0800 0600 2c010000`;
   const bare = (flags: string, command: string) => `14000000 1c00 ${flags} ${SEVENTH}  ${command} 01 0000`;
-  golden('ipvsadm -L -n', requests.listServers(), netlink.NLM_F_DUMP)(bare('0103', '04'));
-  golden(
-    'ipvsadm -L -n -t 10.96.0.10:80',
-    requests.listDestinations(web),
-    netlink.NLM_F_DUMP,
-  )(`
-    44000000 1c00 0103 ${SEVENTH}  08 01 0000  3000 0180  ${WEB}`);
-  golden('ipvsadm -L --timeout', requests.getTimeouts())(bare('0500', '0d'));
-  golden('ipvsadm -L, its first line', requests.getInfo())(bare('0500', '0f'));
+  golden('ipvsadm -L -n', requests.listServers(), NLM_F_DUMP)`${bare('0103', '04')}`;
+  golden('ipvsadm -L -n -t 10.96.0.10:80', requests.listDestinations(web), NLM_F_DUMP)`
+    44000000 1c00 0103 ${SEVENTH}  08 01 0000  3000 0180  ${WEB}`;
+  golden('ipvsadm -L --timeout', requests.getTimeouts())`${bare('0500', '0d')}`;
+  golden('ipvsadm -L, its first line', requests.getInfo())`${bare('0500', '0f')}`;
 
   // The kernel does not mark these attributes as nested.
   const server = (flags: string) => `74000000 1c00 ${flags} ${FIRST}  01 01 0000  6000 0100  ${WEB}
@@ -290,81 +246,46 @@ describe('ipset messages', () => {
   const IP_PORT = '1100 0300 686173683a69702c706f7274 00 000000';
   const BITMAP = '1000 0300 6269746d61703a706f7274 00';
 
-  for (const [family, ours, digit] of [
-    ['inet', 'IPv4', '02'],
-    ['inet6', 'IPv6', '0a'],
-  ] as const) {
-    golden(
-      `ipset create kube hash:ip,port family ${family} hashsize 1024 maxelem 65536`,
-      ipset.createSetRequest({ name: 'kube', type: 'hash:ip,port', family: ours, most: 65536 }, 5),
-    )(`
+  for (const family of ['IPv4', 'IPv6'] as const) {
+    const [digit, word] = family === 'IPv4' ? ['02', 'inet'] : ['0a', 'inet6'];
+    const spec = { name: 'kube', type: 'hash:ip,port', family, most: 65536 } as const;
+    golden(`ipset create kube hash:ip,port family ${word} maxelem 65536`, ipset.createSetRequest(spec, 5))`
       60000000 0206 0506 ${SEVENTH}  00 00 0000  ${KUBE}  ${IP_PORT}  0500 0400 05 000000  0500 0500 ${digit} 000000
-      1400 0780  0800 1240 00000400  0800 1340 00010000`);
-    golden(
-      `ipset create … hash:ip,port family ${family}, its first question: the revisions of the type`,
-      ipset.typeRequest('hash:ip,port', ours),
-    )(`
-      38000000 0d06 0500 ${SEVENTH}  ${digit} 00 0000  0500 0100 06 000000  ${IP_PORT}  0500 0500 ${digit} 000000`);
+      1400 0780  0800 1240 00000400  0800 1340 00010000`;
+    golden(`ipset create … hash:ip,port family ${word}, its first question`, ipset.typeRequest(spec.type, family))`
+      38000000 0d06 0500 ${SEVENTH}  ${digit} 00 0000  0500 0100 06 000000  ${IP_PORT}  0500 0500 ${digit} 000000`;
   }
-  golden(
-    'ipset create kube bitmap:port range 0-65535',
-    ipset.createSetRequest({ name: 'kube', type: 'bitmap:port', family: 'IPv4', most: 0 }, 3),
-  )(`
+  const ports = { name: 'kube', type: 'bitmap:port', family: 'IPv4', most: 0 } as const;
+  golden('ipset create kube bitmap:port range 0-65535', ipset.createSetRequest(ports, 3))`
     5c000000 0206 0506 ${SEVENTH}  00 00 0000  ${KUBE}  ${BITMAP}  0500 0400 03 000000  0500 0500 00 000000
-    1400 0780  0600 0440 0000 0000  0600 0540 ffff 0000`);
-  golden(
-    'ipset create … bitmap:port, its first question: the revisions of the type',
-    ipset.typeRequest('bitmap:port', 'IPv4'),
-  )(`
-    34000000 0d06 0500 ${SEVENTH}  02 00 0000  0500 0100 06 000000  ${BITMAP}  0500 0500 00 000000`);
-  golden(
-    'ipset destroy kube',
-    ipset.destroySetRequest('kube'),
-  )(`
-    28000000 0306 0500 ${SEVENTH}  00 00 0000  ${KUBE}`);
-  golden(
-    'ipset list -n',
-    ipset.listNamesRequest(),
-    netlink.NLM_F_DUMP,
-  )(`
-    24000000 0706 0103 ${SEVENTH}  00 00 0000  0500 0100 06 000000  0800 0640 00000002`);
+    1400 0780  0600 0440 0000 0000  0600 0540 ffff 0000`;
+  golden('ipset create … bitmap:port, its first question', ipset.typeRequest('bitmap:port', 'IPv4'))`
+    34000000 0d06 0500 ${SEVENTH}  02 00 0000  0500 0100 06 000000  ${BITMAP}  0500 0500 00 000000`;
+  golden('ipset destroy kube', ipset.destroySetRequest('kube'))`
+    28000000 0306 0500 ${SEVENTH}  00 00 0000  ${KUBE}`;
+  golden('ipset list -n', ipset.listNamesRequest(), NLM_F_DUMP)`
+    24000000 0706 0103 ${SEVENTH}  00 00 0000  0500 0100 06 000000  0800 0640 00000002`;
 
   const address = V4;
   const second = hex('c0a80000');
-  const entry = (words: string, fields: ipset.EntryBytes, length: string) => (data: string) => {
+  const entry = (words: string, fields: ipset.EntryBytes, length: string) => (strings: TemplateStringsArray) => {
     const message = (type: string, flags: string) =>
-      `${length}000000 ${type} ${flags} ${SEVENTH}  00 00 0000  ${KUBE}  ${data}`;
-    golden(`ipset -exist add kube ${words}`, ipset.entryRequest('add', 'kube', fields))(message('0906', '0500'));
-    golden(`ipset del kube ${words}`, ipset.entryRequest('delete', 'kube', fields))(message('0a06', '0502'));
+      `${length}000000 ${type} ${flags} ${SEVENTH}  00 00 0000  ${KUBE}  ${strings[0]}`;
+    golden(`ipset -exist add kube ${words}`, ipset.entryRequest('add', 'kube', fields))`${message('0906', '0500')}`;
+    golden(`ipset del kube ${words}`, ipset.entryRequest('delete', 'kube', fields))`${message('0a06', '0502')}`;
   };
-  entry('10.96.0.10', { address }, '38')('1000 0780  0c00 0180  0800 0140 0a60000a');
-  entry(
-    '10.96.0.10,tcp:80',
-    { address, protocol: 'tcp', port: 80 },
-    '48',
-  )(`
-    2000 0780  0c00 0180  0800 0140 0a60000a  0600 0440 0050 0000  0500 0700 06 000000`);
-  entry(
-    'fd00::10,sctp:80',
-    { address: V6, protocol: 'sctp', port: 80 },
-    '54',
-  )(`
-    2c00 0780  1800 0180  1400 0240 fd000000000000000000000000000010  0600 0440 0050 0000  0500 0700 84 000000`);
-  entry(
-    '10.96.0.10,udp:53,10.96.0.10',
-    { address, protocol: 'udp', port: 53, second: address },
-    '54',
-  )(`
+  entry('10.96.0.10', { address }, '38')`1000 0780  0c00 0180  0800 0140 0a60000a`;
+  entry('10.96.0.10,tcp:80', { address, protocol: 'tcp', port: 80 }, '48')`
+    2000 0780  0c00 0180  0800 0140 0a60000a  0600 0440 0050 0000  0500 0700 06 000000`;
+  entry('fd00::10,sctp:80', { address: V6, protocol: 'sctp', port: 80 }, '54')`
+    2c00 0780  1800 0180  1400 0240 fd000000000000000000000000000010  0600 0440 0050 0000  0500 0700 84 000000`;
+  entry('10.96.0.10,udp:53,10.96.0.10', { address, protocol: 'udp', port: 53, second: address }, '54')`
     2c00 0780  0c00 0180  0800 0140 0a60000a  0600 0440 0035 0000  0500 0700 11 000000
-    0c00 1480  0800 0140 0a60000a`);
-  entry(
-    '10.96.0.10,tcp:80,192.168.0.0/16',
-    { address, protocol: 'tcp', port: 80, second, length: 16 },
-    '5c',
-  )(`
+    0c00 1480  0800 0140 0a60000a`;
+  entry('10.96.0.10,tcp:80,192.168.0.0/16', { address, protocol: 'tcp', port: 80, second, length: 16 }, '5c')`
     3400 0780  0c00 0180  0800 0140 0a60000a  0600 0440 0050 0000  0500 0700 06 000000
-    0c00 1480  0800 0140 c0a80000  0500 1500 10 000000`);
-  entry('30080', { port: 30080 }, '34')('0c00 0780  0600 0440 7580 0000');
+    0c00 1480  0800 0140 c0a80000  0500 1500 10 000000`;
+  entry('30080', { port: 30080 }, '34')`0c00 0780  0600 0440 7580 0000`;
 
   const NO_FIELDS = { address: undefined, protocol: undefined, port: undefined, second: undefined, length: undefined };
 

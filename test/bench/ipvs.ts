@@ -1,0 +1,112 @@
+/** `npm run bench:ipvs`: measures IPVS mode where the kernel has IPVS, here or in the virtual machine, and writes docs/benchmarks-ipvs.md. */
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { startChild } from '../../src/host/child.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { ENDPOINTS } from './cluster.ts';
+import type { IpvsMeasured } from './ipvs-inside.ts';
+import { MARK } from './ipvs-mark.ts';
+import { median, quantile, spread, table } from './text.ts';
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+const NEVER = new AbortController().signal;
+
+const SIZES = [1000, 5000];
+
+interface Results {
+  readonly measured: readonly IpvsMeasured[];
+  readonly where: string;
+}
+
+/** Throws when it did not measure all sizes. */
+async function measureIpvs(sizes: readonly number[]): Promise<Results> {
+  const isHere =
+    (await realCommands.run({ file: 'sh', args: [here('../../scripts/has-ipvs.sh')] }, NEVER)).exitCode === 0;
+  const inside = [process.execPath, here('./ipvs-inside.ts'), ...sizes.map(String)];
+  const machine = ['sh', here('../vm/machine/machine.sh'), 'run'];
+  const [file = '', ...args] = isHere ? inside : [...machine, ...inside];
+  const measured: IpvsMeasured[] = [];
+  const said: string[] = [];
+  const child = startChild({
+    file,
+    args,
+    onLine: (line) => {
+      const at = line.indexOf(MARK);
+      if (at < 0) said.push(line);
+      else measured.push(JSON.parse(line.slice(at + MARK.length)) as IpvsMeasured);
+    },
+    onErrorLine: (line) => said.push(line),
+  });
+  await child.ended;
+  if (measured.length !== sizes.length) throw new Error(said.slice(-30).join('\n'));
+  return {
+    measured,
+    where: isHere ? 'this kernel' : 'the virtual machine (test/vm/machine), whose processors are emulated',
+  };
+}
+
+function page({ measured, where }: Results): string {
+  const at = (m: IpvsMeasured) => `${m.services}`;
+  const ms = (milliseconds: number) => `${milliseconds.toFixed(1)} ms`;
+  const times = (a: number, b: number) => `${(a / b).toFixed(1)}`;
+  const [small] = measured;
+  return `# Benchmarks of IPVS mode
+
+Written by \`npm run bench:ipvs\`; not edited by hand. Measured in ${where}; every figure stands beside its rival in the same run: read the ratios.
+N Services of ${ENDPOINTS} endpoints each, pods elsewhere. The agent's parts run in one process, from decoded objects on.
+
+## Cold sync
+
+All that the agent does, from the objects to the last rule, into an empty kernel; of this the virtual servers with their destinations.
+Beside it what an administrator would use for the same state: \`ipvsadm --restore\`, \`ip -batch\`, \`ipset restore\`.
+
+${table(
+  ['Services', 'servers', 'ipvsadm', 'ipvsadm / servers', 'whole sync', 'the three tools', 'tools / whole sync'],
+  measured.map((m) => {
+    const tools = m.ipvsadm + m.ip + m.ipset;
+    return [
+      at(m),
+      spread([m.servers]),
+      spread([m.ipvsadm]),
+      times(m.ipvsadm, m.servers),
+      spread([m.cold]),
+      spread([tools]),
+      times(tools, m.cold),
+    ];
+  }),
+)}
+
+Aim: servers and destinations at least 5 times as fast as \`ipvsadm --restore\`; the whole not slower than the three tools.
+
+## One endpoint changed
+
+From the object to the end of the sync, ${measured[0]?.change.length ?? 0} changes: one endpoint replaced by another, which are two changes of the kernel.
+
+${table(
+  ['Services', 'median', '95th of 100', `median / that at ${small?.services ?? 0}`, 'messages', 'processes started'],
+  measured.map((m) => [
+    at(m),
+    ms(median(m.change)),
+    ms(quantile(m.change, 0.95)),
+    times(median(m.change), median(small?.change ?? [])),
+    `${m.messages}`,
+    `${m.processes}`,
+  ]),
+)}
+
+Aim: at most 3 messages, no process, no growth with N.
+
+## Restart
+
+A new agent over a kernel that is right: it reads all of it, and writes nothing.
+
+${table(
+  ['Services', 'restart', 'messages written'],
+  measured.map((m) => [at(m), spread([m.restart]), `${m.rewritten}`]),
+)}
+`;
+}
+
+const OUTPUT = here('../../docs/benchmarks-ipvs.md');
+writeFileSync(OUTPUT, page(await measureIpvs(SIZES)));
+process.stdout.write(`written: ${OUTPUT}\n`);

@@ -1,0 +1,21 @@
+/** Tables and figures of the benchmarks, as text. */
+
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+}
+
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
+}
+
+/** `1.25 s (1.20 to 1.31)` */
+export function spread(values: readonly number[]): string {
+  const seconds = (value: number) => (value / 1000).toFixed(2);
+  const all = `${seconds(Math.min(...values))} to ${seconds(Math.max(...values))}`;
+  return values.length === 1 ? `${seconds(median(values))} s` : `${seconds(median(values))} s (${all})`;
+}
