@@ -136,3 +136,50 @@ describe('configuration', () => {
     assert.throws(() => configFromFlags({ ...flags, podInterfaceNamePrefix: 'a b' }), ConfigError);
   });
 });
+
+describe('IPVS mode', () => {
+  it('has periods of its own, and takes every flag of kube-proxy', () => {
+    const flags: Flags = {
+      mode: 'ipvs',
+      ipvsScheduler: 'lc',
+      ipvsSyncPeriod: '10s',
+      ipvsExcludeCidrs: '203.0.113.0/24,2001:db8::/32',
+      ipvsStrictArp: true,
+      ipvsTcpTimeout: '15m',
+      ipvsTcpfinTimeout: '2m',
+      ipvsUdpTimeout: '5s',
+    };
+    const { mode, ipvs, syncPeriod, minSyncPeriod } = configFromFlags({ ...flags, iptablesSyncPeriod: '1h' });
+    assert.deepEqual([mode, syncPeriod, minSyncPeriod], ['ipvs', 10_000, 0]);
+    assert.deepEqual(ipvs, {
+      scheduler: 'lc',
+      excludeCidrs: ['203.0.113.0/24', '2001:db8::/32'],
+      strictArp: true,
+      tcpTimeout: 900,
+      tcpFinTimeout: 120,
+      udpTimeout: 5,
+    });
+  });
+
+  it('tells every wrong value', () => {
+    const wrong: Flags = { mode: 'ipvs', ipvsScheduler: 'r r', ipvsExcludeCidrs: 'x', ipvsTcpTimeout: '-1s' };
+    assert.throws(
+      () => configFromFlags(wrong),
+      ({ message }: Error) =>
+        ['--ipvs-scheduler=r r', '--ipvs-exclude-cidrs=x', '--ipvs-tcp-timeout=-1s'].every((flag) =>
+          message.includes(flag),
+        ),
+    );
+    assert.throws(() => configFromFlags({ mode: 'nosuch' }), /--mode=nosuch: must be iptables or ipvs/);
+  });
+
+  it('is read from a file, where an empty scheduler is the default', () => {
+    const text = KUBEADM.replace('mode: ""', 'mode: ipvs').replace(
+      'excludeCIDRs: null',
+      'excludeCIDRs: [203.0.113.0/24]',
+    );
+    const { flags } = flagsFromFile(text, {});
+    const { mode, ipvs } = configFromFlags(flags);
+    assert.deepEqual([mode, ipvs.scheduler, ipvs.excludeCidrs], ['ipvs', 'rr', ['203.0.113.0/24']]);
+  });
+});

@@ -1,4 +1,5 @@
 /** The stages of the agent put together over seams that a test chooses: objects in, kernel state out. */
+import assert from 'node:assert/strict';
 import { Cache } from '../../src/cache/cache.ts';
 import { realClock } from '../../src/host/clock.ts';
 import type { CommandRunner } from '../../src/host/commands.ts';
@@ -16,6 +17,7 @@ import { decodeNode, decodeService, objectKey } from '../../src/source/decode.ts
 import { decodeSlice } from '../../src/source/decode-slice.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import type { SyncReport } from '../../src/sync/status.ts';
+import type { Step } from './histories.ts';
 import { nodeOf } from './objects.ts';
 
 export interface RigOptions {
@@ -105,6 +107,30 @@ export class Rig {
   sync(): Promise<SyncReport> {
     return this.loop.sync(NEVER);
   }
+}
+
+/** Take a rig through a history, and sync at its end; returns the objects there are then. */
+export async function follow(rig: Rig, steps: readonly Step[]): Promise<Map<string, object>> {
+  const objects = new Map<string, object>();
+  const synced = async () => {
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+  };
+  for (const step of steps) {
+    if (step.kind === 'sync') await synced();
+    else if (step.kind === 'put') {
+      objects.set(step.id, step.object);
+      rig.put(step.object);
+    } else if (step.kind === 'remove') {
+      objects.delete(step.id);
+      rig.remove(...(step.id.split(' ') as ['Service', string]));
+    } else {
+      objects.set('Node', nodeOf(step.zone));
+      rig.put(nodeOf(step.zone));
+    }
+  }
+  await synced();
+  return objects;
 }
 
 /** An API object as a source would tell it. */

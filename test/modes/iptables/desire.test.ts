@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { aStep } from '../../helpers/histories.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
-import { Rig } from '../../helpers/rig.ts';
+import { service, slice } from '../../helpers/objects.ts';
+import { follow, Rig } from '../../helpers/rig.ts';
 
 function newRig(): { rig: Rig; kernel: FakeIptables } {
   const kernel = new FakeIptables();
@@ -25,21 +25,7 @@ describe('iptables desire', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 60, size: 'max' }), async (steps) => {
         const { rig, kernel } = newRig();
-        const objects = new Map<string, object>();
-        for (const step of steps) {
-          if (step.kind === 'sync') assert.equal((await rig.sync()).outcome, 'complete');
-          else if (step.kind === 'put') {
-            objects.set(step.id, step.object);
-            rig.put(step.object);
-          } else if (step.kind === 'remove') {
-            objects.delete(step.id);
-            rig.remove(...(step.id.split(' ') as ['Service', string]));
-          } else {
-            objects.set('Node', nodeOf(step.zone));
-            rig.put(nodeOf(step.zone));
-          }
-        }
-        assert.equal((await rig.sync()).outcome, 'complete');
+        const objects = await follow(rig, steps);
         const fresh = newRig();
         assert.equal((await fresh.rig.put(...objects.values()).sync()).outcome, 'complete');
         assert.deepEqual(normal(kernel.save('IPv4')), normal(fresh.kernel.save('IPv4')));

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { aStep, type Step } from '../../helpers/histories.ts';
+import { aStep } from '../../helpers/histories.ts';
 import { type IpvsRig, ipvsRig } from '../../helpers/ipvs-rig.ts';
-import { nodeOf, service, slice } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/objects.ts';
+import { follow } from '../../helpers/rig.ts';
 
 /** Order of chains in a table means nothing. */
 function normal({ kernel, iptables }: IpvsRig): string[] {
@@ -18,32 +19,12 @@ function normal({ kernel, iptables }: IpvsRig): string[] {
   return [...kernel.dump(), ...rules];
 }
 
-async function follow({ rig }: IpvsRig, steps: readonly Step[]): Promise<Map<string, object>> {
-  const objects = new Map<string, object>();
-  for (const step of steps) {
-    if (step.kind === 'sync') assert.equal((await rig.sync()).outcome, 'complete');
-    else if (step.kind === 'put') {
-      objects.set(step.id, step.object);
-      rig.put(step.object);
-    } else if (step.kind === 'remove') {
-      objects.delete(step.id);
-      rig.remove(...(step.id.split(' ') as ['Service', string]));
-    } else {
-      objects.set('Node', nodeOf(step.zone));
-      rig.put(nodeOf(step.zone));
-    }
-  }
-  const report = await rig.sync();
-  assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
-  return objects;
-}
-
 describe('ipvs desire', () => {
   it('ends in the same kernel whether built step by step or at once (invariant 12), and a restart writes nothing', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 50, size: 'max' }), async (steps) => {
         const made = ipvsRig();
-        const objects = await follow(made, steps);
+        const objects = await follow(made.rig, steps);
         const fresh = ipvsRig();
         assert.equal((await fresh.rig.put(...objects.values()).sync()).outcome, 'complete');
         assert.deepEqual(normal(made), normal(fresh));
