@@ -9,6 +9,7 @@ import {
   decodeError,
   decodeMessages,
   encodeMessage,
+  encodeMessages,
   type Message,
   type NetlinkError,
   NLM_F_ACK,
@@ -105,10 +106,8 @@ export class NetlinkSocket {
     if (requests.length === 0) return [];
     const first = this.#sequence + 1;
     const last = requests.length - 1;
-    const encoded = requests.map((request, at) =>
-      this.#encode(at === last ? { ...request, flags: request.flags | NLM_F_ACK } : request),
-    );
-    this.#transport.send(Buffer.concat(encoded));
+    this.#transport.send(encodeMessages(requests, first));
+    this.#sequence += requests.length;
     const results: (NetlinkError | undefined)[] = new Array(requests.length).fill(undefined);
     for (let isHeard = false; !isHeard; ) {
       for (const message of this.#receive()) {

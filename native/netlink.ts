@@ -43,19 +43,43 @@ export function align(length: number): number {
 }
 
 /** One message: header, body, padding. */
-export function encodeMessage({ type, flags, body }: Request, sequence: number): Buffer {
-  const length = HEADER_LENGTH + body.reduce((sum, part) => sum + part.length, 0);
-  const message = Buffer.alloc(align(length));
-  message.writeUInt32LE(length, 0);
-  message.writeUInt16LE(type, 4);
-  message.writeUInt16LE(flags | NLM_F_REQUEST, 6);
-  message.writeUInt32LE(sequence, 8);
-  let at = HEADER_LENGTH;
-  for (const part of body) {
-    message.set(part, at);
+export function encodeMessage(request: Request, sequence: number): Buffer {
+  const message = Buffer.alloc(align(lengthOf(request)));
+  writeMessage(message, 0, request, sequence);
+  return message;
+}
+
+/** Messages one after another, with sequence numbers from `first` on; the last asks for an acknowledgement. */
+export function encodeMessages(requests: readonly Request[], first: number): Buffer {
+  const all = Buffer.alloc(requests.reduce((sum, request) => sum + align(lengthOf(request)), 0));
+  let at = 0;
+  for (const [i, request] of requests.entries()) {
+    const isLast = i === requests.length - 1;
+    const asked = isLast ? { ...request, flags: request.flags | NLM_F_ACK } : request;
+    at = writeMessage(all, at, asked, first + i);
+  }
+  return all;
+}
+
+function lengthOf({ body }: Request): number {
+  let length = HEADER_LENGTH;
+  for (const part of body) length += part.length;
+  return length;
+}
+
+/** Returns where the next message begins. */
+function writeMessage(into: Buffer, start: number, request: Request, sequence: number): number {
+  const length = lengthOf(request);
+  into.writeUInt32LE(length, start);
+  into.writeUInt16LE(request.type, start + 4);
+  into.writeUInt16LE(request.flags | NLM_F_REQUEST, start + 6);
+  into.writeUInt32LE(sequence, start + 8);
+  let at = start + HEADER_LENGTH;
+  for (const part of request.body) {
+    into.set(part, at);
     at += part.length;
   }
-  return message;
+  return start + align(length);
 }
 
 /** One attribute with its padding. */

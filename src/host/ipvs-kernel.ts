@@ -7,7 +7,7 @@ import type { EntryBytes, SetSpec } from '../../native/ipset.ts';
 import type { ServerId as ServerBytes, Timeouts } from '../../native/ipvs.ts';
 import type { NetlinkError, Request } from '../../native/netlink.ts';
 import type { NetlinkSocket, Transport } from '../../native/netlink-socket.ts';
-import { type Address, addressBytes, addressOfBytes, type Family } from '../model/address.ts';
+import { type Address, addressOctets, addressOfBytes, type Family } from '../model/address.ts';
 import type { Protocol } from '../model/objects.ts';
 import type { CommandRunner } from './commands.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
@@ -307,9 +307,9 @@ class RealIpvsKernel implements IpvsKernel {
       case 'remove-device':
         return rtnetlink.deleteLinkRequest(SERVICE_DEVICE);
       case 'add-address':
-        return rtnetlink.addAddressRequest(index, bytesOf(write.address));
+        return rtnetlink.addAddressRequest(index, addressOctets(write.address));
       case 'remove-address':
-        return rtnetlink.deleteAddressRequest(index, bytesOf(write.address));
+        return rtnetlink.deleteAddressRequest(index, addressOctets(write.address));
       case 'add-set':
         return ipset.createSetRequest(write.set, this.#revision(write.set));
       case 'remove-set':
@@ -380,16 +380,12 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function bytesOf(address: Address): Uint8Array {
-  return Buffer.from(addressBytes(address), 'latin1');
-}
-
 function serverBytes({ protocol, address, port }: ServerId): ServerBytes {
-  return { protocol, address: bytesOf(address), port };
+  return { protocol, address: addressOctets(address), port };
 }
 
 function destinationBytes({ address, port }: Destination): { address: Uint8Array; port: number } {
-  return { address: bytesOf(address), port };
+  return { address: addressOctets(address), port };
 }
 
 /** `10.96.0.10,tcp:80,10.0.0.0/8` → its bytes; a bitmap's entry is a port alone. */
@@ -399,9 +395,9 @@ export function entryBytes(text: string): EntryBytes {
   const [protocol, port] = socket?.split(':') ?? [];
   const [net, length] = second?.split('/') ?? [];
   return {
-    address: bytesOf(address as Address),
+    address: addressOctets(address as Address),
     ...(socket === undefined ? {} : { protocol: protocol as 'tcp', port: Number(port) }),
-    ...(net === undefined ? {} : { second: bytesOf(net as Address) }),
+    ...(net === undefined ? {} : { second: addressOctets(net as Address) }),
     ...(length === undefined ? {} : { length: Number(length) }),
   };
 }

@@ -72,6 +72,22 @@ export function addressBytes(address: Address): string {
   return String.fromCharCode(...ipaddr.parse(address).toByteArray());
 }
 
+/** The address in network order: 4 or 16 bytes. One of IPv4 is read digit by digit: thousands are asked for in a row. */
+export function addressOctets(address: Address): Uint8Array {
+  if (address.includes(':')) return Uint8Array.from(ipaddr.parse(address).toByteArray());
+  const octets = new Uint8Array(4);
+  let at = 0;
+  for (let i = 0; i < address.length; i++) {
+    const code = address.charCodeAt(i);
+    if (code === DOT) at += 1;
+    else octets[at] = (octets[at] ?? 0) * 10 + code - ZERO;
+  }
+  return octets;
+}
+
+const DOT = 46;
+const ZERO = 48;
+
 /** The canonical address of 4 or 16 bytes in network order. */
 export function addressOfBytes(bytes: Uint8Array): Address {
   if (bytes.length === 4) return bytes.join('.') as Address;
