@@ -76,7 +76,8 @@ ${table(
   }),
 )}
 
-Aim: servers and destinations at least 5 times as fast as \`ipvsadm --restore\`; the whole not slower than the three tools.
+Aim: servers and destinations at least 5 times as fast as \`ipvsadm --restore\`; the whole not slower than the three tools. The first size pays for
+code that is not compiled yet, which emulated processors make ten times as long.
 
 ## One endpoint changed
 
