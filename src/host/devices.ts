@@ -1,6 +1,6 @@
 /** The addresses of this machine's devices; and the device that holds those of Services in IPVS mode. */
 import type { NetlinkSocket } from '../../native/netlink-socket.ts';
-import { type Address, addressOfBytes, type Family } from '../model/address.ts';
+import { type Address, addressOfBytes, type Family, isLoopback } from '../model/address.ts';
 import { wholeListing } from './listing.ts';
 
 /** kube-proxy's name (reference 6.3). */
@@ -17,8 +17,9 @@ export class DeviceUnusable extends Error {
 export interface DeviceAddresses {
   /** Of the device of Services. */
   readonly service: readonly Address[];
+  /** 127.0.0.0/8 and ::1. */
   readonly loopback: readonly Address[];
-  /** Of all other devices, without link-local ones. */
+  /** All others but link-local ones; also those that routing put on the loopback device. */
   readonly others: readonly Address[];
 }
 
@@ -48,17 +49,15 @@ export async function hasServiceDevice(): Promise<boolean> {
 }
 
 export async function readAddresses(route: NetlinkSocket, family: Family): Promise<DeviceAddresses> {
-  const { deviceAddresses, findLink } = await import('../../native/rtnetlink.ts');
+  const { deviceAddresses } = await import('../../native/rtnetlink.ts');
   const mine = await serviceDevice(route);
-  const loopback = findLink(route, 'lo').index;
   const listed = await wholeListing(() => deviceAddresses(route, family));
-  const of = (fits: (index: number, scope: number) => boolean) => [
-    ...new Set(listed.filter(({ index, scope }) => fits(index, scope)).map(({ bytes }) => addressOfBytes(bytes))),
-  ];
+  const unique = (some: typeof listed) => [...new Set(some.map(({ bytes }) => addressOfBytes(bytes)))];
+  const host = unique(listed.filter(({ index, scope }) => index !== mine && scope !== SCOPE_LINK));
   return {
-    service: of((index) => index === mine),
-    loopback: of((index) => index === loopback),
-    others: of((index, scope) => index !== mine && index !== loopback && scope !== SCOPE_LINK),
+    service: unique(listed.filter(({ index }) => index === mine)),
+    loopback: host.filter(isLoopback),
+    others: host.filter((address) => !isLoopback(address)),
   };
 }
 

@@ -1,7 +1,13 @@
 /** From flags, Node and interfaces to what the rules depend on: tables 1.3 and 1.9 of the reference. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { iptablesSettings, nodePortFilter } from '../../src/cli/settings.ts';
+import {
+  iptablesSettings,
+  ipvsKernelSettings,
+  ipvsNodePortFilter,
+  ipvsSettings,
+  nodePortFilter,
+} from '../../src/cli/settings.ts';
 import { configFromFlags, type Flags } from '../../src/config/config.ts';
 import { type Address, addressBytes, type Cidr, type Family } from '../../src/model/address.ts';
 import type { NodeView } from '../../src/model/objects.ts';
@@ -114,5 +120,38 @@ describe('settings', () => {
       (await iptablesSettings({ ...input, sysctls: fakeSysctls(), willBeLiberal: true })).dropInvalid,
       false,
     );
+  });
+});
+
+describe('settings of IPVS mode', () => {
+  const config = (flags: Flags) => configFromFlags({ manifests: '/m', mode: 'ipvs', ...flags });
+
+  it('of the kernel are those of the table (reference 6.2), by its release and strict ARP', () => {
+    const always = {
+      'net/ipv4/vs/conntrack': '1',
+      'net/ipv4/vs/expire_nodest_conn': '1',
+      'net/ipv4/vs/expire_quiescent_template': '1',
+      'net/ipv4/ip_forward': '1',
+    };
+    const reuse = { 'net/ipv4/vs/conn_reuse_mode': '0' };
+    const arp = { 'net/ipv4/conf/all/arp_ignore': '1', 'net/ipv4/conf/all/arp_announce': '2' };
+    const of = (flags: Flags, release: string) => Object.fromEntries(ipvsKernelSettings(config(flags).ipvs, release));
+    assert.deepEqual(of({}, '6.1.0-56-amd64'), always);
+    assert.deepEqual(of({}, '5.9.0'), always);
+    assert.deepEqual(of({}, '5.8.18'), { ...always, ...reuse });
+    assert.deepEqual(of({}, '4.19.0-27-amd64'), { ...always, ...reuse });
+    assert.deepEqual(of({ ipvsStrictArp: true }, '6.18.44'), { ...always, ...arp });
+  });
+
+  it('serve node ports on all addresses but loopback ones, or in the ranges of the list', () => {
+    const of = (list: string | undefined) => {
+      const flags: Flags = list === undefined ? {} : { nodeportAddresses: list };
+      const made = ipvsSettings({ config: config(flags), node: NODE, family: 'IPv4', interfaces: INTERFACES });
+      const isServed = ipvsNodePortFilter(made, INTERFACES);
+      return INTERFACES.filter((address) => !address.includes(':') && isServed(addressBytes(address)));
+    };
+    assert.deepEqual(of(undefined), ['192.168.77.2', '10.9.0.1']);
+    assert.deepEqual(of('primary'), ['192.168.77.2']);
+    assert.deepEqual(of('10.0.0.0/8'), ['10.9.0.1']);
   });
 });
