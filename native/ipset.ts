@@ -68,7 +68,8 @@ export interface SetSpec {
 /** An entry: which fields it has follows from the type. Addresses are 4 or 16 bytes in network order. */
 export interface EntryBytes {
   readonly address?: Uint8Array | undefined;
-  readonly protocol?: EntryProtocol | undefined;
+  /** The number of one that has no name here. */
+  readonly protocol?: EntryProtocol | number | undefined;
   readonly port?: number | undefined;
   readonly second?: Uint8Array | undefined;
   /** Prefix length of `second` in hash:ip,port,net. */
@@ -110,7 +111,8 @@ export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBy
       const { address, protocol, port, second, length } = entry;
       if (address !== undefined) writeAddress(inner, IPSET_ATTR_IP, address);
       if (port !== undefined) inner.u16be(IPSET_ATTR_PORT | NLA_F_NET_BYTEORDER, port);
-      if (protocol !== undefined) inner.u8(IPSET_ATTR_PROTO, PROTOCOLS[protocol]);
+      if (protocol !== undefined)
+        inner.u8(IPSET_ATTR_PROTO, typeof protocol === 'number' ? protocol : PROTOCOLS[protocol]);
       if (second !== undefined) writeAddress(inner, IPSET_ATTR_IP2, second);
       if (length !== undefined) inner.u8(IPSET_ATTR_CIDR2, length);
     }),
@@ -197,7 +199,7 @@ function decodeEntry(buffer: Buffer, start: number, end: number): EntryBytes {
   const length = findAttribute(buffer, start, end, IPSET_ATTR_CIDR2);
   return {
     address: readAddress(buffer, findAttribute(buffer, start, end, IPSET_ATTR_IP)),
-    protocol: protocol < 0 ? undefined : NAMES[buffer.readUInt8(protocol)],
+    protocol: protocol < 0 ? undefined : (NAMES[buffer.readUInt8(protocol)] ?? buffer.readUInt8(protocol)),
     port: port < 0 ? undefined : buffer.readUInt16BE(port),
     second: readAddress(buffer, findAttribute(buffer, start, end, IPSET_ATTR_IP2)),
     length: length < 0 ? undefined : buffer.readUInt8(length),

@@ -150,7 +150,7 @@ function withAgentFlags(command: Command): Command {
     .option('--ipvs-scheduler <name>', 'how IPVS chooses among endpoints: rr, lc, sh… (default: rr)')
     .option('--ipvs-sync-period <duration>', 'retry, and look after the kernel, this often (default: 30s)')
     .option('--ipvs-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 0s)')
-    .option('--ipvs-exclude-cidrs <cidrs>', 'virtual servers with an address in these are never removed')
+    .option('--ipvs-exclude-cidrs <cidrs>', 'virtual servers of others with an address in these are left alone')
     .option('--ipvs-strict-arp [bool]', 'answer ARP for an address on the device that has it alone')
     .option('--ipvs-tcp-timeout <duration>', 'forget a silent connection of IPVS after; 0: as it is (default)')
     .option('--ipvs-tcpfin-timeout <duration>', 'forget one that was closed after; 0: as it is (default)')

@@ -73,6 +73,8 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
   const { clock, loop } = agent;
   let lastFull = clock.now();
   let period = config.mode === 'ipvs' ? config.syncPeriod : RESYNC;
+  // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
+  const inTurn = turns();
   let isBusy = false;
   let isReady = false;
   const run = async () => {
@@ -82,7 +84,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
       lastFull = clock.now();
     }
     isBusy = true;
-    const report = await loop.sync(signal);
+    const report = await inTurn(() => loop.sync(signal));
     isBusy = false;
     if (config.mode === 'ipvs' && report.reading > 0) {
       period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
@@ -115,6 +117,7 @@ async function follow(agent: Agent, { config, log, signal }: RunOptions): Promis
     signal,
     onLoss: () => scheduler.request(),
     isBusy: () => isBusy,
+    inTurn,
   });
   const sweeping = agent.sweeper.start(signal);
   await Promise.race([scheduler.start(signal), guard, sweeping, agent.source.then(() => waitFor(signal))]);
@@ -125,12 +128,25 @@ interface WatchOptions extends RunOptions {
   /** Sync again. */
   readonly onLoss: () => void;
   readonly isBusy: () => boolean;
+  readonly inTurn: InTurn;
+}
+
+/** Does one work after another; what one throws is its own. */
+type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
+function turns(): InTurn {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const result = last.then(work);
+    last = result.catch(() => undefined);
+    return result;
+  };
 }
 
 /** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */
 async function watchKernel(
   { clock, mode, loop }: Agent,
-  { config, log, signal, onLoss, isBusy }: WatchOptions,
+  { config, log, signal, onLoss, isBusy, inTurn }: WatchOptions,
 ): Promise<void> {
   while (!signal.aborted) {
     await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
@@ -139,7 +155,7 @@ async function watchKernel(
     if (!mode.isObserved || isBusy()) continue;
     if (mode.isWaiting) onLoss();
     try {
-      if (await mode.probe(signal)) continue;
+      if (await inTurn(() => mode.probe(signal))) continue;
       log.warn('rules are gone that were written: another program flushed them; writing them again');
       loop.distrust();
       onLoss();

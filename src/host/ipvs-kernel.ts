@@ -366,7 +366,9 @@ function kernelError(error: NetlinkError, write: KernelWrite | undefined): Kerne
 
 function troubleOf(errno: number, what: string): Trouble {
   if (errno === ERRNO.EEXIST) return 'exists';
-  const isMissing = errno === ERRNO.ESRCH || errno === ERRNO.ENODEV || errno === ERRNO.EADDRNOTAVAIL;
+  // Of an address that is to be added it means that the kernel takes no such address.
+  const isNoAddress = errno === ERRNO.EADDRNOTAVAIL && what !== 'add-address';
+  const isMissing = errno === ERRNO.ESRCH || errno === ERRNO.ENODEV || isNoAddress;
   // A new server's ENOENT is about its scheduler (ip_vs_ctl.c, ip_vs_add_service).
   if (isMissing || (errno === ERRNO.ENOENT && what !== 'add-server')) return 'missing';
   return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
@@ -396,13 +398,17 @@ export function entryBytes(text: string): EntryBytes {
   const [net, length] = second?.split('/') ?? [];
   return {
     address: addressOctets(address as Address),
-    ...(socket === undefined ? {} : { protocol: protocol as 'tcp', port: Number(port) }),
+    ...(socket === undefined ? {} : { protocol: protocolOf(protocol ?? ''), port: Number(port) }),
     ...(net === undefined ? {} : { second: addressOctets(net as Address) }),
     ...(length === undefined ? {} : { length: Number(length) }),
   };
 }
 
-/** The other way round. */
+function protocolOf(text: string): EntryBytes['protocol'] {
+  return /^\d+$/.test(text) ? Number(text) : (text as 'tcp');
+}
+
+/** The other way round; a protocol that no Service has is its number. */
 export function entryText({ address, protocol, port, second, length }: EntryBytes, type: string): string {
   if (address === undefined) return String(port ?? '');
   const parts: string[] = [addressOfBytes(address)];

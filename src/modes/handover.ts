@@ -75,7 +75,12 @@ class Handover implements Mode<HandoverPlan> {
         const seen = await this.#leaving.observe(signal);
         if (seen.kind === 'unknown') return mergeReports([...reports, notRead(seen.cause)]);
       }
-      await this.#leaving.refresh(signal);
+      try {
+        await this.#leaving.refresh(signal);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        return mergeReports([...reports, notRead((error as Error).message)]);
+      }
       const plan = this.#leaving.plan();
       if (plan.steps.length === 0) break;
       const report = await this.#leaving.apply(plan, signal);

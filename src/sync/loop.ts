@@ -63,6 +63,7 @@ export class SyncLoop {
     await this.#desire();
     let drift: readonly string[] = [];
     const read = clock.now();
+    const mustRead = this.#mustObserve || !mode.isObserved;
     try {
       drift = await this.#observe(signal);
     } catch (error) {
@@ -70,7 +71,7 @@ export class SyncLoop {
       const now = clock.now();
       return { ...unreadReport(error.message), duration: now - start, drift, reading: now - read };
     }
-    const reading = clock.now() - read;
+    const reading = mustRead ? clock.now() - read : 0;
     this.#pardon(start);
     try {
       await mode.refresh(signal);

@@ -54,13 +54,13 @@ class Application {
     const hasRules = await this.#writeTables('all');
     // Where another mode's rules may still stand, what they do not know of stays.
     if (!hasRules || this.#isUnknown || this.#isMistaken) return;
-    await this.#retire(plan.retire);
-    await this.#write(plan.goneAddresses.filter(({ write }) => !this.#hasServers(write)));
+    await this.#retire(plan.retire.filter((one) => this.#mayGo(one)));
+    await this.#write(plan.goneAddresses.filter((one) => this.#mayGo(one) && !this.#isHolding(one.write)));
     const staying = {
       server: (key: string) => state.servers.applied?.has(key) === true,
       address: (address: Address) => state.addresses.applied?.has(address) === true,
     };
-    await this.#write(plan.goneEntries.filter(({ entry }) => !isHeld(entry, staying)));
+    await this.#write(plan.goneEntries.filter((one) => this.#mayGo(one) && !isHeld(one.entry, staying)));
     await this.#write(plan.goneSets);
   }
 
@@ -185,8 +185,16 @@ class Application {
       .map(({ destination }) => planned({ kind: 'remove-destination', server, destination }));
   }
 
-  #hasServers(write: KernelWrite): boolean {
-    return write.kind === 'remove-address' && [...this.#parts.state.serversAt(write.address)].length > 0;
+  /** After a refusal, what was read and says not whose it is may be what works for who was refused (invariant 3). */
+  #mayGo({ owner }: { readonly owner: string | undefined }): boolean {
+    return owner !== undefined || this.#failed.length === 0;
+  }
+
+  /** Whether a server that is still waited for needs the address. */
+  #isHolding(write: KernelWrite): boolean {
+    const { state } = this.#parts;
+    if (write.kind !== 'remove-address') return false;
+    return [...state.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
   }
 }
 

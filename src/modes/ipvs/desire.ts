@@ -14,7 +14,14 @@ import { addressSpace } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
 import { DETOUR_TREE } from './names.ts';
-import { entryKey, type OwnedDestination, type OwnedEntry, type OwnedServer, serverKey } from './objects.ts';
+import {
+  entryKey,
+  type OwnedAddress,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  serverKey,
+} from './objects.ts';
 import { type HostAddresses, type RenderedPort, renderPort } from './render.ts';
 import type { IpvsSettings } from './settings.ts';
 import { Shared } from './shared.ts';
@@ -28,7 +35,7 @@ export interface WantedServer extends OwnedServer {
 /** What changed; undefined for what should not be. */
 export interface DesiredChanges {
   readonly servers: ReadonlyMap<string, WantedServer | undefined>;
-  readonly addresses: ReadonlyMap<Address, Address | undefined>;
+  readonly addresses: ReadonlyMap<Address, OwnedAddress | undefined>;
   readonly entries: ReadonlyMap<string, OwnedEntry | undefined>;
   readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
 }
@@ -42,7 +49,7 @@ export class IpvsDesired {
   /** ServicePorts whose rendering depends on the node's addresses. */
   readonly #ofHost = new Set<ServicePortKey>();
   readonly #servers = new Shared<string, WantedServer>();
-  readonly #addresses = new Shared<Address, Address>();
+  readonly #addresses = new Shared<Address, OwnedAddress>();
   readonly #entries = new Shared<string, OwnedEntry>();
   readonly #detours: DispatchTree;
   #host = NO_HOST;
@@ -86,7 +93,7 @@ export class IpvsDesired {
       const owned = destinations.map((destination) => ({ server, destination, owner }));
       this.#servers.ask(serverKey(server), ownerName(key, isNodePort), { server, owner, destinations: owned });
     }
-    for (const address of rendered.addresses) this.#addresses.ask(address, key, address);
+    for (const address of rendered.addresses) this.#addresses.ask(address, key, { address, owner });
     for (const { set, entry } of rendered.entries) this.#entries.ask(entryKey(set, entry), key, { set, entry, owner });
     for (const { key: at, id, rule } of rendered.detours) this.#detours.set(at, id, rule);
   }

@@ -19,6 +19,12 @@ export interface OwnedDestination {
   readonly owner: ServiceKey | undefined;
 }
 
+/** An address that our device should have, or has. */
+export interface OwnedAddress {
+  readonly address: Address;
+  readonly owner: ServiceKey | undefined;
+}
+
 export interface OwnedEntry {
   readonly set: SetId;
   readonly entry: string;

@@ -39,7 +39,7 @@ export async function observeFamily(kernel: IpvsKernel, state: FamilyState, list
   const { ours, others } = await kernel.addresses(family);
   const host = { all: new Set(others), nodePorts: others.filter((address) => isIn(nodePortCidrs, address)) };
   const { sets, entries } = await readSets(kernel, family, lists.setNames);
-  const isOurs = ownership(state, { ours: new Set(ours), host, entries, isLabelled: sets.has('KUBE-IPVS-SERVERS') });
+  const isOurs = ownership(state, { ours: new Set(ours), host, entries });
   const servers = new Map<string, OwnedServer>();
   const destinations = new Map<string, OwnedDestination>();
   const connections = new Map<string, number>();
@@ -55,7 +55,7 @@ export async function observeFamily(kernel: IpvsKernel, state: FamilyState, list
     }
     if (servers.size % PORTION === 0) await breath();
   }
-  const addresses = new Map(ours.map((address) => [address, address]));
+  const addresses = new Map(ours.map((address) => [address, { address, owner: undefined }]));
   return { seen: { sets, entries, servers, destinations, connections, addresses }, host };
 }
 
@@ -81,25 +81,28 @@ interface Traces {
   readonly ours: ReadonlySet<Address>;
   readonly host: HostAddresses;
   readonly entries: ReadonlyMap<string, OwnedEntry>;
-  /** Whether the set that labels our servers exists; kube-proxy has none. */
-  readonly isLabelled: boolean;
 }
 
 /**
- * Which virtual servers are ours: those that carry our label, lie on our device, or are wanted by a Service. Before there
- * is a label: also the node's addresses with a node port of kube-proxy's sets. Those in excluded ranges are nobody's
- * unless a Service wants them.
+ * Which virtual servers are ours: those that are wanted by a Service, carry our label, or lie on our device; and, left by
+ * kube-proxy, which has no label, those on the node's addresses with a node port of its sets that no Service has any more.
+ * Without a label, what lies in an excluded range is nobody's.
  */
-function ownership(state: FamilyState, { ours, host, entries, isLabelled }: Traces): (server: Server) => boolean {
+function ownership(state: FamilyState, { ours, host, entries }: Traces): (server: Server) => boolean {
   const { excludeCidrs } = state.settings;
-  const isNodePort = ({ protocol, address, port }: Server) =>
-    host.all.has(address) &&
-    (entries.has(entryKey(`KUBE-NODE-PORT-${protocol}` as SetId, String(port))) ||
-      entries.has(entryKey('KUBE-NODE-PORT-SCTP-HASH', serverEntry({ protocol, address, port }))));
+  const isStale = (set: SetId, entry: string) => {
+    const key = entryKey(set, entry);
+    return entries.has(key) && !state.entries.desired.has(key);
+  };
+  const isNodePort = (server: Server) =>
+    host.all.has(server.address) &&
+    (server.protocol === 'SCTP'
+      ? isStale('KUBE-NODE-PORT-SCTP-HASH', serverEntry(server))
+      : isStale(`KUBE-NODE-PORT-${server.protocol}`, String(server.port)));
   return (server) => {
     if (state.servers.desired.has(serverKey(server))) return true;
+    if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server)))) return true;
     if (excludeCidrs.some((range) => cidrContains(range, server.address))) return false;
-    if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server))) || ours.has(server.address)) return true;
-    return !isLabelled && isNodePort(server);
+    return ours.has(server.address) || isNodePort(server);
   };
 }

@@ -20,6 +20,7 @@ import type { TablesPlan } from '../netfilter/plan.ts';
 import { type SetId, SOURCE, setName } from './names.ts';
 import {
   destinationText,
+  type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
   serverKey,
@@ -78,8 +79,11 @@ export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
     setAside.has(step) || (owner !== undefined && setAside.has(owner));
   const keep = <W extends PlannedWrite>(writes: readonly W[]) =>
     setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
+  // What was read says not whose it is: while somebody is set aside, it may be theirs.
+  const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
+    setAside.size === 0 ? writes : writes.filter((one) => one.owner !== undefined && !isAside(one));
   const tables = state.tables.plan(setAside);
-  const retire = retirements(state).filter((one) => !isAside(one));
+  const retire = remove(retirements(state));
   const staying = new Staying(state, retire);
   const sets = setWrites(state);
   const entries = entryWrites(state, staying);
@@ -89,9 +93,9 @@ export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
     entries: keep(entries.come),
     servers: keep(serverWrites(state)),
     addresses: keep(addresses.come),
-    goneAddresses: keep(addresses.go),
-    goneEntries: keep(entries.go),
-    goneSets: keep(sets.go),
+    goneAddresses: remove(addresses.go),
+    goneEntries: remove(entries.go),
+    goneSets: remove(sets.go),
   };
   const steps = [...stepsOf(state, parts, retire), ...tables.steps];
   return {
@@ -169,8 +173,10 @@ class Staying {
     return this.#state.servers.applied?.has(key) === true && !this.#gone.has(key);
   }
 
+  /** Only a server that is on its way out holds an address: one that is wanted asks for it itself, or has it on another device. */
   address(address: Address): boolean {
-    return [...this.#state.serversAt(address)].some((key) => this.server(key));
+    const { desired } = this.#state.servers;
+    return [...this.#state.serversAt(address)].some((key) => this.server(key) && !desired.has(key));
   }
 }
 
@@ -229,17 +235,17 @@ export function isHeld(
 function addressWrites(state: FamilyState, staying: Staying): Writes {
   const step = deviceStep(state.settings.family);
   const { create, remove } = state.addresses.delta();
-  const planned = (kind: 'add-address' | 'remove-address', address: Address): PlannedWrite => ({
+  const planned = (kind: 'add-address' | 'remove-address', { address, owner }: OwnedAddress): PlannedWrite => ({
     write: { kind, address },
     step,
-    owner: undefined,
+    owner,
     line: () => address,
   });
   return {
-    come: [...create.keys()].map((address) => planned('add-address', address)),
-    go: [...remove.keys()]
-      .filter((address) => !staying.address(address))
-      .map((address) => planned('remove-address', address)),
+    come: [...create.values()].map((one) => planned('add-address', one)),
+    go: [...remove.values()]
+      .filter(({ address }) => !staying.address(address))
+      .map((one) => planned('remove-address', one)),
   };
 }
 

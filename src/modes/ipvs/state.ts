@@ -8,6 +8,7 @@ import { SET_IDS, type SetId, setName, setSpec } from './names.ts';
 import {
   destinationKey,
   entryKey,
+  type OwnedAddress,
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
@@ -25,7 +26,7 @@ export interface Seen {
   readonly destinations: ReadonlyMap<string, OwnedDestination>;
   /** Connections of destinations, by their keys. */
   readonly connections: ReadonlyMap<string, number>;
-  readonly addresses: ReadonlyMap<Address, Address>;
+  readonly addresses: ReadonlyMap<Address, OwnedAddress>;
 }
 
 export class FamilyState {
@@ -35,7 +36,7 @@ export class FamilyState {
   readonly entries = new Tracker<string, OwnedEntry>(() => true);
   readonly servers = new Tracker<string, OwnedServer>(sameServer);
   readonly destinations = new Tracker<string, OwnedDestination>(sameDestination);
-  readonly addresses = new Tracker<Address, Address>(() => true);
+  readonly addresses = new Tracker<Address, OwnedAddress>(() => true);
   /** Connections of destinations as they were last seen. */
   readonly connections = new Map<string, number>();
   /** Destinations that a server should have, and those that it has in the kernel. */
@@ -80,10 +81,10 @@ export class FamilyState {
 
   observe(seen: Seen): void {
     this.sets.observe(seen.sets);
-    this.entries.observe(seen.entries);
-    this.servers.observe(seen.servers);
-    this.destinations.observe(seen.destinations);
-    this.addresses.observe(seen.addresses);
+    this.entries.observe(withOwners(seen.entries, this.entries.applied));
+    this.servers.observe(withOwners(seen.servers, this.servers.applied));
+    this.destinations.observe(withOwners(seen.destinations, this.destinations.applied));
+    this.addresses.observe(withOwners(seen.addresses, this.addresses.applied));
     this.connections.clear();
     for (const [key, count] of seen.connections) this.connections.set(key, count);
     this.#standing.clear();
@@ -144,7 +145,10 @@ export class FamilyState {
       }
       case 'add-address':
       case 'remove-address':
-        this.addresses.wrote(write.address, write.kind === 'add-address' ? write.address : undefined);
+        this.addresses.wrote(
+          write.address,
+          write.kind === 'add-address' ? { address: write.address, owner } : undefined,
+        );
         break;
       case 'add-server':
       case 'change-server':
@@ -221,4 +225,18 @@ export class FamilyState {
     const standing = this.#standing.get(server) ?? new Set();
     this.#standing.set(server, standing.add(key));
   }
+}
+
+/** The kernel does not say whose a thing is: whose it was is kept. */
+function withOwners<K, V extends { readonly owner: string | undefined }>(
+  seen: ReadonlyMap<K, V>,
+  believed: ReadonlyMap<K, V> | undefined,
+): ReadonlyMap<K, V> {
+  if (believed === undefined) return seen;
+  const owned = new Map<K, V>();
+  for (const [key, value] of seen) {
+    const owner = believed.get(key)?.owner;
+    owned.set(key, owner === undefined ? value : { ...value, owner });
+  }
+  return owned;
 }

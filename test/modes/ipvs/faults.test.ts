@@ -173,6 +173,93 @@ describe('a write that fails', () => {
   });
 });
 
+describe('who is refused', () => {
+  /** The cluster IP's set takes no more entries. */
+  const full = (write: KernelWrite) =>
+    write.kind === 'add-entry' && write.entry === '10.96.0.10,tcp:81'
+      ? new KernelError('refused', 'the set is full (its maxelem)')
+      : undefined;
+  const web = (port: number) => [
+    service({ name: 'kept', spec: { clusterIP: '10.96.0.10', ports: [{ port }] } }),
+    slice({ name: 'kept-1', service: 'kept', endpoints: ['10.244.1.11'] }),
+  ];
+
+  for (const when of ['in the same agent', 'after a resync', 'after a restart'] as const) {
+    it(`keeps what was there, ${when} (invariants 3 and 6)`, async () => {
+      const first = withForeign();
+      first.rig.become({ objects: web(80) });
+      await wellSynced(first);
+      const { kernel, iptables } = first;
+      const made = when === 'after a restart' ? ipvsRig({ families: ['IPv4'], kernel, iptables }) : first;
+      if (when === 'after a resync') made.rig.loop.distrust();
+      kernel.options = { ...kernel.options, intercept: full };
+      made.rig.become({ objects: web(81) });
+      for (let i = 0; i < 2; i++) assert.equal((await made.rig.sync()).outcome, 'partial');
+      assert.equal(kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.get('10.244.1.11:8080')?.weight, 1);
+      assert.ok(kernel.sets.get('KUBE-CLUSTER-IP')?.entries.has('10.96.0.10,tcp:80'));
+      assert.equal(kernel.virtual.has('TCP 10.96.0.10:81'), false);
+      kernel.options = { isSetUsed: () => false };
+      await wellSynced(made);
+      assert.equal(kernel.virtual.has('TCP 10.96.0.10:80'), false);
+    });
+  }
+
+  it('with an address that the kernel does not take is told by name, and the others are served', async () => {
+    const made = withForeign();
+    made.kernel.options = {
+      ...made.kernel.options,
+      intercept: (write) =>
+        write.kind === 'add-address' && write.address === '198.51.100.1'
+          ? new KernelError('refused', 'EADDRNOTAVAIL: address not available')
+          : undefined,
+    };
+    made.rig.become({ objects: objects(1) });
+    const report = await made.rig.sync();
+    assert.deepEqual([report.outcome, report.failed.map(({ owner }) => owner)], ['partial', ['default/lb']]);
+    assert.ok(made.kernel.ours.has('10.96.0.10' as Address));
+  });
+});
+
+describe('an external address that another device takes', () => {
+  it('leaves ours, with its guard, and is served all the same', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    made.rig.become({ objects: objects(1) });
+    await wellSynced(made);
+    const vip = '198.51.100.1' as Address;
+    assert.ok(made.kernel.ours.has(vip));
+    made.kernel.others.add(vip);
+    made.rig.loop.distrust();
+    await wellSynced(made);
+    assert.equal(made.kernel.ours.has(vip), false);
+    assert.equal(made.kernel.sets.get('KUBE-IPVS-IPS')?.entries.has(vip), false);
+    assert.equal(made.kernel.virtual.has('TCP 198.51.100.1:80'), true);
+    made.kernel.others.delete(vip);
+    made.rig.loop.distrust();
+    await wellSynced(made);
+    assert.ok(made.kernel.ours.has(vip));
+  });
+});
+
+describe('what kube-proxy left', () => {
+  it('is known for its own, on its device and on node ports that no Service has any more', async () => {
+    const made = ipvsRig({ families: ['IPv4'] });
+    const { kernel } = made;
+    kernel.device = true;
+    const old = (address: string, port: number): Server => ({ ...FOREIGN, address: address as Address, port });
+    for (const server of [old('10.96.0.99', 80), old('192.168.77.2', 30_099), old('192.168.77.2', 443)]) {
+      kernel.virtual.set(`TCP ${server.address}:${server.port}`, { server, destinations: new Map() });
+    }
+    kernel.ours.add('10.96.0.99' as Address);
+    const name = 'KUBE-NODE-PORT-TCP';
+    kernel.sets.set(name, {
+      spec: { name, type: 'bitmap:port', family: 'IPv4', most: 0 },
+      entries: new Set(['30099']),
+    });
+    await wellSynced(made);
+    assert.deepEqual([...kernel.virtual.keys()], ['TCP 192.168.77.2:443'], 'what is nobody’s stays');
+  });
+});
+
 describe('a listing that fails', () => {
   for (const what of ['device', 'servers', 'destinations', 'addresses', 'sets', 'set']) {
     it(`of ${what} removes nothing (kube-proxy takes it for an empty one)`, async () => {
