@@ -124,7 +124,7 @@ export async function openIpvsKernel(
       return open();
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      const said = loading instanceof Error ? loading.message : loading.stderr.trim();
+      const said = (loading instanceof Error ? loading.message : loading.stderr).trim().replaceAll('\n', '; ');
       const hint = said === '' ? '' : `; modprobe ip_vs: ${said}`;
       throw new IpvsUnusable(
         `the kernel has no IPVS that can be used: ${messageOf(error ?? first)}${hint}; --mode=iptables does without it`,
