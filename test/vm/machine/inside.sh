@@ -7,6 +7,8 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs shm /dev/shm
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-vt100}"
 export SLICEWIRE_VM=1 SLICEWIRE_VM_OUT=/run/slicewire-vm
+# Processors are slow here: what Node.js compiled once, the next process need not compile again.
+export NODE_COMPILE_CACHE=/run/slicewire-compiled
 hostname slicewire-vm
 echo 1 >/proc/sys/kernel/printk
 ip link set lo up
