@@ -2,11 +2,10 @@
  * The kernel's table of connections over nfnetlink (linux/netfilter/nfnetlink_conntrack.h): list the UDP flows of a
  * family, delete some. Only flows without a conntrack zone are told: zones belong to other software.
  */
-import { AF_INET, AF_INET6 } from './libc.ts';
 import { attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
+import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 
-export const NETLINK_NETFILTER = 12;
 export const NFNL_SUBSYS_CTNETLINK = 1;
 export const IPCTNL_MSG_CT_GET = 1;
 export const IPCTNL_MSG_CT_DELETE = 2;
@@ -32,10 +31,7 @@ const FILTER_PROTOCOL = 1 << 3;
 const IPPROTO_UDP = 17;
 const ENOENT = 2;
 
-/** struct nfgenmsg: family, version 0, resource 0. */
-export const NFGENMSG = 4;
-
-export type FlowFamily = 'IPv4' | 'IPv6';
+export type FlowFamily = NetfilterFamily;
 
 /** A UDP flow: where its first packet was sent, and who answers it. */
 export interface Flow {
@@ -112,22 +108,18 @@ export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
   const filter = nested(CTA_FILTER, attribute(CTA_FILTER_ORIG_FLAGS, flags));
   const udp = nested(CTA_TUPLE_PROTO, attribute(CTA_PROTO_NUM, Buffer.from([IPPROTO_UDP])));
   return {
-    type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET,
+    type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET),
     flags: 0,
-    body: isFiltered ? [header(family), nested(CTA_TUPLE_ORIG, udp), filter] : [header(family)],
+    body: isFiltered ? [netfilterHeader(family), nested(CTA_TUPLE_ORIG, udp), filter] : [netfilterHeader(family)],
   };
 }
 
 export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): Request {
   return {
-    type: (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_DELETE,
+    type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE),
     flags: 0,
-    body: [header(family), nested(CTA_TUPLE_ORIG, tuple), attribute(CTA_ID, id)],
+    body: [netfilterHeader(family), nested(CTA_TUPLE_ORIG, tuple), attribute(CTA_ID, id)],
   };
-}
-
-function header(family: FlowFamily): Buffer {
-  return Buffer.from([family === 'IPv4' ? AF_INET : AF_INET6, 0, 0, 0]);
 }
 
 /** undefined for other protocols, and for a flow in a zone. */

@@ -13,6 +13,7 @@ import {
   valueLength,
 } from './netlink.ts';
 import type { NetlinkSocket } from './netlink-socket.ts';
+import { familyNumber, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 
 export const NFNL_SUBSYS_IPSET = 6;
 export const IPSET_CMD_CREATE = 2;
@@ -41,14 +42,13 @@ export const IPSET_ATTR_IPADDR_IPV4 = 1;
 export const IPSET_ATTR_IPADDR_IPV6 = 2;
 export const IPSET_FLAG_LIST_SETNAME = 2;
 export const IPSET_ERR_FIND_TYPE = 4098;
+export const IPSET_ERR_BUSY = 4100;
 export const IPSET_ERR_EXIST = 4103;
 export const IPSET_ERR_REFERENCED = 4108;
 /** The first of the errors of a type itself: of a hash that it is full (ip_set_hash.h, IPSET_ERR_HASH_FULL). */
 export const IPSET_ERR_TYPE_SPECIFIC = 4352;
 /** Version of the protocol that every kernel since 2.6.39 speaks. */
 const PROTOCOL_VERSION = 6;
-/** struct nfgenmsg */
-const HEADER = 4;
 const HASH_SIZE = 1024;
 
 const PROTOCOLS = { tcp: 6, udp: 17, sctp: 132 } as const;
@@ -60,7 +60,7 @@ export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,
 export interface SetSpec {
   readonly name: string;
   readonly type: SetType;
-  readonly family: 'IPv4' | 'IPv6';
+  readonly family: NetfilterFamily;
   /** Entries that a hash holds at most; of no meaning for a bitmap. */
   readonly most: number;
 }
@@ -84,7 +84,7 @@ export function createSetRequest({ name, type, family, most }: SetSpec, revision
     body
       .text(IPSET_ATTR_TYPENAME, type)
       .u8(IPSET_ATTR_REVISION, revision)
-      .u8(IPSET_ATTR_FAMILY, type === 'bitmap:port' ? AF_UNSPEC : family === 'IPv4' ? AF_INET : AF_INET6)
+      .u8(IPSET_ATTR_FAMILY, type === 'bitmap:port' ? AF_UNSPEC : familyNumber(family))
       .nest(IPSET_ATTR_DATA, (inner) => {
         if (type === 'bitmap:port') {
           inner.u16be(IPSET_ATTR_PORT | NLA_F_NET_BYTEORDER, 0).u16be(IPSET_ATTR_PORT_TO | NLA_F_NET_BYTEORDER, 0xffff);
@@ -120,36 +120,36 @@ export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBy
 }
 
 /** The highest revision that the kernel has of a type. Throws NetlinkError: IPSET_ERR_FIND_TYPE when it has none. */
-export function typeRevision(socket: NetlinkSocket, type: SetType, family: 'IPv4' | 'IPv6'): number {
+export function typeRevision(socket: NetlinkSocket, type: SetType, family: NetfilterFamily): number {
   return socket.ask(typeRequest(type, family), (buffer, { start, end }) => {
-    const at = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_REVISION);
+    const at = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_REVISION);
     if (at < 0) throw new RangeError(`ipset told the type ${type} without its revision`);
     return buffer.readUInt8(at);
   });
 }
 
-export function typeRequest(type: SetType, family: 'IPv4' | 'IPv6'): Request {
+export function typeRequest(type: SetType, family: NetfilterFamily): Request {
   const body = writer
-    .begin(Buffer.from([family === 'IPv4' ? AF_INET : AF_INET6, 0, 0, 0]))
+    .begin(netfilterHeader(family))
     .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
     .text(IPSET_ATTR_TYPENAME, type)
-    .u8(IPSET_ATTR_FAMILY, type === 'bitmap:port' ? AF_UNSPEC : family === 'IPv4' ? AF_INET : AF_INET6);
-  return { type: messageType(IPSET_CMD_TYPE), flags: 0, body: [body.end()] };
+    .u8(IPSET_ATTR_FAMILY, type === 'bitmap:port' ? AF_UNSPEC : familyNumber(family));
+  return { type: netfilterType(NFNL_SUBSYS_IPSET, IPSET_CMD_TYPE), flags: 0, body: [body.end()] };
 }
 
 /** `ipset list -n` */
 export function listNamesRequest(): Request {
   const body = writer
-    .begin(Buffer.alloc(HEADER))
+    .begin(netfilterHeader())
     .u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION)
     .u32be(IPSET_ATTR_FLAGS | NLA_F_NET_BYTEORDER, IPSET_FLAG_LIST_SETNAME);
-  return { type: messageType(IPSET_CMD_LIST), flags: 0, body: [body.end()] };
+  return { type: netfilterType(NFNL_SUBSYS_IPSET, IPSET_CMD_LIST), flags: 0, body: [body.end()] };
 }
 
 /** The names of all sets. Throws NetlinkError. */
 export function* setNames(socket: NetlinkSocket): Generator<readonly string[], boolean> {
   return yield* socket.decoded(listNamesRequest(), (buffer, { start, end }) => {
-    const at = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_SETNAME);
+    const at = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_SETNAME);
     return at < 0 ? undefined : textAt(buffer, at);
   });
 }
@@ -158,7 +158,7 @@ export function* setNames(socket: NetlinkSocket): Generator<readonly string[], b
 export interface SetPart {
   readonly type: string | undefined;
   /** undefined for a bitmap. */
-  readonly family: 'IPv4' | 'IPv6' | undefined;
+  readonly family: NetfilterFamily | undefined;
   readonly entries: readonly EntryBytes[];
 }
 
@@ -171,11 +171,11 @@ export function* setParts(socket: NetlinkSocket, name: string): Generator<readon
 }
 
 export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart {
-  const type = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_TYPENAME);
-  const family = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_FAMILY);
+  const type = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_TYPENAME);
+  const family = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_FAMILY);
   const number = family < 0 ? AF_UNSPEC : buffer.readUInt8(family);
   const entries: EntryBytes[] = [];
-  const list = findAttribute(buffer, start + HEADER, end, IPSET_ATTR_ADT);
+  const list = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_ADT);
   if (list >= 0) {
     const stop = list + valueLength(buffer, list);
     for (let at = list; at + ATTRIBUTE_HEADER <= stop; ) {
@@ -207,13 +207,9 @@ function decodeEntry(buffer: Buffer, start: number, end: number): EntryBytes {
 }
 
 function request(command: number, set: string, flags: number, write: (body: BodyWriter) => unknown): Request {
-  writer.begin(Buffer.alloc(HEADER)).u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION).text(IPSET_ATTR_SETNAME, set);
+  writer.begin(netfilterHeader()).u8(IPSET_ATTR_PROTOCOL, PROTOCOL_VERSION).text(IPSET_ATTR_SETNAME, set);
   write(writer);
-  return { type: messageType(command), flags, body: [writer.end()] };
-}
-
-function messageType(command: number): number {
-  return (NFNL_SUBSYS_IPSET << 8) | command;
+  return { type: netfilterType(NFNL_SUBSYS_IPSET, command), flags, body: [writer.end()] };
 }
 
 function writeAddress(into: BodyWriter, type: number, bytes: Uint8Array): void {

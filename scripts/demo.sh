@@ -7,7 +7,7 @@ case " $* " in
   *" --mode=ipvs "* | *" --mode ipvs "*)
     sh scripts/prepare.sh ipset ipvsadm
     if ! sh scripts/has-ipvs.sh; then
-      sh scripts/prepare.sh qemu-system-x86_64 busybox cpio modprobe
+      sh scripts/prepare.sh vm
       echo "This kernel has no IPVS: the demo runs in a virtual machine that has it. Its emulation takes a while."
       exec sh test/vm/machine/machine.sh run node_modules/.bin/node src/main.ts demo "$@"
     fi

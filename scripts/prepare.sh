@@ -1,6 +1,6 @@
 #!/bin/sh
 # Install what is missing before a command of package.json starts: npm packages, and Debian's tools.
-# Arguments: the system commands that are needed.
+# Arguments: the system commands that are needed; «vm» stands for those of the virtual machine (test/vm/machine).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ if [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.pack
 fi
 
 missing=""
-for command in "$@"; do
+for command in $(echo "$*" | sed 's/\bvm\b/qemu-system-x86_64 busybox cpio modprobe/'); do
   PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null || missing="$missing $command"
 done
 [ -n "$missing" ] || exit 0

@@ -44,7 +44,7 @@ function only(folder: string, allowed: (to: string, from: string) => boolean): v
 
 const PURE_MODE_FILES = [
   ...['desire', 'plan', 'render', 'names', 'settings', 'static-chains', 'jumps'],
-  ...['objects', 'shared', 'dispatch-tree', 'rules', 'restore-text', 'key-space', 'local-traffic'],
+  ...['objects', 'shared', 'steps', 'dispatch-tree', 'rules', 'restore-text', 'key-space', 'local-traffic'],
 ];
 
 describe('architecture', () => {

@@ -5,16 +5,17 @@ import type { Config } from '../config/config.ts';
 import { realCommands } from '../host/commands.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
-import { checkScheduler, openIpvsKernel } from '../host/ipvs-kernel.ts';
+import { checkScheduler, type IpvsKernel, openIpvsKernel } from '../host/ipvs-kernel.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
-import type { Family } from '../model/address.ts';
+import type { Address, Family } from '../model/address.ts';
 import type { NodeView } from '../model/objects.ts';
 import type { IsNodeAddress } from '../model/udp-flows.ts';
 import { handover } from '../modes/handover.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
 import { ipvsMode } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
+import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { ipvsKernelSettings, ipvsNodePortFilter, ipvsSettings, nodePortFilter, settingsHere } from './settings.ts';
 
 export interface ModeInput {
@@ -49,51 +50,42 @@ async function iptablesHere(input: ModeInput): Promise<ModeHere> {
       sysctls: realSysctls,
     })),
   );
-  const settings = new Map(families.map((one) => [one.settings.family, one.settings]));
   const mode = iptablesMode(families) as Mode;
-  return {
-    mode: (await hasServiceDevice()) ? handover(mode, await leavingIpvs(input)) : mode,
-    families: [...settings.keys()],
-    nodeAddresses: async (family) => {
-      const of = settings.get(family);
-      return of === undefined ? () => false : nodePortFilter(of, await interfaceAddresses(family));
-    },
-  };
+  const whole = (await hasServiceDevice()) ? handover(mode, await leavingIpvs(input)) : mode;
+  return hereWith(whole, families, nodePortFilter);
 }
 
 async function ipvsHere(input: ModeInput): Promise<ModeHere> {
   const { config, mayTry, signal } = input;
   const kernel = await openIpvsKernel(realCommands, signal);
   if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
-  const families = await ipvsFamilies(input);
-  const mode = ipvsMode({
-    families,
-    node: config.ipvs,
-    kernel,
-    sysctls: realSysctls,
-    wantedSettings: ipvsKernelSettings(config.ipvs, release()),
-  }) as Mode;
+  const options = await ipvsOptions(input, kernel);
+  const mode = ipvsMode({ ...options, wantedSettings: ipvsKernelSettings(config.ipvs, release()) }) as Mode;
+  return hereWith(mode, options.families, ipvsNodePortFilter);
+}
+
+/** A mode with what it says of node ports. */
+function hereWith<S extends FamilySettings>(
+  mode: Mode,
+  families: readonly { readonly settings: S }[],
+  filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress,
+): ModeHere {
   const settings = new Map(families.map((one) => [one.settings.family, one.settings]));
   return {
     mode,
     families: [...settings.keys()],
     nodeAddresses: async (family) => {
       const of = settings.get(family);
-      return of === undefined ? () => false : ipvsNodePortFilter(of, await interfaceAddresses(family));
+      return of === undefined ? () => false : filter(of, await interfaceAddresses(family));
     },
   };
 }
 
 /** What a proxy in IPVS mode left: it wants nothing more, and ends as its connections do. */
 export async function leavingIpvs(input: Omit<ModeInput, 'mayTry' | 'willBeLiberal'>): Promise<Mode> {
-  return ipvsMode({
-    families: await ipvsFamilies(input),
-    node: input.config.ipvs,
-    kernel: await openIpvsKernel(realCommands, input.signal),
-    sysctls: realSysctls,
-    wantedSettings: new Map(),
-    isLeaving: true,
-  }) as Mode;
+  const kernel = await openIpvsKernel(realCommands, input.signal);
+  const options = await ipvsOptions(input, kernel);
+  return ipvsMode({ ...options, wantedSettings: new Map(), isLeaving: true }) as Mode;
 }
 
 /** Whether this network namespace has anything of IPVS mode, or might. Loads nothing. */
@@ -105,12 +97,13 @@ export async function hasIpvsTraces(): Promise<boolean> {
   return isLoaded || (await hasServiceDevice());
 }
 
-async function ipvsFamilies({ config, node, tools }: Pick<ModeInput, 'config' | 'node' | 'tools'>) {
-  return await Promise.all(
+async function ipvsOptions({ config, node, tools }: Pick<ModeInput, 'config' | 'node' | 'tools'>, kernel: IpvsKernel) {
+  const families = await Promise.all(
     tools.map(async (tool) => {
       const { family } = tool;
       const interfaces = await interfaceAddresses(family);
       return { settings: ipvsSettings({ config, node, family, interfaces }), tools: tool };
     }),
   );
+  return { families, node: config.ipvs, kernel, sysctls: realSysctls };
 }

@@ -1,8 +1,10 @@
 /** `slicewire run`: the agent. */
+
 import type { Config } from '../config/config.ts';
 import { sleep } from '../host/clock.ts';
 import { releaseMemory } from '../host/memory.ts';
 import { tellSupervisor } from '../host/supervisor.ts';
+import { causeOf } from '../model/cause.ts';
 import type { Mode } from '../modes/mode.ts';
 import { stepText } from '../reconcile/step.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
@@ -160,7 +162,7 @@ async function watchKernel(
       loop.distrust();
       onLoss();
     } catch (error) {
-      const cause = error instanceof Error ? error.message : String(error);
+      const cause = causeOf(error);
       if (!signal.aborted) log.warn({ cause }, `cannot tell whether the rules still stand: ${cause}`);
     }
   }

@@ -18,6 +18,7 @@ import type { IsNodeAddress } from '../model/udp-flows.ts';
 import type { IptablesSettings } from '../modes/iptables/settings.ts';
 import type { IpvsSettings } from '../modes/ipvs/settings.ts';
 import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
+import type { FamilySettings } from '../modes/netfilter/settings.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 
@@ -39,36 +40,36 @@ export async function settingsHere(input: Omit<SettingsInput, 'sysctls' | 'inter
 }
 
 export async function iptablesSettings(input: SettingsInput): Promise<IptablesSettings> {
-  const { config, node, family, sysctls, interfaces, willBeLiberal = false } = input;
-  const nodeAddresses = ownAddresses(input);
-  const wanted = wantedCidrs(config.nodePortAddresses, { family, own: nodeAddresses });
+  const { config, family, sysctls, interfaces, willBeLiberal = false } = input;
+  const shared = familySettings(input);
+  const wanted = wantedCidrs(config.nodePortAddresses, shared);
   const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(wanted);
   return {
-    family,
-    masqueradeBit: config.masqueradeBit,
-    masqueradeAll: config.masqueradeAll,
-    localDetector: localDetector(config, node, family),
+    ...shared,
     nodePortAddresses: nodePortAddresses(wanted, { interfaces, localhostNodePorts }),
     localhostNodePorts,
     dropInvalid: !willBeLiberal && (await sysctls.read(BE_LIBERAL)) !== '1',
-    nodeAddresses,
   };
 }
 
 /** The settings of IPVS mode. */
 export function ipvsSettings(input: Omit<SettingsInput, 'sysctls'>): IpvsSettings {
+  const { nodePortAddresses, ipvs } = input.config;
+  const shared = familySettings(input);
+  const wanted = wantedCidrs(nodePortAddresses, shared);
+  const { scheduler, excludeCidrs } = ipvs;
+  return { ...shared, scheduler, excludeCidrs, nodePortCidrs: wanted.length === 0 ? 'all' : wanted };
+}
+
+/** What all modes have in common. */
+function familySettings(input: Omit<SettingsInput, 'sysctls'>): FamilySettings {
   const { config, node, family } = input;
-  const nodeAddresses = ownAddresses(input);
-  const wanted = wantedCidrs(config.nodePortAddresses, { family, own: nodeAddresses });
   return {
     family,
     masqueradeBit: config.masqueradeBit,
     masqueradeAll: config.masqueradeAll,
     localDetector: localDetector(config, node, family),
-    scheduler: config.ipvs.scheduler,
-    excludeCidrs: config.ipvs.excludeCidrs,
-    nodePortCidrs: wanted.length === 0 ? 'all' : wanted,
-    nodeAddresses,
+    nodeAddresses: ownAddresses(input),
   };
 }
 
@@ -112,10 +113,10 @@ function localDetector({ detectLocal }: Config, node: NodeView | undefined, fami
  */
 function wantedCidrs(
   { cidrs, primary }: NodePortAddresses,
-  { family, own }: { family: Family; own: readonly Address[] },
+  { family, nodeAddresses }: Pick<FamilySettings, 'family' | 'nodeAddresses'>,
 ): Cidr[] {
   const wanted = cidrs.filter((cidr) => familyOf(cidr) === family);
-  if (primary) wanted.push(...own.slice(0, 1).map(hostCidr));
+  if (primary) wanted.push(...nodeAddresses.slice(0, 1).map(hostCidr));
   return wanted.some(holdsAll) ? [] : wanted;
 }
 

@@ -1,17 +1,14 @@
 /**
  * What IPVS mode asks of the kernel, beside rules: a dummy device with addresses, sets, virtual servers and their
- * destinations. One list of writes goes out, one list of outcomes comes back; in between it is netlink (`native/`).
+ * destinations. One list of writes goes out, one list of outcomes comes back; in between it is netlink (`ipvs-netlink.ts`).
  */
-import { setImmediate as breath } from 'node:timers/promises';
-import type { EntryBytes, SetSpec } from '../../native/ipset.ts';
-import type { ServerId as ServerBytes, Timeouts } from '../../native/ipvs.ts';
-import type { NetlinkError, Request } from '../../native/netlink.ts';
-import type { NetlinkSocket, Transport } from '../../native/netlink-socket.ts';
-import { type Address, addressOctets, addressOfBytes, type Family } from '../model/address.ts';
+import type { SetSpec } from '../../native/ipset.ts';
+import type { Timeouts } from '../../native/ipvs.ts';
+import type { Transport } from '../../native/netlink-socket.ts';
+import type { Address, Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 import type { Protocol } from '../model/objects.ts';
 import type { CommandRunner } from './commands.ts';
-import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
-import { wholeListing } from './listing.ts';
 
 export type { SetSpec, SetType } from '../../native/ipset.ts';
 export type { Timeouts } from '../../native/ipvs.ts';
@@ -114,11 +111,11 @@ export async function openIpvsKernel(
   signal: AbortSignal,
   openTransport?: (protocol: number) => Transport,
 ): Promise<IpvsKernel & { close(): void }> {
-  const native = await loadNative();
-  const open = () => RealIpvsKernel.open(native, openTransport ?? native.sockets.openTransport);
+  const { NetlinkKernel } = await import('./ipvs-netlink.ts');
+  const open = () => NetlinkKernel.open(openTransport);
   try {
     return open();
-  } catch (first) {
+  } catch {
     const loading = await commands.run({ file: 'modprobe', args: ['ip_vs'] }, signal).catch((error: Error) => error);
     try {
       return open();
@@ -127,7 +124,7 @@ export async function openIpvsKernel(
       const said = (loading instanceof Error ? loading.message : loading.stderr).trim().replaceAll('\n', '; ');
       const hint = said === '' ? '' : `; modprobe ip_vs: ${said}`;
       throw new IpvsUnusable(
-        `the kernel has no IPVS that can be used: ${messageOf(error ?? first)}${hint}; --mode=iptables does without it`,
+        `the kernel has no IPVS that can be used: ${causeOf(error)}${hint}; --mode=iptables does without it`,
       );
     }
   }
@@ -144,279 +141,4 @@ export async function checkScheduler(kernel: IpvsKernel, scheduler: string, sign
     );
   }
   if (error === undefined) await kernel.write([{ kind: 'remove-server', server }], signal);
-}
-
-/** Loaded only when IPVS is asked for: iptables mode needs none of it. */
-async function loadNative() {
-  const [rtnetlink, generic, ipvs, ipset, conntrack, sockets, netlink, libc] = await Promise.all([
-    import('../../native/rtnetlink.ts'),
-    import('../../native/generic.ts'),
-    import('../../native/ipvs.ts'),
-    import('../../native/ipset.ts'),
-    import('../../native/conntrack.ts'),
-    import('../../native/netlink-socket.ts'),
-    import('../../native/netlink.ts'),
-    import('../../native/libc.ts'),
-  ]);
-  return { rtnetlink, generic, ipvs, ipset, conntrack, sockets, netlink, libc };
-}
-type Native = Awaited<ReturnType<typeof loadNative>>;
-
-interface Sockets {
-  readonly route: NetlinkSocket;
-  readonly generic: NetlinkSocket;
-  readonly sets: NetlinkSocket;
-}
-
-class RealIpvsKernel implements IpvsKernel {
-  readonly #native: Native;
-  readonly #sockets: Sockets;
-  readonly #requests: InstanceType<Native['ipvs']['IpvsRequests']>;
-  readonly #revisions = new Map<string, number>();
-
-  private constructor(native: Native, sockets: Sockets) {
-    this.#native = native;
-    this.#sockets = sockets;
-    const family = native.generic.resolveFamily(sockets.generic, native.ipvs.IPVS_GENL_NAME);
-    this.#requests = new native.ipvs.IpvsRequests(family);
-    native.ipset.typeRevision(sockets.sets, 'hash:ip,port', 'IPv4');
-  }
-
-  /** Throws when one of its parts cannot be used. */
-  static open(native: Native, openTransport: (protocol: number) => Transport): RealIpvsKernel {
-    const { NetlinkSocket } = native.sockets;
-    const opened: NetlinkSocket[] = [];
-    const open = (protocol: number) => {
-      const socket = new NetlinkSocket(openTransport(protocol));
-      opened.push(socket);
-      return socket;
-    };
-    try {
-      return new RealIpvsKernel(native, {
-        route: open(native.rtnetlink.NETLINK_ROUTE),
-        generic: open(native.generic.NETLINK_GENERIC),
-        sets: open(native.conntrack.NETLINK_NETFILTER),
-      });
-    } catch (error) {
-      for (const socket of opened) socket.close();
-      throw error;
-    }
-  }
-
-  close(): void {
-    for (const socket of Object.values(this.#sockets)) (socket as NetlinkSocket).close();
-  }
-
-  async write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]> {
-    const outcomes: (KernelError | undefined)[] = [];
-    const most = this.#native.sockets.MOST_REQUESTS;
-    for (let at = 0; at < writes.length; ) {
-      if (at > 0) await breath();
-      signal.throwIfAborted();
-      const socket = this.#socketOf(writes[at] as KernelWrite);
-      let end = at + 1;
-      while (end < writes.length && end - at < most && this.#socketOf(writes[end] as KernelWrite) === socket) end += 1;
-      outcomes.push(...(await this.#send(socket, writes.slice(at, end))));
-      at = end;
-    }
-    return outcomes;
-  }
-
-  async hasDevice(): Promise<boolean> {
-    return (await serviceDevice(this.#sockets.route)) !== undefined;
-  }
-
-  async addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }> {
-    const { service, others } = await readAddresses(this.#sockets.route, family);
-    return { ours: service, others };
-  }
-
-  async servers(): Promise<readonly Server[]> {
-    const { virtualServers, IP_VS_SVC_F_HASHED, IP_VS_SVC_F_PERSISTENT } = this.#native.ipvs;
-    const listed = await wholeListing(() => virtualServers(this.#sockets.generic, this.#requests));
-    return listed.map(({ protocol, address, port, scheduler, flags, timeout }) => ({
-      protocol,
-      address: addressOfBytes(address),
-      port,
-      scheduler,
-      flags: flags & ~IP_VS_SVC_F_HASHED,
-      // The kernel keeps a time also where nobody is remembered.
-      timeout: (flags & IP_VS_SVC_F_PERSISTENT) === 0 ? 0 : timeout,
-    }));
-  }
-
-  async destinations(server: ServerId): Promise<readonly SeenDestination[]> {
-    const { destinationsOf, IP_VS_CONN_F_MASQ } = this.#native.ipvs;
-    const listed = await wholeListing(() => destinationsOf(this.#sockets.generic, this.#requests, serverBytes(server)));
-    return listed.map((entry) => ({
-      address: addressOfBytes(entry.address),
-      port: entry.port,
-      weight: entry.weight,
-      connections: entry.activeConnections + entry.inactiveConnections,
-      isMasqueraded: entry.method === IP_VS_CONN_F_MASQ,
-    }));
-  }
-
-  async setNames(): Promise<readonly string[]> {
-    return await wholeListing(() => this.#native.ipset.setNames(this.#sockets.sets));
-  }
-
-  async readSet(name: string): Promise<SeenSet | undefined> {
-    try {
-      const parts = await wholeListing(() => this.#native.ipset.setParts(this.#sockets.sets, name));
-      const type = parts.find((part) => part.type !== undefined)?.type ?? '';
-      return { type, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
-    } catch (error) {
-      if (errnoOf(error) === ERRNO.ENOENT) return undefined;
-      throw error;
-    }
-  }
-
-  timeouts(): Promise<Timeouts> {
-    const { generic } = this.#sockets;
-    return Promise.resolve(generic.ask(this.#requests.getTimeouts(), this.#native.ipvs.decodeTimeouts));
-  }
-
-  setTimeouts(timeouts: Timeouts): Promise<void> {
-    const [error] = this.#sockets.generic.acknowledge([this.#requests.setTimeouts(timeouts)]);
-    return error === undefined ? Promise.resolve() : Promise.reject(error);
-  }
-
-  #socketOf({ kind }: KernelWrite): NetlinkSocket {
-    if (kind.endsWith('-device') || kind.endsWith('-address')) return this.#sockets.route;
-    return kind.endsWith('-set') || kind.endsWith('-entry') ? this.#sockets.sets : this.#sockets.generic;
-  }
-
-  async #send(socket: NetlinkSocket, writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
-    try {
-      const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
-      const index = needsDevice ? await serviceDevice(socket) : undefined;
-      const errors = socket.acknowledge(writes.map((write) => this.#request(write, index ?? -1)));
-      return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
-    } catch (error) {
-      // Nothing is known of these writes: the kernel must be read again.
-      return writes.map(() => new KernelError('environment', messageOf(error)));
-    }
-  }
-
-  #request(write: KernelWrite, index: number): Request {
-    const { rtnetlink, ipset } = this.#native;
-    switch (write.kind) {
-      case 'add-device':
-        return rtnetlink.addDummyRequest(SERVICE_DEVICE);
-      case 'remove-device':
-        return rtnetlink.deleteLinkRequest(SERVICE_DEVICE);
-      case 'add-address':
-        return rtnetlink.addAddressRequest(index, addressOctets(write.address));
-      case 'remove-address':
-        return rtnetlink.deleteAddressRequest(index, addressOctets(write.address));
-      case 'add-set':
-        return ipset.createSetRequest(write.set, this.#revision(write.set));
-      case 'remove-set':
-        return ipset.destroySetRequest(write.set);
-      case 'add-entry':
-        return ipset.entryRequest('add', write.set, entryBytes(write.entry));
-      case 'remove-entry':
-        return ipset.entryRequest('delete', write.set, entryBytes(write.entry));
-      case 'add-server':
-      case 'change-server':
-        return this.#requests.server(
-          write.kind === 'add-server' ? 'new' : 'set',
-          serverBytes(write.server),
-          write.server,
-        );
-      case 'remove-server':
-        return this.#requests.deleteServer(serverBytes(write.server));
-      case 'remove-destination':
-        return this.#requests.deleteDestination(serverBytes(write.server), destinationBytes(write.destination));
-      default: {
-        const verb = write.kind === 'add-destination' ? 'new' : 'set';
-        const { server, destination } = write;
-        return this.#requests.destination(verb, serverBytes(server), destinationBytes(destination), destination.weight);
-      }
-    }
-  }
-
-  #revision({ type, family }: SetSpec): number {
-    const key = `${type} ${family}`;
-    const known = this.#revisions.get(key) ?? this.#native.ipset.typeRevision(this.#sockets.sets, type, family);
-    this.#revisions.set(key, known);
-    return known;
-  }
-}
-
-const ERRNO = { ENOENT: 2, ESRCH: 3, EEXIST: 17, ENODEV: 19, EADDRNOTAVAIL: 99 } as const;
-/** EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS: not about what was written. */
-const ENVIRONMENT = new Set([1, 4, 11, 12, 16, 105]);
-/** Errors of sets (linux/netfilter/ipset/ip_set.h): the kernel's number, and what it means. */
-const SET_ERRORS: Readonly<Record<number, { readonly trouble: Trouble; readonly text: string }>> = {
-  4098: { trouble: 'refused', text: 'the kernel has no such type of set' },
-  4100: { trouble: 'environment', text: 'the set is in use' },
-  4103: { trouble: 'missing', text: 'the entry is not in the set' },
-  4108: { trouble: 'environment', text: 'a rule refers to the set' },
-  4352: { trouble: 'refused', text: 'the set is full (its maxelem)' },
-};
-
-function kernelError(error: NetlinkError, write: KernelWrite | undefined): KernelError {
-  const known = SET_ERRORS[error.errno];
-  if (known !== undefined) return new KernelError(known.trouble, known.text);
-  const what = write?.kind ?? '';
-  return new KernelError(troubleOf(error.errno, what), error.message);
-}
-
-function troubleOf(errno: number, what: string): Trouble {
-  if (errno === ERRNO.EEXIST) return 'exists';
-  // Of an address that is to be added it means that the kernel takes no such address.
-  const isNoAddress = errno === ERRNO.EADDRNOTAVAIL && what !== 'add-address';
-  const isMissing = errno === ERRNO.ESRCH || errno === ERRNO.ENODEV || isNoAddress;
-  // A new server's ENOENT is about its scheduler (ip_vs_ctl.c, ip_vs_add_service).
-  if (isMissing || (errno === ERRNO.ENOENT && what !== 'add-server')) return 'missing';
-  return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
-}
-
-function errnoOf(error: unknown): number | undefined {
-  return (error as { errno?: number }).errno;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-function serverBytes({ protocol, address, port }: ServerId): ServerBytes {
-  return { protocol, address: addressOctets(address), port };
-}
-
-function destinationBytes({ address, port }: Destination): { address: Uint8Array; port: number } {
-  return { address: addressOctets(address), port };
-}
-
-/** `10.96.0.10,tcp:80,10.0.0.0/8` → its bytes; a bitmap's entry is a port alone. */
-export function entryBytes(text: string): EntryBytes {
-  if (/^\d+$/.test(text)) return { port: Number(text) };
-  const [address = '', socket, second] = text.split(',');
-  const [protocol, port] = socket?.split(':') ?? [];
-  const [net, length] = second?.split('/') ?? [];
-  return {
-    address: addressOctets(address as Address),
-    ...(socket === undefined ? {} : { protocol: protocolOf(protocol ?? ''), port: Number(port) }),
-    ...(net === undefined ? {} : { second: addressOctets(net as Address) }),
-    ...(length === undefined ? {} : { length: Number(length) }),
-  };
-}
-
-function protocolOf(text: string): EntryBytes['protocol'] {
-  return /^\d+$/.test(text) ? Number(text) : (text as 'tcp');
-}
-
-/** The other way round; a protocol that no Service has is its number. */
-export function entryText({ address, protocol, port, second, length }: EntryBytes, type: string): string {
-  if (address === undefined) return String(port ?? '');
-  const parts: string[] = [addressOfBytes(address)];
-  if (port !== undefined) parts.push(`${protocol ?? ''}:${port}`);
-  if (second !== undefined) {
-    // The kernel leaves out the length of a single address.
-    const net = type.endsWith('net') ? `/${length ?? second.length * 8}` : '';
-    parts.push(addressOfBytes(second) + net);
-  }
-  return parts.join(',');
 }

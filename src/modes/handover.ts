@@ -2,9 +2,10 @@
  * One mode takes over from another on a live node: the new one writes all that it has first; only when that is complete
  * does the old one begin to leave, and goes on leaving as its connections end.
  */
+import { causeOf } from '../model/cause.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Observed } from '../reconcile/observed.ts';
-import { type ApplyReport, mergeReports, type Plan } from '../reconcile/step.ts';
+import { type ApplyReport, failedReport, mergeReports, type Plan } from '../reconcile/step.ts';
 import { type Mode, NOBODY, type ObserveReport, type SetAside } from './mode.ts';
 
 /** Rounds of leaving in one sync: connections end, then servers go, then rules, then sets. */
@@ -79,7 +80,7 @@ class Handover implements Mode<HandoverPlan> {
         await this.#leaving.refresh(signal);
       } catch (error) {
         if (signal.aborted) throw error;
-        return mergeReports([...reports, notRead((error as Error).message)]);
+        return mergeReports([...reports, notRead(causeOf(error))]);
       }
       const plan = this.#leaving.plan();
       if (plan.steps.length === 0) break;
@@ -101,6 +102,5 @@ class Handover implements Mode<HandoverPlan> {
 
 function notRead(cause: string): ApplyReport {
   const key = 'what the mode before left';
-  const failed = { key, owner: undefined, line: undefined, blame: 'environment', cause: `${key}: ${cause}` } as const;
-  return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
+  return failedReport(key, `${key}: ${cause}`);
 }

@@ -50,6 +50,12 @@ export interface ApplyReport {
 
 export const NOTHING_TO_DO: ApplyReport = { outcome: 'complete', applied: 0, failed: [], skipped: [] };
 
+/** The report of what could not be done at all, for a reason that is not what was to be written. */
+export function failedReport(key: string, cause: string): ApplyReport {
+  const failed: FailedStep = { key, owner: undefined, line: undefined, blame: 'environment', cause };
+  return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
+}
+
 const SIGN = { create: '+', update: '~', remove: '-' } as const;
 
 /** A step as people read it: a head line, then its lines. */

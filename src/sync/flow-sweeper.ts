@@ -5,10 +5,12 @@
  * sweep the sweeper rests nine times as long as it worked, so that it never takes more than a tenth of a core, whatever
  * the churn. A sweep that failed is made again: the work left is a state, not an event (k8s#126130).
  */
+
 import { setImmediate as breath } from 'node:timers/promises';
 import type { Clock } from '../host/clock.ts';
 import type { FlowTable, OpenFlowTable } from '../host/conntrack.ts';
 import type { Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 import type { IsNodeAddress, UdpFlows } from '../model/udp-flows.ts';
 import { Wait } from './wait.ts';
 
@@ -104,7 +106,7 @@ export class FlowSweeper {
       }
     } catch (error) {
       outcome = 'failed';
-      cause = error instanceof Error ? error.message : String(error);
+      cause = causeOf(error);
     }
     if (signal.aborted) outcome = 'stopped';
     if (outcome === 'complete') flows.swept(mark);

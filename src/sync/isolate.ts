@@ -8,7 +8,7 @@
  * Who was refused is remembered (`SyncLoop`), so that the next sync does not pay it again.
  */
 import type { Mode } from '../modes/mode.ts';
-import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../reconcile/step.ts';
+import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO } from '../reconcile/step.ts';
 
 /** Refusals with a named line that are followed one by one. */
 const MOST_NAMED = 8;
@@ -130,6 +130,5 @@ function reportOf(state: Isolation, last: ApplyReport): ApplyReport {
 
 /** The report of a sync that could not read the kernel: nothing was written (invariant 2). */
 export function unreadReport(cause: string): ApplyReport {
-  const failed: FailedStep = { key: 'read the kernel', owner: undefined, line: undefined, blame: 'environment', cause };
-  return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
+  return failedReport('read the kernel', cause);
 }

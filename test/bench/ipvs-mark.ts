@@ -1,2 +1,2 @@
-/** What every line of results begins with: other programs write to the console as well. */
+/** What every line of results begins with (test/vm/run-there.ts). */
 export const MARK = '@measured ';

@@ -1,15 +1,13 @@
 /** `npm run bench:ipvs`: measures IPVS mode where the kernel has IPVS, here or in the virtual machine, and writes docs/benchmarks-ipvs.md. */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { startChild } from '../../src/host/child.ts';
-import { realCommands } from '../../src/host/commands.ts';
+import { runThere } from '../vm/run-there.ts';
 import { ENDPOINTS } from './cluster.ts';
 import type { IpvsMeasured } from './ipvs-inside.ts';
 import { MARK } from './ipvs-mark.ts';
 import { median, quantile, spread, table } from './text.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-const NEVER = new AbortController().signal;
 
 const SIZES = [1000, 5000];
 
@@ -20,28 +18,16 @@ interface Results {
 
 /** Throws when it did not measure all sizes. */
 async function measureIpvs(sizes: readonly number[]): Promise<Results> {
-  const isHere =
-    (await realCommands.run({ file: 'sh', args: [here('../../scripts/has-ipvs.sh')] }, NEVER)).exitCode === 0;
-  const inside = [process.execPath, here('./ipvs-inside.ts'), ...sizes.map(String)];
-  const machine = ['sh', here('../vm/machine/machine.sh'), 'run'];
-  const [file = '', ...args] = isHere ? inside : [...machine, ...inside];
   const measured: IpvsMeasured[] = [];
-  const said: string[] = [];
-  const child = startChild({
-    file,
-    args,
-    onLine: (line) => {
-      const at = line.indexOf(MARK);
-      if (at < 0) said.push(line);
-      else measured.push(JSON.parse(line.slice(at + MARK.length)) as IpvsMeasured);
-    },
-    onErrorLine: (line) => said.push(line),
+  const { said, isMachine } = await runThere<IpvsMeasured>({
+    args: [here('./ipvs-inside.ts'), ...sizes.map(String)],
+    mark: MARK,
+    tell: (one) => measured.push(one),
   });
-  await child.ended;
-  if (measured.length !== sizes.length) throw new Error(said.slice(-30).join('\n'));
+  if (measured.length !== sizes.length) throw new Error(said.join('\n'));
   return {
     measured,
-    where: isHere ? 'this kernel' : 'the virtual machine (test/vm/machine), whose processors are emulated',
+    where: isMachine ? 'the virtual machine (test/vm/machine), whose processors are emulated' : 'this kernel',
   };
 }
 

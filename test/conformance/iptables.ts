@@ -1,14 +1,14 @@
 /** iptables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
-import { type Address, endpointText, type Family } from '../../src/model/address.ts';
+import { endpointText, type Family } from '../../src/model/address.ts';
 import { endpointChain } from '../../src/modes/iptables/names.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { Rig } from '../helpers/rig.ts';
 import { type Fate, fatesOf } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StoryState } from './story.ts';
-import { type ModeUnderTest, type Subject, sourceOf } from './suite.ts';
-import { deviceOf, type World } from './world.ts';
+import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
+import type { World } from './world.ts';
 
 export const IPTABLES: ModeUnderTest = {
   mode: 'iptables',
@@ -37,18 +37,10 @@ class IptablesSubject implements Subject {
   }
 
   fates(packet: StoryPacket, w: World): Fate[] {
-    const { protocol = 'TCP', to, port, from, state = 'NEW', knownTo = [] } = packet;
+    const { protocol = 'TCP', knownTo = [] } = packet;
     const backends = knownTo.map((name) => endpointText(w.address(name), POD_PORT));
     const remembered = new Set(backends.map((backend) => endpointChain('default/web', protocol, backend)));
-    const walked = {
-      protocol,
-      source: sourceOf(packet, w),
-      destination: to as Address,
-      port,
-      device: deviceOf(from),
-      state,
-    };
     const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? [])]);
-    return fatesOf(this.#kernel.save(this.#family), walked, { localAddresses, remembered });
+    return fatesOf(this.#kernel.save(this.#family), packetOf(packet, w), { localAddresses, remembered });
   }
 }

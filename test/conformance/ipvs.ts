@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { type Address, endpointText, type Family, hostCidr } from '../../src/model/address.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
 import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
-import { type Fate, fatesOf, type IpvsFacts, type Packet } from './interpreter.ts';
+import { type Fate, fatesOf, type IpvsFacts } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
-import { type ModeUnderTest, type Subject, sourceOf } from './suite.ts';
-import { deviceOf, type World } from './world.ts';
+import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
+import type { World } from './world.ts';
 
 const LOOPBACK =
   'node ports are served on the addresses of the node but for loopback ones (reference 6.6): IPVS keeps the address of the sender, and 127.0.0.1 cannot leave the node';
@@ -59,22 +59,13 @@ class IpvsSubject implements Subject {
 
   fates(packet: StoryPacket, w: World): Fate[] {
     const { kernel, iptables } = this.#made;
-    const { protocol = 'TCP', to, port, from, state = 'NEW', knownTo = [] } = packet;
-    const known = new Set(knownTo.map((name) => endpointText(w.address(name), POD_PORT)));
-    const walked: Packet = {
-      protocol,
-      source: sourceOf(packet, w),
-      destination: to as Address,
-      port,
-      device: deviceOf(from),
-      state,
-    };
+    const known = new Set((packet.knownTo ?? []).map((name) => endpointText(w.address(name), POD_PORT)));
     const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? []), ...kernel.ours]);
     const ipvs: IpvsFacts = {
       backends: (name, address, at) => this.#backends(`${name} ${endpointText(address, at)}`, known),
       entries: (set) => kernel.sets.get(set)?.entries ?? new Set(),
     };
-    return fatesOf(iptables.save(this.#family), walked, { localAddresses, remembered: new Set(), ipvs });
+    return fatesOf(iptables.save(this.#family), packetOf(packet, w), { localAddresses, remembered: new Set(), ipvs });
   }
 
   /** Who may be chosen: those with a weight; of a server that remembers clients, the one that knows this client. */

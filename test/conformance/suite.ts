@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
-import type { Fate } from './interpreter.ts';
+import type { Fate, Packet } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import { STORIES } from './stories/index.ts';
 import type { Expected, PacketFate, Story, StoryCase, StoryPacket, StoryState } from './story.ts';
-import { type BackendName, type World, world } from './world.ts';
+import { type BackendName, deviceOf, type World, world } from './world.ts';
 
 /** A mode on a node in memory, in one family. */
 export interface Subject {
@@ -86,8 +86,21 @@ export function seesNode({ masqueraded }: Extract<Expected, { kind: 'balanced' }
   return masqueraded.includes(name);
 }
 
+/** A story's packet as the interpreter walks it. */
+export function packetOf(packet: StoryPacket, w: World): Packet {
+  const { protocol = 'TCP', to, port, from, state = 'NEW' } = packet;
+  return {
+    protocol,
+    source: sourceOf(packet, w),
+    destination: to as Address,
+    port,
+    device: deviceOf(from),
+    state,
+  };
+}
+
 /** The packet's source: its own word, the loopback address when it goes there, or its sender's address. */
-export function sourceOf({ as, from, to }: StoryPacket, w: World): Address {
+function sourceOf({ as, from, to }: StoryPacket, w: World): Address {
   if (as !== undefined) return as as Address;
   return to.startsWith('127.') || to === '::1' ? w.loopback : w.address(from);
 }

@@ -6,6 +6,7 @@ import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settin
 import type { Mode } from '../../src/modes/mode.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeIpvs } from './fake-ipvs.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from './ipvs-settings.ts';
 import { fakeSysctls, Rig } from './rig.ts';
 
 export interface IpvsRigOptions {
@@ -37,7 +38,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
       tools: new IptablesTools(iptables, family, 'auto'),
     })),
-    node: { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0, strictArp: false, ...node },
+    node: { ...DEFAULT_NODE_SETTINGS, ...node },
     kernel,
     sysctls: fakeSysctls(),
     wantedSettings: new Map(),
@@ -50,17 +51,4 @@ function newKernel(): FakeIpvs {
   const kernel = new FakeIpvs();
   for (const address of NODE_ADDRESSES) kernel.others.add(address as Address);
   return kernel;
-}
-
-export function defaultIpvsSettings(family: Family): IpvsSettings {
-  return {
-    family,
-    masqueradeBit: 14,
-    masqueradeAll: false,
-    localDetector: { kind: 'none' },
-    scheduler: 'rr',
-    excludeCidrs: [],
-    nodePortCidrs: 'all',
-    nodeAddresses: [],
-  };
 }

@@ -12,6 +12,7 @@ import * as ipvs from '../../native/ipvs.ts';
 import * as libc from '../../native/libc.ts';
 import * as netlink from '../../native/netlink.ts';
 import * as netlinkSocket from '../../native/netlink-socket.ts';
+import * as nfnetlink from '../../native/nfnetlink.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -30,7 +31,7 @@ const LAYOUTS: Readonly<Record<string, number>> = {
   'sizeof struct nlattr': netlink.ATTRIBUTE_HEADER,
   'struct nlattr.nla_type': 2,
   'struct nlmsgerr.msg': 4,
-  'sizeof struct nfgenmsg': conntrack.NFGENMSG,
+  'sizeof struct nfgenmsg': nfnetlink.NFGENMSG,
   'sizeof struct genlmsghdr': generic.GENERIC_HEADER,
   'struct genlmsghdr.version': 1,
   'sizeof struct ifinfomsg': rtnetlink.IFINFOMSG,
@@ -48,6 +49,7 @@ const OURS: Readonly<Record<string, unknown>> = {
   ...libc,
   ...netlink,
   ...netlinkSocket,
+  ...nfnetlink,
   ...conntrack,
   ...generic,
   ...rtnetlink,

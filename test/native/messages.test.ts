@@ -8,9 +8,9 @@ import * as ipvs from '../../native/ipvs.ts';
 import * as netlink from '../../native/netlink.ts';
 import { NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
+import { hex } from '../helpers/hex.ts';
 
 const { NLM_F_ACK, NLM_F_DUMP } = netlink;
-const hex = (text: string) => Buffer.from(text.replace(/\s+/g, ''), 'hex');
 
 /** A request as a socket sends it seventh: changes and questions with NLM_F_ACK, listings with NLM_F_DUMP. */
 function golden(command: string, request: netlink.Request, flags = NLM_F_ACK) {

@@ -4,8 +4,7 @@ import { describe, it } from 'node:test';
 import { ConntrackSocket, deleteRequest, type Flow, listRequest } from '../../native/conntrack.ts';
 import { attribute, encodeMessage, NetlinkError, NLM_F_ACK, NLM_F_DUMP, nested } from '../../native/netlink.ts';
 import { MOST_REQUESTS, NetlinkProtocolError, NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
-
-const hex = (text: string) => Buffer.from(text.replace(/\s+/g, ''), 'hex');
+import { hex } from '../helpers/hex.ts';
 
 /** A flow of a client 10.0.0.1:1024 to 10.96.0.10:53, which 10.244.1.11:5353 answers. */
 const TUPLE = hex(`

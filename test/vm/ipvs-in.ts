@@ -10,7 +10,7 @@ import { FAMILIES, type Family } from '../../src/model/address.ts';
 import { ipvsMode } from '../../src/modes/ipvs/index.ts';
 import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
 import type { Mode } from '../../src/modes/mode.ts';
-import { defaultIpvsSettings } from '../helpers/ipvs-rig.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
@@ -33,14 +33,7 @@ export async function settledSysctls(lab: Lab): Promise<Sysctls> {
   return { read: (name) => Promise.resolve(wanted.get(name)), write: () => Promise.reject(new Error('settled')) };
 }
 
-const PLAIN = {
-  tcpTimeout: 0,
-  tcpFinTimeout: 0,
-  udpTimeout: 0,
-  strictArp: false,
-  scheduler: 'rr',
-  excludeCidrs: [],
-} as const;
+const PLAIN = { ...DEFAULT_NODE_SETTINGS, scheduler: 'rr', excludeCidrs: [] } as const;
 
 export async function kernelIn(lab: Lab, name: string): Promise<IpvsKernel & { close(): void }> {
   return await openIpvsKernel(realCommands, NEVER, transportsIn(lab.namespace(name)));

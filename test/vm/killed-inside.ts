@@ -6,6 +6,7 @@ import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { openIpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import { servicePorts } from '../../src/model/service-port.ts';
 import { ipvsMode } from '../../src/modes/ipvs/index.ts';
+import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
 import { generation } from './generations.ts';
 
 /** With nothing of what a process needs to start quickly. */
@@ -21,20 +22,11 @@ const signal = new AbortController().signal;
 const mode = ipvsMode({
   families: [
     {
-      settings: {
-        family: 'IPv4',
-        masqueradeBit: 14,
-        masqueradeAll: false,
-        localDetector: { kind: 'none' },
-        scheduler: 'rr',
-        excludeCidrs: [],
-        nodePortCidrs: 'all',
-        nodeAddresses: [],
-      },
+      settings: defaultIpvsSettings('IPv4'),
       tools: new IptablesTools(commands, 'IPv4', 'auto'),
     },
   ],
-  node: { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0, strictArp: false },
+  node: DEFAULT_NODE_SETTINGS,
   kernel: await openIpvsKernel(commands, signal),
   sysctls: { read: () => Promise.resolve(undefined), write: () => Promise.resolve() },
   wantedSettings: new Map(),

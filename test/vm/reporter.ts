@@ -13,7 +13,6 @@ export interface Told {
   readonly error: string | undefined;
 }
 
-/** What every line begins with: other programs write to the console as well. */
 export const MARK = '@told ';
 
 // biome-ignore lint/style/noDefaultExport: the test runner takes a reporter's default export

@@ -2,10 +2,11 @@
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import type { Family } from '../../model/address.ts';
+import { causeOf } from '../../model/cause.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
-import { type ApplyReport, type FailedStep, mergeReports, type Plan } from '../../reconcile/step.ts';
+import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type SetAside } from '../mode.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
@@ -112,7 +113,7 @@ class IptablesMode implements Mode<IptablesPlan> {
         udpFrontends.push(...udpFrontendsIn(state.family, seen.chains));
       } catch (error) {
         if (signal.aborted) throw error;
-        state.unread = error instanceof Error ? error.message : String(error);
+        state.unread = causeOf(error);
       }
     }
     const causes = this.#families.map((state) => state.unread).filter((cause) => cause !== undefined);
@@ -165,7 +166,7 @@ class IptablesMode implements Mode<IptablesPlan> {
         removed.push(...(await cleanupFamily(tools, signal)));
       } catch (error) {
         if (signal.aborted) throw error;
-        problems.push(`${family}: ${error instanceof Error ? error.message : String(error)}`);
+        problems.push(`${family}: ${causeOf(error)}`);
       }
     }
     if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
@@ -174,9 +175,7 @@ class IptablesMode implements Mode<IptablesPlan> {
 }
 
 function unreadFamily({ family, unread }: FamilyState): ApplyReport {
-  const cause = unread ?? 'not read yet';
-  const failed: FailedStep = { key: `${family} read`, owner: undefined, line: undefined, blame: 'environment', cause };
-  return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
+  return failedReport(`${family} read`, unread ?? 'not read yet');
 }
 
 function keyFamily(key: ServicePortKey): Family {

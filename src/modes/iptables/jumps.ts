@@ -1,8 +1,15 @@
 /** The jumps from the kernel's built-in chains into ours: kube-proxy's rules to the letter (reference 5.3), so that a live node needs none of them replaced. */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
-import { FIREWALL, FORWARD, POSTROUTING, PROXY_FIREWALL, SERVICES } from '../netfilter/names.ts';
+import {
+  EXTERNAL_SERVICES,
+  FIREWALL,
+  FORWARD,
+  NODE_PORTS,
+  POSTROUTING,
+  PROXY_FIREWALL,
+  SERVICES,
+} from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
-import { EXTERNAL_SERVICES, NODE_PORTS } from './names.ts';
 
 const NEW = '-m conntrack --ctstate NEW';
 const PORTALS = 'kubernetes service portals';

@@ -3,14 +3,15 @@
 import type { Protocol } from '../../model/objects.ts';
 import type { TreeNames } from '../netfilter/dispatch-tree.ts';
 import { shortHash } from '../netfilter/hash.ts';
-import { PROXY_FIREWALL, SERVICES } from '../netfilter/names.ts';
+import {
+  EXTERNAL_SERVICES,
+  HAIRPIN,
+  NODE_PORT_REJECTS,
+  NODE_PORTS,
+  PROXY_FIREWALL,
+  SERVICES,
+} from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
-
-export const EXTERNAL_SERVICES = 'KUBE-EXTERNAL-SERVICES';
-export const NODE_PORTS = 'KUBE-NODEPORTS';
-/** Ours: hairpin by source address, and refused node ports. */
-export const HAIRPIN = 'KUBE-HAIRPIN';
-export const NODE_PORT_REJECTS = 'KUBE-NODEPORT-REJECT';
 
 /** The trees, by what they dispatch. The last letter of the prefix tells them apart in one table. */
 export const TREES = {

@@ -1,8 +1,19 @@
 /** Chains whose rules depend on the settings alone (reference 5.5), and those that hold a dispatch tree and something beside it. Pure. */
-import { CANARY, type ChainKey, chainKey, FIREWALL, FORWARD, MARK_MASQ, POSTROUTING } from '../netfilter/names.ts';
+import {
+  CANARY,
+  type ChainKey,
+  chainKey,
+  EXTERNAL_SERVICES,
+  FIREWALL,
+  FORWARD,
+  HAIRPIN,
+  MARK_MASQ,
+  NODE_PORT_REJECTS,
+  NODE_PORTS,
+  POSTROUTING,
+} from '../netfilter/names.ts';
 import { type Chain, comment, jump, type Rule, rule, to } from '../netfilter/rules.ts';
 import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
-import { EXTERNAL_SERVICES, HAIRPIN, NODE_PORT_REJECTS, NODE_PORTS } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 
 /** Chains with no tree in them. */

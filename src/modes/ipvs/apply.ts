@@ -95,7 +95,7 @@ class Application {
     return isWell;
   }
 
-  #isBlocked({ step, owner }: PlannedWrite): boolean {
+  #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
     const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
     if (by === undefined) return false;
     this.#skipped.push({ key: step, blockedBy: by });
@@ -149,7 +149,7 @@ class Application {
    * connection is begun with a destination that is removed.
    */
   async #retire(retirements: readonly Retirement[]): Promise<void> {
-    const due = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner } as PlannedWrite));
+    const due = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
     await this.#write(due.flatMap(quietings));
     const removals: PlannedWrite[] = [];
     for (const one of due) {

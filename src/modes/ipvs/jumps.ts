@@ -1,8 +1,16 @@
 /** The jumps from the kernel's built-in chains into ours (reference 6.5): kube-proxy's, and two of our own. */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
-import { FORWARD, POSTROUTING, PROXY_FIREWALL, SERVICES } from '../netfilter/names.ts';
+import {
+  FORWARD,
+  IPVS_FILTER,
+  NODE_PORT,
+  OUT_FILTER,
+  POSTROUTING,
+  PROXY_FIREWALL,
+  SERVICES,
+} from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
-import { IPVS_FILTER, NODE_PORT, OUT_FILTER, SOURCE } from './names.ts';
+import { SOURCE } from './names.ts';
 
 type Row = readonly [table: Table, chain: string, target: string, note: string];
 

@@ -2,17 +2,9 @@
 import type { SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { TreeNames } from '../netfilter/dispatch-tree.ts';
-import { isOurs } from '../netfilter/names.ts';
+import { isOurs, LOCAL_DETOUR } from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
 
-export const NODE_PORT = 'KUBE-NODE-PORT';
-export const LOAD_BALANCER = 'KUBE-LOAD-BALANCER';
-export const SOURCE_RANGES = 'KUBE-SOURCE-RANGES-FIREWALL';
-export const IPVS_FILTER = 'KUBE-IPVS-FILTER';
-/** kube-proxy's, in the filter table; ours stands in mangle, where the node's own packets are not translated yet. */
-export const OUT_FILTER = 'KUBE-IPVS-OUT-FILTER';
-/** Ours: pods and the node go to all endpoints of a Service of policy Local, by way of its cluster IP. */
-export const LOCAL_DETOUR = 'KUBE-IPVS-LOCAL';
 /** Ours: what the node sends has a Service address as its source. It stays as long as there are such addresses. */
 export const SOURCE = 'KUBE-IPVS-SOURCE';
 

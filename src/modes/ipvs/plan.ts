@@ -13,7 +13,7 @@
  */
 import type { KernelWrite, Server } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
-import type { Phase, Step } from '../../reconcile/step.ts';
+import type { Step } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
 import { chainKey } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
@@ -28,6 +28,7 @@ import {
   serverText,
 } from './objects.ts';
 import type { FamilyState } from './state.ts';
+import { stepsOf } from './steps.ts';
 
 /** One write with what it is part of. */
 export interface PlannedWrite {
@@ -97,7 +98,7 @@ export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
     goneEntries: remove(entries.go),
     goneSets: remove(sets.go),
   };
-  const steps = [...stepsOf(state, parts, retire), ...tables.steps];
+  const steps = [...stepsOf(state, { ...parts, retire }), ...tables.steps];
   return {
     family,
     setAside,
@@ -110,7 +111,7 @@ export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
   };
 }
 
-export function deviceStep(family: Family): string {
+function addressStep(family: Family): string {
   return `${family} addresses of kube-ipvs0`;
 }
 
@@ -233,7 +234,7 @@ export function isHeld(
 }
 
 function addressWrites(state: FamilyState, staying: Staying): Writes {
-  const step = deviceStep(state.settings.family);
+  const step = addressStep(state.settings.family);
   const { create, remove } = state.addresses.delta();
   const planned = (kind: 'add-address' | 'remove-address', { address, owner }: OwnedAddress): PlannedWrite => ({
     write: { kind, address },
@@ -276,65 +277,4 @@ function serverWrites(state: FamilyState): PlannedWrite[] {
     writes.push({ write: { kind, server, destination }, step, owner, line: () => `${verb} ${destinationText(to)}` });
   }
   return writes;
-}
-
-type Parts = Pick<
-  FamilyPlan,
-  'sets' | 'entries' | 'servers' | 'addresses' | 'goneAddresses' | 'goneEntries' | 'goneSets'
->;
-
-/** What is written, by the thing it is written to. */
-interface StepDraft {
-  readonly phase: Phase;
-  readonly come: PlannedWrite[];
-  readonly go: (() => string)[];
-  owner: string | undefined;
-  isNew: boolean;
-  isGone: boolean;
-}
-
-const SETS: Phase = 'create addresses and sets';
-const SERVERS: Phase = 'create servers, destinations, chains and rules';
-
-function stepsOf(state: FamilyState, parts: Parts, retire: readonly Retirement[]): Step[] {
-  const drafts = new Map<string, StepDraft>();
-  const draft = (key: string, phase: Phase): StepDraft => {
-    const known = drafts.get(key);
-    if (known !== undefined) return known;
-    const made: StepDraft = { phase, come: [], go: [], owner: undefined, isNew: false, isGone: false };
-    drafts.set(key, made);
-    return made;
-  };
-  for (const { step } of parts.sets) draft(step, SETS).isNew = true;
-  for (const planned of parts.entries) draft(planned.step, SETS).come.push(planned);
-  for (const planned of parts.servers) {
-    const server = draft(planned.step, SERVERS);
-    server.come.push(planned);
-    server.owner ??= planned.owner;
-    if (planned.write.kind === 'add-server') server.isNew = true;
-  }
-  for (const planned of parts.addresses) draft(planned.step, SETS).come.push(planned);
-  for (const one of retire) {
-    const server = draft(one.step, 'remove destinations and servers');
-    server.owner ??= one.owner;
-    server.isGone = one.isServerGone;
-    for (const gone of one.destinations) server.go.push(() => `-d ${destinationText(gone)}`);
-    const known = state.servers.applied?.get(serverKey(one.server));
-    if (one.isServerGone && known !== undefined) server.go.push(() => `-D ${serverText(known)}`);
-  }
-  const gone = 'remove sets, chains and addresses';
-  for (const planned of [...parts.goneAddresses, ...parts.goneEntries]) draft(planned.step, gone).go.push(planned.line);
-  for (const { step } of parts.goneSets) draft(step, gone).isGone = true;
-  return [...drafts].map(([key, made]) => toStep(key, made));
-}
-
-function toStep(key: string, { phase, come, go, owner, isNew, isGone }: StepDraft): Step {
-  return {
-    key,
-    action: isNew ? 'create' : isGone ? 'remove' : 'update',
-    phase,
-    owner,
-    concerns: () => new Set(come.map((planned) => planned.owner).filter((who) => who !== undefined)),
-    lines: () => [...come.map(({ line }) => `+ ${line()}`), ...go.map((line) => `- ${line()}`)],
-  };
 }

@@ -9,24 +9,20 @@ import {
   type ChainKey,
   chainKey,
   FORWARD,
-  MARK_MASQ,
-  POSTROUTING,
-  PROXY_FIREWALL,
-  SERVICES,
-} from '../netfilter/names.ts';
-import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule } from '../netfilter/rules.ts';
-import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
-import {
   IPVS_FILTER,
   LOAD_BALANCER,
   LOCAL_DETOUR,
+  MARK_MASQ,
   NODE_PORT,
   OUT_FILTER,
-  type SetId,
-  SOURCE,
+  POSTROUTING,
+  PROXY_FIREWALL,
+  SERVICES,
   SOURCE_RANGES,
-  setName,
-} from './names.ts';
+} from '../netfilter/names.ts';
+import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule } from '../netfilter/rules.ts';
+import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
+import { type SetId, SOURCE, setName } from './names.ts';
 import type { IpvsSettings } from './settings.ts';
 
 const NEW = '-m conntrack --ctstate NEW';

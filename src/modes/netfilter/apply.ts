@@ -1,5 +1,7 @@
 /** Write one family's plan: one iptables-restore. */
+
 import { IptablesError, type IptablesTools } from '../../host/iptables-tools.ts';
+import { causeOf } from '../../model/cause.ts';
 import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
 import { NOTHING_TO_DO } from '../../reconcile/step.ts';
 import { stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
@@ -38,7 +40,7 @@ export async function applyTables(
 
 /** Find the line that the tool complained of, and whose it is. */
 function describeFailure(plan: TablesPlan, error: unknown): FailedStep {
-  const cause = error instanceof Error ? error.message : String(error);
+  const cause = causeOf(error);
   const number = error instanceof IptablesError ? error.line : undefined;
   const blame = error instanceof IptablesError && error.isRefusal ? 'content' : 'environment';
   const whole: FailedStep = { key: `${plan.family} iptables-restore`, owner: undefined, line: undefined, blame, cause };

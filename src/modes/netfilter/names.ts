@@ -1,4 +1,7 @@
-/** Names of chains that the modes share, and which chains are those of a service proxy: ours of any mode, or kube-proxy's (reference 5.2, 6.5). */
+/**
+ * Names of the chains of all modes, and which chains are those of a service proxy: ours of any mode, or kube-proxy's
+ * (reference 5.2, 6.5). They stand together because a mode removes what another left.
+ */
 import type { Table } from './rules.ts';
 
 export const SERVICES = 'KUBE-SERVICES';
@@ -9,6 +12,23 @@ export const PROXY_FIREWALL = 'KUBE-PROXY-FIREWALL';
 /** Shared with the kubelet: written when it is needed, never removed. */
 export const FIREWALL = 'KUBE-FIREWALL';
 export const CANARY = 'KUBE-PROXY-CANARY';
+
+/** Of iptables mode. */
+export const EXTERNAL_SERVICES = 'KUBE-EXTERNAL-SERVICES';
+export const NODE_PORTS = 'KUBE-NODEPORTS';
+/** Ours: hairpin by source address, and refused node ports. */
+export const HAIRPIN = 'KUBE-HAIRPIN';
+export const NODE_PORT_REJECTS = 'KUBE-NODEPORT-REJECT';
+
+/** Of IPVS mode. */
+export const NODE_PORT = 'KUBE-NODE-PORT';
+export const LOAD_BALANCER = 'KUBE-LOAD-BALANCER';
+export const SOURCE_RANGES = 'KUBE-SOURCE-RANGES-FIREWALL';
+export const IPVS_FILTER = 'KUBE-IPVS-FILTER';
+/** kube-proxy's, in the filter table; ours stands in mangle, where the node's own packets are not translated yet. */
+export const OUT_FILTER = 'KUBE-IPVS-OUT-FILTER';
+/** Ours: pods and the node go to all endpoints of a Service of policy Local, by way of its cluster IP. */
+export const LOCAL_DETOUR = 'KUBE-IPVS-LOCAL';
 
 /** `table chain`: the key of a chain within a family. */
 export type ChainKey = `${Table} ${string}`;
@@ -34,15 +54,15 @@ export function isServiceChain(chain: string): boolean {
 const STATIC: Readonly<Record<Table, readonly string[]>> = {
   nat: [
     ...[SERVICES, POSTROUTING, MARK_MASQ, CANARY],
-    ...['KUBE-NODEPORTS', 'KUBE-HAIRPIN'],
-    ...['KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-IPVS-LOCAL'],
+    ...[NODE_PORTS, HAIRPIN],
+    ...[NODE_PORT, LOAD_BALANCER, LOCAL_DETOUR],
   ],
   filter: [
     ...[SERVICES, FORWARD, PROXY_FIREWALL, CANARY],
-    ...['KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-NODEPORT-REJECT'],
-    ...['KUBE-NODE-PORT', 'KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-FILTER', 'KUBE-IPVS-OUT-FILTER'],
+    ...[EXTERNAL_SERVICES, NODE_PORTS, NODE_PORT_REJECTS],
+    ...[NODE_PORT, SOURCE_RANGES, IPVS_FILTER, OUT_FILTER],
   ],
-  mangle: [CANARY, 'KUBE-IPVS-OUT-FILTER'],
+  mangle: [CANARY, OUT_FILTER],
 };
 
 /**

@@ -1,0 +1,254 @@
+/** The kernel of IPVS mode over netlink (`native/`). Imported only when IPVS is asked for: iptables mode needs none of it. */
+import { setImmediate as breath } from 'node:timers/promises';
+import { NETLINK_GENERIC, resolveFamily } from '../../native/generic.ts';
+import * as ipset from '../../native/ipset.ts';
+import {
+  decodeTimeouts,
+  destinationsOf,
+  IP_VS_CONN_F_MASQ,
+  IP_VS_SVC_F_HASHED,
+  IP_VS_SVC_F_PERSISTENT,
+  IPVS_GENL_NAME,
+  IpvsRequests,
+  type ServerId as ServerBytes,
+  virtualServers,
+} from '../../native/ipvs.ts';
+import type { NetlinkError, Request } from '../../native/netlink.ts';
+import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
+import * as rtnetlink from '../../native/rtnetlink.ts';
+import { type Address, addressOctets, addressOfBytes, type Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
+import {
+  type Destination,
+  type IpvsKernel,
+  KernelError,
+  type KernelWrite,
+  type SeenDestination,
+  type SeenSet,
+  type Server,
+  type ServerId,
+  type SetSpec,
+  type Timeouts,
+  type Trouble,
+} from './ipvs-kernel.ts';
+import { wholeListing } from './listing.ts';
+import { entryBytes, entryText } from './set-entries.ts';
+
+interface Sockets {
+  readonly route: NetlinkSocket;
+  readonly generic: NetlinkSocket;
+  readonly sets: NetlinkSocket;
+}
+
+export class NetlinkKernel implements IpvsKernel {
+  readonly #sockets: Sockets;
+  readonly #requests: IpvsRequests;
+  readonly #revisions = new Map<string, number>();
+
+  private constructor(sockets: Sockets) {
+    this.#sockets = sockets;
+    this.#requests = new IpvsRequests(resolveFamily(sockets.generic, IPVS_GENL_NAME));
+    ipset.typeRevision(sockets.sets, 'hash:ip,port', 'IPv4');
+  }
+
+  /** Throws when one of its parts cannot be used. */
+  static open(transport: (protocol: number) => Transport = openTransport): NetlinkKernel {
+    const opened: NetlinkSocket[] = [];
+    const open = (protocol: number) => {
+      const socket = new NetlinkSocket(transport(protocol));
+      opened.push(socket);
+      return socket;
+    };
+    try {
+      return new NetlinkKernel({
+        route: open(rtnetlink.NETLINK_ROUTE),
+        generic: open(NETLINK_GENERIC),
+        sets: open(NETLINK_NETFILTER),
+      });
+    } catch (error) {
+      for (const socket of opened) socket.close();
+      throw error;
+    }
+  }
+
+  close(): void {
+    for (const socket of Object.values(this.#sockets)) (socket as NetlinkSocket).close();
+  }
+
+  async write(writes: readonly KernelWrite[], signal: AbortSignal): Promise<(KernelError | undefined)[]> {
+    const outcomes: (KernelError | undefined)[] = [];
+    for (let at = 0; at < writes.length; ) {
+      if (at > 0) await breath();
+      signal.throwIfAborted();
+      const socket = this.#socketOf(writes[at] as KernelWrite);
+      let end = at + 1;
+      while (end < writes.length && end - at < MOST_REQUESTS && this.#socketOf(writes[end] as KernelWrite) === socket)
+        end += 1;
+      outcomes.push(...(await this.#send(socket, writes.slice(at, end))));
+      at = end;
+    }
+    return outcomes;
+  }
+
+  async hasDevice(): Promise<boolean> {
+    return (await serviceDevice(this.#sockets.route)) !== undefined;
+  }
+
+  async addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }> {
+    const { service, others } = await readAddresses(this.#sockets.route, family);
+    return { ours: service, others };
+  }
+
+  async servers(): Promise<readonly Server[]> {
+    const listed = await wholeListing(() => virtualServers(this.#sockets.generic, this.#requests));
+    return listed.map(({ protocol, address, port, scheduler, flags, timeout }) => ({
+      protocol,
+      address: addressOfBytes(address),
+      port,
+      scheduler,
+      flags: flags & ~IP_VS_SVC_F_HASHED,
+      // The kernel keeps a time also where nobody is remembered.
+      timeout: (flags & IP_VS_SVC_F_PERSISTENT) === 0 ? 0 : timeout,
+    }));
+  }
+
+  async destinations(server: ServerId): Promise<readonly SeenDestination[]> {
+    const listed = await wholeListing(() => destinationsOf(this.#sockets.generic, this.#requests, serverBytes(server)));
+    return listed.map((entry) => ({
+      address: addressOfBytes(entry.address),
+      port: entry.port,
+      weight: entry.weight,
+      connections: entry.activeConnections + entry.inactiveConnections,
+      isMasqueraded: entry.method === IP_VS_CONN_F_MASQ,
+    }));
+  }
+
+  async setNames(): Promise<readonly string[]> {
+    return await wholeListing(() => ipset.setNames(this.#sockets.sets));
+  }
+
+  async readSet(name: string): Promise<SeenSet | undefined> {
+    try {
+      const parts = await wholeListing(() => ipset.setParts(this.#sockets.sets, name));
+      const type = parts.find((part) => part.type !== undefined)?.type ?? '';
+      return { type, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
+    } catch (error) {
+      if (errnoOf(error) === ERRNO.ENOENT) return undefined;
+      throw error;
+    }
+  }
+
+  timeouts(): Promise<Timeouts> {
+    const { generic } = this.#sockets;
+    return Promise.resolve(generic.ask(this.#requests.getTimeouts(), decodeTimeouts));
+  }
+
+  setTimeouts(timeouts: Timeouts): Promise<void> {
+    const [error] = this.#sockets.generic.acknowledge([this.#requests.setTimeouts(timeouts)]);
+    return error === undefined ? Promise.resolve() : Promise.reject(error);
+  }
+
+  #socketOf({ kind }: KernelWrite): NetlinkSocket {
+    if (kind.endsWith('-device') || kind.endsWith('-address')) return this.#sockets.route;
+    return kind.endsWith('-set') || kind.endsWith('-entry') ? this.#sockets.sets : this.#sockets.generic;
+  }
+
+  async #send(socket: NetlinkSocket, writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
+    try {
+      const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
+      const index = needsDevice ? await serviceDevice(socket) : undefined;
+      const errors = socket.acknowledge(writes.map((write) => this.#request(write, index ?? -1)));
+      return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
+    } catch (error) {
+      // Nothing is known of these writes: the kernel must be read again.
+      return writes.map(() => new KernelError('environment', causeOf(error)));
+    }
+  }
+
+  #request(write: KernelWrite, index: number): Request {
+    switch (write.kind) {
+      case 'add-device':
+        return rtnetlink.addDummyRequest(SERVICE_DEVICE);
+      case 'remove-device':
+        return rtnetlink.deleteLinkRequest(SERVICE_DEVICE);
+      case 'add-address':
+        return rtnetlink.addAddressRequest(index, addressOctets(write.address));
+      case 'remove-address':
+        return rtnetlink.deleteAddressRequest(index, addressOctets(write.address));
+      case 'add-set':
+        return ipset.createSetRequest(write.set, this.#revision(write.set));
+      case 'remove-set':
+        return ipset.destroySetRequest(write.set);
+      case 'add-entry':
+        return ipset.entryRequest('add', write.set, entryBytes(write.entry));
+      case 'remove-entry':
+        return ipset.entryRequest('delete', write.set, entryBytes(write.entry));
+      case 'add-server':
+      case 'change-server':
+        return this.#requests.server(
+          write.kind === 'add-server' ? 'new' : 'set',
+          serverBytes(write.server),
+          write.server,
+        );
+      case 'remove-server':
+        return this.#requests.deleteServer(serverBytes(write.server));
+      case 'remove-destination':
+        return this.#requests.deleteDestination(serverBytes(write.server), destinationBytes(write.destination));
+      default: {
+        const verb = write.kind === 'add-destination' ? 'new' : 'set';
+        const { server, destination } = write;
+        return this.#requests.destination(verb, serverBytes(server), destinationBytes(destination), destination.weight);
+      }
+    }
+  }
+
+  #revision({ type, family }: SetSpec): number {
+    const key = `${type} ${family}`;
+    const known = this.#revisions.get(key) ?? ipset.typeRevision(this.#sockets.sets, type, family);
+    this.#revisions.set(key, known);
+    return known;
+  }
+}
+
+const ERRNO = { ENOENT: 2, ESRCH: 3, EEXIST: 17, ENODEV: 19, EADDRNOTAVAIL: 99 } as const;
+/** EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS: not about what was written. */
+const ENVIRONMENT = new Set([1, 4, 11, 12, 16, 105]);
+/** What the errors of sets mean; their numbers are from 4096 on, where no errno is. */
+const SET_ERRORS: Readonly<Record<number, { readonly trouble: Trouble; readonly text: string }>> = {
+  [ipset.IPSET_ERR_FIND_TYPE]: { trouble: 'refused', text: 'the kernel has no such type of set' },
+  [ipset.IPSET_ERR_BUSY]: { trouble: 'environment', text: 'the set is in use' },
+  [ipset.IPSET_ERR_EXIST]: { trouble: 'missing', text: 'the entry is not in the set' },
+  [ipset.IPSET_ERR_REFERENCED]: { trouble: 'environment', text: 'a rule refers to the set' },
+  [ipset.IPSET_ERR_TYPE_SPECIFIC]: { trouble: 'refused', text: 'the set is full (its maxelem)' },
+};
+
+function kernelError(error: NetlinkError, write: KernelWrite | undefined): KernelError {
+  const known = SET_ERRORS[error.errno];
+  if (known !== undefined) return new KernelError(known.trouble, known.text);
+  const what = write?.kind ?? '';
+  return new KernelError(troubleOf(error.errno, what), error.message);
+}
+
+function troubleOf(errno: number, what: string): Trouble {
+  if (errno === ERRNO.EEXIST) return 'exists';
+  // Of an address that is to be added it means that the kernel takes no such address.
+  const isNoAddress = errno === ERRNO.EADDRNOTAVAIL && what !== 'add-address';
+  const isMissing = errno === ERRNO.ESRCH || errno === ERRNO.ENODEV || isNoAddress;
+  // A new server's ENOENT is about its scheduler (ip_vs_ctl.c, ip_vs_add_service).
+  if (isMissing || (errno === ERRNO.ENOENT && what !== 'add-server')) return 'missing';
+  return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
+}
+
+function errnoOf(error: unknown): number | undefined {
+  return (error as { errno?: number }).errno;
+}
+
+function serverBytes({ protocol, address, port }: ServerId): ServerBytes {
+  return { protocol, address: addressOctets(address), port };
+}
+
+function destinationBytes({ address, port }: Destination): { address: Uint8Array; port: number } {
+  return { address: addressOctets(address), port };
+}

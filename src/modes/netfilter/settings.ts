@@ -1,0 +1,12 @@
+/** What the rules of one family depend on beside the Services, in every mode. */
+import type { Address, Family } from '../../model/address.ts';
+import type { LocalDetector } from './local-traffic.ts';
+
+export interface FamilySettings {
+  readonly family: Family;
+  readonly masqueradeBit: number;
+  readonly masqueradeAll: boolean;
+  readonly localDetector: LocalDetector;
+  /** The node's own addresses: a source range that holds one lets the node itself in (reference 5.7, 6.4). */
+  readonly nodeAddresses: readonly Address[];
+}

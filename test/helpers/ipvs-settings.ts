@@ -1,0 +1,23 @@
+/** Settings of IPVS mode where a test asks for nothing else. Imports nothing that takes time to load. */
+import type { Family } from '../../src/model/address.ts';
+import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+
+export function defaultIpvsSettings(family: Family): IpvsSettings {
+  return {
+    family,
+    masqueradeBit: 14,
+    masqueradeAll: false,
+    localDetector: { kind: 'none' },
+    scheduler: 'rr',
+    excludeCidrs: [],
+    nodePortCidrs: 'all',
+    nodeAddresses: [],
+  };
+}
+
+export const DEFAULT_NODE_SETTINGS: IpvsNodeSettings = {
+  tcpTimeout: 0,
+  tcpFinTimeout: 0,
+  udpTimeout: 0,
+  strictArp: false,
+};
