@@ -4,28 +4,55 @@ import { type Command, Option } from 'commander';
 import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
+import { causeOf } from '../model/cause.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 
 export interface Prepared {
   readonly config: Config;
   readonly log: Log;
-  /** The flags that count, after --config. */
-  readonly flags: Flags;
+}
+
+interface Note {
+  readonly facts: object;
+  readonly text: string;
+}
+
+export interface Loaded {
+  readonly config: Config;
+  /** What has no effect, and how the file was read: for the log, each a line with its facts. */
+  readonly notes: readonly Note[];
 }
 
 /** Throws ConfigError. */
 export async function prepare(commandLine: Flags): Promise<Prepared> {
-  const file = typeof commandLine.config === 'string' ? await readConfig(commandLine.config) : undefined;
-  const { flags, idle } = file === undefined ? { flags: commandLine, idle: [] } : flagsFromFile(file, commandLine);
-  const config = configFromFlags(flags);
-  const { loggingFormat } = flags;
-  const format = loggingFormat === 'json' || loggingFormat === 'text' ? loggingFormat : 'auto';
-  const log = await createLog({ verbosity: Number(flags.v ?? 0), format });
+  const loaded = await loadConfig(commandLine);
+  const log = await createLog(loaded.config.log);
+  tellNotes(loaded, log);
+  return { config: loaded.config, log };
+}
+
+/** The configuration as the command line, and the file that it names, say now. Throws ConfigError. */
+export async function loadConfig(commandLine: Flags): Promise<Loaded> {
+  const notes: Note[] = [];
   for (const { name, why } of IDLE_FLAGS) {
-    if (commandLine[camel(name)] !== undefined) log.warn({ flag: name }, `--${name} has no effect: ${why}`);
+    if (commandLine[camel(name)] === undefined) continue;
+    notes.push({ facts: { flag: name }, text: `--${name} has no effect: ${why}` });
   }
-  if (idle.length > 0) log.warn({ fields: idle }, `--config: these fields have no effect: ${idle.join(', ')}`);
-  return { config, log, flags };
+  if (typeof commandLine.config !== 'string') return { config: configFromFlags(commandLine), notes };
+  const file = flagsFromFile(await readConfig(commandLine.config), commandLine);
+  const config = configFromFlags(file.flags, { origins: file.origins, file: commandLine.config });
+  for (const fault of file.lenient) {
+    const text = `--config: read leniently, since a strict reading refuses it: ${fault}`;
+    notes.push({ facts: { fault }, text });
+  }
+  for (const { path, idle = '' } of file.idle) {
+    notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
+  }
+  return { config, notes };
+}
+
+export function tellNotes({ notes }: Loaded, log: Log): void {
+  for (const { facts, text } of notes) log.warn(facts, text);
 }
 
 /** Accept the flags of kube-proxy on which nothing follows; the help does not show them. */
@@ -38,6 +65,6 @@ async function readConfig(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new ConfigError(`--config ${path}: cannot be read: ${(error as Error).message}`);
+    throw new ConfigError(`--config ${path}: cannot be read: ${causeOf(error)}`);
   }
 }

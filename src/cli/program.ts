@@ -3,7 +3,7 @@
 import { writeFile } from 'node:fs/promises';
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError, type Flags } from '../config/config.ts';
-import { fileFromFlags } from '../config/config-file.ts';
+import { fileText } from '../config/config-file.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
@@ -110,7 +110,7 @@ async function runOrAct(
   }
   const prepared = await prepare(flags);
   if (typeof flags.writeConfigTo === 'string') {
-    await writeFile(flags.writeConfigTo, fileFromFlags(prepared.flags));
+    await writeFile(flags.writeConfigTo, fileText(prepared.config));
     return 0;
   }
   if (flags.cleanup === true) return await cleanupCommand({ config: prepared.config, signal, print });
@@ -171,6 +171,16 @@ function withAgentFlags(command: Command): Command {
     .option('--conntrack-tcp-be-liberal [bool]', 'take packets outside the window of a connection as valid')
     .option('--conntrack-udp-timeout <duration>', 'forget an unanswered UDP flow after; 0: as it is (default)')
     .option('--conntrack-udp-timeout-stream <duration>', 'forget an answered UDP flow after; 0: as it is (default)')
+    .option('--healthz-bind-address <address>', 'where /healthz and /livez are served (default: 0.0.0.0:10256)')
+    .option(
+      '--metrics-bind-address <address>',
+      'where /metrics, /configz and /proxyMode are served (default: 127.0.0.1:10249)',
+    )
+    .addOption(new Option('--healthz-port <port>').hideHelp())
+    .addOption(new Option('--metrics-port <port>').hideHelp())
+    .option('--bind-address-hard-fail [bool]', 'end when one of these two cannot be had, rather than try again')
+    .option('--profiling [bool]', 'serve /debug/pprof beside the metrics')
+    .option('--oom-score-adj <score>', 'what the kernel ends when memory is short, -1000 to 1000 (default: -999)')
     .option('--nodeport-addresses <list>', 'CIDRs, primary, localhost, all: where node ports are served (default: all)')
     .option('--logging-format <format>', 'json or text (default: text on a terminal)')
     .option('-v, --v <level>', 'how much to log; from 4 on, every step that is written');

@@ -1,122 +1,227 @@
-/** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags: what of it has a meaning here (reference 1.2). */
+/** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration (reference 1.1, 1.2, 1.6). */
 import { dump, load } from 'js-yaml';
-import { ConfigError, type Flags } from './config.ts';
+import { type Config, ConfigError, camel, type Flags } from './config.ts';
+import { durationText, parseDuration } from './duration.ts';
+import { FIELDS, type Field, SECTIONS } from './fields.ts';
 
-const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
+export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 const KIND = 'KubeProxyConfiguration';
-
-/** Path of a field → the flag with the same meaning, as commander names it. */
-const FIELDS: Readonly<Record<string, string>> = {
-  mode: 'mode',
-  hostnameOverride: 'hostnameOverride',
-  bindAddress: 'bindAddress',
-  clusterCIDR: 'clusterCidr',
-  nodePortAddresses: 'nodeportAddresses',
-  detectLocalMode: 'detectLocalMode',
-  'detectLocal.bridgeInterface': 'podBridgeInterface',
-  'detectLocal.interfaceNamePrefix': 'podInterfaceNamePrefix',
-  'clientConnection.kubeconfig': 'kubeconfig',
-  'iptables.masqueradeBit': 'iptablesMasqueradeBit',
-  'iptables.masqueradeAll': 'masqueradeAll',
-  'iptables.localhostNodePorts': 'iptablesLocalhostNodeports',
-  'iptables.syncPeriod': 'iptablesSyncPeriod',
-  'iptables.minSyncPeriod': 'iptablesMinSyncPeriod',
-  'ipvs.syncPeriod': 'ipvsSyncPeriod',
-  'ipvs.minSyncPeriod': 'ipvsMinSyncPeriod',
-  'ipvs.scheduler': 'ipvsScheduler',
-  'ipvs.excludeCIDRs': 'ipvsExcludeCidrs',
-  'ipvs.strictARP': 'ipvsStrictArp',
-  'ipvs.tcpTimeout': 'ipvsTcpTimeout',
-  'ipvs.tcpFinTimeout': 'ipvsTcpfinTimeout',
-  'ipvs.udpTimeout': 'ipvsUdpTimeout',
-  'conntrack.maxPerCore': 'conntrackMaxPerCore',
-  'conntrack.min': 'conntrackMin',
-  'conntrack.tcpEstablishedTimeout': 'conntrackTcpTimeoutEstablished',
-  'conntrack.tcpCloseWaitTimeout': 'conntrackTcpTimeoutCloseWait',
-  'conntrack.tcpBeLiberal': 'conntrackTcpBeLiberal',
-  'conntrack.udpTimeout': 'conntrackUdpTimeout',
-  'conntrack.udpStreamTimeout': 'conntrackUdpTimeoutStream',
-};
 
 /** Flags that still count beside a file; all others give way to it (reference 1.6). */
 const BESIDE_FILE = [
-  'hostnameOverride',
-  'master',
-  'v',
-  'loggingFormat',
-  'once',
-  'manifests',
-  'iptablesBackend',
-  'output',
-];
+  ...[
+    'hostname-override',
+    'master',
+    'v',
+    'logging-format',
+    'once',
+    'manifests',
+    'iptables-backend',
+    'output',
+    'config',
+  ],
+].map(camel);
 
 export interface FileFlags {
   readonly flags: Flags;
-  /** Paths of fields that are set and have no effect here. */
-  readonly idle: readonly string[];
+  /** The field that each flag's value came from, by the flag's name as commander writes it. */
+  readonly origins: ReadonlyMap<string, string>;
+  /** Fields that are set and have no effect here, with the reason. */
+  readonly idle: readonly Field[];
+  /** Why a strict reading refuses the file; it is then read leniently, as kube-proxy does. */
+  readonly lenient: readonly string[];
 }
 
-/** The flags that result from a file and the command line. Throws ConfigError when the text is not such an object. */
+/** The flags that result from a file and the command line. Throws ConfigError that lists all fields of a wrong type, or says why the text is no such object. */
 export function flagsFromFile(text: string, commandLine: Flags): FileFlags {
+  const { object, lenient } = parseObject(text);
   const found = new Map<string, unknown>();
-  collect(parseObject(text), '', found);
+  const faults: string[] = [];
+  collect(object, '', found, faults);
   const flags: Record<string, string | boolean | undefined> = {};
-  const idle: string[] = [];
+  const origins = new Map<string, string>();
+  const idle: Field[] = [];
   for (const [path, value] of found) {
-    const flag = FIELDS[path];
-    // In the file an empty text, and a period of 0, stand for «not set» (reference 1.2).
-    const isUnset = value === '' || (path.endsWith('yncPeriod') && /^0s?$/.test(String(value)));
-    if (path === 'apiVersion' || path === 'kind' || isUnset) continue;
-    if (flag === undefined) idle.push(path);
-    else flags[flag] = Array.isArray(value) ? value.join(',') : String(value);
+    const field = FIELDS.find((one) => one.path === path);
+    if (field === undefined) {
+      lenient.push(`unknown field "${path}"`);
+      continue;
+    }
+    const problem = typeProblem(field, value);
+    if (problem !== undefined) faults.push(`${path}: ${JSON.stringify(value)}: ${problem}`);
+    else if (field.flag === undefined) {
+      if (!isZero(value)) idle.push(field);
+    } else if (!isUnset(path, value)) {
+      flags[camel(field.flag)] = Array.isArray(value) ? value.join(',') : String(value);
+      origins.set(camel(field.flag), path);
+    }
   }
-  for (const name of BESIDE_FILE) if (commandLine[name] !== undefined) flags[name] = commandLine[name];
+  if (faults.length > 0) throw new ConfigError(faults.map((fault) => `--config: ${fault}`).join('; '));
+  for (const name of BESIDE_FILE) {
+    if (commandLine[name] === undefined) continue;
+    flags[name] = commandLine[name];
+    origins.delete(name);
+  }
   // A folder of manifests takes the place of the cluster that the file names.
   if (flags.manifests !== undefined) delete flags.kubeconfig;
-  return { flags, idle };
+  return { flags, origins, idle, lenient };
 }
 
-/** The file that says the same as these flags. */
-export function fileFromFlags(flags: Flags): string {
-  const file: Record<string, unknown> = { apiVersion: API_VERSION, kind: KIND };
-  for (const [path, flag] of Object.entries(FIELDS)) {
-    const value = flag === 'mode' ? (flags.mode ?? flags.proxyMode) : flags[flag];
-    if (value === undefined) continue;
-    const [section = '', field] = path.split('.');
-    if (field === undefined) file[section] = typed(path, String(value));
-    else file[section] = { ...(file[section] as object | undefined), [field]: typed(path, String(value)) };
+/** The file that says the same as a configuration, every default filled in: what --write-config-to writes and /configz shows. */
+export function fileFromConfig(config: Config): Readonly<Record<string, unknown>> {
+  const { conntrack, ipvs, detectLocal } = config;
+  const seconds = (count: number) => durationText(count * 1000);
+  const periods = (mode: Config['mode']) =>
+    config.mode === mode
+      ? { syncPeriod: durationText(config.syncPeriod), minSyncPeriod: durationText(config.minSyncPeriod) }
+      : { syncPeriod: '30s', minSyncPeriod: mode === 'ipvs' ? '0s' : '1s' };
+  return {
+    apiVersion: API_VERSION,
+    kind: KIND,
+    mode: config.mode,
+    hostnameOverride: config.nodeName,
+    bindAddress: config.bindAddress ?? '0.0.0.0',
+    healthzBindAddress: config.serve.healthz?.text ?? '',
+    metricsBindAddress: config.serve.metrics.text,
+    bindAddressHardFail: config.serve.hardFail,
+    enableProfiling: config.serve.profiling,
+    clientConnection: {
+      kubeconfig: (config.source.kind === 'kubernetes' ? config.source.kubeconfig : undefined) ?? '',
+    },
+    clusterCIDR: detectLocal.kind === 'cluster-cidr' ? detectLocal.cidrs.join(',') : '',
+    ...detectLocalFields(config),
+    nodePortAddresses: [...(config.nodePortAddresses.primary ? ['primary'] : []), ...config.nodePortAddresses.cidrs],
+    oomScoreAdj: config.oomScoreAdj,
+    configSyncPeriod: durationText(config.configSyncPeriod),
+    iptables: {
+      masqueradeBit: config.masqueradeBit,
+      masqueradeAll: config.masqueradeAll,
+      localhostNodePorts: config.localhostNodePorts,
+      ...periods('iptables'),
+    },
+    ipvs: {
+      ...periods('ipvs'),
+      scheduler: ipvs.scheduler,
+      excludeCIDRs: ipvs.excludeCidrs,
+      strictARP: ipvs.strictArp,
+      tcpTimeout: seconds(ipvs.tcpTimeout),
+      tcpFinTimeout: seconds(ipvs.tcpFinTimeout),
+      udpTimeout: seconds(ipvs.udpTimeout),
+    },
+    conntrack: {
+      maxPerCore: conntrack.maxPerCore,
+      min: conntrack.min,
+      tcpBeLiberal: conntrack.tcpBeLiberal,
+      tcpEstablishedTimeout: durationText(conntrack.tcpEstablishedTimeout),
+      tcpCloseWaitTimeout: durationText(conntrack.tcpCloseWaitTimeout),
+      udpTimeout: durationText(conntrack.udpTimeout),
+      udpStreamTimeout: durationText(conntrack.udpStreamTimeout),
+    },
+    logging: {
+      ...(config.log.format === 'auto' ? {} : { format: config.log.format }),
+      verbosity: config.log.verbosity,
+    },
+  };
+}
+
+export function fileText(config: Config): string {
+  return dump(fileFromConfig(config));
+}
+
+function detectLocalFields({ detectLocal }: Config): object {
+  if (detectLocal.kind === 'cluster-cidr') return { detectLocalMode: 'ClusterCIDR' };
+  if (detectLocal.kind === 'node-cidr') return { detectLocalMode: 'NodeCIDR' };
+  const { name } = detectLocal;
+  return name.endsWith('+')
+    ? { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: name.slice(0, -1) } }
+    : { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: name } };
+}
+
+/** In the file an empty text, an empty list, and a period of 0 stand for «not set» (reference 1.2). */
+function isUnset(path: string, value: unknown): boolean {
+  if (value === '' || (Array.isArray(value) && value.length === 0)) return true;
+  return path.endsWith('yncPeriod') && parseDuration(String(value)) === 0;
+}
+
+/** Go's zero value: what a file has that was written from an object in which nobody set the field. */
+function isZero(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0;
+  return value === '' || value === 0 || value === false || value === '0s';
+}
+
+function typeProblem({ type }: Field, value: unknown): string | undefined {
+  const is = (right: boolean, what: string) => (right ? undefined : `must be ${what}`);
+  switch (type) {
+    case 'text':
+      return is(typeof value === 'string', 'a text');
+    case 'boolean':
+      return is(typeof value === 'boolean', 'true or false');
+    case 'integer':
+      return is(Number.isSafeInteger(value), 'a whole number');
+    case 'number':
+      return is(typeof value === 'number', 'a number');
+    case 'duration':
+      return is(
+        typeof value === 'string' && parseDuration(value) !== undefined,
+        'a duration as text, such as "30s" or "1m30s"',
+      );
+    case 'duration or nanoseconds':
+      return is(
+        Number.isSafeInteger(value) || (typeof value === 'string' && parseDuration(value) !== undefined),
+        'a duration such as "5s", or nanoseconds',
+      );
+    case 'list of texts':
+      return is(Array.isArray(value) && value.every((one) => typeof one === 'string'), 'a list of texts');
+    case 'map of booleans': {
+      const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
+      return is(
+        isMap && Object.values(value).every((one) => typeof one === 'boolean'),
+        'a map of names to true or false',
+      );
+    }
+    default:
+      return undefined;
   }
-  return dump(file);
 }
 
-function typed(path: string, text: string): unknown {
-  if (path === 'nodePortAddresses' || path === 'ipvs.excludeCIDRs') return text.split(',');
-  if (/(masqueradeBit|maxPerCore|conntrack\.min)$/.test(path)) return Number(text);
-  return text === 'true' || text === 'false' ? text === 'true' : text;
-}
-
-function parseObject(text: string): object {
+function parseObject(text: string): { object: object; lenient: string[] } {
+  const lenient: string[] = [];
   let object: unknown;
   try {
     object = load(text);
   } catch (error) {
-    throw new ConfigError(`--config: not valid YAML: ${(error as Error).message.split('\n')[0]}`);
+    object = withoutDuplicates(text, error as Error);
+    lenient.push(firstLine(error as Error));
   }
-  const { apiVersion, kind } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
+  const { apiVersion, kind, ...fields } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
   if (apiVersion !== API_VERSION || kind !== KIND) {
     throw new ConfigError(
       `--config: must be a ${KIND} of ${API_VERSION}, not ${String(kind)} of ${String(apiVersion)}`,
     );
   }
-  return object as object;
+  return { object: fields, lenient };
 }
 
-/** Fields that are set, by their paths; lists are values. */
-function collect(object: object, prefix: string, into: Map<string, unknown>): void {
+/** A key that stands twice is no more than a fault of form: the last one counts. */
+function withoutDuplicates(text: string, strict: Error): unknown {
+  try {
+    return load(text, { json: true });
+  } catch {
+    throw new ConfigError(`--config: not valid YAML: ${firstLine(strict)}`);
+  }
+}
+
+function firstLine(error: Error): string {
+  return error.message.split('\n')[0] ?? '';
+}
+
+/** Fields that are set, by their paths; lists and maps of free keys are values. */
+function collect(object: object, prefix: string, into: Map<string, unknown>, faults: string[]): void {
   for (const [name, value] of Object.entries(object)) {
     if (value === null || value === undefined) continue;
-    const isSection = typeof value === 'object' && !Array.isArray(value);
-    if (isSection) collect(value as object, `${prefix}${name}.`, into);
-    else into.set(prefix + name, value);
+    const path = prefix + name;
+    if (prefix !== '' || !SECTIONS.has(name)) into.set(path, value);
+    else if (typeof value === 'object' && !Array.isArray(value)) collect(value as object, `${name}.`, into, faults);
+    else faults.push(`${path}: ${JSON.stringify(value)}: must be a section of fields`);
   }
 }

@@ -2,8 +2,9 @@
 import { hostname } from 'node:os';
 import type { ConntrackSettings } from '../host/conntrack-settings.ts';
 import type { IptablesBackend } from '../host/iptables-tools.ts';
-import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../model/address.ts';
-import { parseDuration } from './duration.ts';
+import { type Address, type Cidr, familyOf, parseAddress } from '../model/address.ts';
+import { readServe, type ServeConfig } from './listen.ts';
+import { isOn, type Reader, readChoice, readCidrs, readDuration, readInteger, readTimeout } from './readers.ts';
 
 export type SourceConfig =
   | { readonly kind: 'manifests'; readonly path: string }
@@ -50,6 +51,18 @@ export interface Config {
   readonly minSyncPeriod: number;
   readonly bindAddress: Address | undefined;
   readonly conntrack: ConntrackSettings;
+  readonly serve: ServeConfig;
+  readonly log: LogConfig;
+  /** What the kernel prefers to end when memory is short: -1000 never, 1000 first. */
+  readonly oomScoreAdj: number;
+  /** Milliseconds; nothing follows from it, since changes come by watch. */
+  readonly configSyncPeriod: number;
+}
+
+export interface LogConfig {
+  /** auto: lines for people on a terminal, JSON elsewhere. */
+  readonly format: 'auto' | 'json' | 'text';
+  readonly verbosity: number;
 }
 
 /** Flags as commander hands them over: text, or true. */
@@ -60,54 +73,59 @@ export class ConfigError extends Error {
   readonly code = 'CONFIG';
 }
 
-/** Defaults of kube-proxy (reference 1.2), each as its flag's text. */
+/** Defaults of kube-proxy (reference 1.2). */
 export const DEFAULTS = {
-  mode: 'iptables',
-  iptablesMasqueradeBit: '14',
   iptablesSyncPeriod: '30s',
   iptablesMinSyncPeriod: '1s',
   iptablesLocalhostNodeports: true,
-  iptablesBackend: 'auto',
   ipvsScheduler: 'rr',
   ipvsSyncPeriod: '30s',
   ipvsMinSyncPeriod: '0s',
-  conntrackMaxPerCore: '32768',
-  conntrackMin: '131072',
-  conntrackTcpTimeoutEstablished: '24h',
-  conntrackTcpTimeoutCloseWait: '1h',
+  conntrackMaxPerCore: 32_768,
+  conntrackMin: 131_072,
 } as const;
 
-/** Throws a ConfigError that lists every fault. */
-export function configFromFlags(flags: Flags): Config {
+export interface ConfigOrigins {
+  /** Fields of a file, by the flag that has the same meaning, as commander writes it. */
+  readonly origins?: ReadonlyMap<string, string>;
+  /** The file that --config names. */
+  readonly file?: string;
+}
+
+/** Throws a ConfigError that lists every fault: each with its flag or field, its value, and what is allowed. */
+export function configFromFlags(flags: Flags, { origins, file }: ConfigOrigins = {}): Config {
   const faults: string[] = [];
   const fault = (flag: string, problem: string) => {
-    faults.push(`--${flag}=${String(flags[camel(flag)] ?? '')}: ${problem}`);
+    const value = String(flags[camel(flag)] ?? '');
+    const field = origins?.get(camel(flag));
+    faults.push(field === undefined ? `--${flag}=${value}: ${problem}` : `--config: ${field}: ${value}: ${problem}`);
   };
   const read = { text: (flag: string) => textFlag(flags, flag), fault };
   const mode = readMode(read);
+  const bindAddress = readBindAddress(read);
   const config: Config = {
     mode,
-    ipvs: readIpvs(read),
+    ipvs: mode === 'ipvs' ? readIpvs(read) : readIdleIpvs(read),
     source: readSource(read),
     nodeName: readNodeName(read),
     once: flags.once === true,
     detectLocal: readDetectLocal(read),
     masqueradeAll: isOn(read, 'masquerade-all', false),
-    masqueradeBit: readBit(read),
+    masqueradeBit: readInteger(read, 'iptables-masquerade-bit', { initial: 14, least: 0, most: 31 }),
     nodePortAddresses: readNodePortAddresses(read),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', DEFAULTS.iptablesLocalhostNodeports),
-    iptablesBackend: readBackend(read),
+    iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
     ...readPeriods(read, mode),
-    bindAddress: readBindAddress(read),
+    bindAddress,
     conntrack: readConntrack(read),
+    serve: readServe(read, { isIPv6: (read.text('bind-address') ?? '').includes(':'), hasFile: file !== undefined }),
+    log: readLog(read),
+    oomScoreAdj: readInteger(read, 'oom-score-adj', { initial: -999, least: -1000, most: 1000 }),
+    configSyncPeriod: readPositive(read, 'config-sync-period', '15m'),
   };
+  readInteger(read, 'kube-api-burst', { initial: 10, least: 0, most: MOST });
   if (faults.length > 0) throw new ConfigError(faults.join('; '));
   return Object.freeze(config);
-}
-
-interface Reader {
-  text(flag: string): string | undefined;
-  fault(flag: string, problem: string): void;
 }
 
 /** `sync-period` → `syncPeriod`: the name under which commander hands a flag over. */
@@ -123,7 +141,7 @@ function textFlag(flags: Flags, flag: string): string | undefined {
 function readMode(read: Reader): Config['mode'] {
   const modes = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
   if (modes.length === 2 && modes[0] !== modes[1]) read.fault('proxy-mode', `is another mode than --mode=${modes[0]}`);
-  const mode = modes[0] ?? DEFAULTS.mode;
+  const mode = modes[0] ?? 'iptables';
   if (mode === 'iptables' || mode === 'ipvs') return mode;
   read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables or ipvs');
   return 'iptables';
@@ -172,17 +190,6 @@ function readDetectLocal(read: Reader): DetectLocal {
   return { kind: 'cluster-cidr', cidrs };
 }
 
-function readCidrs(read: Reader, flag: string): Cidr[] {
-  const texts = (read.text(flag) ?? '').split(',').filter((text) => text.trim() !== '');
-  const cidrs: Cidr[] = [];
-  for (const text of texts) {
-    const cidr = parseCidr(text);
-    if (cidr === undefined) read.fault(flag, `${text} is not a CIDR`);
-    else cidrs.push(cidr);
-  }
-  return cidrs;
-}
-
 /** Keywords of 1.37: primary, localhost, all, and CIDRs in any mixture. */
 const KEYWORDS: Readonly<Record<string, string>> = { localhost: '127.0.0.0/8,::1/128', all: '0.0.0.0/0,::/0' };
 
@@ -194,29 +201,13 @@ function readNodePortAddresses(read: Reader): NodePortAddresses {
   return { primary: words.includes('primary'), cidrs: readCidrs(reader, flag) };
 }
 
-function readBit(read: Reader): number {
-  const text = read.text('iptables-masquerade-bit') ?? DEFAULTS.iptablesMasqueradeBit;
-  const bit = /^\d+$/.test(text) ? Number(text) : -1;
-  if (bit < 0 || bit > 31) read.fault('iptables-masquerade-bit', 'must be 0 to 31');
-  return bit;
-}
-
-function readBackend(read: Reader): IptablesBackend {
-  const text = read.text('iptables-backend') ?? DEFAULTS.iptablesBackend;
-  if (text === 'auto' || text === 'nft' || text === 'legacy') return text;
-  read.fault('iptables-backend', 'must be auto, nft or legacy');
-  return 'auto';
-}
-
 function readPeriods(read: Reader, mode: Config['mode']): { syncPeriod: number; minSyncPeriod: number } {
   const initial =
     mode === 'ipvs'
       ? { period: DEFAULTS.ipvsSyncPeriod, min: DEFAULTS.ipvsMinSyncPeriod }
       : { period: DEFAULTS.iptablesSyncPeriod, min: DEFAULTS.iptablesMinSyncPeriod };
-  const syncPeriod = readDuration(read, `${mode}-sync-period`, initial.period);
-  const minSyncPeriod = readDuration(read, `${mode}-min-sync-period`, initial.min);
-  if (syncPeriod <= 0) read.fault(`${mode}-sync-period`, 'must be more than 0');
-  if (minSyncPeriod < 0) read.fault(`${mode}-min-sync-period`, 'must not be negative');
+  const syncPeriod = readPositive(read, `${mode}-sync-period`, initial.period);
+  const minSyncPeriod = readTimeout(read, `${mode}-min-sync-period`, initial.min);
   if (minSyncPeriod > syncPeriod) {
     read.fault(`${mode}-min-sync-period`, `must not be longer than --${mode}-sync-period`);
   }
@@ -226,14 +217,17 @@ function readPeriods(read: Reader, mode: Config['mode']): { syncPeriod: number; 
 /** A scheduler goes to the kernel as it is: letters and digits, of at most 15 (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
 const SCHEDULER = /^[a-z0-9]{1,15}$/;
 
+/** What the section of another mode says is not checked (reference 1.4); what is wrong with it counts for nothing. */
+function readIdleIpvs(read: Reader): IpvsConfig {
+  let isRight = true;
+  const found = readIpvs({ text: read.text, fault: () => (isRight = false) });
+  return isRight ? found : readIpvs({ text: () => undefined, fault: () => undefined });
+}
+
 function readIpvs(read: Reader): IpvsConfig {
   const scheduler = read.text('ipvs-scheduler') || DEFAULTS.ipvsScheduler;
   if (!SCHEDULER.test(scheduler)) read.fault('ipvs-scheduler', 'must be the name of a scheduler, such as rr or lc');
-  const timeout = (flag: string) => {
-    const milliseconds = readDuration(read, flag, '0s');
-    if (milliseconds < 0) read.fault(flag, 'must not be negative');
-    return Math.floor(milliseconds / 1000);
-  };
+  const timeout = (flag: string) => Math.floor(readTimeout(read, flag, '0s') / 1000);
   return {
     scheduler,
     excludeCidrs: readCidrs(read, 'ipvs-exclude-cidrs'),
@@ -244,32 +238,33 @@ function readIpvs(read: Reader): IpvsConfig {
   };
 }
 
-function readDuration(read: Reader, flag: string, initial: string): number {
-  const milliseconds = parseDuration(read.text(flag) ?? initial);
-  if (milliseconds === undefined) read.fault(flag, 'must be a duration such as 30s or 1m30s');
-  return milliseconds ?? Number.NaN;
-}
+/** A number that a 32-bit field of the API holds. */
+const MOST = 2_147_483_647;
 
 function readConntrack(read: Reader): ConntrackSettings {
-  const count = (flag: string, initial: string) => {
-    const text = read.text(flag) ?? initial;
-    if (!/^\d{1,9}$/.test(text)) read.fault(flag, 'must be a whole number from 0 on');
-    return Number(text);
-  };
-  const timeout = (flag: string, initial: string) => {
-    const milliseconds = readDuration(read, flag, initial);
-    if (milliseconds < 0) read.fault(flag, 'must not be negative');
-    return milliseconds;
-  };
+  const count = (flag: string, initial: number) => readInteger(read, flag, { initial, least: 0, most: MOST });
   return {
     maxPerCore: count('conntrack-max-per-core', DEFAULTS.conntrackMaxPerCore),
     min: count('conntrack-min', DEFAULTS.conntrackMin),
-    tcpEstablishedTimeout: timeout('conntrack-tcp-timeout-established', DEFAULTS.conntrackTcpTimeoutEstablished),
-    tcpCloseWaitTimeout: timeout('conntrack-tcp-timeout-close-wait', DEFAULTS.conntrackTcpTimeoutCloseWait),
+    tcpEstablishedTimeout: readTimeout(read, 'conntrack-tcp-timeout-established', '24h'),
+    tcpCloseWaitTimeout: readTimeout(read, 'conntrack-tcp-timeout-close-wait', '1h'),
     tcpBeLiberal: isOn(read, 'conntrack-tcp-be-liberal', false),
-    udpTimeout: timeout('conntrack-udp-timeout', '0'),
-    udpStreamTimeout: timeout('conntrack-udp-timeout-stream', '0'),
+    udpTimeout: readTimeout(read, 'conntrack-udp-timeout', '0s'),
+    udpStreamTimeout: readTimeout(read, 'conntrack-udp-timeout-stream', '0s'),
   };
+}
+
+function readLog(read: Reader): LogConfig {
+  return {
+    format: readChoice(read, 'logging-format', { initial: 'auto', choices: ['auto', 'json', 'text'] }),
+    verbosity: readInteger(read, 'v', { initial: 0, least: 0, most: MOST }),
+  };
+}
+
+function readPositive(read: Reader, flag: string, initial: string): number {
+  const milliseconds = readDuration(read, flag, initial);
+  if (milliseconds <= 0) read.fault(flag, 'must be more than 0');
+  return milliseconds;
 }
 
 function readBindAddress(read: Reader): Address | undefined {
@@ -278,10 +273,4 @@ function readBindAddress(read: Reader): Address | undefined {
   const address = parseAddress(text);
   if (address === undefined) read.fault('bind-address', 'must be an IP address');
   return address === '0.0.0.0' || address === '::' ? undefined : address;
-}
-
-function isOn(read: Reader, flag: string, initial: boolean): boolean {
-  const text = read.text(flag) ?? String(initial);
-  if (text !== 'true' && text !== 'false') read.fault(flag, 'must be true or false');
-  return text === 'true';
 }

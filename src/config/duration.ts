@@ -21,3 +21,16 @@ export function parseDuration(text: string): number | undefined {
   }
   return whole[1] === '-' ? -total : total;
 }
+
+/** 90000 → `1m30s`, as Go prints it. */
+export function durationText(milliseconds: number): string {
+  if (milliseconds === 0) return '0s';
+  if (Math.abs(milliseconds) < 1000) return `${milliseconds}ms`;
+  const sign = milliseconds < 0 ? '-' : '';
+  const total = Math.abs(milliseconds);
+  const hours = Math.floor(total / 3_600_000);
+  const minutes = Math.floor((total % 3_600_000) / 60_000);
+  const seconds = `${(total % 60_000) / 1000}s`;
+  if (hours > 0) return `${sign}${hours}h${minutes}m${seconds}`;
+  return sign + (minutes > 0 ? `${minutes}m${seconds}` : seconds);
+}

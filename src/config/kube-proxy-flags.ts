@@ -11,24 +11,9 @@ interface IdleFlag {
 const flags = (why: string, ...names: string[]): IdleFlag[] => names.map((name) => ({ name, why }));
 
 export const IDLE_FLAGS: readonly IdleFlag[] = [
-  ...flags(
-    'no such server is part of this version',
-    'healthz-bind-address',
-    'healthz-port',
-    'metrics-bind-address',
-    'metrics-port',
-    'bind-address-hard-fail',
-    'profiling',
-    'show-hidden-metrics-for-version',
-  ),
-  ...flags(
-    'requests are JSON, a few a minute',
-    'kube-api-content-type',
-    'kube-api-qps',
-    'kube-api-burst',
-    'config-sync-period',
-  ),
-  ...flags('set it in the unit or the pod', 'oom-score-adj'),
+  ...flags('there are no hidden metrics', 'show-hidden-metrics-for-version'),
+  ...flags('requests are JSON, a few a minute', 'kube-api-content-type', 'kube-api-qps', 'kube-api-burst'),
+  ...flags('changes come by watch', 'config-sync-period'),
   ...flags('there are no gates', 'feature-gates'),
   ...flags(
     'the log is written at once, as lines of one form',

@@ -1,0 +1,80 @@
+/** Where the servers for health and metrics listen (reference 1.2, 1.4, 1.5). */
+import { type Address, endpointText, parseAddress } from '../model/address.ts';
+import { isOn, type Reader } from './readers.ts';
+
+export interface ListenAddress {
+  readonly address: Address;
+  readonly port: number;
+  /** `address:port`, with brackets for IPv6. */
+  readonly text: string;
+}
+
+export interface ServeConfig {
+  /** undefined: --healthz-port=0 turned it off. */
+  readonly healthz: ListenAddress | undefined;
+  readonly metrics: ListenAddress;
+  /** A port that cannot be had ends the agent. */
+  readonly hardFail: boolean;
+  /** /debug/pprof on the metrics server. */
+  readonly profiling: boolean;
+}
+
+const HEALTHZ_PORT = 10_256;
+const METRICS_PORT = 10_249;
+
+/** `isIPv6`: the family of --bind-address picks the defaults. `hasFile`: then the flags for ports alone, which are deprecated, do not count. */
+export function readServe(read: Reader, { isIPv6, hasFile }: { isIPv6: boolean; hasFile: boolean }): ServeConfig {
+  const healthz = readListen(read, { name: 'healthz', host: isIPv6 ? '::' : '0.0.0.0', port: HEALTHZ_PORT, hasFile });
+  const metrics = readListen(read, {
+    name: 'metrics',
+    host: isIPv6 ? '::1' : '127.0.0.1',
+    port: METRICS_PORT,
+    hasFile,
+  });
+  if (metrics === 'off') read.fault('metrics-port', 'must be 1 to 65535: the metrics server cannot be turned off');
+  return {
+    healthz: healthz === 'off' ? undefined : healthz,
+    metrics: metrics === 'off' ? { address: '127.0.0.1' as Address, port: METRICS_PORT, text: '' } : metrics,
+    hardFail: isOn(read, 'bind-address-hard-fail', false),
+    profiling: isOn(read, 'profiling', false),
+  };
+}
+
+interface ListenInput {
+  readonly name: 'healthz' | 'metrics';
+  readonly host: string;
+  readonly port: number;
+  readonly hasFile: boolean;
+}
+
+function readListen(read: Reader, { name, host, port, hasFile }: ListenInput): ListenAddress | 'off' {
+  const flag = `${name}-bind-address`;
+  let standard = port;
+  const portFlag = `${name}-port`;
+  const portText = hasFile ? undefined : read.text(portFlag);
+  if (portText !== undefined) {
+    const given = /^\d{1,5}$/.test(portText) ? Number(portText) : -1;
+    if (given === 0) return 'off';
+    if (given < 0 || given > 65_535) read.fault(portFlag, 'must be 0 to 65535');
+    standard = given;
+  }
+  const text = read.text(flag) || host;
+  const found = parseListen(text, standard);
+  if (found === undefined)
+    read.fault(flag, 'must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10256');
+  return found ?? { address: host as Address, port, text };
+}
+
+/** `127.0.0.1:10249`, `[::1]:10249`, or an address alone. */
+export function parseListen(text: string, standard: number): ListenAddress | undefined {
+  const alone = parseAddress(text.replace(/^\[(.*)\]$/, '$1'));
+  if (alone !== undefined) return listenAddress(alone, standard);
+  const [, v6, v4, portText = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
+  const address = parseAddress(v6 ?? v4 ?? '');
+  const port = Number(portText);
+  return address === undefined || port < 1 || port > 65_535 ? undefined : listenAddress(address, port);
+}
+
+function listenAddress(address: Address, port: number): ListenAddress {
+  return { address, port, text: endpointText(address, port) };
+}

@@ -1,0 +1,62 @@
+/** How a value of a flag is read: each reader returns what it found, and tells a fault when it is none. */
+import { type Cidr, parseCidr } from '../model/address.ts';
+import { parseDuration } from './duration.ts';
+
+export interface Reader {
+  /** The text of a flag; undefined when it was not given. */
+  text(flag: string): string | undefined;
+  fault(flag: string, problem: string): void;
+}
+
+export function readCidrs(read: Reader, flag: string): Cidr[] {
+  const texts = (read.text(flag) ?? '').split(',').filter((text) => text.trim() !== '');
+  const cidrs: Cidr[] = [];
+  for (const text of texts) {
+    const cidr = parseCidr(text);
+    if (cidr === undefined) read.fault(flag, `${text} is not a CIDR`);
+    else cidrs.push(cidr);
+  }
+  return cidrs;
+}
+
+/** Milliseconds. */
+export function readDuration(read: Reader, flag: string, initial: string): number {
+  const milliseconds = parseDuration(read.text(flag) ?? initial);
+  if (milliseconds === undefined) read.fault(flag, 'must be a duration such as 30s or 1m30s');
+  return milliseconds ?? Number.NaN;
+}
+
+/** Milliseconds, 0 at least. */
+export function readTimeout(read: Reader, flag: string, initial: string): number {
+  const milliseconds = readDuration(read, flag, initial);
+  if (milliseconds < 0) read.fault(flag, 'must not be negative');
+  return milliseconds;
+}
+
+export function readInteger(
+  read: Reader,
+  flag: string,
+  { initial, least, most }: { readonly initial: number; readonly least: number; readonly most: number },
+): number {
+  const text = read.text(flag) ?? String(initial);
+  const value = /^-?\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= least && value <= most)) read.fault(flag, `must be a whole number from ${least} to ${most}`);
+  return value;
+}
+
+export function isOn(read: Reader, flag: string, initial: boolean): boolean {
+  const text = read.text(flag) ?? String(initial);
+  if (text !== 'true' && text !== 'false') read.fault(flag, 'must be true or false');
+  return text === 'true';
+}
+
+export function readChoice<C extends string>(
+  read: Reader,
+  flag: string,
+  { initial, choices }: { readonly initial: C; readonly choices: readonly C[] },
+): C {
+  const text = read.text(flag) || initial;
+  if (choices.includes(text as C)) return text as C;
+  read.fault(flag, `must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`);
+  return initial;
+}
