@@ -98,6 +98,10 @@ describe('architecture', () => {
     assert.deepEqual(bad, []);
   });
 
+  it('serve/ imports only model/ and the clock', () => {
+    only('src/serve/', (to) => inside(to, 'src/serve/', 'src/model/', 'src/host/clock.ts') || to.startsWith('node:'));
+  });
+
   it('only host/ starts processes', () => {
     const bad = IMPORTS.filter(
       ({ from, to }) => (to === 'execa' || to === 'node:child_process') && !inside(from, 'src/host/'),

@@ -16,6 +16,14 @@ import type { Objects } from '../model/proxy-model.ts';
 export interface Changes {
   readonly services: ReadonlySet<ServiceKey>;
   readonly node: boolean;
+  /** When the changes happened that slices tell of, as far as they say; milliseconds since 1970. */
+  readonly triggers: readonly number[];
+}
+
+/** How many events came, and of how many things the change was not taken yet. */
+export interface ChangeCounts {
+  readonly total: number;
+  readonly pending: number;
 }
 
 export class Cache implements Objects {
@@ -26,8 +34,11 @@ export class Cache implements Objects {
   readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
   readonly #synced = new Set<SourceKind>();
   #node: NodeView | undefined;
-  #touched = new Set<ServiceKey>();
+  /** Services touched since the last take, by what touched them. */
+  #touched = { services: new Set<ServiceKey>(), slices: new Set<ServiceKey>() };
   #nodeTouched = false;
+  #triggers: number[] = [];
+  readonly #totals = { services: 0, slices: 0 };
 
   /** All initial lists are complete (invariant 1). */
   get isSynced(): boolean {
@@ -44,7 +55,7 @@ export class Cache implements Objects {
   }
 
   get hasChanges(): boolean {
-    return this.#touched.size > 0 || this.#nodeTouched;
+    return this.#touched.services.size > 0 || this.#touched.slices.size > 0 || this.#nodeTouched;
   }
 
   service(key: ServiceKey): Service | undefined {
@@ -62,40 +73,58 @@ export class Cache implements Objects {
       return [];
     }
     if (event.kind === 'service') this.#setService(event.key, event.service);
-    if (event.kind === 'slice') this.#setSlice(event.key, event.slice);
+    if (event.kind === 'slice' && this.#setSlice(event.key, event.slice) && event.triggeredAt > 0) {
+      this.#triggers.push(event.triggeredAt);
+    }
     if (event.kind === 'node') this.#setNode(event.node);
     return this.faults.set(`${event.kind} ${event.key}`, event.faults);
   };
 
   /** What was touched, given out once. */
   takeChanges(): Changes {
-    const changes = { services: this.#touched, node: this.#nodeTouched };
-    this.#touched = new Set();
+    const services = this.#touched.services.union(this.#touched.slices);
+    const changes = { services, node: this.#nodeTouched, triggers: this.#triggers };
+    this.#touched = { services: new Set(), slices: new Set() };
     this.#nodeTouched = false;
+    this.#triggers = [];
     return changes;
   }
 
+  /** Everything is to be taken again: somebody new takes. */
+  touchAll(): void {
+    for (const key of this.#services.keys()) this.#touched.services.add(key);
+    this.#nodeTouched = true;
+  }
+
+  counts(of: 'services' | 'slices'): ChangeCounts {
+    return { total: this.#totals[of], pending: this.#touched[of].size };
+  }
+
   #setService(key: ServiceKey, service: Service | undefined): void {
+    this.#totals.services += 1;
     if (sameData(service, this.#services.get(key))) return;
     if (service === undefined) this.#services.delete(key);
     else this.#services.set(key, service);
-    this.#touched.add(key);
+    this.#touched.services.add(key);
   }
 
-  #setSlice(key: SliceKey, slice: Slice | undefined): void {
+  /** Returns whether it is there and changed. */
+  #setSlice(key: SliceKey, slice: Slice | undefined): boolean {
+    this.#totals.slices += 1;
     const before = this.#serviceOfSlice.get(key);
     const now = slice?.service;
     if (before !== undefined && before !== now) this.#dropSlice(before, key);
-    if (slice === undefined) return;
+    if (slice === undefined) return false;
     let ofService = this.#slices.get(slice.service);
     if (ofService === undefined) {
       ofService = new Map();
       this.#slices.set(slice.service, ofService);
     }
-    if (sameData(slice, ofService.get(key))) return;
+    if (sameData(slice, ofService.get(key))) return false;
     ofService.set(key, slice);
     this.#serviceOfSlice.set(key, slice.service);
-    this.#touched.add(slice.service);
+    this.#touched.slices.add(slice.service);
+    return true;
   }
 
   #dropSlice(service: ServiceKey, key: SliceKey): void {
@@ -103,7 +132,7 @@ export class Cache implements Objects {
     ofService?.delete(key);
     if (ofService?.size === 0) this.#slices.delete(service);
     this.#serviceOfSlice.delete(key);
-    this.#touched.add(service);
+    this.#touched.slices.add(service);
   }
 
   #setNode(node: NodeView | undefined): void {

@@ -1,24 +1,21 @@
 /** Puts the parts together: the one place that knows all of them. `run` and `plan` share it. */
-import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { hasFamily, mayChangeNetwork } from '../host/node-facts.ts';
-import { FAMILIES } from '../model/address.ts';
-import type { Source, SourceEvent } from '../model/events.ts';
+import { FAMILIES, familyOf } from '../model/address.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import { UdpFlows } from '../model/udp-flows.ts';
 import type { Mode } from '../modes/mode.ts';
-import { kubernetesSource } from '../source/kubernetes/index.ts';
-import { manifestsSource } from '../source/manifests/index.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
-import { SyncLoop } from '../sync/loop.ts';
+import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type ModeHere, modeHere } from './modes.ts';
 import { tuneConntrack } from './tune.ts';
+import { type World, waitForNode } from './world.ts';
 
 /** The agent cannot work on this machine or with what it was given: one line says why. */
 export class CannotRun extends Error {
@@ -28,97 +25,54 @@ export class CannotRun extends Error {
 export interface AgentOptions {
   readonly config: Config;
   readonly log: Log;
-  /** Follow changes, rather than read once. */
-  readonly follow: boolean;
-  /** Write the kernel's settings that are no mode's; `plan` only tells them. */
-  readonly writesSettings: boolean;
+  /** Write the kernel's settings that are no mode's, and wait for the Node; `plan` does neither. */
+  readonly isRun: boolean;
   readonly signal: AbortSignal;
+  readonly onFault: (fault: Fault) => void;
+  /** ServicePorts that changed. */
+  readonly onPorts?: SyncParts['onPorts'];
+  readonly onSweep?: (report: SweepReport) => void;
 }
 
 export interface Agent {
-  readonly cache: Cache;
+  readonly world: World;
   readonly loop: SyncLoop;
   readonly mode: Mode;
+  readonly here: ModeHere;
   /** Deletes stale UDP flows once rules were written. */
   readonly sweeper: FlowSweeper;
   readonly clock: Clock;
-  /** Ends with the signal; rejects when the source cannot go on. */
-  readonly source: Promise<void>;
-  /** Called after each event that changed something. */
-  onChange(call: () => void): void;
 }
 
-/** Check the machine, start the source, wait for its initial lists, and build the mode. Nothing is written. */
-export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { config, log, signal } = options;
+/** Check the machine and build what works on it, from all objects that are known. Nothing is written but kernel settings. */
+export async function startAgent(world: World, options: AgentOptions): Promise<Agent> {
+  const { config, log, signal, isRun, onFault, onPorts, onSweep } = options;
+  const { cache } = world;
   const tools = await usableFamilies(config, signal);
-  const cache = new Cache();
-  const intake = new Intake(cache, log);
-  const source = buildSource(options).run(intake.emit, signal);
-  await Promise.race([intake.synced, source.then(() => intake.mustBeSynced())]);
-  const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
+  mustFit(config, tools);
+  await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
   // Rules depend on these settings: whether they could be made is known before.
-  if (options.writesSettings) await tuneConntrack(config, log);
-  mustHavePodCidrs(config, cache);
-  const mayTry = options.writesSettings;
-  const willBeLiberal = !options.writesSettings && config.conntrack.tcpBeLiberal;
-  const here = await modeHere({ config, tools, node: cache.node, mayTry, willBeLiberal, signal });
+  if (isRun) await tuneConntrack(config, log);
+  const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
+  const node = () => cache.node;
+  const here = await modeHere({ config, tools, node, mayTry: isRun, willBeLiberal, signal });
   const { mode } = here;
   const flows = new UdpFlows();
-  const onFault = (fault: Fault) => tellFault(fault, log);
-  const onUnread = (cause: string) => log.error(`part of the kernel cannot be read: ${cause}`);
+  cache.touchAll();
   const loop = new SyncLoop({
     cache,
-    model,
+    model: new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' }),
     flows,
     mode,
     clock: realClock,
     nodeName: config.nodeName,
     retry: config.syncPeriod,
     onFault,
-    onUnread,
+    ...(onPorts === undefined ? {} : { onPorts }),
+    onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
   });
-  const sweeper = buildSweeper({ config, log, flows, here });
-  return { cache, loop, mode, sweeper, clock: realClock, source, onChange: (call) => intake.onChange(call) };
-}
-
-/** Takes events into the cache and tells the log what is wrong with them. */
-class Intake {
-  readonly synced: Promise<void>;
-  readonly #cache: Cache;
-  readonly #log: Log;
-  #resolve: () => void = () => undefined;
-  #onChange: () => void = () => undefined;
-
-  constructor(cache: Cache, log: Log) {
-    this.#cache = cache;
-    this.#log = log;
-    this.synced = new Promise((resolve) => {
-      this.#resolve = resolve;
-    });
-  }
-
-  readonly emit = (event: SourceEvent): void => {
-    for (const fault of this.#cache.take(event)) tellFault(fault, this.#log);
-    if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
-    if (this.#cache.hasChanges) this.#onChange();
-  };
-
-  onChange(call: () => void): void {
-    this.#onChange = call;
-  }
-
-  mustBeSynced(): void {
-    if (!this.#cache.isSynced) throw new CannotRun(`stopped while waiting for ${this.#cache.waitingFor.join(', ')}`);
-  }
-}
-
-function buildSource({ config, log, follow }: AgentOptions): Source {
-  const { nodeName } = config;
-  if (config.source.kind === 'manifests') {
-    return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
-  }
-  return kubernetesSource({ ...config.source, nodeName, clock: realClock, log });
+  const sweeper = buildSweeper({ config, log, flows, here, onSweep });
+  return { world, loop, mode, here, sweeper, clock: realClock };
 }
 
 /** The tools of each family that this node has, tried out. Throws CannotRun when there is none. */
@@ -148,14 +102,16 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
 }
 
 /** A mistake is a warning; what merely has no effect on this node is not. */
-function tellFault(fault: Fault, log: Log): void {
+export function tellFault(fault: Fault, log: Log): void {
   log[fault.effect === 'no effect here' ? 'info' : 'warn']({ fault }, faultText(fault));
 }
 
-function mustHavePodCidrs({ detectLocal, nodeName }: Config, { node }: Cache): void {
-  if (detectLocal.kind === 'node-cidr' && (node?.podCIDRs ?? []).length === 0) {
-    throw new CannotRun(`--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${nodeName}, which has none yet`);
-  }
+/** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (reference 1.7). */
+function mustFit({ detectLocal }: Config, tools: readonly IptablesTools[]): void {
+  if (detectLocal.kind !== 'cluster-cidr' || detectLocal.cidrs.length === 0) return;
+  if (detectLocal.cidrs.some((cidr) => tools.some(({ family }) => family === familyOf(cidr)))) return;
+  const families = tools.map(({ family }) => family).join(', ');
+  throw new CannotRun(`--cluster-cidr=${detectLocal.cidrs.join(',')} is of no family that works here (${families})`);
 }
 
 interface SweeperInput {
@@ -163,9 +119,10 @@ interface SweeperInput {
   readonly log: Log;
   readonly flows: UdpFlows;
   readonly here: ModeHere;
+  readonly onSweep: ((report: SweepReport) => void) | undefined;
 }
 
-function buildSweeper({ config, log, flows, here }: SweeperInput): FlowSweeper {
+function buildSweeper({ config, log, flows, here, onSweep }: SweeperInput): FlowSweeper {
   return new FlowSweeper({
     flows,
     open: openFlowTable,
@@ -173,7 +130,10 @@ function buildSweeper({ config, log, flows, here }: SweeperInput): FlowSweeper {
     families: here.families,
     nodeAddresses: here.nodeAddresses,
     retry: config.syncPeriod,
-    onSweep: (report) => tellSweep(report, log),
+    onSweep: (report) => {
+      tellSweep(report, log);
+      onSweep?.(report);
+    },
   });
 }
 

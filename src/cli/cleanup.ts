@@ -25,7 +25,7 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   }
   const ofIpvs = async () => {
     if (!(await hasIpvsTraces())) return [];
-    return await (await leavingIpvs({ config, tools, node: undefined, signal })).cleanup(signal);
+    return await (await leavingIpvs({ config, tools, node: () => undefined, signal })).cleanup(signal);
   };
   const removed: string[] = [];
   const problems: string[] = [];

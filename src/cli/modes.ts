@@ -8,12 +8,14 @@ import type { IptablesTools } from '../host/iptables-tools.ts';
 import { checkScheduler, type IpvsKernel, openIpvsKernel } from '../host/ipvs-kernel.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
-import type { Address, Family } from '../model/address.ts';
+import { type Address, cidrContains, type Family } from '../model/address.ts';
+import { sameData } from '../model/equal.ts';
 import type { NodeView } from '../model/objects.ts';
 import type { IsNodeAddress } from '../model/udp-flows.ts';
 import { handover } from '../modes/handover.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
 import { ipvsMode } from '../modes/ipvs/index.ts';
+import type { IpvsSettings } from '../modes/ipvs/settings.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { ipvsKernelSettings, ipvsNodePortFilter, ipvsSettings, nodePortFilter, settingsHere } from './settings.ts';
@@ -21,7 +23,8 @@ import { ipvsKernelSettings, ipvsNodePortFilter, ipvsSettings, nodePortFilter, s
 export interface ModeInput {
   readonly config: Config;
   readonly tools: readonly IptablesTools[];
-  readonly node: NodeView | undefined;
+  /** Own Node as it is now. */
+  readonly node: () => NodeView | undefined;
   /** Try what can only be tried by writing. */
   readonly mayTry: boolean;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
@@ -32,6 +35,10 @@ export interface ModeInput {
 export interface ModeHere {
   readonly mode: Mode;
   readonly families: readonly Family[];
+  /** Whether the settings are still those that the Node and this machine's interfaces ask for. */
+  readonly isCurrent: () => Promise<boolean>;
+  /** Where the servers of health check ports listen: everywhere, or on these. */
+  readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
   /** Which addresses take node ports now; made anew for each sweep of flows. */
   readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
 }
@@ -43,16 +50,17 @@ export async function modeHere(input: ModeInput): Promise<ModeHere> {
 
 async function iptablesHere(input: ModeInput): Promise<ModeHere> {
   const { config, tools, node, willBeLiberal } = input;
+  const settingsNow = (family: Family) => settingsHere({ config, node: node(), family, willBeLiberal });
   const families = await Promise.all(
-    tools.map(async (tool) => ({
-      settings: await settingsHere({ config, node, family: tool.family, willBeLiberal }),
-      tools: tool,
-      sysctls: realSysctls,
-    })),
+    tools.map(async (tool) => ({ settings: await settingsNow(tool.family), tools: tool, sysctls: realSysctls })),
   );
   const mode = iptablesMode(families) as Mode;
   const whole = (await hasServiceDevice()) ? handover(mode, await leavingIpvs(input)) : mode;
-  return hereWith(whole, families, nodePortFilter);
+  return hereWith(whole, families, {
+    settingsNow,
+    filter: nodePortFilter,
+    listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
+  });
 }
 
 async function ipvsHere(input: ModeInput): Promise<ModeHere> {
@@ -61,19 +69,42 @@ async function ipvsHere(input: ModeInput): Promise<ModeHere> {
   if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
   const options = await ipvsOptions(input, kernel);
   const mode = ipvsMode({ ...options, wantedSettings: ipvsKernelSettings(config.ipvs, release()) }) as Mode;
-  return hereWith(mode, options.families, ipvsNodePortFilter);
+  return hereWith(mode, options.families, {
+    settingsNow: (family) => ipvsSettingsHere(input, family),
+    filter: ipvsNodePortFilter,
+    async listen({ family, nodePortCidrs }) {
+      if (nodePortCidrs === 'all') return 'all';
+      const interfaces = await interfaceAddresses(family);
+      return interfaces.filter((address) => nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
+    },
+  });
 }
 
-/** A mode with what it says of node ports. */
+interface OfMode<S> {
+  readonly settingsNow: (family: Family) => Promise<S>;
+  readonly filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress;
+  readonly listen: (settings: S) => Promise<'all' | readonly Address[]>;
+}
+
+/** A mode with what it says of this machine. */
 function hereWith<S extends FamilySettings>(
   mode: Mode,
   families: readonly { readonly settings: S }[],
-  filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress,
+  { settingsNow, filter, listen }: OfMode<S>,
 ): ModeHere {
   const settings = new Map(families.map((one) => [one.settings.family, one.settings]));
   return {
     mode,
     families: [...settings.keys()],
+    async isCurrent() {
+      for (const [family, before] of settings) if (!sameData(before, await settingsNow(family))) return false;
+      return true;
+    },
+    async listenAddresses(family) {
+      const of = settings.get(family);
+      const addresses = of === undefined ? [] : await listen(of);
+      return addresses === 'all' ? [(family === 'IPv4' ? '0.0.0.0' : '::') as Address] : addresses;
+    },
     nodeAddresses: async (family) => {
       const of = settings.get(family);
       return of === undefined ? () => false : filter(of, await interfaceAddresses(family));
@@ -97,13 +128,15 @@ export async function hasIpvsTraces(): Promise<boolean> {
   return isLoaded || (await hasServiceDevice());
 }
 
-async function ipvsOptions({ config, node, tools }: Pick<ModeInput, 'config' | 'node' | 'tools'>, kernel: IpvsKernel) {
+type OnMachine = Pick<ModeInput, 'config' | 'node'>;
+
+async function ipvsSettingsHere({ config, node }: OnMachine, family: Family): Promise<IpvsSettings> {
+  return ipvsSettings({ config, node: node(), family, interfaces: await interfaceAddresses(family) });
+}
+
+async function ipvsOptions({ config, node, tools }: OnMachine & Pick<ModeInput, 'tools'>, kernel: IpvsKernel) {
   const families = await Promise.all(
-    tools.map(async (tool) => {
-      const { family } = tool;
-      const interfaces = await interfaceAddresses(family);
-      return { settings: ipvsSettings({ config, node, family, interfaces }), tools: tool };
-    }),
+    tools.map(async (tool) => ({ settings: await ipvsSettingsHere({ config, node }, tool.family), tools: tool })),
   );
   return { families, node: config.ipvs, kernel, sysctls: realSysctls };
 }

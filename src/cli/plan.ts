@@ -1,9 +1,11 @@
 /** `slicewire plan`: what `run` would change in this kernel now. Writes nothing. */
 import type { Config } from '../config/config.ts';
+import type { Fault } from '../model/objects.ts';
 import { planText, type Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
-import { startAgent } from './agent.ts';
+import { startAgent, tellFault } from './agent.ts';
 import { conntrackSteps } from './tune.ts';
+import { startWorld } from './world.ts';
 
 export interface PlanOptions {
   readonly config: Config;
@@ -18,7 +20,9 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {
-    const agent = await startAgent({ config, log, follow: false, writesSettings: false, signal: until });
+    const onFault = (fault: Fault) => tellFault(fault, log);
+    const world = await startWorld({ config, log, follow: false, signal: until, onFault });
+    const agent = await startAgent(world, { config, log, isRun: false, signal: until, onFault });
     const { plan: ofMode } = await agent.loop.plan(until);
     const plan = { steps: [...(await conntrackSteps(config)), ...ofMode.steps] };
     if (output === 'text') print(planText(plan));

@@ -115,7 +115,7 @@ async function runOrAct(
   }
   if (flags.cleanup === true) return await cleanupCommand({ config: prepared.config, signal, print });
   if (flags.initOnly === true) return await initCommand({ ...prepared, signal });
-  return await runCommand({ ...prepared, signal });
+  return await runCommand({ ...prepared, signal, flags });
 }
 
 /** kube-proxy's flags by their names and meanings (reference 1.5), and ours. */

@@ -1,42 +1,49 @@
-/** `slicewire run`: the agent. */
-
-import type { Config } from '../config/config.ts';
+/** `slicewire run`: the agent. A change of its configuration file, of the Node or of this machine builds its parts anew in place: the rules stand meanwhile. */
+import { type Config, ConfigError, type Flags } from '../config/config.ts';
 import { sleep } from '../host/clock.ts';
-import { releaseMemory } from '../host/memory.ts';
-import { tellSupervisor } from '../host/supervisor.ts';
+import { IptablesError } from '../host/iptables-tools.ts';
+import { IpvsUnusable } from '../host/ipvs-kernel.ts';
+import { setOomScore } from '../host/process-settings.ts';
+import { keepAlive } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
-import type { Mode } from '../modes/mode.ts';
-import { stepText } from '../reconcile/step.ts';
-import { SyncScheduler } from '../sync/scheduler.ts';
-import { type SyncReport, SyncStatus } from '../sync/status.ts';
-import type { Log } from '../telemetry/log.ts';
-import { type Agent, startAgent } from './agent.ts';
+import { sameData } from '../model/equal.ts';
+import type { Fault } from '../model/objects.ts';
+import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
+import { ManifestsUnusable } from '../source/manifests/index.ts';
+import { type Log, levelOf } from '../telemetry/log.ts';
+import { type Agent, CannotRun, startAgent, tellFault } from './agent.ts';
+import { watchConfigFile } from './config-watch.ts';
+import { faultCounts } from './faults.ts';
+import { follow, tellReady } from './follow.ts';
+import { type Loaded, loadConfig, tellNotes } from './prepare.ts';
+import { tellReport, tellSteps } from './reports.ts';
+import { Serving } from './serving.ts';
+import { startWorld, type World } from './world.ts';
 
-/** Without any request the state is compared with the kernel's this often (reference 10.1). */
-const RESYNC = 60 * 60 * 1000;
-/** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does, but for no more than this share of the time. */
-const READING_SHARE = 0.01;
 /** With --once, milliseconds between tries until everything is applied. */
 const ONCE_RETRY = 1000;
 /** With --once, tries before giving up. */
 const ONCE_TRIES = 5;
+/** What a changed configuration may run into: the former one then stays in force. */
+const UNUSABLE = [ConfigError, CannotRun, IpvsUnusable, IptablesError, KubeconfigUnusable, ManifestsUnusable];
 
 export interface RunOptions {
   readonly config: Config;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** The command line: the file that it names is followed. */
+  readonly flags: Flags;
 }
 
 /** Resolves with the exit status. Stopping removes nothing (invariant 10). */
-export async function runCommand({ config, log, signal }: RunOptions): Promise<number> {
+export async function runCommand({ config, log, signal, flags }: RunOptions): Promise<number> {
   log.info({ node: config.nodeName, mode: config.mode, source: config.source }, 'starting');
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {
-    const agent = await startAgent({ config, log, follow: !config.once, writesSettings: true, signal: until });
-    tellSteps(agent.mode, log);
-    if (config.once) return await syncOnce(agent, log, until);
-    await follow(agent, { config, log, signal: until });
+    if (config.once) return await syncOnce(config, log, until);
+    await new Run({ config, log, signal: until, flags }).run();
+    log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {
     if (signal.aborted && !config.once) {
@@ -49,7 +56,11 @@ export async function runCommand({ config, log, signal }: RunOptions): Promise<n
   }
 }
 
-async function syncOnce(agent: Agent, log: Log, signal: AbortSignal): Promise<number> {
+async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<number> {
+  const onFault = (fault: Fault) => tellFault(fault, log);
+  const world = await startWorld({ config, log, follow: false, signal, onFault });
+  const agent = await startAgent(world, { config, log, isRun: true, signal, onFault });
+  tellSteps(agent.mode, log);
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
     tellReport(report, log, { isFirst: true, faults: faultCounts(agent) });
@@ -70,161 +81,178 @@ async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promis
   }
 }
 
-async function follow(agent: Agent, { config, log, signal }: RunOptions): Promise<void> {
-  const status = new SyncStatus();
-  const { clock, loop } = agent;
-  let lastFull = clock.now();
-  let period = config.mode === 'ipvs' ? config.syncPeriod : RESYNC;
-  // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
-  const inTurn = turns();
-  let isBusy = false;
-  let isReady = false;
-  const run = async () => {
-    // A run that no request asked for is the resync: the kernel is read again.
-    if (clock.now() - lastFull >= period) {
-      loop.distrust();
-      lastFull = clock.now();
-    }
-    isBusy = true;
-    const report = await inTurn(() => loop.sync(signal));
-    isBusy = false;
-    if (config.mode === 'ipvs' && report.reading > 0) {
-      period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
-    }
-    const isFirst = status.lastComplete === undefined;
-    status.record(report, clock.wall());
-    tellReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
-    if (isFirst && report.outcome === 'complete') releaseMemory();
-    // Who was rejected or went to the old endpoint must find the new rules: they are written now.
-    if (report.outcome !== 'failed') agent.sweeper.request();
-    // One Service that the kernel refuses must not keep the supervisor waiting.
-    if (!isReady && report.outcome !== 'failed') {
-      isReady = true;
-      await tellReady(log);
-    }
-    return report.outcome === 'complete';
-  };
-  const scheduler = new SyncScheduler({
-    clock,
-    min: config.minSyncPeriod,
-    retry: config.syncPeriod,
-    max: Math.max(period, config.minSyncPeriod),
-    run,
-  });
-  agent.onChange(() => scheduler.request());
-  scheduler.request();
-  const guard = watchKernel(agent, {
-    config,
-    log,
-    signal,
-    onLoss: () => scheduler.request(),
-    isBusy: () => isBusy,
-    inTurn,
-  });
-  const sweeping = agent.sweeper.start(signal);
-  await Promise.race([scheduler.start(signal), guard, sweeping, agent.source.then(() => waitFor(signal))]);
-  log.info('stopped; the rules stay in place');
+/** The source with what stops it. */
+interface Followed {
+  readonly world: World;
+  readonly config: Config;
+  readonly stop: AbortController;
 }
 
-interface WatchOptions extends RunOptions {
-  /** Sync again. */
-  readonly onLoss: () => void;
-  readonly isBusy: () => boolean;
-  readonly inTurn: InTurn;
+/** What comes after one life of the parts: the same again, or another configuration. */
+interface Next {
+  readonly config: Config;
+  /** To go back to when it cannot be used. */
+  readonly before: Config | undefined;
 }
 
-/** Does one work after another; what one throws is its own. */
-type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+class Run {
+  readonly #options: RunOptions;
+  #followed: Followed | undefined;
+  #serving: Serving | undefined;
+  #isReady = false;
+  /** Ends the life of the parts that there are now. */
+  #change: (next: Next) => void = () => undefined;
+  #config: Config;
 
-function turns(): InTurn {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const result = last.then(work);
-    last = result.catch(() => undefined);
-    return result;
-  };
-}
+  constructor(options: RunOptions) {
+    this.#options = options;
+    this.#config = options.config;
+  }
 
-/** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */
-async function watchKernel(
-  { clock, mode, loop }: Agent,
-  { config, log, signal, onLoss, isBusy, inTurn }: WatchOptions,
-): Promise<void> {
-  while (!signal.aborted) {
-    await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
-    if (signal.aborted) return;
-    // Before the first sync is complete, and while one goes on, there is nothing to look for yet.
-    if (!mode.isObserved || isBusy()) continue;
-    if (mode.isWaiting) onLoss();
+  /** Resolves when the signal aborts. */
+  async run(): Promise<void> {
+    const { config, log, signal, flags } = this.#options;
+    await setOomScore(config.oomScoreAdj).catch((error) => log.warn(`oom_score_adj stays as it is: ${causeOf(error)}`));
+    const watching =
+      typeof flags.config === 'string' ? this.#followFile(flags.config) : new Promise<never>(() => undefined);
+    const lives = this.#live({ config, before: undefined });
     try {
-      if (await inTurn(() => mode.probe(signal))) continue;
-      log.warn('rules are gone that were written: another program flushed them; writing them again');
-      loop.distrust();
-      onLoss();
-    } catch (error) {
-      const cause = causeOf(error);
-      if (!signal.aborted) log.warn({ cause }, `cannot tell whether the rules still stand: ${cause}`);
+      await Promise.race([lives, watching.then(() => lives)]);
+    } finally {
+      await this.#serving?.close();
+    }
+    signal.throwIfAborted();
+  }
+
+  /** One life after another. */
+  async #live(first: Next): Promise<void> {
+    const { signal, log } = this.#options;
+    for (let next = first; !signal.aborted; ) {
+      try {
+        next = await this.#oneLife(next);
+      } catch (error) {
+        const { before } = next;
+        if (signal.aborted || before === undefined || !UNUSABLE.some((kind) => error instanceof kind)) throw error;
+        log.error(`the changed configuration cannot be used: ${causeOf(error)}; the former one stays in force`);
+        this.#serving?.reloaded('failed');
+        next = { config: before, before: undefined };
+      }
     }
   }
-}
 
-/** The supervisor may start what needs Services. That it cannot be told is no reason to stop. */
-async function tellReady(log: Log): Promise<void> {
-  try {
-    await tellSupervisor('READY=1', 'STATUS=the rules are in place');
-  } catch (error) {
-    log.warn(`cannot tell the supervisor that the agent is ready: ${(error as Error).message}`);
+  async #oneLife({ config, before }: Next): Promise<Next> {
+    const { log, signal } = this.#options;
+    const own = new AbortController();
+    const until = AbortSignal.any([signal, own.signal]);
+    const changed = new Promise<Next>((resolve) => {
+      this.#change = (next) => {
+        resolve(next);
+        own.abort(new Error('the configuration changed'));
+      };
+    });
+    try {
+      const { world, stop } = await this.#worldFor(config);
+      const serving = this.#servingFor(world, config);
+      serving.renew();
+      const agent = await startAgent(world, {
+        config,
+        log,
+        isRun: true,
+        signal: AbortSignal.any([until, stop.signal]),
+        onFault: (fault) => this.#onFault(fault),
+        onPorts: serving.onPorts,
+        onSweep: serving.onSweep,
+      });
+      serving.use(agent, config);
+      this.#config = config;
+      if (before !== undefined) serving.reloaded('applied');
+      const options = { config, log, signal: until, serving };
+      const living = follow(agent, {
+        ...options,
+        onSynced: () => void this.#ready(),
+        onOutdated: () => this.#change({ config, before: undefined }),
+      });
+      await Promise.race([living, serving.failed]);
+    } catch (error) {
+      if (!own.signal.aborted || signal.aborted) throw error;
+    }
+    signal.throwIfAborted();
+    return await changed;
   }
-}
 
-/** At debug level, tell each step of each plan that is applied. */
-function tellSteps(mode: Mode, log: Log): void {
-  if (!log.isLevelEnabled('debug')) return;
-  const apply = mode.apply.bind(mode);
-  mode.apply = (plan, signal) => {
-    for (const step of plan.steps) log.debug(stepText(step));
-    return apply(plan, signal);
-  };
-}
-
-function faultCounts({ cache, loop }: Agent): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const { counts: some } of [cache.faults, loop.faults]) {
-    for (const [effect, count] of some) counts[effect] = (counts[effect] ?? 0) + count;
+  /** The source goes on where the configuration names the same. */
+  async #worldFor(config: Config): Promise<Followed> {
+    const before = this.#followed;
+    const isSame =
+      before !== undefined &&
+      sameData(before.config.source, config.source) &&
+      before.config.nodeName === config.nodeName;
+    if (isSame) return before;
+    const { log, signal } = this.#options;
+    const stop = new AbortController();
+    const until = AbortSignal.any([signal, stop.signal]);
+    const world = await startWorld({
+      config,
+      log,
+      follow: true,
+      signal: until,
+      onFault: (fault) => this.#onFault(fault),
+    });
+    before?.stop.abort();
+    this.#followed = { world, config, stop };
+    return this.#followed;
   }
-  return counts;
-}
 
-interface Circumstances {
-  /** No sync was complete before: an operator wants to see the first, also when there was nothing to do. */
-  readonly isFirst: boolean;
-  readonly failingSince?: number | undefined;
-  /** Faults of the objects as they are now, by what follows from them. */
-  readonly faults: Readonly<Record<string, number>>;
-}
+  #servingFor(world: World, config: Config): Serving {
+    if (this.#serving !== undefined) return this.#serving;
+    const { log, signal } = this.#options;
+    const serving = new Serving(config, world, { log, signal });
+    this.#serving = serving;
+    serving.start();
+    serving.tellNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
+    keepAlive(signal).catch((error) => log.warn(`cannot tell the supervisor that the agent lives: ${causeOf(error)}`));
+    return serving;
+  }
 
-function tellReport(report: SyncReport, log: Log, { isFirst, failingSince, faults }: Circumstances): void {
-  const { outcome, applied: steps } = report;
-  const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
-  if (report.drift.length > 0) {
-    log.warn({ drift: report.drift.slice(0, 20), count: report.drift.length }, 'another program had changed our rules');
+  #onFault(fault: Fault): void {
+    tellFault(fault, this.#options.log);
+    this.#serving?.onFault(fault);
   }
-  for (const step of report.failed) {
-    const who = step.owner === undefined ? step.key : `Service ${step.owner} is set aside: ${step.key}`;
-    log.error({ step: step.key, service: step.owner }, `${who}: ${step.cause}`);
-  }
-  if (report.outcome === 'complete') {
-    if (report.applied > 0) log.info(facts, 'synced');
-    else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');
-    return;
-  }
-  const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
-  log.error({ ...facts, since }, 'sync not complete; it will be tried again');
-}
 
-function waitFor(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  async #ready(): Promise<void> {
+    if (this.#isReady) return;
+    this.#isReady = true;
+    await tellReady(this.#options.log);
+  }
+
+  async #followFile(path: string): Promise<void> {
+    const { log, signal, flags } = this.#options;
+    const { realClock } = await import('../host/clock.ts');
+    const onChange = async () => {
+      let loaded: Loaded;
+      try {
+        loaded = await loadConfig(flags);
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error;
+        log.error(
+          { file: path },
+          `the changed configuration is refused: ${error.message}; the former one stays in force`,
+        );
+        this.#serving?.reloaded('refused');
+        return;
+      }
+      tellNotes(loaded, log);
+      log.level = levelOf(loaded.config.log.verbosity);
+      if (sameData(loaded.config, this.#config)) {
+        this.#serving?.reloaded('unchanged');
+        return;
+      }
+      log.info(
+        { file: path },
+        'the configuration changed: building the parts of the agent anew; the rules stand meanwhile',
+      );
+      this.#change({ config: loaded.config, before: this.#config });
+    };
+    await watchConfigFile(path, { clock: realClock, signal, onChange });
+  }
 }

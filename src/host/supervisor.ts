@@ -1,4 +1,5 @@
-/** The supervisor that started this process, as far as it wants to be told: systemd with Type=notify. */
+/** The supervisor that started this process, as far as it wants to be told: systemd with Type=notify and WatchdogSec. */
+import { setTimeout as pause } from 'node:timers/promises';
 
 /** Tell it states such as `READY=1`; nothing happens where none listens. Throws when it cannot be told. */
 export async function tellSupervisor(...states: string[]): Promise<void> {
@@ -7,4 +8,19 @@ export async function tellSupervisor(...states: string[]): Promise<void> {
   // Loaded only here: the foreign-function module is not needed without a supervisor.
   const { notify } = await import('../../native/notify.ts');
   notify(path, ...states);
+}
+
+/**
+ * Tell the supervisor that this process lives, twice as often as it wants to hear it (sd_watchdog_enabled(3)); nothing happens
+ * where it does not. It is the event loop that is told of: syncs that fail are for health, and a restart mends none of them.
+ * Throws when it cannot be told.
+ */
+export async function keepAlive(signal: AbortSignal): Promise<void> {
+  const microseconds = Number(process.env.WATCHDOG_USEC);
+  const isForOther = process.env.WATCHDOG_PID !== undefined && process.env.WATCHDOG_PID !== String(process.pid);
+  if (!(microseconds > 0) || isForOther) return;
+  while (!signal.aborted) {
+    await tellSupervisor('WATCHDOG=1');
+    await pause(microseconds / 2000, undefined, { signal }).catch(() => undefined);
+  }
 }

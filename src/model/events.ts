@@ -16,6 +16,8 @@ export type SourceEvent =
       readonly kind: 'slice';
       readonly key: SliceKey;
       readonly slice: Slice | undefined;
+      /** When the change happened that the slice tells, as its annotation says; milliseconds since 1970, 0 when it does not say. */
+      readonly triggeredAt: number;
       readonly faults: readonly Fault[];
     }
   | {
@@ -32,7 +34,18 @@ export type SourceEvent =
 /** Where events go. Called in order, never concurrently. */
 export type EventSink = (event: SourceEvent) => void;
 
+/** How well a kind can be followed. Times are of the clock that never runs backwards. */
+export interface WatchStatus {
+  readonly of: SourceKind;
+  /** When the server said something last. */
+  readonly heardAt: number;
+  /** What fails now, since when; `isUnreachable`: no answer came at all, so that it may be nobody's fault here. */
+  readonly failure: { readonly since: number; readonly isUnreachable: boolean; readonly cause: string } | undefined;
+}
+
 export interface Source {
+  /** Of each kind that is watched; a source that watches nobody has none. */
+  watches?(): readonly WatchStatus[];
   /** Emit until the signal aborts; resolves then. Rejects only when going on is pointless, such as a file that is not there. */
   run(emit: EventSink, signal: AbortSignal): Promise<void>;
 }
@@ -40,6 +53,6 @@ export interface Source {
 /** The object is gone, or is none of ours. */
 export function goneEvent(of: SourceKind, key: string): SourceEvent {
   if (of === 'services') return { kind: 'service', key, service: undefined, faults: [] };
-  if (of === 'slices') return { kind: 'slice', key, slice: undefined, faults: [] };
+  if (of === 'slices') return { kind: 'slice', key, slice: undefined, triggeredAt: 0, faults: [] };
   return { kind: 'node', key, node: undefined, faults: [] };
 }

@@ -75,6 +75,8 @@ export interface NodeView {
   /** status.addresses, InternalIP first, then ExternalIP (reference 1.7). */
   readonly addresses: readonly Address[];
   readonly podCIDRs: readonly Cidr[];
+  /** Load balancers may send it traffic: it is not being deleted, and no autoscaler is about to (reference 9.1). */
+  readonly isEligible: boolean;
 }
 
 export type ObjectKind = 'Service' | 'EndpointSlice' | 'Node' | 'file';

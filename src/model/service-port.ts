@@ -51,6 +51,8 @@ export interface ServicePort {
   readonly sourceRanges: readonly Cidr[] | undefined;
   /** 0 for none. */
   readonly healthCheckNodePort: number;
+  /** With a health check port: addresses of the endpoints on this node that are ready (reference 9.2); otherwise none. */
+  readonly readyHere: readonly Address[];
   /** For UDP: whose flows may go on; undefined for other protocols, whose connections end by themselves. */
   readonly flowTargets: FlowTargets | undefined;
   /** Why hints that endpoints have are not used here; undefined when they are, or when there are none. */
@@ -122,6 +124,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
   if (spec.nodePort !== 0) {
     frontends.push({ role: 'node-port', address: undefined, port: spec.nodePort, ...external });
   }
+  const healthCheckNodePort = healthCheckPort(service);
   const id = spec.name === '' ? service.key : `${service.key}:${spec.name}`;
   const toBackend = (e: PortEndpoint) => backend(e, location.nodeName);
   return {
@@ -138,8 +141,8 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     externalPolicy,
     affinitySeconds: service.affinitySeconds,
     sourceRanges: rangesOf(service, family),
-    healthCheckNodePort:
-      service.type === 'LoadBalancer' && service.externalTrafficPolicy === 'Local' ? service.healthCheckNodePort : 0,
+    healthCheckNodePort,
+    readyHere: healthCheckNodePort === 0 ? [] : trimmed(readyHere(mineOf, location.nodeName)),
     idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName) : undefined,
   };
@@ -164,6 +167,15 @@ function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): Flow
 function backend(e: PortEndpoint, nodeName: string): Backend {
   const { address, nodeName: at } = e.endpoint;
   return { address, port: e.port, text: e.text, hairpin: at === '' || at === nodeName };
+}
+
+function healthCheckPort({ type, externalTrafficPolicy, healthCheckNodePort }: Service): number {
+  return type === 'LoadBalancer' && externalTrafficPolicy === 'Local' ? healthCheckNodePort : 0;
+}
+
+function readyHere(endpoints: readonly PortEndpoint[], nodeName: string): Address[] {
+  const ready = endpoints.filter((e) => e.endpoint.ready && isOnNode(e, nodeName));
+  return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }
 
 /** externalTrafficPolicy means something only for a Service that is external by its type (reference 2.1). */

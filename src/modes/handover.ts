@@ -6,7 +6,7 @@ import { causeOf } from '../model/cause.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../reconcile/step.ts';
-import { type Mode, NOBODY, type ObserveReport, type SetAside } from './mode.ts';
+import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from './mode.ts';
 
 /** Rounds of leaving in one sync: connections end, then servers go, then rules, then sets. */
 const MOST_ROUNDS = 4;
@@ -93,6 +93,10 @@ class Handover implements Mode<HandoverPlan> {
 
   async probe(signal: AbortSignal): Promise<boolean> {
     return await this.#next.probe(signal);
+  }
+
+  ruleCounts(): readonly RuleCount[] {
+    return this.#next.ruleCounts();
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {

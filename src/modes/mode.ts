@@ -1,4 +1,5 @@
 /** What every mode implements: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state; what it does to the kernel is in the plan it made. */
+import type { Family } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
@@ -16,6 +17,14 @@ export interface ObserveReport {
   readonly unread: readonly string[];
   /** UDP frontends that what was read translates, ours or those of a proxy before us. */
   readonly udpFrontends: readonly UdpFrontend[];
+}
+
+/** Rules of ours in one table: all, and those of the last write. */
+export interface RuleCount {
+  readonly family: Family;
+  readonly table: string;
+  readonly total: number;
+  readonly last: number;
 }
 
 /** Owners, and keys of shared objects, that a plan leaves as they are because they were refused. */
@@ -45,6 +54,8 @@ export interface Mode<P extends Plan = Plan> {
   apply(plan: P, signal: AbortSignal): Promise<ApplyReport>;
   /** Whether what was written still stands, as far as a cheap look can tell. */
   probe(signal: AbortSignal): Promise<boolean>;
+  /** Of what is believed to stand; none of a family that is not known. */
+  ruleCounts(): readonly RuleCount[];
   /** Remove all that is ours and nothing else; returns what was removed, as lines. Throws when part of it failed, after the rest was done. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

@@ -16,6 +16,8 @@ import { FaultList } from './faults.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
 const SERVICE_LABEL = 'kubernetes.io/service-name';
+/** When the change happened for which the slice was written, with nanoseconds (reference 3.6). */
+const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 
 /** A slice of a headless Service comes out as gone, without a fault; one of host names (FQDN) with a notice. */
@@ -23,7 +25,13 @@ export function decodeSlice(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('EndpointSlice', key);
   const parsed = parse(sliceSchema, object, faults);
   const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);
-  return { kind: 'slice', key, slice, faults: trimmed(faults.list) };
+  const changed = parsed?.metadata.annotations?.[TRIGGER_ANNOTATION];
+  return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: trimmed(faults.list) };
+}
+
+function timeOf(text: string | undefined): number {
+  const time = text === undefined ? Number.NaN : Date.parse(text);
+  return Number.isNaN(time) ? 0 : time;
 }
 
 function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefined {

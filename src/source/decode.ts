@@ -237,6 +237,9 @@ function readHealthPort(port: number, faults: FaultList): number {
   return 0;
 }
 
+/** The cluster's autoscaler is about to delete the Node (reference 9.1). */
+const LEAVING_TAINT = 'ToBeDeletedByClusterAutoscaler';
+
 function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
   const addresses: Address[] = [];
   for (const type of ['InternalIP', 'ExternalIP']) {
@@ -254,5 +257,8 @@ function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
     if (cidr === undefined) faults.leaveOut(`spec.podCIDRs[${i}]`, text, 'must be a CIDR');
     else podCIDRs.push(cidr);
   }
-  return { name, zone: api.metadata.labels?.[ZONE_LABEL] ?? '', addresses, podCIDRs };
+  const { labels, deletionTimestamp } = api.metadata;
+  const isLeaving = (api.spec?.taints ?? []).some(({ key }) => key === LEAVING_TAINT);
+  const isEligible = (deletionTimestamp ?? '') === '' && !isLeaving;
+  return { name, zone: labels?.[ZONE_LABEL] ?? '', addresses, podCIDRs, isEligible };
 }

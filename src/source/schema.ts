@@ -97,7 +97,13 @@ export type ApiSlice = z.infer<typeof sliceSchema>;
 /** v1 Node, as far as it is used. */
 export const nodeSchema = z.object({
   metadata,
-  spec: z.object({ podCIDR: z.string().optional(), podCIDRs: z.array(z.string()).nullish() }).nullish(),
+  spec: z
+    .object({
+      podCIDR: z.string().optional(),
+      podCIDRs: z.array(z.string()).nullish(),
+      taints: z.array(z.object({ key: z.string().nullish() })).nullish(),
+    })
+    .nullish(),
   status: z.object({ addresses: z.array(z.object({ type: z.string(), address: z.string() })).nullish() }).nullish(),
 });
 export type ApiNode = z.infer<typeof nodeSchema>;

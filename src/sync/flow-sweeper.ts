@@ -37,6 +37,8 @@ export interface SweepReport {
   /** UDP flows that were looked at. */
   readonly seen: number;
   readonly deleted: number;
+  /** Of these, in each family. */
+  readonly deletedIn: ReadonlyMap<Family, number>;
   /** ServicePorts whose flows were deleted. */
   readonly owners: ReadonlySet<string>;
   /** Milliseconds. */
@@ -90,7 +92,7 @@ export class FlowSweeper {
   /** One sweep of all families. What fails is in the report. */
   async sweep(signal: AbortSignal): Promise<SweepReport> {
     const { flows, open, clock, families, onSweep } = this.#parts;
-    const count = { seen: 0, deleted: 0, owners: new Set<string>() };
+    const count = { seen: 0, deleted: 0, deletedIn: new Map<Family, number>(), owners: new Set<string>() };
     const mark = flows.begin();
     const start = clock.now();
     let outcome: SweepReport['outcome'] = 'complete';
@@ -130,7 +132,9 @@ export class FlowSweeper {
         if (verdict.kind === 'stale') count.owners.add(verdict.owner ?? 'a Service that is gone');
         return verdict.kind === 'stale';
       });
-      count.deleted += table.delete(family, stale);
+      const deleted = table.delete(family, stale);
+      count.deleted += deleted;
+      count.deletedIn.set(family, (count.deletedIn.get(family) ?? 0) + deleted);
       await breath();
     }
     return true;
@@ -140,6 +144,11 @@ export class FlowSweeper {
 interface FamilySweep {
   readonly family: Family;
   readonly table: FlowTable;
-  readonly count: { seen: number; deleted: number; readonly owners: Set<string> };
+  readonly count: {
+    seen: number;
+    deleted: number;
+    readonly deletedIn: Map<Family, number>;
+    readonly owners: Set<string>;
+  };
   readonly signal: AbortSignal;
 }

@@ -5,6 +5,7 @@ import type { Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Fault } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFlows } from '../model/udp-flows.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
@@ -26,6 +27,8 @@ export interface SyncParts {
   readonly retry: number;
   /** A fault that the model found (two Services want one address), when it is new. */
   readonly onFault: (fault: Fault) => void;
+  /** ServicePorts that changed; undefined for one that is gone. */
+  readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
   /** Part of the kernel could not be read; the rest was. */
   readonly onUnread: (cause: string) => void;
 }
@@ -38,9 +41,13 @@ export class SyncLoop {
   #refusedAt: number | undefined;
   #zone = '';
   #mustObserve = true;
+  readonly #triggers: number[] = [];
+  /** Wall time. */
+  readonly #begun: number;
 
   constructor(parts: SyncParts) {
     this.#parts = parts;
+    this.#begun = parts.clock.wall();
   }
 
   /** Read the kernel at the next sync, whatever is believed. */
@@ -69,7 +76,8 @@ export class SyncLoop {
     } catch (error) {
       if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
       const now = clock.now();
-      return { ...unreadReport(error.message), duration: now - start, drift, reading: now - read };
+      const nothing = { drift, writing: 0, triggers: [] };
+      return { ...unreadReport(error.message), ...nothing, duration: now - start, reading: now - read };
     }
     const reading = mustRead ? clock.now() - read : 0;
     this.#pardon(start);
@@ -80,13 +88,17 @@ export class SyncLoop {
       // What is not known now stays as it is (invariant 2).
       this.#parts.onUnread((error as Error).message);
     }
+    const write = clock.now();
     const report = await applyIsolating(mode, this.#refused, signal);
+    const writing = clock.now() - write;
     const { flows } = this.#parts;
     // A refusal tells who was not written; a failure of the environment (a lock, a family) does not.
     if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused);
     else if (report.outcome !== 'failed') flows.writtenInPart();
     if (this.#refused.size > 0) this.#refusedAt ??= start;
-    return { ...report, duration: clock.now() - start, drift, reading };
+    // Those of a sync that failed are in the kernel with the next that does not.
+    const triggers = report.outcome === 'failed' ? [] : this.#triggers.splice(0);
+    return { ...report, duration: clock.now() - start, drift, reading, writing, triggers };
   }
 
   /** Those who were refused are tried again when the retry is due. */
@@ -98,9 +110,11 @@ export class SyncLoop {
 
   /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
   async #desire(): Promise<void> {
-    const { cache, model, mode, flows, nodeName, onFault } = this.#parts;
+    const { cache, model, mode, flows, nodeName, onFault, onPorts } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
-    const { services } = cache.takeChanges();
+    const { services, triggers } = cache.takeChanges();
+    // What happened before this agent began is not its own slowness.
+    for (const at of triggers) if (at >= this.#begun) this.#triggers.push(at);
     // A Node that is deleted keeps its zone for us (reference 1.8).
     this.#zone = cache.node?.zone ?? this.#zone;
     const location = { nodeName, zone: this.#zone };
@@ -113,6 +127,7 @@ export class SyncLoop {
       const { ports, faults } = model.update(portion, cache, location);
       mode.desire(ports);
       flows.update(ports);
+      onPorts?.(ports);
       for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
     }
   }

@@ -8,6 +8,10 @@ export interface SyncReport extends ApplyReport {
   readonly drift: readonly string[];
   /** Milliseconds that reading the kernel took; 0 when what is believed was not questioned. */
   readonly reading: number;
+  /** Milliseconds that planning and writing took. */
+  readonly writing: number;
+  /** When the changes happened that are in the kernel since this sync, as far as slices say; milliseconds since 1970. */
+  readonly triggers: readonly number[];
 }
 
 export class SyncStatus {

@@ -15,7 +15,7 @@ const DEBUG_FROM = 4;
 
 export async function createLog({ verbosity, format }: LogOptions): Promise<Log> {
   const forPeople = format === 'text' || (format === 'auto' && process.stderr.isTTY === true);
-  const level = verbosity >= DEBUG_FROM ? 'debug' : 'info';
+  const level = levelOf(verbosity);
   // Synchronous: what was said before a crash is in the log.
   const stream = forPeople ? await linesForPeople() : pino.destination({ dest: 2, sync: true });
   return pino(
@@ -27,6 +27,10 @@ export async function createLog({ verbosity, format }: LogOptions): Promise<Log>
     },
     stream,
   );
+}
+
+export function levelOf(verbosity: number): 'debug' | 'info' {
+  return verbosity >= DEBUG_FROM ? 'debug' : 'info';
 }
 
 /** Loaded only for a terminal: an agent on a node does without its 12 MB. */

@@ -16,6 +16,8 @@ import { fakeSysctls } from '../helpers/rig.ts';
 
 const INTERFACES = ['127.0.0.1', '192.168.77.2', '10.9.0.1', '::1', 'fd00:77::2', 'fd00:9::1'] as Address[];
 const NODE: NodeView = {
+  isEligible: true,
+
   name: 'node',
   zone: '',
   addresses: ['192.168.77.2', 'fd00:77::2'] as Address[],

@@ -659,14 +659,26 @@ describe('a Node', () => {
       zone: 'zone-1',
       addresses: ['192.0.2.1', 'fd00::1', '198.51.100.1'],
       podCIDRs: ['10.244.0.0/24', 'fd00:1::/64'],
+      isEligible: true,
     });
   });
 
   test('of the fewest fields', () => {
     for (const fields of [{}, { spec: null, status: null }, { spec: {}, status: { addresses: null } }]) {
       const { value, texts } = decodedNode(fields);
-      assert.deepEqual([value, texts], [{ name: 'node-a', zone: '', addresses: [], podCIDRs: [] }, []]);
+      assert.deepEqual(
+        [value, texts],
+        [{ name: 'node-a', zone: '', addresses: [], podCIDRs: [], isEligible: true }, []],
+      );
     }
+  });
+
+  test('is not for load balancers while an autoscaler is about to delete it (reference 9.1)', () => {
+    const taints = (key: string) => decodedNode({ spec: { taints: [{ key: 'other' }, { key }] } }).value?.isEligible;
+    assert.deepEqual(
+      [taints('ToBeDeletedByClusterAutoscaler'), taints('node.kubernetes.io/unschedulable')],
+      [false, true],
+    );
   });
 
   test('with podCIDR alone', () => {

@@ -8,7 +8,7 @@ import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
-import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type SetAside } from '../mode.ts';
+import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
@@ -156,6 +156,10 @@ class IptablesMode implements Mode<IptablesPlan> {
   async probe(signal: AbortSignal): Promise<boolean> {
     for (const { tables } of this.#families) if (!(await tables.hasCanaries(signal))) return false;
     return true;
+  }
+
+  ruleCounts(): readonly RuleCount[] {
+    return this.#families.flatMap(({ tables }) => tables.ruleCounts());
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {

@@ -9,7 +9,7 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
-import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type SetAside } from '../mode.ts';
+import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { applyFamily, type FamilyReport } from './apply.ts';
 import { cleanupFamily } from './cleanup.ts';
@@ -168,6 +168,10 @@ class IpvsMode implements Mode<IpvsPlan> {
       if (!(await state.tables.hasCanaries(signal))) return false;
     }
     return true;
+  }
+
+  ruleCounts(): readonly RuleCount[] {
+    return this.#members.flatMap(({ state }) => state.tables.ruleCounts());
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {

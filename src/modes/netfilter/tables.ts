@@ -2,10 +2,10 @@
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
-import type { SetAside } from '../mode.ts';
+import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
-import { CANARY, type ChainKey } from './names.ts';
+import { CANARY, type ChainKey, splitChainKey } from './names.ts';
 import { type IsOurs, observeTables } from './observe.ts';
 import { planTables, stepKey, type TablesPlan } from './plan.ts';
 import { type Chain, sameChain } from './rules.ts';
@@ -22,6 +22,9 @@ export class FamilyTables {
   readonly #options: TablesOptions;
   readonly #chains = new Tracker<ChainKey, Chain>(sameChain);
   readonly #jumps = new Tracker<string, Jump>((a, b) => a.text === b.text);
+
+  /** Rules of the last write, by table. */
+  readonly #last = new Map<string, number>();
 
   constructor(options: TablesOptions) {
     this.#options = options;
@@ -68,8 +71,26 @@ export class FamilyTables {
     return planTables({ family: this.#options.tools.family, chains: this.#chains, jumps: this.#jumps }, setAside, only);
   }
 
+  /** Walks all chains: some milliseconds for ten thousand. */
+  ruleCounts(): readonly RuleCount[] {
+    const totals = new Map<string, number>();
+    for (const [key, chain] of this.#chains.applied ?? []) {
+      const { table } = splitChainKey(key);
+      totals.set(table, (totals.get(table) ?? 0) + chain.length);
+    }
+    const { family } = this.#options.tools;
+    return [...totals].map(([table, total]) => ({ family, table, total, last: this.#last.get(table) ?? 0 }));
+  }
+
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
     const { tools } = this.#options;
+    if (plan.blocks.length > 0) {
+      this.#last.clear();
+      for (const [key, chain] of plan.chains) {
+        const { table } = splitChainKey(key);
+        this.#last.set(table, (this.#last.get(table) ?? 0) + (chain?.length ?? 0));
+      }
+    }
     return await applyTables(plan, { family: tools.family, chains: this.#chains, jumps: this.#jumps }, tools, signal);
   }
 

@@ -1,4 +1,4 @@
-/** GET requests to the API server, by the configuration that client-node loads: kubeconfig, in-cluster, `--master`. */
+/** Requests to the API server, by the configuration that client-node loads: kubeconfig, in-cluster, `--master`. */
 import http from 'node:http';
 import https from 'node:https';
 import { setImmediate as breath } from 'node:timers/promises';
@@ -10,13 +10,23 @@ export class ApiError extends Error {
   readonly status: number;
   /** Milliseconds that the server asks to wait. */
   readonly retryAfter: number | undefined;
+  /** Nobody answered; or somebody did, and then was silent for too long. */
+  readonly lack: 'unreachable' | 'silent' | undefined;
 
-  constructor(message: string, status: number, retryAfter?: number) {
+  constructor(
+    message: string,
+    status: number,
+    { retryAfter, lack }: Pick<Partial<ApiError>, 'retryAfter' | 'lack'> = {},
+  ) {
     super(message);
     this.status = status;
     this.retryAfter = retryAfter;
+    this.lack = lack;
   }
 }
+
+/** A connection stood, and nothing came. */
+class Silence extends Error {}
 
 export type Query = Readonly<Record<string, string | undefined>>;
 
@@ -25,6 +35,8 @@ export interface ApiClient {
   readonly server: string;
   /** One JSON answer. Throws ApiError. */
   get(path: string, query: Query, signal: AbortSignal): Promise<unknown>;
+  /** Create an object. Throws ApiError. */
+  post(path: string, body: object, signal: AbortSignal): Promise<void>;
   /** The lines of an answer that goes on. Ends when the server ends it; throws ApiError. */
   lines(path: string, query: Query, signal: AbortSignal): AsyncIterable<string>;
 }
@@ -50,6 +62,11 @@ export function apiClient(credentials: Credentials, silence: number): ApiClient 
   };
   return {
     server,
+    async post(path, body, signal) {
+      const answer = await request(credentials, { path, query: {}, signal, body: JSON.stringify(body) });
+      if (answer.statusCode !== 201 && answer.statusCode !== 200) throw await statusError(answer, path);
+      answer.resume();
+    },
     async get(path, query, signal) {
       const answer = await open(path, query, signal);
       const pieces: string[] = [];
@@ -79,12 +96,22 @@ interface RequestInput {
   readonly path: string;
   readonly query: Query;
   readonly signal: AbortSignal;
+  /** JSON to be created; without it, a GET. */
+  readonly body?: string;
 }
 
-async function request(credentials: Credentials, { path, query, signal }: RequestInput): Promise<http.IncomingMessage> {
+async function request(
+  credentials: Credentials,
+  { path, query, signal, body }: RequestInput,
+): Promise<http.IncomingMessage> {
   const url = new URL(credentials.server.replace(/\/$/, '') + path);
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
-  const options: https.RequestOptions = { method: 'GET', headers: { accept: 'application/json' }, signal };
+  const headers: Record<string, string | number> = { accept: 'application/json' };
+  if (body !== undefined) {
+    headers['content-type'] = 'application/json';
+    headers['content-length'] = Buffer.byteLength(body);
+  }
+  const options: https.RequestOptions = { method: body === undefined ? 'GET' : 'POST', headers, signal };
   await credentials.apply(options);
   const send = url.protocol === 'http:' ? http.request : https.request;
   return await new Promise((resolve, reject) => {
@@ -102,25 +129,25 @@ async function request(credentials: Credentials, { path, query, signal }: Reques
       clearTimeout(late);
       reject(signal.aborted ? signal.reason : noAnswer(url, error));
     });
-    sent.end();
+    sent.end(body);
   });
 }
 
 async function* readPieces(answer: http.IncomingMessage, silence: number): AsyncGenerator<string> {
   answer.setEncoding('utf8');
-  answer.setTimeout(silence, () => answer.destroy(new Error(`nothing was heard for ${silence / 1000} s`)));
+  answer.setTimeout(silence, () => answer.destroy(new Silence(`nothing was heard for ${silence / 1000} s`)));
   try {
     for await (const piece of answer) yield String(piece);
   } catch (error) {
     throw error instanceof Error && error.name !== 'AbortError'
-      ? new ApiError(`connection lost: ${error.message}`, 0)
+      ? new ApiError(`connection lost: ${error.message}`, 0, error instanceof Silence ? { lack: 'silent' } : {})
       : error;
   }
 }
 
 function noAnswer(url: URL, error: Error): ApiError {
   const { code } = error as NodeJS.ErrnoException;
-  return new ApiError(`${url.origin} cannot be reached: ${error.message || code}`, 0);
+  return new ApiError(`${url.origin} cannot be reached: ${error.message || code}`, 0, { lack: 'unreachable' });
 }
 
 /** A Status object says why; without one, the HTTP status must do. */
@@ -140,7 +167,7 @@ async function statusError(answer: http.IncomingMessage, path: string): Promise<
   } catch {
     // Not a Status: some proxy between us and the API server answered.
   }
-  return new ApiError(`${path}: ${status} ${message}`, status, retryAfter);
+  return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter });
 }
 
 function parseJson(text: string, path: string): unknown {

@@ -1,9 +1,16 @@
 /** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (reference 1.8). */
 import type { Clock } from '../../host/clock.ts';
-import { type EventSink, goneEvent, type Source, type SourceEvent, type SourceKind } from '../../model/events.ts';
+import {
+  type EventSink,
+  goneEvent,
+  type Source,
+  type SourceEvent,
+  type SourceKind,
+  type WatchStatus,
+} from '../../model/events.ts';
 import { decodeNode, decodeService, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
 import { decodeSlice, HEADLESS_LABEL } from '../decode-slice.ts';
-import { apiClient } from './client.ts';
+import { ApiError, apiClient } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
 import { Reflector, type ReflectorSink, type Resource } from './reflector.ts';
 
@@ -28,16 +35,18 @@ export interface KubernetesOptions extends ClusterConfig {
 /** A page of 500 slices is about 0.6 MB, parsed in a few milliseconds. */
 const PAGE = 500;
 /** Bookmarks come about once a minute. */
-const SILENCE = 150_000;
+const SILENCE = 90_000;
 
 export function kubernetesSource(options: KubernetesOptions): Source {
+  const kinds = watched(options.nodeName).map((kind) => ({ kind, watch: new Watch(kind.of, options) }));
   return {
+    watches: () => kinds.map(({ watch }) => watch.status),
     async run(emit, signal) {
       const credentials = await loadCredentials(options);
       const client = apiClient(credentials, options.silence ?? SILENCE);
-      const reflectors = watched(options.nodeName).map((kind) => {
+      const reflectors = kinds.map(({ kind, watch }) => {
         const { clock, pageSize = PAGE } = options;
-        const sink = eventSink(kind, emit, options);
+        const sink = eventSink(kind, emit, watch);
         return new Reflector({ resource: kind.resource, client, clock, sink, random: Math.random, pageSize });
       });
       await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
@@ -75,8 +84,7 @@ function watched(nodeName: string): WatchedKind[] {
   ];
 }
 
-function eventSink(kind: WatchedKind, emit: EventSink, { clock, log }: KubernetesOptions): ReflectorSink {
-  let failingSince: string | undefined;
+function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch): ReflectorSink {
   return {
     set(key, object) {
       // The API server checks names; one that is not one would not come from it.
@@ -84,16 +92,52 @@ function eventSink(kind: WatchedKind, emit: EventSink, { clock, log }: Kubernete
     },
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
-    failed(error, failures) {
-      failingSince ??= new Date(clock.wall()).toISOString();
-      log.warn(
-        { of: kind.of, since: failingSince, failures },
-        `cannot follow ${kind.of} since ${failingSince}: ${error.message}; rules stay as they are, trying again`,
-      );
-    },
-    recovered(failures) {
-      log.info({ of: kind.of, since: failingSince, failures }, `following ${kind.of} again`);
-      failingSince = undefined;
-    },
+    heard: () => watch.heard(),
+    failed: (error, failures) => watch.failed(error, failures),
+    recovered: (failures) => watch.recovered(failures),
   };
+}
+
+/** How well one kind can be followed: for the log, and for those who ask. */
+class Watch {
+  readonly #of: SourceKind;
+  readonly #options: Pick<KubernetesOptions, 'clock' | 'log'>;
+  #heardAt: number;
+  #failure: WatchStatus['failure'];
+  /** As people read it. */
+  #since = '';
+
+  constructor(of: SourceKind, options: Pick<KubernetesOptions, 'clock' | 'log'>) {
+    this.#of = of;
+    this.#options = options;
+    this.#heardAt = options.clock.now();
+  }
+
+  get status(): WatchStatus {
+    return { of: this.#of, heardAt: this.#heardAt, failure: this.#failure };
+  }
+
+  heard(): void {
+    this.#heardAt = this.#options.clock.now();
+  }
+
+  failed(error: Error, failures: number): void {
+    const { clock, log } = this.#options;
+    const lack = error instanceof ApiError ? error.lack : undefined;
+    if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
+    // Who was silent for too long has not been followed for as long.
+    const since = this.#failure?.since ?? (lack === 'silent' ? this.#heardAt : clock.now());
+    this.#failure = { since, isUnreachable: lack === 'unreachable', cause: error.message };
+    const facts = { of: this.#of, since: this.#since, failures };
+    log.warn(
+      facts,
+      `cannot follow ${this.#of} since ${this.#since}: ${error.message}; rules stay as they are, trying again`,
+    );
+  }
+
+  recovered(failures: number): void {
+    const facts = { of: this.#of, since: this.#since, failures };
+    this.#failure = undefined;
+    this.#options.log.info(facts, `following ${this.#of} again`);
+  }
 }

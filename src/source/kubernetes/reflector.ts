@@ -31,6 +31,8 @@ export interface ReflectorSink {
   gone(key: string): void;
   /** The first list is complete. Called once. */
   synced(): void;
+  /** The server said something. */
+  heard(): void;
   /** The n-th failure in a row (1 for the first), and what happens next. */
   failed(error: Error, failures: number): void;
   /** A request succeeded after failures. */
@@ -100,6 +102,7 @@ export class Reflector {
   }
 
   #succeeded(): void {
+    this.#options.sink.heard();
     if (this.#failures > 0) this.#options.sink.recovered(this.#failures);
     this.#failures = 0;
   }
@@ -151,7 +154,7 @@ export class Reflector {
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
-    const { resource, client, clock, random } = this.#options;
+    const { resource, client, clock, random, sink } = this.#options;
     const start = clock.now();
     let events = 0;
     const query: Query = {
@@ -162,6 +165,7 @@ export class Reflector {
       timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + random()))),
     };
     for await (const line of client.lines(resource.path, query, signal)) {
+      sink.heard();
       this.#event(line);
       events += 1;
       this.#mayRelist = true;

@@ -80,6 +80,7 @@ export class Following {
         this.told.push(`gone ${key}`);
         this.objects.delete(key);
       },
+      heard: () => undefined,
       synced: () => this.told.push('synced'),
       failed: (error, failures) => {
         this.told.push(`failed ${failures}`);

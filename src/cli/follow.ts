@@ -1,0 +1,154 @@
+/** One life of the agent's parts: sync after changes, look after the kernel, delete stale flows; until the agent stops, or its parts must be built anew. */
+import type { Config } from '../config/config.ts';
+import { sleep } from '../host/clock.ts';
+import { releaseMemory } from '../host/memory.ts';
+import { tellSupervisor } from '../host/supervisor.ts';
+import { causeOf } from '../model/cause.ts';
+import { SyncScheduler } from '../sync/scheduler.ts';
+import { SyncStatus } from '../sync/status.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Agent } from './agent.ts';
+import { faultCounts } from './faults.ts';
+import { tellReport, tellSteps } from './reports.ts';
+import type { Serving } from './serving.ts';
+
+/** Without any request the state is compared with the kernel's this often (reference 10.1). */
+const RESYNC = 60 * 60 * 1000;
+/** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does, but for no more than this share of the time. */
+const READING_SHARE = 0.01;
+
+export interface FollowOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly serving: Serving;
+  /** Called after each sync that was not a failure as a whole. */
+  readonly onSynced: () => void;
+  /** The settings are no longer those that the Node and this machine ask for. */
+  readonly onOutdated: () => void;
+}
+
+/** Resolves when the signal aborts, after the sync that goes on then; rejects when the source cannot go on. */
+export async function follow(agent: Agent, options: FollowOptions): Promise<void> {
+  const { config, log, signal, serving } = options;
+  tellSteps(agent.mode, log);
+  // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
+  const inTurn = turns();
+  const scheduler = new SyncScheduler({
+    clock: agent.clock,
+    min: config.minSyncPeriod,
+    retry: config.syncPeriod,
+    max: Math.max(firstPeriod(config), config.minSyncPeriod),
+    run: syncer(agent, options, inTurn),
+  });
+  const request = () => {
+    serving.queued();
+    scheduler.request();
+  };
+  agent.world.onChange(request);
+  request();
+  const guard = watchKernel(agent, { ...options, onLoss: request, inTurn });
+  const sweeping = agent.sweeper.start(signal);
+  await Promise.race([scheduler.start(signal), guard, sweeping, agent.world.source.then(() => waitFor(signal))]);
+}
+
+function firstPeriod({ mode, syncPeriod }: Config): number {
+  return mode === 'ipvs' ? syncPeriod : RESYNC;
+}
+
+/** What the scheduler runs: one sync, and what follows from it. */
+function syncer(agent: Agent, options: FollowOptions, inTurn: InTurn): () => Promise<boolean> {
+  const { config, log, signal, serving, onSynced } = options;
+  const { clock, loop } = agent;
+  const status = new SyncStatus();
+  let lastFull = clock.now();
+  let period = firstPeriod(config);
+  return async () => {
+    // A run that no request asked for is the resync: the kernel is read again.
+    if (clock.now() - lastFull >= period) {
+      loop.distrust();
+      lastFull = clock.now();
+    }
+    const [report, since] = await inTurn(async () => {
+      const began = clock.now();
+      return [await loop.sync(signal), began] as const;
+    });
+    if (config.mode === 'ipvs' && report.reading > 0) {
+      period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
+    }
+    const isFirst = status.lastComplete === undefined;
+    status.record(report, clock.wall());
+    tellReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
+    if (isFirst && report.outcome === 'complete') releaseMemory();
+    // Who was rejected or went to the old endpoint must find the new rules: they are written now.
+    if (report.outcome !== 'failed') agent.sweeper.request();
+    await serving.synced(report, since);
+    // One Service that the kernel refuses must not keep anybody waiting.
+    if (report.outcome !== 'failed') onSynced();
+    return report.outcome === 'complete';
+  };
+}
+
+interface WatchOptions extends FollowOptions {
+  /** Sync again. */
+  readonly onLoss: () => void;
+  readonly inTurn: InTurn;
+}
+
+/** Does one work after another; what one throws is its own. */
+type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
+function turns(): InTurn {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const result = last.then(work);
+    last = result.catch(() => undefined);
+    return result;
+  };
+}
+
+/** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */
+async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
+  const { config, log, signal, onLoss, inTurn, serving, onOutdated } = options;
+  const { clock, mode, loop } = agent;
+  while (!signal.aborted) {
+    await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
+    if (signal.aborted) return;
+    if (mode.isWaiting) onLoss();
+    try {
+      if (!(await agent.here.isCurrent())) {
+        log.info('the addresses of the Node or of this machine changed: building on those of now');
+        onOutdated();
+        return;
+      }
+      // Before the first sync is complete there is nothing to look for yet; what is pending then is told as that.
+      const stands = await inTurn(async () => (mode.isObserved ? await mode.probe(signal) : undefined));
+      if (stands === true) serving.health.verified();
+      if (stands !== false) continue;
+      log.warn('rules are gone that were written: another program flushed them; writing them again');
+      loop.distrust();
+      onLoss();
+    } catch (error) {
+      if (signal.aborted) return;
+      const cause = causeOf(error);
+      serving.health.notVerified(cause);
+      log.warn({ cause }, `cannot tell whether the rules still stand: ${cause}`);
+    }
+  }
+}
+
+/** The supervisor may start what needs Services. That it cannot be told is no reason to stop. */
+export async function tellReady(log: Log): Promise<void> {
+  try {
+    await tellSupervisor('READY=1', 'STATUS=the rules are in place');
+  } catch (error) {
+    log.warn(`cannot tell the supervisor that the agent is ready: ${causeOf(error)}`);
+  }
+}
+
+function waitFor(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

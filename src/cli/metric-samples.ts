@@ -1,0 +1,47 @@
+/** Values of metrics that are read when somebody asks, from where they are kept. */
+import type { Clock } from '../host/clock.ts';
+import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
+import type { Agent } from './agent.ts';
+
+export interface SampleSources {
+  readonly agent: () => Agent | undefined;
+  readonly clock: Clock;
+  readonly isHealthy: () => boolean;
+  readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
+  readonly reloads: () => ReadonlyMap<string, number>;
+  readonly faults: () => Readonly<Record<string, number>>;
+}
+
+export function metricSamples({
+  agent,
+  clock,
+  isHealthy,
+  gaps,
+  reloads,
+  faults,
+}: SampleSources): Record<ReadName, Samples> {
+  const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
+  const counts = (of: 'services' | 'slices') => agent()?.world.cache.counts(of) ?? { total: 0, pending: 0 };
+  const rules = (field: 'total' | 'last') =>
+    (agent()?.mode.ruleCounts() ?? [])
+      .filter(({ table }) => table === 'filter' || table === 'nat')
+      .map(({ family, table, ...count }) => ({ labels: { table, ip_family: family }, value: count[field] }));
+  const watches = () => agent()?.world.watches() ?? [];
+  return {
+    kubeproxy_sync_proxy_rules_endpoint_changes_pending: () => one(counts('slices').pending),
+    kubeproxy_sync_proxy_rules_endpoint_changes_total: () => one(counts('slices').total),
+    kubeproxy_sync_proxy_rules_service_changes_pending: () => one(counts('services').pending),
+    kubeproxy_sync_proxy_rules_service_changes_total: () => one(counts('services').total),
+    kubeproxy_sync_proxy_rules_no_local_endpoints_total: () =>
+      gaps().map(([traffic_policy, ip_family, value]) => ({ labels: { traffic_policy, ip_family }, value })),
+    kubeproxy_sync_proxy_rules_iptables_total: () => rules('total'),
+    kubeproxy_sync_proxy_rules_iptables_last: () => rules('last'),
+    slicewire_faults: () => Object.entries(faults()).map(([effect, value]) => ({ labels: { effect }, value })),
+    slicewire_watch_age_seconds: () =>
+      watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),
+    slicewire_watch_failing: () =>
+      watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
+    slicewire_healthy: () => one(isHealthy() ? 1 : 0),
+    slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),
+  };
+}

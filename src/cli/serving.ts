@@ -1,0 +1,284 @@
+/** Health, metrics and events of a running agent. They outlive changes of its configuration: the servers stay open where their addresses do. */
+import type { Config } from '../config/config.ts';
+import { fileFromConfig } from '../config/config-file.ts';
+import type { ListenAddress } from '../config/listen.ts';
+import { type Clock, realClock } from '../host/clock.ts';
+import { FAMILIES, type Family } from '../model/address.ts';
+import { sameData } from '../model/equal.ts';
+import { type Fault, faultText } from '../model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { ModeName } from '../modes/mode.ts';
+import { Health } from '../serve/health.ts';
+import { healthHandler } from '../serve/health-server.ts';
+import { type Handler, keepOpen } from '../serve/http.ts';
+import { everyGap, LocalGaps } from '../serve/local-gaps.ts';
+import { metricsHandler } from '../serve/metrics-server.ts';
+import { ServiceHealth } from '../serve/service-health.ts';
+import { type ClusterEvent, EventRecorder, type Regarding } from '../source/kubernetes/recorder.ts';
+import type { SweepReport } from '../sync/flow-sweeper.ts';
+import type { SyncReport } from '../sync/status.ts';
+import { type Log, levelOf } from '../telemetry/log.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import { type Agent, CannotRun } from './agent.ts';
+import { faultCounts } from './faults.ts';
+import { metricSamples } from './metric-samples.ts';
+import { version } from './version.ts';
+import type { World } from './world.ts';
+
+export interface ServingOptions {
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** What the agent serves at one address. */
+interface Open {
+  readonly listen: ListenAddress;
+  readonly stop: AbortController;
+}
+
+export class Serving {
+  /** Rejects when a port cannot be had and the configuration says that this is the end. */
+  readonly failed: Promise<never>;
+  readonly health: Health;
+  readonly #options: ServingOptions;
+  readonly #clock: Clock = realClock;
+  readonly #open = new Map<'healthz' | 'metrics', Open>();
+  readonly #reloads = new Map<string, number>();
+  #fail: (error: Error) => void = () => undefined;
+  #config: Config;
+  #agent: Agent | undefined;
+  #metrics: Metrics | undefined;
+  #metricsOf: { readonly mode: ModeName; readonly families: readonly Family[] } | undefined;
+  #recorder: EventRecorder | undefined;
+  readonly #serviceHealth: ServiceHealth;
+  #gaps = new LocalGaps();
+
+  constructor(config: Config, world: World, options: ServingOptions) {
+    this.#options = options;
+    this.#config = config;
+    this.failed = new Promise((_resolve, reject) => {
+      this.#fail = reject;
+    });
+    this.failed.catch(() => undefined);
+    this.health = new Health(this.#clock, this.#healthSettings(config, world, []));
+    this.#serviceHealth = this.#newServiceHealth();
+    this.#startRecorder(config);
+  }
+
+  /** Begin to serve: what listens answers from now on, first of all that the first sync is still to come. */
+  start(): void {
+    const { healthz, metrics } = this.#config.serve;
+    this.#listen('healthz', healthz, this.#healthz);
+    this.#listen('metrics', metrics, this.#metricsz);
+  }
+
+  /** The agent's parts were built anew, with this configuration. */
+  use(agent: Agent, config: Config): void {
+    const { mode, here } = agent;
+    if (!sameData(config.source, this.#config.source) || config.nodeName !== this.#config.nodeName)
+      this.#startRecorder(config);
+    this.#config = config;
+    this.#agent = agent;
+    this.health.tune(this.#healthSettings(config, agent.world, here.families));
+    const of = { mode: mode.name, families: here.families };
+    if (!sameData(of, this.#metricsOf)) this.#metrics = this.#newMetrics(of);
+    this.#metricsOf = of;
+    this.start();
+  }
+
+  /** What was rendered for the agent before is forgotten: a new one tells all of it again. */
+  renew(): void {
+    this.#gaps = new LocalGaps();
+    this.#serviceHealth.renew();
+  }
+
+  readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
+    this.#gaps.update(changes);
+    this.#serviceHealth.update(changes);
+  };
+
+  readonly onSweep = ({ duration, deletedIn }: SweepReport): void => {
+    this.#metrics?.swept(duration, deletedIn);
+  };
+
+  readonly onFault = (fault: Fault): void => {
+    if (fault.effect === 'no effect here' || fault.kind === 'file') return;
+    const [namespace = '', name = ''] = fault.object.includes('/') ? fault.object.split('/') : ['', fault.object];
+    const apiVersion = fault.kind === 'EndpointSlice' ? 'discovery.k8s.io/v1' : 'v1';
+    const regarding = { apiVersion, kind: fault.kind, namespace, name };
+    const reason = fault.effect === 'object set aside' ? 'SetAside' : 'InvalidField';
+    this.#emit({ type: 'Warning', reason, action: 'ReadObject', note: faultText(fault), regarding });
+  };
+
+  queued(): void {
+    this.health.queued();
+    this.#metrics?.queued(this.#clock.wall() / 1000);
+  }
+
+  /** `since`: when the sync began, on the clock that never runs backwards. */
+  async synced(report: SyncReport, since: number): Promise<void> {
+    const families = this.#agent?.here.families ?? [];
+    const failed = failedFamilies(report, families);
+    const complete = families.filter((family) => !failed.includes(family));
+    this.health.synced(complete, since);
+    if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
+    const now = this.#clock.wall();
+    this.#metrics?.synced(
+      {
+        complete,
+        failed,
+        duration: report.duration,
+        writing: report.writing,
+        isFull: report.reading > 0,
+        steps: report.applied,
+        drift: report.drift.length,
+        latencies: report.triggers.map((at) => Math.max(0, now - at)),
+        outcome: report.outcome,
+      },
+      now / 1000,
+    );
+    for (const { owner, key, cause } of report.failed) if (owner !== undefined) this.#tellSetAside(owner, key, cause);
+    if (report.outcome !== 'failed') await this.#serviceHealth.sync();
+  }
+
+  /** The configuration file changed. */
+  reloaded(result: 'applied' | 'refused' | 'unchanged' | 'failed'): void {
+    this.#reloads.set(result, (this.#reloads.get(result) ?? 0) + 1);
+  }
+
+  /** Something about this node. */
+  tellNode(event: Pick<ClusterEvent, 'type' | 'reason' | 'action' | 'note'>): void {
+    const { nodeName } = this.#config;
+    this.#emit({
+      ...event,
+      regarding: { apiVersion: 'v1', kind: 'Node', namespace: '', name: nodeName, uid: nodeName },
+    });
+  }
+
+  async close(): Promise<void> {
+    for (const { stop } of this.#open.values()) stop.abort();
+    await this.#serviceHealth.close();
+  }
+
+  readonly #healthz: Handler = (asked) =>
+    healthHandler({
+      health: this.health,
+      wall: () => this.#clock.wall(),
+      onAnswer: (path, status) => this.#metrics?.answered(path, status),
+    })(asked);
+
+  readonly #metricsz: Handler = (asked) =>
+    metricsHandler({
+      mode: () => this.#config.mode,
+      config: () => fileFromConfig(this.#config),
+      metrics: () => this.#metrics ?? NO_METRICS,
+      hasProfiling: () => this.#config.serve.profiling,
+      setVerbosity: (verbosity) => {
+        this.#options.log.level = levelOf(verbosity);
+      },
+    })(asked);
+
+  #listen(name: 'healthz' | 'metrics', listen: ListenAddress | undefined, handler: Handler): void {
+    const before = this.#open.get(name);
+    if (before !== undefined && before.listen.text === listen?.text) return;
+    before?.stop.abort();
+    this.#open.delete(name);
+    if (listen === undefined) return;
+    const stop = new AbortController();
+    this.#open.set(name, { listen, stop });
+    void keepOpen({
+      listen,
+      handler,
+      clock: this.#clock,
+      signal: AbortSignal.any([stop.signal, this.#options.signal]),
+      onFailure: (error) => this.#cannotListen(name, listen, error),
+    });
+  }
+
+  #cannotListen(name: 'healthz' | 'metrics', { text }: ListenAddress, error: Error): void {
+    const reason = name === 'healthz' ? 'FailedToStartProxierHealthcheck' : 'FailedToStartMetricServer';
+    const note = `the ${name} server cannot listen at ${text}: ${error.message}`;
+    const { hardFail } = this.#config.serve;
+    this.#options.log.error({ listen: text }, hardFail ? note : `${note}; trying again`);
+    this.tellNode({ type: 'Warning', reason, action: 'StartKubeProxy', note });
+    if (hardFail) this.#fail(new CannotRun(`${note} (--bind-address-hard-fail)`));
+  }
+
+  #healthSettings(config: Config, world: World, families: readonly Family[]) {
+    return {
+      timeout: 2 * config.syncPeriod,
+      families: families.length === 0 ? FAMILIES.slice(0, 1) : families,
+      watches: world.watches,
+      node: () => world.cache.node,
+      hasNodes: config.source.kind === 'kubernetes',
+    };
+  }
+
+  #newServiceHealth(): ServiceHealth {
+    return new ServiceHealth({
+      isHealthy: () => this.health.state.healthy,
+      addresses: async (family) => (await this.#agent?.here.listenAddresses(family)) ?? [],
+      onFailure: (service, port, cause) => {
+        const note = `the health check port ${port} cannot be served: ${cause}`;
+        this.#options.log.error({ service, port }, `Service ${service}: ${note}; trying again at the next sync`);
+        this.#emit({
+          type: 'Warning',
+          reason: 'FailedToStartServiceHealthcheck',
+          action: 'Listen',
+          note,
+          regarding: regardingService(service),
+        });
+      },
+    });
+  }
+
+  #newMetrics({ mode, families }: { readonly mode: ModeName; readonly families: readonly Family[] }): Metrics {
+    const read = metricSamples({
+      agent: () => this.#agent,
+      clock: this.#clock,
+      isHealthy: () => this.health.state.healthy,
+      gaps: () => everyGap().map(([policy, family]) => [policy, family, this.#gaps.count(policy, family)] as const),
+      reloads: () => this.#reloads,
+      faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),
+    });
+    return new Metrics({ mode, families, version: version(), read });
+  }
+
+  #startRecorder({ source, nodeName }: Config): void {
+    const { log, signal } = this.#options;
+    this.#recorder =
+      source.kind === 'manifests'
+        ? undefined
+        : new EventRecorder({
+            cluster: source,
+            nodeName,
+            clock: this.#clock,
+            signal,
+            onFailure: (error) => log.warn(`events cannot be written: ${error.message}`),
+          });
+  }
+
+  #tellSetAside(owner: string, step: string, cause: string): void {
+    const note = `is set aside, since the kernel refused ${step}: ${cause}`;
+    this.#emit({ type: 'Warning', reason: 'SetAside', action: 'Sync', note, regarding: regardingService(owner) });
+  }
+
+  #emit(event: ClusterEvent): void {
+    this.#recorder?.emit(event);
+  }
+}
+
+const NO_METRICS = { contentType: 'text/plain; charset=utf-8', text: () => Promise.resolve('') };
+
+function regardingService(service: string): Regarding {
+  const [namespace = '', name = ''] = service.split('/');
+  return { apiVersion: 'v1', kind: 'Service', namespace, name };
+}
+
+/** Steps of a family begin with its name; what does not is of all. */
+function failedFamilies({ outcome, failed }: SyncReport, families: readonly Family[]): Family[] {
+  if (outcome === 'complete') return [];
+  const isOfOne = failed.length > 0 && failed.every(({ key }) => FAMILIES.some((family) => key.startsWith(family)));
+  if (!isOfOne) return [...families];
+  return families.filter((family) => failed.some(({ key }) => key.startsWith(family)));
+}

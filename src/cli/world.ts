@@ -1,0 +1,117 @@
+/** What the agent follows: the source and the cache of its objects. Outlives changes of the configuration that do not name another source. */
+import { Cache } from '../cache/cache.ts';
+import type { Config } from '../config/config.ts';
+import { type Clock, realClock, sleep } from '../host/clock.ts';
+import type { Source, SourceEvent, WatchStatus } from '../model/events.ts';
+import type { Fault } from '../model/objects.ts';
+import { kubernetesSource } from '../source/kubernetes/index.ts';
+import { manifestsSource } from '../source/manifests/index.ts';
+import type { Log } from '../telemetry/log.ts';
+import { CannotRun } from './agent.ts';
+
+export interface WorldOptions {
+  readonly config: Config;
+  readonly log: Log;
+  /** Follow changes, rather than read once. */
+  readonly follow: boolean;
+  readonly signal: AbortSignal;
+  /** Something new is wrong with an object. */
+  readonly onFault: (fault: Fault) => void;
+}
+
+export interface World {
+  readonly cache: Cache;
+  /** Ends with the signal; rejects when the source cannot go on. */
+  readonly source: Promise<void>;
+  readonly watches: () => readonly WatchStatus[];
+  /** Called after each event that changed something; one is called at a time. */
+  onChange(call: () => void): void;
+}
+
+/** Start the source and wait for its initial lists. */
+export async function startWorld(options: WorldOptions): Promise<World> {
+  const cache = new Cache();
+  const intake = new Intake(cache, options.onFault);
+  const source = buildSource(options);
+  const running = source.run(intake.emit, options.signal);
+  await Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
+  return {
+    cache,
+    source: running,
+    watches: () => source.watches?.() ?? [],
+    onChange: (call) => intake.onChange(call),
+  };
+}
+
+/** Takes events into the cache and tells what is wrong with them. */
+class Intake {
+  readonly synced: Promise<void>;
+  readonly #cache: Cache;
+  readonly #onFault: (fault: Fault) => void;
+  #resolve: () => void = () => undefined;
+  #onChange: () => void = () => undefined;
+
+  constructor(cache: Cache, onFault: (fault: Fault) => void) {
+    this.#cache = cache;
+    this.#onFault = onFault;
+    this.synced = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  readonly emit = (event: SourceEvent): void => {
+    for (const fault of this.#cache.take(event)) this.#onFault(fault);
+    if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
+    if (this.#cache.hasChanges) this.#onChange();
+  };
+
+  onChange(call: () => void): void {
+    this.#onChange = call;
+  }
+
+  mustBeSynced(): void {
+    if (!this.#cache.isSynced) throw new CannotRun(`stopped while waiting for ${this.#cache.waitingFor.join(', ')}`);
+  }
+}
+
+function buildSource({ config, log, follow }: WorldOptions): Source {
+  const { nodeName } = config;
+  if (config.source.kind === 'manifests') {
+    return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
+  }
+  return kubernetesSource({ ...config.source, nodeName, clock: realClock, log });
+}
+
+/** Milliseconds between two looks at the Node, and for how long (reference 1.7). */
+const LOOK = 1000;
+const FOR_ADDRESSES = 30_000;
+const FOR_POD_CIDRS = 300_000;
+
+export interface NodeWait {
+  readonly config: Config;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Wait for what the Node does not have yet; otherwise only what cannot be done without is asked for. */
+  readonly mayWait: boolean;
+}
+
+/** Wait for what is needed of the own Node: its addresses, at most 30 s and not for life or death; its pod CIDRs, where pods are told by them, at most 5 minutes. Throws CannotRun without them. */
+export async function waitForNode({ cache }: World, { config, log, clock, signal, mayWait }: NodeWait): Promise<void> {
+  const { nodeName, source, detectLocal } = config;
+  const wait = async (isThere: () => boolean, most: number) => {
+    const until = clock.now() + (mayWait ? most : 0);
+    while (!isThere() && clock.now() < until) await sleep(clock, LOOK, signal);
+    return isThere();
+  };
+  if (source.kind === 'kubernetes' && !(await wait(() => (cache.node?.addresses.length ?? 0) > 0, FOR_ADDRESSES))) {
+    const what = cache.node === undefined ? 'is no Node of this name' : 'are no addresses in its status';
+    log.warn(
+      { node: nodeName },
+      `there ${what} (${nodeName}): the addresses of this machine's interfaces are taken instead`,
+    );
+  }
+  if (detectLocal.kind !== 'node-cidr') return;
+  if (await wait(() => (cache.node?.podCIDRs.length ?? 0) > 0, FOR_POD_CIDRS)) return;
+  throw new CannotRun(`--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${nodeName}, which has none yet`);
+}

@@ -1,0 +1,185 @@
+/**
+ * A small HTTP server for health and metrics. It answers anybody who can reach its port, so it gives little away: short
+ * time limits, small headers, a bound on connections, no body is read. One request costs one answer made from memory.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { type Clock, sleep } from '../host/clock.ts';
+import type { Address } from '../model/address.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: string | Buffer;
+}
+
+export interface Asked {
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** The body's beginning, for the few requests that have one. */
+  body(): Promise<string>;
+  /** The other side went away. */
+  readonly signal: AbortSignal;
+}
+
+export type Handler = (asked: Asked) => Answer | Promise<Answer>;
+
+export interface ListenOptions {
+  readonly address: Address;
+  readonly port: number;
+  /** Only this family, also at `::`. Without it, an address of zeros stands for those of both families. */
+  readonly isOneFamily?: boolean;
+}
+
+const JSON_HEADERS = { 'content-type': 'application/json', 'x-content-type-options': 'nosniff' };
+const TEXT_HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
+export const NOT_FOUND: Answer = { status: 404, headers: TEXT_HEADERS, body: '404 page not found\n' };
+
+export function jsonAnswer(status: number, body: string, headers: Readonly<Record<string, string>> = {}): Answer {
+  return { status, headers: { ...JSON_HEADERS, ...headers }, body };
+}
+
+export function textAnswer(status: number, body: string): Answer {
+  return { status, headers: TEXT_HEADERS, body };
+}
+
+/** Milliseconds for a request's headers to arrive, and all of it. */
+const REQUEST_TIMEOUT = 5000;
+/** Milliseconds that a connection may stand without a request. */
+const IDLE_TIMEOUT = 10_000;
+const MOST_CONNECTIONS = 4096;
+const MOST_HEADER_BYTES = 8192;
+const MOST_BODY = 4096;
+
+export class HttpServer {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(handler: Handler) {
+    this.#server = createServer(
+      {
+        headersTimeout: REQUEST_TIMEOUT,
+        requestTimeout: REQUEST_TIMEOUT,
+        keepAliveTimeout: IDLE_TIMEOUT,
+        connectionsCheckingInterval: 1000,
+        maxHeaderSize: MOST_HEADER_BYTES,
+      },
+      (request, response) => void respond(handler, request, response),
+    );
+    this.#server.maxConnections = MOST_CONNECTIONS;
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
+    this.#server.on('clientError', (_error, socket) => {
+      if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n');
+      else socket.destroy();
+    });
+  }
+
+  /** Throws when the port cannot be had. */
+  static async open(options: ListenOptions, handler: Handler): Promise<HttpServer> {
+    const made = new HttpServer(handler);
+    const isAny = options.address === '0.0.0.0' || options.address === '::';
+    try {
+      if (isAny && options.isOneFamily !== true) await made.#listen('::', options.port, false);
+      else await made.#listen(options.address, options.port, true);
+    } catch (error) {
+      // A node without IPv6.
+      if (!isAny || (error as NodeJS.ErrnoException).code !== 'EAFNOSUPPORT') throw error;
+      await made.#listen('0.0.0.0', options.port, true);
+    }
+    return made;
+  }
+
+  get port(): number {
+    const address = this.#server.address();
+    return typeof address === 'object' && address !== null ? address.port : 0;
+  }
+
+  /** Closes its connections too. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
+
+  async #listen(host: string, port: number, ipv6Only: boolean): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ host, port, ipv6Only, exclusive: true }, () => {
+        this.#server.removeListener('error', reject);
+        // An accept that fails for want of descriptors is no reason to end.
+        this.#server.on('error', () => undefined);
+        resolve();
+      });
+    });
+  }
+}
+
+export interface KeepOpenOptions {
+  readonly listen: ListenOptions;
+  readonly handler: Handler;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Called after each failure; throws to give up. */
+  readonly onFailure: (error: Error) => void;
+}
+
+/** Milliseconds until a port that could not be had is tried again (reference 1.7). */
+const RETRY = 5000;
+
+/** Open it, trying again until it is had; closes with the signal. Resolves when it is closed. */
+export async function keepOpen({ listen, handler, clock, signal, onFailure }: KeepOpenOptions): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const server = await HttpServer.open(listen, handler);
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        else signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      await server.close();
+      return;
+    } catch (error) {
+      onFailure(error as Error);
+      await sleep(clock, RETRY, signal).catch(() => undefined);
+    }
+  }
+}
+
+async function respond(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const gone = new AbortController();
+  response.on('close', () => gone.abort());
+  try {
+    const { status, headers = {}, body } = await handler(askedOf(request, gone.signal));
+    request.resume();
+    if (response.destroyed) return;
+    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+    response.end(request.method === 'HEAD' ? undefined : body);
+  } catch (error) {
+    if (response.destroyed || response.headersSent) return;
+    response.writeHead(500, TEXT_HEADERS);
+    response.end(`${(error as Error).message}\n`);
+  }
+}
+
+function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
+  const [path = '/', query = ''] = (request.url ?? '/').split('?', 2);
+  return {
+    method: request.method ?? 'GET',
+    path,
+    query: new URLSearchParams(query),
+    signal,
+    async body() {
+      let text = '';
+      request.setEncoding('utf8');
+      for await (const piece of request) {
+        text += String(piece);
+        if (text.length > MOST_BODY) break;
+      }
+      return text.slice(0, MOST_BODY);
+    },
+  };
+}

@@ -1,0 +1,40 @@
+/** Counts ServicePorts of policy Local that have endpoints, but none on this node: what reaches this node for them is dropped (reference 9.4). */
+import { FAMILIES, type Family } from '../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+
+export type GapPolicy = 'internal' | 'external';
+export const GAP_POLICIES: readonly GapPolicy[] = ['internal', 'external'];
+
+export class LocalGaps {
+  readonly #gaps = new Map<ServicePortKey, readonly string[]>();
+  readonly #counts = new Map<string, number>();
+
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    for (const [key, port] of changes) {
+      for (const name of this.#gaps.get(key) ?? []) this.#add(name, -1);
+      const gaps = port === undefined ? [] : gapsOf(port);
+      for (const name of gaps) this.#add(name, 1);
+      if (gaps.length > 0) this.#gaps.set(key, gaps);
+      else this.#gaps.delete(key);
+    }
+  }
+
+  count(policy: GapPolicy, family: Family): number {
+    return this.#counts.get(`${policy} ${family}`) ?? 0;
+  }
+
+  #add(name: string, by: number): void {
+    this.#counts.set(name, (this.#counts.get(name) ?? 0) + by);
+  }
+}
+
+function gapsOf({ family, frontends }: ServicePort): string[] {
+  const isDropped = (internal: boolean) =>
+    frontends.some(({ role, empty }) => (role === 'cluster-ip') === internal && empty === 'drop');
+  return GAP_POLICIES.filter((policy) => isDropped(policy === 'internal')).map((policy) => `${policy} ${family}`);
+}
+
+/** Every combination there is. */
+export function everyGap(): readonly (readonly [GapPolicy, Family])[] {
+  return GAP_POLICIES.flatMap((policy) => FAMILIES.map((family) => [policy, family] as const));
+}

@@ -1,0 +1,42 @@
+/** /metrics, /proxyMode, /configz, /healthz, and with profiling /debug (reference 9.3). */
+import { type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
+import { profilingAnswer } from './profiling.ts';
+
+export interface MetricsServerParts {
+  readonly mode: () => string;
+  /** The configuration in force, as a KubeProxyConfiguration. */
+  readonly config: () => object;
+  readonly metrics: () => { readonly contentType: string; text(): Promise<string> };
+  readonly hasProfiling: () => boolean;
+  /** Log more or less from now on. */
+  readonly setVerbosity: (verbosity: number) => void;
+}
+
+export function metricsHandler(parts: MetricsServerParts): Handler {
+  return async (asked: Asked) => {
+    const { path, method } = asked;
+    if (path === '/debug/flags/v' && method === 'PUT' && parts.hasProfiling()) return await setVerbosity(parts, asked);
+    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+    switch (path) {
+      case '/metrics': {
+        const metrics = parts.metrics();
+        return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() };
+      }
+      case '/proxyMode':
+        return textAnswer(200, parts.mode());
+      case '/configz':
+        return jsonAnswer(200, JSON.stringify({ 'kubeproxy.config.k8s.io': parts.config() }));
+      case '/healthz':
+        return textAnswer(200, 'ok');
+      default:
+        return parts.hasProfiling() ? await profilingAnswer(asked) : NOT_FOUND;
+    }
+  };
+}
+
+async function setVerbosity({ setVerbosity: set }: MetricsServerParts, asked: Asked) {
+  const text = (await asked.body()).trim();
+  if (!/^\d{1,3}$/.test(text)) return textAnswer(400, `"${text}" is not a verbosity, such as 4\n`);
+  set(Number(text));
+  return textAnswer(200, `successfully set verbosity to ${text}`);
+}

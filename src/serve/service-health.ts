@@ -1,0 +1,132 @@
+/** One HTTP server for each healthCheckNodePort and address (reference 9.2): load balancers ask it whether this node has endpoints of the Service. */
+import type { Address, Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { type Answer, HttpServer, jsonAnswer } from './http.ts';
+
+export interface ServiceHealthParts {
+  /** Whether the agent itself is healthy. */
+  readonly isHealthy: () => boolean;
+  /** Where to listen for a family: the unspecified address, or those of the node that take node ports. */
+  readonly addresses: (family: Family) => Promise<readonly Address[]>;
+  /** A port could not be had; it is tried again at the next sync. */
+  readonly onFailure: (service: ServiceKey, port: number, cause: string) => void;
+}
+
+/** A Service with a health check port, in one family. */
+interface Checked {
+  readonly service: ServiceKey;
+  readonly family: Family;
+  readonly port: number;
+  /** Addresses of its ready endpoints on this node, by ServicePort. */
+  readonly ready: Map<ServicePortKey, readonly Address[]>;
+}
+
+interface Opened {
+  readonly service: ServiceKey;
+  readonly server: HttpServer;
+}
+
+export class ServiceHealth {
+  readonly #parts: ServiceHealthParts;
+  /** By `service family`. */
+  readonly #checked = new Map<string, Checked>();
+  readonly #keys = new Map<ServicePortKey, string>();
+  readonly #doubted = new Set<ServicePortKey>();
+  /** By `address port`. */
+  readonly #servers = new Map<string, Opened>();
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(parts: ServiceHealthParts) {
+    this.#parts = parts;
+  }
+
+  /** All ServicePorts will be told anew: what is not by the next `sync` is gone. Until then everything goes on. */
+  renew(): void {
+    for (const key of this.#keys.keys()) this.#doubted.add(key);
+  }
+
+  /** Take in changes of the model. */
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    for (const [key, port] of changes) {
+      this.#doubted.delete(key);
+      this.#forget(key);
+      if (port === undefined || port.healthCheckNodePort === 0) continue;
+      const { service, family, healthCheckNodePort, readyHere } = port;
+      const name = `${service} ${family}`;
+      let checked = this.#checked.get(name);
+      if (checked === undefined || checked.port !== healthCheckNodePort) {
+        checked = { service, family, port: healthCheckNodePort, ready: checked?.ready ?? new Map() };
+        this.#checked.set(name, checked);
+      }
+      checked.ready.set(key, readyHere);
+      this.#keys.set(key, name);
+    }
+  }
+
+  /** Open and close servers as the Services ask now: after rules were written, so that nobody is sent here too early. */
+  async sync(): Promise<void> {
+    for (const key of this.#doubted) this.#forget(key);
+    this.#doubted.clear();
+    this.#turn = this.#turn.then(() => this.#sync());
+    await this.#turn;
+  }
+
+  async close(): Promise<void> {
+    this.#checked.clear();
+    this.#keys.clear();
+    await this.sync();
+  }
+
+  /** Number of distinct addresses of ready endpoints here. */
+  localEndpoints(service: ServiceKey, family: Family): number {
+    const { ready } = this.#checked.get(`${service} ${family}`) ?? {};
+    return new Set([...(ready?.values() ?? [])].flat()).size;
+  }
+
+  #forget(key: ServicePortKey): void {
+    const name = this.#keys.get(key);
+    if (name === undefined) return;
+    this.#keys.delete(key);
+    const checked = this.#checked.get(name);
+    checked?.ready.delete(key);
+    if (checked?.ready.size === 0) this.#checked.delete(name);
+  }
+
+  async #sync(): Promise<void> {
+    const wanted = new Map<string, { checked: Checked; address: Address }>();
+    for (const checked of this.#checked.values()) {
+      for (const address of await this.#parts.addresses(checked.family)) {
+        wanted.set(`${address} ${checked.port}`, { checked, address });
+      }
+    }
+    for (const [key, { server, service }] of this.#servers) {
+      if (wanted.get(key)?.checked.service === service) continue;
+      this.#servers.delete(key);
+      await server.close();
+    }
+    for (const [key, { checked, address }] of wanted) {
+      if (!this.#servers.has(key)) await this.#open(key, checked, address);
+    }
+  }
+
+  async #open(key: string, { service, family, port }: Checked, address: Address): Promise<void> {
+    try {
+      const server = await HttpServer.open({ address, port, isOneFamily: true }, () => this.#answer(service, family));
+      this.#servers.set(key, { service, server });
+    } catch (error) {
+      this.#parts.onFailure(service, port, causeOf(error));
+    }
+  }
+
+  /** The body is indented with tabs and ends without a line's end, as kube-proxy's. */
+  #answer(key: ServiceKey, family: Family): Answer {
+    const localEndpoints = this.localEndpoints(key, family);
+    const serviceProxyHealthy = this.#parts.isHealthy();
+    const [namespace, name] = key.split('/');
+    const body = JSON.stringify({ service: { namespace, name }, localEndpoints, serviceProxyHealthy }, undefined, '\t');
+    const status = localEndpoints > 0 && serviceProxyHealthy ? 200 : 503;
+    return jsonAnswer(status, body, { 'x-load-balancing-endpoint-weight': String(localEndpoints) });
+  }
+}

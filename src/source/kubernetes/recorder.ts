@@ -1,0 +1,134 @@
+/**
+ * Events for `kubectl describe` (events.k8s.io/v1). They are hints and never in the way: written one after another beside all
+ * else, dropped when there are too many or the API server does not take them.
+ */
+import { type Clock, sleep } from '../../host/clock.ts';
+import { type ApiClient, apiClient } from './client.ts';
+import { type ClusterConfig, loadCredentials } from './credentials.ts';
+
+export interface ClusterEvent {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly action: string;
+  readonly note: string;
+  readonly regarding: Regarding;
+}
+
+export interface Regarding {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** "" for an object of the cluster, such as a Node. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid?: string;
+}
+
+export interface RecorderOptions {
+  readonly cluster: ClusterConfig;
+  readonly nodeName: string;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** An event could not be written; told once until one is again. */
+  readonly onFailure: (error: Error) => void;
+}
+
+/** Milliseconds in which the same event is not written again. */
+const SAME = 10 * 60 * 1000;
+/** Events that may be written at once; after that one each `REFILL` milliseconds, as client-go's filter for spam. */
+const BURST = 25;
+const REFILL = 12_000;
+const MOST_WAITING = 100;
+/** Longest note that the API takes. */
+const NOTE_MAX = 1024;
+
+export class EventRecorder {
+  readonly #options: RecorderOptions;
+  readonly #waiting: ClusterEvent[] = [];
+  /** When each was written last. */
+  readonly #written = new Map<string, number>();
+  #client: ApiClient | undefined;
+  #tokens = BURST;
+  #refilledAt: number;
+  #isWriting = false;
+  #hasFailed = false;
+  #count = 0;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+    this.#refilledAt = options.clock.now();
+  }
+
+  /** Never waits, never throws. */
+  emit(event: ClusterEvent): void {
+    const now = this.#options.clock.now();
+    const key = `${event.regarding.kind} ${event.regarding.namespace}/${event.regarding.name} ${event.reason} ${event.note}`;
+    const before = this.#written.get(key);
+    if ((before !== undefined && now - before < SAME) || this.#waiting.length >= MOST_WAITING) return;
+    for (const [old, at] of this.#written) if (now - at >= SAME) this.#written.delete(old);
+    this.#written.set(key, now);
+    this.#waiting.push(event);
+    if (!this.#isWriting) void this.#write();
+  }
+
+  async #write(): Promise<void> {
+    const { clock, signal, onFailure } = this.#options;
+    this.#isWriting = true;
+    try {
+      for (let event = this.#waiting.shift(); event !== undefined && !signal.aborted; event = this.#waiting.shift()) {
+        await this.#take();
+        try {
+          this.#client ??= apiClient(await loadCredentials(this.#options.cluster), 0);
+          await this.#client.post(pathOf(event), this.#object(event, clock.wall()), signal);
+          this.#hasFailed = false;
+        } catch (error) {
+          if (!signal.aborted && !this.#hasFailed) onFailure(error as Error);
+          this.#hasFailed = true;
+        }
+      }
+    } catch {
+      // Stopped while it waited.
+    } finally {
+      this.#isWriting = false;
+    }
+  }
+
+  async #take(): Promise<void> {
+    const { clock, signal } = this.#options;
+    const now = clock.now();
+    const more = Math.floor((now - this.#refilledAt) / REFILL);
+    this.#tokens = Math.min(BURST, this.#tokens + more);
+    this.#refilledAt += more * REFILL;
+    if (this.#tokens === 0) await sleep(clock, REFILL, signal);
+    else this.#tokens -= 1;
+  }
+
+  #object({ type, reason, action, note, regarding }: ClusterEvent, wall: number): object {
+    this.#count += 1;
+    const { nodeName } = this.#options;
+    const { uid, namespace, ...rest } = regarding;
+    const unique = `${Math.floor(wall).toString(16)}${this.#count.toString(16).padStart(4, '0')}`;
+    return {
+      apiVersion: 'events.k8s.io/v1',
+      kind: 'Event',
+      metadata: { name: `${regarding.name.slice(0, 200)}.${unique}`, namespace: namespaceOf(regarding) },
+      // The API wants microseconds.
+      eventTime: new Date(wall).toISOString().replace(/Z$/, '000Z'),
+      reportingController: 'slicewire',
+      reportingInstance: `slicewire-${nodeName}`.slice(0, 128),
+      type,
+      reason,
+      action,
+      note: note.slice(0, NOTE_MAX),
+      regarding: { ...rest, ...(namespace === '' ? {} : { namespace }), ...(uid === undefined ? {} : { uid }) },
+    };
+  }
+}
+
+/** Events of what has no namespace are in `default`. */
+function namespaceOf({ namespace }: Regarding): string {
+  return namespace === '' ? 'default' : namespace;
+}
+
+function pathOf({ regarding }: ClusterEvent): string {
+  return `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(namespaceOf(regarding))}/events`;
+}

@@ -1,0 +1,161 @@
+/** The HTTP server among strangers: malformed requests, slow clients, many connections. */
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Address } from '../../src/model/address.ts';
+import { HttpServer, keepOpen, textAnswer } from '../../src/serve/http.ts';
+import { metricsHandler } from '../../src/serve/metrics-server.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { until } from '../helpers/until.ts';
+
+const LOOPBACK = '127.0.0.1' as Address;
+
+/** Send bytes; resolves with what came until the other side closed. */
+function raw(port: number, bytes: string): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    const socket = connect(port, LOOPBACK, () => socket.write(bytes));
+    socket.on('data', (data) => (text += data.toString()));
+    socket.on('error', () => resolve(text));
+    socket.on('close', () => resolve(text));
+  });
+}
+
+describe('the HTTP server', () => {
+  let server: HttpServer;
+  const sockets: Socket[] = [];
+  before(async () => {
+    server = await HttpServer.open({ address: LOOPBACK, port: 0 }, ({ path }) => {
+      if (path === '/bad') throw new Error('no answer');
+      return textAnswer(200, path);
+    });
+  });
+  after(async () => {
+    for (const socket of sockets) socket.destroy();
+    await server.close();
+  });
+  const ask = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${server.port}${path}`, init);
+
+  it('refuses what is not HTTP, headers that are too large, and goes on', async () => {
+    assert.match(await raw(server.port, 'nonsense\r\n\r\n'), /^HTTP\/1.1 400/);
+    assert.match(await raw(server.port, 'GET / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n'), /^HTTP\/1.1 400/);
+    assert.match(
+      await raw(server.port, `GET / HTTP/1.1\r\nhost: x\r\na: ${'x'.repeat(20_000)}\r\n\r\n`),
+      /^HTTP\/1.1 400/,
+    );
+    assert.equal(await (await ask('/a?b')).text(), '/a');
+  });
+
+  it('tells an error of its own as 500, and answers HEAD without a body', async () => {
+    assert.equal((await ask('/bad')).status, 500);
+    const head = await ask('/a', { method: 'HEAD' });
+    assert.deepEqual([head.headers.get('content-length'), await head.text()], ['2', '']);
+  });
+
+  it('closes a connection whose request does not arrive', async () => {
+    const begun = performance.now();
+    const text = await raw(server.port, 'GET / HTTP/1.1\r\nhost:');
+    assert.match(text, /^(HTTP\/1.1 4|$)/);
+    assert.ok(performance.now() - begun < 60_000);
+  });
+
+  it('answers beside a thousand connections that say nothing', async () => {
+    await Promise.all(
+      Array.from(
+        { length: 1000 },
+        () =>
+          new Promise<void>((resolve, reject) => {
+            const socket = connect(server.port, LOOPBACK, () => resolve());
+            socket.on('error', reject);
+            sockets.push(socket);
+          }),
+      ),
+    );
+    assert.equal((await ask('/a')).status, 200);
+    for (const socket of sockets.splice(0)) socket.destroy();
+  });
+
+  it('tries again to have its port, tells each failure, and closes when it is stopped', async () => {
+    const clock = new FakeClock();
+    const stop = new AbortController();
+    const failures: string[] = [];
+    const port = server.port;
+    const running = keepOpen({
+      listen: { address: LOOPBACK, port },
+      handler: () => textAnswer(200, 'again'),
+      clock,
+      signal: stop.signal,
+      onFailure: (error) => failures.push(error.message),
+    });
+    await until('the port is not had', () => failures.length === 1);
+    await server.close();
+    clock.advance(5000);
+    let said = '';
+    for (let tries = 0; tries < 100 && said !== 'again'; tries++) {
+      await pause(20);
+      said = await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: 'close' } }).then(
+        (answer) => answer.text(),
+        () => '',
+      );
+    }
+    assert.equal(said, 'again');
+    stop.abort();
+    await running;
+    await assert.rejects(fetch(`http://127.0.0.1:${port}/`));
+    assert.match(failures.join(), /EADDRINUSE/);
+  });
+});
+
+describe('the metrics server (reference 9.3)', () => {
+  let hasProfiling = false;
+  let verbosity = 0;
+  const handler = metricsHandler({
+    mode: () => 'iptables',
+    config: () => ({ kind: 'KubeProxyConfiguration' }),
+    metrics: () => ({ contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('a 1\n') }),
+    hasProfiling: () => hasProfiling,
+    setVerbosity: (value) => (verbosity = value),
+  });
+  let server: HttpServer;
+  before(async () => {
+    server = await HttpServer.open({ address: LOOPBACK, port: 0 }, handler);
+  });
+  after(() => server.close());
+  const ask = async (path: string, init?: RequestInit) => {
+    const answer = await fetch(`http://127.0.0.1:${server.port}${path}`, init);
+    return [answer.status, answer.headers.get('content-type'), await answer.text()] as const;
+  };
+
+  it('has kube-proxy’s paths', async () => {
+    assert.deepEqual(await ask('/proxyMode'), [200, 'text/plain; charset=utf-8', 'iptables']);
+    assert.deepEqual(await ask('/metrics'), [200, 'text/plain; version=0.0.4', 'a 1\n']);
+    assert.deepEqual(await ask('/healthz'), [200, 'text/plain; charset=utf-8', 'ok']);
+    assert.deepEqual(await ask('/configz'), [
+      200,
+      'application/json',
+      '{"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration"}}',
+    ]);
+    assert.equal((await ask('/other'))[0], 404);
+    assert.equal((await ask('/metrics', { method: 'POST', body: 'x' }))[0], 405);
+  });
+
+  it('takes profiles, one at a time, and changes the log, only with enableProfiling', async () => {
+    assert.equal((await ask('/debug/pprof/profile?seconds=1'))[0], 404);
+    assert.equal((await ask('/debug/flags/v', { method: 'PUT', body: '4' }))[0], 405);
+    hasProfiling = true;
+    const [first, second] = await Promise.all([
+      ask('/debug/pprof/profile?seconds=0.5'),
+      ask('/debug/pprof/heap?seconds=0.5'),
+    ]);
+    const [taken, refused] = first[0] === 200 ? [first, second] : [second, first];
+    assert.deepEqual([taken[0], refused[0]], [200, 503]);
+    const profile = JSON.parse((await ask('/debug/pprof/profile?seconds=0.1'))[2]) as { nodes: unknown[] };
+    assert.ok(profile.nodes.length > 0);
+    assert.ok('head' in JSON.parse((await ask('/debug/pprof/heap?seconds=0.1'))[2]));
+    assert.equal((await ask('/debug/pprof/profile?seconds=9999'))[0], 400);
+    assert.equal((await ask('/debug/flags/v', { method: 'PUT', body: '4' }))[0], 200);
+    assert.equal((await ask('/debug/flags/v', { method: 'PUT', body: 'x' }))[0], 400);
+    assert.equal(verbosity, 4);
+  });
+});

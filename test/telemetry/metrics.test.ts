@@ -1,0 +1,122 @@
+/** Metrics under kube-proxy's names (reference 9.4), and ours. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Metrics, type MetricsOptions, type ReadName, type Samples } from '../../src/telemetry/metrics.ts';
+
+/** Every name of reference 9.4 that has a meaning here, with its labels. */
+const OF_ALL: Readonly<Record<string, readonly [type: string, labels: string]>> = {
+  sync_proxy_rules_duration_seconds: ['histogram', 'ip_family'],
+  sync_full_proxy_rules_duration_seconds: ['histogram', 'ip_family'],
+  sync_partial_proxy_rules_duration_seconds: ['histogram', 'ip_family'],
+  sync_proxy_rules_last_timestamp_seconds: ['gauge', 'ip_family'],
+  sync_proxy_rules_last_queued_timestamp_seconds: ['gauge', 'ip_family'],
+  network_programming_duration_seconds: ['histogram', 'ip_family'],
+  sync_proxy_rules_endpoint_changes_pending: ['gauge', ''],
+  sync_proxy_rules_endpoint_changes_total: ['counter', ''],
+  sync_proxy_rules_service_changes_pending: ['gauge', ''],
+  sync_proxy_rules_service_changes_total: ['counter', ''],
+  sync_proxy_rules_no_local_endpoints_total: ['gauge', 'ip_family,traffic_policy'],
+  proxy_healthz_total: ['counter', 'code'],
+  proxy_livez_total: ['counter', 'code'],
+  sync_proxy_rules_iptables_restore_failures_total: ['counter', 'ip_family'],
+  conntrack_reconciler_sync_duration_seconds: ['histogram', 'ip_family'],
+  conntrack_reconciler_deleted_entries_total: ['counter', 'ip_family'],
+};
+const OF_IPTABLES: typeof OF_ALL = {
+  sync_proxy_rules_iptables_total: ['gauge', 'ip_family,table'],
+  sync_proxy_rules_iptables_last: ['gauge', 'ip_family,table'],
+  sync_proxy_rules_iptables_partial_restore_failures_total: ['counter', 'ip_family'],
+};
+
+const F = { ip_family: 'IPv4' };
+const SAMPLES: Partial<Record<ReadName, Samples>> = {
+  kubeproxy_sync_proxy_rules_iptables_total: () => [{ labels: { table: 'nat', ...F }, value: 7 }],
+  kubeproxy_sync_proxy_rules_iptables_last: () => [{ labels: { table: 'nat', ...F }, value: 2 }],
+  kubeproxy_sync_proxy_rules_no_local_endpoints_total: () => [
+    { labels: { traffic_policy: 'internal', ...F }, value: 1 },
+  ],
+};
+
+function made(mode: MetricsOptions['mode']): Metrics {
+  const read = new Proxy(SAMPLES, {
+    get: (target, name: ReadName) => target[name] ?? (() => [{ labels: {}, value: 3 }]),
+  });
+  const metrics = new Metrics({
+    mode,
+    families: ['IPv4', 'IPv6'],
+    version: '9.9.9',
+    read: read as MetricsOptions['read'],
+  });
+  metrics.queued(100);
+  const sync = { duration: 1500, writing: 1000, steps: 4, drift: 1, latencies: [300], outcome: 'partial' };
+  metrics.synced({ ...sync, complete: ['IPv4'], failed: ['IPv6'], isFull: false }, 101);
+  metrics.synced({ ...sync, complete: ['IPv4', 'IPv6'], failed: [], isFull: true, outcome: 'complete' }, 102);
+  metrics.answered('healthz', 503);
+  metrics.answered('livez', 200);
+  metrics.swept(20, new Map([['IPv4', 5]]));
+  return metrics;
+}
+
+/** Lines without those of buckets. */
+async function linesOf(metrics: Metrics): Promise<string[]> {
+  return (await metrics.text()).split('\n');
+}
+
+describe('metrics', () => {
+  for (const mode of ['iptables', 'ipvs'] as const) {
+    it(`have kube-proxy’s names, types and labels in ${mode} mode`, async () => {
+      const lines = await linesOf(made(mode));
+      for (const [name, [type, labels]] of Object.entries({ ...OF_ALL, ...(mode === 'iptables' ? OF_IPTABLES : {}) })) {
+        assert.ok(lines.includes(`# TYPE kubeproxy_${name} ${type}`), `${name} is no ${type}`);
+        const sample =
+          lines.find((line) => new RegExp(`^kubeproxy_${name}(_count)?[{ ]`).test(line)) ?? assert.fail(name);
+        const found = [...sample.matchAll(/(\w+)="/g)].map(([, label]) => label);
+        assert.equal(found.sort().join(), labels, sample);
+      }
+    });
+  }
+
+  it('of rules are those of iptables mode alone', async () => {
+    assert.ok(!(await made('ipvs').text()).includes('proxy_rules_iptables_total'));
+  });
+
+  it('have kube-proxy’s buckets', async () => {
+    const lines = await linesOf(made('iptables'));
+    const bounds = (name: string) =>
+      lines
+        .filter((line) => line.startsWith(`kubeproxy_${name}_bucket{`) && line.includes('IPv4'))
+        .map((line) => /le="([^"]+)"/.exec(line)?.[1]);
+    assert.deepEqual(bounds('sync_proxy_rules_duration_seconds').slice(0, 3), ['0.001', '0.002', '0.004']);
+    assert.equal(bounds('sync_proxy_rules_duration_seconds').length, 16);
+    const latency = bounds('network_programming_duration_seconds');
+    assert.deepEqual(
+      [latency.slice(0, 4), latency.slice(-3), latency.length],
+      [['0.25', '0.5', '1', '2'], ['270', '300', '+Inf'], 81],
+    );
+  });
+
+  it('count what happened', async () => {
+    const lines = await linesOf(made('iptables'));
+    for (const line of [
+      'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv6"} 2',
+      'kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"} 1',
+      'kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"} 102',
+      'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv4"} 2',
+      'kubeproxy_network_programming_duration_seconds_count{ip_family="IPv6"} 1',
+      'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 1',
+      'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv6"} 1',
+      'kubeproxy_proxy_healthz_total{code="503"} 1',
+      'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 5',
+      'kubeproxy_sync_proxy_rules_iptables_total{table="nat",ip_family="IPv4"} 7',
+      'slicewire_steps_total 8',
+      'slicewire_drift_total 2',
+      'slicewire_syncs_total{outcome="partial"} 1',
+    ])
+      assert.ok(
+        lines.includes(line),
+        `${line}\nnot in\n${lines.filter((one) => one.startsWith(line.slice(0, 40))).join('\n')}`,
+      );
+    assert.ok(lines.some((line) => line.startsWith('kubernetes_build_info{git_version="v9.9.9"')));
+    assert.ok(lines.some((line) => line.startsWith('process_resident_memory_bytes')));
+  });
+});
