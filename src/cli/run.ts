@@ -112,7 +112,7 @@ class Run {
   /** Resolves when the signal aborts. */
   async run(): Promise<void> {
     const { config, log, signal, flags } = this.#options;
-    await setOomScore(config.oomScoreAdj).catch((error) => log.warn(`oom_score_adj stays as it is: ${causeOf(error)}`));
+    await setOomScore(config.oomScoreAdj).catch((error) => log.info(`oom_score_adj stays as it is: ${causeOf(error)}`));
     const watching =
       typeof flags.config === 'string' ? this.#followFile(flags.config) : new Promise<never>(() => undefined);
     const lives = this.#live({ config, before: undefined });

@@ -96,15 +96,20 @@ export interface NodeWait {
   readonly mayWait: boolean;
 }
 
-/** Wait for what is needed of the own Node: its addresses, at most 30 s and not for life or death; its pod CIDRs, where pods are told by them, at most 5 minutes. Throws CannotRun without them. */
+/**
+ * Wait for what is needed of the own Node (reference 1.7): its addresses, where node ports are on the primary one alone, at
+ * most 30 s and not for life or death; its pod CIDRs, where pods are told by them, at most 5 minutes. What else it says is
+ * followed when it comes, and Services need not wait for it. Throws CannotRun without pod CIDRs.
+ */
 export async function waitForNode({ cache }: World, { config, log, clock, signal, mayWait }: NodeWait): Promise<void> {
-  const { nodeName, source, detectLocal } = config;
+  const { nodeName, source, detectLocal, nodePortAddresses } = config;
   const wait = async (isThere: () => boolean, most: number) => {
     const until = clock.now() + (mayWait ? most : 0);
     while (!isThere() && clock.now() < until) await sleep(clock, LOOK, signal);
     return isThere();
   };
-  if (source.kind === 'kubernetes' && !(await wait(() => (cache.node?.addresses.length ?? 0) > 0, FOR_ADDRESSES))) {
+  const most = nodePortAddresses.primary ? FOR_ADDRESSES : 0;
+  if (source.kind === 'kubernetes' && !(await wait(() => (cache.node?.addresses.length ?? 0) > 0, most))) {
     const what = cache.node === undefined ? 'is no Node of this name' : 'are no addresses in its status';
     log.warn(
       { node: nodeName },

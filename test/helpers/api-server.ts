@@ -77,6 +77,8 @@ export class ApiServer {
   readonly #store = new ApiStore();
   readonly #watches = new Set<Watch>();
   readonly #log: ApiRequest[] = [];
+  /** Events that were created. */
+  readonly events: ApiObject[] = [];
   #failures: Failure[] = [];
   #expiring = 0;
 
@@ -231,9 +233,18 @@ export class ApiServer {
     }
     const { token } = this.#options;
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) sendStatus(response, 401);
+    else if (request.method === 'POST' && url.pathname.endsWith('/events')) void this.#takeEvent(request, response);
     else if (target === undefined) sendStatus(response, 404);
     else if (request.method !== 'GET') sendStatus(response, 405);
     else this.#serve(entry.kind, target, { url, response });
+  }
+
+  async #takeEvent(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    let text = '';
+    for await (const piece of request) text += String(piece);
+    const event = JSON.parse(text) as ApiObject;
+    this.events.push(event);
+    sendJson(response, 201, event);
   }
 
   #serve(kind: ApiRequest['kind'], target: Target, at: { url: URL; response: http.ServerResponse }): void {

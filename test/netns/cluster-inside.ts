@@ -15,8 +15,9 @@ const LONGEST = 20_000;
 
 const log: LogLine[] = [];
 
-function start(kubeconfig: string): Child {
+function start(kubeconfig: string, ...more: readonly string[]): Child {
   const flags = [
+    ...more,
     '--kubeconfig',
     kubeconfig,
     '--hostname-override',
@@ -32,6 +33,32 @@ function start(kubeconfig: string): Child {
 
 async function rules(): Promise<string> {
   return (await realCommands.run({ file: 'iptables-save', args: ['-t', 'nat'] }, NEVER)).stdout;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** undefined while nobody answers. */
+async function ask(path: string, port = 10_256): Promise<Answer | undefined> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: 'close' } });
+    return { status: answer.status, body: await answer.text() };
+  } catch {
+    return undefined;
+  }
+}
+
+async function answers(what: string, path: string, fits: (answer: Answer) => boolean): Promise<void> {
+  const end = performance.now() + LONGEST;
+  for (;;) {
+    const answer = await ask(path);
+    if (answer !== undefined && fits(answer)) return;
+    if (performance.now() > end)
+      throw new Error(`${what}: ${JSON.stringify(answer)}\n${log.map((line) => line.msg).join('\n')}`);
+    await pause(50);
+  }
 }
 
 async function eventually(what: string, holds: (rules: string) => boolean): Promise<void> {
@@ -126,11 +153,99 @@ async function startsWithout(server: ApiServer, kubeconfig: string): Promise<Chi
   return agent;
 }
 
+const node = (more: object = {}, addresses: readonly string[] = ['192.0.2.1'], spec: object = {}) => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'node', ...more },
+  spec,
+  status: { addresses: addresses.map((address) => ({ type: 'InternalIP', address })) },
+});
+
+/** Health for load balancers follows the Node; events tell of the start and of what is set aside; a refused watch is an illness, an API server that is away is none. */
+async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
+  server.put(web(1));
+  server.put(webSlice(1, '10.244.0.1'));
+  server.put(node());
+  const agent = start(kubeconfig, '--iptables-sync-period', '1s');
+  await answers('healthy', '/healthz', ({ status }) => status === 200);
+  server.put(node({}, undefined, { taints: [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }] }));
+  await answers(
+    'not eligible',
+    '/healthz',
+    ({ status, body }) => status === 503 && body.includes('"nodeEligible":false,"healthy":true'),
+  );
+  assert.equal((await ask('/livez'))?.status, 200);
+  server.put(node());
+  server.put({ ...web(2), spec: { clusterIP: 'nonsense', ports: [{ port: 80 }] } });
+  await answers('eligible', '/healthz', ({ status }) => status === 200);
+  const reasons = () =>
+    server.events.map(
+      ({ reason, regarding }) =>
+        `${reason} ${(regarding as { kind: string; name: string }).kind} ${(regarding as { name: string }).name}`,
+    );
+  const end = performance.now() + LONGEST;
+  while (reasons().length < 2 && performance.now() < end) await pause(50);
+  assert.deepEqual(reasons(), ['Starting Node node', 'SetAside Service web-2']);
+  const [starting, aside] = server.events as unknown as Record<string, unknown>[];
+  assert.deepEqual(
+    [starting?.type, starting?.action, starting?.reportingController],
+    ['Normal', 'StartKubeProxy', 'slicewire'],
+  );
+  assert.match(JSON.stringify(starting?.metadata), /"namespace":"default"/);
+  assert.match(String(aside?.note), /^Service default\/web-2: spec\.clusterIP: nonsense: /);
+  assert.match(String(aside?.eventTime), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
+  // All requests fail without an answer: nobody's fault here.
+  server.failNext(1000, 0);
+  server.cutConnections();
+  await answers('told', '/healthz', ({ status, body }) => status === 200 && body.includes('cannot be followed'));
+  server.recover();
+  server.failNext(1000, 403);
+  await answers('refused', '/livez', ({ status, body }) => status === 503 && body.includes('403'));
+  server.recover();
+  await answers('well again', '/livez', ({ status }) => status === 200);
+  return agent;
+}
+
+/** What is told of the Node later counts from then on: its pod CIDRs, which are waited for, and its addresses. */
+async function followsNode(server: ApiServer, kubeconfig: string): Promise<Child> {
+  server.put({
+    ...web(1),
+    spec: {
+      ...{ type: 'LoadBalancer', clusterIP: '10.96.0.1', clusterIPs: ['10.96.0.1'], ports: [{ port: 80 }] },
+      loadBalancerSourceRanges: ['192.0.2.9/32'],
+    },
+    status: { loadBalancer: { ingress: [{ ip: '203.0.113.1' }] } },
+  });
+  server.put(webSlice(1, '10.244.7.7'));
+  server.put(node());
+  const agent = start(kubeconfig, '--detect-local-mode', 'NodeCIDR', '--iptables-sync-period', '1s');
+  await pause(1500);
+  assert.ok(notTo('10.244.7.7')(await rules()), 'without pod CIDRs nothing is written');
+  server.put(node({}, undefined, { podCIDRs: ['10.244.0.0/24'] }));
+  await eventually('the pod CIDRs came', (text) => / ! -s 10\.244\.0\.0\/24 .*-j KUBE-MARK-MASQ/.test(text));
+  server.put(node({}, undefined, { podCIDRs: ['10.245.0.0/24'] }));
+  await eventually('they changed', (text) => / ! -s 10\.245\.0\.0\/24 .*-j KUBE-MARK-MASQ/.test(text));
+  const opensToNode = async () =>
+    /-s 203\.0\.113\.1\/32/.test((await realCommands.run({ file: 'iptables-save', args: [] }, NEVER)).stdout);
+  assert.equal(await opensToNode(), false);
+  server.put(node({}, ['192.0.2.9'], { podCIDRs: ['10.245.0.0/24'] }));
+  const end = performance.now() + LONGEST;
+  while (!(await opensToNode()) && performance.now() < end) await pause(50);
+  assert.ok(
+    await opensToNode(),
+    'the Node is in the range now, and reaches the load balancer by its address (reference 5.7)',
+  );
+  assert.ok(to('10.244.7.7')(await rules()));
+  return agent;
+}
+
 const STORIES: Readonly<Record<string, (server: ApiServer, kubeconfig: string) => Promise<Child>>> = {
   follows,
   relists,
   away,
   'starts-without': startsWithout,
+  tells,
+  'follows-node': followsNode,
 };
 
 const story = STORIES[process.argv[2] ?? ''] ?? assert.fail('no such story');

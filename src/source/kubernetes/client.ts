@@ -37,8 +37,8 @@ export interface ApiClient {
   get(path: string, query: Query, signal: AbortSignal): Promise<unknown>;
   /** Create an object. Throws ApiError. */
   post(path: string, body: object, signal: AbortSignal): Promise<void>;
-  /** The lines of an answer that goes on. Ends when the server ends it; throws ApiError. */
-  lines(path: string, query: Query, signal: AbortSignal): AsyncIterable<string>;
+  /** The lines of an answer that goes on; `onOpen` is called when it begins. Ends when the server ends it; throws ApiError. */
+  lines(path: string, query: Query, signal: AbortSignal, onOpen?: () => void): AsyncIterable<string>;
 }
 
 /** Sets what authenticates a request: headers, certificates, the agent. client-node's KubeConfig does it for each request, so that a token that was renewed is used. */
@@ -75,8 +75,9 @@ export function apiClient(credentials: Credentials, silence: number): ApiClient 
       await breath();
       return parseJson(pieces.join(''), path);
     },
-    async *lines(path, query, signal) {
+    async *lines(path, query, signal, onOpen) {
       const answer = await open(path, query, signal);
+      onOpen?.();
       try {
         let rest = '';
         for await (const piece of readPieces(answer, silence)) {

@@ -12,7 +12,7 @@ import { decodeNode, decodeService, objectKey, PROXY_NAME_LABEL } from '../decod
 import { decodeSlice, HEADLESS_LABEL } from '../decode-slice.ts';
 import { ApiError, apiClient } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
-import { Reflector, type ReflectorSink, type Resource } from './reflector.ts';
+import { Reflector, type ReflectorSink, type Resource, SHORT_WATCH } from './reflector.ts';
 
 export { KubeconfigUnusable } from './credentials.ts';
 
@@ -93,6 +93,7 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch): ReflectorS
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
     heard: () => watch.heard(),
+    opened: () => watch.opened(),
     failed: (error, failures) => watch.failed(error, failures),
     recovered: (failures) => watch.recovered(failures),
   };
@@ -103,6 +104,8 @@ class Watch {
   readonly #of: SourceKind;
   readonly #options: Pick<KubernetesOptions, 'clock' | 'log'>;
   #heardAt: number;
+  /** When the watch that stands now was opened. */
+  #openedAt: number | undefined;
   #failure: WatchStatus['failure'];
   /** As people read it. */
   #since = '';
@@ -114,14 +117,22 @@ class Watch {
   }
 
   get status(): WatchStatus {
-    return { of: this.#of, heardAt: this.#heardAt, failure: this.#failure };
+    // A watch that stands works, though a quiet cluster says nothing on it for a minute.
+    const stands = this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
+    return { of: this.#of, heardAt: this.#heardAt, failure: stands ? undefined : this.#failure };
   }
 
   heard(): void {
     this.#heardAt = this.#options.clock.now();
   }
 
+  opened(): void {
+    this.#openedAt = this.#options.clock.now();
+    this.heard();
+  }
+
   failed(error: Error, failures: number): void {
+    this.#openedAt = undefined;
     const { clock, log } = this.#options;
     const lack = error instanceof ApiError ? error.lack : undefined;
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();

@@ -33,6 +33,8 @@ export interface ReflectorSink {
   synced(): void;
   /** The server said something. */
   heard(): void;
+  /** A watch stands; nothing was heard on it yet. */
+  opened(): void;
   /** The n-th failure in a row (1 for the first), and what happens next. */
   failed(error: Error, failures: number): void;
   /** A request succeeded after failures. */
@@ -52,7 +54,7 @@ export interface ReflectorOptions {
 /** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
 const WATCH_SECONDS = 300;
 /** A watch that ends sooner, with nothing said, is a failure rather than the server's habit. Milliseconds. */
-const SHORT_WATCH = 1000;
+export const SHORT_WATCH = 1000;
 /** Failed watches in a row after which the list is read again. */
 const RELIST_AFTER = 5;
 
@@ -164,8 +166,7 @@ export class Reflector {
       resourceVersion: this.#version,
       timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + random()))),
     };
-    for await (const line of client.lines(resource.path, query, signal)) {
-      sink.heard();
+    for await (const line of client.lines(resource.path, query, signal, () => sink.opened())) {
       this.#event(line);
       events += 1;
       this.#mayRelist = true;

@@ -81,6 +81,7 @@ export class Following {
         this.objects.delete(key);
       },
       heard: () => undefined,
+      opened: () => undefined,
       synced: () => this.told.push('synced'),
       failed: (error, failures) => {
         this.told.push(`failed ${failures}`);
