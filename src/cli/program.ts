@@ -90,6 +90,11 @@ function buildProgram({ signal, setStatus }: Context): Command {
       const { demoCommand } = await import('./demo/index.ts');
       setStatus(await demoCommand({ mode, signal, print }));
     });
+  program.command('demo-host', { hidden: true }).action(async () => {
+    await import('./demo/host-process.ts');
+    // It ends with its standard input.
+    await new Promise(() => undefined);
+  });
   program
     .command('version')
     .description('print the version')

@@ -1,9 +1,7 @@
 /** The agent as a process of its own inside a namespace of the lab: the very program that a node runs. */
-import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../host/child.ts';
+import { selfCommand } from '../../host/self.ts';
 import type { Lab } from './lab.ts';
-
-const MAIN = fileURLToPath(new URL('../../main.ts', import.meta.url));
 
 /** A line of the agent's log. */
 export interface LogLine {
@@ -19,7 +17,8 @@ export class AgentProcess {
 
   /** `slicewire ARGS` in the namespace of the node. */
   constructor(lab: Lab, args: readonly string[]) {
-    const { file, args: rest } = lab.inside('node', process.execPath, [MAIN, ...args]);
+    const self = selfCommand(...args);
+    const { file, args: rest } = lab.inside('node', self.file, self.args);
     this.#child = startChild({ file, args: rest, onErrorLine: (line) => this.#logged(line) });
     void this.#child.ended.then(() => this.#wake());
   }

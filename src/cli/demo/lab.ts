@@ -7,12 +7,15 @@
  *
  * Addresses are used inside these namespaces only. Everything is removed by `remove`, also after a failure.
  */
+import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../host/child.ts';
 import type { CommandRunner } from '../../host/commands.ts';
 import type { Answer, Ask, HostCommand } from './host-protocol.ts';
 
+/** Started by its own file, which is quick; in the one executable by a command that no help shows. */
 const HOST_PROCESS = fileURLToPath(new URL('./host-process.ts', import.meta.url));
+export const HOST_COMMAND = 'demo-host';
 const ASK_TIMEOUT = 1500;
 
 /** One family's addresses; the second is the first with IPv6's prefix. */
@@ -182,7 +185,7 @@ export class Lab {
   async #command(name: string, command: HostCommand): Promise<Answer> {
     let host = this.#hosts.get(name);
     if (host === undefined) {
-      host = new Host(this.inside(name, process.execPath, [HOST_PROCESS]));
+      host = new Host(this.inside(name, process.execPath, isSea() ? [HOST_COMMAND] : [HOST_PROCESS]));
       this.#hosts.set(name, host);
     }
     return await host.command(command);
