@@ -3,8 +3,8 @@ import type { Config } from '../config/config.ts';
 import { type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
-import { IptablesError, IptablesTools } from '../host/iptables-tools.ts';
-import { hasFamily, mayChangeNetwork } from '../host/node-facts.ts';
+import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
+import { hasFamily, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
 import { FAMILIES, familyOf } from '../model/address.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
@@ -44,12 +44,13 @@ export interface Agent {
   readonly clock: Clock;
 }
 
-/** Check the machine and build what works on it, from all objects that are known. Nothing is written but kernel settings. */
+/** Check the machine, wait for the initial lists, and build what works. Nothing is written but kernel settings. */
 export async function startAgent(world: World, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, isRun, onFault, onPorts, onSweep } = options;
   const { cache } = world;
   const tools = await usableFamilies(config, signal);
   mustFit(config, tools);
+  await world.synced;
   await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
   // Rules depend on these settings: whether they could be made is known before.
   if (isRun) await tuneConntrack(config, log);
@@ -80,11 +81,14 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
   if (!(await mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
+  const { iptablesBackend } = config;
+  const found = iptablesBackend === 'auto' ? await backendOfKubelet(realCommands, hasLegacyTables, signal) : undefined;
+  const backend = found ?? iptablesBackend;
   const usable: IptablesTools[] = [];
   const problems: string[] = [];
   for (const family of FAMILIES) {
     if (!(await hasFamily(family))) continue;
-    const tools = new IptablesTools(realCommands, family, config.iptablesBackend);
+    const tools = new IptablesTools(realCommands, family, backend);
     try {
       await tools.version(signal);
       if (await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal)) usable.push(tools);

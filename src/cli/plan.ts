@@ -21,7 +21,7 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
   const until = AbortSignal.any([signal, own.signal]);
   try {
     const onFault = (fault: Fault) => tellFault(fault, log);
-    const world = await startWorld({ config, log, follow: false, signal: until, onFault });
+    const world = startWorld({ config, log, follow: false, signal: until, onFault });
     const agent = await startAgent(world, { config, log, isRun: false, signal: until, onFault });
     const { plan: ofMode } = await agent.loop.plan(until);
     const plan = { steps: [...(await conntrackSteps(config)), ...ofMode.steps] };

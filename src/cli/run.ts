@@ -58,7 +58,7 @@ export async function runCommand({ config, log, signal, flags }: RunOptions): Pr
 
 async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<number> {
   const onFault = (fault: Fault) => tellFault(fault, log);
-  const world = await startWorld({ config, log, follow: false, signal, onFault });
+  const world = startWorld({ config, log, follow: false, signal, onFault });
   const agent = await startAgent(world, { config, log, isRun: true, signal, onFault });
   tellSteps(agent.mode, log);
   for (let tries = 1; ; tries++) {
@@ -144,6 +144,7 @@ class Run {
     const { log, signal } = this.#options;
     const own = new AbortController();
     const until = AbortSignal.any([signal, own.signal]);
+    let followed: Followed | undefined;
     const changed = new Promise<Next>((resolve) => {
       this.#change = (next) => {
         resolve(next);
@@ -151,18 +152,21 @@ class Run {
       };
     });
     try {
-      const { world, stop } = await this.#worldFor(config);
+      followed = this.#worldFor(config);
+      const { world } = followed;
       const serving = this.#servingFor(world, config);
       serving.renew();
       const agent = await startAgent(world, {
         config,
         log,
         isRun: true,
-        signal: AbortSignal.any([until, stop.signal]),
+        signal: AbortSignal.any([until, followed.stop.signal]),
         onFault: (fault) => this.#onFault(fault),
         onPorts: serving.onPorts,
         onSweep: serving.onSweep,
       });
+      if (this.#followed !== followed) this.#followed?.stop.abort();
+      this.#followed = followed;
       serving.use(agent, config);
       this.#config = config;
       if (before !== undefined) serving.reloaded('applied');
@@ -174,6 +178,7 @@ class Run {
       });
       await Promise.race([living, serving.failed]);
     } catch (error) {
+      if (this.#followed !== followed) followed?.stop.abort();
       if (!own.signal.aborted || signal.aborted) throw error;
     }
     signal.throwIfAborted();
@@ -181,7 +186,7 @@ class Run {
   }
 
   /** The source goes on where the configuration names the same. */
-  async #worldFor(config: Config): Promise<Followed> {
+  #worldFor(config: Config): Followed {
     const before = this.#followed;
     const isSame =
       before !== undefined &&
@@ -191,16 +196,14 @@ class Run {
     const { log, signal } = this.#options;
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
-    const world = await startWorld({
+    const world = startWorld({
       config,
       log,
       follow: true,
       signal: until,
       onFault: (fault) => this.#onFault(fault),
     });
-    before?.stop.abort();
-    this.#followed = { world, config, stop };
-    return this.#followed;
+    return { world, config, stop };
   }
 
   #servingFor(world: World, config: Config): Serving {

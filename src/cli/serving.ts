@@ -207,7 +207,7 @@ export class Serving {
   #healthSettings(config: Config, world: World, families: readonly Family[]) {
     return {
       timeout: 2 * config.syncPeriod,
-      families: families.length === 0 ? FAMILIES.slice(0, 1) : families,
+      families,
       watches: world.watches,
       node: () => world.cache.node,
       hasNodes: config.source.kind === 'kubernetes',

@@ -21,6 +21,8 @@ export interface WorldOptions {
 
 export interface World {
   readonly cache: Cache;
+  /** The initial lists are complete (invariant 1); rejects when they cannot be. */
+  readonly synced: Promise<void>;
   /** Ends with the signal; rejects when the source cannot go on. */
   readonly source: Promise<void>;
   readonly watches: () => readonly WatchStatus[];
@@ -28,15 +30,17 @@ export interface World {
   onChange(call: () => void): void;
 }
 
-/** Start the source and wait for its initial lists. */
-export async function startWorld(options: WorldOptions): Promise<World> {
+/** Start the source. */
+export function startWorld(options: WorldOptions): World {
   const cache = new Cache();
   const intake = new Intake(cache, options.onFault);
   const source = buildSource(options);
   const running = source.run(intake.emit, options.signal);
-  await Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
+  const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
+  synced.catch(() => undefined);
   return {
     cache,
+    synced,
     source: running,
     watches: () => source.watches?.() ?? [],
     onChange: (call) => intake.onChange(call),

@@ -41,6 +41,32 @@ export class IptablesError extends Error {
   }
 }
 
+/** Chains that the kubelet makes, in the variant that its node uses (KEP-3178). */
+const OF_KUBELET = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
+
+/**
+ * The variant in which the kubelet of this node writes, if there is one: in a container the name `iptables` says nothing of
+ * the node. undefined when nothing of it is found. The legacy tool is asked only where its tables are in use: asking makes them.
+ */
+export async function backendOfKubelet(
+  runner: CommandRunner,
+  hasLegacyTables: () => Promise<boolean>,
+  signal: AbortSignal,
+): Promise<'nft' | 'legacy' | undefined> {
+  for (const backend of ['nft', 'legacy'] as const) {
+    if (backend === 'legacy' && !(await hasLegacyTables())) continue;
+    const tools = new IptablesTools(runner, 'IPv4', backend);
+    try {
+      for (const chain of OF_KUBELET)
+        if (await tools.hasChain({ table: 'mangle', chain, wait: 1 }, signal)) return backend;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // That variant is not there, or does not work here: the kubelet does not use it.
+    }
+  }
+  return undefined;
+}
+
 export class IptablesTools {
   readonly family: Family;
   readonly #runner: CommandRunner;

@@ -12,6 +12,12 @@ export async function mayChangeNetwork(): Promise<boolean> {
   return ((BigInt(`0x${effective}`) >> CAP_NET_ADMIN) & 1n) === 1n;
 }
 
+/** Whether the legacy variant of iptables has tables in this network namespace. */
+export async function hasLegacyTables(): Promise<boolean> {
+  const names = await readFile('/proc/net/ip_tables_names', 'utf8').catch(() => '');
+  return names.includes('mangle');
+}
+
 /** Whether the kernel has the family switched on (reference 1.7). */
 export async function hasFamily(family: Family): Promise<boolean> {
   if (family === 'IPv4') return true;

@@ -65,9 +65,11 @@ export class Health {
     this.tune(settings);
   }
 
-  /** Other settings from now on: what is pending stays so, and a new family is pending at once. */
+  /** Other settings from now on: what is pending stays so, and a new family is pending at once. Without any, there is nothing to write yet. */
   tune(settings: HealthSettings): void {
     this.#settings = settings;
+    // What was not there yet could not be looked at.
+    if (this.#families.size === 0) this.#verifiedAt = this.#options.now();
     for (const family of this.#families.keys()) if (!settings.families.includes(family)) this.#families.delete(family);
     for (const family of settings.families) {
       if (this.#families.has(family)) continue;
@@ -126,7 +128,7 @@ export class Health {
 
   #judgeRules(reasons: string[]): void {
     const age = this.#options.now() - this.#verifiedAt;
-    if (age < this.#settings.timeout) return;
+    if (age < this.#settings.timeout || this.#families.size === 0) return;
     const why = this.#verifyCause === undefined ? '' : `: ${this.#verifyCause}`;
     reasons.push(`the rules could not be verified since ${seconds(age)}${why}`);
   }

@@ -188,6 +188,18 @@ describe('health', () => {
     assert.equal(alone.ask().status, 200);
   });
 
+  it('has nothing to write while the first lists are waited for; whether they come is a matter of the watches', () => {
+    const told = new Told({ families: [] });
+    told.now = 600_000;
+    told.watches = [{ of: 'services', heardAt: 0, failure: { since: 0, isUnreachable: true, cause: 'refused' } }];
+    assert.equal(told.ask('/livez').status, 200);
+    told.health.tune(told.settings());
+    told.now += TIMEOUT - 1;
+    assert.equal(told.ask('/livez').status, 200);
+    told.now += 1;
+    assert.equal(told.ask('/livez').status, 503);
+  });
+
   it('keeps what is pending when its settings change, and a new family is pending from then on', () => {
     const told = new Told({ families: ['IPv4'] }).synced();
     told.now = 10_000;

@@ -1,0 +1,326 @@
+/** The agent as operators run it: with the file that kubeadm makes, asked for its health, its configuration changed while traffic flows, with few capabilities. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
+import { Lab, podAddress } from '../../src/cli/demo/lab.ts';
+import { startChild } from '../../src/host/child.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const PORT = 8080;
+/** Milliseconds. */
+const LONGEST = 20_000;
+
+/** As kubeadm writes it (reference 12.2), but that the table of connections is the host's. */
+const config = (
+  fields = '',
+  iptables = '{syncPeriod: 1s, minSyncPeriod: 0s}',
+) => `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+bindAddress: 0.0.0.0
+clientConnection: {acceptContentTypes: "", burst: 0, contentType: "", kubeconfig: /var/lib/kube-proxy/kubeconfig.conf, qps: 0}
+clusterCIDR: 10.244.0.0/16
+configSyncPeriod: 0s
+conntrack: {maxPerCore: 0, min: null, tcpCloseWaitTimeout: null, tcpEstablishedTimeout: null}
+enableProfiling: false
+healthzBindAddress: ""
+hostnameOverride: ""
+iptables: ${iptables}
+metricsBindAddress: ""
+mode: ""
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: ""
+${fields}
+`;
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+describe('an agent that operators run', () => {
+  let lab: Lab;
+  let folder: string;
+  let file: string;
+  const running: { stop(): Promise<void> }[] = [];
+
+  before(async () => {
+    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', PORT);
+  });
+  after(() => lab.remove());
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
+    file = join(folder, 'config.conf');
+    await writeFile(file, config());
+    await writeManifests(2);
+  });
+  afterEach(async () => {
+    for (const child of running.splice(0)) await child.stop();
+    await inNode(process.execPath, MAIN, 'cleanup');
+    await rm(folder, { recursive: true });
+  });
+
+  /** A Service with one of its endpoints here, for a load balancer that asks for its health. */
+  async function writeManifests(endpoints: number): Promise<void> {
+    const items = [
+      service({
+        name: 'web',
+        spec: {
+          type: 'LoadBalancer',
+          clusterIP: '10.96.0.10',
+          externalTrafficPolicy: 'Local',
+          healthCheckNodePort: 32_000,
+          ports: [{ port: 80 }],
+        },
+      }),
+      slice({
+        name: 'web-1',
+        service: 'web',
+        addressType: 'IPv4',
+        ports: [{ name: '', port: PORT }],
+        endpoints: [1, 2].slice(0, endpoints).map((n) => ({
+          addresses: [podAddress(n).v4],
+          nodeName: n === 1 ? 'node' : 'other',
+        })),
+      }),
+    ];
+    await writeFile(join(folder, 'web.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+  }
+
+  const inNode = (command: string, ...args: string[]) => realCommands.run(lab.inside('node', command, args), NEVER);
+  const flags = () => ['--config', file, '--manifests', join(folder, 'web.json'), '--hostname-override', 'node'];
+
+  function start(...more: string[]): AgentProcess {
+    const agent = new AgentProcess(lab, ['run', ...flags(), ...more]);
+    running.push(agent);
+    return agent;
+  }
+
+  /** Ask a server of the node, from inside it. */
+  async function ask(path: string, port = 10_256, init = '{}'): Promise<Answer> {
+    const script = `const a = await fetch('http://127.0.0.1:${port}${path}', ${init});
+      console.log(JSON.stringify({ status: a.status, headers: Object.fromEntries(a.headers), body: await a.text() }));`;
+    const { stdout, stderr } = await inNode(process.execPath, '--input-type=module', '-e', script);
+    return stdout === '' ? assert.fail(stderr) : (JSON.parse(stdout) as Answer);
+  }
+
+  async function answers(what: string, path: string, fits: (answer: Answer) => boolean): Promise<void> {
+    const end = performance.now() + LONGEST;
+    for (let last: Answer | undefined; ; ) {
+      last = await ask(path).catch(() => undefined);
+      if (last !== undefined && fits(last)) return;
+      if (performance.now() > end) assert.fail(`${what}: ${JSON.stringify(last)}`);
+      await pause(100);
+    }
+  }
+
+  it('starts with the file of kubeadm as it is, and answers on kube-proxy’s ports', async () => {
+    await writeFile(
+      file,
+      config(
+        '',
+        '{localhostNodePorts: null, masqueradeAll: false, masqueradeBit: null, minSyncPeriod: 0s, syncPeriod: 0s}',
+      ),
+    );
+    const agent = start();
+    await agent.synced();
+    assert.deepEqual(
+      agent.log.filter(({ level }) => level === 'warn' || level === 'error'),
+      [],
+    );
+    const health = await ask('/healthz');
+    assert.deepEqual([health.status, health.headers['content-type']], [200, 'application/json']);
+    assert.equal((await ask('/livez')).status, 200);
+    const check = await ask('/', 32_000);
+    assert.deepEqual([check.status, check.headers['x-load-balancing-endpoint-weight']], [200, '1']);
+    assert.equal((await ask('/proxyMode', 10_249)).body, 'iptables');
+    const { 'kubeproxy.config.k8s.io': shown } = JSON.parse((await ask('/configz', 10_249)).body);
+    assert.deepEqual(
+      [shown.kind, shown.clusterCIDR, shown.iptables.syncPeriod],
+      ['KubeProxyConfiguration', '10.244.0.0/16', '30s'],
+    );
+    const { body } = await ask('/metrics', 10_249);
+    assert.match(body, /^kubeproxy_sync_proxy_rules_last_timestamp_seconds\{ip_family="IPv4"\} \d+/m);
+    assert.match(body, /^kubeproxy_sync_proxy_rules_iptables_total\{table="nat",ip_family="IPv4"\} \d+/m);
+    assert.equal((await ask('/debug/pprof/', 10_249)).status, 404);
+    const outside = await inNode('sh', '-c', "ss -Htln | awk '{print $4}' | sort");
+    assert.deepEqual(outside.stdout.trim().split('\n'), ['*:10256', '0.0.0.0:32000', '127.0.0.1:10249']);
+  });
+
+  it('takes a changed file in place: no request fails, the process is the same, health goes on', async () => {
+    const agent = start();
+    await agent.synced();
+    const traffic = { isOn: true, count: 0, failures: [] as string[] };
+    const flowing = (async () => {
+      while (traffic.isOn) {
+        const answer = await lab.ask('pod-3', { address: '10.96.0.10', port: 80 });
+        traffic.count += 1;
+        if (answer.outcome !== 'reply') traffic.failures.push(JSON.stringify(answer));
+      }
+    })();
+    for (const bit of [13, 15]) {
+      const since = agent.log.length;
+      await writeFile(file, config('', `{syncPeriod: 1s, minSyncPeriod: 0s, masqueradeBit: ${bit}}`));
+      await agent.synced(since);
+      const mark = `0x${(1 << bit).toString(16)}`;
+      assert.match(
+        await lab.exec('node', 'iptables-save', '-t', 'nat'),
+        new RegExp(`KUBE-MARK-MASQ .*${mark}/${mark}`),
+      );
+      assert.equal((await ask('/', 32_000)).status, 200);
+    }
+    traffic.isOn = false;
+    await flowing;
+    assert.deepEqual(traffic.failures, []);
+    assert.ok(traffic.count > 20, `${traffic.count} requests`);
+    assert.match((await ask('/metrics', 10_249)).body, /slicewire_config_reloads_total\{result="applied"\} 2/);
+    assert.match((await ask('/configz', 10_249)).body, /"masqueradeBit":15/);
+  });
+
+  it('refuses a changed file that is wrong, names all that is, and goes on with the former', async () => {
+    const agent = start();
+    await agent.synced();
+    await writeFile(file, config('oomScoreAdj: 2000', '{masqueradeBit: 99}').replace('oomScoreAdj: null\n', ''));
+    const line = await agent.logged(({ level }) => level === 'error');
+    assert.match(
+      line.msg,
+      /refused: .*iptables.masqueradeBit: 99: .*oomScoreAdj: 2000: .*the former one stays in force/,
+    );
+    // What is right and cannot be used here is no better.
+    const since = agent.log.length;
+    await writeFile(
+      file,
+      config('', '{syncPeriod: 1s}')
+        .replace('10.244.0.0/16', 'fd00::/16')
+        .replace('bindAddress', 'mode: ipvs\nbindAddress')
+        .replace('mode: ""\n', ''),
+    );
+    await agent.logged(({ msg }) => msg.includes('cannot be used') && msg.includes('the former one stays'), { since });
+    await writeManifests(1);
+    await agent.synced(since);
+    assert.match((await ask('/metrics', 10_249)).body, /config_reloads_total\{result="failed"\} 1/);
+    assert.equal((await ask('/healthz')).status, 200);
+  });
+
+  it('moves its servers when their addresses change, and ends when a port cannot be had and the file says so', async () => {
+    const agent = start();
+    await agent.synced();
+    const since = agent.log.length;
+    await writeFile(file, config().replace('healthzBindAddress: ""', 'healthzBindAddress: 127.0.0.1:10300'));
+    await agent.logged(({ msg }) => msg.startsWith('synced') || msg.includes('in place'), { since });
+    for (let tries = 0; tries < 50 && (await ask('/livez', 10_300).catch(() => undefined)) === undefined; tries++)
+      await pause(100);
+    assert.equal((await ask('/livez', 10_300)).status, 200);
+    await assert.rejects(ask('/livez'));
+    const second = start('--bind-address-hard-fail');
+    const other = new AgentProcess(lab, [
+      'run',
+      '--manifests',
+      join(folder, 'web.json'),
+      '--conntrack-max-per-core',
+      '0',
+      '--healthz-bind-address',
+      '127.0.0.1:10300',
+      '--bind-address-hard-fail',
+      '--hostname-override',
+      'node',
+    ]);
+    running.push(other);
+    assert.equal(await other.ended, 1);
+    assert.match(other.text(), /the \w+ server cannot listen at 127\.0\.0\.1:10\d+: .*EADDRINUSE/);
+    // A flag that the file takes the place of ends nothing.
+    await second.logged(({ msg }) => /cannot listen at .*; trying again/.test(msg));
+  });
+
+  it('is ill within two syncPeriods when the xtables lock is not had, says so, and is well when it is (k8s#105742)', async () => {
+    const agent = start('--iptables-backend', 'legacy');
+    await agent.synced();
+    const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] });
+    running.push(holder);
+    await pause(200);
+    const begun = performance.now();
+    await writeManifests(1);
+    await answers('ill', '/livez', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
+    // Two syncPeriods of 1 s, and a margin for processes that start.
+    assert.ok(performance.now() - begun < LONGEST / 2);
+    await holder.stop();
+    await answers('well', '/livez', ({ status }) => status === 200);
+    await agent.stop();
+    await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', 'legacy');
+  });
+
+  it('works beside a thousand connections that say nothing, and malformed requests', async () => {
+    const agent = start();
+    await agent.synced();
+    const crowd = `const net = require('net'); let n = 0;
+      for (let i = 0; i < 1000; i++) net.connect(10256, '127.0.0.1', function () { if (i % 2) this.write('GET /x HT'); if (++n === 1000) console.log('all'); }).on('error', () => {});`;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const { file: command, args } = lab.inside('node', process.execPath, ['-e', crowd]);
+    running.push(startChild({ file: command, args, onLine: () => resolve() }));
+    await promise;
+    const since = agent.log.length;
+    await writeManifests(1);
+    const line = await agent.synced(since);
+    assert.ok(Number(line.milliseconds) < 5000, `the sync took ${line.milliseconds} ms`);
+    assert.equal((await ask('/healthz')).status, 200);
+  });
+
+  for (const [backend, capabilities] of [
+    ['nft', ['net_admin']],
+    ['legacy', ['net_admin', 'net_raw']],
+  ] as const) {
+    it(`needs ${capabilities.join(' and ')} alone with the ${backend} variant, once --init-only wrote the settings`, async () => {
+      const init = await inNode(
+        process.execPath,
+        MAIN,
+        'run',
+        '--init-only',
+        ...flags(),
+        '--iptables-backend',
+        backend,
+      );
+      assert.equal(init.exitCode, 0, init.stderr);
+      const set = ['-all', ...capabilities.map((name) => `+${name}`)].join(',');
+      const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
+      const args = [...confine, process.execPath, MAIN, 'run', ...flags(), '--iptables-backend', backend];
+      const log: string[] = [];
+      const inside = lab.inside('node', 'setpriv', args);
+      const child = startChild({ ...inside, onErrorLine: (line) => log.push(line) });
+      running.push(child);
+      await answers('it works', '/healthz', ({ status }) => status === 200);
+      for (let tries = 0; tries < 100 && !log.some((line) => line.includes('"synced"')); tries++) await pause(100);
+      const status = await readFile(`/proc/${child.pid}/status`, 'utf8');
+      const bits = { net_admin: 1n << 12n, net_raw: 1n << 13n };
+      const wanted = capabilities.reduce((sum, name) => sum | bits[name], 0n);
+      assert.equal(BigInt(`0x${/^CapEff:\s*(\w+)/m.exec(status)?.[1]}`), wanted);
+      assert.equal((await lab.ask('pod-3', { address: '10.96.0.10', port: 80 })).outcome, 'reply', log.join('\n'));
+      await child.stop();
+      await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', backend);
+    });
+  }
+
+  it('writes in the variant of the kubelet, which a container cannot tell by the name iptables', async () => {
+    await lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-N', 'KUBE-IPTABLES-HINT');
+    try {
+      const once = await inNode(process.execPath, MAIN, 'run', '--once', ...flags());
+      assert.equal(once.exitCode, 0, once.stderr);
+      assert.match(await lab.exec('node', 'iptables-legacy-save', '-t', 'nat'), /default\/web cluster IP/);
+      assert.doesNotMatch(await lab.exec('node', 'iptables-nft-save', '-t', 'nat'), /default\/web/);
+      await inNode(process.execPath, MAIN, 'cleanup');
+      assert.doesNotMatch(await lab.exec('node', 'iptables-legacy-save', '-t', 'nat'), /default\/web/);
+    } finally {
+      await lab.exec('node', 'iptables-legacy', '-t', 'mangle', '-X', 'KUBE-IPTABLES-HINT');
+    }
+  });
+});
