@@ -1,6 +1,7 @@
 #!/bin/sh
 # Install what is missing before a command of package.json starts: npm packages, and Debian's tools.
-# Arguments: the system commands that are needed; «vm» stands for those of the virtual machine (test/vm/machine).
+# Arguments: the system commands that are needed; «vm» stands for those of the virtual machine (test/vm/machine),
+# «image» for those that build the image (deploy/Dockerfile).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,7 @@ if [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.pack
 fi
 
 missing=""
-for command in $(echo "$*" | sed 's/\bvm\b/qemu-system-x86_64 busybox cpio modprobe/'); do
+for command in $(echo "$*" | sed 's/\bvm\b/qemu-system-x86_64 busybox cpio modprobe/; s/\bimage\b/buildah mmdebstrap newuidmap/'); do
   PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null || missing="$missing $command"
 done
 [ -n "$missing" ] || exit 0
@@ -31,6 +32,7 @@ for command in $missing; do
     qemu-system-x86_64) packages="$packages qemu-system-x86" ;;
     busybox) packages="$packages busybox-static" ;;
     modprobe) packages="$packages kmod" ;;
+    newuidmap) packages="$packages uidmap" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     *) packages="$packages $command" ;;
   esac
