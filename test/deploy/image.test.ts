@@ -73,6 +73,7 @@ describe('the image', () => {
     await build('localhost/node', tools, [
       'FROM localhost/base',
       `ENV NODE_EXTRA_CA_CERTS=${CERTIFICATES}/ca-certificates.crt`,
+      'RUN apt-get update && apt-get install -y --no-install-recommends libatomic1 libstdc++6',
       'COPY node /usr/local/bin/node',
       'COPY npm /usr/local/lib/node_modules/npm',
       'RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm',

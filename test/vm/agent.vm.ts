@@ -69,6 +69,20 @@ describe('the agent as a process in IPVS mode', () => {
     assert.equal((await start()).said, 'synced, nothing to do');
   });
 
+  it('needs NET_ADMIN alone, once --init-only wrote the settings and loaded the modules', async () => {
+    for (const agent of running.splice(0)) await agent.stop();
+    assert.equal((await slicewire('cleanup', '--mode=ipvs')).exitCode, 0);
+    const init = await slicewire('run', '--init-only', '--mode=ipvs', ...own());
+    assert.equal(init.exitCode, 0, init.stderr);
+    const set = '-all,+net_admin';
+    const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
+    const args = [...confine, process.execPath, MAIN, 'run', '--once', '--mode=ipvs', ...own()];
+    const once = await realCommands.run(lab.inside('node', 'setpriv', args), NEVER);
+    assert.equal(once.exitCode, 0, once.stderr);
+    assert.match(await lab.exec('node', 'ipvsadm', '-Sn'), /-a -t 10\.96\.0\.10:80 -r [0-9.]+:8080 -m -w 1/);
+    assert.match(await lab.exec('node', 'ipset', 'list', 'KUBE-CLUSTER-IP'), /^10\.96\.0\.10,tcp:80$/m);
+  });
+
   it('ends with one clear line when the kernel has no such scheduler', async () => {
     const { exitCode, stderr } = await slicewire('run', '--mode=ipvs', '--ipvs-scheduler=nosuch', ...own());
     assert.equal(exitCode, 1);
