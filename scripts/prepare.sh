@@ -33,6 +33,7 @@ for command in $missing; do
     busybox) packages="$packages busybox-static" ;;
     modprobe) packages="$packages kmod" ;;
     newuidmap) packages="$packages uidmap" ;;
+    systemd-analyze) packages="$packages systemd" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     *) packages="$packages $command" ;;
   esac

@@ -9,32 +9,53 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** What a line of results begins with: other programs write to the console as well. */
 export type Mark = `@${string} `;
 
-export interface RunThere<Told> {
+export interface RunThere<Told> extends Results<Told> {
   /** Arguments of Node.js. */
   readonly args: readonly string[];
+}
+
+export interface RunUnderSystemd<Told> extends Results<Told> {
+  readonly command: readonly string[];
+  readonly timeoutSeconds: number;
+}
+
+interface Results<Told> {
   readonly mark: Mark;
   /** Called for each line of results as it comes. */
   readonly tell: (told: Told) => void;
 }
 
-export interface Ran {
+interface Ended {
   readonly status: number | undefined;
   /** The last lines of all else that was said. */
   readonly said: readonly string[];
+}
+
+export interface Ran extends Ended {
   readonly isMachine: boolean;
 }
 
 const MOST_LINES = 60;
 
+const MACHINE = here('./machine/machine.sh');
+
 export async function runThere<Told>({ args, mark, tell }: RunThere<Told>): Promise<Ran> {
   const asked = await realCommands.run({ file: 'sh', args: [here('../../scripts/has-ipvs.sh')] }, NEVER);
   const isMachine = asked.exitCode !== 0;
-  const machine = isMachine ? ['sh', here('./machine/machine.sh'), 'run'] : [];
-  const [file = '', ...rest] = [...machine, process.execPath, ...args];
+  const machine = isMachine ? ['sh', MACHINE, 'run'] : [];
+  return { ...(await follow([...machine, process.execPath, ...args], { mark, tell })), isMachine };
+}
+
+/** Run a program in the virtual machine, always, with systemd as the first process there. */
+export function runUnderSystemd<Told>({ command, timeoutSeconds, ...results }: RunUnderSystemd<Told>): Promise<Ended> {
+  return follow(['timeout', String(timeoutSeconds), 'sh', MACHINE, 'systemd', ...command], results);
+}
+
+async function follow<Told>([file = '', ...args]: readonly string[], { mark, tell }: Results<Told>): Promise<Ended> {
   const said: string[] = [];
   const child = startChild({
     file,
-    args: rest,
+    args,
     onLine: (line) => {
       const at = line.indexOf(mark);
       if (at < 0) said.push(line);
@@ -42,5 +63,5 @@ export async function runThere<Told>({ args, mark, tell }: RunThere<Told>): Prom
     },
     onErrorLine: (line) => said.push(line),
   });
-  return { status: await child.ended, said: said.slice(-MOST_LINES), isMachine };
+  return { status: await child.ended, said: said.slice(-MOST_LINES) };
 }

@@ -1,8 +1,9 @@
 #!/bin/sh
 # A virtual machine with this machine's files and a kernel that has IPVS (README.md beside this file).
 #
-#   machine.sh run COMMAND [ARGUMENT…]   run it in there, in this folder; ends with its exit status
-#   machine.sh shell                     a shell in there
+#   machine.sh run COMMAND [ARGUMENT…]       run it in there, in this folder; ends with its exit status
+#   machine.sh shell                         a shell in there
+#   machine.sh systemd COMMAND [ARGUMENT…]   as run, with systemd as first process: it starts the command when it is up
 #
 # What runs in there sees all files of this machine, and writes to memory: nothing is changed. What it leaves in
 # $SLICEWIRE_VM_OUT is kept, in the folder of the same name here.
@@ -56,7 +57,7 @@ build_initramfs() {
   mv "$CACHE/new.$$" "$initramfs"
 }
 
-# $1: run or shell; the command stands in $out/command.
+# $1: run, shell or systemd; the command stands in $out/command.
 boot() {
   share() { echo "-virtfs local,path=$1,mount_tag=$2,security_model=none,multidevs=remap$3"; }
   # shellcheck disable=SC2046,SC2086 # each share is several words
@@ -77,7 +78,7 @@ boot() {
 quote() { printf "'%s' " "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
 
 what=${1:-}
-case "$what" in run | shell) shift ;; *) sed -n '4,5s/^# *//p' "$0" >&2; exit 2 ;; esac
+case "$what" in run | shell | systemd) shift ;; *) sed -n '4,6s/^# *//p' "$0" >&2; exit 2 ;; esac
 mkdir -p "$CACHE"
 fetch_kernel
 build_initramfs
