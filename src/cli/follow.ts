@@ -49,7 +49,13 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   request();
   const guard = watchKernel(agent, { ...options, onLoss: request, inTurn });
   const sweeping = agent.sweeper.start(signal);
-  await Promise.race([scheduler.start(signal), guard, sweeping, agent.world.source.then(() => waitFor(signal))]);
+  const syncing = scheduler.start(signal);
+  try {
+    await Promise.race([syncing, guard, sweeping, agent.world.source.then(() => waitFor(signal))]);
+  } finally {
+    // Who comes next must find the kernel as this one left it: no write of ours may still be on its way.
+    if (signal.aborted) await Promise.allSettled([syncing, guard, sweeping]);
+  }
 }
 
 function firstPeriod({ mode, syncPeriod }: Config): number {
@@ -82,7 +88,7 @@ function syncer(agent: Agent, options: FollowOptions, inTurn: InTurn): () => Pro
     if (isFirst && report.outcome === 'complete') releaseMemory();
     // Who was rejected or went to the old endpoint must find the new rules: they are written now.
     if (report.outcome !== 'failed') agent.sweeper.request();
-    await serving.synced(report, since);
+    await serving.synced(report, since).catch((error) => log.error(`cannot serve health checks: ${causeOf(error)}`));
     // One Service that the kernel refuses must not keep anybody waiting.
     if (report.outcome !== 'failed') onSynced();
     return report.outcome === 'complete';

@@ -6,10 +6,9 @@ import type { Log } from '../telemetry/log.ts';
 
 /** At debug level, tell each step of each plan that is applied. */
 export function tellSteps(mode: Mode, log: Log): void {
-  if (!log.isLevelEnabled('debug')) return;
   const apply = mode.apply.bind(mode);
   mode.apply = (plan, signal) => {
-    for (const step of plan.steps) log.debug(stepText(step));
+    if (log.isLevelEnabled('debug')) for (const step of plan.steps) log.debug(stepText(step));
     return apply(plan, signal);
   };
 }

@@ -25,6 +25,7 @@ async function run(file: string, ...args: string[]): Promise<string> {
 
 describe('the image', () => {
   let folder: string;
+  let isBuilt = false;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'slicewire-image-'));
     await chmod(folder, 0o755);
@@ -87,9 +88,11 @@ describe('the image', () => {
     const images = ['--build-arg', 'NODE_IMAGE=localhost/node', '--build-arg', 'BASE_IMAGE=localhost/base'];
     const options = ['--volume', `${CERTIFICATES}:${CERTIFICATES}:ro`, ...images, '--tag', 'localhost/slicewire'];
     await buildah('bud', '--quiet', ...options, '--file', join(source, 'deploy/Dockerfile'), source);
+    isBuilt = true;
   });
 
   it('starts without anything of the build, and has the tools that the agent starts', async () => {
+    assert.ok(isBuilt);
     const container = (await buildah('from', 'localhost/slicewire')).trim();
     const inside = (...args: string[]) => buildah('run', container, '--', ...args);
     assert.match(await inside('/usr/local/bin/slicewire', 'version'), /^slicewire \d/);
