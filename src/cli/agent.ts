@@ -48,7 +48,7 @@ export interface Agent {
 export async function startAgent(world: World, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, isRun, onFault, onPorts, onSweep } = options;
   const { cache } = world;
-  const tools = await usableFamilies(config, signal);
+  const tools = await usableFamilies(config, signal, (text) => log.warn(text));
   mustFit(config, tools);
   await world.synced;
   await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
@@ -76,8 +76,12 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
   return { world, loop, mode, here, sweeper, clock: realClock };
 }
 
-/** The tools of each family that this node has, tried out. Throws CannotRun when there is none. */
-export async function usableFamilies(config: Config, signal: AbortSignal): Promise<IptablesTools[]> {
+/** The tools of each family that this node has, tried out; why one cannot be used is told. Throws CannotRun when there is none. */
+export async function usableFamilies(
+  config: Config,
+  signal: AbortSignal,
+  onProblem: (text: string) => void = () => undefined,
+): Promise<IptablesTools[]> {
   if (!(await mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
@@ -102,6 +106,7 @@ export async function usableFamilies(config: Config, signal: AbortSignal): Promi
     }
   }
   if (usable.length === 0) throw new CannotRun(`iptables does not work here: ${problems.join('; ')}`);
+  for (const problem of problems) onProblem(`one family is not served: ${problem}`);
   return usable;
 }
 

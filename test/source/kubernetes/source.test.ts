@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import type { SourceEvent } from '../../../src/model/events.ts';
+import type { SourceEvent, WatchStatus } from '../../../src/model/events.ts';
 import { apiClient } from '../../../src/source/kubernetes/client.ts';
 import { loadCredentials } from '../../../src/source/kubernetes/credentials.ts';
 import { KubeconfigUnusable, type KubernetesOptions, kubernetesSource } from '../../../src/source/kubernetes/index.ts';
@@ -22,6 +22,7 @@ interface Running {
   readonly events: SourceEvent[];
   readonly log: { level: string; facts: Record<string, unknown>; text: string }[];
   readonly clock: FakeClock;
+  readonly watches: () => readonly WatchStatus[];
   readonly stop: () => Promise<void>;
 }
 
@@ -53,7 +54,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     return ended;
   };
   t.after(stop);
-  return { events, log, clock, stop };
+  return { events, log, clock, watches: () => source.watches?.() ?? [], stop };
 }
 
 async function running(t: TestContext, server: ApiServer, options: Partial<KubernetesOptions> = {}): Promise<Running> {
@@ -348,5 +349,54 @@ describe('a kubeconfig', () => {
       kubernetesSource(options).run(() => undefined, new AbortController().signal),
       KubeconfigUnusable,
     );
+  });
+});
+
+describe('how well a kind can be followed', () => {
+  const slices = ({ watches }: Running) => watches().find(({ of }) => of === 'slices') ?? assert.fail();
+
+  test('tells when the server was heard last', async (t) => {
+    const server = await start(t);
+    const it = await running(t, server);
+    it.clock.advance(50_000);
+    assert.deepEqual(slices(it), { of: 'slices', heardAt: 0, failure: undefined });
+    server.bookmark();
+    await until('it is heard', () => slices(it).heardAt === 50_000);
+  });
+
+  test('tells a refusal from a server that is away, and since when', async (t) => {
+    const server = await start(t);
+    const it = await running(t, server);
+    it.clock.advance(10_000);
+    server.failNext(1000, 403);
+    server.cutConnections();
+    const refused = () => slices(it).failure?.cause.includes('403') === true;
+    while (!refused()) {
+      it.clock.finishWaits();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isUnreachable], [10_000, false]);
+    server.recover();
+    while (slices(it).failure !== undefined) {
+      it.clock.finishWaits();
+      await new Promise((resolve) => setImmediate(resolve));
+      it.clock.advance(1000);
+    }
+    // A quiet watch that stands is well, though nothing was heard on it yet.
+    assert.equal(slices(it).failure, undefined);
+  });
+
+  test('tells that nobody answers', async (t) => {
+    const it = run(t, { master: 'http://127.0.0.1:9' });
+    await until('it failed', () => slices(it).failure !== undefined);
+    assert.equal(slices(it).failure?.isUnreachable, true);
+  });
+
+  test('tells silence from when it began', async (t) => {
+    const server = await start(t);
+    const it = await running(t, server, { silence: 100 });
+    it.clock.advance(5000);
+    await until('silence is noticed', () => slices(it).failure !== undefined);
+    assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isUnreachable], [0, false]);
   });
 });
