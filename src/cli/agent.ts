@@ -1,11 +1,11 @@
 /** Puts the parts together: the one place that knows all of them. `run` and `plan` share it. */
 import type { Config } from '../config/config.ts';
-import { type Clock, realClock } from '../host/clock.ts';
+import { aborted, type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { hasFamily, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
-import { FAMILIES, familyOf } from '../model/address.ts';
+import { FAMILIES, type Family, familyOf } from '../model/address.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import { UdpFlows } from '../model/udp-flows.ts';
@@ -27,6 +27,8 @@ export interface AgentOptions {
   readonly log: Log;
   /** Write the kernel's settings that are no mode's, and wait for the Node; `plan` does neither. */
   readonly isRun: boolean;
+  /** Families that worked until now: one that does not any more is a reason to leave things as they are. */
+  readonly mustHave?: readonly Family[];
   readonly signal: AbortSignal;
   readonly onFault: (fault: Fault) => void;
   /** ServicePorts that changed. */
@@ -49,17 +51,18 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
   const { config, log, signal, isRun, onFault, onPorts, onSweep } = options;
   const { cache } = world;
   const tools = await usableFamilies(config, signal, (text) => log.warn(text));
+  const lost = (options.mustHave ?? []).filter((family) => !tools.some((tool) => tool.family === family));
+  if (lost.length > 0) throw new CannotRun(`the tools of ${lost.join(', ')} do not work any more`);
   mustFit(config, tools);
-  await world.synced;
+  await Promise.race([world.synced, aborted(signal)]);
   await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
   // Rules depend on these settings: whether they could be made is known before.
   if (isRun) await tuneConntrack(config, log);
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
-  const node = () => cache.node;
+  const { node } = world;
   const here = await modeHere({ config, tools, node, mayTry: isRun, willBeLiberal, signal });
   const { mode } = here;
   const flows = new UdpFlows();
-  cache.touchAll();
   const loop = new SyncLoop({
     cache,
     model: new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' }),

@@ -25,7 +25,8 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   }
   const ofIpvs = async () => {
     if (!(await hasIpvsTraces())) return [];
-    return await (await leavingIpvs({ config, tools, node: () => undefined, signal })).cleanup(signal);
+    const { mode, close } = await leavingIpvs({ config, tools, node: () => undefined, signal });
+    return await mode.cleanup(signal).finally(close);
   };
   const removed: string[] = [];
   const problems: string[] = [];

@@ -9,27 +9,35 @@ const SETTLE = 100;
 /** Milliseconds between looks at the file, for changes that nobody tells. */
 const LOOK = 10_000;
 
+export interface ConfigWatch {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** What the file said when it was read. */
+  readonly before: string | undefined;
+  readonly onChange: () => Promise<void>;
+}
+
 /** Calls `onChange` after each change of the content, until the signal aborts. A file that is gone for a moment, or unreadable, is no change. */
-export async function watchConfigFile(
-  path: string,
-  {
-    clock,
-    signal,
-    onChange,
-  }: { readonly clock: Clock; readonly signal: AbortSignal; readonly onChange: () => Promise<void> },
-): Promise<void> {
-  let before = await contentOf(path);
+export async function watchConfigFile(path: string, options: ConfigWatch): Promise<void> {
+  const { clock, signal, onChange } = options;
+  let { before } = options;
+  // The first look may be too late for a change that came since the file was read.
+  let isFirst = true;
+  let isTold = false;
   let wake = () => {};
-  const watcher = startWatch(dirname(path), () => wake());
+  const watcher = startWatch(dirname(path), () => {
+    isTold = true;
+    wake();
+  });
   try {
     while (!signal.aborted) {
       const woken = new Promise<void>((resolve) => {
         wake = resolve;
       });
-      const look = new AbortController();
-      await Promise.race([woken, sleep(clock, LOOK, AbortSignal.any([signal, look.signal]))]);
-      look.abort();
+      if (!isFirst && !isTold) await Promise.race([woken, sleep(clock, LOOK, signal)]);
+      isFirst = false;
       await sleep(clock, SETTLE, signal);
+      isTold = false;
       const now = await contentOf(path);
       if (now === undefined || now === before) continue;
       before = now;

@@ -1,6 +1,6 @@
 /** One life of the agent's parts: sync after changes, look after the kernel, delete stale flows; until the agent stops, or its parts must be built anew. */
 import type { Config } from '../config/config.ts';
-import { sleep } from '../host/clock.ts';
+import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { releaseMemory } from '../host/memory.ts';
 import { tellSupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
@@ -16,6 +16,9 @@ import type { Serving } from './serving.ts';
 const RESYNC = 60 * 60 * 1000;
 /** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does, but for no more than this share of the time. */
 const READING_SHARE = 0.01;
+
+/** Milliseconds that a sync may go on when the agent is to stop; the unit gives 30 s. */
+const GRACE = 10_000;
 
 export interface FollowOptions {
   readonly config: Config;
@@ -34,12 +37,13 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   tellSteps(agent.mode, log);
   // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
   const inTurn = turns();
+  const grace = graceAfter(signal, agent.clock);
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: syncer(agent, options, inTurn),
+    run: syncer(agent, { ...options, grace: grace.signal }, inTurn),
   });
   const request = () => {
     serving.queued();
@@ -51,10 +55,11 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   const sweeping = agent.sweeper.start(signal);
   const syncing = scheduler.start(signal);
   try {
-    await Promise.race([syncing, guard, sweeping, agent.world.source.then(() => waitFor(signal))]);
+    await Promise.race([syncing, guard, sweeping, agent.world.source.then(() => aborted(signal))]);
   } finally {
     // Who comes next must find the kernel as this one left it: no write of ours may still be on its way.
     if (signal.aborted) await Promise.allSettled([syncing, guard, sweeping]);
+    grace.cancel();
   }
 }
 
@@ -63,8 +68,12 @@ function firstPeriod({ mode, syncPeriod }: Config): number {
 }
 
 /** What the scheduler runs: one sync, and what follows from it. */
-function syncer(agent: Agent, options: FollowOptions, inTurn: InTurn): () => Promise<boolean> {
-  const { config, log, signal, serving, onSynced } = options;
+function syncer(
+  agent: Agent,
+  options: FollowOptions & { readonly grace: AbortSignal },
+  inTurn: InTurn,
+): () => Promise<boolean> {
+  const { config, log, grace, serving, onSynced } = options;
   const { clock, loop } = agent;
   const status = new SyncStatus();
   let lastFull = clock.now();
@@ -77,7 +86,7 @@ function syncer(agent: Agent, options: FollowOptions, inTurn: InTurn): () => Pro
     }
     const [report, since] = await inTurn(async () => {
       const began = clock.now();
-      return [await loop.sync(signal), began] as const;
+      return [await loop.sync(grace), began] as const;
     });
     if (config.mode === 'ipvs' && report.reading > 0) {
       period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
@@ -125,7 +134,6 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
       if (!(await agent.here.isCurrent())) {
         log.info('the addresses of the Node or of this machine changed: building on those of now');
         onOutdated();
-        return;
       }
       // Before the first sync is complete there is nothing to look for yet; what is pending then is told as that.
       const stands = await inTurn(async () => (mode.isObserved ? await mode.probe(signal) : undefined));
@@ -143,6 +151,30 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
   }
 }
 
+interface Grace {
+  readonly signal: AbortSignal;
+  /** It is not needed any more. */
+  cancel(): void;
+}
+
+/** A signal that aborts some time after another: a write that goes on then may end. */
+function graceAfter(signal: AbortSignal, clock: Clock): Grace {
+  const late = new AbortController();
+  let cancel = () => {};
+  const begin = () => {
+    cancel = clock.after(GRACE, () => late.abort(signal.reason));
+  };
+  if (signal.aborted) begin();
+  else signal.addEventListener('abort', begin, { once: true });
+  return {
+    signal: late.signal,
+    cancel() {
+      signal.removeEventListener('abort', begin);
+      cancel();
+    },
+  };
+}
+
 /** The supervisor may start what needs Services. That it cannot be told is no reason to stop. */
 export async function tellReady(log: Log): Promise<void> {
   try {
@@ -150,11 +182,4 @@ export async function tellReady(log: Log): Promise<void> {
   } catch (error) {
     log.warn(`cannot tell the supervisor that the agent is ready: ${causeOf(error)}`);
   }
-}
-
-function waitFor(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

@@ -1,10 +1,12 @@
 /** Values of metrics that are read when somebody asks, from where they are kept. */
 import type { Clock } from '../host/clock.ts';
+import type { RuleCount } from '../modes/mode.ts';
 import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
-import type { Agent } from './agent.ts';
+import type { World } from './world.ts';
 
 export interface SampleSources {
-  readonly agent: () => Agent | undefined;
+  readonly world: () => World;
+  readonly rules: () => readonly RuleCount[];
   readonly clock: Clock;
   readonly isHealthy: () => boolean;
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
@@ -13,7 +15,8 @@ export interface SampleSources {
 }
 
 export function metricSamples({
-  agent,
+  world,
+  rules: ruleCounts,
   clock,
   isHealthy,
   gaps,
@@ -21,12 +24,12 @@ export function metricSamples({
   faults,
 }: SampleSources): Record<ReadName, Samples> {
   const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
-  const counts = (of: 'services' | 'slices') => agent()?.world.cache.counts(of) ?? { total: 0, pending: 0 };
+  const counts = (of: 'services' | 'slices') => world().cache.counts(of);
   const rules = (field: 'total' | 'last') =>
-    (agent()?.mode.ruleCounts() ?? [])
+    ruleCounts()
       .filter(({ table }) => table === 'filter' || table === 'nat')
       .map(({ family, table, ...count }) => ({ labels: { table, ip_family: family }, value: count[field] }));
-  const watches = () => agent()?.world.watches() ?? [];
+  const watches = () => world().watches();
   return {
     kubeproxy_sync_proxy_rules_endpoint_changes_pending: () => one(counts('slices').pending),
     kubeproxy_sync_proxy_rules_endpoint_changes_total: () => one(counts('slices').total),

@@ -35,6 +35,8 @@ export interface ModeInput {
 export interface ModeHere {
   readonly mode: Mode;
   readonly families: readonly Family[];
+  /** Let go of the kernel. */
+  close(): void;
   /** Whether the settings are still those that the Node and this machine's interfaces ask for. */
   readonly isCurrent: () => Promise<boolean>;
   /** Where the servers of health check ports listen: everywhere, or on these. */
@@ -55,8 +57,9 @@ async function iptablesHere(input: ModeInput): Promise<ModeHere> {
     tools.map(async (tool) => ({ settings: await settingsNow(tool.family), tools: tool, sysctls: realSysctls })),
   );
   const mode = iptablesMode(families) as Mode;
-  const whole = (await hasServiceDevice()) ? handover(mode, await leavingIpvs(input)) : mode;
-  return hereWith(whole, families, {
+  const leaving = (await hasServiceDevice()) ? await leavingIpvs(input) : undefined;
+  return hereWith(leaving === undefined ? mode : handover(mode, leaving.mode), families, {
+    close: () => leaving?.close(),
     settingsNow,
     filter: nodePortFilter,
     listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
@@ -70,6 +73,7 @@ async function ipvsHere(input: ModeInput): Promise<ModeHere> {
   const options = await ipvsOptions(input, kernel);
   const mode = ipvsMode({ ...options, wantedSettings: ipvsKernelSettings(config.ipvs, release()) }) as Mode;
   return hereWith(mode, options.families, {
+    close: () => kernel.close(),
     settingsNow: (family) => ipvsSettingsHere(input, family),
     filter: ipvsNodePortFilter,
     async listen({ family, nodePortCidrs }) {
@@ -81,6 +85,7 @@ async function ipvsHere(input: ModeInput): Promise<ModeHere> {
 }
 
 interface OfMode<S> {
+  readonly close: () => void;
   readonly settingsNow: (family: Family) => Promise<S>;
   readonly filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress;
   readonly listen: (settings: S) => Promise<'all' | readonly Address[]>;
@@ -90,12 +95,13 @@ interface OfMode<S> {
 function hereWith<S extends FamilySettings>(
   mode: Mode,
   families: readonly { readonly settings: S }[],
-  { settingsNow, filter, listen }: OfMode<S>,
+  { close, settingsNow, filter, listen }: OfMode<S>,
 ): ModeHere {
   const settings = new Map(families.map((one) => [one.settings.family, one.settings]));
   return {
     mode,
     families: [...settings.keys()],
+    close,
     async isCurrent() {
       for (const [family, before] of settings) if (!sameData(before, await settingsNow(family))) return false;
       return true;
@@ -112,11 +118,18 @@ function hereWith<S extends FamilySettings>(
   };
 }
 
+export interface LeavingIpvs {
+  readonly mode: Mode;
+  /** Let go of the kernel. */
+  close(): void;
+}
+
 /** What a proxy in IPVS mode left: it wants nothing more, and ends as its connections do. */
-export async function leavingIpvs(input: Omit<ModeInput, 'mayTry' | 'willBeLiberal'>): Promise<Mode> {
+export async function leavingIpvs(input: Omit<ModeInput, 'mayTry' | 'willBeLiberal'>): Promise<LeavingIpvs> {
   const kernel = await openIpvsKernel(realCommands, input.signal);
   const options = await ipvsOptions(input, kernel);
-  return ipvsMode({ ...options, wantedSettings: new Map(), isLeaving: true }) as Mode;
+  const mode = ipvsMode({ ...options, wantedSettings: new Map(), isLeaving: true }) as Mode;
+  return { mode, close: () => kernel.close() };
 }
 
 /** Whether this network namespace has anything of IPVS mode, or might. Loads nothing. */

@@ -10,6 +10,8 @@ import { createLog, type Log } from '../telemetry/log.ts';
 export interface Prepared {
   readonly config: Config;
   readonly log: Log;
+  /** What the file said that --config names. */
+  readonly configText: string | undefined;
 }
 
 interface Note {
@@ -18,6 +20,8 @@ interface Note {
 }
 
 export interface Loaded {
+  /** Of the file that --config names. */
+  readonly text: string | undefined;
   readonly config: Config;
   /** What has no effect, and how the file was read: for the log, each a line with its facts. */
   readonly notes: readonly Note[];
@@ -28,7 +32,7 @@ export async function prepare(commandLine: Flags): Promise<Prepared> {
   const loaded = await loadConfig(commandLine);
   const log = await createLog(loaded.config.log);
   tellNotes(loaded, log);
-  return { config: loaded.config, log };
+  return { config: loaded.config, log, configText: loaded.text };
 }
 
 /** The configuration as the command line, and the file that it names, say now. Throws ConfigError. */
@@ -38,17 +42,25 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     if (commandLine[camel(name)] === undefined) continue;
     notes.push({ facts: { flag: name }, text: `--${name} has no effect: ${why}` });
   }
-  if (typeof commandLine.config !== 'string') return { config: configFromFlags(commandLine), notes };
-  const file = flagsFromFile(await readConfig(commandLine.config), commandLine);
-  const config = configFromFlags(file.flags, { origins: file.origins, file: commandLine.config });
+  if (typeof commandLine.config !== 'string') {
+    const { writeConfigTo } = commandLine;
+    const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
+    return { config: configFromFlags(commandLine, origins), notes, text: undefined };
+  }
+  const text = await readConfig(commandLine.config);
+  const file = flagsFromFile(text, commandLine);
+  const config = configFromFlags(file.flags, {
+    origins: file.origins,
+    file: commandLine.config,
+    given: file.given,
+  });
   for (const fault of file.lenient) {
-    const text = `--config: read leniently, since a strict reading refuses it: ${fault}`;
-    notes.push({ facts: { fault }, text });
+    notes.push({ facts: { fault }, text: `--config: read leniently, since a strict reading refuses it: ${fault}` });
   }
   for (const { path, idle = '' } of file.idle) {
     notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
   }
-  return { config, notes };
+  return { config, notes, text };
 }
 
 export function tellNotes({ notes }: Loaded, log: Log): void {

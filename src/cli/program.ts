@@ -11,6 +11,7 @@ import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
 import { CannotRun } from './agent.ts';
+import { goArguments } from './arguments.ts';
 import { cleanupCommand } from './cleanup.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
@@ -35,7 +36,7 @@ export async function main(args: readonly string[], signal: AbortSignal): Promis
   let status = 0;
   const program = buildProgram({ signal, setStatus: (value) => (status = value) });
   try {
-    await program.parseAsync([...args], { from: 'user' });
+    await program.parseAsync(goArguments(args), { from: 'user' });
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 1;

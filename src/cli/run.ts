@@ -1,6 +1,6 @@
 /** `slicewire run`: the agent. A change of its configuration file, of the Node or of this machine builds its parts anew in place: the rules stand meanwhile. */
 import { type Config, ConfigError, type Flags } from '../config/config.ts';
-import { sleep } from '../host/clock.ts';
+import { aborted, realClock, sleep } from '../host/clock.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { setOomScore } from '../host/process-settings.ts';
@@ -33,16 +33,18 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** The command line: the file that it names is followed. */
   readonly flags: Flags;
+  /** What that file said when `config` was made of it. */
+  readonly configText: string | undefined;
 }
 
 /** Resolves with the exit status. Stopping removes nothing (invariant 10). */
-export async function runCommand({ config, log, signal, flags }: RunOptions): Promise<number> {
+export async function runCommand({ config, log, signal, ...rest }: RunOptions): Promise<number> {
   log.info({ node: config.nodeName, mode: config.mode, source: config.source }, 'starting');
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return await syncOnce(config, log, until);
-    await new Run({ config, log, signal: until, flags }).run();
+    await new Run({ config, log, signal: until, ...rest }).run();
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {
@@ -88,34 +90,41 @@ interface Followed {
   readonly stop: AbortController;
 }
 
-/** What comes after one life of the parts: the same again, or another configuration. */
-interface Next {
+/** The parts of the agent as they work now. */
+interface Life {
+  readonly agent: Agent;
   readonly config: Config;
-  /** To go back to when it cannot be used. */
-  readonly before: Config | undefined;
+  readonly followed: Followed;
+  readonly stop: AbortController;
+  /** Ends after the last write of these parts; rejects when they cannot go on. */
+  readonly ended: Promise<void>;
 }
+
+/** Milliseconds that another source has for its first lists: then the former configuration stays. */
+const FIRST_LISTS = 30_000;
 
 class Run {
   readonly #options: RunOptions;
-  #followed: Followed | undefined;
+  /** What the command line and the file say now. */
+  #wanted: Config;
+  /** The Node or this machine changed: the parts must be built again, though nothing else is wanted. */
+  #isOutdated = false;
+  #wake: () => void = () => undefined;
   #serving: Serving | undefined;
   #isReady = false;
-  /** Ends the life of the parts that there are now. */
-  #change: (next: Next) => void = () => undefined;
-  #config: Config;
 
   constructor(options: RunOptions) {
     this.#options = options;
-    this.#config = options.config;
+    this.#wanted = options.config;
   }
 
   /** Resolves when the signal aborts. */
   async run(): Promise<void> {
-    const { config, log, signal, flags } = this.#options;
-    await setOomScore(config.oomScoreAdj).catch((error) => log.info(`oom_score_adj stays as it is: ${causeOf(error)}`));
+    const { signal, flags, configText } = this.#options;
+    const path = flags.config;
     const watching =
-      typeof flags.config === 'string' ? this.#followFile(flags.config) : new Promise<never>(() => undefined);
-    const lives = this.#live({ config, before: undefined });
+      typeof path === 'string' ? this.#followFile(path, configText) : new Promise<never>(() => undefined);
+    const lives = this.#live();
     try {
       await Promise.race([lives, watching.then(() => lives)]);
     } finally {
@@ -124,85 +133,134 @@ class Run {
     signal.throwIfAborted();
   }
 
-  /** One life after another. */
-  async #live(first: Next): Promise<void> {
-    const { signal, log } = this.#options;
-    for (let next = first; !signal.aborted; ) {
+  /** Build what is wanted beside what there is; when it is ready, the one ends and the other begins. */
+  async #live(): Promise<void> {
+    const { signal } = this.#options;
+    let life: Life | undefined;
+    while (!signal.aborted) {
+      const config = this.#wanted;
+      this.#isOutdated = false;
+      const before: Life | undefined = life;
       try {
-        next = await this.#oneLife(next);
+        life = await this.#next(config, before);
       } catch (error) {
-        const { before } = next;
-        if (signal.aborted || before === undefined || !UNUSABLE.some((kind) => error instanceof kind)) throw error;
-        log.error(`the changed configuration cannot be used: ${causeOf(error)}; the former one stays in force`);
-        this.#serving?.reloaded('failed');
-        next = { config: before, before: undefined };
+        // What is wanted changed while it was built.
+        if (!signal.aborted && config !== this.#wanted) continue;
+        this.#cannotUse(config, before, error);
       }
+      if (life !== undefined) await this.#changed(life);
     }
   }
 
-  async #oneLife({ config, before }: Next): Promise<Next> {
-    const { log, signal } = this.#options;
-    const own = new AbortController();
-    const until = AbortSignal.any([signal, own.signal]);
-    let followed: Followed | undefined;
-    const changed = new Promise<Next>((resolve) => {
-      this.#change = (next) => {
-        resolve(next);
-        own.abort(new Error('the configuration changed'));
-      };
-    });
+  /** Parts for this configuration, which work from now on; those of before have ended. */
+  async #next(config: Config, before: Life | undefined): Promise<Life> {
+    const { signal, log } = this.#options;
+    const building = new AbortController();
+    this.#wake = () => {
+      if (this.#wanted !== config) building.abort(new Error('another configuration is wanted'));
+    };
+    const followed = await this.#followedFor(config, before, AbortSignal.any([signal, building.signal]));
+    const serving = this.#servingFor(followed.world, config);
+    let agent: Agent;
     try {
-      followed = this.#worldFor(config);
-      const { world } = followed;
-      const serving = this.#servingFor(world, config);
-      serving.renew();
-      const agent = await startAgent(world, {
+      agent = await startAgent(followed.world, {
         config,
         log,
         isRun: true,
-        signal: AbortSignal.any([until, followed.stop.signal]),
+        mustHave: before?.agent.here.families ?? [],
+        signal: AbortSignal.any([signal, followed.stop.signal, building.signal]),
         onFault: (fault) => this.#onFault(fault),
         onPorts: serving.onPorts,
         onSweep: serving.onSweep,
       });
-      if (this.#followed !== followed) this.#followed?.stop.abort();
-      this.#followed = followed;
-      serving.use(agent, config);
-      this.#config = config;
-      if (before !== undefined) serving.reloaded('applied');
-      const options = { config, log, signal: until, serving };
-      const living = follow(agent, {
-        ...options,
-        onSynced: () => void this.#ready(),
-        onOutdated: () => this.#change({ config, before: undefined }),
-      });
-      await Promise.race([living, serving.failed]);
     } catch (error) {
-      if (this.#followed !== followed) followed?.stop.abort();
-      if (!own.signal.aborted || signal.aborted) throw error;
+      if (followed !== before?.followed) followed.stop.abort();
+      throw error;
     }
-    signal.throwIfAborted();
-    return await changed;
+    this.#wake = () => undefined;
+    before?.stop.abort(new Error('other parts take over'));
+    await before?.ended.catch(() => undefined);
+    before?.agent.here.close();
+    if (before !== undefined && before.followed !== followed) before.followed.stop.abort();
+    if (before?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
+    return this.#begin({
+      agent,
+      config,
+      followed,
+      serving,
+      isReload: before !== undefined && before.config !== config,
+    });
   }
 
-  /** The source goes on where the configuration names the same. */
-  #worldFor(config: Config): Followed {
-    const before = this.#followed;
-    const isSame =
-      before !== undefined &&
-      sameData(before.config.source, config.source) &&
-      before.config.nodeName === config.nodeName;
-    if (isSame) return before;
+  #begin({ agent, config, followed, serving, isReload }: BeginInput): Life {
     const { log, signal } = this.#options;
     const stop = new AbortController();
-    const until = AbortSignal.any([signal, stop.signal]);
-    const world = startWorld({
+    serving.renew();
+    serving.use(agent, config);
+    if (isReload) serving.reloaded('applied');
+    followed.world.cache.touchAll();
+    const ended = follow(agent, {
       config,
       log,
-      follow: true,
-      signal: until,
-      onFault: (fault) => this.#onFault(fault),
+      signal: AbortSignal.any([signal, stop.signal]),
+      serving,
+      onSynced: () => void this.#ready(),
+      onOutdated: () => {
+        this.#isOutdated = true;
+        this.#wake();
+      },
     });
+    // Whoever waits for it hears of it; nobody may at this moment.
+    ended.catch(() => undefined);
+    return { agent, config, followed, stop, ended };
+  }
+
+  /** Resolves when something else is wanted; rejects when the parts cannot go on. */
+  async #changed({ config, ended }: Life): Promise<void> {
+    const { signal } = this.#options;
+    while (this.#wanted === config && !this.#isOutdated) {
+      const woken = new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      await Promise.race([woken, ended, this.#serving?.failed ?? ended]);
+      signal.throwIfAborted();
+    }
+  }
+
+  /** The configuration cannot be used on this node: the former stays in force, where there is one. */
+  #cannotUse(config: Config, before: Life | undefined, error: unknown): void {
+    const { log, signal } = this.#options;
+    if (signal.aborted || before === undefined || !UNUSABLE.some((kind) => error instanceof kind)) throw error;
+    const cause = causeOf(error);
+    if (config === before.config) {
+      log.warn(`the parts of the agent cannot be built anew: ${cause}; going on as before`);
+      return;
+    }
+    log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force`);
+    this.#serving?.reloaded('failed');
+    this.#wanted = before.config;
+  }
+
+  /** The source goes on where the configuration names the same; another one must have its lists before it counts. */
+  async #followedFor(config: Config, before: Life | undefined, building: AbortSignal): Promise<Followed> {
+    const { log, signal } = this.#options;
+    const old = before?.followed;
+    if (old !== undefined && sameData(old.config.source, config.source) && old.config.nodeName === config.nodeName) {
+      return old;
+    }
+    const stop = new AbortController();
+    const until = AbortSignal.any([signal, stop.signal]);
+    const onFault = (fault: Fault) => this.#onFault(fault);
+    const world = startWorld({ config, log, follow: true, signal: until, onFault });
+    if (old === undefined) return { world, config, stop };
+    const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS)]);
+    try {
+      await Promise.race([world.synced, aborted(late)]);
+    } catch (error) {
+      stop.abort();
+      if (building.aborted || error !== late.reason) throw error;
+      throw new CannotRun(`no lists of ${world.cache.waitingFor.join(', ')} within ${FIRST_LISTS / 1000} s`);
+    }
     return { world, config, stop };
   }
 
@@ -213,8 +271,13 @@ class Run {
     this.#serving = serving;
     serving.start();
     serving.tellNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
-    keepAlive(signal).catch((error) => log.warn(`cannot tell the supervisor that the agent lives: ${causeOf(error)}`));
+    void keepAlive(signal, (error) => log.warn(`cannot tell the supervisor that the agent lives: ${causeOf(error)}`));
     return serving;
+  }
+
+  async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
+    const { log } = this.#options;
+    await setOomScore(oomScoreAdj).catch((error) => log.info(`oom_score_adj stays as it is: ${causeOf(error)}`));
   }
 
   #onFault(fault: Fault): void {
@@ -228,34 +291,40 @@ class Run {
     await tellReady(this.#options.log);
   }
 
-  async #followFile(path: string): Promise<void> {
+  async #followFile(path: string, before: string | undefined): Promise<void> {
     const { log, signal, flags } = this.#options;
-    const { realClock } = await import('../host/clock.ts');
     const onChange = async () => {
       let loaded: Loaded;
       try {
         loaded = await loadConfig(flags);
       } catch (error) {
-        if (!(error instanceof ConfigError)) throw error;
         log.error(
           { file: path },
-          `the changed configuration is refused: ${error.message}; the former one stays in force`,
+          `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
         );
         this.#serving?.reloaded('refused');
         return;
       }
       tellNotes(loaded, log);
-      log.level = levelOf(loaded.config.log.verbosity);
-      if (sameData(loaded.config, this.#config)) {
+      const { config } = loaded;
+      if (sameData(config, this.#wanted)) {
         this.#serving?.reloaded('unchanged');
         return;
       }
+      if (config.log.format !== this.#wanted.log.format) log.warn('logging.format counts from the next start on');
+      log.level = levelOf(config.log.verbosity);
       log.info(
         { file: path },
         'the configuration changed: building the parts of the agent anew; the rules stand meanwhile',
       );
-      this.#change({ config: loaded.config, before: this.#config });
+      this.#wanted = config;
+      this.#wake();
     };
-    await watchConfigFile(path, { clock: realClock, signal, onChange });
+    await watchConfigFile(path, { clock: realClock, signal, before, onChange });
   }
+}
+
+interface BeginInput extends Pick<Life, 'agent' | 'config' | 'followed'> {
+  readonly serving: Serving;
+  readonly isReload: boolean;
 }

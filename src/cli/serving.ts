@@ -47,8 +47,9 @@ export class Serving {
   #fail: (error: Error) => void = () => undefined;
   #config: Config;
   #agent: Agent | undefined;
-  #metrics: Metrics | undefined;
-  #metricsOf: { readonly mode: ModeName; readonly families: readonly Family[] } | undefined;
+  #world: World;
+  #metrics: Metrics;
+  #metricsOf: { readonly mode: ModeName; readonly families: readonly Family[] };
   #recorder: EventRecorder | undefined;
   readonly #serviceHealth: ServiceHealth;
   #gaps = new LocalGaps();
@@ -61,7 +62,11 @@ export class Serving {
     });
     this.failed.catch(() => undefined);
     this.health = new Health(this.#clock, this.#healthSettings(config, world, []));
+    this.#world = world;
     this.#serviceHealth = this.#newServiceHealth();
+    // Until it is known which families work here.
+    this.#metricsOf = { mode: config.mode, families: FAMILIES };
+    this.#metrics = this.#newMetrics(this.#metricsOf);
     this.#startRecorder(config);
   }
 
@@ -79,6 +84,7 @@ export class Serving {
       this.#startRecorder(config);
     this.#config = config;
     this.#agent = agent;
+    this.#world = agent.world;
     this.health.tune(this.#healthSettings(config, agent.world, here.families));
     const of = { mode: mode.name, families: here.families };
     if (!sameData(of, this.#metricsOf)) this.#metrics = this.#newMetrics(of);
@@ -98,21 +104,20 @@ export class Serving {
   };
 
   readonly onSweep = ({ duration, deletedIn }: SweepReport): void => {
-    this.#metrics?.swept(duration, deletedIn);
+    this.#metrics.swept(duration, deletedIn);
   };
 
   readonly onFault = (fault: Fault): void => {
-    if (fault.effect === 'no effect here' || fault.kind === 'file') return;
+    if (fault.effect !== 'object set aside' || fault.kind === 'file') return;
     const [namespace = '', name = ''] = fault.object.includes('/') ? fault.object.split('/') : ['', fault.object];
     const apiVersion = fault.kind === 'EndpointSlice' ? 'discovery.k8s.io/v1' : 'v1';
-    const regarding = { apiVersion, kind: fault.kind, namespace, name };
-    const reason = fault.effect === 'object set aside' ? 'SetAside' : 'InvalidField';
-    this.#emit({ type: 'Warning', reason, action: 'ReadObject', note: faultText(fault), regarding });
+    const regarding = { apiVersion, kind: fault.kind, namespace, name, ...uidOf(fault.uid) };
+    this.#emit({ type: 'Warning', reason: 'SetAside', action: 'ReadObject', note: faultText(fault), regarding });
   };
 
   queued(): void {
     this.health.queued();
-    this.#metrics?.queued(this.#clock.wall() / 1000);
+    this.#metrics.queued(this.#clock.wall() / 1000);
   }
 
   /** `since`: when the sync began, on the clock that never runs backwards. */
@@ -123,10 +128,10 @@ export class Serving {
     this.health.synced(complete, since);
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
     const now = this.#clock.wall();
-    this.#metrics?.synced(
+    this.#metrics.synced(
       {
         complete,
-        failed,
+        failedWrites: families.filter((family) => report.failed.some(({ key }) => isOfRules(key, family))),
         duration: report.duration,
         writing: report.writing,
         isFull: report.reading > 0,
@@ -164,14 +169,14 @@ export class Serving {
     healthHandler({
       health: this.health,
       wall: () => this.#clock.wall(),
-      onAnswer: (path, status) => this.#metrics?.answered(path, status),
+      onAnswer: (path, status) => this.#metrics.answered(path, status),
     })(asked);
 
   readonly #metricsz: Handler = (asked) =>
     metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
-      metrics: () => this.#metrics ?? NO_METRICS,
+      metrics: () => this.#metrics,
       hasProfiling: () => this.#config.serve.profiling,
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
@@ -226,7 +231,7 @@ export class Serving {
           reason: 'FailedToStartServiceHealthcheck',
           action: 'Listen',
           note,
-          regarding: regardingService(service),
+          regarding: this.#regardingService(service),
         });
       },
     });
@@ -234,7 +239,8 @@ export class Serving {
 
   #newMetrics({ mode, families }: { readonly mode: ModeName; readonly families: readonly Family[] }): Metrics {
     const read = metricSamples({
-      agent: () => this.#agent,
+      world: () => this.#world,
+      rules: () => this.#agent?.mode.ruleCounts() ?? [],
       clock: this.#clock,
       isHealthy: () => this.health.state.healthy,
       gaps: () => everyGap().map(([policy, family]) => [policy, family, this.#gaps.count(policy, family)] as const),
@@ -260,7 +266,13 @@ export class Serving {
 
   #tellSetAside(owner: string, step: string, cause: string): void {
     const note = `is set aside, since the kernel refused ${step}: ${cause}`;
-    this.#emit({ type: 'Warning', reason: 'SetAside', action: 'Sync', note, regarding: regardingService(owner) });
+    this.#emit({ type: 'Warning', reason: 'SetAside', action: 'Sync', note, regarding: this.#regardingService(owner) });
+  }
+
+  #regardingService(service: string): Regarding {
+    const [namespace = '', name = ''] = service.split('/');
+    const uid = this.#world.cache.service(service)?.uid;
+    return { apiVersion: 'v1', kind: 'Service', namespace, name, ...uidOf(uid) };
   }
 
   #emit(event: ClusterEvent): void {
@@ -268,11 +280,14 @@ export class Serving {
   }
 }
 
-const NO_METRICS = { contentType: 'text/plain; charset=utf-8', text: () => Promise.resolve('') };
+/** `kubectl describe` finds events by it. */
+function uidOf(uid: string | undefined): { readonly uid?: string } {
+  return uid === undefined || uid === '' ? {} : { uid };
+}
 
-function regardingService(service: string): Regarding {
-  const [namespace = '', name = ''] = service.split('/');
-  return { apiVersion: 'v1', kind: 'Service', namespace, name };
+/** `IPv4 iptables-restore`, `IPv4 nat KUBE-…`: a write of rules that failed. */
+function isOfRules(key: string, family: Family): boolean {
+  return /^(iptables-restore$|nat |filter |mangle )/.test(key.replace(`${family} `, '')) && key.startsWith(family);
 }
 
 /** Steps of a family begin with its name; what does not is of all. */

@@ -3,7 +3,7 @@ import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
 import type { Source, SourceEvent, WatchStatus } from '../model/events.ts';
-import type { Fault } from '../model/objects.ts';
+import type { Fault, NodeView } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -23,6 +23,8 @@ export interface World {
   readonly cache: Cache;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
+  /** The own Node as it is, or was when it was deleted: what it said goes on to count (reference 1.7). */
+  readonly node: () => NodeView | undefined;
   /** Ends with the signal; rejects when the source cannot go on. */
   readonly source: Promise<void>;
   readonly watches: () => readonly WatchStatus[];
@@ -38,8 +40,14 @@ export function startWorld(options: WorldOptions): World {
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
   synced.catch(() => undefined);
+  let lastNode: NodeView | undefined;
+  const node = () => {
+    lastNode = cache.node ?? lastNode;
+    return lastNode;
+  };
   return {
     cache,
+    node,
     synced,
     source: running,
     watches: () => source.watches?.() ?? [],
@@ -105,7 +113,7 @@ export interface NodeWait {
  * most 30 s and not for life or death; its pod CIDRs, where pods are told by them, at most 5 minutes. What else it says is
  * followed when it comes, and Services need not wait for it. Throws CannotRun without pod CIDRs.
  */
-export async function waitForNode({ cache }: World, { config, log, clock, signal, mayWait }: NodeWait): Promise<void> {
+export async function waitForNode({ node }: World, { config, log, clock, signal, mayWait }: NodeWait): Promise<void> {
   const { nodeName, source, detectLocal, nodePortAddresses } = config;
   const wait = async (isThere: () => boolean, most: number) => {
     const until = clock.now() + (mayWait ? most : 0);
@@ -113,14 +121,14 @@ export async function waitForNode({ cache }: World, { config, log, clock, signal
     return isThere();
   };
   const most = nodePortAddresses.primary ? FOR_ADDRESSES : 0;
-  if (source.kind === 'kubernetes' && !(await wait(() => (cache.node?.addresses.length ?? 0) > 0, most))) {
-    const what = cache.node === undefined ? 'is no Node of this name' : 'are no addresses in its status';
+  if (source.kind === 'kubernetes' && !(await wait(() => (node()?.addresses.length ?? 0) > 0, most))) {
+    const what = node() === undefined ? 'is no Node of this name' : 'are no addresses in its status';
     log.warn(
       { node: nodeName },
       `there ${what} (${nodeName}): the addresses of this machine's interfaces are taken instead`,
     );
   }
   if (detectLocal.kind !== 'node-cidr') return;
-  if (await wait(() => (cache.node?.podCIDRs.length ?? 0) > 0, FOR_POD_CIDRS)) return;
+  if (await wait(() => (node()?.podCIDRs.length ?? 0) > 0, FOR_POD_CIDRS)) return;
   throw new CannotRun(`--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${nodeName}, which has none yet`);
 }

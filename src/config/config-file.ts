@@ -28,6 +28,8 @@ export interface FileFlags {
   readonly origins: ReadonlyMap<string, string>;
   /** Fields that are set and have no effect here, with the reason. */
   readonly idle: readonly Field[];
+  /** The file's own fields. */
+  readonly given: Readonly<Record<string, unknown>>;
   /** Why a strict reading refuses the file; it is then read leniently, as kube-proxy does. */
   readonly lenient: readonly string[];
 }
@@ -64,23 +66,46 @@ export function flagsFromFile(text: string, commandLine: Flags): FileFlags {
   }
   // A folder of manifests takes the place of the cluster that the file names.
   if (flags.manifests !== undefined) delete flags.kubeconfig;
-  return { flags, origins, idle, lenient };
+  return { flags, origins, idle, lenient, given: { ...object } };
 }
 
-/** The file that says the same as a configuration, every default filled in: what --write-config-to writes and /configz shows. */
+/** The file that says the same as a configuration, every default filled in: what --write-config-to writes and /configz shows. What a file said that has no meaning here is kept. */
 export function fileFromConfig(config: Config): Readonly<Record<string, unknown>> {
+  return withGiven(meantBy(config), config.given);
+}
+
+/** Fields of the file that are not of ours, as they stood there. */
+function withGiven(
+  own: Readonly<Record<string, unknown>>,
+  given: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const whole: Record<string, unknown> = { ...own };
+  for (const [name, value] of Object.entries(given)) {
+    const mine = whole[name];
+    if (mine === undefined) whole[name] = value;
+    else if (isSection(mine) && isSection(value)) whole[name] = withGiven(mine, value);
+  }
+  return whole;
+}
+
+function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function meantBy(config: Config): Readonly<Record<string, unknown>> {
   const { conntrack, ipvs, detectLocal } = config;
   const seconds = (count: number) => durationText(count * 1000);
   const periods = (mode: Config['mode']) =>
     config.mode === mode
       ? { syncPeriod: durationText(config.syncPeriod), minSyncPeriod: durationText(config.minSyncPeriod) }
-      : { syncPeriod: '30s', minSyncPeriod: mode === 'ipvs' ? '0s' : '1s' };
+      : {};
   return {
     apiVersion: API_VERSION,
     kind: KIND,
     mode: config.mode,
-    hostnameOverride: config.nodeName,
-    bindAddress: config.bindAddress ?? '0.0.0.0',
+    // Only when it was said: a file is for many nodes.
+    hostnameOverride: config.isNodeNamed ? config.nodeName : '',
+    bindAddress: config.bindAddress ?? (config.serve.metrics.address.includes(':') ? '::' : '0.0.0.0'),
     healthzBindAddress: config.serve.healthz?.text ?? '',
     metricsBindAddress: config.serve.metrics.text,
     bindAddressHardFail: config.serve.hardFail,

@@ -38,6 +38,8 @@ export interface Config {
   readonly ipvs: IpvsConfig;
   readonly source: SourceConfig;
   readonly nodeName: string;
+  /** By the configuration; otherwise it is the host's. */
+  readonly isNodeNamed: boolean;
   /** Sync until everything is applied, then exit. */
   readonly once: boolean;
   readonly detectLocal: DetectLocal;
@@ -57,6 +59,8 @@ export interface Config {
   readonly oomScoreAdj: number;
   /** Milliseconds; nothing follows from it, since changes come by watch. */
   readonly configSyncPeriod: number;
+  /** The fields of the file, as they stood there. */
+  readonly given: Readonly<Record<string, unknown>>;
 }
 
 export interface LogConfig {
@@ -88,12 +92,13 @@ export const DEFAULTS = {
 export interface ConfigOrigins {
   /** Fields of a file, by the flag that has the same meaning, as commander writes it. */
   readonly origins?: ReadonlyMap<string, string>;
-  /** The file that --config names. */
+  /** The file that --config names, or is to be written. */
   readonly file?: string;
+  readonly given?: Readonly<Record<string, unknown>>;
 }
 
 /** Throws a ConfigError that lists every fault: each with its flag or field, its value, and what is allowed. */
-export function configFromFlags(flags: Flags, { origins, file }: ConfigOrigins = {}): Config {
+export function configFromFlags(flags: Flags, { origins, file, given = {} }: ConfigOrigins = {}): Config {
   const faults: string[] = [];
   const fault = (flag: string, problem: string) => {
     const value = String(flags[camel(flag)] ?? '');
@@ -108,6 +113,7 @@ export function configFromFlags(flags: Flags, { origins, file }: ConfigOrigins =
     ipvs: mode === 'ipvs' ? readIpvs(read) : readIdleIpvs(read),
     source: readSource(read),
     nodeName: readNodeName(read),
+    isNodeNamed: (read.text('hostname-override') ?? '') !== '',
     once: flags.once === true,
     detectLocal: readDetectLocal(read),
     masqueradeAll: isOn(read, 'masquerade-all', false),
@@ -122,6 +128,7 @@ export function configFromFlags(flags: Flags, { origins, file }: ConfigOrigins =
     log: readLog(read),
     oomScoreAdj: readInteger(read, 'oom-score-adj', { initial: -999, least: -1000, most: 1000 }),
     configSyncPeriod: readPositive(read, 'config-sync-period', '15m'),
+    given,
   };
   readInteger(read, 'kube-api-burst', { initial: 10, least: 0, most: MOST });
   if (faults.length > 0) throw new ConfigError(faults.join('; '));
@@ -160,7 +167,8 @@ function readSource(read: Reader): SourceConfig {
 }
 
 function readNodeName(read: Reader): string {
-  const given = read.text('hostname-override');
+  // Empty is not set; only blank is a mistake (reference 1.6).
+  const given = read.text('hostname-override') || undefined;
   const name = (given ?? hostname()).trim().toLowerCase();
   if (name === '') read.fault('hostname-override', 'must not be blank');
   return name;

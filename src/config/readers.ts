@@ -46,8 +46,15 @@ export function readInteger(
 
 export function isOn(read: Reader, flag: string, initial: boolean): boolean {
   const text = read.text(flag) ?? String(initial);
-  if (text !== 'true' && text !== 'false') read.fault(flag, 'must be true or false');
-  return text === 'true';
+  const value = parseBool(text);
+  if (value === undefined) read.fault(flag, 'must be true or false');
+  return value === true;
+}
+
+/** The words of Go's ParseBool; undefined for others. */
+export function parseBool(text: string): boolean | undefined {
+  if (['1', 't', 'T', 'true', 'TRUE', 'True'].includes(text)) return true;
+  return ['0', 'f', 'F', 'false', 'FALSE', 'False'].includes(text) ? false : undefined;
 }
 
 export function readChoice<C extends string>(

@@ -8,11 +8,15 @@ export interface Clock {
   after(milliseconds: number, call: () => void): () => void;
 }
 
+/** Milliseconds: 24 days. */
+const LONGEST = 2 ** 31 - 1;
+
 export const realClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   after(milliseconds, call) {
-    const timer = setTimeout(call, milliseconds);
+    // A longer wait would be none at all (setTimeout); waking too early does no harm.
+    const timer = setTimeout(call, Math.min(milliseconds, LONGEST));
     return () => clearTimeout(timer);
   },
 };
@@ -30,5 +34,13 @@ export function sleep(clock: Clock, milliseconds: number, signal: AbortSignal): 
       resolve();
     });
     signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+/** Never resolves; rejects with the signal's reason when it aborts. */
+export function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 }

@@ -13,14 +13,14 @@ export async function tellSupervisor(...states: string[]): Promise<void> {
 /**
  * Tell the supervisor that this process lives, twice as often as it wants to hear it (sd_watchdog_enabled(3)); nothing happens
  * where it does not. It is the event loop that is told of: syncs that fail are for health, and a restart mends none of them.
- * Throws when it cannot be told.
+ * One failure does not end it.
  */
-export async function keepAlive(signal: AbortSignal): Promise<void> {
+export async function keepAlive(signal: AbortSignal, onFailure: (error: Error) => void): Promise<void> {
   const microseconds = Number(process.env.WATCHDOG_USEC);
   const isForOther = process.env.WATCHDOG_PID !== undefined && process.env.WATCHDOG_PID !== String(process.pid);
   if (!(microseconds > 0) || isForOther) return;
   while (!signal.aborted) {
-    await tellSupervisor('WATCHDOG=1');
+    await tellSupervisor('WATCHDOG=1').catch(onFailure);
     await pause(microseconds / 2000, undefined, { signal }).catch(() => undefined);
   }
 }

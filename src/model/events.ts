@@ -39,8 +39,8 @@ export interface WatchStatus {
   readonly of: SourceKind;
   /** When the server said something last. */
   readonly heardAt: number;
-  /** What fails now, since when; `isUnreachable`: no answer came at all, so that it may be nobody's fault here. */
-  readonly failure: { readonly since: number; readonly isUnreachable: boolean; readonly cause: string } | undefined;
+  /** What fails now, since when; `isServers`: no answer came at all, or one that says that the server is ill: nobody's fault here. */
+  readonly failure: { readonly since: number; readonly isServers: boolean; readonly cause: string } | undefined;
 }
 
 export interface Source {

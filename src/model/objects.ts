@@ -22,6 +22,8 @@ export interface ServicePortSpec {
 /** A Service that a service proxy programs: never headless, never ExternalName (reference 4.1). */
 export interface Service {
   readonly key: ServiceKey;
+  /** Where the object says it. */
+  readonly uid?: string;
   /** Milliseconds since 1970, 0 when unknown: the older of two that claim one address keeps it. */
   readonly createdAt: number;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
@@ -86,6 +88,8 @@ export interface Fault {
   readonly kind: ObjectKind;
   /** `namespace/name`, or a file. */
   readonly object: string;
+  /** The object's own, where it says it. */
+  readonly uid?: string;
   /** Path of the field, such as `spec.ports[0].port`; "" for the whole object. */
   readonly field: string;
   readonly value: string;

@@ -6,7 +6,7 @@
  * - rules that nobody could look at for long are not known to stand;
  * - a watch that is refused, or silent for long though it seems open, is stuck.
  *
- * An API server that cannot be reached is told in the answer but is not this node's illness: what is programmed works on,
+ * An API server that cannot be reached, or is ill itself, is told in the answer but is not this node's illness: what is programmed works on,
  * and load balancers that ask every node would find all of them ill at once.
  */
 import type { Family } from '../model/address.ts';
@@ -35,6 +35,8 @@ interface FamilyHealth {
   /** Wall time of the last complete sync. */
   lastUpdated: number;
   pendingSince: number | undefined;
+  /** When something was asked for last. */
+  queuedAt: number;
 }
 
 export interface HealthState {
@@ -73,22 +75,26 @@ export class Health {
     for (const family of this.#families.keys()) if (!settings.families.includes(family)) this.#families.delete(family);
     for (const family of settings.families) {
       if (this.#families.has(family)) continue;
-      this.#families.set(family, { lastUpdated: this.#options.wall(), pendingSince: this.#options.now() });
+      const now = this.#options.now();
+      this.#families.set(family, { lastUpdated: this.#options.wall(), pendingSince: now, queuedAt: now });
     }
   }
 
   /** There is something to write. */
   queued(): void {
-    for (const state of this.#families.values()) state.pendingSince ??= this.#options.now();
+    for (const state of this.#families.values()) {
+      state.queuedAt = this.#options.now();
+      state.pendingSince ??= state.queuedAt;
+    }
   }
 
-  /** A sync ended: complete for these families. `since`: when it began; what came later is still to be written. */
+  /** A sync ended: complete for these families, and not for the others. `since`: when it began; what came later is still to be written. */
   synced(complete: readonly Family[], since: number): void {
-    for (const family of complete) {
-      const state = this.#families.get(family);
-      if (state === undefined) continue;
-      state.lastUpdated = this.#options.wall();
-      if (state.pendingSince !== undefined && state.pendingSince <= since) state.pendingSince = undefined;
+    for (const [family, state] of this.#families) {
+      if (complete.includes(family)) {
+        state.lastUpdated = this.#options.wall();
+        state.pendingSince = state.queuedAt > since ? state.queuedAt : undefined;
+      } else state.pendingSince ??= since;
     }
   }
 
@@ -144,7 +150,7 @@ export class Health {
         continue;
       }
       const text = `${nameOf(of)} cannot be followed since ${seconds(now - failure.since)}: ${failure.cause}`;
-      if (!failure.isUnreachable && now - failure.since >= timeout) reasons.push(text);
+      if (!failure.isServers && now - failure.since >= timeout) reasons.push(text);
       else notes.push(text);
     }
   }

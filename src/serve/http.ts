@@ -49,7 +49,10 @@ export function textAnswer(status: number, body: string): Answer {
 const REQUEST_TIMEOUT = 5000;
 /** Milliseconds that a connection may stand without a request. */
 const IDLE_TIMEOUT = 10_000;
+/** Milliseconds without a byte in either direction, such as of a client that does not read; not for profiles, which take their time. */
+const SILENCE = 30_000;
 const MOST_CONNECTIONS = 4096;
+const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 const MOST_HEADER_BYTES = 8192;
 const MOST_BODY = 4096;
 
@@ -69,12 +72,14 @@ export class HttpServer {
       (request, response) => void respond(handler, request, response),
     );
     this.#server.maxConnections = MOST_CONNECTIONS;
+    this.#server.setTimeout(SILENCE, (socket) => socket.destroy());
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
       socket.on('close', () => this.#sockets.delete(socket));
     });
     this.#server.on('clientError', (_error, socket) => {
-      if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n');
+      // Who sends this may never close its side.
+      if (socket.writable) socket.end(BAD_REQUEST, () => socket.destroy());
       else socket.destroy();
     });
   }
@@ -151,6 +156,7 @@ export async function keepOpen({ listen, handler, clock, signal, onFailure }: Ke
 
 async function respond(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const gone = new AbortController();
+  if (request.url?.startsWith('/debug/') === true) request.socket.setTimeout(0);
   response.on('close', () => gone.abort());
   try {
     const { status, headers = {}, body } = await handler(askedOf(request, gone.signal));

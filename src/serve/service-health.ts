@@ -69,8 +69,10 @@ export class ServiceHealth {
   async sync(): Promise<void> {
     for (const key of this.#doubted) this.#forget(key);
     this.#doubted.clear();
-    this.#turn = this.#turn.then(() => this.#sync());
-    await this.#turn;
+    const mine = this.#turn.then(() => this.#sync());
+    // One that failed is told by who asked for it, and is made again by the next.
+    this.#turn = mine.catch(() => undefined);
+    await mine;
   }
 
   async close(): Promise<void> {

@@ -22,7 +22,7 @@ export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 
 /** A slice of a headless Service comes out as gone, without a fault; one of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): SourceEvent {
-  const faults = new FaultList('EndpointSlice', key);
+  const faults = new FaultList('EndpointSlice', key, object);
   const parsed = parse(sliceSchema, object, faults);
   const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);
   const changed = parsed?.metadata.annotations?.[TRIGGER_ANNOTATION];

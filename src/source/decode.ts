@@ -29,7 +29,7 @@ export function objectKey(object: unknown): string | undefined {
 
 /** A v1 Service. Kinds that a service proxy skips (reference 4.1) come out as gone, without a fault. */
 export function decodeService(object: unknown, key: string): SourceEvent {
-  const faults = new FaultList('Service', key);
+  const faults = new FaultList('Service', key, object);
   const parsed = parse(serviceSchema, object, faults);
   const service = parsed === undefined ? undefined : toService(parsed, key, faults);
   return { kind: 'service', key, service, faults: trimmed(faults.list) };
@@ -37,7 +37,7 @@ export function decodeService(object: unknown, key: string): SourceEvent {
 
 /** A v1 Node. */
 export function decodeNode(object: unknown, name: string): SourceEvent {
-  const faults = new FaultList('Node', name);
+  const faults = new FaultList('Node', name, object);
   const parsed = parse(nodeSchema, object, faults);
   const node = parsed === undefined ? undefined : toNode(parsed, name, faults);
   return { kind: 'node', key: name, node, faults: trimmed(faults.list) };
@@ -78,6 +78,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   const affinity = readAffinity(spec, faults);
   return {
     key,
+    ...(metadata.uid ? { uid: metadata.uid } : {}),
     createdAt: Date.parse(metadata.creationTimestamp ?? '') || 0,
     type: readType(spec.type, faults),
     clusterIPs: trimmed(clusterIPs),

@@ -9,10 +9,14 @@ export class FaultList {
   readonly list: Fault[] = [];
   readonly #kind: ObjectKind;
   readonly #object: string;
+  readonly #uid: { readonly uid?: string };
 
-  constructor(kind: ObjectKind, object: string) {
+  /** `whole`: the object as it came, which may be anything. */
+  constructor(kind: ObjectKind, object: string, whole?: unknown) {
     this.#kind = kind;
     this.#object = object;
+    const uid = (whole as { metadata?: { uid?: unknown } } | null | undefined)?.metadata?.uid;
+    this.#uid = typeof uid === 'string' && uid !== '' ? { uid } : {};
   }
 
   /** The object cannot be used. */
@@ -55,6 +59,7 @@ export class FaultList {
     this.list.push({
       kind: this.#kind,
       object: oneLine(this.#object),
+      ...this.#uid,
       field: oneLine(field),
       value: valueText(value),
       problem: oneLine(problem),

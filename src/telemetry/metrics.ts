@@ -64,7 +64,8 @@ const LATENCY_BUCKETS = [
 export interface SyncFacts {
   /** Families of which all was written. */
   readonly complete: readonly string[];
-  readonly failed: readonly string[];
+  /** Families of which a write of rules failed. */
+  readonly failedWrites: readonly string[];
   readonly duration: number;
   readonly writing: number;
   readonly isFull: boolean;
@@ -166,7 +167,7 @@ export class Metrics {
       this.#lastSync.set({ ip_family }, now);
       for (const latency of facts.latencies) this.#latency.observe({ ip_family }, latency / 1000);
     }
-    for (const ip_family of facts.failed) {
+    for (const ip_family of facts.failedWrites) {
       this.#restoreFailures.inc({ ip_family });
       if (!isFull) this.#partialFailures.inc({ ip_family });
     }

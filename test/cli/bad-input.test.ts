@@ -4,7 +4,6 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -66,7 +65,7 @@ describe('bad input on the command line', () => {
     },
     {
       args: ['--manifests', '/tmp', '--iptables-masquerade-bit', '32'],
-      says: /--iptables-masquerade-bit=32: must be 0 to 31/,
+      says: /--iptables-masquerade-bit=32: must be a whole number from 0 to 31/,
     },
     {
       args: ['--manifests', '/tmp', '--hostname-override', ' '],
@@ -112,8 +111,8 @@ describe('bad input on the command line', () => {
   });
 
   it('a flag of kube-proxy that has no effect is accepted and named', async () => {
-    const { error } = await slicewire(['--manifests', '/no/such', '--healthz-port', '1', '--feature-gates', 'A=true']);
-    assert.match(error, /--healthz-port has no effect: no such server is part of this version/);
+    const { error } = await slicewire(['--manifests', '/no/such', '--kube-api-qps', '1', '--feature-gates', 'A=true']);
+    assert.match(error, /--kube-api-qps has no effect: requests are JSON/);
     assert.match(error, /--feature-gates has no effect/);
     assert.match(error, /there is no such file or folder/);
   });
@@ -137,8 +136,9 @@ describe('bad input on the command line', () => {
       ['run', '--once', '--manifests', '-'],
     ]) {
       const command = ['netns', 'exec', namespace, process.execPath, MAIN, ...args];
-      const child = startChild({ file: 'ip', args: command });
-      await pause(1500);
+      const { promise: begun, resolve } = Promise.withResolvers<void>();
+      const child = startChild({ file: 'ip', args: command, onErrorLine: (line) => line.startsWith('{') && resolve() });
+      await begun;
       const start = performance.now();
       await child.stop();
       assert.equal(await child.ended, 1, args.join(' '));

@@ -135,6 +135,15 @@ describe('configuration', () => {
     }
   });
 
+  it('keeps what a file says that has no meaning here, and names no node that nobody named', () => {
+    const file = `${KUBEADM}featureGates: {A: true}\nnftables: {masqueradeBit: 3}\n`;
+    const { flags, given } = flagsFromFile(file, {});
+    const written = fileText(configFromFlags(flags, { given }));
+    for (const line of ['hostnameOverride: ""', 'A: true', 'masqueradeBit: 3', 'qps: 0', 'masqueradeBit: 14']) {
+      assert.ok(written.replaceAll("'", '"').includes(line), `${line} in ${written}`);
+    }
+  });
+
   it('takes keywords and CIDRs for the addresses of node ports', () => {
     const of = (text: string) => configFromFlags({ manifests: '/m', nodeportAddresses: text }).nodePortAddresses;
     assert.deepEqual(of('primary'), { primary: true, cidrs: [] });

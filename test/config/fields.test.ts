@@ -1,6 +1,7 @@
 /** Every field of a KubeProxyConfiguration and every flag of kube-proxy, with values that are right and values that are wrong (reference 1.2 to 1.6). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { goArguments } from '../../src/cli/arguments.ts';
 import { ConfigError, camel, configFromFlags, type Flags } from '../../src/config/config.ts';
 import { API_VERSION, flagsFromFile } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/fields.ts';
@@ -184,7 +185,7 @@ describe('flags of kube-proxy', () => {
     'healthz-port': ['0', '70000'],
     'metrics-port': ['5', '0'],
     'bind-address-hard-fail': [true, 'x'],
-    profiling: ['true', '1'],
+    profiling: ['T', 'yes'],
     'proxy-mode': ['ipvs', 'x'],
     'iptables-masquerade-bit': ['5', '32'],
     'masquerade-all': [true, 'x'],
@@ -217,6 +218,17 @@ describe('flags of kube-proxy', () => {
       if (bad !== undefined) assert.throws(() => configFromFlags(flags(bad)), wrongWith(`--${flag}=`));
     });
   }
+
+  it('are written as Go’s too', () => {
+    assert.deepEqual(goArguments(['run', '-v=4', '--cleanup=true', '--init-only=f', '--profiling=true', '--once=x']), [
+      ...['run', '-v', '4', '--cleanup', '--profiling=true', '--once=x'],
+    ]);
+    const isOn = (profiling: string) => configFromFlags({ profiling }).serve.profiling;
+    assert.deepEqual(
+      [isOn('T'), isOn('0'), configFromFlags({ hostnameOverride: '' }).isNodeNamed],
+      [true, false, false],
+    );
+  });
 
   it('of ports alone are deprecated: they fill in the port, and a file makes them idle (reference 1.5)', () => {
     const serve = (flags: Flags, file?: string) => configFromFlags(flags, file === undefined ? {} : { file }).serve;

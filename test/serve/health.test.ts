@@ -125,6 +125,35 @@ describe('health', () => {
     assert.equal(told.ask().status, 200);
   });
 
+  it('keeps a change in mind that came during a sync, whatever becomes of the next', () => {
+    const told = new Told().synced();
+    told.now = 10_000;
+    told.health.queued();
+    told.now = 11_000;
+    told.health.queued();
+    // It began between the two.
+    told.health.synced(['IPv4', 'IPv6'], 10_500);
+    told.now = 70_000;
+    // The next fails, and nobody asks for more: retries do not count as new.
+    told.health.synced([], 12_000);
+    told.health.verified();
+    told.now = 70_999;
+    assert.equal(told.ask().status, 200);
+    told.now = 71_000;
+    assert.equal(told.ask().status, 503);
+  });
+
+  it('is ill when a sync that nobody asked for fails: a resync of the kernel', () => {
+    const told = new Told().synced();
+    told.now = 10_000;
+    told.health.synced([], 9000);
+    told.now = 68_000;
+    told.health.verified();
+    assert.equal(told.ask().status, 200);
+    told.now = 69_000;
+    assert.equal(told.ask().status, 503);
+  });
+
   it('does not take a change for written that came while the sync went on', () => {
     const told = new Told().synced();
     told.now = 20_000;
@@ -158,7 +187,7 @@ describe('health', () => {
       told.watches = [{ of: 'slices', ...watch }];
       return told.ask();
     };
-    const failure = { since: 0, isUnreachable: false, cause: '/api: 403 Forbidden' };
+    const failure = { since: 0, isServers: false, cause: '/api: 403 Forbidden' };
     // A quiet watch is well until even bookmarks do not come.
     assert.equal(at(119_000, { heardAt: 0, failure: undefined }).status, 200);
     assert.deepEqual(at(120_000, { heardAt: 0, failure: undefined }).body.reasons, [
@@ -168,7 +197,7 @@ describe('health', () => {
     assert.deepEqual(at(60_000, { heardAt: 0, failure }).body.reasons, [
       'EndpointSlices cannot be followed since 60 s: /api: 403 Forbidden',
     ]);
-    const { status, body } = at(600_000, { heardAt: 0, failure: { ...failure, isUnreachable: true } });
+    const { status, body } = at(600_000, { heardAt: 0, failure: { ...failure, isServers: true } });
     assert.deepEqual(
       [status, body.notes],
       [200, ['EndpointSlices cannot be followed since 600 s: /api: 403 Forbidden']],
@@ -191,7 +220,7 @@ describe('health', () => {
   it('has nothing to write while the first lists are waited for; whether they come is a matter of the watches', () => {
     const told = new Told({ families: [] });
     told.now = 600_000;
-    told.watches = [{ of: 'services', heardAt: 0, failure: { since: 0, isUnreachable: true, cause: 'refused' } }];
+    told.watches = [{ of: 'services', heardAt: 0, failure: { since: 0, isServers: true, cause: 'refused' } }];
     assert.equal(told.ask('/livez').status, 200);
     told.health.tune(told.settings());
     told.now += TIMEOUT - 1;

@@ -49,8 +49,8 @@ function made(mode: MetricsOptions['mode']): Metrics {
   });
   metrics.queued(100);
   const sync = { duration: 1500, writing: 1000, steps: 4, drift: 1, latencies: [300], outcome: 'partial' };
-  metrics.synced({ ...sync, complete: ['IPv4'], failed: ['IPv6'], isFull: false }, 101);
-  metrics.synced({ ...sync, complete: ['IPv4', 'IPv6'], failed: [], isFull: true, outcome: 'complete' }, 102);
+  metrics.synced({ ...sync, complete: ['IPv4'], failedWrites: ['IPv6'], isFull: false }, 101);
+  metrics.synced({ ...sync, complete: ['IPv4', 'IPv6'], failedWrites: [], isFull: true, outcome: 'complete' }, 102);
   metrics.answered('healthz', 503);
   metrics.answered('livez', 200);
   metrics.swept(20, new Map([['IPv4', 5]]));

@@ -99,6 +99,9 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch): ReflectorS
   };
 }
 
+/** So often in a row a watch may stand and be silent: when that comes again, something swallows what is sent. */
+const MOST_SILENCES = 2;
+
 /** How well one kind can be followed: for the log, and for those who ask. */
 class Watch {
   readonly #of: SourceKind;
@@ -107,6 +110,8 @@ class Watch {
   /** When the watch that stands now was opened. */
   #openedAt: number | undefined;
   #failure: WatchStatus['failure'];
+  /** Watches in a row that stood and were silent. */
+  #silences = 0;
   /** As people read it. */
   #since = '';
 
@@ -118,7 +123,8 @@ class Watch {
 
   get status(): WatchStatus {
     // A watch that stands works, though a quiet cluster says nothing on it for a minute.
-    const stands = this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
+    const isOpen = this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
+    const stands = isOpen && this.#silences < MOST_SILENCES;
     return { of: this.#of, heardAt: this.#heardAt, failure: stands ? undefined : this.#failure };
   }
 
@@ -134,11 +140,14 @@ class Watch {
   failed(error: Error, failures: number): void {
     this.#openedAt = undefined;
     const { clock, log } = this.#options;
-    const lack = error instanceof ApiError ? error.lack : undefined;
+    const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
     // Who was silent for too long has not been followed for as long.
     const since = this.#failure?.since ?? (lack === 'silent' ? this.#heardAt : clock.now());
-    this.#failure = { since, isUnreachable: lack === 'unreachable', cause: error.message };
+    // A server that is overloaded or has lost its own store is ill itself.
+    const isServers = lack === 'unreachable' || status === 429 || status >= 500;
+    this.#failure = { since, isServers, cause: error.message };
+    this.#silences = lack === 'silent' ? this.#silences + 1 : 0;
     const facts = { of: this.#of, since: this.#since, failures };
     log.warn(
       facts,
@@ -147,6 +156,7 @@ class Watch {
   }
 
   recovered(failures: number): void {
+    this.#silences = 0;
     const facts = { of: this.#of, since: this.#since, failures };
     this.#failure = undefined;
     this.#options.log.info(facts, `following ${this.#of} again`);

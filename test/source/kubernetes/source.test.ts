@@ -375,7 +375,7 @@ describe('how well a kind can be followed', () => {
       it.clock.finishWaits();
       await new Promise((resolve) => setImmediate(resolve));
     }
-    assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isUnreachable], [10_000, false]);
+    assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isServers], [10_000, false]);
     server.recover();
     while (slices(it).failure !== undefined) {
       it.clock.finishWaits();
@@ -389,7 +389,7 @@ describe('how well a kind can be followed', () => {
   test('tells that nobody answers', async (t) => {
     const it = run(t, { master: 'http://127.0.0.1:9' });
     await until('it failed', () => slices(it).failure !== undefined);
-    assert.equal(slices(it).failure?.isUnreachable, true);
+    assert.equal(slices(it).failure?.isServers, true);
   });
 
   test('tells silence from when it began', async (t) => {
@@ -397,6 +397,6 @@ describe('how well a kind can be followed', () => {
     const it = await running(t, server, { silence: 100 });
     it.clock.advance(5000);
     await until('silence is noticed', () => slices(it).failure !== undefined);
-    assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isUnreachable], [0, false]);
+    assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isServers], [0, false]);
   });
 });

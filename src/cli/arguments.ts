@@ -1,0 +1,22 @@
+/** Go's ways to write flags that commander does not know: `-v=4`, `--cleanup=true`. kube-proxy's command lines have them. */
+import { parseBool } from '../config/readers.ts';
+
+/** Flags that name an action: present or not. */
+const ACTIONS: ReadonlySet<string> = new Set(['--cleanup', '--init-only', '--version', '--once']);
+
+export function goArguments(args: readonly string[]): string[] {
+  return args.flatMap((arg) => {
+    const [name = '', value] = splitAt(arg, '=');
+    if (value === undefined) return [arg];
+    if (name === '-v') return ['-v', value];
+    if (!ACTIONS.has(name)) return [arg];
+    const isOn = parseBool(value);
+    // Another word is told as an unknown option.
+    return isOn === undefined ? [arg] : isOn ? [name] : [];
+  });
+}
+
+function splitAt(text: string, separator: string): readonly [string, string | undefined] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}
