@@ -4,7 +4,12 @@ import { main } from './cli/program.ts';
 
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const) {
-  process.once(name, () => stop.abort(new Error(`received ${name}`)));
+  // Not `once`: execa ends the process itself when it finds that nobody else listens.
+  process.on(name, () => {
+    // Who asks twice does not want to wait.
+    if (stop.signal.aborted) process.exit(1);
+    stop.abort(new Error(`received ${name}`));
+  });
 }
 
 process.exitCode = await main(process.argv.slice(2), stop.signal);
