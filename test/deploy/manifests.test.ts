@@ -56,10 +56,10 @@ function podOf(objects: readonly ObjectOf[]): PodSpec {
   return (set.spec as { template: { spec: PodSpec } }).template.spec;
 }
 
-for (const [overlay, mode] of [
-  ['iptables', 'iptables'],
-  ['ipvs', 'ipvs'],
-  ['kubeadm', undefined],
+for (const [overlay, mode, capabilities] of [
+  ['iptables', 'iptables', ['NET_ADMIN']],
+  ['ipvs', 'ipvs', ['NET_ADMIN', 'NET_RAW']],
+  ['kubeadm', undefined, ['NET_ADMIN', 'NET_RAW']],
 ] as const) {
   describe(`deploy/overlays/${overlay}`, async () => {
     const objects = await kustomize(overlay);
@@ -78,19 +78,23 @@ for (const [overlay, mode] of [
       }
     });
 
-    it('gives the agent NET_ADMIN, a root file system that it cannot write, and no way to more', options, () => {
-      const { containers, initContainers, hostNetwork, priorityClassName } = podOf(all);
-      const [agent] = containers;
-      assert.deepEqual(agent?.securityContext, {
-        runAsUser: 0,
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] },
-        seccompProfile: { type: 'RuntimeDefault' },
-      });
-      assert.ok(initContainers[0]?.args.includes('--init-only'));
-      assert.deepEqual([hostNetwork, priorityClassName, containers.length], [true, 'system-node-critical', 1]);
-    });
+    it(
+      `gives the agent ${capabilities.join(' and ')}, a root file system that it cannot write, and no way to more`,
+      options,
+      () => {
+        const { containers, initContainers, hostNetwork, priorityClassName } = podOf(all);
+        const [agent] = containers;
+        assert.deepEqual(agent?.securityContext, {
+          runAsUser: 0,
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'], add: [...capabilities] },
+          seccompProfile: { type: 'RuntimeDefault' },
+        });
+        assert.ok(initContainers[0]?.args.includes('--init-only'));
+        assert.deepEqual([hostNetwork, priorityClassName, containers.length], [true, 'system-node-critical', 1]);
+      },
+    );
 
     it('names a configuration that the agent understands, where it is mounted', options, () => {
       const { containers, initContainers, volumes } = podOf(all);

@@ -69,12 +69,13 @@ describe('the agent as a process in IPVS mode', () => {
     assert.equal((await start()).said, 'synced, nothing to do');
   });
 
-  it('needs NET_ADMIN alone, once --init-only wrote the settings and loaded the modules', async () => {
+  /** iptables asks for the sets that rules name over a raw socket. */
+  it('needs NET_ADMIN and NET_RAW alone, once --init-only wrote the settings and loaded the modules', async () => {
     for (const agent of running.splice(0)) await agent.stop();
     assert.equal((await slicewire('cleanup', '--mode=ipvs')).exitCode, 0);
     const init = await slicewire('run', '--init-only', '--mode=ipvs', ...own());
     assert.equal(init.exitCode, 0, init.stderr);
-    const set = '-all,+net_admin';
+    const set = '-all,+net_admin,+net_raw';
     const confine = ['--no-new-privs', `--bounding-set=${set}`, `--inh-caps=${set}`, `--ambient-caps=${set}`];
     const args = [...confine, process.execPath, MAIN, 'run', '--once', '--mode=ipvs', ...own()];
     const once = await realCommands.run(lab.inside('node', 'setpriv', args), NEVER);
