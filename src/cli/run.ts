@@ -1,41 +1,18 @@
-/** `slicewire run`: the agent. A change of its configuration file, of the Node or of this machine builds its parts anew in place: the rules stand meanwhile. */
-import { type Config, ConfigError, type Flags } from '../config/config.ts';
-import { aborted, realClock, sleep } from '../host/clock.ts';
-import { IptablesError } from '../host/iptables-tools.ts';
-import { IpvsUnusable } from '../host/ipvs-kernel.ts';
-import { setOomScore } from '../host/process-settings.ts';
-import { keepAlive } from '../host/supervisor.ts';
-import { causeOf } from '../model/cause.ts';
-import { sameData } from '../model/equal.ts';
+/** `slicewire run`: the agent, or with --once one sync. */
+import type { Config } from '../config/config.ts';
+import { sleep } from '../host/clock.ts';
 import type { Fault } from '../model/objects.ts';
-import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
-import { ManifestsUnusable } from '../source/manifests/index.ts';
-import { type Log, levelOf } from '../telemetry/log.ts';
-import { type Agent, CannotRun, startAgent, tellFault } from './agent.ts';
-import { watchConfigFile } from './config-watch.ts';
+import type { Log } from '../telemetry/log.ts';
+import { type Agent, startAgent, tellFault } from './agent.ts';
 import { faultCounts } from './faults.ts';
-import { follow, tellReady } from './follow.ts';
-import { type Loaded, loadConfig, tellNotes } from './prepare.ts';
+import { Lives, type RunOptions } from './lives.ts';
 import { tellReport, tellSteps } from './reports.ts';
-import { Serving } from './serving.ts';
-import { startWorld, type World } from './world.ts';
+import { startWorld } from './world.ts';
 
 /** With --once, milliseconds between tries until everything is applied. */
 const ONCE_RETRY = 1000;
 /** With --once, tries before giving up. */
 const ONCE_TRIES = 5;
-/** What a changed configuration may run into: the former one then stays in force. */
-const UNUSABLE = [ConfigError, CannotRun, IpvsUnusable, IptablesError, KubeconfigUnusable, ManifestsUnusable];
-
-export interface RunOptions {
-  readonly config: Config;
-  readonly log: Log;
-  readonly signal: AbortSignal;
-  /** The command line: the file that it names is followed. */
-  readonly flags: Flags;
-  /** What that file said when `config` was made of it. */
-  readonly configText: string | undefined;
-}
 
 /** Resolves with the exit status. Stopping removes nothing (invariant 10). */
 export async function runCommand({ config, log, signal, ...rest }: RunOptions): Promise<number> {
@@ -44,7 +21,7 @@ export async function runCommand({ config, log, signal, ...rest }: RunOptions): 
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return await syncOnce(config, log, until);
-    await new Run({ config, log, signal: until, ...rest }).run();
+    await new Lives({ config, log, signal: until, ...rest }).run();
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {
@@ -81,250 +58,4 @@ async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promis
     if (tries === ONCE_TRIES) return outcome === 'changed';
     await sleep(clock, ONCE_RETRY, signal);
   }
-}
-
-/** The source with what stops it. */
-interface Followed {
-  readonly world: World;
-  readonly config: Config;
-  readonly stop: AbortController;
-}
-
-/** The parts of the agent as they work now. */
-interface Life {
-  readonly agent: Agent;
-  readonly config: Config;
-  readonly followed: Followed;
-  readonly stop: AbortController;
-  /** Ends after the last write of these parts; rejects when they cannot go on. */
-  readonly ended: Promise<void>;
-}
-
-/** Milliseconds that another source has for its first lists: then the former configuration stays. */
-const FIRST_LISTS = 30_000;
-
-class Run {
-  readonly #options: RunOptions;
-  /** What the command line and the file say now. */
-  #wanted: Config;
-  /** The Node or this machine changed: the parts must be built again, though nothing else is wanted. */
-  #isOutdated = false;
-  #wake: () => void = () => undefined;
-  #serving: Serving | undefined;
-  #isReady = false;
-
-  constructor(options: RunOptions) {
-    this.#options = options;
-    this.#wanted = options.config;
-  }
-
-  /** Resolves when the signal aborts. */
-  async run(): Promise<void> {
-    const { signal, flags, configText } = this.#options;
-    const path = flags.config;
-    const watching =
-      typeof path === 'string' ? this.#followFile(path, configText) : new Promise<never>(() => undefined);
-    const lives = this.#live();
-    try {
-      await Promise.race([lives, watching.then(() => lives)]);
-    } finally {
-      await this.#serving?.close();
-    }
-    signal.throwIfAborted();
-  }
-
-  /** Build what is wanted beside what there is; when it is ready, the one ends and the other begins. */
-  async #live(): Promise<void> {
-    const { signal } = this.#options;
-    let life: Life | undefined;
-    while (!signal.aborted) {
-      const config = this.#wanted;
-      this.#isOutdated = false;
-      const before: Life | undefined = life;
-      try {
-        life = await this.#next(config, before);
-      } catch (error) {
-        // What is wanted changed while it was built.
-        if (!signal.aborted && config !== this.#wanted) continue;
-        this.#cannotUse(config, before, error);
-      }
-      if (life !== undefined) await this.#changed(life);
-    }
-  }
-
-  /** Parts for this configuration, which work from now on; those of before have ended. */
-  async #next(config: Config, before: Life | undefined): Promise<Life> {
-    const { signal, log } = this.#options;
-    const building = new AbortController();
-    this.#wake = () => {
-      if (this.#wanted !== config) building.abort(new Error('another configuration is wanted'));
-    };
-    const followed = await this.#followedFor(config, before, AbortSignal.any([signal, building.signal]));
-    const serving = this.#servingFor(followed.world, config);
-    let agent: Agent;
-    try {
-      agent = await startAgent(followed.world, {
-        config,
-        log,
-        isRun: true,
-        mustHave: before?.agent.here.families ?? [],
-        signal: AbortSignal.any([signal, followed.stop.signal, building.signal]),
-        onFault: (fault) => this.#onFault(fault),
-        onPorts: serving.onPorts,
-        onSweep: serving.onSweep,
-      });
-    } catch (error) {
-      if (followed !== before?.followed) followed.stop.abort();
-      throw error;
-    }
-    this.#wake = () => undefined;
-    before?.stop.abort(new Error('other parts take over'));
-    await before?.ended.catch(() => undefined);
-    before?.agent.here.close();
-    if (before !== undefined && before.followed !== followed) before.followed.stop.abort();
-    if (before?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
-    return this.#begin({
-      agent,
-      config,
-      followed,
-      serving,
-      isReload: before !== undefined && before.config !== config,
-    });
-  }
-
-  #begin({ agent, config, followed, serving, isReload }: BeginInput): Life {
-    const { log, signal } = this.#options;
-    const stop = new AbortController();
-    serving.renew();
-    serving.use(agent, config);
-    if (isReload) serving.reloaded('applied');
-    followed.world.cache.touchAll();
-    const ended = follow(agent, {
-      config,
-      log,
-      signal: AbortSignal.any([signal, stop.signal]),
-      serving,
-      onSynced: () => void this.#ready(),
-      onOutdated: () => {
-        this.#isOutdated = true;
-        this.#wake();
-      },
-    });
-    // Whoever waits for it hears of it; nobody may at this moment.
-    ended.catch(() => undefined);
-    return { agent, config, followed, stop, ended };
-  }
-
-  /** Resolves when something else is wanted; rejects when the parts cannot go on. */
-  async #changed({ config, ended }: Life): Promise<void> {
-    const { signal } = this.#options;
-    while (this.#wanted === config && !this.#isOutdated) {
-      const woken = new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-      await Promise.race([woken, ended, this.#serving?.failed ?? ended]);
-      signal.throwIfAborted();
-    }
-  }
-
-  /** The configuration cannot be used on this node: the former stays in force, where there is one. */
-  #cannotUse(config: Config, before: Life | undefined, error: unknown): void {
-    const { log, signal } = this.#options;
-    if (signal.aborted || before === undefined || !UNUSABLE.some((kind) => error instanceof kind)) throw error;
-    const cause = causeOf(error);
-    if (config === before.config) {
-      log.warn(`the parts of the agent cannot be built anew: ${cause}; going on as before`);
-      return;
-    }
-    log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force`);
-    this.#serving?.reloaded('failed');
-    this.#wanted = before.config;
-  }
-
-  /** The source goes on where the configuration names the same; another one must have its lists before it counts. */
-  async #followedFor(config: Config, before: Life | undefined, building: AbortSignal): Promise<Followed> {
-    const { log, signal } = this.#options;
-    const old = before?.followed;
-    if (old !== undefined && sameData(old.config.source, config.source) && old.config.nodeName === config.nodeName) {
-      return old;
-    }
-    const stop = new AbortController();
-    const until = AbortSignal.any([signal, stop.signal]);
-    const onFault = (fault: Fault) => this.#onFault(fault);
-    const world = startWorld({ config, log, follow: true, signal: until, onFault });
-    if (old === undefined) return { world, config, stop };
-    const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS)]);
-    try {
-      await Promise.race([world.synced, aborted(late)]);
-    } catch (error) {
-      stop.abort();
-      if (building.aborted || error !== late.reason) throw error;
-      throw new CannotRun(`no lists of ${world.cache.waitingFor.join(', ')} within ${FIRST_LISTS / 1000} s`);
-    }
-    return { world, config, stop };
-  }
-
-  #servingFor(world: World, config: Config): Serving {
-    if (this.#serving !== undefined) return this.#serving;
-    const { log, signal } = this.#options;
-    const serving = new Serving(config, world, { log, signal });
-    this.#serving = serving;
-    serving.start();
-    serving.tellNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
-    void keepAlive(signal, (error) => log.warn(`cannot tell the supervisor that the agent lives: ${causeOf(error)}`));
-    return serving;
-  }
-
-  async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
-    const { log } = this.#options;
-    await setOomScore(oomScoreAdj).catch((error) => log.info(`oom_score_adj stays as it is: ${causeOf(error)}`));
-  }
-
-  #onFault(fault: Fault): void {
-    tellFault(fault, this.#options.log);
-    this.#serving?.onFault(fault);
-  }
-
-  async #ready(): Promise<void> {
-    if (this.#isReady) return;
-    this.#isReady = true;
-    await tellReady(this.#options.log);
-  }
-
-  async #followFile(path: string, before: string | undefined): Promise<void> {
-    const { log, signal, flags } = this.#options;
-    const onChange = async () => {
-      let loaded: Loaded;
-      try {
-        loaded = await loadConfig(flags);
-      } catch (error) {
-        log.error(
-          { file: path },
-          `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
-        );
-        this.#serving?.reloaded('refused');
-        return;
-      }
-      tellNotes(loaded, log);
-      const { config } = loaded;
-      if (sameData(config, this.#wanted)) {
-        this.#serving?.reloaded('unchanged');
-        return;
-      }
-      if (config.log.format !== this.#wanted.log.format) log.warn('logging.format counts from the next start on');
-      log.level = levelOf(config.log.verbosity);
-      log.info(
-        { file: path },
-        'the configuration changed: building the parts of the agent anew; the rules stand meanwhile',
-      );
-      this.#wanted = config;
-      this.#wake();
-    };
-    await watchConfigFile(path, { clock: realClock, signal, before, onChange });
-  }
-}
-
-interface BeginInput extends Pick<Life, 'agent' | 'config' | 'followed'> {
-  readonly serving: Serving;
-  readonly isReload: boolean;
 }

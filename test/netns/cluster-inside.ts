@@ -1,5 +1,8 @@
 /** One story of test/netns/cluster.test.ts, run inside the namespace of a node: an API server on its loopback, the agent beside it. */
 import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { LogLine } from '../../src/cli/demo/agent-process.ts';
@@ -239,6 +242,52 @@ async function followsNode(server: ApiServer, kubeconfig: string): Promise<Child
   return agent;
 }
 
+/** Another API server that is not there: meanwhile the former is followed, and what the file says next counts at once. */
+async function moves(server: ApiServer, kubeconfig: string): Promise<Child> {
+  server.put(web(1));
+  server.put(webSlice(1, '10.244.3.1'));
+  const folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
+  const file = join(folder, 'config.conf');
+  const elsewhere = join(folder, 'kubeconfig');
+  await writeFile(elsewhere, (await readFile(kubeconfig, 'utf8')).replaceAll(server.url, 'http://127.0.0.1:9'));
+  const write = (path: string, bit: number) =>
+    writeFile(
+      file,
+      JSON.stringify({
+        apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+        kind: 'KubeProxyConfiguration',
+        clientConnection: { kubeconfig: path },
+        conntrack: { maxPerCore: 0 },
+        iptables: { masqueradeBit: bit, syncPeriod: '1s', minSyncPeriod: '10ms' },
+      }),
+    );
+  await write(kubeconfig, 14);
+  const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
+  const agent = startChild({
+    file: process.execPath,
+    args: [MAIN, 'run', '--config', file, '--hostname-override', 'node'],
+    onErrorLine,
+  });
+  await eventually('the Service is there', to('10.244.3.1'));
+  await write(elsewhere, 13);
+  const isBuilding = () => log.some(({ msg }) => msg.startsWith('the configuration changed'));
+  await eventually('the change is seen', isBuilding);
+  server.put(webSlice(1, '10.244.3.2'));
+  await eventually(
+    'the former API server is followed meanwhile',
+    (text) => to('10.244.3.2')(text) && !text.includes('0x2000/0x2000'),
+  );
+  // Both before the one that is not there is given up.
+  await write(elsewhere, 12);
+  await write(kubeconfig, 15);
+  await eventually('what the file says last counts', (text) => text.includes('0x8000/0x8000'));
+  server.put(webSlice(1, '10.244.3.3'));
+  await eventually('and goes on', to('10.244.3.3'));
+  assert.ok(!log.some(({ msg }) => msg.includes('cannot be used')));
+  await rm(folder, { recursive: true });
+  return agent;
+}
+
 const STORIES: Readonly<Record<string, (server: ApiServer, kubeconfig: string) => Promise<Child>>> = {
   follows,
   relists,
@@ -246,6 +295,7 @@ const STORIES: Readonly<Record<string, (server: ApiServer, kubeconfig: string) =
   'starts-without': startsWithout,
   tells,
   'follows-node': followsNode,
+  moves,
 };
 
 const story = STORIES[process.argv[2] ?? ''] ?? assert.fail('no such story');
