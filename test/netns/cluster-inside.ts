@@ -179,7 +179,11 @@ async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
   );
   assert.equal((await ask('/livez'))?.status, 200);
   server.put(node());
-  server.put({ ...web(2), spec: { clusterIP: 'nonsense', ports: [{ port: 80 }] } });
+  server.put({
+    ...web(2),
+    metadata: { name: 'web-2', namespace: 'default', uid: 'uid-2' },
+    spec: { clusterIP: 'nonsense', ports: [{ port: 80 }] },
+  });
   await answers('eligible', '/healthz', ({ status }) => status === 200);
   const reasons = () =>
     server.events.map(
@@ -195,6 +199,7 @@ async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
     ['Normal', 'StartKubeProxy', 'slicewire'],
   );
   assert.match(JSON.stringify(starting?.metadata), /"namespace":"default"/);
+  assert.match(JSON.stringify(aside?.regarding), /"uid":"uid-2"/, 'kubectl describe finds it by this');
   assert.match(String(aside?.note), /^Service default\/web-2: spec\.clusterIP: nonsense: /);
   assert.match(String(aside?.eventTime), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/);
   // All requests fail without an answer: nobody's fault here.

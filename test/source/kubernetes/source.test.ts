@@ -16,7 +16,7 @@ import { makeCertificate } from '../../helpers/api-certificate.ts';
 import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { service, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { aWhile, until } from '../../helpers/until.ts';
 
 interface Running {
   readonly events: SourceEvent[];
@@ -398,5 +398,26 @@ describe('how well a kind can be followed', () => {
     it.clock.advance(5000);
     await until('silence is noticed', () => slices(it).failure !== undefined);
     assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isServers], [0, false]);
+  });
+
+  test('takes a watch that stands for well, but not after silence twice in a row', async (t) => {
+    const server = await start(t);
+    const it = await running(t, server, { silence: 400 });
+    const opened = () => server.requests({ kind: 'watch', resource: 'endpointslices' }).length;
+    const standing = async (times: number) => {
+      await until('silence is noticed', () => it.log.filter(({ facts }) => facts.of === 'slices').length >= times);
+      await until('it watches again', () => {
+        it.clock.finishWaits();
+        return opened() > times;
+      });
+      await aWhile();
+      it.clock.advance(1000);
+      return slices(it).failure === undefined;
+    };
+    assert.equal(await standing(1), true);
+    assert.equal(await standing(2), false);
+    const heard = setInterval(() => server.bookmark(), 20);
+    await until('it is heard', () => slices(it).failure === undefined);
+    clearInterval(heard);
   });
 });
