@@ -13,14 +13,10 @@ import type { Mode } from '../modes/mode.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
+import { CannotRun } from './cannot-run.ts';
 import { type ModeHere, modeHere } from './modes.ts';
 import { tuneConntrack } from './tune.ts';
 import { type World, waitForNode } from './world.ts';
-
-/** The agent cannot work on this machine or with what it was given: one line says why. */
-export class CannotRun extends Error {
-  readonly code = 'CANNOT_RUN';
-}
 
 export interface AgentOptions {
   readonly config: Config;

@@ -4,6 +4,7 @@ import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { releaseMemory } from '../host/memory.ts';
 import { tellSupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
+import { type InTurn, turns } from '../model/turns.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -108,18 +109,6 @@ interface WatchOptions extends FollowOptions {
   /** Sync again. */
   readonly onLoss: () => void;
   readonly inTurn: InTurn;
-}
-
-/** Does one work after another; what one throws is its own. */
-type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
-
-function turns(): InTurn {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const result = last.then(work);
-    last = result.catch(() => undefined);
-    return result;
-  };
 }
 
 /** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */

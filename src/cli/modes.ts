@@ -69,7 +69,12 @@ async function iptablesHere(input: ModeInput): Promise<ModeHere> {
 async function ipvsHere(input: ModeInput): Promise<ModeHere> {
   const { config, mayTry, signal } = input;
   const kernel = await openIpvsKernel(realCommands, signal);
-  if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
+  try {
+    if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
+  } catch (error) {
+    kernel.close();
+    throw error;
+  }
   const options = await ipvsOptions(input, kernel);
   const mode = ipvsMode({ ...options, wantedSettings: ipvsKernelSettings(config.ipvs, release()) }) as Mode;
   return hereWith(mode, options.families, {

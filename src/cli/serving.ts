@@ -11,7 +11,7 @@ import type { ModeName } from '../modes/mode.ts';
 import { Health } from '../serve/health.ts';
 import { healthHandler } from '../serve/health-server.ts';
 import { type Handler, keepOpen } from '../serve/http.ts';
-import { everyGap, LocalGaps } from '../serve/local-gaps.ts';
+import { LocalGaps } from '../serve/local-gaps.ts';
 import { metricsHandler } from '../serve/metrics-server.ts';
 import { ServiceHealth } from '../serve/service-health.ts';
 import { type ClusterEvent, EventRecorder, type Regarding } from '../source/kubernetes/recorder.ts';
@@ -19,7 +19,8 @@ import type { SweepReport } from '../sync/flow-sweeper.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import { Metrics } from '../telemetry/metrics.ts';
-import { type Agent, CannotRun } from './agent.ts';
+import type { Agent } from './agent.ts';
+import { CannotRun } from './cannot-run.ts';
 import { faultCounts } from './faults.ts';
 import { metricSamples } from './metric-samples.ts';
 import { version } from './version.ts';
@@ -73,15 +74,15 @@ export class Serving {
   /** Begin to serve: what listens answers from now on, first of all that the first sync is still to come. */
   start(): void {
     const { healthz, metrics } = this.#config.serve;
-    this.#listen('healthz', healthz, this.#healthz);
-    this.#listen('metrics', metrics, this.#metricsz);
+    this.#listen('healthz', healthz, this.#healthHandler());
+    this.#listen('metrics', metrics, this.#metricsHandler());
   }
 
   /** The agent's parts were built anew, with this configuration. */
   use(agent: Agent, config: Config): void {
     const { mode, here } = agent;
-    if (!sameData(config.source, this.#config.source) || config.nodeName !== this.#config.nodeName)
-      this.#startRecorder(config);
+    // Another world is another API server, or another name in it.
+    if (agent.world !== this.#world) this.#startRecorder(config);
     this.#config = config;
     this.#agent = agent;
     this.#world = agent.world;
@@ -111,7 +112,7 @@ export class Serving {
     if (fault.effect !== 'object set aside' || fault.kind === 'file') return;
     const [namespace = '', name = ''] = fault.object.includes('/') ? fault.object.split('/') : ['', fault.object];
     const apiVersion = fault.kind === 'EndpointSlice' ? 'discovery.k8s.io/v1' : 'v1';
-    const regarding = { apiVersion, kind: fault.kind, namespace, name, ...uidOf(fault.uid) };
+    const regarding = { apiVersion, kind: fault.kind, namespace, name, uid: fault.uid };
     this.#emit({ type: 'Warning', reason: 'SetAside', action: 'ReadObject', note: faultText(fault), regarding });
   };
 
@@ -165,15 +166,16 @@ export class Serving {
     await this.#serviceHealth.close();
   }
 
-  readonly #healthz: Handler = (asked) =>
-    healthHandler({
+  #healthHandler(): Handler {
+    return healthHandler({
       health: this.health,
       wall: () => this.#clock.wall(),
       onAnswer: (path, status) => this.#metrics.answered(path, status),
-    })(asked);
+    });
+  }
 
-  readonly #metricsz: Handler = (asked) =>
-    metricsHandler({
+  #metricsHandler(): Handler {
+    return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
       metrics: () => this.#metrics,
@@ -181,7 +183,8 @@ export class Serving {
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },
-    })(asked);
+    });
+  }
 
   #listen(name: 'healthz' | 'metrics', listen: ListenAddress | undefined, handler: Handler): void {
     const before = this.#open.get(name);
@@ -243,7 +246,7 @@ export class Serving {
       rules: () => this.#agent?.mode.ruleCounts() ?? [],
       clock: this.#clock,
       isHealthy: () => this.health.state.healthy,
-      gaps: () => everyGap().map(([policy, family]) => [policy, family, this.#gaps.count(policy, family)] as const),
+      gaps: () => this.#gaps.counts,
       reloads: () => this.#reloads,
       faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),
     });
@@ -272,17 +275,12 @@ export class Serving {
   #regardingService(service: string): Regarding {
     const [namespace = '', name = ''] = service.split('/');
     const uid = this.#world.cache.service(service)?.uid;
-    return { apiVersion: 'v1', kind: 'Service', namespace, name, ...uidOf(uid) };
+    return { apiVersion: 'v1', kind: 'Service', namespace, name, uid };
   }
 
   #emit(event: ClusterEvent): void {
     this.#recorder?.emit(event);
   }
-}
-
-/** `kubectl describe` finds events by it. */
-function uidOf(uid: string | undefined): { readonly uid?: string } {
-  return uid === undefined || uid === '' ? {} : { uid };
 }
 
 /** `IPv4 iptables-restore`, `IPv4 nat KUBE-…`: a write of rules that failed. */

@@ -7,7 +7,7 @@ import type { Fault, NodeView } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import type { Log } from '../telemetry/log.ts';
-import { CannotRun } from './agent.ts';
+import { CannotRun } from './cannot-run.ts';
 
 export interface WorldOptions {
   readonly config: Config;

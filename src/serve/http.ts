@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Clock, sleep } from '../host/clock.ts';
+import { aborted, type Clock, sleep } from '../host/clock.ts';
 import type { Address } from '../model/address.ts';
 
 export interface Answer {
@@ -141,10 +141,7 @@ export async function keepOpen({ listen, handler, clock, signal, onFailure }: Ke
   while (!signal.aborted) {
     try {
       const server = await HttpServer.open(listen, handler);
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        else signal.addEventListener('abort', () => resolve(), { once: true });
-      });
+      await aborted(signal).catch(() => undefined);
       await server.close();
       return;
     } catch (error) {

@@ -3,7 +3,7 @@ import { FAMILIES, type Family } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 
 export type GapPolicy = 'internal' | 'external';
-export const GAP_POLICIES: readonly GapPolicy[] = ['internal', 'external'];
+const GAP_POLICIES: readonly GapPolicy[] = ['internal', 'external'];
 
 export class LocalGaps {
   readonly #gaps = new Map<ServicePortKey, readonly string[]>();
@@ -19,8 +19,11 @@ export class LocalGaps {
     }
   }
 
-  count(policy: GapPolicy, family: Family): number {
-    return this.#counts.get(`${policy} ${family}`) ?? 0;
+  /** Of each policy in each family. */
+  get counts(): readonly (readonly [GapPolicy, Family, number])[] {
+    return GAP_POLICIES.flatMap((policy) =>
+      FAMILIES.map((family) => [policy, family, this.#counts.get(`${policy} ${family}`) ?? 0] as const),
+    );
   }
 
   #add(name: string, by: number): void {
@@ -32,9 +35,4 @@ function gapsOf({ family, frontends }: ServicePort): string[] {
   const isDropped = (internal: boolean) =>
     frontends.some(({ role, empty }) => (role === 'cluster-ip') === internal && empty === 'drop');
   return GAP_POLICIES.filter((policy) => isDropped(policy === 'internal')).map((policy) => `${policy} ${family}`);
-}
-
-/** Every combination there is. */
-export function everyGap(): readonly (readonly [GapPolicy, Family])[] {
-  return GAP_POLICIES.flatMap((policy) => FAMILIES.map((family) => [policy, family] as const));
 }

@@ -3,6 +3,7 @@ import type { Address, Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { turns } from '../model/turns.ts';
 import { type Answer, HttpServer, jsonAnswer } from './http.ts';
 
 export interface ServiceHealthParts {
@@ -36,7 +37,7 @@ export class ServiceHealth {
   readonly #doubted = new Set<ServicePortKey>();
   /** By `address port`. */
   readonly #servers = new Map<string, Opened>();
-  #turn: Promise<void> = Promise.resolve();
+  readonly #inTurn = turns();
 
   constructor(parts: ServiceHealthParts) {
     this.#parts = parts;
@@ -69,10 +70,7 @@ export class ServiceHealth {
   async sync(): Promise<void> {
     for (const key of this.#doubted) this.#forget(key);
     this.#doubted.clear();
-    const mine = this.#turn.then(() => this.#sync());
-    // One that failed is told by who asked for it, and is made again by the next.
-    this.#turn = mine.catch(() => undefined);
-    await mine;
+    await this.#inTurn(() => this.#sync());
   }
 
   async close(): Promise<void> {

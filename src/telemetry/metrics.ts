@@ -21,7 +21,7 @@ export interface MetricsOptions {
   readonly read: Readonly<Record<ReadName, Samples>>;
 }
 
-/** Metrics whose values are read, with their type and meaning. */
+/** Metrics whose values are read, with their type, meaning and labels. */
 const READ = {
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: [
     'gauge',
@@ -33,15 +33,22 @@ const READ = {
   kubeproxy_sync_proxy_rules_no_local_endpoints_total: [
     'gauge',
     'Service ports of policy Local with endpoints, but none on this node',
+    'traffic_policy',
+    'ip_family',
   ],
-  kubeproxy_sync_proxy_rules_iptables_total: ['gauge', 'iptables rules that are owned'],
-  kubeproxy_sync_proxy_rules_iptables_last: ['gauge', 'iptables rules written in the last sync that wrote any'],
-  slicewire_faults: ['gauge', 'Faults of objects now, by what follows from them'],
-  slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server said something about a kind of object'],
-  slicewire_watch_failing: ['gauge', '1 while a kind of object cannot be followed'],
+  kubeproxy_sync_proxy_rules_iptables_total: ['gauge', 'iptables rules that are owned', 'table', 'ip_family'],
+  kubeproxy_sync_proxy_rules_iptables_last: [
+    'gauge',
+    'iptables rules written in the last sync that wrote any',
+    'table',
+    'ip_family',
+  ],
+  slicewire_faults: ['gauge', 'Faults of objects now, by what follows from them', 'effect'],
+  slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server said something about a kind of object', 'kind'],
+  slicewire_watch_failing: ['gauge', '1 while a kind of object cannot be followed', 'kind'],
   slicewire_healthy: ['gauge', '1 when /livez answers 200'],
-  slicewire_config_reloads_total: ['counter', 'Changes of the configuration file, by what became of them'],
-} as const satisfies Readonly<Record<string, readonly ['gauge' | 'counter', string]>>;
+  slicewire_config_reloads_total: ['counter', 'Changes of the configuration file, by what became of them', 'result'],
+} as const satisfies Readonly<Record<string, readonly ['gauge' | 'counter', help: string, ...labels: string[]]>>;
 export type ReadName = keyof typeof READ;
 
 /** Metrics of iptables mode alone. */
@@ -191,10 +198,10 @@ export class Metrics {
 
   #addRead(): void {
     const { mode, read } = this.#options;
-    for (const [name, [type, help]] of Object.entries(READ)) {
+    for (const [name, [type, help, ...labels]] of Object.entries(READ)) {
       if (mode !== 'iptables' && OF_IPTABLES.includes(name)) continue;
       const samples = read[name as ReadName];
-      const labelNames = LABELS[name] ?? [];
+      const labelNames = [...labels];
       const registers = [this.#registry];
       if (type === 'gauge') {
         new Gauge({
@@ -222,13 +229,3 @@ export class Metrics {
     }
   }
 }
-
-const LABELS: Readonly<Record<string, string[]>> = {
-  kubeproxy_sync_proxy_rules_no_local_endpoints_total: ['traffic_policy', 'ip_family'],
-  kubeproxy_sync_proxy_rules_iptables_total: ['table', 'ip_family'],
-  kubeproxy_sync_proxy_rules_iptables_last: ['table', 'ip_family'],
-  slicewire_faults: ['effect'],
-  slicewire_watch_age_seconds: ['kind'],
-  slicewire_watch_failing: ['kind'],
-  slicewire_config_reloads_total: ['result'],
-};

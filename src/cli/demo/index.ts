@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { realCommands } from '../../host/commands.ts';
 import { mayChangeNetwork } from '../../host/node-facts.ts';
-import { CannotRun } from '../agent.ts';
+import { CannotRun } from '../cannot-run.ts';
 import { AgentProcess } from './agent-process.ts';
 import { LAB, Lab } from './lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';

@@ -20,7 +20,8 @@ export interface Regarding {
   /** "" for an object of the cluster, such as a Node. */
   readonly namespace: string;
   readonly name: string;
-  readonly uid?: string;
+  /** `kubectl describe` finds events by it. */
+  readonly uid?: string | undefined;
 }
 
 export interface RecorderOptions {
@@ -105,7 +106,7 @@ export class EventRecorder {
   #object({ type, reason, action, note, regarding }: ClusterEvent, wall: number): object {
     this.#count += 1;
     const { nodeName } = this.#options;
-    const { uid, namespace, ...rest } = regarding;
+    const { namespace, ...rest } = regarding;
     const unique = `${Math.floor(wall).toString(16)}${this.#count.toString(16).padStart(4, '0')}`;
     return {
       apiVersion: 'events.k8s.io/v1',
@@ -119,7 +120,7 @@ export class EventRecorder {
       reason,
       action,
       note: note.slice(0, NOTE_MAX),
-      regarding: { ...rest, ...(namespace === '' ? {} : { namespace }), ...(uid === undefined ? {} : { uid }) },
+      regarding: { ...rest, ...(namespace === '' ? {} : { namespace }) },
     };
   }
 }

@@ -1,0 +1,11 @@
+/** Does one work after another; what one throws is its own, and hinders none after it. */
+export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
+export function turns(): InTurn {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const result = last.then(work);
+    last = result.catch(() => undefined);
+    return result;
+  };
+}
