@@ -34,6 +34,11 @@ const PLAIN = [
 /** Parse, run, and resolve with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal): Promise<number> {
   let status = 0;
+  // As `plan | head` does: who reads no longer needs no more.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit(status);
+  });
   const program = buildProgram({ signal, setStatus: (value) => (status = value) });
   try {
     await program.parseAsync(goArguments(args), { from: 'user' });

@@ -20,7 +20,7 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
   for await (const { type, data } of source) {
     if (type !== 'test:pass' && type !== 'test:fail') continue;
     const { name, nesting, file = '', skip } = data;
-    const details = data.details as { duration_ms: number; type?: string; error?: Error & { cause?: unknown } };
+    const details = data.details as { duration_ms: number; type?: string; error?: TestError };
     const told: Told = {
       name,
       nesting,
@@ -34,7 +34,12 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
   }
 }
 
-function errorText(error: (Error & { cause?: unknown }) | undefined): string {
-  const cause = error?.cause;
-  return cause instanceof Error ? (cause.stack ?? cause.message) : (error?.message ?? 'failed');
+/** Of a file that ended badly by itself, as what: `exitCode` and `signal` of the runner's own error. */
+type TestError = Error & { cause?: unknown; exitCode?: number | null; signal?: string | null };
+
+function errorText(error: TestError | undefined): string {
+  const { cause, exitCode, signal } = error ?? {};
+  if (cause instanceof Error) return cause.stack ?? cause.message;
+  const ended = exitCode === undefined ? '' : ` (exit status ${exitCode}, signal ${signal ?? 'none'})`;
+  return `${error?.message ?? 'failed'}${ended}`;
 }

@@ -9,6 +9,7 @@ export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/r
 export SLICEWIRE_VM=1 SLICEWIRE_VM_OUT=/run/slicewire-vm
 # Processors are slow here: what Node.js compiled once, the next process need not compile again.
 export NODE_COMPILE_CACHE=/run/slicewire-compiled
+export NODE_OPTIONS="--require $(dirname "$0")/no-tier-up.cjs"
 
 make_node() {
   mount -t proc proc /proc
