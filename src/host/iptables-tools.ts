@@ -7,6 +7,8 @@ import { lockHolder } from './xtables-lock.ts';
 /** Which variant of the tools: what the name `iptables` means on this host, or one by its own name. */
 export type IptablesBackend = 'auto' | 'nft' | 'legacy';
 
+export type Variant = Exclude<IptablesBackend, 'auto'>;
+
 /** Seconds that a command waits for the xtables lock. */
 const LOCK_WAIT_SECONDS = 5;
 /** Exit status RESOURCE_PROBLEM (xtables.h). */
@@ -71,6 +73,7 @@ export class IptablesTools {
   readonly family: Family;
   readonly #runner: CommandRunner;
   readonly #prefix: string;
+  #variant: Variant | undefined;
 
   constructor(runner: CommandRunner, family: Family, backend: IptablesBackend) {
     this.#runner = runner;
@@ -79,10 +82,18 @@ export class IptablesTools {
     this.#prefix = backend === 'auto' ? base : `${base}-${backend}`;
   }
 
+  /** What the tool is by its own word; undefined until it was asked for its version. */
+  get variant(): Variant | undefined {
+    return this.#variant;
+  }
+
   /** `iptables v1.8.9 (nf_tables)`. Throws when the tool is missing or does not work. */
   async version(signal: AbortSignal): Promise<string> {
     const result = await this.#run('', ['--version'], signal);
-    return result.stdout.trim();
+    const text = result.stdout.trim();
+    // Before 1.8 there was one variant, and it did not say so.
+    this.#variant = text.endsWith('(nf_tables)') ? 'nft' : 'legacy';
+    return text;
   }
 
   /** Hand each line of all tables, as saved, to `read`. */

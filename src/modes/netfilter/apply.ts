@@ -1,11 +1,12 @@
-/** Write one family's plan: one iptables-restore. */
+/** Write one family's plan: one iptables-restore, or several where much is new. */
 
 import { IptablesError, type IptablesTools } from '../../host/iptables-tools.ts';
+import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
 import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
 import { NOTHING_TO_DO } from '../../reconcile/step.ts';
 import { stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
-import { type RestoreLine, restoreLines, restoreTexts } from './restore-text.ts';
+import { type RestoreLine, restoreLines, restoreTexts, type TableBlock } from './restore-text.ts';
 
 /** Lines of the input shown on each side of the one that failed. */
 const CONTEXT = 3;
@@ -20,18 +21,20 @@ export async function applyTables(
   tools: IptablesTools,
   signal: AbortSignal,
 ): Promise<ApplyReport> {
-  if (plan.blocks.length === 0) return NOTHING_TO_DO;
-  try {
-    await tools.restore(() => restoreTexts(plan.blocks), signal);
-  } catch (error) {
-    trackers.chains.forget();
-    trackers.jumps.forget();
-    if (signal.aborted) throw error;
-    const failed = describeFailure(plan, error);
-    const skipped = plan.steps
-      .filter((step) => step.key !== failed.key)
-      .map((step) => ({ key: step.key, blockedBy: failed.key }));
-    return { outcome: 'failed', applied: 0, failed: [failed], skipped };
+  if (plan.restores.length === 0) return NOTHING_TO_DO;
+  for (const blocks of plan.restores) {
+    try {
+      await tools.restore(() => restoreTexts(blocks), signal);
+    } catch (error) {
+      trackers.chains.forget();
+      trackers.jumps.forget();
+      if (signal.aborted) throw error;
+      const failed = describeFailure(plan.family, blocks, error);
+      const skipped = plan.steps
+        .filter((step) => step.key !== failed.key)
+        .map((step) => ({ key: step.key, blockedBy: failed.key }));
+      return { outcome: 'failed', applied: 0, failed: [failed], skipped };
+    }
   }
   for (const [key, chain] of plan.chains) trackers.chains.wrote(key, chain);
   for (const [key, entry] of plan.jumps) trackers.jumps.wrote(key, entry);
@@ -39,16 +42,16 @@ export async function applyTables(
 }
 
 /** Find the line that the tool complained of, and whose it is. */
-function describeFailure(plan: TablesPlan, error: unknown): FailedStep {
+function describeFailure(family: Family, blocks: readonly TableBlock[], error: unknown): FailedStep {
   const cause = causeOf(error);
   const number = error instanceof IptablesError ? error.line : undefined;
   const blame = error instanceof IptablesError && error.isRefusal ? 'content' : 'environment';
-  const whole: FailedStep = { key: `${plan.family} iptables-restore`, owner: undefined, line: undefined, blame, cause };
+  const whole: FailedStep = { key: `${family} iptables-restore`, owner: undefined, line: undefined, blame, cause };
   if (number === undefined) return whole;
   const around: string[] = [];
   let failed: RestoreLine | undefined;
   let at = 0;
-  for (const line of restoreLines(plan.blocks)) {
+  for (const line of restoreLines(blocks)) {
     at += 1;
     if (at === number) failed = line;
     if (Math.abs(at - number) <= CONTEXT) around.push(`${at === number ? '>' : ' '} ${at}: ${line.text}`);
@@ -56,7 +59,7 @@ function describeFailure(plan: TablesPlan, error: unknown): FailedStep {
   const withLines = `${cause}\n${around.join('\n')}`;
   if (failed?.chain === undefined) return { ...whole, cause: withLines };
   return {
-    key: stepKey(plan.family, `${failed.table} ${failed.chain}`),
+    key: stepKey(family, `${failed.table} ${failed.chain}`),
     owner: failed.owner,
     line: failed.text.replace(/^-A \S+ /, ''),
     blame,

@@ -1,5 +1,5 @@
 /**
- * From the difference of desired and applied chains and jumps of one family to one `iptables-restore` transaction. Pure.
+ * From the difference of desired and applied chains and jumps of one family to the input of `iptables-restore`. Pure.
  *
  * A restore commits table by table, and between two commits packets flow. No packet may find neither a way to its
  * endpoints (nat) nor its refusal (filter), so the tables are written in this order:
@@ -7,6 +7,7 @@
  * 2. nat;
  * 3. filter, without what is removed;
  * 4. chains that nothing refers to any more.
+ * That is one restore. Many chains that are new are written before it, in restores of their own (`portions.ts`).
  */
 import type { Family } from '../../model/address.ts';
 import { lineDiff } from '../../reconcile/lines.ts';
@@ -15,14 +16,16 @@ import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { type ChainKey, isServiceChain, splitChainKey } from './names.ts';
-import { isEmptyBlock, type TableBlock } from './restore-text.ts';
+import { linesOf, type NewChain, portionsOf } from './portions.ts';
+import { byNameDown, isEmptyBlock, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 
 export interface TablesPlan {
   readonly family: Family;
   readonly steps: readonly Step[];
-  readonly blocks: readonly TableBlock[];
-  /** What the kernel holds once the transaction succeeded. */
+  /** Restores in their order, each of some blocks. */
+  readonly restores: readonly (readonly TableBlock[])[];
+  /** What the kernel holds once all of them succeeded. */
   readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
   readonly jumps: ReadonlyMap<string, Jump | undefined>;
 }
@@ -38,11 +41,13 @@ export interface TablesTrackers {
   readonly family: Family;
   readonly chains: Tracker<ChainKey, Chain>;
   readonly jumps: Tracker<string, Jump>;
+  /** Lines of new chains that one restore may have, before they are cut into portions. */
+  readonly portionLines: number;
 }
 
 /** `only`: make these chains and the jumps into them, and nothing else: what must stand before the rest. */
 export function planTables(
-  { family, chains, jumps }: TablesTrackers,
+  { family, chains, jumps, portionLines }: TablesTrackers,
   setAside: SetAside,
   only?: ReadonlySet<ChainKey>,
 ): TablesPlan {
@@ -62,7 +67,7 @@ export function planTables(
       ...missing.map((entry) => jumpStep(family, entry, 'create')),
       ...gone.map((entry) => jumpStep(family, entry, 'remove')),
     ],
-    blocks: blocksOf(writes, { missing, gone }),
+    restores: restoresOf(writes, { missing, gone }, portionLines),
     chains: new Map(writes.map(({ key, to }) => [key, to])),
     jumps: new Map<string, Jump | undefined>([
       ...missing.map((entry) => [jumpKey(entry), entry] as const),
@@ -121,6 +126,19 @@ interface JumpWrites {
   readonly gone: readonly Jump[];
 }
 
+function restoresOf(writes: readonly Write[], jumps: JumpWrites, portionLines: number): TableBlock[][] {
+  const created = writes.filter((write) => write.from === undefined).map(newChainOf);
+  const isMany = created.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
+  const before = isMany ? portionsOf(created, portionLines) : [];
+  const last = blocksOf(isMany ? writes.filter((write) => write.from !== undefined) : writes, jumps);
+  return [...before.map((block) => [block]), last].filter((blocks) => blocks.length > 0);
+}
+
+function newChainOf({ key, to = [] }: Write): NewChain {
+  const { table, chain } = splitChainKey(key);
+  return { table, name: chain, rules: to };
+}
+
 function blocksOf(writes: readonly Write[], { missing, gone }: JumpWrites): TableBlock[] {
   const first = newBlock('filter', { missing, gone: [] });
   const mangle = newBlock('mangle', { missing, gone });
@@ -144,14 +162,6 @@ interface BlockDraft {
   readonly inserts: { chain: string; text: string }[];
   readonly deletes: { chain: string; text: string }[];
   readonly drops: string[];
-}
-
-/**
- * iptables-nft keeps chains in a list sorted by name and walks it for each new one: named from the last to the first,
- * each is put at its head. In any order it takes three times as long at 10,000 chains (docs/iptables.md).
- */
-function byNameDown(a: { readonly name: string }, b: { readonly name: string }): number {
-  return a.name < b.name ? 1 : -1;
 }
 
 function newBlock(table: Table, { missing, gone }: JumpWrites): BlockDraft {

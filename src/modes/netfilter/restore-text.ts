@@ -44,6 +44,14 @@ export function* restoreTexts(blocks: Iterable<TableBlock>): Generator<string> {
   for (const line of restoreLines(blocks)) yield line.text;
 }
 
+/**
+ * iptables-nft keeps chains in a list sorted by name and walks it for each new one: named from the last to the first,
+ * each is put at its head. In any order it takes three times as long at 10,000 chains (docs/iptables.md).
+ */
+export function byNameDown(a: { readonly name: string }, b: { readonly name: string }): number {
+  return a.name < b.name ? 1 : -1;
+}
+
 export function isEmptyBlock(block: TableBlock): boolean {
   return block.chains.length + block.inserts.length + block.deletes.length + block.drops.length === 0;
 }

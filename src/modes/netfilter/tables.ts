@@ -7,7 +7,8 @@ import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { CANARY, type ChainKey, splitChainKey } from './names.ts';
 import { type IsOurs, observeTables } from './observe.ts';
-import { planTables, stepKey, type TablesPlan } from './plan.ts';
+import { planTables, stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
+import { PORTION_LINES } from './portions.ts';
 import { type Chain, sameChain } from './rules.ts';
 
 export interface TablesOptions {
@@ -68,7 +69,7 @@ export class FamilyTables {
 
   /** What to write; `only` these chains and the jumps into them, where that is said. Throws when nothing is known. */
   plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
-    return planTables({ family: this.#options.tools.family, chains: this.#chains, jumps: this.#jumps }, setAside, only);
+    return planTables(this.#trackers(), setAside, only);
   }
 
   /** Walks all chains: some milliseconds for ten thousand. */
@@ -84,14 +85,21 @@ export class FamilyTables {
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
     const { tools } = this.#options;
-    if (plan.blocks.length > 0) {
+    if (plan.restores.length > 0) {
       this.#last.clear();
       for (const [key, chain] of plan.chains) {
         const { table } = splitChainKey(key);
         this.#last.set(table, (this.#last.get(table) ?? 0) + (chain?.length ?? 0));
       }
     }
-    return await applyTables(plan, { family: tools.family, chains: this.#chains, jumps: this.#jumps }, tools, signal);
+    return await applyTables(plan, this.#trackers(), tools, signal);
+  }
+
+  #trackers(): TablesTrackers {
+    const { family, variant } = this.#options.tools;
+    // The legacy tool reads and replaces the whole table at each restore: it is to do that once.
+    const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
+    return { family, chains: this.#chains, jumps: this.#jumps, portionLines };
   }
 
   /** Whether the chains stand that a program removes which flushes all. */
