@@ -69,6 +69,7 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
     retry: config.syncPeriod,
     onFault,
     ...(onPorts === undefined ? {} : { onPorts }),
+    onFirst: (services) => log.info({ services }, 'what others need first is in place; the rest follows'),
     onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
   });
   const sweeper = buildSweeper({ config, log, flows, here, onSweep });

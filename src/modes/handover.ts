@@ -23,6 +23,7 @@ export function handover(next: Mode, leaving: Mode): Mode {
 }
 
 class Handover implements Mode<HandoverPlan> {
+  readonly readsApart = false;
   readonly #next: Mode;
   readonly #leaving: Mode;
 
@@ -51,9 +52,10 @@ class Handover implements Mode<HandoverPlan> {
     const seen = await this.#next.observe(signal);
     if (seen.kind === 'unknown') return seen;
     const old = await this.#leaving.observe(signal);
-    const { udpFrontends, unread } = seen.value;
-    if (old.kind === 'unknown') return { kind: 'known', value: { ...seen.value, unread: [...unread, old.cause] } };
-    return { kind: 'known', value: { ...seen.value, udpFrontends: [...udpFrontends, ...old.value.udpFrontends] } };
+    // The mode that leaves may serve still.
+    const value = { ...seen.value, isBare: false };
+    if (old.kind === 'unknown') return { kind: 'known', value: { ...value, unread: [...value.unread, old.cause] } };
+    return { kind: 'known', value: { ...value, udpFrontends: [...value.udpFrontends, ...old.value.udpFrontends] } };
   }
 
   async refresh(signal: AbortSignal): Promise<void> {

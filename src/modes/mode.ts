@@ -9,9 +9,9 @@ export type ModeName = 'iptables' | 'ipvs';
 
 /** What reading the kernel found. */
 export interface ObserveReport {
-  /** Kernel objects that are ours. */
-  readonly objects: number;
-  /** Of these, which differ from what was believed to be there: another program changed them. */
+  /** Nothing of a service proxy stands, ours or another: what is written cannot take anything from anybody. */
+  readonly isBare: boolean;
+  /** Kernel objects of ours which differ from what was believed to be there: another program changed them. */
   readonly drift: readonly string[];
   /** Why parts of the kernel could not be read. */
   readonly unread: readonly string[];
@@ -42,6 +42,8 @@ export interface Mode<P extends Plan = Plan> {
   readonly isObserved: boolean;
   /** Something ends by itself, connections of what drains: there will be more to do, though nothing changes. */
   readonly isWaiting: boolean;
+  /** What a read finds does not depend on what is desired: `desire` may be called while it goes on. */
+  readonly readsApart: boolean;
   /** Take in changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
   /** Read the kernel. What could not be read is left out of plans (invariant 2); `unknown` when that is all of it. */

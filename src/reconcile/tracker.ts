@@ -90,8 +90,11 @@ export class Tracker<K, V> {
     for (const key of this.#pending) {
       const to = this.#desired.get(key);
       const from = applied.get(key);
-      if (this.#equal(key)) this.#pending.delete(key);
-      else if (to === undefined) remove.set(key, from as V);
+      if (this.#equal(key)) {
+        this.#pending.delete(key);
+        // It was read before it was desired: it need not be in memory twice.
+        if (to !== undefined) applied.set(key, to);
+      } else if (to === undefined) remove.set(key, from as V);
       else if (from === undefined) create.set(key, to);
       else update.set(key, { from, to });
     }

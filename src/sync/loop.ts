@@ -3,7 +3,8 @@ import { setImmediate as breath } from 'node:timers/promises';
 import type { Cache } from '../cache/cache.ts';
 import type { Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
-import type { Fault } from '../model/objects.ts';
+import { isNeededFirst } from '../model/needed-first.ts';
+import type { Fault, ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFlows } from '../model/udp-flows.ts';
@@ -14,6 +15,8 @@ import type { SyncReport } from './status.ts';
 
 /** Services whose desired state is made between two breaths of the event loop. */
 const PORTION = 250;
+/** Milliseconds within which a kernel is read in which nothing stands. */
+const LOOK = 200;
 
 export interface SyncParts {
   readonly cache: Cache;
@@ -29,6 +32,8 @@ export interface SyncParts {
   readonly onFault: (fault: Fault) => void;
   /** ServicePorts that changed; undefined for one that is gone. */
   readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
+  /** These Services were written before all others. */
+  readonly onFirst?: (services: readonly ServiceKey[]) => void;
   /** Part of the kernel could not be read; the rest was. */
   readonly onUnread: (cause: string) => void;
 }
@@ -41,6 +46,7 @@ export class SyncLoop {
   #refusedAt: number | undefined;
   #zone = '';
   #mustObserve = true;
+  #hasBegun = false;
   readonly #triggers: number[] = [];
   /** Wall time. */
   readonly #begun: number;
@@ -57,8 +63,8 @@ export class SyncLoop {
 
   /** Bring the desired state up to date, read the kernel where that is needed, and say what would be written. */
   async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly string[] }> {
-    await this.#desire();
-    const drift = await this.#observe(signal);
+    await this.#desire(this.#take());
+    const { drift } = await this.#observe(signal);
     if (!this.#parts.mode.isObserved) throw new KernelNotRead('not all of the kernel could be read; see the log');
     return { plan: this.#parts.mode.plan(), drift };
   }
@@ -67,19 +73,19 @@ export class SyncLoop {
   async sync(signal: AbortSignal): Promise<SyncReport> {
     const { mode, clock } = this.#parts;
     const start = clock.now();
-    await this.#desire();
-    let drift: readonly string[] = [];
-    const read = clock.now();
-    const mustRead = this.#mustObserve || !mode.isObserved;
+    const touched = this.#take();
+    let seen: Seen;
     try {
-      drift = await this.#observe(signal);
+      const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
+      await this.#desire(touched);
+      seen = (await begun?.reading) ?? (await this.#observe(signal));
     } catch (error) {
       if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
       const now = clock.now();
-      const nothing = { drift, writing: 0, triggers: [] };
-      return { ...unreadReport(error.message), ...nothing, duration: now - start, reading: now - read };
+      const nothing = { drift: [], writing: 0, triggers: [] };
+      return { ...unreadReport(error.message), ...nothing, duration: now - start, reading: now - start };
     }
-    const reading = mustRead ? clock.now() - read : 0;
+    const { drift, reading } = seen;
     this.#pardon(start);
     try {
       await mode.refresh(signal);
@@ -101,6 +107,33 @@ export class SyncLoop {
     return { ...report, duration: clock.now() - start, drift, reading, writing, triggers };
   }
 
+  /**
+   * The first time: where nothing stands yet, DNS and the API server's own Service are written before all others, for pods
+   * cannot start without them. Where much stands, reading it goes on beside what follows; the result waits for that.
+   */
+  async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<{ reading: Promise<Seen> | undefined }> {
+    const { cache, mode, clock, onFirst } = this.#parts;
+    const reading = this.#observe(signal);
+    const { promise: late, resolve } = Promise.withResolvers<undefined>();
+    const cancel = clock.after(LOOK, () => resolve(undefined));
+    // That it could not be read is told when what was touched is taken in, which must not be lost.
+    const seen = await Promise.race([reading, late]).catch(() => undefined);
+    cancel();
+    this.#hasBegun = true;
+    const first = touched.filter((key) => isNeededFirst(cache.service(key)));
+    if (seen?.isBare === true && first.length > 0 && first.length < touched.length) {
+      this.#desirePortion(first);
+      const { outcome } = await applyIsolating(mode, this.#refused, signal);
+      if (outcome === 'complete') onFirst?.(first);
+    }
+    if (mode.readsApart) return { reading };
+    // Which of what stands is ours can be told only now.
+    await reading.catch(() => undefined);
+    signal.throwIfAborted();
+    this.#mustObserve = true;
+    return { reading: undefined };
+  }
+
   /** Those who were refused are tried again when the retry is due. */
   #pardon(now: number): void {
     if (this.#refusedAt === undefined || now - this.#refusedAt < this.#parts.retry) return;
@@ -108,45 +141,61 @@ export class SyncLoop {
     this.#refusedAt = undefined;
   }
 
-  /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
-  async #desire(): Promise<void> {
-    const { cache, model, mode, flows, nodeName, onFault, onPorts } = this.#parts;
+  /** The Services touched since the last time. */
+  #take(): readonly ServiceKey[] {
+    const { cache } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     const { services, triggers } = cache.takeChanges();
     // What happened before this agent began is not its own slowness.
     for (const at of triggers) if (at >= this.#begun) this.#triggers.push(at);
     // A Node that is deleted keeps its zone for us (reference 1.8).
     this.#zone = cache.node?.zone ?? this.#zone;
-    const location = { nodeName, zone: this.#zone };
-    const touched = [...services];
+    return [...services];
+  }
+
+  /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
+  async #desire(touched: readonly ServiceKey[]): Promise<void> {
     for (let i = 0; i === 0 || i < touched.length; i += PORTION) {
       if (i > 0) await breath();
-      const portion = touched.slice(i, i + PORTION);
-      // What changed, or is gone, is no longer what was refused.
-      for (const key of portion) this.#refused.delete(key);
-      const { ports, faults } = model.update(portion, cache, location);
-      mode.desire(ports);
-      flows.update(ports);
-      onPorts?.(ports);
-      for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
+      this.#desirePortion(touched.slice(i, i + PORTION));
     }
   }
 
-  async #observe(signal: AbortSignal): Promise<readonly string[]> {
-    const { mode, flows } = this.#parts;
-    if (!this.#mustObserve && mode.isObserved) return [];
+  #desirePortion(portion: readonly ServiceKey[]): void {
+    const { cache, model, mode, flows, nodeName, onFault, onPorts } = this.#parts;
+    // What changed, or is gone, is no longer what was refused.
+    for (const key of portion) this.#refused.delete(key);
+    const { ports, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
+    mode.desire(ports);
+    flows.update(ports);
+    onPorts?.(ports);
+    for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
+  }
+
+  /** Read the kernel, where that is needed. Throws KernelNotRead. */
+  async #observe(signal: AbortSignal): Promise<Seen> {
+    const { mode, flows, clock } = this.#parts;
+    if (!this.#mustObserve && mode.isObserved) return { drift: [], isBare: false, reading: 0 };
     // Cleared before the read: who loses trust while it goes on is heard.
     this.#mustObserve = false;
+    const start = clock.now();
     const seen = await mode.observe(signal);
-    if (seen.kind === 'known') {
-      for (const cause of seen.value.unread) this.#parts.onUnread(cause);
-      flows.found(seen.value.udpFrontends);
-      flows.distrust();
-      return seen.value.drift;
+    if (seen.kind === 'unknown') {
+      this.#mustObserve = true;
+      throw new KernelNotRead(seen.cause);
     }
-    this.#mustObserve = true;
-    throw new KernelNotRead(seen.cause);
+    for (const cause of seen.value.unread) this.#parts.onUnread(cause);
+    flows.found(seen.value.udpFrontends);
+    flows.distrust();
+    return { drift: seen.value.drift, isBare: seen.value.isBare, reading: clock.now() - start };
   }
+}
+
+/** What a look at the kernel found; `reading`: the milliseconds that it took, 0 when what is believed was not questioned. */
+interface Seen {
+  readonly drift: readonly string[];
+  readonly isBare: boolean;
+  readonly reading: number;
 }
 
 /** The kernel's state could not be read; nothing was written (invariant 2). */

@@ -78,6 +78,7 @@ function newFamily({ settings, tools, sysctls }: IptablesFamilies[number]): Fami
 
 class IptablesMode implements Mode<IptablesPlan> {
   readonly name = 'iptables';
+  readonly readsApart = true;
   readonly #families: readonly FamilyState[];
 
   constructor(families: readonly FamilyState[]) {
@@ -100,7 +101,6 @@ class IptablesMode implements Mode<IptablesPlan> {
   }
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
-    let objects = 0;
     const drift: string[] = [];
     const udpFrontends: UdpFrontend[] = [];
     for (const state of this.#families) {
@@ -109,7 +109,6 @@ class IptablesMode implements Mode<IptablesPlan> {
         const seen = await state.tables.observe(signal);
         drift.push(...seen.drift);
         await state.kernelSettings.observe();
-        objects += seen.chains.size;
         udpFrontends.push(...udpFrontendsIn(state.family, seen.chains));
       } catch (error) {
         if (signal.aborted) throw error;
@@ -118,7 +117,8 @@ class IptablesMode implements Mode<IptablesPlan> {
     }
     const causes = this.#families.map((state) => state.unread).filter((cause) => cause !== undefined);
     if (causes.length === this.#families.length) return { kind: 'unknown', cause: causes.join('; ') };
-    return { kind: 'known', value: { objects, drift, unread: causes, udpFrontends } };
+    const isBare = causes.length === 0 && this.#families.every(({ tables }) => tables.isEmpty);
+    return { kind: 'known', value: { isBare, drift, unread: causes, udpFrontends } };
   }
 
   /** Rules change by nobody's hand but a program's. */

@@ -53,6 +53,7 @@ export function ipvsMode(options: IpvsOptions): Mode<IpvsPlan> {
 
 class IpvsMode implements Mode<IpvsPlan> {
   readonly name = 'ipvs';
+  readonly readsApart = false;
   readonly #kernel: IpvsKernel;
   readonly #isLeaving: boolean;
   readonly #node: NodeState;
@@ -103,7 +104,6 @@ class IpvsMode implements Mode<IpvsPlan> {
     }
     const drift: string[] = [];
     const udpFrontends: UdpFrontend[] = [];
-    let objects = 0;
     for (const member of this.#members) {
       const { state } = member;
       state.unread = undefined;
@@ -111,7 +111,6 @@ class IpvsMode implements Mode<IpvsPlan> {
         const seen = await this.#observeMember(member, lists, signal);
         drift.push(...seen.drift);
         udpFrontends.push(...seen.udpFrontends);
-        objects += seen.objects;
       } catch (error) {
         if (signal.aborted) throw error;
         state.forget();
@@ -120,7 +119,8 @@ class IpvsMode implements Mode<IpvsPlan> {
     }
     const causes = this.#members.map(({ state }) => state.unread).filter((cause) => cause !== undefined);
     if (causes.length === this.#members.length) return { kind: 'unknown', cause: causes.join('; ') };
-    return { kind: 'known', value: { objects, drift, unread: causes, udpFrontends } };
+    const isBare = causes.length === 0 && this.#members.every(({ state }) => state.isEmptied);
+    return { kind: 'known', value: { isBare, drift, unread: causes, udpFrontends } };
   }
 
   /** Connections of what drains are read again: they end by themselves. */
@@ -209,8 +209,7 @@ class IpvsMode implements Mode<IpvsPlan> {
       const { protocol, address, port } = server;
       if (protocol === 'UDP') udpFrontends.push({ family: familyOf(address), address, port });
     }
-    const objects = seen.servers.size + seen.addresses.size + seen.sets.size + tables.chains.size;
-    return { drift, udpFrontends, objects };
+    return { drift, udpFrontends };
   }
 
   /** While addresses of ours are left, what the node sends from them is masqueraded. */

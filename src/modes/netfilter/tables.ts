@@ -37,9 +37,11 @@ export class FamilyTables {
     return this.#chains.applied !== undefined;
   }
 
-  /** Whether none of our chains is there. Only when they were read. */
+  /** Whether none of our chains is there, but for those shared with others. Only when they were read. */
   get isEmpty(): boolean {
-    return this.#chains.applied?.size === 0;
+    const { shared = new Set() } = this.#options;
+    const { applied } = this.#chains;
+    return applied?.keys().every((key) => shared.has(key)) ?? false;
   }
 
   desire(key: ChainKey, chain: Chain | undefined): void {
