@@ -11,10 +11,12 @@ import type { IpvsKernel, KernelWrite } from '../../src/host/ipvs-kernel.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-in.ts';
-import { objectsOf } from './cluster.ts';
+import { type ClusterShape, ENDPOINTS, objectsOf } from './cluster.ts';
 import { MARK } from './ipvs-mark.ts';
 
 const CHANGES = 20;
+
+const shapeOf = (services: number): ClusterShape => ({ services, endpoints: ENDPOINTS });
 
 /** Milliseconds, but for counts. */
 export interface IpvsMeasured {
@@ -64,7 +66,7 @@ class Meter implements IpvsKernel {
 }
 
 function put(rig: Rig, services: number): Rig {
-  for (let n = 0; n < services; n++) rig.put(...objectsOf(n));
+  for (let n = 0; n < services; n++) rig.put(...objectsOf(shapeOf(services), n));
   return rig;
 }
 
@@ -99,14 +101,14 @@ async function measure(services: number): Promise<IpvsMeasured> {
     const change: number[] = [];
     const [before, started] = [meter.messages, processes];
     for (let i = 1; i <= CHANGES; i++) {
-      rig.put(...objectsOf((i * 37) % services, i));
+      rig.put(...objectsOf(shapeOf(services), (i * 37) % services, i));
       change.push(await timed(() => well(rig)));
     }
     const messages = Math.ceil((meter.messages - before) / CHANGES);
     const changeProcesses = processes - started;
     const written = meter.messages;
     // Its endpoints are those of the start: what the changes left is put back first.
-    for (let i = 1; i <= CHANGES; i++) rig.put(...objectsOf((i * 37) % services));
+    for (let i = 1; i <= CHANGES; i++) rig.put(...objectsOf(shapeOf(services), (i * 37) % services));
     await well(rig);
     const back = meter.messages - written;
     const again = put(rigIn(lab, meter, options), services);

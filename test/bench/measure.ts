@@ -7,7 +7,7 @@ import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
 import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { kubeProxyRules } from '../netns/kube-proxy-rules.ts';
-import { clusterIP, endpointsOf, writeCluster, writeService } from './cluster.ts';
+import { type ClusterShape, clusterIP, ENDPOINTS, endpointsOf, FIRST, writeCluster, writeService } from './cluster.ts';
 
 export interface Measured {
   readonly services: number;
@@ -35,6 +35,7 @@ export interface MeasureOptions {
   readonly rivalUpTo: number;
 }
 
+const shapeOf = ({ services }: MeasureOptions): ClusterShape => ({ services, endpoints: ENDPOINTS });
 const NEVER = new AbortController().signal;
 const START_LIMIT = 120_000;
 const FLAGS = [
@@ -47,7 +48,7 @@ export async function measure(options: MeasureOptions): Promise<Measured> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-bench-'));
   const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
   try {
-    await writeCluster(folder, options.services);
+    await writeCluster(folder, shapeOf(options));
     return await new Bench(lab, folder, options).run();
   } finally {
     await lab.remove();
@@ -122,7 +123,7 @@ class Bench {
       const n = (i * 37) % this.#options.services;
       const since = agent.log.length;
       const start = performance.now();
-      await writeService(this.#folder, n, i);
+      await writeService(this.#folder, shapeOf(this.#options), n, i);
       await agent.synced(since);
       change.push(performance.now() - start);
       changeFloor.push(await this.#restoreOneChain());
@@ -132,7 +133,7 @@ class Bench {
   }
 
   async #restoreOneChain(): Promise<number> {
-    const rules = endpointsOf(0).map(
+    const rules = endpointsOf(shapeOf(this.#options), FIRST).map(
       ({ addresses }) => `-A KUBE-BENCH -p tcp -j DNAT --to-destination ${addresses[0]}:8080`,
     );
     const text = ['*nat', ':KUBE-BENCH - [0:0]', ...rules, 'COMMIT', ''].join('\n');
@@ -159,7 +160,7 @@ class Bench {
       id: `default/svc-${n}:http`,
       clusterIP: clusterIP(n),
       port: 80,
-      endpoints: endpointsOf(n).map(({ addresses }) => `${addresses[0]}:8080`),
+      endpoints: endpointsOf(shapeOf(this.#options), n).map(({ addresses }) => `${addresses[0]}:8080`),
     }));
     return kubeProxyRules(services);
   }

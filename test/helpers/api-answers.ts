@@ -46,8 +46,13 @@ export function sendStatus(
 }
 
 export function sendJson(response: http.ServerResponse, status: number, body: object, headers: object = {}): void {
+  sendText(response, status, JSON.stringify(body), headers);
+}
+
+/** `text` is JSON. */
+export function sendText(response: http.ServerResponse, status: number, text: string, headers: object = {}): void {
   response.writeHead(status, { ...JSON_TYPE, ...headers });
-  response.end(JSON.stringify(body));
+  response.end(text);
 }
 
 export function targetOf(path: string): Target | undefined {

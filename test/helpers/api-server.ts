@@ -17,13 +17,14 @@ import {
   readPageToken,
   sendJson,
   sendStatus,
+  sendText,
   statusBody,
   type Target,
   targetOf,
 } from './api-answers.ts';
 import { makeCertificate } from './api-certificate.ts';
 import { SelectorInvalid, type Selects, selects } from './api-selectors.ts';
-import { type ApiObject, ApiStore, type Change, type Collection } from './api-store.ts';
+import { type ApiObject, ApiStore, type Change, type Collection, itemText, objectText } from './api-store.ts';
 
 export type { ApiObject } from './api-store.ts';
 
@@ -144,9 +145,14 @@ export class ApiServer {
     return file;
   }
 
-  /** Create or replace an object. Its kind tells where it belongs. Every put is a change. Returns its resourceVersion. */
-  put(object: object): string {
+  /**
+   * Create or replace an object. Its kind tells where it belongs. Every put is a change. Returns its resourceVersion.
+   * `beforeTelling` is called when all is ready to be sent to the watches.
+   */
+  put(object: object, beforeTelling?: () => void): string {
     const change = this.#store.put(object as ApiObject);
+    if (beforeTelling !== undefined && change.after !== undefined) itemText(change.after);
+    beforeTelling?.();
     this.#tell(change);
     return String(change.version);
   }
@@ -279,30 +285,36 @@ export class ApiServer {
       sendStatus(response, page.status, page.body);
       return;
     }
-    const selected = selects(query);
-    const limit = Number(query.get('limit') ?? 0) || Number.POSITIVE_INFINITY;
-    // A page token names the last key within what was asked for.
-    const within = namespace === undefined ? '' : `${namespace}/`;
-    const all = this.#store
-      .at(page.version, collection.kind)
-      .map(([key, object]): [string, ApiObject] => [key.slice(within.length), object])
-      .filter(([key, object]) => isIn(namespace, object) && key >= page.start && selected(object));
-    const items = all.slice(0, limit);
-    const last = items.at(-1)?.[0];
-    const isWhole = items.length === all.length || last === undefined;
     // The real server does not count what is left when a selector was given.
-    const isSelecting = query.has('labelSelector') || query.has('fieldSelector');
-    sendJson(response, 200, {
-      kind: `${collection.kind}List`,
-      apiVersion: collection.apiVersion,
-      metadata: {
-        resourceVersion: String(page.version),
-        ...(isWhole ? {} : { continue: pageToken(page.version, last) }),
-        ...(isWhole || isSelecting ? {} : { remainingItemCount: all.length - items.length }),
-      },
-      // Items of a list do not say what they are.
-      items: items.map(([, { kind: _, apiVersion: __, ...item }]) => item),
-    });
+    const isCounted = !query.has('labelSelector') && !query.has('fieldSelector');
+    const limit = Number(query.get('limit') ?? 0) || Number.POSITIVE_INFINITY;
+    const asked = { collection, namespace, selected: selects(query), limit, isCounted };
+    const { items, last, left } = this.#page({ ...asked, ...page });
+    const metadata = {
+      resourceVersion: String(page.version),
+      ...(left === 0 ? {} : { continue: pageToken(page.version, last) }),
+      ...(left > 0 && isCounted ? { remainingItemCount: left } : {}),
+    };
+    const head = { kind: `${collection.kind}List`, apiVersion: collection.apiVersion, metadata };
+    sendText(response, 200, `${JSON.stringify(head).slice(0, -1)},"items":[${items.join(',')}]}`);
+  }
+
+  #page({ collection, namespace, selected, limit, isCounted, version, start }: PageInput): Page {
+    const within = namespace === undefined ? '' : `${namespace}/`;
+    const items: string[] = [];
+    let [last, left] = ['', 0];
+    for (const [key, object] of this.#store.from(version, collection.kind, within + start)) {
+      if (!key.startsWith(within)) break;
+      if (!selected(object)) continue;
+      if (items.length === limit) {
+        left += 1;
+        if (!isCounted) break;
+      } else {
+        items.push(itemText(object));
+        last = key.slice(within.length);
+      }
+    }
+    return { items, last, left };
   }
 
   #pageStart(token: string | null): PageStart {
@@ -344,7 +356,7 @@ export class ApiServer {
       return;
     }
     if (isFresh)
-      for (const [, object] of this.#store.at(this.#store.version, collection.kind)) this.#greet(watch, object);
+      for (const [, object] of this.#store.from(this.#store.version, collection.kind)) this.#greet(watch, object);
     else for (const change of this.#store.changesSince(version)) tellWatch(watch, change);
     this.#keep(watch, Number(query.get('timeoutSeconds') ?? 0));
   }
@@ -356,7 +368,7 @@ export class ApiServer {
   }
 
   #greet(watch: Watch, object: ApiObject): void {
-    if (isIn(watch.namespace, object) && watch.selected(object)) send(watch, 'ADDED', object);
+    if (isIn(watch.namespace, object) && watch.selected(object)) sendObject(watch, 'ADDED', object);
   }
 
   #keep(watch: Watch, seconds: number): void {
@@ -377,12 +389,39 @@ export class ApiServer {
   }
 }
 
+interface PageInput {
+  readonly collection: Collection;
+  readonly namespace: string | undefined;
+  readonly selected: Selects;
+  readonly limit: number;
+  readonly isCounted: boolean;
+  readonly version: number;
+  readonly start: string;
+}
+
+interface Page {
+  readonly items: readonly string[];
+  /** A page token names the last key within what was asked for. */
+  readonly last: string;
+  /** How many are left; at most 1 when they are not counted. */
+  readonly left: number;
+}
+
 type PageStart =
   | { readonly kind: 'page'; readonly version: number; readonly start: string }
   | { readonly kind: 'refused'; readonly status: number; readonly body: object };
 
 function send(watch: Watch, type: string, object: object): void {
-  if (!watch.isSilent) watch.response.write(`${JSON.stringify({ type, object })}\n`);
+  sendLine(watch, type, JSON.stringify(object));
+}
+
+function sendObject(watch: Watch, type: string, object: ApiObject): void {
+  sendLine(watch, type, objectText(object));
+}
+
+/** `object` is JSON. */
+function sendLine(watch: Watch, type: string, object: string): void {
+  if (!watch.isSilent) watch.response.write(`{"type":"${type}","object":${object}}\n`);
 }
 
 /** An object that a write makes match a selector is added for its watchers, one that no longer matches is deleted. */
@@ -390,7 +429,7 @@ function tellWatch(watch: Watch, { kind, version, before, after }: Change): void
   if (kind !== watch.collection.kind || version <= watch.after) return;
   const matches = (object: ApiObject | undefined): object is ApiObject =>
     object !== undefined && isIn(watch.namespace, object) && watch.selected(object);
-  if (matches(after)) send(watch, matches(before) ? 'MODIFIED' : 'ADDED', after);
+  if (matches(after)) sendObject(watch, matches(before) ? 'MODIFIED' : 'ADDED', after);
   else if (matches(before)) {
     // The last state, with the version of the deletion.
     send(watch, 'DELETED', { ...before, metadata: { ...before.metadata, resourceVersion: String(version) } });

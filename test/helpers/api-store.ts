@@ -16,6 +16,26 @@ export interface ApiObject {
   [field: string]: unknown;
 }
 
+/** Objects as JSON: each is written once, however often it is sent. */
+const texts = new WeakMap<ApiObject, string>();
+
+/** As an item of a list, which does not say what it is. */
+export function itemText(object: ApiObject): string {
+  const known = texts.get(object);
+  if (known !== undefined) return known;
+  const { kind: _, apiVersion: __, ...item } = object;
+  const text = JSON.stringify(item);
+  texts.set(object, text);
+  return text;
+}
+
+/** With its kind and version. */
+export function objectText(object: ApiObject): string {
+  const { kind, apiVersion } = object;
+  // Every item has metadata: there is something behind the comma.
+  return `${JSON.stringify({ kind, apiVersion }).slice(0, -1)},${itemText(object).slice(1)}`;
+}
+
 export interface Collection {
   readonly kind: string;
   readonly apiVersion: string;
@@ -53,9 +73,66 @@ export interface Change {
   readonly after: ApiObject | undefined;
 }
 
+/** The states of one object, oldest first; undefined where it was deleted. */
+type States = { readonly version: number; readonly object: ApiObject | undefined }[];
+
+/** The objects of one kind, in the order of their keys. */
+class Shelf {
+  readonly #states = new Map<string, States>();
+  #keys: string[] = [];
+  #isSorted = true;
+
+  newest(key: string): ApiObject | undefined {
+    return this.#states.get(key)?.at(-1)?.object;
+  }
+
+  add(key: string, version: number, object: ApiObject | undefined): void {
+    const states = this.#states.get(key);
+    if (states) {
+      states.push({ version, object });
+      return;
+    }
+    this.#states.set(key, [{ version, object }]);
+    this.#keys.push(key);
+    this.#isSorted = false;
+  }
+
+  /** Objects as they were at a version, from the first key on that is not before `start`. Costs what is taken from it. */
+  *from(version: number, start: string): Generator<[key: string, object: ApiObject]> {
+    if (!this.#isSorted) this.#keys.sort();
+    this.#isSorted = true;
+    const keys = this.#keys;
+    for (let at = firstAt(keys, (key) => key >= start); at < keys.length; at++) {
+      const key = keys[at] as string;
+      const object = this.#states.get(key)?.findLast((state) => state.version <= version)?.object;
+      if (object) yield [key, object];
+    }
+  }
+
+  /** Keep nothing but the newest states. */
+  forget(): void {
+    for (const [key, states] of this.#states) {
+      if (states.at(-1)?.object === undefined) this.#states.delete(key);
+      else states.splice(0, states.length - 1);
+    }
+    this.#keys = [...this.#states.keys()];
+    this.#isSorted = false;
+  }
+}
+
+/** Index of the first item that fits, where all behind it do as well; the length when none does. */
+function firstAt<T>(items: readonly T[], fits: (item: T) => boolean): number {
+  let [low, high] = [0, items.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (fits(items[middle] as T)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
 export class ApiStore {
-  /** `Kind namespace/name` → object. */
-  readonly #objects = new Map<string, ApiObject>();
+  readonly #shelves = new Map(COLLECTIONS.map(({ kind }) => [kind, new Shelf()]));
   #history: Change[] = [];
   #version = 1000;
   #oldest = 0;
@@ -70,7 +147,7 @@ export class ApiStore {
   }
 
   get(kind: string, key: string): ApiObject | undefined {
-    return this.#objects.get(`${kind} ${key}`);
+    return this.#shelf(kind).newest(key);
   }
 
   put(object: ApiObject): Change {
@@ -105,34 +182,29 @@ export class ApiStore {
   compact(): void {
     this.touch();
     this.#history = [];
+    for (const shelf of this.#shelves.values()) shelf.forget();
     this.#oldest = this.#version;
   }
 
   changesSince(version: number): readonly Change[] {
-    return this.#history.filter((change) => change.version > version);
+    return this.#history.slice(firstAt(this.#history, (change) => change.version > version));
   }
 
-  /** Objects of a kind as they were at a version that is not forgotten, ordered by key. */
-  at(version: number, kind: string): [key: string, object: ApiObject][] {
-    const objects = new Map(this.#objects);
-    for (const change of this.changesSince(version).toReversed()) {
-      const id = `${change.kind} ${change.key}`;
-      if (change.before) objects.set(id, change.before);
-      else objects.delete(id);
-    }
-    return [...objects]
-      .filter(([id]) => id.startsWith(`${kind} `))
-      .map(([id, object]): [string, ApiObject] => [id.slice(kind.length + 1), object])
-      .sort(([a], [b]) => (a < b ? -1 : 1));
+  /** Objects of a kind as they were at a version that is not forgotten, ordered by key, from the first one not before `start`. */
+  from(version: number, kind: string, start = ''): Generator<[key: string, object: ApiObject]> {
+    return this.#shelf(kind).from(version, start);
+  }
+
+  #shelf(kind: string): Shelf {
+    const { kind: known } = collectionOf(kind);
+    return this.#shelves.get(known) as Shelf;
   }
 
   #record(write: Omit<Change, 'version'>): Change {
     this.#version += 1;
     const change = { ...write, version: this.#version };
     this.#history.push(change);
-    const id = `${write.kind} ${write.key}`;
-    if (write.after) this.#objects.set(id, write.after);
-    else this.#objects.delete(id);
+    this.#shelf(write.kind).add(write.key, change.version, write.after);
     return change;
   }
 }

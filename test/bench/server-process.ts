@@ -1,0 +1,61 @@
+/** The API server of the benchmark (`server.ts`), seen from its parent. */
+import { fileURLToPath } from 'node:url';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import type { ClusterShape } from './cluster.ts';
+import { InsideProcess } from './inside.ts';
+import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
+
+const PROGRAM = fileURLToPath(new URL('./server.ts', import.meta.url));
+
+export class ServerProcess {
+  readonly #process: InsideProcess<ServerCommand, ServerAnswer, never>;
+  /** Path of a kubeconfig that leads to it, from within its namespace. */
+  readonly kubeconfig: string;
+
+  /** Resolves when it has all objects and listens on the loopback of the namespace. Stop it with `stop()`. */
+  static async start(lab: Lab, shape: ClusterShape, namespace = 'node'): Promise<ServerProcess> {
+    const args = [JSON.stringify(shape)];
+    const inside = new InsideProcess<ServerCommand, ServerAnswer, never>({ lab, namespace, program: PROGRAM, args });
+    try {
+      return new ServerProcess(inside, (await inside.ask({ kind: 'ready' })).kubeconfig);
+    } catch (error) {
+      await inside.stop();
+      throw error;
+    }
+  }
+
+  private constructor(inside: InsideProcess<ServerCommand, ServerAnswer, never>, kubeconfig: string) {
+    this.#process = inside;
+    this.kubeconfig = kubeconfig;
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  /** Watches that are open. */
+  async watches(): Promise<number> {
+    return (await this.#process.ask({ kind: 'ready' })).watches;
+  }
+
+  /** Replace the last endpoint of the n-th Service by one that it never had: `lastAddress(shape, n, { turn })`. */
+  async put(n: number, turn: number): Promise<SliceChange> {
+    const [change] = (await this.#process.ask({ kind: 'put', n, turn })).changes;
+    if (change === undefined) throw new Error('nothing was changed');
+    return change;
+  }
+
+  /** Replace all endpoints of the n-th Service; one change a slice. Generations begin at 1. */
+  async roll(n: number, generation: number): Promise<readonly SliceChange[]> {
+    return (await this.#process.ask({ kind: 'roll', n, generation })).changes;
+  }
+
+  /** Change one endpoint of one Service after another (`churnStep`), evenly in time. Resolves after the last. */
+  async churn(churn: Churn): Promise<readonly SliceChange[]> {
+    return (await this.#process.ask({ kind: 'churn', ...churn })).changes;
+  }
+
+  async stop(): Promise<void> {
+    await this.#process.stop();
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The API server of the benchmark, a process of its own inside a namespace: made up of a shape (JSON, the one argument), it
+ * serves lists in pages and watches over TLS, and changes endpoints on command (`server-protocol.ts`).
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { ApiServer } from '../helpers/api-server.ts';
+import {
+  type ClusterShape,
+  churnStep,
+  endpointsOf,
+  lastAddress,
+  type Moment,
+  nodeObject,
+  objectsOf,
+  SLICE_LIMIT,
+  sliceCount,
+  sliceOf,
+} from './cluster.ts';
+import { obey } from './inside.ts';
+import { nanoseconds } from './monotonic.ts';
+import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
+
+/** Milliseconds; a real server sends them about once a minute. */
+const BOOKMARKS = 10_000;
+
+const shape = JSON.parse(process.argv[2] ?? '') as ClusterShape;
+const server = await ApiServer.start({ tls: true });
+const kubeconfig = await server.kubeconfig();
+/** How often all endpoints of a Service were replaced. */
+const generations = new Map<number, number>();
+
+function putSlice(n: number, at: number, moment: Moment): SliceChange {
+  const slice = sliceOf(shape, n, at, { ...moment, changedAt: new Date().toISOString() });
+  let sent = 0;
+  server.put(slice, () => {
+    sent = nanoseconds();
+  });
+  return { n, address: addressOf(n, at, moment), at: sent };
+}
+
+function addressOf(n: number, at: number, moment: Moment): string {
+  if (at === sliceCount(shape, n) - 1) return lastAddress(shape, n, moment);
+  return endpointsOf(shape, n, moment)[(at + 1) * SLICE_LIMIT - 1]?.addresses[0] ?? '';
+}
+
+function put(n: number, turn: number): SliceChange {
+  return putSlice(n, sliceCount(shape, n) - 1, { turn, generation: generations.get(n) ?? 0 });
+}
+
+function roll(n: number, generation: number): SliceChange[] {
+  generations.set(n, generation);
+  return Array.from({ length: sliceCount(shape, n) }, (_, at) => putSlice(n, at, { generation }));
+}
+
+/** Each change has its moment: what comes late does not move the others. */
+async function churn({ perSecond, seconds, turn }: Churn): Promise<SliceChange[]> {
+  const changes: SliceChange[] = [];
+  const start = performance.now();
+  for (let i = 0; i < perSecond * seconds; i++) {
+    const early = start + (i * 1000) / perSecond - performance.now();
+    if (early > 0) await pause(early);
+    const step = churnStep(shape, i, turn);
+    changes.push(put(step.n, step.turn));
+  }
+  return changes;
+}
+
+async function carryOut(command: ServerCommand): Promise<readonly SliceChange[]> {
+  switch (command.kind) {
+    case 'ready':
+      return [];
+    case 'put':
+      return [put(command.n, command.turn)];
+    case 'roll':
+      return roll(command.n, command.generation);
+    case 'churn':
+      return await churn(command);
+  }
+}
+
+server.put(nodeObject());
+for (let n = 0; n < shape.services; n++) for (const object of objectsOf(shape, n)) server.put(object);
+// What a cluster's making left in its history is long forgotten.
+server.compact();
+setInterval(() => server.bookmark(), BOOKMARKS);
+obey<ServerCommand, ServerAnswer>(
+  async (command) => ({ changes: await carryOut(command), kubeconfig, watches: server.watches }),
+  () => server.stop(),
+);
