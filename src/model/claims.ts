@@ -25,23 +25,24 @@ const RANK: Readonly<Record<FrontendRole, number>> = {
 
 export class Claims {
   readonly #byThing = new Map<string, Claim[]>();
-  readonly #byService = new Map<ServiceKey, ReadonlyMap<string, number>>();
+  /** What each Service claims. */
+  readonly #byService = new Map<ServiceKey, readonly string[]>();
 
   /**
    * Replace what a Service claims (undefined: it is gone).
    * Returns the other Services whose standing may have changed with it.
    */
   replace(key: ServiceKey, service: Service | undefined, ports: readonly ServicePort[]): Set<ServiceKey> {
-    const before = this.#byService.get(key) ?? new Map<string, number>();
+    const before = this.#byService.get(key) ?? [];
     const after = new Map<string, number>();
     for (const port of ports) {
       for (const frontend of port.frontends) addThings(after, port, frontend);
     }
     const affected = new Set<ServiceKey>();
     const createdAt = service?.createdAt ?? 0;
-    for (const thing of before.keys()) this.#drop(thing, key, affected);
+    for (const thing of before) this.#drop(thing, key, affected);
     for (const [thing, rank] of after) this.#add(thing, { service: key, rank, createdAt }, affected);
-    if (after.size > 0) this.#byService.set(key, after);
+    if (after.size > 0) this.#byService.set(key, [...after.keys()]);
     else this.#byService.delete(key);
     affected.delete(key);
     return affected;

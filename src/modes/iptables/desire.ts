@@ -65,7 +65,7 @@ export class IptablesDesired {
     const before = this.#rendered.get(key);
     if (before === undefined) return;
     this.#rendered.delete(key);
-    for (const chain of before.chains.keys()) changes.set(chain, undefined);
+    for (const [chain] of before.chains) changes.set(chain, undefined);
     for (const entry of before.entries) this.#trees[entry.tree].delete(entry.key, entry.id);
     for (const address of before.hairpin) this.#countHairpin(address, -1);
   }

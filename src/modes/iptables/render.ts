@@ -31,7 +31,7 @@ export interface TreeEntry {
 }
 
 export interface RenderedPort {
-  readonly chains: ReadonlyMap<ChainKey, Chain>;
+  readonly chains: readonly (readonly [ChainKey, Chain])[];
   readonly entries: readonly TreeEntry[];
   /** Backends that may reach themselves, by address: they are masqueraded when they do. */
   readonly hairpin: readonly Backend['address'][];
@@ -76,7 +76,7 @@ export function renderPort(port: ServicePort, settings: IptablesSettings): Rende
   if (port.healthCheckNodePort !== 0) addHealthPort(context);
   const reachable = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
   const hairpin = new Set(reachable.map((backend) => backend.address));
-  return { chains: context.chains, entries: trimmed(context.entries), hairpin: [...hairpin] };
+  return { chains: [...context.chains], entries: trimmed(context.entries), hairpin: trimmed([...hairpin]) };
 }
 
 /** `-s IP -d IP` of a connection that was translated: the endpoint reached itself through its Service. */
