@@ -9,8 +9,11 @@
 #include <linux/ip_vs.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/ipset/ip_set.h>
+#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
@@ -196,6 +199,22 @@ int main(void) {
   CONSTANT(IPSET_ERR_EXIST);
   CONSTANT(IPSET_ERR_REFERENCED);
   CONSTANT(IPSET_ERR_TYPE_SPECIFIC);
+
+  CONSTANT(NFNL_SUBSYS_NFTABLES);
+  CONSTANT(NFT_MSG_NEWCHAIN);
+  CONSTANT(NFT_MSG_GETCHAIN);
+  CONSTANT(NFTA_CHAIN_TABLE);
+  CONSTANT(NFTA_CHAIN_NAME);
+
+  SIZE(struct ipt_getinfo);
+  SIZE(struct ip6t_getinfo);
+  OFFSET(struct ipt_getinfo, valid_hooks);
+  OFFSET(struct ip6t_getinfo, valid_hooks);
+  CONSTANT(IPPROTO_IP);
+  CONSTANT(IPPROTO_IPV6);
+  CONSTANT(IPT_SO_GET_INFO);
+  CONSTANT(IP6T_SO_GET_INFO);
+  CONSTANT(XT_TABLE_MAXNAMELEN);
   printf("\n}\n");
   return 0;
 }

@@ -39,6 +39,7 @@ const { functions: libc } = dlopen('libc.so.6', {
   sendto: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32', 'buffer', 'uint32'] },
   recv: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
   setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
+  getsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'] },
   close: { return: 'int32', arguments: ['int32'] },
   __errno_location: { return: 'pointer', arguments: [] },
 });
@@ -89,6 +90,17 @@ export function setSocketOption(descriptor: number, level: number, option: numbe
   const bytes = Buffer.alloc(4);
   bytes.writeInt32LE(value);
   checked('setsockopt', libc.setsockopt(descriptor, level, option, bytes, bytes.length));
+}
+
+/**
+ * Read a socket option into the buffer, which also says what is asked for where an option wants that; returns the length
+ * of the answer. Throws SystemError.
+ */
+export function getSocketOption(descriptor: number, level: number, option: number, value: Uint8Array): number {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(value.length);
+  checked('getsockopt', libc.getsockopt(descriptor, level, option, value, length));
+  return length.readUInt32LE();
 }
 
 export function close(descriptor: number): void {

@@ -5,6 +5,7 @@ import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { hasFamily, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
+import { rulesLook } from '../host/rules-look.ts';
 import { FAMILIES, type Family, familyOf } from '../model/address.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
@@ -56,7 +57,8 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
   if (isRun) await tuneConntrack(config, log);
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
   const { node } = world;
-  const here = await modeHere({ config, tools, node, mayTry: isRun, willBeLiberal, signal });
+  const look = (tool: IptablesTools) => rulesLook({ tools: tool, onProblem: (text) => log.warn(text) });
+  const here = await modeHere({ config, tools, look, node, mayTry: isRun, willBeLiberal, signal });
   const { mode } = here;
   const flows = new UdpFlows();
   const loop = new SyncLoop({

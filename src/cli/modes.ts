@@ -7,6 +7,7 @@ import { hasServiceDevice } from '../host/devices.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import { checkScheduler, type IpvsKernel, openIpvsKernel } from '../host/ipvs-kernel.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
+import type { RulesLook } from '../host/rules-look.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { type Address, cidrContains, type Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
@@ -23,6 +24,8 @@ import { ipvsKernelSettings, ipvsNodePortFilter, ipvsSettings, nodePortFilter, s
 export interface ModeInput {
   readonly config: Config;
   readonly tools: readonly IptablesTools[];
+  /** Who tells whether the rules of these tools still stand. */
+  readonly look: (tools: IptablesTools) => RulesLook;
   /** Own Node as it is now. */
   readonly node: () => NodeView | undefined;
   /** Try what can only be tried by writing. */
@@ -51,10 +54,15 @@ export async function modeHere(input: ModeInput): Promise<ModeHere> {
 }
 
 async function iptablesHere(input: ModeInput): Promise<ModeHere> {
-  const { config, tools, node, willBeLiberal } = input;
+  const { config, tools, look, node, willBeLiberal } = input;
   const settingsNow = (family: Family) => settingsHere({ config, node: node(), family, willBeLiberal });
   const families = await Promise.all(
-    tools.map(async (tool) => ({ settings: await settingsNow(tool.family), tools: tool, sysctls: realSysctls })),
+    tools.map(async (tool) => ({
+      settings: await settingsNow(tool.family),
+      tools: tool,
+      look: look(tool),
+      sysctls: realSysctls,
+    })),
   );
   const mode = iptablesMode(families) as Mode;
   const leaving = (await hasServiceDevice()) ? await leavingIpvs(input) : undefined;
@@ -67,7 +75,7 @@ async function iptablesHere(input: ModeInput): Promise<ModeHere> {
 }
 
 async function ipvsHere(input: ModeInput): Promise<ModeHere> {
-  const { config, mayTry, signal } = input;
+  const { config, look, mayTry, signal } = input;
   const kernel = await openIpvsKernel(realCommands, signal);
   try {
     if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
@@ -76,8 +84,10 @@ async function ipvsHere(input: ModeInput): Promise<ModeHere> {
     throw error;
   }
   const options = await ipvsOptions(input, kernel);
-  const mode = ipvsMode({ ...options, wantedSettings: ipvsKernelSettings(config.ipvs, release()) }) as Mode;
-  return hereWith(mode, options.families, {
+  const families = options.families.map((family) => ({ ...family, look: look(family.tools) }));
+  const wantedSettings = ipvsKernelSettings(config.ipvs, release());
+  const mode = ipvsMode({ ...options, families, wantedSettings }) as Mode;
+  return hereWith(mode, families, {
     close: () => kernel.close(),
     settingsNow: (family) => ipvsSettingsHere(input, family),
     filter: ipvsNodePortFilter,
@@ -99,14 +109,17 @@ interface OfMode<S> {
 /** A mode with what it says of this machine. */
 function hereWith<S extends FamilySettings>(
   mode: Mode,
-  families: readonly { readonly settings: S }[],
+  families: readonly { readonly settings: S; readonly look: RulesLook }[],
   { close, settingsNow, filter, listen }: OfMode<S>,
 ): ModeHere {
   const settings = new Map(families.map((one) => [one.settings.family, one.settings]));
   return {
     mode,
     families: [...settings.keys()],
-    close,
+    close() {
+      for (const { look } of families) look.close();
+      close();
+    },
     async isCurrent() {
       for (const [family, before] of settings) if (!sameData(before, await settingsNow(family))) return false;
       return true;
@@ -130,7 +143,7 @@ export interface LeavingIpvs {
 }
 
 /** What a proxy in IPVS mode left: it wants nothing more, and ends as its connections do. */
-export async function leavingIpvs(input: Omit<ModeInput, 'mayTry' | 'willBeLiberal'>): Promise<LeavingIpvs> {
+export async function leavingIpvs(input: Omit<ModeInput, 'look' | 'mayTry' | 'willBeLiberal'>): Promise<LeavingIpvs> {
   const kernel = await openIpvsKernel(realCommands, input.signal);
   const options = await ipvsOptions(input, kernel);
   const mode = ipvsMode({ ...options, wantedSettings: new Map(), isLeaving: true }) as Mode;

@@ -7,7 +7,8 @@ import { lockHolder } from './xtables-lock.ts';
 /** Which variant of the tools: what the name `iptables` means on this host, or one by its own name. */
 export type IptablesBackend = 'auto' | 'nft' | 'legacy';
 
-export type Variant = Exclude<IptablesBackend, 'auto'>;
+/** One of the two by itself. */
+export type IptablesVariant = Exclude<IptablesBackend, 'auto'>;
 
 /** Seconds that a command waits for the xtables lock. */
 const LOCK_WAIT_SECONDS = 5;
@@ -54,7 +55,7 @@ export async function backendOfKubelet(
   runner: CommandRunner,
   hasLegacyTables: () => Promise<boolean>,
   signal: AbortSignal,
-): Promise<'nft' | 'legacy' | undefined> {
+): Promise<IptablesVariant | undefined> {
   for (const backend of ['nft', 'legacy'] as const) {
     if (backend === 'legacy' && !(await hasLegacyTables())) continue;
     const tools = new IptablesTools(runner, 'IPv4', backend);
@@ -73,7 +74,8 @@ export class IptablesTools {
   readonly family: Family;
   readonly #runner: CommandRunner;
   readonly #prefix: string;
-  #variant: Variant | undefined;
+  #variant: IptablesVariant | undefined;
+  #writes = 0;
 
   constructor(runner: CommandRunner, family: Family, backend: IptablesBackend) {
     this.#runner = runner;
@@ -82,18 +84,21 @@ export class IptablesTools {
     this.#prefix = backend === 'auto' ? base : `${base}-${backend}`;
   }
 
-  /** What the tool is by its own word; undefined until it was asked for its version. */
-  get variant(): Variant | undefined {
+  /** What the tool said that it is; undefined until its version was asked for, and of one that does not say it (before 1.8). */
+  get variant(): IptablesVariant | undefined {
     return this.#variant;
+  }
+
+  /** Restores that were begun: whoever remembers something of the rules knows by it that they are others now. */
+  get writes(): number {
+    return this.#writes;
   }
 
   /** `iptables v1.8.9 (nf_tables)`. Throws when the tool is missing or does not work. */
   async version(signal: AbortSignal): Promise<string> {
-    const result = await this.#run('', ['--version'], signal);
-    const text = result.stdout.trim();
-    // Before 1.8 there was one variant, and it did not say so.
-    this.#variant = text.endsWith('(nf_tables)') ? 'nft' : 'legacy';
-    return text;
+    const { stdout } = await this.#run('', ['--version'], signal);
+    this.#variant = stdout.includes('(nf_tables)') ? 'nft' : stdout.includes('(legacy)') ? 'legacy' : undefined;
+    return stdout.trim();
   }
 
   /** Hand each line of all tables, as saved, to `read`. */
@@ -111,6 +116,7 @@ export class IptablesTools {
 
   /** One `iptables-restore --noflush`. Throws an IptablesError with the line that failed, where the tool says it. */
   async restore(lines: () => Iterable<string>, signal: AbortSignal): Promise<void> {
+    this.#writes += 1;
     await this.#run('-restore', ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)], signal, lines);
   }
 

@@ -1,5 +1,6 @@
 /** IPVS mode over a kernel in memory. */
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import type { ChainLook } from '../../src/host/rules-look.ts';
 import { type Address, FAMILIES, type Family } from '../../src/model/address.ts';
 import { ipvsMode } from '../../src/modes/ipvs/index.ts';
 import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
@@ -17,6 +18,7 @@ export interface IpvsRigOptions {
   readonly kernel?: FakeIpvs;
   readonly iptables?: FakeIptables;
   readonly isLeaving?: boolean;
+  readonly look?: (family: Family) => ChainLook;
 }
 
 export interface IpvsRig {
@@ -37,6 +39,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
     families: families.map((family) => ({
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
       tools: new IptablesTools(iptables, family, 'auto'),
+      look: options.look?.(family),
     })),
     node: { ...DEFAULT_NODE_SETTINGS, ...node },
     kernel,

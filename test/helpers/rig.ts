@@ -4,6 +4,7 @@ import { Cache } from '../../src/cache/cache.ts';
 import { realClock } from '../../src/host/clock.ts';
 import type { CommandRunner } from '../../src/host/commands.ts';
 import { type IptablesBackend, IptablesTools } from '../../src/host/iptables-tools.ts';
+import type { ChainLook } from '../../src/host/rules-look.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import { FAMILIES } from '../../src/model/address.ts';
 import { goneEvent, SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
@@ -30,6 +31,7 @@ export interface RigOptions {
   readonly retry?: number;
   readonly backend?: IptablesBackend;
   readonly families?: readonly ('IPv4' | 'IPv6')[];
+  readonly look?: (family: 'IPv4' | 'IPv6') => ChainLook;
   readonly settings?: (family: 'IPv4' | 'IPv6') => Partial<IptablesSettings>;
 }
 
@@ -62,6 +64,7 @@ export class Rig {
     const inFamily = (family: 'IPv4' | 'IPv6') => ({
       settings: { ...defaultSettings(family), ...options.settings?.(family) },
       tools: new IptablesTools(commands, family, backend),
+      look: options.look?.(family),
       sysctls,
     });
     this.mode = options.mode ?? (iptablesMode(families.map(inFamily)) as Mode);

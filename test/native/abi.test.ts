@@ -13,7 +13,9 @@ import * as libc from '../../native/libc.ts';
 import * as netlink from '../../native/netlink.ts';
 import * as netlinkSocket from '../../native/netlink-socket.ts';
 import * as nfnetlink from '../../native/nfnetlink.ts';
+import * as nftables from '../../native/nftables.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
+import * as xtables from '../../native/xtables.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -43,6 +45,10 @@ const LAYOUTS: Readonly<Record<string, number>> = {
   'sizeof union nf_inet_addr': ipvs.INET_ADDRESS,
   'sizeof struct ip_vs_flags': 8,
   'struct ip_vs_flags.mask': 4,
+  'sizeof struct ipt_getinfo': xtables.TABLE_INFO,
+  'sizeof struct ip6t_getinfo': xtables.TABLE_INFO,
+  'struct ipt_getinfo.valid_hooks': xtables.XT_TABLE_MAXNAMELEN,
+  'struct ip6t_getinfo.valid_hooks': xtables.XT_TABLE_MAXNAMELEN,
 };
 
 const OURS: Readonly<Record<string, unknown>> = {
@@ -55,6 +61,8 @@ const OURS: Readonly<Record<string, unknown>> = {
   ...rtnetlink,
   ...ipvs,
   ...ipset,
+  ...nftables,
+  ...xtables,
 };
 
 describe('native, against the C headers', () => {
@@ -82,7 +90,7 @@ describe('native, against the C headers', () => {
 
   it('exports no number that the probe does not print, but sizes of its own', () => {
     const own = new Set(['HEADER_LENGTH', 'ATTRIBUTE_HEADER', 'NFGENMSG', 'MOST_REQUESTS']);
-    for (const size of ['GENERIC_HEADER', 'IFINFOMSG', 'IFADDRMSG', 'INET_ADDRESS']) own.add(size);
+    for (const size of ['GENERIC_HEADER', 'IFINFOMSG', 'IFADDRMSG', 'INET_ADDRESS', 'TABLE_INFO']) own.add(size);
     const missing = Object.entries(OURS).filter(
       ([name, value]) => typeof value === 'number' && !own.has(name) && !(name in said),
     );

@@ -1,4 +1,4 @@
-/** The messages about devices, addresses, virtual servers and sets byte by byte, each under the command that asks the same. */
+/** The messages about devices, addresses, virtual servers, sets and chains byte by byte, each under the command that asks the same. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { BodyWriter } from '../../native/body-writer.ts';
@@ -7,7 +7,9 @@ import * as ipset from '../../native/ipset.ts';
 import * as ipvs from '../../native/ipvs.ts';
 import * as netlink from '../../native/netlink.ts';
 import { NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
+import * as nftables from '../../native/nftables.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
+import { tableQuestion } from '../../native/xtables.ts';
 import { hex } from '../helpers/hex.ts';
 
 const { NLM_F_ACK, NLM_F_DUMP } = netlink;
@@ -37,6 +39,11 @@ function decoded<T>(decode: (buffer: Buffer, message: netlink.Message) => T, tex
 
 /** A socket whose kernel answers with these datagrams, in turn. */
 function answering(...datagrams: string[]): { socket: NetlinkSocket; sent: Uint8Array[] } {
+  const { transport, sent } = kernelWith(...datagrams);
+  return { socket: new NetlinkSocket(transport), sent };
+}
+
+function kernelWith(...datagrams: string[]): { transport: Transport; sent: Uint8Array[] } {
   const sent: Uint8Array[] = [];
   const transport: Transport = {
     send: (datagram) => {
@@ -49,7 +56,7 @@ function answering(...datagrams: string[]): { socket: NetlinkSocket; sent: Uint8
     },
     close: () => undefined,
   };
-  return { socket: new NetlinkSocket(transport), sent };
+  return { transport, sent };
 }
 
 /** NLMSG_ERROR with this errno, capped to the header of the request, which nobody reads. */
@@ -322,5 +329,43 @@ describe('ipset messages', () => {
   it('ipset list -n, as names', () => {
     const name = `28000000 0706 0200 ${FIRST}  02 00 0000  ${KUBE}`;
     assert.deepEqual([...ipset.setNames(answering(name, DONE).socket)].flat(), ['kube']);
+  });
+});
+
+describe('nftables messages', () => {
+  const CANARY = { table: 'nat', chain: 'KUBE-PROXY-CANARY' } as const;
+  // The attributes of the table's name and of the chain's.
+  const NAMES = '0800 0100 6e617400  1600 0300 4b5542452d50524f58592d43414e415259 00 0000';
+
+  for (const [family, word, digit] of [
+    ['IPv4', 'ip', '02'],
+    ['IPv6', 'ip6', '0a'],
+  ] as const) {
+    golden(`nft list chain ${word} nat KUBE-PROXY-CANARY`, nftables.chainRequest({ family, ...CANARY }))`
+      34000000 040a 0500 ${SEVENTH}  ${digit} 00 0000  ${NAMES}`;
+  }
+
+  // With NFTA_CHAIN_HANDLE and NFTA_CHAIN_USE, and the generation in the header.
+  const told = (name: string) => `48000000 030a 0000 ${FIRST}  02 00 0003  0800 0100 6e617400
+    ${name}  0c00 0200 0000000000000007  0800 0600 00000000`;
+  const has = (...datagrams: string[]) =>
+    new nftables.NftablesSocket(() => kernelWith(...datagrams).transport).hasChain({ family: 'IPv4', ...CANARY });
+
+  it('finds a chain, and that there is none, or no such table', () => {
+    assert.equal(has(told('1600 0300 4b5542452d50524f58592d43414e415259 00 0000'), ACKNOWLEDGED), true);
+    assert.equal(has(error('feffffff')), false);
+  });
+
+  it('throws for another refusal, for another chain than was asked for, and for another message', () => {
+    assert.throws(() => has(error('ffffffff')), refusedWith(1));
+    assert.throws(() => has(told('1600 0300 4b5542452d50524f58592d43414e415258 00 0000'), ACKNOWLEDGED), /CANARX/);
+    assert.throws(() => has(`14000000 000a 0000 ${FIRST}  02 00 0003`, ACKNOWLEDGED), /told undefined/);
+  });
+});
+
+describe('questions about tables of the legacy variant', () => {
+  it('iptables-legacy -t nat, its first question', () => {
+    assert.deepEqual(tableQuestion('nat'), Buffer.concat([hex('6e617400'), Buffer.alloc(80)]));
+    assert.throws(() => tableQuestion('x'.repeat(32)), RangeError);
   });
 });

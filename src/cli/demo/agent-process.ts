@@ -15,9 +15,9 @@ export class AgentProcess {
   readonly #child: Child;
   readonly #waiting = new Set<() => void>();
 
-  /** `slicewire ARGS` in the namespace of the node. */
-  constructor(lab: Lab, args: readonly string[]) {
-    const self = selfCommand(...args);
+  /** `slicewire ARGS` in the namespace of the node: this very program, or the executable of that path. */
+  constructor(lab: Lab, args: readonly string[], executable?: string) {
+    const self = executable === undefined ? selfCommand(...args) : { file: executable, args };
     const { file, args: rest } = lab.inside('node', self.file, self.args);
     this.#child = startChild({ file, args: rest, onErrorLine: (line) => this.#logged(line) });
     void this.#child.ended.then(() => this.#wake());

@@ -1,5 +1,6 @@
 /** iptables mode: one set of chains per family, written by one restore each. */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
+import type { ChainLook } from '../../host/rules-look.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
@@ -46,6 +47,8 @@ export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
 export type IptablesFamilies = readonly {
   readonly settings: IptablesSettings;
   readonly tools: IptablesTools;
+  /** Who tells whether the canaries stand, instead of the tools. */
+  readonly look?: ChainLook | undefined;
   readonly sysctls: Sysctls;
 }[];
 
@@ -53,7 +56,7 @@ export function iptablesMode(families: IptablesFamilies): Mode<IptablesPlan> {
   return new IptablesMode(families.map(newFamily));
 }
 
-function newFamily({ settings, tools, sysctls }: IptablesFamilies[number]): FamilyState {
+function newFamily({ settings, tools, look, sysctls }: IptablesFamilies[number]): FamilyState {
   const { family, localhostNodePorts } = settings;
   return {
     family,
@@ -61,6 +64,7 @@ function newFamily({ settings, tools, sysctls }: IptablesFamilies[number]): Fami
     desired: new IptablesDesired(settings),
     tables: new FamilyTables({
       tools,
+      look,
       isOurs,
       // The kubelet's, unless we need it.
       shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),

@@ -3,6 +3,7 @@
 import { SERVICE_DEVICE } from '../../host/devices.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
+import type { ChainLook } from '../../host/rules-look.ts';
 import { type Family, familyOf } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
@@ -26,7 +27,12 @@ import { sourceChain } from './static-chains.ts';
 
 export interface IpvsOptions extends NodeOptions {
   /** One entry for each family that the node has. */
-  readonly families: readonly { readonly settings: IpvsSettings; readonly tools: IptablesTools }[];
+  readonly families: readonly {
+    readonly settings: IpvsSettings;
+    readonly tools: IptablesTools;
+    /** Who tells whether the canaries stand, instead of the tools. */
+    readonly look?: ChainLook | undefined;
+  }[];
   /**
    * Another mode has taken over: nothing is wanted any more. Connections end in their own time; the rules of the other
    * mode are left alone.
@@ -244,9 +250,10 @@ class IpvsMode implements Mode<IpvsPlan> {
   }
 }
 
-function newMember({ settings, tools }: IpvsOptions['families'][number], isLeaving: boolean): Member {
+function newMember({ settings, tools, look }: IpvsOptions['families'][number], isLeaving: boolean): Member {
   const tables = new FamilyTables({
     tools,
+    look,
     isOurs: isLeaving ? isSource : isOursOrSource,
     jumps: isLeaving ? [] : JUMPS,
   });

@@ -1,5 +1,6 @@
 /** The chains and jumps of one family: what should be there, what is, and the writes between. What the modes share. */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
+import type { ChainLook } from '../../host/rules-look.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
@@ -13,6 +14,8 @@ import { type Chain, sameChain } from './rules.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
+  /** Who tells whether the canaries stand, instead of the tools. */
+  readonly look?: ChainLook | undefined;
   readonly isOurs: IsOurs;
   /** Chains to read beside ours: shared with others, and never removed. */
   readonly shared?: ReadonlySet<ChainKey>;
@@ -106,8 +109,9 @@ export class FamilyTables {
 
   /** Whether the chains stand that a program removes which flushes all. */
   async hasCanaries(signal: AbortSignal): Promise<boolean> {
+    const { tools, look = tools } = this.#options;
     for (const table of ['mangle', 'nat', 'filter']) {
-      if (!(await this.#options.tools.hasChain({ table, chain: CANARY }, signal))) return false;
+      if (!(await look.hasChain({ table, chain: CANARY }, signal))) return false;
     }
     return true;
   }

@@ -1,0 +1,113 @@
+/**
+ * Whether a chain stands, asked of the kernel itself: a look that is repeated for ever starts no process while nothing
+ * changes. The kernel is that of this process's network namespace.
+ */
+import type { Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tools.ts';
+
+/** Who can tell whether a chain stands; the tools do it by a process. */
+export interface ChainLook {
+  /** Throws when that cannot be told. */
+  hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean>;
+}
+
+export interface RulesLook extends ChainLook {
+  /** Let go of the kernel. */
+  close(): void;
+}
+
+/** The seam to the kernel. */
+export interface RulesSocket {
+  /**
+   * Whether there is the chain; where the kernel knows none by name, numbers of its table as text, which become others
+   * when the table is flushed. Throws when the kernel answers anything else.
+   */
+  ask(query: ChainQuery): boolean | string;
+  close(): void;
+}
+
+/** Open it. Throws when the kernel lets nobody in. */
+export type OpenRules = (variant: IptablesVariant, family: Family) => Promise<RulesSocket>;
+
+export interface RulesLookOptions {
+  readonly tools: Pick<IptablesTools, 'family' | 'variant' | 'writes' | 'hasChain'>;
+  /** The kernel could not be asked, and a process is; each cause is told once. */
+  readonly onProblem: (text: string) => void;
+  readonly open?: OpenRules;
+}
+
+export const openRules: OpenRules = async (variant, family) => {
+  // Loaded only here: a command that never looks needs no foreign functions.
+  if (variant === 'legacy') {
+    const { XtablesSocket } = await import('../../native/xtables.ts');
+    const socket = new XtablesSocket(family);
+    return { ask: ({ table }) => socket.tableNumbers(table), close: () => socket.close() };
+  }
+  const { NftablesSocket } = await import('../../native/nftables.ts');
+  const socket = new NftablesSocket();
+  return { ask: ({ table, chain }) => socket.hasChain({ family, table, chain }), close: () => socket.close() };
+};
+
+/** Opens nothing before the first look. */
+export function rulesLook(options: RulesLookOptions): RulesLook {
+  return new KernelLook(options);
+}
+
+class KernelLook implements RulesLook {
+  readonly #tools: RulesLookOptions['tools'];
+  readonly #onProblem: (text: string) => void;
+  readonly #open: OpenRules;
+  #socket: RulesSocket | undefined;
+  /** Of each chain that a process found: what its table was like. */
+  readonly #stood = new Map<string, string>();
+  readonly #told = new Set<string>();
+
+  constructor({ tools, onProblem, open = openRules }: RulesLookOptions) {
+    this.#tools = tools;
+    this.#onProblem = onProblem;
+    this.#open = open;
+  }
+
+  async hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean> {
+    const said = await this.#ask(query);
+    if (typeof said === 'boolean') return said;
+    // Taken before the look by a process: what changes in between is seen by the next. A write of ours could leave the
+    // same numbers behind, and so they are of no use after it.
+    const state = said === undefined ? undefined : `${this.#tools.writes} ${said}`;
+    const key = `${query.table} ${query.chain}`;
+    if (state !== undefined && this.#stood.get(key) === state) return true;
+    this.#stood.delete(key);
+    const stands = await this.#tools.hasChain(query, signal);
+    if (stands && state !== undefined) this.#stood.set(key, state);
+    return stands;
+  }
+
+  close(): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    socket?.close();
+  }
+
+  /** undefined: the kernel cannot be asked. */
+  async #ask(query: ChainQuery): Promise<boolean | string | undefined> {
+    const { variant, family } = this.#tools;
+    if (variant === undefined) return undefined;
+    try {
+      this.#socket ??= await this.#open(variant, family);
+      return this.#socket.ask(query);
+    } catch (error) {
+      this.#tell(causeOf(error));
+      // The next look begins anew.
+      this.close();
+      return undefined;
+    }
+  }
+
+  #tell(cause: string): void {
+    if (this.#told.has(cause)) return;
+    this.#told.add(cause);
+    const { family } = this.#tools;
+    this.#onProblem(`${family}: whether the rules stand is asked of iptables, the kernel cannot be asked: ${cause}`);
+  }
+}
