@@ -1,10 +1,12 @@
-/** Calls of the C library that only the benchmark needs: waiting for a socket, and connecting one, to the microsecond. */
-import { SystemError } from '../../native/libc.ts';
+/** Calls of the C library that only the benchmark needs: waiting for a socket, connecting, accepting, to the microsecond. */
+import { AF_INET, SOCK_CLOEXEC, SystemError } from '../../native/libc.ts';
 
 /** poll.h */
 const POLLIN = 1;
 const POLLOUT = 4;
 const EINTR = 4;
+const EAGAIN = 11;
+const ECONNABORTED = 103;
 /** bits/socket.h, bits/socket_type.h */
 export const SOCK_STREAM = 1;
 export const SOCK_NONBLOCK = 0o4000;
@@ -16,6 +18,9 @@ const { dlopen, getInt32 } = process.getBuiltinModule('node:ffi');
 const { functions: libc } = dlopen('libc.so.6', {
   poll: { return: 'int32', arguments: ['buffer', 'uint64', 'int32'] },
   connect: { return: 'int32', arguments: ['int32', 'buffer', 'uint32'] },
+  listen: { return: 'int32', arguments: ['int32', 'int32'] },
+  accept4: { return: 'int32', arguments: ['int32', 'pointer', 'pointer', 'int32'] },
+  getsockname: { return: 'int32', arguments: ['int32', 'buffer', 'buffer'] },
   getsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'] },
   setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
   __errno_location: { return: 'pointer', arguments: [] },
@@ -53,6 +58,30 @@ export function connect(descriptor: number, address: Uint8Array): number {
   return libc.connect(descriptor, address, address.length) === 0 ? 0 : errno();
 }
 
+/** `backlog`: connections that wait to be accepted, at most net.core.somaxconn. Throws SystemError. */
+export function listen(descriptor: number, backlog: number): void {
+  if (libc.listen(descriptor, backlog) !== 0) throw new SystemError('listen', errno());
+}
+
+/** A connection's descriptor; undefined when none waits. Throws SystemError. */
+export function accept(descriptor: number): number | undefined {
+  const accepted = libc.accept4(descriptor, 0n, 0n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted >= 0) return accepted;
+  const number = errno();
+  if (number === EAGAIN || number === ECONNABORTED) return undefined;
+  throw new SystemError('accept', number);
+}
+
+const name = Buffer.alloc(16);
+const nameLength = Buffer.alloc(4);
+
+/** The IPv4 address of this end. Throws SystemError. */
+export function localAddress(descriptor: number): string {
+  nameLength.writeUInt32LE(name.length);
+  if (libc.getsockname(descriptor, name, nameLength) !== 0) throw new SystemError('getsockname', errno());
+  return name.subarray(4, 8).join('.');
+}
+
 const value = Buffer.alloc(4);
 const valueLength = Buffer.alloc(4);
 
@@ -74,7 +103,7 @@ export function resetAtClose(descriptor: number): void {
 /** struct sockaddr_in */
 export function socketAddress(address: string, port: number): Buffer {
   const bytes = Buffer.alloc(16);
-  bytes.writeUInt16LE(2, 0);
+  bytes.writeUInt16LE(AF_INET, 0);
   bytes.writeUInt16BE(port, 2);
   Buffer.from(address.split('.').map(Number)).copy(bytes, 4);
   return bytes;
