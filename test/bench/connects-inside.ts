@@ -46,6 +46,7 @@ class Run {
   readonly #addresses: readonly { readonly target: Target; readonly bytes: Uint8Array }[];
   readonly #times: number[] = [];
   readonly #failures: Record<Failure, number> = { refused: 0, reset: 0, 'timed out': 0, unreachable: 0, other: 0 };
+  #firstAt: number | undefined;
   readonly #first: { at: number; failure: Failure; address: string }[] = [];
 
   constructor(command: ConnectCommand) {
@@ -54,20 +55,20 @@ class Run {
   }
 
   async run(): Promise<ConnectAnswer> {
-    const { seconds, perSecond } = this.#command;
+    const { seconds, perSecond, untilFirst = false } = this.#command;
     const start = performance.now();
     const end = start + seconds * 1000;
     let breathed = start;
     for (let i = 0; ; i++) {
       const due = perSecond === undefined ? 0 : start + (i * 1000) / perSecond;
       const now = performance.now();
-      if (Math.max(now, due) >= end) break;
+      if (Math.max(now, due) >= end || (untilFirst && this.#firstAt !== undefined)) break;
       if (due > now) await pause(due - now);
       else if (now - breathed > TURN) await breath();
       if (due > now || now - breathed > TURN) breathed = now;
       this.#connect(i);
     }
-    return { times: this.#times, failures: this.#failures, first: this.#first };
+    return { times: this.#times, firstAt: this.#firstAt, failures: this.#failures, first: this.#first };
   }
 
   #connect(i: number): void {
@@ -76,6 +77,7 @@ class Run {
     const at = nanoseconds();
     const { took, failure } = connectOnce(to.bytes, this.#command.timeout);
     if (failure === undefined) {
+      this.#firstAt ??= at + took;
       this.#times.push(took / 1000);
       return;
     }

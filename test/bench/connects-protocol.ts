@@ -12,6 +12,8 @@ export interface ConnectCommand {
   readonly seconds: number;
   /** Connections a second, evenly in time; without it each follows the last at once. */
   readonly perSecond?: number;
+  /** End with the first connection that comes to be. */
+  readonly untilFirst?: boolean;
   /** Milliseconds until a connection is given up. */
   readonly timeout: number;
 }
@@ -23,7 +25,9 @@ export interface ConnectAnswer {
   /** Microseconds that each connection took that came to be, in their order. */
   readonly times: readonly number[];
   readonly failures: Readonly<Record<Failure, number>>;
-  /** The first of them. Nanoseconds of the monotonic clock. */
+  /** When the first connection stood, in nanoseconds of the monotonic clock. */
+  readonly firstAt: number | undefined;
+  /** The first of the failures. Nanoseconds of the monotonic clock. */
   readonly first: readonly { readonly at: number; readonly failure: Failure; readonly address: string }[];
 }
 

@@ -5,6 +5,7 @@ import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { Connector, Sink } from './connects.ts';
+import { nanoseconds } from './monotonic.ts';
 
 describe('a client that connects to a sink', () => {
   let lab: Lab;
@@ -36,6 +37,17 @@ describe('a client that connects to a sink', () => {
     const targets = [{ address: '10.128.1.1', port: 8080 }];
     const { times } = await client.connect({ targets, seconds: 1, perSecond: 100 });
     assert.equal(times.length, 100);
+  });
+
+  it('until the first that is accepted', async () => {
+    const targets = [
+      { address: '10.128.1.1', port: 81 },
+      { address: '10.128.1.1', port: 8080 },
+    ];
+    const before = nanoseconds();
+    const { times, firstAt = 0, failures } = await client.connect({ targets, seconds: 5, untilFirst: true });
+    assert.deepEqual([times.length, failures.refused], [1, 1]);
+    assert.ok(firstAt > before && firstAt < nanoseconds());
   });
 
   it('tells who refuses, and who is silent', async () => {

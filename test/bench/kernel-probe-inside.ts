@@ -23,8 +23,8 @@ const NFNL_SUBSYS_NFTABLES = 10;
 const NFT_MSG_NEWRULE = 6;
 const NEW_RULE = netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWRULE);
 const ENOBUFS = 105;
-/** Bytes; the kernel charges each message about twice its length. */
-const RECEIVE_BUFFER = 64 * 1024 * 1024;
+/** Bytes: hundreds of thousands of rules may be committed at once, and are notified before anything can be received. */
+const RECEIVE_BUFFER = 512 * 1024 * 1024;
 const DATAGRAM = 256 * 1024;
 /** Milliseconds: how long a command may wait while the kernel is listened to. */
 const TURN = 5;
