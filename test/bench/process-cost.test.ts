@@ -1,0 +1,47 @@
+/** What processes cost, tried with processes of our own. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { startChild } from '../../src/host/child.ts';
+import { until } from '../helpers/until.ts';
+import { MemorySampler, processorTime, residentMemory, treeMemory, treeOf } from './process-cost.ts';
+import { StartCounter } from './process-starts.ts';
+
+const MEGABYTE = 2 ** 20;
+
+function work(milliseconds: number): void {
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end);
+}
+
+test('the time of a processor', () => {
+  const before = processorTime(process.pid);
+  work(200);
+  const after = processorTime(process.pid);
+  const spent = after.user + after.system - before.user - before.system;
+  assert.ok(spent >= 100 && spent < 1000, `${spent} ms`);
+});
+
+test('memory of a process, and of a tree with the most that it was', async () => {
+  const { now, peak } = residentMemory(process.pid);
+  assert.ok(now > 10 * MEGABYTE && peak >= now);
+  const sampler = new MemorySampler(process.pid, 2);
+  const alone = treeMemory(process.pid);
+  const program = `const held = Buffer.alloc(64 * 2 ** 20, 1); console.log(held.length); setInterval(() => {}, 1000)`;
+  const lines: string[] = [];
+  const child = startChild({ file: process.execPath, args: ['-e', program], onLine: (line) => lines.push(line) });
+  await until('the child holds its memory', () => lines.length > 0);
+  assert.deepEqual(treeOf(process.pid), [process.pid, child.pid]);
+  await child.stop();
+  const most = await sampler.stop();
+  assert.ok(most.peak > alone + 80 * MEGABYTE, `${most.peak} ${alone}`);
+  assert.ok(most.samples > 5);
+});
+
+test('processes that are started, by descendants as well', async (t) => {
+  const counter = await StartCounter.of(process.pid);
+  if (counter === undefined) return t.skip('the kernel does not tell');
+  const child = startChild({ file: 'sh', args: ['-c', 'true; /bin/true; (/bin/true; /bin/true)'] });
+  await child.ended;
+  const { processes, programs } = counter.stop();
+  assert.deepEqual([processes >= 4, programs], [true, 4]);
+});

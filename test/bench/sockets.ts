@@ -1,0 +1,110 @@
+/** Calls of the C library that only the benchmark needs: waiting for a socket, connecting, accepting, to the microsecond. */
+import { AF_INET, SOCK_CLOEXEC, SystemError } from '../../native/libc.ts';
+
+/** poll.h */
+const POLLIN = 1;
+const POLLOUT = 4;
+const EINTR = 4;
+const EAGAIN = 11;
+const ECONNABORTED = 103;
+/** bits/socket.h, bits/socket_type.h */
+export const SOCK_STREAM = 1;
+export const SOCK_NONBLOCK = 0o4000;
+const SOL_SOCKET = 1;
+const SO_ERROR = 4;
+const SO_LINGER = 13;
+
+const { dlopen, getInt32 } = process.getBuiltinModule('node:ffi');
+const { functions: libc } = dlopen('libc.so.6', {
+  poll: { return: 'int32', arguments: ['buffer', 'uint64', 'int32'] },
+  connect: { return: 'int32', arguments: ['int32', 'buffer', 'uint32'] },
+  listen: { return: 'int32', arguments: ['int32', 'int32'] },
+  accept4: { return: 'int32', arguments: ['int32', 'pointer', 'pointer', 'int32'] },
+  getsockname: { return: 'int32', arguments: ['int32', 'buffer', 'buffer'] },
+  getsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'] },
+  setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
+  __errno_location: { return: 'pointer', arguments: [] },
+});
+
+function errno(): number {
+  return getInt32(libc.__errno_location(), 0);
+}
+
+/** struct pollfd: descriptor, events, what came of them. */
+const waited = Buffer.alloc(8);
+
+function wait(descriptor: number, events: number, milliseconds: number): boolean {
+  waited.writeInt32LE(descriptor, 0);
+  waited.writeInt16LE(events, 4);
+  const ready = libc.poll(waited, 1n, milliseconds);
+  if (ready >= 0) return ready > 0;
+  const number = errno();
+  if (number === EINTR) return false;
+  throw new SystemError('poll', number);
+}
+
+/** Hold this thread until there is something to receive, an error included; false when nothing came within the milliseconds. */
+export function waitToReceive(descriptor: number, milliseconds: number): boolean {
+  return wait(descriptor, POLLIN, milliseconds);
+}
+
+/** The same until something can be sent: a connection stands, or failed. */
+export function waitToSend(descriptor: number, milliseconds: number): boolean {
+  return wait(descriptor, POLLOUT, milliseconds);
+}
+
+/** Begin a connection; `address` is a struct sockaddr. Returns 0 or the errno: EINPROGRESS of a socket that does not block. */
+export function connect(descriptor: number, address: Uint8Array): number {
+  return libc.connect(descriptor, address, address.length) === 0 ? 0 : errno();
+}
+
+/** `backlog`: connections that wait to be accepted, at most net.core.somaxconn. Throws SystemError. */
+export function listen(descriptor: number, backlog: number): void {
+  if (libc.listen(descriptor, backlog) !== 0) throw new SystemError('listen', errno());
+}
+
+/** A connection's descriptor; undefined when none waits. Throws SystemError. */
+export function accept(descriptor: number): number | undefined {
+  const accepted = libc.accept4(descriptor, 0n, 0n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted >= 0) return accepted;
+  const number = errno();
+  if (number === EAGAIN || number === ECONNABORTED) return undefined;
+  throw new SystemError('accept', number);
+}
+
+const name = Buffer.alloc(16);
+const nameLength = Buffer.alloc(4);
+
+/** The IPv4 address of this end. Throws SystemError. */
+export function localAddress(descriptor: number): string {
+  nameLength.writeUInt32LE(name.length);
+  if (libc.getsockname(descriptor, name, nameLength) !== 0) throw new SystemError('getsockname', errno());
+  return name.subarray(4, 8).join('.');
+}
+
+const value = Buffer.alloc(4);
+const valueLength = Buffer.alloc(4);
+
+/** The errno of what failed on the socket; 0 when nothing did. */
+export function errorOf(descriptor: number): number {
+  valueLength.writeUInt32LE(4);
+  if (libc.getsockopt(descriptor, SOL_SOCKET, SO_ERROR, value, valueLength) !== 0) return errno();
+  return value.readInt32LE(0);
+}
+
+/** struct linger: on, no seconds. */
+const AT_ONCE = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0]);
+
+/** From now on closing it sends a reset, and leaves no port in TIME_WAIT. */
+export function resetAtClose(descriptor: number): void {
+  libc.setsockopt(descriptor, SOL_SOCKET, SO_LINGER, AT_ONCE, AT_ONCE.length);
+}
+
+/** struct sockaddr_in */
+export function socketAddress(address: string, port: number): Buffer {
+  const bytes = Buffer.alloc(16);
+  bytes.writeUInt16LE(AF_INET, 0);
+  bytes.writeUInt16BE(port, 2);
+  Buffer.from(address.split('.').map(Number)).copy(bytes, 4);
+  return bytes;
+}
