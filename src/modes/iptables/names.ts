@@ -37,3 +37,8 @@ export function serviceChain(kind: ServiceChainKind, id: string, protocol: Proto
 export function endpointChain(id: string, protocol: Protocol, endpoint: string): string {
   return `KUBE-SEP-${shortHash(id + protocol.toLowerCase() + endpoint)}`;
 }
+
+/** `KUBE-SEG-…` for a group of the endpoints to which a chain of a Service port balances. */
+export function groupChain(chain: string, group: number): string {
+  return `KUBE-SEG-${shortHash(`${chain} ${group}`)}`;
+}

@@ -16,10 +16,12 @@ import {
   type Rule,
   reject,
   rule,
+  shareOf,
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import { endpointChain, serviceChain, type TreeName } from './names.ts';
+import { groupsOf, MOST_UNGROUPED } from './groups.ts';
+import { endpointChain, groupChain, serviceChain, type TreeName } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 
 /** An entry of a dispatch tree. */
@@ -217,15 +219,40 @@ function addBalancer(context: Context, chain: string, backends: readonly Backend
   }
   const sticky = context.port.affinitySeconds > 0;
   if (sticky) for (const backend of backends) rules.push(rememberedRule(context, backend));
+  if (sticky || backends.length <= MOST_UNGROUPED) addEndpoints(context, rules, backends);
+  else addGroups(context, { chain, rules, backends });
+  addChain(context, chain, rules);
+}
+
+/** One of them, each as likely as any other. */
+function addEndpoints(context: Context, rules: Rule[], backends: readonly Backend[]): void {
+  const { protocol: name, id, affinitySeconds } = context.port;
   for (const [i, backend] of backends.entries()) {
     const left = backends.length - i;
     const chance = left > 1 ? oneIn(left) : undefined;
     // A chain says once whose it is: a comment on every endpoint costs a fifth of the load, and of each change after it.
-    const words = rules.length === 0 ? comment(context.port.id) : undefined;
-    if (sticky) rules.push(mine(context, words, chance, jump(affinityChain(context, backend))));
-    else rules.push(mine(context, protocol(context.port.protocol), words, chance, dnat(backend)));
+    const words = rules.length === 0 ? comment(id) : undefined;
+    if (affinitySeconds > 0) rules.push(mine(context, words, chance, jump(affinityChain(context, backend))));
+    else rules.push(mine(context, protocol(name), words, chance, dnat(backend)));
   }
-  addChain(context, chain, rules);
+}
+
+/** A group as likely as it is large, and in it an endpoint. */
+function addGroups(
+  context: Context,
+  { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
+): void {
+  let left = backends.length;
+  for (const [group, members] of groupsOf(backends)) {
+    const name = groupChain(chain, group);
+    const inGroup: Rule[] = [];
+    addEndpoints(context, inGroup, members);
+    addChain(context, name, inGroup);
+    const words = rules.length === 0 ? comment(context.port.id) : undefined;
+    const chance = members.length < left ? shareOf(members.length, left) : undefined;
+    rules.push(mine(context, words, chance, jump(name)));
+    left -= members.length;
+  }
 }
 
 /** Traffic to the cluster IP that does not come from a pod would be answered past this node (reference 5.7). */

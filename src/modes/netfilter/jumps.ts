@@ -21,7 +21,9 @@ export function jumpKey(entry: Jump): string {
   return `${entry.table} ${entry.chain} ${entry.text}`;
 }
 
-/** The chain that a rule leads to; "" when it leads to none. */
+/** The chain that a rule leads to; "" when it leads to none. Its target's name comes last, and without options. */
 export function targetOf(text: string): string {
-  return /-[jg] (\S+)$/.exec(text)?.[1] ?? '';
+  const end = text.lastIndexOf(' ');
+  const flag = text.slice(Math.max(0, end - 2), end);
+  return flag === '-j' || flag === '-g' ? text.slice(end + 1) : '';
 }

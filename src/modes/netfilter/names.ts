@@ -42,8 +42,8 @@ export function splitChainKey(key: ChainKey): { table: Table; chain: string } {
   return { table: key.slice(0, space) as Table, chain: key.slice(space + 1) };
 }
 
-/** `KUBE-SVC-…` and its kin: the chains of one Service; KUBE-XLB- is of kube-proxy before 1.24. */
-const OF_SERVICE = /^KUBE-(SVC|SVL|EXT|FW|SEP|XLB)-/;
+/** `KUBE-SVC-…` and its kin: the chains of one Service; KUBE-SEG- is ours alone, KUBE-XLB- of kube-proxy before 1.24. */
+const OF_SERVICE = /^KUBE-(SVC|SVL|EXT|FW|SEP|SEG|XLB)-/;
 /** Leaves and branches of our dispatch trees. */
 const OF_TREE = /^KUBE-DS[A-Z]-/;
 

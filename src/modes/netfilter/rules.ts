@@ -47,9 +47,14 @@ export function comment(text: string): string {
   return `-m comment --comment ${quoted}`;
 }
 
-/** Match one packet in `of`: the kernel keeps a 31-bit fraction and prints 11 decimals (libxt_statistic.c). */
+/** Match one packet in `of`. */
 export function oneIn(of: number): string {
-  const fraction = Math.round(0x80000000 / of) / 0x80000000;
+  return shareOf(1, of);
+}
+
+/** Match `part` packets of `whole`: the kernel keeps a 31-bit fraction and prints 11 decimals (libxt_statistic.c). */
+export function shareOf(part: number, whole: number): string {
+  const fraction = Math.round((0x80000000 * part) / whole) / 0x80000000;
   return `-m statistic --mode random --probability ${fraction.toFixed(11)}`;
 }
 
