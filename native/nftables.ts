@@ -1,4 +1,4 @@
-/** Chains of nftables over nfnetlink (linux/netfilter/nf_tables.h): whether there is one. */
+/** nftables over nfnetlink (linux/netfilter/nf_tables.h): whether there is a chain, and whether anything changed. */
 import { BodyWriter } from './body-writer.ts';
 import { findAttribute, type Message, NetlinkError, type Request, valueLength } from './netlink.ts';
 import { NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
@@ -7,6 +7,9 @@ import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, net
 export const NFNL_SUBSYS_NFTABLES = 10;
 export const NFT_MSG_NEWCHAIN = 3;
 export const NFT_MSG_GETCHAIN = 4;
+export const NFT_MSG_NEWGEN = 15;
+export const NFT_MSG_GETGEN = 16;
+export const NFTA_GEN_ID = 1;
 export const NFTA_CHAIN_TABLE = 1;
 export const NFTA_CHAIN_NAME = 3;
 const ENOENT = 2;
@@ -32,6 +35,16 @@ export class NftablesSocket {
     this.#socket.close();
   }
 
+  /**
+   * Number of the ruleset: another after each transaction of anybody in this network namespace. Throws NetlinkError,
+   * SystemError; RangeError when the kernel tells none.
+   */
+  generation(): number {
+    const said = this.#socket.ask(generationRequest(), decodeGeneration);
+    if (said === undefined) throw new RangeError('nftables was asked for the generation of its ruleset and told none');
+    return said;
+  }
+
   /** Throws NetlinkError, SystemError; RangeError when the kernel tells of another chain. */
   hasChain(id: ChainId): boolean {
     try {
@@ -44,6 +57,19 @@ export class NftablesSocket {
       throw error;
     }
   }
+}
+
+/** The first message of every nft: which generation of the ruleset there is. */
+export function generationRequest(): Request {
+  const body = writer.begin(netfilterHeader('IPv4'));
+  return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN), flags: 0, body: [body.end()] };
+}
+
+/** undefined when the message tells of none. */
+export function decodeGeneration(buffer: Buffer, { type, start, end }: Message): number | undefined {
+  if (type !== netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN)) return undefined;
+  const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_GEN_ID);
+  return at < 0 || valueLength(buffer, at) !== 4 ? undefined : buffer.readUInt32BE(at);
 }
 
 /** `nft list chain`, without its rules */

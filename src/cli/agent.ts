@@ -15,7 +15,7 @@ import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
-import { type ModeHere, modeHere } from './modes.ts';
+import { type ModeHere, type ModeInput, modeHere } from './modes.ts';
 import { tuneConntrack } from './tune.ts';
 import { type World, waitForNode } from './world.ts';
 
@@ -45,20 +45,20 @@ export interface Agent {
 
 /** Check the machine, wait for the initial lists, and build what works. Nothing is written but kernel settings. */
 export async function startAgent(world: World, options: AgentOptions): Promise<Agent> {
-  const { config, log, signal, isRun, onFault, onPorts, onSweep } = options;
+  const { config, log, signal, onFault, onPorts, onSweep } = options;
   const { cache } = world;
   const tools = await usableFamilies(config, signal, (text) => log.warn(text));
   const lost = (options.mustHave ?? []).filter((family) => !tools.some((tool) => tool.family === family));
   if (lost.length > 0) throw new CannotRun(`the tools of ${lost.join(', ')} do not work any more`);
   mustFit(config, tools);
-  await Promise.race([world.synced, aborted(signal)]);
-  await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
-  // Rules depend on these settings: whether they could be made is known before.
-  if (isRun) await tuneConntrack(config, log);
-  const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
-  const { node } = world;
-  const look = (tool: IptablesTools) => rulesLook({ tools: tool, onProblem: (text) => log.warn(text) });
-  const here = await modeHere({ config, tools, look, node, mayTry: isRun, willBeLiberal, signal });
+  const members = tools.map((tool) => ({
+    tools: tool,
+    look: rulesLook({ tools: tool, onProblem: (text) => log.warn(text) }),
+  }));
+  const here = await buildMode(world, members, options).catch((error: unknown) => {
+    for (const { look } of members) look.close();
+    throw error;
+  });
   const { mode } = here;
   const flows = new UdpFlows();
   const loop = new SyncLoop({
@@ -76,6 +76,21 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
   });
   const sweeper = buildSweeper({ config, log, flows, here, onSweep });
   return { world, loop, mode, here, sweeper, clock: realClock };
+}
+
+/** Wait for the initial lists and the Node, and build the mode that they ask for. What stands in the kernel is read meanwhile. */
+async function buildMode(
+  world: World,
+  members: ModeInput['members'],
+  { config, log, signal, isRun }: AgentOptions,
+): Promise<ModeHere> {
+  for (const { tools, look } of members) tools.readAhead(() => look.generation(), signal);
+  await Promise.race([world.synced, aborted(signal)]);
+  await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
+  // Rules depend on these settings: whether they could be made is known before.
+  if (isRun) await tuneConntrack(config, log);
+  const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
+  return await modeHere({ config, members, node: world.node, mayTry: isRun, willBeLiberal, signal });
 }
 
 /** The tools of each family that this node has, tried out; why one cannot be used is told. Throws CannotRun when there is none. */

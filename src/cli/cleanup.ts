@@ -25,7 +25,12 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   }
   const ofIpvs = async () => {
     if (!(await hasIpvsTraces())) return [];
-    const { mode, close } = await leavingIpvs({ config, tools, node: () => undefined, signal });
+    const { mode, close } = await leavingIpvs({
+      config,
+      members: tools.map((tool) => ({ tools: tool })),
+      node: () => undefined,
+      signal,
+    });
     return await mode.cleanup(signal).finally(close);
   };
   const removed: string[] = [];

@@ -23,9 +23,8 @@ import { ipvsKernelSettings, ipvsNodePortFilter, ipvsSettings, nodePortFilter, s
 
 export interface ModeInput {
   readonly config: Config;
-  readonly tools: readonly IptablesTools[];
-  /** Who tells whether the rules of these tools still stand. */
-  readonly look: (tools: IptablesTools) => RulesLook;
+  /** The tools of each family, and who tells whether the rules that they wrote still stand. */
+  readonly members: readonly { readonly tools: IptablesTools; readonly look: RulesLook }[];
   /** Own Node as it is now. */
   readonly node: () => NodeView | undefined;
   /** Try what can only be tried by writing. */
@@ -54,13 +53,12 @@ export async function modeHere(input: ModeInput): Promise<ModeHere> {
 }
 
 async function iptablesHere(input: ModeInput): Promise<ModeHere> {
-  const { config, tools, look, node, willBeLiberal } = input;
+  const { config, members, node, willBeLiberal } = input;
   const settingsNow = (family: Family) => settingsHere({ config, node: node(), family, willBeLiberal });
   const families = await Promise.all(
-    tools.map(async (tool) => ({
-      settings: await settingsNow(tool.family),
-      tools: tool,
-      look: look(tool),
+    members.map(async (member) => ({
+      ...member,
+      settings: await settingsNow(member.tools.family),
       sysctls: realSysctls,
     })),
   );
@@ -75,7 +73,7 @@ async function iptablesHere(input: ModeInput): Promise<ModeHere> {
 }
 
 async function ipvsHere(input: ModeInput): Promise<ModeHere> {
-  const { config, look, mayTry, signal } = input;
+  const { config, mayTry, signal } = input;
   const kernel = await openIpvsKernel(realCommands, signal);
   try {
     if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
@@ -84,10 +82,9 @@ async function ipvsHere(input: ModeInput): Promise<ModeHere> {
     throw error;
   }
   const options = await ipvsOptions(input, kernel);
-  const families = options.families.map((family) => ({ ...family, look: look(family.tools) }));
   const wantedSettings = ipvsKernelSettings(config.ipvs, release());
-  const mode = ipvsMode({ ...options, families, wantedSettings }) as Mode;
-  return hereWith(mode, families, {
+  const mode = ipvsMode({ ...options, wantedSettings }) as Mode;
+  return hereWith(mode, options.families, {
     close: () => kernel.close(),
     settingsNow: (family) => ipvsSettingsHere(input, family),
     filter: ipvsNodePortFilter,
@@ -142,8 +139,16 @@ export interface LeavingIpvs {
   close(): void;
 }
 
+interface Tooled {
+  readonly tools: IptablesTools;
+}
+
+interface LeavingInput extends Pick<ModeInput, 'config' | 'node' | 'signal'> {
+  readonly members: readonly Tooled[];
+}
+
 /** What a proxy in IPVS mode left: it wants nothing more, and ends as its connections do. */
-export async function leavingIpvs(input: Omit<ModeInput, 'look' | 'mayTry' | 'willBeLiberal'>): Promise<LeavingIpvs> {
+export async function leavingIpvs(input: LeavingInput): Promise<LeavingIpvs> {
   const kernel = await openIpvsKernel(realCommands, input.signal);
   const options = await ipvsOptions(input, kernel);
   const mode = ipvsMode({ ...options, wantedSettings: new Map(), isLeaving: true }) as Mode;
@@ -165,9 +170,15 @@ async function ipvsSettingsHere({ config, node }: OnMachine, family: Family): Pr
   return ipvsSettings({ config, node: node(), family, interfaces: await interfaceAddresses(family) });
 }
 
-async function ipvsOptions({ config, node, tools }: OnMachine & Pick<ModeInput, 'tools'>, kernel: IpvsKernel) {
+async function ipvsOptions<M extends Tooled>(
+  { config, node, members }: OnMachine & { readonly members: readonly M[] },
+  kernel: IpvsKernel,
+) {
   const families = await Promise.all(
-    tools.map(async (tool) => ({ settings: await ipvsSettingsHere({ config, node }, tool.family), tools: tool })),
+    members.map(async (member) => ({
+      ...member,
+      settings: await ipvsSettingsHere({ config, node }, member.tools.family),
+    })),
   );
   return { families, node: config.ipvs, kernel, sysctls: realSysctls };
 }

@@ -22,6 +22,13 @@ const LINES_A_BREATH = 4000;
 const NO_CHAIN =
   /No chain\/target\/match by that name|[Cc]hain .* does not exist|No such file or directory|is incompatible/;
 
+/** What was read before it was asked for. */
+interface Ahead {
+  readonly stdout: string;
+  /** Nothing was written since. */
+  readonly isCurrent: () => Promise<boolean>;
+}
+
 export interface ChainQuery {
   readonly table: string;
   readonly chain: string;
@@ -75,6 +82,7 @@ export class IptablesTools {
   readonly #runner: CommandRunner;
   readonly #prefix: string;
   #variant: IptablesVariant | undefined;
+  #ahead: Promise<Ahead | undefined> | undefined;
   #writes = 0;
 
   constructor(runner: CommandRunner, family: Family, backend: IptablesBackend) {
@@ -101,9 +109,26 @@ export class IptablesTools {
     return stdout.trim();
   }
 
+  /**
+   * Begin to read what `save` is to be asked for, beside other work. It serves once, and only if the ruleset still has the
+   * number then that it had before; where it has none, nothing is read.
+   */
+  readAhead(generation: () => Promise<number | undefined>, signal: AbortSignal): void {
+    const read = async (): Promise<Ahead | undefined> => {
+      const before = await generation();
+      if (before === undefined) return undefined;
+      const { stdout } = await this.#run('-save', [], signal);
+      return { stdout, isCurrent: async () => (await generation()) === before };
+    };
+    // What is wrong is told by the read that is made in its place.
+    this.#ahead = read().catch(() => undefined);
+  }
+
   /** Hand each line of all tables, as saved, to `read`. */
   async save(read: (line: string) => void, signal: AbortSignal): Promise<void> {
-    const { stdout } = await this.#run('-save', [], signal);
+    const ahead = await this.#ahead;
+    this.#ahead = undefined;
+    const { stdout } = (await ahead?.isCurrent()) === true && ahead ? ahead : await this.#run('-save', [], signal);
     let start = 0;
     for (let count = 1; start < stdout.length; count++) {
       const end = stdout.indexOf('\n', start);

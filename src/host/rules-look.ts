@@ -10,9 +10,12 @@ import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tool
 export interface ChainLook {
   /** Throws when that cannot be told. */
   hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean>;
+  /** The number of the ruleset, another after each change of it by anybody; undefined where that cannot be told. */
+  generation?(): Promise<number | undefined>;
 }
 
 export interface RulesLook extends ChainLook {
+  generation(): Promise<number | undefined>;
   /** Let go of the kernel. */
   close(): void;
 }
@@ -24,6 +27,8 @@ export interface RulesSocket {
    * when the table is flushed. Throws when the kernel answers anything else.
    */
   ask(query: ChainQuery): boolean | string;
+  /** The number of the ruleset, where the kernel has one. */
+  generation?(): number;
   close(): void;
 }
 
@@ -46,7 +51,11 @@ export const openRules: OpenRules = async (variant, family) => {
   }
   const { NftablesSocket } = await import('../../native/nftables.ts');
   const socket = new NftablesSocket();
-  return { ask: ({ table, chain }) => socket.hasChain({ family, table, chain }), close: () => socket.close() };
+  return {
+    ask: ({ table, chain }) => socket.hasChain({ family, table, chain }),
+    generation: () => socket.generation(),
+    close: () => socket.close(),
+  };
 };
 
 /** Opens nothing before the first look. */
@@ -89,13 +98,21 @@ class KernelLook implements RulesLook {
     socket?.close();
   }
 
+  async generation(): Promise<number | undefined> {
+    return await this.#asking((socket) => socket.generation?.());
+  }
+
+  #ask(query: ChainQuery): Promise<boolean | string | undefined> {
+    return this.#asking((socket) => socket.ask(query));
+  }
+
   /** undefined: the kernel cannot be asked. */
-  async #ask(query: ChainQuery): Promise<boolean | string | undefined> {
+  async #asking<T>(question: (socket: RulesSocket) => T): Promise<T | undefined> {
     const { variant, family } = this.#tools;
     if (variant === undefined) return undefined;
     try {
       this.#socket ??= await this.#open(variant, family);
-      return this.#socket.ask(query);
+      return question(this.#socket);
     } catch (error) {
       this.#tell(causeOf(error));
       // The next look begins anew.

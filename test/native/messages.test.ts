@@ -345,6 +345,19 @@ describe('nftables messages', () => {
       34000000 040a 0500 ${SEVENTH}  ${digit} 00 0000  ${NAMES}`;
   }
 
+  golden('nft list ruleset, its first question', nftables.generationRequest())`
+    14000000 100a 0500 ${SEVENTH}  02 00 0000`;
+
+  it('reads the generation of the ruleset, and throws where none is told', () => {
+    const generation = (...datagrams: string[]) =>
+      new nftables.NftablesSocket(() => kernelWith(...datagrams).transport).generation();
+    // With NFTA_GEN_PROC_PID, as the kernel sends it after the generation.
+    const body = '00 00 0007  0800 0100 00010007  0800 0200 000004d2';
+    assert.equal(generation(`24000000 0f0a 0000 ${FIRST}  ${body}`, ACKNOWLEDGED), 0x10007);
+    assert.throws(() => generation(`14000000 0f0a 0000 ${FIRST}  00 00 0007`, ACKNOWLEDGED), /told none/);
+    assert.throws(() => generation(error('ffffffff')), refusedWith(1));
+  });
+
   // With NFTA_CHAIN_HANDLE and NFTA_CHAIN_USE, and the generation in the header.
   const told = (name: string) => `48000000 030a 0000 ${FIRST}  02 00 0003  0800 0100 6e617400
     ${name}  0c00 0200 0000000000000007  0800 0600 00000000`;

@@ -27,6 +27,8 @@ export class FamilyTables {
   readonly #chains = new Tracker<ChainKey, Chain>(sameChain);
   readonly #jumps = new Tracker<string, Jump>((a, b) => a.text === b.text);
 
+  /** Of the ruleset when it was read last. A write of ours makes it another. */
+  #generation: number | undefined;
   /** Rules of the last write, by table. */
   readonly #last = new Map<string, number>();
 
@@ -59,12 +61,18 @@ export class FamilyTables {
   async observe(
     signal: AbortSignal,
   ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: string[] }> {
-    const { tools, isOurs, shared = new Set() } = this.#options;
+    const { tools, look, isOurs, shared = new Set() } = this.#options;
     try {
+      // Taken before the read: what changes in between is read the next time.
+      const generation = await look?.generation?.();
+      const { applied } = this.#chains;
+      const isSame = generation !== undefined && generation === this.#generation;
+      if (isSame && applied !== undefined) return { chains: applied, drift: [] };
       const seen = await observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
       const drift = this.#chains.driftFrom(seen.chains).map((key) => stepKey(tools.family, key));
       this.#chains.observe(seen.chains);
       this.#jumps.observe(seen.jumps);
+      this.#generation = generation;
       return { chains: seen.chains, drift };
     } catch (error) {
       this.#chains.forget();
