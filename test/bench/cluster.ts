@@ -122,7 +122,9 @@ function isOf(share: number, n: number): boolean {
 
 const TCP = { protocol: 'TCP' } as const;
 
+/** Throws RangeError when there is no such Service. */
 function kindOf(shape: ClusterShape, n: number): Kind {
+  if (n >= shape.services) throw new RangeError(`there are ${shape.services} Services, and no ${n}-th from 0`);
   if (n === 0) {
     const ports = [{ name: 'https', ...TCP, port: 443, targetPort: 6443 }];
     return { namespace: 'default', name: 'kubernetes', ports, endpoints: 3 };

@@ -50,7 +50,10 @@ export class ServerProcess {
     return (await this.#process.ask({ kind: 'roll', n, generation })).changes;
   }
 
-  /** Change one endpoint of one Service after another (`churnStep`), evenly in time. Resolves after the last. */
+  /**
+   * Change one endpoint of one Service after another (`churnStep`), evenly in time. Resolves after the last. Where a
+   * Service has its turn again before the agent wrote the last one, that one's address is never in the kernel.
+   */
   async churn(churn: Churn): Promise<readonly SliceChange[]> {
     return (await this.#process.ask({ kind: 'churn', ...churn })).changes;
   }
