@@ -30,7 +30,13 @@ export type ServiceChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW';
 
 /** `KUBE-SVC-…` and its kin for a Service port. */
 export function serviceChain(kind: ServiceChainKind, id: string, protocol: Protocol): string {
-  return `KUBE-${kind}-${shortHash(id + protocol.toLowerCase())}`;
+  return serviceChains(id, protocol)(kind);
+}
+
+/** The same for all kinds, for which the name is hashed once. */
+export function serviceChains(id: string, protocol: Protocol): (kind: ServiceChainKind) => string {
+  const hash = shortHash(id + protocol.toLowerCase());
+  return (kind) => `KUBE-${kind}-${hash}`;
 }
 
 /** `KUBE-SEP-…` for one endpoint of a Service port. */

@@ -21,7 +21,7 @@ import {
   toPort,
 } from '../netfilter/rules.ts';
 import { groupsOf, MOST_UNGROUPED } from './groups.ts';
-import { endpointChain, groupChain, serviceChain, type TreeName } from './names.ts';
+import { endpointChain, groupChain, serviceChains, type TreeName } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 
 /** An entry of a dispatch tree. */
@@ -52,7 +52,7 @@ interface Context {
 }
 
 export function renderPort(port: ServicePort, settings: IptablesSettings): RenderedPort {
-  const name = (kind: 'SVC' | 'SVL' | 'EXT' | 'FW') => serviceChain(kind, port.id, port.protocol);
+  const name = serviceChains(port.id, port.protocol);
   const context: Context = {
     port,
     settings,
