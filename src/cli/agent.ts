@@ -86,6 +86,9 @@ async function buildMode(
 ): Promise<ModeHere> {
   for (const { tools, look } of members) tools.readAhead(() => look.generation(), signal);
   await Promise.race([world.synced, aborted(signal)]);
+  const { cache } = world;
+  const facts = { services: cache.counts('services').total, slices: cache.counts('slices').total };
+  log.info(facts, 'the initial lists are complete');
   await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
   // Rules depend on these settings: whether they could be made is known before.
   if (isRun) await tuneConntrack(config, log);

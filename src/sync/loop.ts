@@ -15,8 +15,6 @@ import type { SyncReport } from './status.ts';
 
 /** Services whose desired state is made between two breaths of the event loop. */
 const PORTION = 250;
-/** Milliseconds within which a kernel is read in which nothing stands. */
-const LOOK = 200;
 
 export interface SyncParts {
   readonly cache: Cache;
@@ -112,13 +110,13 @@ export class SyncLoop {
    * cannot start without them. Where much stands, reading it goes on beside what follows; the result waits for that.
    */
   async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<{ reading: Promise<Seen> | undefined }> {
-    const { cache, mode, clock, onFirst } = this.#parts;
+    const { cache, mode, onFirst } = this.#parts;
     const reading = this.#observe(signal);
-    const { promise: late, resolve } = Promise.withResolvers<undefined>();
-    const cancel = clock.after(LOOK, () => resolve(undefined));
     // That it could not be read is told when what was touched is taken in, which must not be lost.
-    const seen = await Promise.race([reading, late]).catch(() => undefined);
-    cancel();
+    reading.catch(() => undefined);
+    const stands = mode.readsApart && (await mode.probe(signal).catch(() => false));
+    const seen = stands ? undefined : await reading.catch(() => undefined);
+    signal.throwIfAborted();
     this.#hasBegun = true;
     const first = touched.filter((key) => isNeededFirst(cache.service(key)));
     if (seen?.isBare === true && first.length > 0 && first.length < touched.length) {
@@ -128,8 +126,6 @@ export class SyncLoop {
     }
     if (mode.readsApart) return { reading };
     // Which of what stands is ours can be told only now.
-    await reading.catch(() => undefined);
-    signal.throwIfAborted();
     this.#mustObserve = true;
     return { reading: undefined };
   }

@@ -23,6 +23,8 @@ export function processorTime(pid: number): ProcessorTime {
 /** Bytes. */
 export interface ResidentMemory {
   readonly now: number;
+  /** Of this, what is of no file: the rest is the program itself, which all its processes share. */
+  readonly anonymous: number;
   /** The most it ever was. */
   readonly peak: number;
 }
@@ -30,7 +32,7 @@ export interface ResidentMemory {
 export function residentMemory(pid: number): ResidentMemory {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1] ?? 0) * 1024;
-  return { now: bytes('VmRSS'), peak: bytes('VmHWM') };
+  return { now: bytes('VmRSS'), anonymous: bytes('RssAnon'), peak: bytes('VmHWM') };
 }
 
 /** A process and its living descendants. */

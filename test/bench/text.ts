@@ -13,6 +13,19 @@ export function quantile(values: readonly number[], q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
 }
 
+/** What is kept of very many values. */
+export interface Summary {
+  readonly count: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly most: number;
+}
+
+export function summary(values: readonly number[]): Summary {
+  const most = values.reduce((highest, value) => Math.max(highest, value), 0);
+  return { count: values.length, p50: median(values), p99: quantile(values, 0.99), most };
+}
+
 /** `1.25 s (1.20 to 1.31)` */
 export function spread(values: readonly number[]): string {
   const seconds = (value: number) => (value / 1000).toFixed(2);

@@ -29,6 +29,7 @@ for (const [mode, rigOf] of Object.entries(MODES)) {
       }));
       assert.equal((await rig.sync()).outcome, 'complete');
       const before = iptables.ran.length;
+      asked.length = 0;
       assert.equal(await rig.mode.probe(NEVER), true);
       const tables = ['mangle', 'nat', 'filter'];
       const all = ['IPv4', 'IPv6'].flatMap((family) => tables.map((table) => `${family} ${table} KUBE-PROXY-CANARY`));

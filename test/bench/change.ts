@@ -1,0 +1,88 @@
+/** One endpoint changed: from the event that the API server sends until the kernel has it, seen by a probe beside the agent. */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
+import { type ClusterShape, clusterIP, FIRST, lastAddress } from './cluster.ts';
+import { KernelProbe } from './kernel-probe.ts';
+import { Trial } from './trial.ts';
+
+export interface ChangeOptions {
+  readonly shape: ClusterShape;
+  readonly changes: number;
+  readonly mode?: 'iptables' | 'ipvs';
+}
+
+export interface ChangeResult {
+  readonly shape: ClusterShape;
+  /** Milliseconds of each. */
+  readonly change: readonly number[];
+  /** iptables mode: the bare restore of one chain of as many endpoints, in the same table. */
+  readonly floor: readonly number[];
+  /** The same without the jumps from built-in chains, where nothing reaches the rules. */
+  readonly unreached: readonly number[];
+}
+
+/** Milliseconds. */
+const PATIENCE = 20_000;
+const BETWEEN = 40;
+const BACKEND: IptablesVariant = 'nft';
+
+export async function measureChange({ shape, changes, mode = 'iptables' }: ChangeOptions): Promise<ChangeResult> {
+  return await Trial.of({ shape, mode, backend: BACKEND }, async (trial) => {
+    await trial.empty('node');
+    const noWait = mode === 'ipvs' ? '--ipvs-min-sync-period' : '--iptables-min-sync-period';
+    const { agent } = await trial.start({ flags: [noWait, '0s'] });
+    const probe = await KernelProbe.start({ lab: trial.lab, by: mode === 'ipvs' ? 'ipvs' : 'nft' });
+    const change: number[] = [];
+    const floor: number[] = [];
+    try {
+      // The first few compile the code.
+      for (let i = -5; i < changes; i++) {
+        const n = FIRST + (((i + 5) * 37) % (shape.services - FIRST));
+        const took = await oneChange(trial, probe, { n, turn: i + 6, mode });
+        const bare =
+          mode === 'ipvs' ? undefined : await trial.restore(oneChain(shape), { namespace: 'node', isEmptied: false });
+        if (i >= 0) change.push(took);
+        if (i >= 0 && bare !== undefined) floor.push(bare);
+        await pause(BETWEEN);
+      }
+    } finally {
+      await probe.stop();
+    }
+    await agent.stop();
+    const unreached = mode === 'ipvs' ? [] : await withoutJumps(trial, changes);
+    return { shape, change, floor, unreached };
+  });
+}
+
+async function oneChange(
+  { shape, server }: Trial,
+  probe: KernelProbe,
+  { n, turn, mode }: { n: number; turn: number; mode: 'iptables' | 'ipvs' },
+): Promise<number> {
+  const address = lastAddress(shape, n, { turn });
+  const at = { protocol: 'TCP', address: clusterIP(n), port: 80 } as const;
+  await probe.expect([mode === 'ipvs' ? { address, server: at } : { address }]);
+  const sent = await server.put(n, turn);
+  const seen = await probe.seen(PATIENCE);
+  return ((seen.get(address) ?? Number.NaN) - sent.at) / 1e6;
+}
+
+/** A chain of its own, which nothing refers to. */
+function oneChain({ endpoints }: ClusterShape): string {
+  const rules = Array.from(
+    { length: endpoints },
+    (_, i) => `-A KUBE-BENCH -p tcp -j DNAT --to-destination 10.255.${i >> 8}.${i & 255}:8080`,
+  );
+  return ['*nat', ':KUBE-BENCH - [0:0]', ...rules, 'COMMIT', ''].join('\n');
+}
+
+async function withoutJumps(trial: Trial, times: number): Promise<number[]> {
+  for (const chain of ['PREROUTING', 'OUTPUT', 'POSTROUTING']) {
+    await trial.lab.exec('node', 'iptables-nft', '-t', 'nat', '-F', chain);
+  }
+  const took: number[] = [];
+  for (let i = 0; i < times; i++) {
+    took.push(await trial.restore(oneChain(trial.shape), { namespace: 'node', isEmptied: false }));
+  }
+  return took;
+}

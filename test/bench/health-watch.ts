@@ -1,0 +1,34 @@
+/** Whether the agent answers for its health all the time: what holds its event loop keeps the answer waiting. */
+import { fileURLToPath } from 'node:url';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import { InsideProcess } from './inside.ts';
+
+const PROGRAM = fileURLToPath(new URL('./health-inside.ts', import.meta.url));
+
+export interface HealthAnswer {
+  readonly asked: number;
+  /** Milliseconds that an answer took at most. */
+  readonly longest: number;
+  /** Questions without an answer after the first that had one. */
+  readonly unanswered: number;
+}
+
+export class HealthWatch {
+  readonly #process: InsideProcess<{ kind: 'ready' | 'end' }, HealthAnswer, never>;
+
+  static async start(lab: Lab): Promise<HealthWatch> {
+    const watch = new HealthWatch(lab);
+    await watch.#process.ask({ kind: 'ready' });
+    return watch;
+  }
+
+  private constructor(lab: Lab) {
+    this.#process = new InsideProcess({ lab, namespace: 'node', program: PROGRAM });
+  }
+
+  async end(): Promise<HealthAnswer> {
+    const answer = await this.#process.ask({ kind: 'end' });
+    await this.#process.stop();
+    return answer;
+  }
+}

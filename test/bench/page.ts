@@ -1,0 +1,417 @@
+/** docs/benchmarks.md, from the results. */
+import type { ChangeResult } from './change.ts';
+import type { ChurnResult } from './churn.ts';
+import type { ColdResult } from './cold.ts';
+import type { ConnectionsResult } from './connections.ts';
+import type { FlowsMeasured } from './flows-inside.ts';
+import type { LargeResult } from './large.ts';
+import type { RolloutResult } from './rollout.ts';
+import type { ShapesResult } from './shapes.ts';
+import { median, quantile, spread, table } from './text.ts';
+
+export interface Results {
+  readonly machine: string;
+  readonly cold: readonly ColdResult[];
+  readonly change: readonly ChangeResult[];
+  readonly churn: ChurnResult;
+  readonly large: LargeResult;
+  readonly rollout: RolloutResult;
+  readonly connections: readonly ConnectionsResult[];
+  readonly shapes: ShapesResult;
+  readonly flows: readonly FlowsMeasured[];
+}
+
+export function page(results: Results): string {
+  const sections = [head, aims, cold, memory, change, shapes, churn, large, rollout, connections, flows];
+  return `${sections.map((section) => section(results)).join('\n\n')}\n`;
+}
+
+const size = ({ services, endpoints }: { services: number; endpoints: number }) =>
+  `${services.toLocaleString('en')} × ${endpoints}`;
+const ms = (value: number, digits = 0) => `${value.toFixed(digits)} ms`;
+const percent = (share: number) => `${(share * 100).toFixed(1)} %`;
+const ratio = (a: number, b: number) => (a / b).toFixed(2);
+const most = (values: readonly number[]) => Math.max(...values);
+const isPlain = ({ backend, shape }: ColdResult) => backend === 'nft' && shape.nodePorts === undefined;
+
+function head({ machine }: Results): string {
+  return `# Benchmarks
+
+Written by \`npm run bench\`, with its chart and [its figures](benchmarks.json); not edited by hand. Machine: ${machine}.
+Machines are noisy: read the ratios. Every figure stands beside its floor or its rival, measured in the same run; of several runs the median, with
+the least and the most. What a profile of the agent shows is in [profile.md](profile.md); IPVS mode has [a page of its own](benchmarks-ipvs.md).
+
+The agent is the executable of \`npm run build\`, a process in a network namespace, with an API server in another process that holds the
+cluster: TLS, lists in pages, watches with bookmarks, objects as long as real ones. «N × E» is N Services of E endpoints, pods of 100 nodes.
+
+![slicewire beside the bare tool and beside the layout of kube-proxy](benchmarks.svg)`;
+}
+
+interface Aim {
+  readonly what: string;
+  readonly at: string;
+  readonly aim: string;
+  readonly found: string;
+  readonly isReached: boolean;
+}
+
+function aims(results: Results): string {
+  const rows = [...coldAims(results), ...otherAims(results)];
+  return `## Aims
+
+${table(
+  ['measure', 'at', 'aim', 'found', ''],
+  rows.map(({ what, at, aim, found, isReached }) => [what, at, aim, found, isReached ? 'reached' : '**missed**']),
+)}`;
+}
+
+function coldAims({ cold: all }: Results): Aim[] {
+  const plain = all.filter(isPlain);
+  const at = (services: number) => plain.find(({ shape }) => shape.services === services);
+  const [middle, wide] = [at(10_000), at(44_000)];
+  if (middle === undefined || wide === undefined) return [];
+  const large = plain.filter(({ shape }) => shape.services !== 1000 && shape !== middle.shape);
+  const perRule = (result: ColdResult) => median(result.cold) / result.rules;
+  const growth = Math.max(...large.map((result) => perRule(result) / perRule(middle)));
+  const hold = Math.max(...large.map(({ health }) => most(health)));
+  const [own, floor] = [median(middle.cold), median(middle.floor)];
+  const aim = (what: string, where: string, wanted: string, found: string, isReached: boolean): Aim => ({
+    ...{ what, at: where, aim: wanted, found, isReached },
+  });
+  const memoryAim = (result: ColdResult) =>
+    aim(
+      'memory at rest / peak with children',
+      size(result.shape),
+      '150 MB / 300 MB',
+      `${result.resident.toFixed(0)} MB, ${result.anonymous.toFixed(0)} of them not of the program's file / ${median(result.peak).toFixed(0)} MB`,
+      result.resident < 150 && median(result.peak) < 300,
+    );
+  return [
+    aim(
+      'cold start',
+      size(middle.shape),
+      '1.6 × floor + 2 s',
+      `${ratio(own - 2000, floor)} × floor + 2 s`,
+      own <= 1.6 * floor + 2000,
+    ),
+    aim(
+      'DNS and API server after the lists',
+      size(middle.shape),
+      '1 s',
+      ms(most(middle.first)),
+      most(middle.first) <= 1000,
+    ),
+    aim(
+      'cold start, time a rule beside 10,000 × 5',
+      large.map(({ shape }) => size(shape)).join(', '),
+      'at most 1',
+      growth.toFixed(2),
+      growth <= 1,
+    ),
+    aim('longest wait for health meanwhile', 'the same', '250 ms', ms(hold), hold <= 250),
+    memoryAim(middle),
+    memoryAim(wide),
+    aim(
+      'at rest',
+      size(middle.shape),
+      '1 % of a core, no process',
+      `${percent(middle.idle ?? Number.NaN)}, ${middle.started ?? 'unknown'} processes`,
+      (middle.idle ?? 1) < 0.01 && middle.started === 0,
+    ),
+    aim(
+      'restart, nothing to do',
+      size(middle.shape),
+      '3 s, nothing written',
+      `${spread(middle.restart)}, «${middle.restartSaid}»`,
+      median(middle.restart) < 3000 && middle.restartSaid.includes('nothing to do'),
+    ),
+  ];
+}
+
+function otherAims({ change: changes, churn: c, large: l, rollout: r, connections: all }: Results): Aim[] {
+  const small = changes[0];
+  const delays = changes.map((result) => {
+    const [p50, p99] = [median(result.change), quantile(result.change, 0.99)];
+    const growth = p50 / median(small?.change ?? []);
+    return {
+      what: 'one endpoint changed',
+      at: size(result.shape),
+      aim: '20 ms, p99 60 ms, 1.5 × that at 1,000',
+      found: `${ms(p50)}, p99 ${ms(p99)}, ${growth.toFixed(2)} ×; the bare tool ${ms(median(result.floor))}`,
+      isReached: p50 <= 20 && p99 <= 60 && growth <= 1.5,
+    };
+  });
+  const failed = Object.values(r.failures).reduce((sum, count) => sum + count, 0);
+  const slower = all.map((result) => ({ services: result.services, times: lastBesideSingle(result) }));
+  return [
+    ...delays,
+    {
+      what: `${c.perSecond} changes a second for ${c.seconds} s`,
+      at: size(c.shape),
+      aim: 'p99 1.5 s, 25 % of a core, memory flat',
+      found: `p99 ${ms(c.delays.p99)}, ${percent(c.processor)}, ${c.before.toFixed(0)} to ${c.after.toFixed(0)} MB`,
+      isReached: c.delays.p99 <= 1500 && c.processor < 0.25 && c.after < 1.1 * c.before,
+    },
+    {
+      what: 'a flap, balance right',
+      at: `1 × ${l.endpoints.toLocaleString('en')}`,
+      aim: '100 ms',
+      found: `${ms(median(l.flaps))}, at most ${ms(most(l.flaps))}; ${l.reached} endpoints reached, ${l.failed} connections failed`,
+      isReached: median(l.flaps) < 100 && l.failed === 0 && l.reached === l.endpoints,
+    },
+    {
+      what: `rollout in ${r.seconds} s`,
+      at: `${r.rolled.toLocaleString('en')} Services`,
+      aim: 'nothing lost, nothing refused',
+      found: `${r.connections} connections, ${failed} failed; ${r.wrong} endpoints missing at the end`,
+      isReached: failed === 0 && r.wrong === 0,
+    },
+    {
+      what: 'new connection, last Service beside the only one',
+      at: slower.map(({ services }) => services.toLocaleString('en')).join(' / '),
+      aim: '1.15',
+      found: slower.map(({ times }) => times.toFixed(2)).join(' / '),
+      isReached: slower.every(({ times }) => times <= 1.15),
+    },
+  ];
+}
+
+function cold({ cold: all }: Results): string {
+  return `## Cold start
+
+From exec to the end of the first sync, into empty tables, the API server's lists included. Floor: one \`iptables-restore\` of the same rules into the
+empty tables of another namespace. kube-proxy's layout: one \`iptables-restore\` of the same Services with a chain an endpoint and one long
+KUBE-SERVICES (minutes at 10,000 with nft). First: from the end of the lists until DNS and the API server's own Service are in the kernel, before
+all others. Health: the longest wait for an answer of \`/livez\`, asked every 10 ms from exec on; what holds the event loop keeps it waiting.
+
+${table(
+  [
+    'cluster',
+    'backend',
+    'chains',
+    'rules',
+    'cold start',
+    'floor',
+    '(cold − 2 s) / floor',
+    "kube-proxy's layout",
+    'first',
+    'health',
+    'restart',
+  ],
+  all.map((m) => [
+    `${size(m.shape)}${m.shape.nodePorts === undefined ? '' : ', mixed'}`,
+    m.backend,
+    `${m.chains}`,
+    `${m.rules}`,
+    spread(m.cold),
+    spread(m.floor),
+    ratio(median(m.cold) - 2000, median(m.floor)),
+    m.rival.length > 0 ? spread(m.rival) : 'not run',
+    ms(most(m.first)),
+    ms(most(m.health)),
+    spread(m.restart),
+  ]),
+)}
+
+slicewire is faster than its floor where the rules are many: it writes what is new in portions (see the shapes below), and nothing refers to a chain
+before it is complete. «Mixed» has a node port for every tenth Service, affinity and Local policy for every twentieth, and every twentieth endpoint not
+ready. A restart is from exec to the end of the first sync when the kernel is already right: the rules are read while the lists are. What is over the
+aim of 3 s is reading and decoding the lists, rendering all rules once, and comparing them.`;
+}
+
+function memory({ cold: all }: Results): string {
+  return `## Memory and rest
+
+Megabytes resident ${5} s after the first sync; of these, what is of no file (the rest is the program itself, Node.js above all, which processes of one
+executable share); and the most that the agent and its children had together during a cold start. At rest: share of a core, and processes started.
+
+${table(
+  ['cluster', 'backend', 'resident', 'of no file', 'peak', 'processor at rest', 'processes started'],
+  all.map((m) => [
+    size(m.shape),
+    m.backend,
+    m.resident.toFixed(0),
+    m.anonymous.toFixed(0),
+    spreadOf(m.peak),
+    m.idle === undefined ? 'not run' : percent(m.idle),
+    m.started === undefined ? 'not run' : `${m.started}`,
+  ]),
+)}
+
+The aim of 150 MB at rest is missed: an agent with a single Service takes 110 MB, 77 of them Node.js' own file; 10,000 Services of 5 endpoints are
+65 MB of live objects (the objects as decoded, the ServicePorts, the rules as text, the trees), and what the allocator keeps between them. Tried: short lists instead of a
+map a Service (kept: 12 MB less); room for young objects that does not grow (kept: 45 MB less at the peak); portions (kept: the children take 15 MB
+in place of 174); \`--optimize-for-size\` (25 MB less before the last collection, half as much processor time again: not kept); one malloc arena (nothing).`;
+}
+
+function spreadOf(values: readonly number[]): string {
+  const all = `${Math.min(...values).toFixed(0)} to ${most(values).toFixed(0)}`;
+  return values.length === 1 ? median(values).toFixed(0) : `${median(values).toFixed(0)} (${all})`;
+}
+
+function change({ change: all }: Results): string {
+  const small = all[0];
+  return `## One endpoint changed
+
+From the moment at which the API server sends the event to the moment at which the kernel notifies the rule (a netlink socket beside the agent),
+minSyncPeriod 0, ${small?.change.length ?? 0} changes. Floor: the bare \`iptables-restore\` of one chain of as many endpoints, to which nothing refers, in the same table; and the same
+in the same table once no built-in chain leads to the Services.
+
+${table(
+  [
+    'cluster',
+    'p50',
+    'p99',
+    'floor, p50',
+    'p50 / floor',
+    'without jumps',
+    `p50 / that at ${small === undefined ? '' : size(small.shape)}`,
+  ],
+  all.map((m) => [
+    size(m.shape),
+    ms(median(m.change), 1),
+    ms(quantile(m.change, 0.99), 1),
+    ms(median(m.floor), 1),
+    ratio(median(m.change), median(m.floor)),
+    ms(median(m.unreached), 1),
+    ratio(median(m.change), median(small?.change ?? [])),
+  ]),
+)}
+
+The agent adds a few milliseconds; the floor itself grows. Whenever a rule with a match or target of xtables is written, the kernel walks every rule
+that can be reached from a built-in chain (nft_table_validate), about a microsecond each: the column without jumps shows what is left of it. A DNAT
+rule has no form without such a target, and all of them belong into the one table nat, so that no shape of rules in iptables avoids it; fewer rules,
+fewer comments and fewer matches shorten it (next table). A mode that writes elements of maps instead of rules would not pay it.`;
+}
+
+function shapes({ shapes: { shape, shapes: all } }: Results): string {
+  const first = all[0];
+  return `## Shapes of rules
+
+The same rules of ${size(shape)} in other orders, pieces and subsets: what \`iptables-nft-restore\` takes to load them, and to write one more chain beside them.
+
+${table(
+  ['shape', 'load', 'load / first', 'one chain more, p50', 'of it / first'],
+  all.map(({ name, load, change: more }) => [
+    name,
+    spread(load),
+    ratio(median(load), median(first?.load ?? [])),
+    ms(median(more), 1),
+    ratio(median(more), median(first?.change ?? [])),
+  ]),
+)}
+
+The tool keeps the chains of a restore in a list sorted by name, and walks it for each: few chains a restore, named downwards, are what it likes best. The tables cannot be split:
+a translation works in the table nat alone, and iptables-nft has one of each name.`;
+}
+
+function churn({ churn: c }: Results): string {
+  return `## Churn
+
+${c.perSecond} changes a second, each of one endpoint of another Service, for ${c.seconds} s at ${size(c.shape)}, minSyncPeriod 1 s. Delay: from event to kernel, of each of ${c.delays.count} changes.
+Processor: agent and children. Floor: as many bare restores of ${c.perSecond} chains in the same table as there were syncs.
+
+${table(
+  ['delay p50', 'p99', 'most', 'processor', 'floor', 'processor / floor', 'syncs', 'memory before', 'after'],
+  [
+    [
+      ms(c.delays.p50),
+      ms(c.delays.p99),
+      ms(c.delays.most),
+      percent(c.processor),
+      percent(c.floor),
+      ratio(c.processor, c.floor),
+      `${c.syncs}`,
+      `${c.before.toFixed(0)} MB`,
+      `${c.after.toFixed(0)} MB`,
+    ],
+  ],
+)}`;
+}
+
+function large({ large: l }: Results): string {
+  return `## A Service of ${l.endpoints.toLocaleString('en')} endpoints
+
+One endpoint is replaced, ${l.flaps.length} times: from event to kernel. Rival: the bare restore of one flat chain of as many endpoints, which a flap would write without
+groups. Then one client connects as fast as it can, and the connections are counted by endpoint: chi-squared a degree of freedom is about 1 when
+all are as likely.
+
+${table(
+  [
+    'flap p50',
+    'most',
+    'flat chain, p50',
+    'flap / flat',
+    'connections',
+    'endpoints reached',
+    'failed',
+    'chi-squared',
+    'connect p50',
+    'p99',
+  ],
+  [
+    [
+      ms(median(l.flaps), 1),
+      ms(most(l.flaps), 1),
+      ms(median(l.flat), 1),
+      ratio(median(l.flaps), median(l.flat)),
+      `${l.connections}`,
+      `${l.reached}`,
+      `${l.failed}`,
+      l.chiSquared.toFixed(3),
+      `${l.times.p50.toFixed(0)} µs`,
+      `${l.times.p99.toFixed(0)} µs`,
+    ],
+  ],
+)}`;
+}
+
+function rollout({ rollout: r }: Results): string {
+  const failures = Object.entries(r.failures).map(([why, count]) => `${count} ${why}`);
+  return `## Rollout
+
+All endpoints of ${r.rolled.toLocaleString('en')} of ${r.services.toLocaleString('en')} Services are replaced within ${r.seconds} s, while a client connects to each in turn all the time; old and new endpoints answer. ${r.connections} connections:
+${failures.join(', ')}; connect p50 ${r.times.p50.toFixed(0)} µs, p99 ${r.times.p99.toFixed(0)} µs. At the end ${r.wrong} of the new endpoints were missing in the kernel.`;
+}
+
+function connections({ connections: all }: Results): string {
+  return `## New connections
+
+Time of \`connect()\` in microseconds, p50 of ${all[0]?.last.length ?? 0} turns in which both are measured one after the other (client, server and rules in one namespace, so that nothing
+is measured but the way through the rules). Rival: one rule a Service in one chain, as kube-proxy has them.
+
+${table(
+  ['Services', 'through the last', 'through the only one', 'last / only', 'one rule a Service', 'of it / only'],
+  all.map((m) => [
+    m.services.toLocaleString('en'),
+    m.last.map(({ p50 }) => p50.toFixed(0)).join(', '),
+    m.single.map(({ p50 }) => p50.toFixed(0)).join(', '),
+    lastBesideSingle(m).toFixed(2),
+    m.list.p50.toFixed(0),
+    ratio(m.list.p50, median(m.single.map(({ p50 }) => p50))),
+  ]),
+)}`;
+}
+
+/** The median of the turns' ratios. */
+function lastBesideSingle({ last, single }: ConnectionsResult): number {
+  return median(last.map(({ p50 }, turn) => p50 / (single[turn]?.p50 ?? Number.NaN)));
+}
+
+function flows({ flows: all }: Results): string {
+  return `## Stale UDP flows
+
+A sweep of the kernel's table of connections: list the UDP flows, judge each, delete the stale ones; beside syncs, never in their way. Floor:
+\`conntrack -L -p udp\` (lists, deletes nothing) and \`conntrack -D\` of the stale ones by their common destination (one command for what are as many Services).
+Longest: the most that one step of the sweep held the event loop. After a sweep the agent rests nine times as long as it took.
+
+${table(
+  ['UDP flows', 'other flows', 'stale', 'sweep', 'sweep with nothing stale', 'longest', 'conntrack -L', 'conntrack -D'],
+  all.map((m) => [
+    `${m.flows}`,
+    `${m.others}`,
+    `${m.stale}`,
+    ...[m.sweep, m.sweepOfNone, m.longest, m.list, m.remove].map((milliseconds) => ms(milliseconds)),
+  ]),
+)}`;
+}

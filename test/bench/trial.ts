@@ -1,0 +1,123 @@
+/** One trial of the benchmark: a node in namespaces, an API server that holds a cluster, and the executable as the agent. */
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
+import type { ClusterShape } from './cluster.ts';
+import { Restorer } from './restorer.ts';
+import { ServerProcess } from './server-process.ts';
+
+export const NEVER = new AbortController().signal;
+export const EXECUTABLE = fileURLToPath(new URL('../../dist/slicewire', import.meta.url));
+/** Milliseconds: the largest cluster with all its rules in one restore. */
+const PATIENCE = 600_000;
+
+export interface TrialOptions {
+  readonly shape: ClusterShape;
+  readonly backend?: IptablesVariant;
+  readonly mode?: 'iptables' | 'ipvs';
+  /** The agent from its source instead of the executable. */
+  readonly isSource?: boolean;
+}
+
+export interface Started {
+  readonly agent: AgentProcess;
+  readonly pid: number;
+  /** From exec to the end of the first sync. */
+  readonly milliseconds: number;
+}
+
+export class Trial {
+  readonly lab: Lab;
+  readonly server: ServerProcess;
+  readonly #options: TrialOptions;
+  /** Stopped in the end, whatever became of them. */
+  readonly #agents: AgentProcess[] = [];
+  readonly #restorers = new Map<string, Restorer>();
+
+  /** All that was made is removed, also after a failure. */
+  static async of<T>(options: TrialOptions, work: (trial: Trial) => Promise<T>): Promise<T> {
+    if (!existsSync(EXECUTABLE)) throw new Error('there is no executable: npm run build makes it');
+    const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+    try {
+      const server = await ServerProcess.start(lab, options.shape);
+      const trial = new Trial(lab, server, options);
+      try {
+        return await work(trial);
+      } finally {
+        for (const one of [...trial.#agents, ...trial.#restorers.values()]) await one.stop();
+        await server.stop();
+      }
+    } finally {
+      await lab.remove();
+    }
+  }
+
+  private constructor(lab: Lab, server: ServerProcess, options: TrialOptions) {
+    this.lab = lab;
+    this.server = server;
+    this.#options = options;
+  }
+
+  get shape(): ClusterShape {
+    return this.#options.shape;
+  }
+
+  get backend(): IptablesVariant {
+    return this.#options.backend ?? 'nft';
+  }
+
+  /** Start the agent; `meanwhile` is told its process id at once. */
+  async start({
+    flags = [],
+    meanwhile = () => undefined,
+  }: {
+    flags?: readonly string[];
+    meanwhile?: (pid: number) => void;
+  } = {}): Promise<Started> {
+    const { mode = 'iptables' } = this.#options;
+    const own = ['--hostname-override', 'node-0', '--cluster-cidr', '10.128.0.0/9'];
+    const kernel = mode === 'ipvs' ? [] : ['--iptables-backend', this.backend];
+    const source = ['--kubeconfig', this.server.kubeconfig];
+    // The size of the table of connections is the machine's.
+    const args = ['run', '--mode', mode, ...source, ...own, ...kernel, '--conntrack-max-per-core', '0', ...flags];
+    const start = performance.now();
+    const agent = new AgentProcess(this.lab, args, this.#options.isSource === true ? undefined : EXECUTABLE);
+    this.#agents.push(agent);
+    const { pid } = agent;
+    if (pid === undefined) throw new Error('the agent was not started');
+    meanwhile(pid);
+    await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
+    return { agent, pid, milliseconds: performance.now() - start };
+  }
+
+  /** What the node's kernel has, as `iptables-save` prints it. */
+  async saved(): Promise<string> {
+    return await this.lab.exec('node', `iptables-${this.backend}-save`);
+  }
+
+  /** Milliseconds that the tool takes for a restore, in a namespace whose tables are emptied first unless it says otherwise. */
+  async restore(text: string, { namespace = 'other', isEmptied = true } = {}): Promise<number> {
+    if (isEmptied) await this.empty(namespace);
+    const known = this.#restorers.get(namespace);
+    const restorer = known ?? new Restorer(this.lab, namespace);
+    this.#restorers.set(namespace, restorer);
+    return await restorer.restore({ backend: this.backend, text });
+  }
+
+  async empty(namespace: string): Promise<void> {
+    const tool = `iptables-${this.backend}`;
+    const tables = ['nat', 'filter', 'mangle'];
+    const flush = tables.map((name) => `${tool} -w 60 -t ${name} -F && ${tool} -w 60 -t ${name} -X`).join(' && ');
+    await this.lab.exec(namespace, 'sh', '-c', flush);
+  }
+}
+
+/** When a line of the agent's log was written: milliseconds since 1970. */
+export function timeOf({ log }: AgentProcess, text: string): number {
+  const line = log.find(({ msg }) => msg.includes(text));
+  if (line === undefined) throw new Error(`the agent did not say: ${text}`);
+  return Date.parse(String(line.time));
+}
