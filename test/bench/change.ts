@@ -13,7 +13,9 @@ export interface ChangeOptions {
 
 export interface ChangeResult {
   readonly shape: ClusterShape;
-  /** Milliseconds of each. */
+  /** Milliseconds from exec to the end of the first sync. */
+  readonly cold: number;
+  /** Milliseconds of each change. */
   readonly change: readonly number[];
   /** iptables mode: the bare restore of one chain of as many endpoints, in the same table. */
   readonly floor: readonly number[];
@@ -30,7 +32,7 @@ export async function measureChange({ shape, changes, mode = 'iptables' }: Chang
   return await Trial.of({ shape, mode, backend: BACKEND }, async (trial) => {
     await trial.empty('node');
     const noWait = mode === 'ipvs' ? '--ipvs-min-sync-period' : '--iptables-min-sync-period';
-    const { agent } = await trial.start({ flags: [noWait, '0s'] });
+    const { agent, milliseconds: cold } = await trial.start({ flags: [noWait, '0s'] });
     const probe = await KernelProbe.start({ lab: trial.lab, by: mode === 'ipvs' ? 'ipvs' : 'nft' });
     const change: number[] = [];
     const floor: number[] = [];
@@ -50,7 +52,7 @@ export async function measureChange({ shape, changes, mode = 'iptables' }: Chang
     }
     await agent.stop();
     const unreached = mode === 'ipvs' ? [] : await withoutJumps(trial, changes);
-    return { shape, change, floor, unreached };
+    return { shape, cold, change, floor, unreached };
   });
 }
 

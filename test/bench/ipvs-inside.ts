@@ -11,6 +11,7 @@ import type { IpvsKernel, KernelWrite } from '../../src/host/ipvs-kernel.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-in.ts';
+import { type ChangeResult, measureChange } from './change.ts';
 import { type ClusterShape, ENDPOINTS, objectsOf } from './cluster.ts';
 import { MARK } from './ipvs-mark.ts';
 
@@ -35,6 +36,8 @@ export interface IpvsMeasured {
   readonly restart: number;
   /** What a restart wrote. */
   readonly rewritten: number;
+  /** The agent as a process, with an API server. */
+  readonly agent: ChangeResult;
 }
 
 /** The kernel, with what is written to it counted and timed. */
@@ -76,7 +79,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start;
 }
 
-async function measure(services: number): Promise<IpvsMeasured> {
+async function measure(services: number): Promise<Omit<IpvsMeasured, 'agent'>> {
   const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-bench-'));
   try {
@@ -139,5 +142,11 @@ async function byTools(lab: Lab, folder: string): Promise<{ ipvsadm: number; ip:
 }
 
 for (const size of process.argv.slice(2).map(Number)) {
-  process.stdout.write(`\n${MARK}${JSON.stringify(await measure(size))}\n`);
+  const parts = await measure(size);
+  const agent = await measureChange({
+    shape: { services: size, endpoints: ENDPOINTS },
+    changes: CHANGES,
+    mode: 'ipvs',
+  });
+  process.stdout.write(`\n${MARK}${JSON.stringify({ ...parts, agent })}\n`);
 }

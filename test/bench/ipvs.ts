@@ -39,7 +39,25 @@ function page({ measured, where }: Results): string {
   return `# Benchmarks of IPVS mode
 
 Written by \`npm run bench:ipvs\`; not edited by hand. Measured in ${where}; every figure stands beside its rival in the same run: read the ratios.
-N Services of ${ENDPOINTS} endpoints each, pods elsewhere. The agent's parts run in one process, from decoded objects on.
+N Services of ${ENDPOINTS} endpoints each. First the agent as a process, with an API server in another; then its parts in one process, from decoded objects on.
+
+## The agent
+
+From exec to the end of the first sync, the API server's lists included; and one endpoint changed, ${small?.agent.change.length ?? 0} times: from the moment at which the API server
+sends the event until the kernel has the destination, read every millisecond beside the agent. minSyncPeriod 0.
+
+${table(
+  ['Services', 'cold start', 'change p50', 'p95', `p50 / that at ${small?.services ?? 0}`],
+  measured.map((m) => [
+    at(m),
+    spread([m.agent.cold]),
+    ms(median(m.agent.change)),
+    ms(quantile(m.agent.change, 0.95)),
+    times(median(m.agent.change), median(small?.agent.change ?? [])),
+  ]),
+)}
+
+Aim: no growth with N.
 
 ## Cold sync
 

@@ -5,6 +5,7 @@ import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
 import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
+import { TABLES } from '../../src/modes/netfilter/observe.ts';
 import type { ClusterShape } from './cluster.ts';
 import { Restorer } from './restorer.ts';
 import { ServerProcess } from './server-process.ts';
@@ -107,11 +108,11 @@ export class Trial {
     return await restorer.restore({ backend: this.backend, text });
   }
 
+  /** Both families. */
   async empty(namespace: string): Promise<void> {
-    const tool = `iptables-${this.backend}`;
-    const tables = ['nat', 'filter', 'mangle'];
-    const flush = tables.map((name) => `${tool} -w 60 -t ${name} -F && ${tool} -w 60 -t ${name} -X`).join(' && ');
-    await this.lab.exec(namespace, 'sh', '-c', flush);
+    const tools = ['iptables', 'ip6tables'].map((tool) => `${tool}-${this.backend} -w 60`);
+    const flush = tools.flatMap((tool) => TABLES.map((name) => `${tool} -t ${name} -F && ${tool} -t ${name} -X`));
+    await this.lab.exec(namespace, 'sh', '-c', flush.join(' && '));
   }
 }
 
