@@ -239,6 +239,28 @@ describe('faults', () => {
     assert.equal((await rig.sync()).outcome, 'complete');
   });
 
+  it('keeps the way to a Service that is set aside while its line moves to another chain and back', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 20);
+    await rig.sync();
+    const line = /-d 10\.96\.0\.2\/32 -p tcp -m comment --comment "default\/web-2 cluster IP" .* -j KUBE-SVC-/;
+    const chainsWithLine = () =>
+      [...(kernel.kernels.IPv4.get('nat') ?? [])]
+        .filter(([, rules]) => rules.some((rule) => line.test(rule)))
+        .map(([chain]) => chain);
+    assert.deepEqual(chainsWithLine(), ['KUBE-SERVICES']);
+    kernel.options = { refuse: (text) => text.includes('10.244.9.9') };
+    const refused = slice({ name: 'web-2-1', service: 'web-2', endpoints: ['10.244.9.9'] });
+    assert.equal((await rig.put(refused).sync()).outcome, 'partial');
+    assert.equal((await webs(rig, 60).put(refused).sync()).outcome, 'partial');
+    assert.match(chainsWithLine().join(), /KUBE-DSS-/);
+    for (let i = 21; i <= 60; i++)
+      rig.remove('Service', `default/web-${i}`).remove('EndpointSlice', `default/web-${i}-1`);
+    assert.equal((await rig.sync()).outcome, 'partial');
+    assert.deepEqual(chainsWithLine(), ['KUBE-SERVICES']);
+    assert.ok(kernel.save('IPv4').includes('--to-destination 10.244.1.2:8080'), 'and its old endpoint');
+  });
+
   it('is not complete when the lock is taken while it looks for who is refused', async () => {
     let restores = 0;
     const kernel = new FakeIptables({ legacy: true, refuse: (line) => line.includes('10.244.1.2:') });

@@ -45,19 +45,21 @@ export interface TablesTrackers {
   readonly portionLines: number;
 }
 
+/** All that a plan is made of: what may differ. What stands and is right costs nothing (invariant 11). */
+export interface PendingTables extends Pick<TablesTrackers, 'family' | 'portionLines'> {
+  readonly chains: Delta<ChainKey, Chain>;
+  readonly jumps: Delta<string, Jump>;
+}
+
 /** `only`: make these chains and the jumps into them, and nothing else: what must stand before the rest. */
 export function planTables(
-  { family, chains, jumps, portionLines }: TablesTrackers,
+  { family, chains, jumps: delta, portionLines }: PendingTables,
   setAside: SetAside,
   only?: ReadonlySet<ChainKey>,
 ): TablesPlan {
-  const known = chains.applied ?? new Map<ChainKey, Chain>();
   const isMeant = (key: ChainKey) => only?.has(key) !== false;
-  const pending = writesOf(chains.delta()).filter(
-    ({ key, to }) => isMeant(key) && (only === undefined || to !== undefined),
-  );
-  const writes = withoutSetAside(pending, { family, setAside, known });
-  const delta = jumps.delta();
+  const pending = withoutSetAside(writesOf(chains), { family, setAside });
+  const writes = pending.filter(({ key, to }) => isMeant(key) && (only === undefined || to !== undefined));
   const missing = [...delta.create.values()].filter(({ table, target }) => isMeant(`${table} ${target}`));
   const gone = only === undefined ? [...delta.remove.values()] : [];
   return {
@@ -87,17 +89,18 @@ function writesOf(delta: Delta<ChainKey, Chain>): Write[] {
 interface SetAsideInput {
   readonly family: Family;
   readonly setAside: SetAside;
-  readonly known: ReadonlyMap<ChainKey, Chain>;
 }
 
 /**
  * Leave what was refused as it is in the kernel: its own chains are not touched, and in shared chains its lines are
- * those that stand there now (invariants 3 and 6).
+ * those that stand there now (invariants 3 and 6). `writes` are all that are pending: a line moves from one chain of a
+ * tree to another when a leaf splits or merges, and where it stood is a chain that changes too.
  */
-function withoutSetAside(writes: readonly Write[], { family, setAside, known }: SetAsideInput): Write[] {
+function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): Write[] {
   if (setAside.size === 0) return [...writes];
   const isAside = (line: Rule) => line.owner !== undefined && setAside.has(line.owner);
-  const standing = new Set([...known.values()].flatMap((chain) => chain.filter(isAside).map((line) => line.text)));
+  const standing = new Set<string>();
+  for (const { from = [] } of writes) for (const line of from) if (isAside(line)) standing.add(line.text);
   const kept: Write[] = [];
   for (const write of writes) {
     const owner = ownerOf(write);
