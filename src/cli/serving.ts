@@ -137,6 +137,7 @@ export class Serving {
         writing: report.writing,
         isFull: report.reading > 0,
         steps: report.applied,
+        work: report.work,
         drift: report.drift.length,
         latencies: report.triggers.map((at) => Math.max(0, now - at)),
         outcome: report.outcome,

@@ -24,6 +24,7 @@ export class ProxyModel {
   readonly #asked = new Map<ServiceKey, readonly ServicePort[]>();
   readonly #ports = new Map<ServicePortKey, ServicePort>();
   #location: Location;
+  #visited = 0;
 
   constructor(location: Location) {
     this.#location = location;
@@ -31,6 +32,11 @@ export class ProxyModel {
 
   get ports(): ReadonlyMap<ServicePortKey, ServicePort> {
     return this.#ports;
+  }
+
+  /** Services that were settled since this model was made, as often as they were. */
+  get visited(): number {
+    return this.#visited;
   }
 
   /**
@@ -57,6 +63,7 @@ export class ProxyModel {
   }
 
   #settle(keys: ReadonlySet<ServiceKey>, before: ReadonlyMap<ServiceKey, readonly ServicePort[]>): ModelChanges {
+    this.#visited += keys.size;
     const ports = new Map<ServicePortKey, ServicePort | undefined>();
     const faults = new Map<ServiceKey, readonly Fault[]>();
     for (const key of keys) {

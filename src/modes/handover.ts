@@ -6,6 +6,7 @@ import { causeOf } from '../model/cause.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../reconcile/step.ts';
+import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
 import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from './mode.ts';
 
 /** Rounds of leaving in one sync: connections end, then servers go, then rules, then sets. */
@@ -42,6 +43,10 @@ class Handover implements Mode<HandoverPlan> {
 
   get isWaiting(): boolean {
     return this.#next.isWaiting || this.#leaving.isWaiting;
+  }
+
+  get work(): ModeWork {
+    return sumOfWork(this.#next.work, this.#leaving.work);
   }
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {

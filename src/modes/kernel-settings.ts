@@ -27,6 +27,11 @@ export class KernelSettings {
     for (const [name, value] of options.wanted) this.#values.desire(name, value);
   }
 
+  /** Settings that were compared for plans. */
+  get compared(): number {
+    return this.#values.compared;
+  }
+
   /** Read those that are wanted. Throws when one can be seen and not read. */
   async observe(): Promise<void> {
     const read = new Map<string, string>();

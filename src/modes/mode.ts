@@ -4,6 +4,7 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import type { ApplyReport, Plan } from '../reconcile/step.ts';
+import type { ModeWork } from '../reconcile/work.ts';
 
 export type ModeName = 'iptables' | 'ipvs';
 
@@ -44,6 +45,8 @@ export interface Mode<P extends Plan = Plan> {
   readonly isWaiting: boolean;
   /** What a read finds does not depend on what is desired: `desire` may be called while it goes on. */
   readonly readsApart: boolean;
+  /** What was done since the mode was built. */
+  readonly work: ModeWork;
   /** Take in changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
   /** Read the kernel. What could not be read is left out of plans (invariant 2); `unknown` when that is all of it. */

@@ -18,6 +18,7 @@ export class Tracker<K, V> {
   readonly #desired = new Map<K, V>();
   #applied: Map<K, V> | undefined;
   readonly #pending = new Set<K>();
+  #compared = 0;
 
   constructor(same: (a: V, b: V) => boolean) {
     this.#same = same;
@@ -30,6 +31,11 @@ export class Tracker<K, V> {
   /** What the kernel is believed to hold; undefined until it was read. */
   get applied(): ReadonlyMap<K, V> | undefined {
     return this.#applied;
+  }
+
+  /** Keys that were compared for deltas since this tracker was made, as often as they were (invariant 11). */
+  get compared(): number {
+    return this.#compared;
   }
 
   /** Set what should be there; undefined for nothing. */
@@ -87,6 +93,7 @@ export class Tracker<K, V> {
     const create = new Map<K, V>();
     const update = new Map<K, { from: V; to: V }>();
     const remove = new Map<K, V>();
+    this.#compared += this.#pending.size;
     for (const key of this.#pending) {
       const to = this.#desired.get(key);
       const from = applied.get(key);

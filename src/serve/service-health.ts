@@ -1,6 +1,7 @@
 /** One HTTP server for each healthCheckNodePort and address (reference 9.2): load balancers ask it whether this node has endpoints of the Service. */
-import type { Address, Family } from '../model/address.ts';
+import { type Address, FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
+import { sameData } from '../model/equal.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { turns } from '../model/turns.ts';
@@ -38,6 +39,10 @@ export class ServiceHealth {
   /** By `address port`. */
   readonly #servers = new Map<string, Opened>();
   readonly #inTurn = turns();
+  /** Where was listened last. */
+  #addresses: ReadonlyMap<Family, readonly Address[]> = new Map();
+  /** Servers are to be opened or closed, or could not be. */
+  #isUnsettled = false;
 
   constructor(parts: ServiceHealthParts) {
     this.#parts = parts;
@@ -63,6 +68,7 @@ export class ServiceHealth {
       }
       checked.ready.set(key, readyHere);
       this.#keys.set(key, name);
+      this.#isUnsettled = true;
     }
   }
 
@@ -76,6 +82,7 @@ export class ServiceHealth {
   async close(): Promise<void> {
     this.#checked.clear();
     this.#keys.clear();
+    this.#isUnsettled = true;
     await this.sync();
   }
 
@@ -89,15 +96,20 @@ export class ServiceHealth {
     const name = this.#keys.get(key);
     if (name === undefined) return;
     this.#keys.delete(key);
+    this.#isUnsettled = true;
     const checked = this.#checked.get(name);
     checked?.ready.delete(key);
     if (checked?.ready.size === 0) this.#checked.delete(name);
   }
 
   async #sync(): Promise<void> {
+    const addresses = await this.#whereToListen();
+    if (!this.#isUnsettled && sameData([...addresses], [...this.#addresses])) return;
+    this.#addresses = addresses;
+    this.#isUnsettled = false;
     const wanted = new Map<string, { checked: Checked; address: Address }>();
     for (const checked of this.#checked.values()) {
-      for (const address of await this.#parts.addresses(checked.family)) {
+      for (const address of addresses.get(checked.family) ?? []) {
         wanted.set(`${address} ${checked.port}`, { checked, address });
       }
     }
@@ -111,11 +123,20 @@ export class ServiceHealth {
     }
   }
 
+  /** Asked once a family, not for each Service: the answer may take a list of the node's addresses. */
+  async #whereToListen(): Promise<ReadonlyMap<Family, readonly Address[]>> {
+    const found = new Map<Family, readonly Address[]>();
+    if (this.#checked.size === 0) return found;
+    for (const family of FAMILIES) found.set(family, await this.#parts.addresses(family));
+    return found;
+  }
+
   async #open(key: string, { service, family, port }: Checked, address: Address): Promise<void> {
     try {
       const server = await HttpServer.open({ address, port, isOneFamily: true }, () => this.#answer(service, family));
       this.#servers.set(key, { service, server });
     } catch (error) {
+      this.#isUnsettled = true;
       this.#parts.onFailure(service, port, causeOf(error));
     }
   }

@@ -10,6 +10,7 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFlows } from '../model/udp-flows.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
+import { type Work, workBetween } from '../reconcile/work.ts';
 import { applyIsolating, type Refused, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
 
@@ -71,6 +72,7 @@ export class SyncLoop {
   async sync(signal: AbortSignal): Promise<SyncReport> {
     const { mode, clock } = this.#parts;
     const start = clock.now();
+    const before = this.#work();
     const touched = this.#take();
     let seen: Seen;
     try {
@@ -80,7 +82,7 @@ export class SyncLoop {
     } catch (error) {
       if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
       const now = clock.now();
-      const nothing = { drift: [], writing: 0, triggers: [] };
+      const nothing = { drift: [], writing: 0, triggers: [], work: workBetween(before, this.#work()) };
       return { ...unreadReport(error.message), ...nothing, duration: now - start, reading: now - start };
     }
     const { drift, reading } = seen;
@@ -102,7 +104,8 @@ export class SyncLoop {
     if (this.#refused.size > 0) this.#refusedAt ??= start;
     // Those of a sync that failed are in the kernel with the next that does not.
     const triggers = report.outcome === 'failed' ? [] : this.#triggers.splice(0);
-    return { ...report, duration: clock.now() - start, drift, reading, writing, triggers };
+    const work = workBetween(before, this.#work());
+    return { ...report, duration: clock.now() - start, drift, reading, writing, triggers, work };
   }
 
   /**
@@ -128,6 +131,12 @@ export class SyncLoop {
     // Which of what stands is ours can be told only now.
     this.#mustObserve = true;
     return { reading: undefined };
+  }
+
+  /** All that was done so far. */
+  #work(): Work {
+    const { model, mode } = this.#parts;
+    return { services: model.visited, ...mode.work };
   }
 
   /** Those who were refused are tried again when the retry is due. */

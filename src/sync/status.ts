@@ -1,5 +1,6 @@
 /** What the agent knows of its own work: for the log, health and metrics. */
 import type { ApplyReport } from '../reconcile/step.ts';
+import type { Work } from '../reconcile/work.ts';
 
 export interface SyncReport extends ApplyReport {
   /** Milliseconds from the start of the sync to its end. */
@@ -12,6 +13,8 @@ export interface SyncReport extends ApplyReport {
   readonly writing: number;
   /** When the changes happened that are in the kernel since this sync, as far as slices say; milliseconds since 1970. */
   readonly triggers: readonly number[];
+  /** What the sync had to look at: it follows the change, not the cluster (invariant 11). */
+  readonly work: Work;
 }
 
 export class SyncStatus {

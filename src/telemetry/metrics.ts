@@ -77,6 +77,8 @@ export interface SyncFacts {
   readonly writing: number;
   readonly isFull: boolean;
   readonly steps: number;
+  /** What it had to look at. */
+  readonly work: { readonly services: number; readonly rendered: number };
   readonly drift: number;
   /** How long each change took from its cause to the kernel. */
   readonly latencies: readonly number[];
@@ -99,6 +101,8 @@ export class Metrics {
   readonly #swept: Counter;
   readonly #plan: Histogram;
   readonly #steps: Counter;
+  readonly #visited: Counter;
+  readonly #rendered: Counter;
   readonly #outcomes: Counter;
   readonly #drift: Counter;
 
@@ -141,6 +145,12 @@ export class Metrics {
     this.#swept = counter('kubeproxy_conntrack_reconciler_deleted_entries_total', 'Stale flows that were deleted', F);
     this.#plan = histogram('slicewire_apply_duration_seconds', 'Time to plan and write, of each sync', []);
     this.#steps = counter('slicewire_steps_total', 'Steps written: chains, servers, sets, settings', []);
+    this.#visited = counter('slicewire_sync_services_visited_total', 'Services that syncs looked at', []);
+    this.#rendered = counter(
+      'slicewire_sync_objects_rendered_total',
+      'Kernel objects whose desired value syncs made',
+      [],
+    );
     this.#outcomes = counter('slicewire_syncs_total', 'Syncs by their outcome', ['outcome']);
     this.#drift = counter('slicewire_drift_total', 'Kernel objects of ours that another program had changed', []);
     gauge('kubernetes_build_info', 'Version of the program', ['git_version', 'platform']).set(
@@ -180,6 +190,8 @@ export class Metrics {
     }
     this.#plan.observe(facts.writing / 1000);
     this.#steps.inc(facts.steps);
+    this.#visited.inc(facts.work.services);
+    this.#rendered.inc(facts.work.rendered);
     this.#drift.inc(facts.drift);
     this.#outcomes.inc({ outcome: facts.outcome });
   }

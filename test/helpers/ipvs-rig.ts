@@ -18,6 +18,8 @@ export interface IpvsRigOptions {
   readonly kernel?: FakeIpvs;
   readonly iptables?: FakeIptables;
   readonly isLeaving?: boolean;
+  /** Milliseconds after which refused Services are tried again; default: at every sync. */
+  readonly retry?: number;
   readonly look?: (family: Family) => ChainLook;
 }
 
@@ -34,7 +36,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
   const iptables = options.iptables ?? new FakeIptables();
   iptables.options = { ...iptables.options, hasSet: (name) => kernel.sets.has(name) };
   kernel.options = { ...kernel.options, isSetUsed: (name) => iptables.refersTo(name) };
-  const { families = FAMILIES, settings, node, isLeaving = false } = options;
+  const { families = FAMILIES, settings, node, isLeaving = false, retry = 0 } = options;
   const mode = ipvsMode({
     families: families.map((family) => ({
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
@@ -47,7 +49,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
     wantedSettings: new Map(),
     isLeaving,
   }) as Mode;
-  return { kernel, iptables, rig: new Rig({ commands: iptables, mode }) };
+  return { kernel, iptables, rig: new Rig({ commands: iptables, mode, retry }) };
 }
 
 function newKernel(): FakeIpvs {

@@ -19,10 +19,14 @@ const ready = (...addresses: string[]) => addresses as Address[];
 
 describe('health check ports of Services', () => {
   const failures: string[] = [];
+  let asked = 0;
   let isHealthy = true;
   const health = new ServiceHealth({
     isHealthy: () => isHealthy,
-    addresses: (family) => Promise.resolve([LOOPBACK[family]]),
+    addresses: (family) => {
+      asked += 1;
+      return Promise.resolve([LOOPBACK[family]]);
+    },
     onFailure: (service, at, cause) => failures.push(`${service} ${at} ${cause}`),
   });
   afterEach(async () => {
@@ -105,6 +109,18 @@ describe('health check ports of Services', () => {
     await new Promise((resolve) => other.close(resolve));
     await health.sync();
     assert.equal((await ask())?.status, 503);
+  });
+
+  it('are many, and each sync asks once a family where to listen', async () => {
+    const many = Array.from({ length: 20 }, (_, i) =>
+      port({ key: `default/s${i}:http`, healthCheckNodePort: PORT + i, readyHere: ready('10.0.0.1') }),
+    );
+    health.update(new Map(many));
+    asked = 0;
+    await health.sync();
+    await health.sync();
+    assert.equal(asked, 4);
+    assert.equal((await ask('127.0.0.1', PORT + 19))?.status, 200);
   });
 
   it('go on while all is told anew, and what is not told is gone', async () => {

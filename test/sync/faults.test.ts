@@ -239,6 +239,56 @@ describe('faults', () => {
     assert.equal((await rig.sync()).outcome, 'complete');
   });
 
+  it('keeps the way to a Service that is set aside while its line moves to another chain and back', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 20);
+    await rig.sync();
+    const line = /-d 10\.96\.0\.2\/32 -p tcp -m comment --comment "default\/web-2 cluster IP" .* -j KUBE-SVC-/;
+    const chainsWithLine = () =>
+      [...(kernel.kernels.IPv4.get('nat') ?? [])]
+        .filter(([, rules]) => rules.some((rule) => line.test(rule)))
+        .map(([chain]) => chain);
+    assert.deepEqual(chainsWithLine(), ['KUBE-SERVICES']);
+    kernel.options = { refuse: (text) => text.includes('10.244.9.9') };
+    const refused = slice({ name: 'web-2-1', service: 'web-2', endpoints: ['10.244.9.9'] });
+    assert.equal((await rig.put(refused).sync()).outcome, 'partial');
+    assert.equal((await webs(rig, 60).put(refused).sync()).outcome, 'partial');
+    assert.match(chainsWithLine().join(), /^KUBE-DSS-[^,]+$/);
+    for (let i = 21; i <= 60; i++)
+      rig.remove('Service', `default/web-${i}`).remove('EndpointSlice', `default/web-${i}-1`);
+    assert.equal((await rig.sync()).outcome, 'partial');
+    assert.deepEqual(chainsWithLine(), ['KUBE-SERVICES']);
+    assert.ok(kernel.save('IPv4').includes('--to-destination 10.244.1.2:8080'), 'and its old endpoint');
+  });
+
+  it('keeps the way to a Service whose line changes into a refused one, when the chain of that line goes', async () => {
+    const kernel = new FakeIptables();
+    const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 60);
+    await rig.sync();
+    const linesIn = () =>
+      [...(kernel.kernels.IPv4.get('nat') ?? [])].flatMap(([chain, rules]) =>
+        rules.filter((rule) => rule.startsWith('-d 10.96.0.2/32')).map((rule) => [chain, rule] as const),
+      );
+    const [before, ...others] = linesIn();
+    assert.deepEqual([before?.[0].startsWith('KUBE-DSS-'), others], [true, []]);
+    kernel.options = { refuse: (line) => line.includes('-m recent') };
+    const ports = [{ name: 'new', port: 80 }];
+    rig.put(
+      service({ name: 'web-2', spec: { clusterIP: '10.96.0.2', ports, sessionAffinity: 'ClientIP' } }),
+      slice({ name: 'web-2-1', service: 'web-2', ports: [{ name: 'new', port: 8080 }], endpoints: ['10.244.1.2'] }),
+    );
+    assert.equal((await rig.sync()).outcome, 'partial');
+    assert.deepEqual(linesIn(), [before]);
+    for (let i = 21; i <= 60; i++)
+      rig.remove('Service', `default/web-${i}`).remove('EndpointSlice', `default/web-${i}-1`);
+    assert.equal((await rig.sync()).outcome, 'partial');
+    assert.deepEqual(linesIn(), [['KUBE-SERVICES', before?.[1]]]);
+    kernel.options = {};
+    rig.remove('Service', 'default/web-2').remove('EndpointSlice', 'default/web-2-1');
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.deepEqual(linesIn(), []);
+  });
+
   it('is not complete when the lock is taken while it looks for who is refused', async () => {
     let restores = 0;
     const kernel = new FakeIptables({ legacy: true, refuse: (line) => line.includes('10.244.1.2:') });

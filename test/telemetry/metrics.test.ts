@@ -48,7 +48,8 @@ function made(mode: MetricsOptions['mode']): Metrics {
     read: read as MetricsOptions['read'],
   });
   metrics.queued(100);
-  const sync = { duration: 1500, writing: 1000, steps: 4, drift: 1, latencies: [300], outcome: 'partial' };
+  const work = { services: 3, rendered: 9 };
+  const sync = { duration: 1500, writing: 1000, steps: 4, work, drift: 1, latencies: [300], outcome: 'partial' };
   metrics.synced({ ...sync, complete: ['IPv4'], failedWrites: ['IPv6'], isFull: false }, 101);
   metrics.synced({ ...sync, complete: ['IPv4', 'IPv6'], failedWrites: [], isFull: true, outcome: 'complete' }, 102);
   metrics.answered('healthz', 503);
@@ -109,6 +110,8 @@ describe('metrics', () => {
       'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 5',
       'kubeproxy_sync_proxy_rules_iptables_total{table="nat",ip_family="IPv4"} 7',
       'slicewire_steps_total 8',
+      'slicewire_sync_services_visited_total 6',
+      'slicewire_sync_objects_rendered_total 18',
       'slicewire_drift_total 2',
       'slicewire_syncs_total{outcome="partial"} 1',
     ])

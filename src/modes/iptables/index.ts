@@ -8,6 +8,7 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
+import type { ModeWork } from '../../reconcile/work.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
@@ -84,6 +85,8 @@ class IptablesMode implements Mode<IptablesPlan> {
   readonly name = 'iptables';
   readonly readsApart = true;
   readonly #families: readonly FamilyState[];
+  #rendered = 0;
+  #steps = 0;
 
   constructor(families: readonly FamilyState[]) {
     this.#families = families;
@@ -97,10 +100,18 @@ class IptablesMode implements Mode<IptablesPlan> {
     return false;
   }
 
+  get work(): ModeWork {
+    let compared = 0;
+    for (const { tables, kernelSettings } of this.#families) compared += tables.compared + kernelSettings.compared;
+    return { rendered: this.#rendered, compared, steps: this.#steps };
+  }
+
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const { family, desired, tables } of this.#families) {
       const mine = [...changes].filter(([key]) => keyFamily(key) === family);
-      for (const [key, chain] of desired.update(mine)) tables.desire(key, chain);
+      const chains = desired.update(mine);
+      this.#rendered += chains.size;
+      for (const [key, chain] of chains) tables.desire(key, chain);
     }
   }
 
@@ -136,7 +147,9 @@ class IptablesMode implements Mode<IptablesPlan> {
       .map(({ family, tables, kernelSettings }): FamilyPlan => {
         return { family, tables: tables.plan(setAside), settings: kernelSettings.plan() };
       });
-    return { steps: families.flatMap(({ tables, settings }) => [...tables.steps, ...settings.steps]), families };
+    const steps = families.flatMap(({ tables, settings }) => [...tables.steps, ...settings.steps]);
+    this.#steps += steps.length;
+    return { steps, families };
   }
 
   async apply(plan: IptablesPlan, signal: AbortSignal): Promise<ApplyReport> {

@@ -10,6 +10,7 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
+import type { ModeWork } from '../../reconcile/work.ts';
 import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { applyFamily, type FamilyReport } from './apply.ts';
@@ -65,6 +66,7 @@ class IpvsMode implements Mode<IpvsPlan> {
   readonly #node: NodeState;
   readonly #members: readonly Member[];
   #cause: string | undefined;
+  #steps = 0;
 
   constructor(options: IpvsOptions) {
     this.#kernel = options.kernel;
@@ -80,6 +82,15 @@ class IpvsMode implements Mode<IpvsPlan> {
   get isWaiting(): boolean {
     const isDraining = this.#members.some(({ state }) => state.isKnown && state.drainingServers().length > 0);
     return isDraining || (this.#isLeaving && !this.#hasLeft);
+  }
+
+  get work(): ModeWork {
+    let [rendered, compared] = [0, this.#node.compared];
+    for (const { state } of this.#members) {
+      rendered += state.rendered;
+      compared += state.compared;
+    }
+    return { rendered, compared, steps: this.#steps };
   }
 
   /** Nothing of ours is left. */
@@ -144,7 +155,9 @@ class IpvsMode implements Mode<IpvsPlan> {
   plan(setAside: SetAside = NOBODY): IpvsPlan {
     const families = this.#members.filter(({ state }) => state.isKnown).map(({ state }) => planFamily(state, setAside));
     const node = this.#node.plan(families.every((plan) => plan.leavesNothing));
-    return { node, families, setAside, steps: [...node.steps, ...families.flatMap((plan) => plan.steps)] };
+    const steps = [...node.steps, ...families.flatMap((plan) => plan.steps)];
+    this.#steps += steps.length;
+    return { node, families, setAside, steps };
   }
 
   async apply(plan: IpvsPlan, signal: AbortSignal): Promise<ApplyReport> {

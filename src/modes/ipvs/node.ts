@@ -57,6 +57,11 @@ export class NodeState {
     return this.#hasDevice === false;
   }
 
+  /** Settings that were compared for plans. */
+  get compared(): number {
+    return this.#settings.compared;
+  }
+
   forget(): void {
     this.#hasDevice = undefined;
   }

@@ -44,6 +44,7 @@ export class FamilyState {
   readonly #standing = new Map<string, Set<string>>();
   readonly #serversAt = new Map<Address, Set<string>>();
   readonly #setIds: ReadonlyMap<string, SetId>;
+  #rendered = 0;
   /** Why the last read failed, if it did. */
   unread: string | undefined;
 
@@ -58,17 +59,30 @@ export class FamilyState {
     return this.servers.applied !== undefined && this.tables.isKnown;
   }
 
+  /** What was desired of this family since the state was made, as often as it was. */
+  get rendered(): number {
+    return this.#rendered;
+  }
+
+  /** What was compared for plans. */
+  get compared(): number {
+    const trackers = [this.sets, this.entries, this.servers, this.destinations, this.addresses, this.tables];
+    return trackers.reduce((sum, { compared }) => sum + compared, 0);
+  }
+
   /** Nothing but sets is left of ours. */
   get isEmptied(): boolean {
     return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
   }
 
   desire({ servers, addresses, entries, chains }: DesiredChanges): void {
+    this.#rendered += servers.size + addresses.size + entries.size + chains.size;
     for (const [key, wanted] of servers) {
       this.servers.desire(key, wanted);
       const now = new Map(
         (wanted?.destinations ?? []).map((one) => [destinationKey(one.server, one.destination), one]),
       );
+      this.#rendered += now.size;
       for (const old of this.#wanted.get(key) ?? []) if (!now.has(old)) this.destinations.desire(old, undefined);
       for (const [name, one] of now) this.destinations.desire(name, one);
       if (wanted === undefined) this.#wanted.delete(key);

@@ -9,8 +9,10 @@
  * 3. The shape is a function of the set of keys, not of its history (invariant 12): a node splits exactly when it has
  *    more than LEAF_RULES entries, and merges when it has not.
  * 4. Few chains, for `iptables-nft-restore` is worse than linear in them: leaves are at least about half full, a chain
- *    branches over up to LEVELS digits at once, levels with a single branch are skipped, and a branch of at most
+ *    branches over up to STRIDE digits at once, levels with a single branch are skipped, and a branch of at most
  *    INLINE_RULES entries stands in its parent's chain.
+ * 5. A key far from all others moves no chain but those above the place where it branches off: chains end at multiples
+ *    of STRIDE digits, wherever they begin.
  *
  * Rules of one tree exclude each other (different keys match different packets), so their order does not matter, but it
  * is fixed: by key, then by id.
@@ -22,8 +24,8 @@ import { type Chain, goTo, jump, type Rule, rule } from './rules.ts';
 export const LEAF_RULES = 32;
 /** Most entries of a branch that stands in its parent's chain. */
 const INLINE_RULES = 2;
-/** Most digits over which one chain branches: 4 bits make at most 16 branches. */
-const LEVELS = 4;
+/** A chain branches down to the next prefix of a multiple of so many digits: 4 bits make at most 16 branches. */
+const STRIDE = 4;
 
 export interface TreeNames {
   /** The chain at the top. Its branches are jumps, so that what follows the tree in that chain is still reached. */
@@ -40,8 +42,8 @@ interface Entry {
 
 /** The chain that is being rendered. */
 interface Draft {
-  /** Digits over which it may still branch. */
-  readonly levels: number;
+  /** Nodes whose prefixes have as many digits as this have chains of their own. */
+  readonly end: number;
   readonly isRoot: boolean;
   readonly rules: Rule[];
   readonly out: Map<string, Chain | undefined>;
@@ -178,22 +180,22 @@ export class DispatchTree {
   #renderNode(node: Node, chain: string, out: Map<string, Chain | undefined>): void {
     const rules: Rule[] = [];
     if (node.branches === undefined) this.#addEntries(node, rules);
-    else this.#renderBranches(node, { levels: LEVELS, isRoot: node === this.#root, rules, out });
+    else this.#renderBranches(node, { end: endOf(node), isRoot: node === this.#root, rules, out });
     node.chain = chain;
     node.dirty = false;
     out.set(chain, rules);
   }
 
-  /** The branches of a chain: down to leaves, or to nodes that LEVELS digits lie before. */
+  /** The branches of a chain: down to leaves, or to nodes at its end. */
   #renderBranches(node: Node, draft: Draft): void {
     for (const digit of [...(node.branches?.keys() ?? [])].sort()) {
       const branch = this.#skipSingles(node.branches?.get(digit));
       if (branch === undefined) continue;
-      if (branch.branches === undefined || draft.levels === 1) this.#renderBranch(branch, draft);
+      if (branch.branches === undefined || branch.prefix.length >= draft.end) this.#renderBranch(branch, draft);
       else {
         // Its branches stand in this chain: it needs none of its own.
         this.#dropChain(branch);
-        this.#renderBranches(branch, { ...draft, levels: draft.levels - 1 });
+        this.#renderBranches(branch, draft);
         branch.dirty = false;
       }
     }
@@ -233,6 +235,14 @@ export class DispatchTree {
 
 function newNode(prefix: string): Node {
   return { prefix, count: 0, entries: new Map(), branches: undefined, chain: undefined, dirty: true };
+}
+
+/** Where the chain of a node ends: past the first node at or below it that has more than one branch. */
+function endOf(node: Node): number {
+  let fork: Node | undefined = node;
+  while (fork?.branches?.size === 1) [fork] = fork.branches.values();
+  const { length } = (fork ?? node).prefix;
+  return length - (length % STRIDE) + STRIDE;
 }
 
 function digitAt(node: Node, key: string): string {

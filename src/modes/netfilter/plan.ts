@@ -14,8 +14,8 @@ import { lineDiff } from '../../reconcile/lines.ts';
 import type { Phase, Step } from '../../reconcile/step.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { type Jump, jumpKey } from './jumps.ts';
-import { type ChainKey, isServiceChain, splitChainKey } from './names.ts';
+import { type Jump, jumpKey, targetOf } from './jumps.ts';
+import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
 import { linesOf, type NewChain, portionsOf } from './portions.ts';
 import { byNameDown, isEmptyBlock, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
@@ -45,19 +45,21 @@ export interface TablesTrackers {
   readonly portionLines: number;
 }
 
+/** All that a plan is made of: what may differ. What stands and is right costs nothing (invariant 11). */
+export interface PendingTables extends Pick<TablesTrackers, 'family' | 'portionLines'> {
+  readonly chains: Delta<ChainKey, Chain>;
+  readonly jumps: Delta<string, Jump>;
+}
+
 /** `only`: make these chains and the jumps into them, and nothing else: what must stand before the rest. */
 export function planTables(
-  { family, chains, jumps, portionLines }: TablesTrackers,
+  { family, chains, jumps: delta, portionLines }: PendingTables,
   setAside: SetAside,
   only?: ReadonlySet<ChainKey>,
 ): TablesPlan {
-  const known = chains.applied ?? new Map<ChainKey, Chain>();
   const isMeant = (key: ChainKey) => only?.has(key) !== false;
-  const pending = writesOf(chains.delta()).filter(
-    ({ key, to }) => isMeant(key) && (only === undefined || to !== undefined),
-  );
-  const writes = withoutSetAside(pending, { family, setAside, known });
-  const delta = jumps.delta();
+  const pending = withoutSetAside(writesOf(chains), { family, setAside });
+  const writes = pending.filter(({ key, to }) => isMeant(key) && (only === undefined || to !== undefined));
   const missing = [...delta.create.values()].filter(({ table, target }) => isMeant(`${table} ${target}`));
   const gone = only === undefined ? [...delta.remove.values()] : [];
   return {
@@ -87,32 +89,51 @@ function writesOf(delta: Delta<ChainKey, Chain>): Write[] {
 interface SetAsideInput {
   readonly family: Family;
   readonly setAside: SetAside;
-  readonly known: ReadonlyMap<ChainKey, Chain>;
 }
 
 /**
  * Leave what was refused as it is in the kernel: its own chains are not touched, and in shared chains its lines are
- * those that stand there now (invariants 3 and 6).
+ * those that stand there now (invariants 3 and 6). `writes` are all that are pending: a line moves from one chain of a
+ * tree to another when a leaf splits or merges, and where it stood is a chain that changes too.
  */
-function withoutSetAside(writes: readonly Write[], { family, setAside, known }: SetAsideInput): Write[] {
+function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): Write[] {
   if (setAside.size === 0) return [...writes];
-  const isAside = (line: Rule) => line.owner !== undefined && setAside.has(line.owner);
-  const standing = new Set([...known.values()].flatMap((chain) => chain.filter(isAside).map((line) => line.text)));
-  const kept: Write[] = [];
-  for (const write of writes) {
+  const isAside = ({ owner }: Rule) => owner !== undefined && setAside.has(owner);
+  const due = writes.filter((write) => {
     const owner = ownerOf(write);
-    if (setAside.has(stepKey(family, write.key)) || (owner !== undefined && setAside.has(owner))) continue;
-    if (write.to === undefined) {
-      kept.push(write);
-      continue;
-    }
-    const wanted = write.to.filter((line) => !isAside(line) || standing.has(line.text));
-    const texts = new Set(wanted.map((line) => line.text));
-    const held = (write.from ?? []).filter((line) => isAside(line) && !texts.has(line.text));
-    const to = [...held, ...wanted];
-    if (write.from === undefined || !sameChain(write.from, to)) kept.push({ ...write, to });
+    return !setAside.has(stepKey(family, write.key)) && (owner === undefined || !setAside.has(owner));
+  });
+  const standing = new Set(textsWhere(isAside, writes, 'from'));
+  const wanted = due.map((write): Write => {
+    return { ...write, to: write.to?.filter((line) => !isAside(line) || standing.has(line.text)) };
+  });
+  const placed = new Set(textsWhere(isAside, wanted, 'to'));
+  const held = heldLines(wanted, (line) => isAside(line) && !placed.has(line.text));
+  return wanted
+    .map((write): Write => ({ ...write, to: write.to && [...(held.get(write.key) ?? []), ...write.to] }))
+    .filter(({ from, to }) => from === undefined || to === undefined || !sameChain(from, to));
+}
+
+function* textsWhere(is: (line: Rule) => boolean, writes: readonly Write[], at: 'from' | 'to'): Generator<string> {
+  for (const { [at]: lines = [] } of writes) for (const line of lines) if (is(line)) yield line.text;
+}
+
+/** Lines that stand and have no place in what is wanted, by the chain that keeps them: their own or, where that goes, the one that leads there. */
+function heldLines(writes: readonly Write[], isHeld: (line: Rule) => boolean): ReadonlyMap<ChainKey, Chain> {
+  const gone = new Set(writes.filter(({ to }) => to === undefined).map(({ key }) => key));
+  const above = new Map<ChainKey, ChainKey>();
+  for (const { key, from = [] } of writes) {
+    const { table } = splitChainKey(key);
+    for (const { text } of from) above.set(chainKey(table, targetOf(text)), key);
   }
-  return kept;
+  const held = new Map<ChainKey, Chain>();
+  for (const { key, from = [] } of writes) {
+    const lines = from.filter(isHeld);
+    let keeper: ChainKey | undefined = lines.length > 0 ? key : undefined;
+    while (keeper !== undefined && gone.has(keeper)) keeper = above.get(keeper);
+    if (keeper !== undefined) held.set(keeper, [...(held.get(keeper) ?? []), ...lines]);
+  }
+  return held;
 }
 
 /** The Service that a whole chain belongs to; undefined for a shared one. */

@@ -49,6 +49,11 @@ export class FamilyTables {
     return applied?.keys().every((key) => shared.has(key)) ?? false;
   }
 
+  /** Chains and jumps that were compared for plans. */
+  get compared(): number {
+    return this.#chains.compared + this.#jumps.compared;
+  }
+
   desire(key: ChainKey, chain: Chain | undefined): void {
     this.#chains.desire(key, chain);
   }
@@ -82,7 +87,9 @@ export class FamilyTables {
 
   /** What to write; `only` these chains and the jumps into them, where that is said. Throws when nothing is known. */
   plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
-    return planTables(this.#trackers(), setAside, only);
+    const { family, portionLines } = this.#trackers();
+    const pending = { family, portionLines, chains: this.#chains.delta(), jumps: this.#jumps.delta() };
+    return planTables(pending, setAside, only);
   }
 
   /** Walks all chains: some milliseconds for ten thousand. */

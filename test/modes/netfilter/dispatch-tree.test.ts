@@ -97,6 +97,29 @@ describe('DispatchTree', () => {
     assert.ok(found.includes('10.96.7.9:80'));
   });
 
+  it('keeps its chains when an address comes that is far from all others, and when it goes', () => {
+    const tree = newTree();
+    for (let i = 0; i < 10_000; i++) {
+      const one = entry(fromBinary((0x0a600000 + i * 100).toString(2).padStart(32, '0')), 80);
+      tree.set(one.key, 'x', one.rule);
+    }
+    const before = applyTo(new Map(), tree);
+    const after = new Map(before);
+    for (const far of ['34.1.2.3', '10.0.0.5', '11.1.1.1', '192.168.1.1', '10.112.0.1']) {
+      const one = entry(far as Address, 80);
+      tree.set(one.key, 'x', one.rule);
+      assert.ok(tree.render().size <= 4, `${far} comes`);
+      tree.delete(one.key, 'x');
+      const changed = tree.render();
+      assert.ok(changed.size <= 4, `${far} goes: ${changed.size} chains`);
+      for (const [name, rules] of changed) {
+        if (rules === undefined) after.delete(name);
+        else after.set(name, rules);
+      }
+    }
+    assert.deepEqual(texts(after), texts(before));
+  });
+
   it('ends in the same chains on every way to a set of entries (invariant 12)', () => {
     const steps = fc.array(
       fc.record({ address: anAddress, port: fc.integer({ min: 80, max: 83 }), add: fc.boolean() }),
