@@ -47,9 +47,17 @@ export function comment(text: string): string {
   return `-m comment --comment ${quoted}`;
 }
 
+const ONE_IN: string[] = [];
+
 /** Match one packet in `of`. */
 export function oneIn(of: number): string {
-  return shareOf(1, of);
+  // Tens of thousands of endpoints share a few numbers.
+  let text = ONE_IN[of];
+  if (text === undefined) {
+    text = shareOf(1, of);
+    ONE_IN[of] = text;
+  }
+  return text;
 }
 
 /** Match `part` packets of `whole`: the kernel keeps a 31-bit fraction and prints 11 decimals (libxt_statistic.c). */

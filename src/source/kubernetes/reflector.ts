@@ -137,18 +137,24 @@ export class Reflector {
   /** Read pages to the end; returns the resourceVersion of the list. */
   async #pages(limit: string | undefined, seen: Map<string, string>, signal: AbortSignal): Promise<string> {
     const { resource, client } = this.#options;
-    let next: string | undefined;
+    const ask = (next?: string) =>
+      client
+        .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal)
+        .then((it) => asList(it, resource));
+    let asked = ask();
     for (;;) {
-      const page = asList(
-        await client.get(resource.path, { ...this.#selectors(), limit, continue: next }, signal),
-        resource,
-      );
+      const page = await asked;
+      const isLast = page.continue === undefined || page.continue === '';
+      if (!isLast) {
+        // The server works on the next page while this one is taken in. Why it fails is seen when it is waited for.
+        asked = ask(page.continue);
+        asked.catch(() => undefined);
+      }
       for (const [i, item] of page.items.entries()) {
         if (i % ITEMS_A_BREATH === ITEMS_A_BREATH - 1) await breath();
         this.#seen(item, seen);
       }
-      next = page.continue;
-      if (next === undefined || next === '') return page.version;
+      if (isLast) return page.version;
     }
   }
 
