@@ -1,4 +1,6 @@
 /** The seam to time. */
+import { setImmediate } from 'node:timers/promises';
+
 export interface Clock {
   /** Milliseconds that only go forward. */
   now(): number;
@@ -20,6 +22,11 @@ export const realClock: Clock = {
     return () => clearTimeout(timer);
   },
 };
+
+/** Let what waits for the event loop go first. */
+export function breath(): Promise<void> {
+  return setImmediate();
+}
 
 /** Wait on a clock; rejects with the signal's reason when it aborts. */
 export function sleep(clock: Clock, milliseconds: number, signal: AbortSignal): Promise<void> {

@@ -53,6 +53,10 @@ class Handover implements Mode<HandoverPlan> {
     this.#next.desire(changes);
   }
 
+  settle(): void {
+    this.#next.settle();
+  }
+
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     const seen = await this.#next.observe(signal);
     if (seen.kind === 'unknown') return seen;

@@ -49,6 +49,8 @@ export interface Mode<P extends Plan = Plan> {
   readonly work: ModeWork;
   /** Take in changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
+  /** Render what the changes share: `plan` does it too, but the event loop is held for less when it is done before. Pure. */
+  settle(): void;
   /** Read the kernel. What could not be read is left out of plans (invariant 2); `unknown` when that is all of it. */
   observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
   /** Read again what changes by itself, such as the connections of what drains: cheap. Throws when it cannot be read. */

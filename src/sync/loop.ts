@@ -164,6 +164,9 @@ export class SyncLoop {
       if (i > 0) await breath();
       this.#desirePortion(touched.slice(i, i + PORTION));
     }
+    if (touched.length > PORTION) await breath();
+    this.#parts.mode.settle();
+    if (touched.length > PORTION) await breath();
   }
 
   #desirePortion(portion: readonly ServiceKey[]): void {

@@ -97,7 +97,8 @@ function inPortions(chains: readonly Chain[]): string[] {
     .map(({ rules, ...rest }) => ({ ...rest, rules: asRules(rules) }));
   const jumps = chains.filter(({ name }) => BUILT_IN.test(name));
   const last = (['mangle', 'filter', 'nat'] as const).map((table) => blockOf(table, jumps));
-  return [...portionsOf(made).map((block) => textOf([block])), textOf(last)];
+  const blocks = [...portionsOf(made)].filter((block) => block !== undefined);
+  return [...blocks.map((block) => textOf([block])), textOf(last)];
 }
 
 function asRules(rules: readonly string[]) {

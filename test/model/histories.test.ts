@@ -52,7 +52,7 @@ class Kept {
     this.flows.update(ports);
     for (const [family, desired] of this.#desired) {
       const mine = [...ports].filter(([key]) => key.endsWith(`/${family}`));
-      for (const [key, chain] of desired.update(mine)) {
+      for (const [key, chain] of [...desired.update(mine), ...desired.shared()]) {
         if (chain === undefined) this.chains.delete(`${family} ${key}`);
         else this.chains.set(`${family} ${key}`, chain);
       }

@@ -45,7 +45,7 @@ export class IptablesDesired {
     };
   }
 
-  /** Take in ServicePorts of this family that changed (undefined: gone). */
+  /** Take in ServicePorts of this family that changed (undefined: gone). What they share is rendered by `shared`. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
     const added: [ServicePortKey, RenderedPort][] = [];
@@ -55,6 +55,12 @@ export class IptablesDesired {
       if (port !== undefined) added.push([key, renderPort(port, this.#settings)]);
     }
     for (const [key, rendered] of added) this.#add(key, rendered, changes);
+    return changes;
+  }
+
+  /** What ServicePorts share, as far as it changed since the last time: once for many changes. */
+  shared(): ChainChanges {
+    const changes = new Map<ChainKey, Chain | undefined>();
     if (this.#isFirst) for (const [key, chain] of staticChains(this.#settings)) changes.set(key, chain);
     for (const name of Object.keys(TREES) as TreeName[]) this.#renderTree(name, changes);
     this.#isFirst = false;

@@ -15,7 +15,7 @@ import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { cleanupFamily } from './cleanup.ts';
-import { IptablesDesired } from './desire.ts';
+import { type ChainChanges, IptablesDesired } from './desire.ts';
 import { FIREWALL_JUMPS, JUMPS } from './jumps.ts';
 import { udpFrontendsIn } from './observe.ts';
 import type { IptablesSettings } from './settings.ts';
@@ -109,10 +109,12 @@ class IptablesMode implements Mode<IptablesPlan> {
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const { family, desired, tables } of this.#families) {
       const mine = [...changes].filter(([key]) => keyFamily(key) === family);
-      const chains = desired.update(mine);
-      this.#rendered += chains.size;
-      for (const [key, chain] of chains) tables.desire(key, chain);
+      this.#rendered += desireAll(tables, desired.update(mine));
     }
+  }
+
+  settle(): void {
+    for (const { desired, tables } of this.#families) this.#rendered += desireAll(tables, desired.shared());
   }
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
@@ -142,6 +144,7 @@ class IptablesMode implements Mode<IptablesPlan> {
   }
 
   plan(setAside: SetAside = NOBODY): IptablesPlan {
+    this.settle();
     const families = this.#families
       .filter(({ tables }) => tables.isKnown)
       .map(({ family, tables, kernelSettings }): FamilyPlan => {
@@ -193,6 +196,12 @@ class IptablesMode implements Mode<IptablesPlan> {
     if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
     return removed;
   }
+}
+
+/** Returns how many. */
+function desireAll(tables: FamilyTables, chains: ChainChanges): number {
+  for (const [key, chain] of chains) tables.desire(key, chain);
+  return chains.size;
 }
 
 function unreadFamily({ family, unread }: FamilyState): ApplyReport {

@@ -126,7 +126,7 @@ class Application {
     const { plan, state, signal } = this.#parts;
     // Planned anew: part of it may be written by now.
     const tables = which === 'source' ? plan.sourceTables : state.tables.plan(plan.setAside);
-    if (tables.restores.length === 0) return true;
+    if (tables.steps.length === 0) return true;
     const report = await state.tables.apply(tables, signal);
     this.#failed.push(...report.failed);
     this.#skipped.push(...report.skipped);

@@ -106,6 +106,9 @@ class IpvsMode implements Mode<IpvsPlan> {
     }
   }
 
+  /** Nothing is shared here that grows with the Services. */
+  settle(): void {}
+
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     let lists: KernelLists;
     this.#cause = undefined;

@@ -1,5 +1,6 @@
 /** Write one family's plan: one iptables-restore, or several where much is new. */
 
+import { breath } from '../../host/clock.ts';
 import { IptablesError, type IptablesTools } from '../../host/iptables-tools.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
@@ -21,8 +22,12 @@ export async function applyTables(
   tools: IptablesTools,
   signal: AbortSignal,
 ): Promise<ApplyReport> {
-  if (plan.restores.length === 0) return NOTHING_TO_DO;
-  for (const blocks of plan.restores) {
+  if (plan.steps.length === 0) return NOTHING_TO_DO;
+  for (const blocks of plan.restores()) {
+    if (blocks === undefined) {
+      await breath();
+      continue;
+    }
     try {
       await tools.restore(() => restoreTexts(blocks), signal);
     } catch (error) {

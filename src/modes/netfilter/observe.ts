@@ -3,7 +3,7 @@ import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { type Jump, jumpKey, targetOf } from './jumps.ts';
 import { BUILT_IN, type ChainKey, chainKey } from './names.ts';
 import { type SavedTable, SaveReader } from './restore-text.ts';
-import { type Chain, ownerInComment, type Table } from './rules.ts';
+import { type Chain, ownerInComment, type Rule, type Table } from './rules.ts';
 
 export interface SeenTables {
   readonly chains: ReadonlyMap<ChainKey, Chain>;
@@ -46,7 +46,20 @@ export async function readTables(tools: IptablesTools, signal: AbortSignal): Pro
 }
 
 function readChain(rules: readonly string[]): Chain {
-  return rules.map((text) => ({ text, owner: ownerInComment(text) }));
+  return rules.map((text) => new ReadRule(text));
+}
+
+/** Whose it is, is looked for when somebody asks: of most rules, which are as they should be, nobody does. */
+class ReadRule implements Rule {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  get owner(): Rule['owner'] {
+    return ownerInComment(this.text);
+  }
 }
 
 function* jumpsIn(

@@ -23,8 +23,8 @@ import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 export interface TablesPlan {
   readonly family: Family;
   readonly steps: readonly Step[];
-  /** Restores in their order, each of some blocks. */
-  readonly restores: readonly (readonly TableBlock[])[];
+  /** Restores in their order, each of some blocks: made when they are written. Where there is none, the event loop is to breathe. */
+  readonly restores: () => Iterable<readonly TableBlock[] | undefined>;
   /** What the kernel holds once all of them succeeded. */
   readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
   readonly jumps: ReadonlyMap<string, Jump | undefined>;
@@ -69,7 +69,7 @@ export function planTables(
       ...missing.map((entry) => jumpStep(family, entry, 'create')),
       ...gone.map((entry) => jumpStep(family, entry, 'remove')),
     ],
-    restores: restoresOf(writes, { missing, gone }, portionLines),
+    restores: () => restoresOf(writes, { missing, gone }, portionLines),
     chains: new Map(writes.map(({ key, to }) => [key, to])),
     jumps: new Map<string, Jump | undefined>([
       ...missing.map((entry) => [jumpKey(entry), entry] as const),
@@ -147,12 +147,16 @@ interface JumpWrites {
   readonly gone: readonly Jump[];
 }
 
-function restoresOf(writes: readonly Write[], jumps: JumpWrites, portionLines: number): TableBlock[][] {
+function* restoresOf(
+  writes: readonly Write[],
+  jumps: JumpWrites,
+  portionLines: number,
+): Generator<readonly TableBlock[] | undefined> {
   const created = writes.filter((write) => write.from === undefined).map(newChainOf);
   const isMany = created.reduce((sum, chain) => sum + linesOf(chain), 0) > portionLines;
-  const before = isMany ? portionsOf(created, portionLines) : [];
+  if (isMany) for (const block of portionsOf(created, portionLines)) yield block && [block];
   const last = blocksOf(isMany ? writes.filter((write) => write.from !== undefined) : writes, jumps);
-  return [...before.map((block) => [block]), last].filter((blocks) => blocks.length > 0);
+  if (last.length > 0) yield last;
 }
 
 function newChainOf({ key, to = [] }: Write): NewChain {

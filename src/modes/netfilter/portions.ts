@@ -6,7 +6,6 @@
  * new, so no packet meets it before a later restore leads there: what the portions wrote so far is never seen half done.
  */
 import { targetOf } from './jumps.ts';
-import { type ChainKey, chainKey } from './names.ts';
 import { byNameDown, type TableBlock } from './restore-text.ts';
 import type { Chain, Table } from './rules.ts';
 
@@ -19,30 +18,38 @@ export interface NewChain {
   readonly rules: Chain;
 }
 
-/** In an order in which each chain comes after all that it refers to; of at most `lines` lines each, unless one chain has more. */
-export function portionsOf(chains: readonly NewChain[], lines = PORTION_LINES): TableBlock[] {
-  const levels = levelsOf(chains);
+/** Chains whose place is found out between two breaths of the event loop. */
+const CHAINS_A_BREATH = 4000;
+
+/**
+ * In an order in which each chain comes after all that it refers to; of at most `lines` lines each, unless one chain has
+ * more. Where nothing is yielded, the event loop is to breathe.
+ */
+export function* portionsOf(chains: readonly NewChain[], lines = PORTION_LINES): Generator<TableBlock | undefined> {
+  const levels = yield* levelsOf(chains);
+  yield undefined;
   const ordered = chains
-    .map((chain) => ({ ...chain, level: levels.get(keyOf(chain)) ?? 0 }))
+    .map((chain, i) => ({ ...chain, level: levels[i] ?? 0 }))
     .sort((a, b) => (a.table === b.table ? a.level - b.level || byNameDown(a, b) : a.table < b.table ? -1 : 1));
-  const blocks: TableBlock[] = [];
+  yield undefined;
   let block: NewChain[] = [];
   let size = 0;
-  const close = () => {
-    const [first] = block;
-    if (first === undefined) return;
-    blocks.push({ table: first.table, chains: block.sort(byNameDown), inserts: [], deletes: [], drops: [] });
-    block = [];
-    size = 0;
-  };
   for (const chain of ordered) {
     const own = linesOf(chain);
-    if (size + own > lines || block[0]?.table !== chain.table) close();
+    if (block[0] !== undefined && (size + own > lines || block[0].table !== chain.table)) {
+      yield blockOf(block);
+      block = [];
+      size = 0;
+    }
     block.push(chain);
     size += own;
   }
-  close();
-  return blocks;
+  if (block.length > 0) yield blockOf(block);
+}
+
+function blockOf(chains: readonly NewChain[]): TableBlock {
+  const table = chains[0]?.table ?? 'nat';
+  return { table, chains: [...chains].sort(byNameDown), inserts: [], deletes: [], drops: [] };
 }
 
 /** Lines that a restore needs for a chain. */
@@ -51,25 +58,32 @@ export function linesOf({ rules }: NewChain): number {
 }
 
 /** How many chains stand one below the other under each, counting only those given. The kernel has no loops of chains. */
-function levelsOf(chains: readonly NewChain[]): ReadonlyMap<ChainKey, number> {
-  const byKey = new Map(chains.map((chain) => [keyOf(chain), chain]));
-  const levels = new Map<ChainKey, number>();
-  const levelOf = (chain: NewChain): number => {
-    const key = keyOf(chain);
-    const known = levels.get(key);
-    if (known !== undefined) return known;
+function* levelsOf(chains: readonly NewChain[]): Generator<undefined, readonly number[]> {
+  const places = new Map<Table, Map<string, number>>();
+  for (const [i, { table, name }] of chains.entries()) {
+    const names = places.get(table) ?? new Map<string, number>();
+    places.set(table, names.set(name, i));
+  }
+  const levels: number[] = chains.map(() => UNKNOWN);
+  const levelOf = (i: number): number => {
+    const { table, rules } = chains[i] as NewChain;
+    const known = levels[i] ?? UNKNOWN;
+    if (known !== UNKNOWN) return known;
+    const names = places.get(table);
     let level = 0;
-    for (const { text } of chain.rules) {
-      const below = byKey.get(chainKey(chain.table, targetOf(text)));
+    for (const { text } of rules) {
+      const target = targetOf(text);
+      const below = target === '' ? undefined : names?.get(target);
       if (below !== undefined) level = Math.max(level, levelOf(below) + 1);
     }
-    levels.set(key, level);
+    levels[i] = level;
     return level;
   };
-  for (const chain of chains) levelOf(chain);
+  for (const i of chains.keys()) {
+    levelOf(i);
+    if (i % CHAINS_A_BREATH === CHAINS_A_BREATH - 1) yield undefined;
+  }
   return levels;
 }
 
-function keyOf({ table, name }: NewChain): ChainKey {
-  return chainKey(table, name);
-}
+const UNKNOWN = -1;

@@ -26,7 +26,7 @@ export function rule(parts: readonly (string | undefined)[], owner?: ServiceKey)
 }
 
 export function sameChain(a: Chain, b: Chain): boolean {
-  return a.length === b.length && a.every((line, i) => line.text === b[i]?.text);
+  return a === b || (a.length === b.length && a.every((line, i) => line.text === b[i]?.text));
 }
 
 export const from = (net: Address | Cidr): string => `-s ${asCidr(net)}`;

@@ -105,7 +105,7 @@ export class FamilyTables {
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
     const { tools } = this.#options;
-    if (plan.restores.length > 0) {
+    if (plan.steps.length > 0) {
       this.#last.clear();
       for (const [key, chain] of plan.chains) {
         const { table } = splitChainKey(key);
