@@ -32,10 +32,9 @@ describe('the probe of rules', () => {
     await probe.expect([{ address: '10.130.1.2' }, { address: '10.130.1.3' }]);
     const start = nanoseconds();
     await write('10.130.1.1', '10.130.1.2');
-    const end = nanoseconds();
-    await assert.rejects(probe.seen(300), /1 of 2 are not in the kernel: 10\.130\.1\.3/);
+    await assert.rejects(probe.seen(1000), /1 of 2 are not in the kernel: 10\.130\.1\.3/);
     const at = probe.sofar.get('10.130.1.2') ?? Number.NaN;
-    assert.ok(at > start && at < end, `${start} ${at} ${end}`);
+    assert.ok(at > start && at < nanoseconds(), `${start} ${at}`);
     await write('10.130.1.3');
     assert.deepEqual([...(await probe.seen(5000)).keys()], ['10.130.1.2', '10.130.1.3']);
   });

