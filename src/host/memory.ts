@@ -11,7 +11,7 @@ export function growSparingly(): void {
 }
 
 /** Bytes of objects, live or not, above which `releaseMemory` would hold the event loop for too long. */
-const MOST_RELEASED = 256 * 1024 * 1024;
+const MOST_RELEASED = 160 * 1024 * 1024;
 
 /**
  * Give back what the start needed and nothing needs any more. V8 does so by itself only when it allocates again, which

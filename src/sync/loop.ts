@@ -15,7 +15,7 @@ import { applyIsolating, type Refused, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
 
 /** Services whose desired state is made between two breaths of the event loop. */
-const PORTION = 250;
+const PORTION = 50;
 
 export interface SyncParts {
   readonly cache: Cache;

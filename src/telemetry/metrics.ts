@@ -85,6 +85,9 @@ export interface SyncFacts {
   readonly outcome: string;
 }
 
+/** Milliseconds between two looks after the event loop. prom-client's own 10 wake a process at rest a hundred times a second. */
+const LAG_RESOLUTION = 100;
+
 export class Metrics {
   readonly #registry = new Registry();
   readonly #options: MetricsOptions;
@@ -158,7 +161,7 @@ export class Metrics {
       1,
     );
     this.#addRead();
-    collectDefaultMetrics({ register: this.#registry });
+    collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
   }
 
   get contentType(): string {

@@ -240,7 +240,7 @@ ${table(
 
 The aim of 150 MB at rest is missed: an agent with a single Service takes 110 MB, 77 of them Node.js' own file; 10,000 Services of 5 endpoints are
 65 MB of live objects (the objects as decoded, the ServicePorts, the rules as text, the trees), and what the allocator keeps between them. Tried: short lists instead of a
-map a Service (kept: 12 MB less); room for young objects that does not grow (kept: 45 MB less at the peak); portions (kept: the children take 15 MB
+map a Service (kept: 8 MB less); room for young objects that does not grow (kept: 45 MB less at the peak); portions (kept: the tool takes 8 to 15 MB
 in place of 174); \`--optimize-for-size\` (25 MB less before the last collection, half as much processor time again: not kept); one malloc arena (nothing).`;
 }
 

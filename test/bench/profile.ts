@@ -162,7 +162,7 @@ ${shareTable(memoryByFunction(churnHeap.head), 'MB')}
 - The agent is not what a cold start waits for: it computes for two or three seconds, most of it while lists are still coming; the rest is the tool. So
   the rules are written in portions (a third of the tool's time), and read, at a restart, while the lists come.
 - Collecting garbage was the longest step that held the event loop: the one collection after the first sync that gives memory back takes 0.2 s for
-  each 100 MB. It is left out above 256 MB, and the room for young objects does not grow.
+  each 100 MB. It is left out above 160 MB, and the room for young objects does not grow.
 - Planning was next: to find out what a new rule refers to, each rule was searched from its start. Its last word says it.
 - \`JSON.parse\` of the lists and checking their schema cost about as much as rendering all rules. Pages are taken in 50 objects at a time,
   with a breath between.
