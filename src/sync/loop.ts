@@ -116,9 +116,10 @@ export class SyncLoop {
     const { cache, mode, onFirst } = this.#parts;
     const reading = this.#observe(signal);
     // That it could not be read is told when what was touched is taken in, which must not be lost.
-    reading.catch(() => undefined);
-    const stands = mode.readsApart && (await mode.probe(signal).catch(() => false));
-    const seen = stands ? undefined : await reading.catch(() => undefined);
+    const known = reading.catch(() => undefined);
+    const standing = mode.readsApart ? mode.probe(signal).catch(() => false) : Promise.resolve(false);
+    // What stands is not waited for; nor is the look, which a lock may hold up.
+    const seen = await Promise.race([known, standing.then((stands) => (stands ? undefined : known))]);
     signal.throwIfAborted();
     this.#hasBegun = true;
     const first = touched.filter((key) => isNeededFirst(cache.service(key)));

@@ -203,7 +203,7 @@ describe('the agent on a real kernel', () => {
   });
 
   it('waits for the xtables lock, says who holds it, and goes on when it is free (k8s#105742)', async () => {
-    const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '30'] });
+    const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] });
     running.push(holder);
     await pause(200);
     const agentRun = start(
@@ -214,7 +214,8 @@ describe('the agent on a real kernel', () => {
       '--iptables-min-sync-period',
       '0s',
     );
-    const line = await agentRun.logged((candidate) => candidate.msg.includes('xtables lock'));
+    // Each tool waits for it in turn, five seconds and more.
+    const line = await agentRun.logged((candidate) => candidate.msg.includes('xtables lock'), { within: 40_000 });
     assert.match(line.msg, /waited in vain for the xtables lock, which (flock|sleep) \(process \d+\) holds/);
     await holder.stop();
     await agentRun.synced();
