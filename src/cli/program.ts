@@ -34,10 +34,9 @@ const PLAIN = [
 /** Parse, run, and resolve with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal): Promise<number> {
   let status = 0;
-  // As `plan | head` does: who reads no longer needs no more.
+  // Who reads no longer, as in `plan | head`, needs no more; what the command does beside it goes on.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit(status);
+    if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
   });
   const program = buildProgram({ signal, setStatus: (value) => (status = value) });
   try {

@@ -1,5 +1,5 @@
 /** The kernel of IPVS mode over netlink (`native/`). Imported only when IPVS is asked for: iptables mode needs none of it. */
-import { setImmediate as breath } from 'node:timers/promises';
+
 import { NETLINK_GENERIC, resolveFamily } from '../../native/generic.ts';
 import * as ipset from '../../native/ipset.ts';
 import {
@@ -19,6 +19,7 @@ import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import { type Address, addressOctets, addressOfBytes, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
+import { breath } from './clock.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
 import {
   type Destination,

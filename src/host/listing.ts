@@ -1,5 +1,5 @@
 /** Whole listings of the kernel. */
-import { setImmediate as breath } from 'node:timers/promises';
+import { breath } from './clock.ts';
 
 /** How often a listing that changes while it is made is made again. */
 const MOST_LISTINGS = 5;

@@ -67,7 +67,8 @@ class KernelLook implements RulesLook {
   readonly #tools: RulesLookOptions['tools'];
   readonly #onProblem: (text: string) => void;
   readonly #open: OpenRules;
-  #socket: RulesSocket | undefined;
+  /** Opened once, by whoever asks first. */
+  #socket: Promise<RulesSocket> | undefined;
   /** Of each chain that a process found: what its table was like. */
   readonly #stood = new Map<string, string>();
   readonly #told = new Set<string>();
@@ -95,7 +96,7 @@ class KernelLook implements RulesLook {
   close(): void {
     const socket = this.#socket;
     this.#socket = undefined;
-    socket?.close();
+    socket?.then((opened) => opened.close()).catch(() => undefined);
   }
 
   async generation(): Promise<number | undefined> {
@@ -111,8 +112,8 @@ class KernelLook implements RulesLook {
     const { variant, family } = this.#tools;
     if (variant === undefined) return undefined;
     try {
-      this.#socket ??= await this.#open(variant, family);
-      return question(this.#socket);
+      this.#socket ??= this.#open(variant, family);
+      return question(await this.#socket);
     } catch (error) {
       this.#tell(causeOf(error));
       // The next look begins anew.

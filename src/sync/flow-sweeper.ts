@@ -6,8 +6,7 @@
  * the churn. A sweep that failed is made again: the work left is a state, not an event (k8s#126130).
  */
 
-import { setImmediate as breath } from 'node:timers/promises';
-import type { Clock } from '../host/clock.ts';
+import { breath, type Clock } from '../host/clock.ts';
 import type { FlowTable, OpenFlowTable } from '../host/conntrack.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';

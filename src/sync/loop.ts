@@ -1,7 +1,6 @@
 /** One sync: take the changes, update the model, let the mode plan and apply, and report (design 2). The only place where the stages meet while running. */
-import { setImmediate as breath } from 'node:timers/promises';
 import type { Cache } from '../cache/cache.ts';
-import type { Clock } from '../host/clock.ts';
+import { breath, type Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import { isNeededFirst } from '../model/needed-first.ts';
 import type { Fault, ServiceKey } from '../model/objects.ts';
@@ -77,7 +76,7 @@ export class SyncLoop {
     let seen: Seen;
     try {
       const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
-      await this.#desire(touched);
+      await this.#desire(begun?.left ?? touched);
       seen = (await begun?.reading) ?? (await this.#observe(signal));
     } catch (error) {
       if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
@@ -110,28 +109,29 @@ export class SyncLoop {
 
   /**
    * The first time: where nothing stands yet, DNS and the API server's own Service are written before all others, for pods
-   * cannot start without them. Where much stands, reading it goes on beside what follows; the result waits for that.
+   * cannot start without them. Where something stands, that is not waited for.
    */
-  async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<{ reading: Promise<Seen> | undefined }> {
+  async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
     const { cache, mode, onFirst } = this.#parts;
-    const reading = this.#observe(signal);
+    const standing = mode.probe(signal).catch(() => false);
+    // What is read goes on to count only where it does not depend on what is desired.
+    const isEarly = mode.readsApart || !(await standing);
+    const reading = isEarly ? this.#observe(signal) : undefined;
     // That it could not be read is told when what was touched is taken in, which must not be lost.
-    const known = reading.catch(() => undefined);
-    const standing = mode.readsApart ? mode.probe(signal).catch(() => false) : Promise.resolve(false);
-    // What stands is not waited for; nor is the look, which a lock may hold up.
+    const known = reading?.catch(() => undefined);
+    // Nor is the look waited for, which a lock may hold up.
     const seen = await Promise.race([known, standing.then((stands) => (stands ? undefined : known))]);
     signal.throwIfAborted();
     this.#hasBegun = true;
-    const first = touched.filter((key) => isNeededFirst(cache.service(key)));
-    if (seen?.isBare === true && first.length > 0 && first.length < touched.length) {
-      this.#desirePortion(first);
-      const { outcome } = await applyIsolating(mode, this.#refused, signal);
-      if (outcome === 'complete') onFirst?.(first);
-    }
-    if (mode.readsApart) return { reading };
-    // Which of what stands is ours can be told only now.
-    this.#mustObserve = true;
-    return { reading: undefined };
+    if (!mode.readsApart) this.#mustObserve = true;
+    const begun = { left: touched, reading: mode.readsApart ? reading : undefined };
+    const first = touched.filter((key) => isNeededFirst(cache.service(key))).slice(0, PORTION);
+    if (seen?.isBare !== true || first.length === 0 || first.length === touched.length) return begun;
+    this.#desirePortion(first);
+    const { outcome } = await applyIsolating(mode, this.#refused, signal);
+    if (outcome === 'complete') onFirst?.(first);
+    const isFirst = new Set(first);
+    return { ...begun, left: touched.filter((key) => !isFirst.has(key)) };
   }
 
   /** All that was done so far. */
@@ -198,6 +198,12 @@ export class SyncLoop {
     flows.distrust();
     return { drift: seen.value.drift, isBare: seen.value.isBare, reading: clock.now() - start };
   }
+}
+
+/** What the first sync goes on with: the Services that are still to come, and the reading of the kernel that goes on. */
+interface Begun {
+  readonly left: readonly ServiceKey[];
+  readonly reading: Promise<Seen> | undefined;
 }
 
 /** What a look at the kernel found; `reading`: the milliseconds that it took, 0 when what is believed was not questioned. */

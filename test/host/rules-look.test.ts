@@ -1,6 +1,7 @@
 /** When the kernel is asked whether a chain stands, and when a process is; and who forgets what. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { breath } from '../../src/host/clock.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { type OpenRules, rulesLook } from '../../src/host/rules-look.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
@@ -183,6 +184,19 @@ describe('a look at a chain', () => {
     await made.look();
     made.close();
     made.close();
+    await breath();
     assert.equal(made.closed, 1);
+  });
+
+  it('opens it once, whoever asks first, and leaves none open that is let go of meanwhile', async () => {
+    const made = await world('iptables v1.8.9 (nf_tables)\n');
+    await Promise.all([made.look(), made.look()]);
+    assert.equal(made.opened.length, 1);
+    made.close();
+    const asking = made.look();
+    made.close();
+    await asking;
+    await breath();
+    assert.deepEqual([made.opened.length, made.closed], [2, 2]);
   });
 });

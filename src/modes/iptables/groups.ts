@@ -1,12 +1,12 @@
 /**
  * Many endpoints of one Service in groups, each with a chain of its own. A packet tries half of the rules of a flat chain
  * before one takes it, and a flap of one endpoint writes all of them: with 5,000 endpoints 2,500 and 5,000. In groups it is
- * about a hundred, both. Pure.
+ * about a hundred tried and two hundred written. Pure.
  */
 
 /** Endpoints that stand in one chain. */
 export const MOST_UNGROUPED = 128;
-/** Endpoints of a group, about; never more than twice as many on average. */
+/** Endpoints of a group on average, at most; at least half as many. */
 const GROUP = 64;
 
 /**

@@ -1,4 +1,4 @@
-/** iptables mode: one set of chains per family, written by one restore each. */
+/** iptables mode: one set of chains per family, written by `iptables-restore`. */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { ChainLook } from '../../host/rules-look.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
@@ -48,7 +48,7 @@ export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
 export type IptablesFamilies = readonly {
   readonly settings: IptablesSettings;
   readonly tools: IptablesTools;
-  /** Who tells whether the canaries stand, instead of the tools. */
+  /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
   readonly look?: ChainLook | undefined;
   readonly sysctls: Sysctls;
 }[];

@@ -31,7 +31,7 @@ export interface IpvsOptions extends NodeOptions {
   readonly families: readonly {
     readonly settings: IpvsSettings;
     readonly tools: IptablesTools;
-    /** Who tells whether the canaries stand, instead of the tools. */
+    /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
     readonly look?: ChainLook | undefined;
   }[];
   /**

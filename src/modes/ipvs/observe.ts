@@ -1,5 +1,5 @@
 /** Read what is ours of one family: sets, servers with their destinations, addresses (invariant 7). */
-import { setImmediate as breath } from 'node:timers/promises';
+import { breath } from '../../host/clock.ts';
 import type { IpvsKernel, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../model/address.ts';
 import { SET_IDS, type SetId, setName } from './names.ts';

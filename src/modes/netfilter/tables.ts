@@ -14,7 +14,7 @@ import { type Chain, sameChain } from './rules.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
-  /** Who tells whether the canaries stand, instead of the tools. */
+  /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
   readonly look?: ChainLook | undefined;
   readonly isOurs: IsOurs;
   /** Chains to read beside ours: shared with others, and never removed. */

@@ -1,7 +1,8 @@
 /** Requests to the API server, by the configuration that client-node loads: kubeconfig, in-cluster, `--master`. */
+
 import http from 'node:http';
 import https from 'node:https';
-import { setImmediate as breath } from 'node:timers/promises';
+import { breath } from '../../host/clock.ts';
 
 /** What the API server answered instead of what was asked for. */
 export class ApiError extends Error {
