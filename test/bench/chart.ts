@@ -52,7 +52,7 @@ function panelsOf({ cold, change, connections, large }: Results): Panel[] {
   });
   const changes = change.map(({ shape, change: own, floor }) =>
     bar(
-      `${shape.services.toLocaleString('en')} × ${shape.endpoints}`,
+      `slicewire, ${shape.services.toLocaleString('en')} × ${shape.endpoints}`,
       median(own) / median(floor),
       `${median(own).toFixed(0)} ms`,
     ),
@@ -105,7 +105,7 @@ function panelText({ title, note, bars }: Panel, top: number): string {
   ];
   for (const [i, { label, value, text }] of bars.entries()) {
     const y = top + HEAD + i * (BAR + GAP);
-    const colour = label.includes('slicewire') || !label.includes(',') ? '#2563eb' : '#9ca3af';
+    const colour = label.startsWith('slicewire') ? '#2563eb' : '#9ca3af';
     lines.push(
       `<text x="${LEFT - 8}" y="${y + 13}" text-anchor="end">${label.replace('&', '&amp;')}</text>`,
       `<rect x="${LEFT}" y="${y}" width="${Math.max(1, value * scale).toFixed(1)}" height="${BAR}" rx="2" fill="${colour}"/>`,

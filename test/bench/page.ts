@@ -279,7 +279,7 @@ ${table(
 )}
 
 The agent adds a few milliseconds; the floor itself grows. Whenever a rule with a match or target of xtables is written, the kernel walks every rule
-that can be reached from a built-in chain (nft_table_validate), about a microsecond each: the column without jumps shows what is left of it. A DNAT
+that can be reached, once for each built-in chain that leads there (nft_table_validate), half a microsecond each: the column without jumps shows what is left of it. A DNAT
 rule has no form without such a target, and all of them belong into the one table nat, so that no shape of rules in iptables avoids it; fewer rules,
 fewer comments and fewer matches shorten it (next table). A mode that writes elements of maps instead of rules would not pay it.`;
 }
