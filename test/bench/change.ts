@@ -1,6 +1,5 @@
 /** One endpoint changed: from the event that the API server sends until the kernel has it, seen by a probe beside the agent. */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
 import { type ClusterShape, clusterIP, FIRST, lastAddress } from './cluster.ts';
 import { KernelProbe } from './kernel-probe.ts';
 import { Trial } from './trial.ts';
@@ -26,10 +25,9 @@ export interface ChangeResult {
 /** Milliseconds. */
 const PATIENCE = 20_000;
 const BETWEEN = 40;
-const BACKEND: IptablesVariant = 'nft';
 
 export async function measureChange({ shape, changes, mode = 'iptables' }: ChangeOptions): Promise<ChangeResult> {
-  return await Trial.of({ shape, mode, backend: BACKEND }, async (trial) => {
+  return await Trial.of({ shape, mode }, async (trial) => {
     await trial.empty('node');
     const noWait = mode === 'ipvs' ? '--ipvs-min-sync-period' : '--iptables-min-sync-period';
     const { agent, milliseconds: cold } = await trial.start({ flags: [noWait, '0s'] });

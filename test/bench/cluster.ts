@@ -5,8 +5,6 @@
  * Services 0 and 1 are `default/kubernetes` and `kube-system/kube-dns`, with three and two endpoints in every shape; the
  * others have as many as the shape says. Addresses 10.128.0.0/28 are nobody's.
  */
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { fromBinary } from '../../src/model/address.ts';
 import { managedFields } from './managed-fields.ts';
 
@@ -330,17 +328,4 @@ export function nodeObject(): object {
       conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady' }],
     },
   };
-}
-
-/** One JSON file a Service. */
-export async function writeService(folder: string, shape: ClusterShape, n: number, turn = 0): Promise<void> {
-  const list = { apiVersion: 'v1', kind: 'List', items: objectsOf(shape, n, turn) };
-  await writeFile(join(folder, `svc-${n}.json`), JSON.stringify(list));
-}
-
-export async function writeCluster(folder: string, shape: ClusterShape): Promise<void> {
-  for (let n = 0; n < shape.services; n += 100) {
-    const length = Math.min(100, shape.services - n);
-    await Promise.all(Array.from({ length }, (_, i) => writeService(folder, shape, n + i)));
-  }
 }

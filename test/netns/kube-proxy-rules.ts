@@ -1,6 +1,6 @@
 /** Rules as kube-proxy leaves them (reference 5.3 to 5.7): a chain an endpoint, one long KUBE-SERVICES. */
 import { JUMPS } from '../../src/modes/iptables/jumps.ts';
-import { endpointChain, serviceChain } from '../../src/modes/iptables/names.ts';
+import { endpointChain, serviceChains } from '../../src/modes/iptables/names.ts';
 
 export interface ProxiedService {
   /** `namespace/name[:port]` */
@@ -21,7 +21,7 @@ export function kubeProxyRules(services: readonly ProxiedService[]): string {
     '-A KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
   ];
   for (const { id, clusterIP, port, endpoints } of services) {
-    const svc = serviceChain('SVC', id, 'TCP');
+    const svc = serviceChains(id, 'TCP')('SVC');
     chains.push(svc);
     rules.push(
       `-A KUBE-SERVICES -m comment --comment "${id} cluster IP" -m tcp -p tcp -d ${clusterIP} --dport ${port} -j ${svc}`,

@@ -28,12 +28,7 @@ export type TreeName = keyof typeof TREES;
 
 export type ServiceChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW';
 
-/** `KUBE-SVC-…` and its kin for a Service port. */
-export function serviceChain(kind: ServiceChainKind, id: string, protocol: Protocol): string {
-  return serviceChains(id, protocol)(kind);
-}
-
-/** The same for all kinds, for which the name is hashed once. */
+/** `KUBE-SVC-…` and its kin for a Service port: they share a hash, which is made once. */
 export function serviceChains(id: string, protocol: Protocol): (kind: ServiceChainKind) => string {
   const hash = shortHash(id + protocol.toLowerCase());
   return (kind) => `KUBE-${kind}-${hash}`;

@@ -38,15 +38,15 @@ interface Write {
 }
 
 export interface TablesTrackers {
-  readonly family: Family;
   readonly chains: Tracker<ChainKey, Chain>;
   readonly jumps: Tracker<string, Jump>;
-  /** Lines of new chains that one restore may have, before they are cut into portions. */
-  readonly portionLines: number;
 }
 
 /** All that a plan is made of: what may differ. What stands and is right costs nothing (invariant 11). */
-export interface PendingTables extends Pick<TablesTrackers, 'family' | 'portionLines'> {
+export interface PendingTables {
+  readonly family: Family;
+  /** Lines of new chains that one restore may have, before they are cut into portions. */
+  readonly portionLines: number;
   readonly chains: Delta<ChainKey, Chain>;
   readonly jumps: Delta<string, Jump>;
 }

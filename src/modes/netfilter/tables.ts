@@ -8,7 +8,7 @@ import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { CANARY, type ChainKey, splitChainKey } from './names.ts';
 import { type IsOurs, observeTables } from './observe.ts';
-import { planTables, stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
+import { planTables, stepKey, type TablesPlan } from './plan.ts';
 import { PORTION_LINES } from './portions.ts';
 import { type Chain, sameChain } from './rules.ts';
 
@@ -87,7 +87,9 @@ export class FamilyTables {
 
   /** What to write; `only` these chains and the jumps into them, where that is said. Throws when nothing is known. */
   plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
-    const { family, portionLines } = this.#trackers();
+    const { family, variant } = this.#options.tools;
+    // The legacy tool reads and replaces the whole table at each restore: it is to do that once.
+    const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
     const pending = { family, portionLines, chains: this.#chains.delta(), jumps: this.#jumps.delta() };
     return planTables(pending, setAside, only);
   }
@@ -112,14 +114,7 @@ export class FamilyTables {
         this.#last.set(table, (this.#last.get(table) ?? 0) + (chain?.length ?? 0));
       }
     }
-    return await applyTables(plan, this.#trackers(), tools, signal);
-  }
-
-  #trackers(): TablesTrackers {
-    const { family, variant } = this.#options.tools;
-    // The legacy tool reads and replaces the whole table at each restore: it is to do that once.
-    const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
-    return { family, chains: this.#chains, jumps: this.#jumps, portionLines };
+    return await applyTables(plan, { chains: this.#chains, jumps: this.#jumps }, tools, signal);
   }
 
   /** Whether the chains stand that a program removes which flushes all. */
