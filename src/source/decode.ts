@@ -12,7 +12,7 @@ import { FaultList } from './faults.ts';
 import { type ApiNode, type ApiService, nodeSchema, serviceSchema } from './schema.ts';
 
 export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
-const ZONE_LABEL = 'topology.kubernetes.io/zone';
+export const ZONE_LABEL = 'topology.kubernetes.io/zone';
 /** Of the API server (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 /** RFC 1035 and 1123 labels and names: what the API server admits as names. */

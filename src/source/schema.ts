@@ -1,7 +1,7 @@
 /** The shape of the API objects that are read: what must be there, and of which type. What the values mean is `decode.ts`. */
 import { z } from 'zod';
 
-const metadata = z.object({
+export const metadata = z.object({
   name: z.string().min(1),
   namespace: z.string().optional(),
   uid: z.string().optional(),

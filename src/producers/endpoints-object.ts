@@ -1,0 +1,183 @@
+/** The v1 Endpoints of a Service with a selector, for readers that know no slices: packed into subsets, at most 1,000 addresses. */
+import { type Family, familyOf } from '../model/address.ts';
+import { sameData } from '../model/equal.ts';
+import {
+  type EndpointsAddress,
+  type EndpointsObject,
+  type EndpointsPort,
+  type EndpointsSubset,
+  HEADLESS_LABEL,
+  type Labels,
+  type PodView,
+  type SelectingService,
+  TRIGGER_ANNOTATION,
+  triggerText,
+} from './objects.ts';
+import { hasHostname, podReference, portNumber } from './pod-endpoint.ts';
+
+/** Addresses that an Endpoints object holds at most (KEP-752, "Endpoints truncation"). */
+const CAPACITY = 1000;
+export const OVER_CAPACITY_ANNOTATION = 'endpoints.kubernetes.io/over-capacity';
+
+export interface EndpointsInput {
+  readonly service: SelectingService;
+  readonly pods: Iterable<PodView>;
+  readonly existing: EndpointsObject | undefined;
+  /** When the change happened that led here; milliseconds since 1970, 0 when nobody knows. */
+  readonly triggeredAt: number;
+}
+
+/** What must be written; undefined when the Endpoints are right as they are. Without a resourceVersion it is new. */
+export function reconcileEndpoints({ service, pods, existing, triggeredAt }: EndpointsInput): EndpointsObject | undefined {
+  const all = packSubsets(service, pods);
+  const subsets = truncated(all);
+  const isCut = subsets !== all;
+  if (existing !== undefined && isRight(existing, { subsets, isCut, service })) return undefined;
+  const annotations: Record<string, string> = { ...existing?.metadata.annotations };
+  setOrDrop(annotations, TRIGGER_ANNOTATION, triggeredAt > 0 ? triggerText(triggeredAt) : undefined);
+  setOrDrop(annotations, OVER_CAPACITY_ANNOTATION, isCut ? 'truncated' : undefined);
+  const { name, namespace } = service;
+  const metadata = { ...existing?.metadata, name, namespace, labels: labelsOf(service), annotations };
+  return { apiVersion: 'v1', kind: 'Endpoints', metadata, subsets };
+}
+
+function setOrDrop(annotations: Record<string, string>, name: string, value: string | undefined): void {
+  if (value === undefined) delete annotations[name];
+  else annotations[name] = value;
+}
+
+function labelsOf({ labels, isHeadless }: SelectingService): Labels {
+  const { [HEADLESS_LABEL]: _, ...own } = labels;
+  return isHeadless ? { ...own, [HEADLESS_LABEL]: '' } : own;
+}
+
+interface Wanted {
+  readonly subsets: readonly EndpointsSubset[];
+  readonly isCut: boolean;
+  readonly service: SelectingService;
+}
+
+/** The order of subsets, ports and addresses is nothing. */
+function isRight({ metadata, subsets: before }: EndpointsObject, { subsets, isCut, service }: Wanted): boolean {
+  return (
+    (metadata.annotations?.[OVER_CAPACITY_ANNOTATION] !== undefined) === isCut &&
+    sameData(metadata.labels ?? {}, labelsOf(service)) &&
+    sameData(before.map(canonical).sort(), subsets.map(canonical).sort())
+  );
+}
+
+function canonical({ addresses = [], notReadyAddresses = [], ports = [] }: EndpointsSubset): string {
+  const listed = (list: readonly EndpointsAddress[]) => list.map(addressId).sort();
+  return JSON.stringify([listed(addresses), listed(notReadyAddresses), ports.map(portId).sort()]);
+}
+
+function addressId({ ip, hostname, nodeName, targetRef }: EndpointsAddress): string {
+  const { kind, namespace, name, uid } = targetRef ?? {};
+  return [ip, hostname ?? '', nodeName ?? '', kind, namespace, name, uid].join(' ');
+}
+
+function portId({ name, port, protocol, appProtocol }: EndpointsPort): string {
+  return [name ?? '', port, protocol ?? 'TCP', appProtocol ?? ''].join(' ');
+}
+
+/** One address with its readiness. */
+interface Listed {
+  readonly address: EndpointsAddress;
+  readonly ready: boolean;
+}
+
+/**
+ * Subsets in their canonical form: each set of addresses once, with all ports that exactly these have. A headless Service
+ * without ports has one subset without ports.
+ */
+function packSubsets(service: SelectingService, pods: Iterable<PodView>): EndpointsSubset[] {
+  const byPort = new Map<string, { port: EndpointsPort | undefined; listed: Map<string, Listed> }>();
+  for (const pod of pods) {
+    const listed = listedAddress(service, pod);
+    if (listed === undefined) continue;
+    for (const port of portsOf(service, pod)) {
+      const id = port === undefined ? '' : portId(port);
+      const entry = byPort.get(id) ?? { port, listed: new Map() };
+      byPort.set(id, entry);
+      const key = `${listed.address.ip} ${listed.address.targetRef?.uid ?? ''}`;
+      // Where one is ready and not, it is not.
+      if (entry.listed.get(key)?.ready !== false) entry.listed.set(key, listed);
+    }
+  }
+  const sameAddresses = Map.groupBy([...byPort.values()], ({ listed }) => setId(listed));
+  return [...sameAddresses.values()].map((entries) => {
+    const sorted = [...(entries[0]?.listed.values() ?? [])].sort(byAddress);
+    const of = (wanted: boolean) => sorted.filter(({ ready }) => ready === wanted).map(({ address }) => address);
+    const [addresses, notReadyAddresses] = [of(true), of(false)];
+    const ports = entries.map(({ port }) => port).filter((port) => port !== undefined);
+    return {
+      ...(addresses.length > 0 ? { addresses } : {}),
+      ...(notReadyAddresses.length > 0 ? { notReadyAddresses } : {}),
+      ...(ports.length > 0 ? { ports } : {}),
+    };
+  });
+}
+
+function setId(listed: ReadonlyMap<string, Listed>): string {
+  return [...listed].map(([key, { ready }]) => `${key} ${ready}`).sort().join();
+}
+
+function byAddress({ address: a }: Listed, { address: b }: Listed): number {
+  if (a.ip !== b.ip) return a.ip < b.ip ? -1 : 1;
+  return (a.targetRef?.uid ?? '') < (b.targetRef?.uid ?? '') ? -1 : 1;
+}
+
+/** Pods that end are no longer listed, unless who is not ready is wanted as well; each with one address, of the first family. */
+function listedAddress(service: SelectingService, pod: PodView): Listed | undefined {
+  if (pod.finished || (pod.terminating && !service.publishNotReady)) return undefined;
+  const family: Family = service.families[0] ?? 'IPv4';
+  const ip = pod.addresses.find((address) => familyOf(address) === family);
+  if (ip === undefined) return undefined;
+  const address = {
+    ip,
+    ...(hasHostname(pod, service) ? { hostname: pod.hostname } : {}),
+    ...(pod.nodeName === '' ? {} : { nodeName: pod.nodeName }),
+    targetRef: podReference(pod),
+  };
+  return { address, ready: service.publishNotReady || pod.ready };
+}
+
+function portsOf(service: SelectingService, pod: PodView): (EndpointsPort | undefined)[] {
+  if (service.ports.length === 0) return service.isHeadless ? [undefined] : [];
+  const found: EndpointsPort[] = [];
+  for (const wanted of service.ports) {
+    const port = portNumber(wanted, pod);
+    const { name, protocol, appProtocol } = wanted;
+    if (port === undefined) continue;
+    found.push({
+      ...(name === '' ? {} : { name }),
+      port,
+      protocol,
+      ...(appProtocol === undefined ? {} : { appProtocol }),
+    });
+  }
+  return found;
+}
+
+/**
+ * At most 1,000 addresses, ready ones first; each subset keeps its share, rounded up. The same list when all fit.
+ */
+function truncated(subsets: EndpointsSubset[]): readonly EndpointsSubset[] {
+  const count = (of: 'addresses' | 'notReadyAddresses') =>
+    subsets.reduce((sum, subset) => sum + (subset[of]?.length ?? 0), 0);
+  const [ready, notReady] = [count('addresses'), count('notReadyAddresses')];
+  if (ready + notReady <= CAPACITY) return subsets;
+  const cutsReady = ready > CAPACITY;
+  const [of, total, room] = cutsReady
+    ? (['addresses', ready, CAPACITY] as const)
+    : (['notReadyAddresses', notReady, CAPACITY - ready] as const);
+  let left: number = room;
+  return subsets.map((subset) => {
+    const list = subset[of] ?? [];
+    const kept = list.slice(0, Math.min(left, Math.ceil((list.length / total) * room)));
+    left -= kept.length;
+    const { notReadyAddresses: _, ...rest } = subset;
+    const base = cutsReady ? rest : subset;
+    return { ...base, [of]: kept };
+  });
+}

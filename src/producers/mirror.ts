@@ -1,0 +1,207 @@
+/** Endpoints that a person wrote, as slices (KEP-752, "EndpointSlice mirroring"): one slice for each subset and family. */
+import { type Family, familyOf, parseAddress } from '../model/address.ts';
+import { sameData } from '../model/equal.ts';
+import {
+  type EndpointsAddress,
+  type EndpointsObject,
+  type Labels,
+  MANAGED_BY_LABEL,
+  MIRROR_MANAGER,
+  type Notice,
+  SERVICE_NAME_LABEL,
+  type SelectingService,
+  type SliceChanges,
+  type SliceEndpoint,
+  type SliceObject,
+  type SlicePortObject,
+  TRIGGER_ANNOTATION,
+} from './objects.ts';
+import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
+import { namePrefix } from './slices.ts';
+import { inSafeOrder, reuse } from './write-order.ts';
+
+const SKIP_LABEL = 'endpointslice.kubernetes.io/skip-mirror';
+/** A lock of programs that elect a leader the old way. */
+export const LEADER_ANNOTATION = 'control-plane.alpha.kubernetes.io/leader';
+const LAST_APPLIED_ANNOTATION = 'kubectl.kubernetes.io/last-applied-configuration';
+
+export interface MirrorInput {
+  /** undefined: there are none (any more). */
+  readonly endpoints: EndpointsObject | undefined;
+  /** The Service of the same name; undefined: there is none. */
+  readonly service: SelectingService | undefined;
+  /** Slices of this name that are managed as `MIRROR_MANAGER`. */
+  readonly existing: readonly SliceObject[];
+  /** Addresses of a subset that are mirrored at most. */
+  readonly mostPerSubset: number;
+}
+
+export interface MirrorResult {
+  readonly changes: SliceChanges;
+  readonly notices: readonly Notice[];
+  readonly counts: MirrorCounts;
+}
+
+/** What metrics tell of an Endpoints object. */
+export interface MirrorCounts {
+  readonly endpoints: number;
+  readonly slices: number;
+  readonly needed: number;
+  readonly added: number;
+  readonly updated: number;
+  readonly removed: number;
+  /** Addresses that are none, or too many. */
+  readonly skipped: number;
+}
+
+/** Whether the Endpoints are to be mirrored at all: those of a Service without a selector, unless they say otherwise. */
+export function isMirrored({ endpoints, service }: Pick<MirrorInput, 'endpoints' | 'service'>): boolean {
+  if (endpoints === undefined || service === undefined || service.selector !== undefined) return false;
+  const { labels, annotations } = endpoints.metadata;
+  return labels?.[SKIP_LABEL] !== 'true' && annotations?.[LEADER_ANNOTATION] === undefined;
+}
+
+export function reconcileMirror(input: MirrorInput): MirrorResult {
+  const { endpoints, existing } = input;
+  if (endpoints === undefined || !isMirrored(input)) {
+    return { changes: { create: [], update: [], remove: existing }, notices: [], counts: NOTHING };
+  }
+  const { groups, invalid, tooMany } = wantedGroups(endpoints, input.mostPerSubset);
+  const byKey = Map.groupBy(existing, ({ ports, addressType }) => groupKey(ports, addressType));
+  const fills = [...groups].map(([key, group]) => fill(endpoints, group, byKey.get(key) ?? []));
+  const unwanted = [...byKey].filter(([key]) => !groups.has(key)).flatMap(([, slices]) => slices);
+  const create = fills.flatMap((one) => one.create);
+  const reused = reuse(create, [...fills.flatMap((one) => one.remove), ...unwanted], () => true);
+  const update = inSafeOrder([...fills.flatMap((one) => one.update), ...reused.update], existing);
+  const isLeaving = (endpoints.metadata.deletionTimestamp ?? null) !== null;
+  const sum = (of: 'added' | 'updated' | 'removed') => fills.reduce((total, one) => total + one[of], 0);
+  const full = [...groups.values()].filter((group) => group.endpoints.size > 0);
+  return {
+    changes: { create: isLeaving ? [] : reused.create, update, remove: reused.remove },
+    notices: noticesOf(invalid, tooMany, input.mostPerSubset),
+    counts: {
+      endpoints: full.reduce((total, group) => total + group.endpoints.size, 0),
+      slices: full.length,
+      needed: full.length,
+      added: sum('added'),
+      updated: sum('updated'),
+      removed: sum('removed'),
+      skipped: invalid + tooMany,
+    },
+  };
+}
+
+const NOTHING: MirrorCounts = { endpoints: 0, slices: 0, needed: 0, added: 0, updated: 0, removed: 0, skipped: 0 };
+
+interface Group {
+  readonly family: Family;
+  readonly ports: readonly SlicePortObject[];
+  readonly endpoints: Map<string, SliceEndpoint>;
+}
+
+function wantedGroups(endpoints: EndpointsObject, most: number) {
+  const groups = new Map<string, Group>();
+  let [invalid, tooMany] = [0, 0];
+  for (const { addresses = [], notReadyAddresses = [], ports = [] } of endpoints.subsets) {
+    const slicePorts = ports.map(({ name = '', port, protocol = 'TCP', appProtocol }) => ({
+      name,
+      port,
+      protocol,
+      ...(appProtocol === undefined ? {} : { appProtocol }),
+    }));
+    let taken = 0;
+    const all = [...addresses.map(asEndpoint(true)), ...notReadyAddresses.map(asEndpoint(false))];
+    for (const found of all) {
+      if (taken >= most) tooMany += 1;
+      else if (found === undefined) invalid += 1;
+      else {
+        taken += 1;
+        const key = groupKey(slicePorts, found.family);
+        const group = groups.get(key) ?? { family: found.family, ports: slicePorts, endpoints: new Map() };
+        groups.set(key, group);
+        group.endpoints.set(endpointId(found.endpoint), found.endpoint);
+      }
+    }
+  }
+  return { groups, invalid, tooMany };
+}
+
+function groupKey(ports: readonly SlicePortObject[], family: string): string {
+  return `${family} ${portsKey(ports)}`;
+}
+
+function asEndpoint(ready: boolean) {
+  return ({ ip, hostname, nodeName, targetRef }: EndpointsAddress) => {
+    const address = parseAddress(ip);
+    if (address === undefined) return undefined;
+    const endpoint: SliceEndpoint = {
+      addresses: [address],
+      conditions: { ready },
+      ...(hostname ? { hostname } : {}),
+      ...(targetRef ? { targetRef } : {}),
+      ...(nodeName ? { nodeName } : {}),
+    };
+    return { family: familyOf(address), endpoint };
+  };
+}
+
+function fill(endpoints: EndpointsObject, { family, ports, endpoints: wanted }: Group, existing: readonly SliceObject[]) {
+  const [first, ...rest] = existing;
+  const fresh = mirrorSlice(endpoints, family, ports, [...wanted.values()]);
+  if (first === undefined) return { create: [fresh], update: [], remove: [], added: wanted.size, updated: 0, removed: 0 };
+  const standing = new Map(first.endpoints.map((endpoint) => [endpointId(endpoint), endpoint]));
+  const added = [...wanted.keys()].filter((id) => !standing.has(id)).length;
+  const removed = [...standing.keys()].filter((id) => !wanted.has(id)).length;
+  const updated = [...wanted].filter(([id, endpoint]) => {
+    const before = standing.get(id);
+    return before !== undefined && !sameEndpoint(before, endpoint);
+  }).length;
+  const isSame =
+    added + updated + removed === 0 &&
+    sameData(first.metadata.labels ?? {}, fresh.metadata.labels) &&
+    sameData(first.metadata.annotations ?? {}, fresh.metadata.annotations ?? {});
+  const update = isSame ? [] : [{ ...fresh, metadata: { ...first.metadata, ...fresh.metadata } }];
+  return { create: [], update, remove: rest, added, updated, removed };
+}
+
+function mirrorSlice(
+  { metadata }: EndpointsObject,
+  family: Family,
+  ports: readonly SlicePortObject[],
+  endpoints: readonly SliceEndpoint[],
+): SliceObject {
+  const { name = '', namespace, uid = '' } = metadata;
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      generateName: namePrefix(name),
+      namespace,
+      labels: { ...metadata.labels, [SERVICE_NAME_LABEL]: name, [MANAGED_BY_LABEL]: MIRROR_MANAGER },
+      annotations: withoutOwn(metadata.annotations ?? {}),
+      ownerReferences: [
+        { apiVersion: 'v1', kind: 'Endpoints', name, uid, controller: true, blockOwnerDeletion: true },
+      ],
+    },
+    addressType: family,
+    endpoints,
+    ports,
+  };
+}
+
+function withoutOwn({ [TRIGGER_ANNOTATION]: _, [LAST_APPLIED_ANNOTATION]: __, ...rest }: Labels): Labels {
+  return rest;
+}
+
+function noticesOf(invalid: number, tooMany: number, most: number): Notice[] {
+  const notices: Notice[] = [];
+  if (invalid > 0) {
+    const note = `Skipped ${invalid} invalid IP addresses when mirroring to EndpointSlices`;
+    notices.push({ type: 'Warning', reason: 'InvalidIPAddress', note });
+  }
+  if (tooMany > 0) {
+    const note = `A max of ${most} addresses can be mirrored to EndpointSlices per Endpoints subset. ${tooMany} addresses were skipped`;
+    notices.push({ type: 'Warning', reason: 'TooManyAddressesToMirror', note });
+  }
+  return notices;
+}

@@ -1,0 +1,35 @@
+/** The slices of a Service and family while it is decided what of them is written. */
+import type { SliceEndpoint, SliceObject } from './objects.ts';
+
+export interface SlicesInHand {
+  readonly create: readonly SliceObject[];
+  readonly update: readonly SliceObject[];
+  readonly unchanged: readonly SliceObject[];
+}
+
+export function isReady({ conditions }: SliceEndpoint): boolean {
+  return conditions?.ready === true;
+}
+
+/** The slice with the hints that a function names for each endpoint; undefined for none. */
+export function withHints(slice: SliceObject, hintsOf: (endpoint: SliceEndpoint) => SliceEndpoint['hints']): SliceObject {
+  return { ...slice, endpoints: slice.endpoints.map((endpoint) => hinted(endpoint, hintsOf(endpoint))) };
+}
+
+export function hinted(endpoint: SliceEndpoint, hints: SliceEndpoint['hints']): SliceEndpoint {
+  if (hints) return { ...endpoint, hints };
+  if (endpoint.hints === undefined) return endpoint;
+  const { hints: _, ...rest } = endpoint;
+  return rest;
+}
+
+/** No endpoint has hints any more; slices that had some and stood as they were are updated. */
+export function withoutHints({ create, update, unchanged }: SlicesInHand): SlicesInHand {
+  const hasHints = (slice: SliceObject) => slice.endpoints.some(({ hints }) => hints !== undefined && hints !== null);
+  const plain = (slice: SliceObject) => withHints(slice, () => undefined);
+  return {
+    create: create.map(plain),
+    update: [...update, ...unchanged.filter(hasHints)].map(plain),
+    unchanged: unchanged.filter((slice) => !hasHints(slice)),
+  };
+}

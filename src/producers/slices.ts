@@ -1,0 +1,271 @@
+/**
+ * The EndpointSlices of a Service with a selector (KEP-752): from its Pods and the slices that there are to what must be
+ * written. Pure; what it needs to remember between two calls is in `TopologyBook`, which is given.
+ */
+import { FAMILIES, type Family } from '../model/address.ts';
+import { sameData } from '../model/equal.ts';
+import { hintByDistribution } from './distribution.ts';
+import { fillSlices } from './fill.ts';
+import {
+  HEADLESS_LABEL,
+  type Labels,
+  MANAGED_BY_LABEL,
+  type Notice,
+  type PodView,
+  SERVICE_NAME_LABEL,
+  SLICES_MANAGER,
+  type SelectingService,
+  type SliceChanges,
+  type SliceEndpoint,
+  type SliceObject,
+  type SlicePortObject,
+  type ZonedNode,
+} from './objects.ts';
+import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn } from './pod-endpoint.ts';
+import { type SlicesInHand, withoutHints } from './slices-in-hand.ts';
+import type { TopologyBook } from './topology.ts';
+import { byStanding, inSafeOrder, reuse } from './write-order.ts';
+
+export interface SlicesInput {
+  readonly service: SelectingService;
+  /** Those that its selector matches. */
+  readonly pods: Iterable<PodView>;
+  /** Slices that name the Service and are managed as `SLICES_MANAGER`. */
+  readonly existing: readonly SliceObject[];
+  /** undefined: there is no such Node. */
+  readonly node: (name: string) => ZonedNode | undefined;
+  readonly topology: TopologyBook;
+  /** Endpoints that a slice holds at most. */
+  readonly mostPerSlice: number;
+}
+
+export interface SlicesResult {
+  readonly changes: SliceChanges;
+  /** Pods that were left out because there is no Node of the name that they say: to be tried again. */
+  readonly onUnknownNode: readonly PodView[];
+  readonly notices: readonly Notice[];
+  readonly counts: SliceCounts;
+}
+
+/** What metrics tell of a Service. */
+export interface SliceCounts {
+  readonly endpoints: number;
+  readonly slices: number;
+  /** Slices if all but the last were full. */
+  readonly needed: number;
+  readonly added: number;
+  readonly removed: number;
+}
+
+export function reconcileSlices(input: SlicesInput): SlicesResult {
+  const { service, existing, topology } = input;
+  const pods = [...input.pods];
+  const results = service.families.map((family) => ofFamily({ ...input, pods }, family));
+  const unsupported = existing.filter(({ addressType }) => !service.families.some((family) => family === addressType));
+  for (const family of FAMILIES) if (!service.families.includes(family)) topology.forget(service.key, family);
+  const sum = (of: keyof SliceCounts) => results.reduce((total, { counts }) => total + counts[of], 0);
+  return {
+    changes: {
+      create: results.flatMap(({ changes }) => changes.create),
+      update: results.flatMap(({ changes }) => changes.update),
+      remove: [...results.flatMap(({ changes }) => changes.remove), ...unsupported],
+    },
+    onUnknownNode: [...new Set(results.flatMap(({ onUnknownNode }) => onUnknownNode))],
+    notices: results.flatMap(({ notices }) => notices),
+    counts: {
+      endpoints: sum('endpoints'),
+      slices: sum('slices'),
+      needed: sum('needed'),
+      added: sum('added'),
+      removed: sum('removed'),
+    },
+  };
+}
+
+function ofFamily(input: SlicesInput, family: Family): SlicesResult {
+  const { service } = input;
+  const ofType = input.existing.filter(({ addressType }) => addressType === family);
+  const owned = ofType.filter((slice) => isOwnedBy(slice, service));
+  const { groups, onUnknownNode } = desiredGroups(input, owned, family);
+  const filled = fillGroups(input, { groups, owned, family });
+  const remove = [...filled.remove, ...ofType.filter((slice) => !owned.includes(slice))];
+  const withPlaceholder = keepPlaceholder(filled, remove, placeholder(service, family));
+  const { slices, notices } = hint(input, withPlaceholder.slices, family);
+  return {
+    changes: settled(service, { ...slices, remove: withPlaceholder.remove }, owned),
+    onUnknownNode,
+    notices,
+    counts: {
+      endpoints: filled.endpoints,
+      slices: slices.create.length + slices.update.length + slices.unchanged.length,
+      needed: Math.max(1, filled.needed),
+      added: filled.added,
+      removed: filled.removed,
+    },
+  };
+}
+
+/** Endpoints with one set of ports. */
+interface Group {
+  readonly ports: readonly SlicePortObject[];
+  readonly endpoints: Map<string, SliceEndpoint>;
+}
+
+function desiredGroups({ service, pods, node }: SlicesInput, owned: readonly SliceObject[], family: Family) {
+  const groups = new Map<string, Group>();
+  const onUnknownNode: PodView[] = [];
+  for (const pod of pods) {
+    if (!belongsInSlices(pod)) continue;
+    const ports = portsOn(service, pod);
+    const key = portsKey(ports);
+    const group = groups.get(key) ?? { ports, endpoints: new Map() };
+    groups.set(key, group);
+    const itsNode = node(pod.nodeName);
+    // Who wants those that are not ready wants those whose Node is not there (any more) as well.
+    if (itsNode === undefined && !service.publishNotReady) {
+      onUnknownNode.push(pod);
+      continue;
+    }
+    const endpoint = podEndpoint(pod, { service, family, node: itsNode });
+    if (endpoint !== undefined) group.endpoints.set(endpointId(endpoint), endpoint);
+  }
+  for (const [key, group] of groups) groups.set(key, { ...group, endpoints: byStanding(group.endpoints, owned) });
+  return { groups, onUnknownNode };
+}
+
+interface FillOf {
+  readonly groups: ReadonlyMap<string, Group>;
+  readonly owned: readonly SliceObject[];
+  readonly family: Family;
+}
+
+interface FilledGroups extends SlicesInHand {
+  readonly remove: readonly SliceObject[];
+  readonly endpoints: number;
+  readonly needed: number;
+  readonly added: number;
+  readonly removed: number;
+}
+
+function fillGroups({ service, mostPerSlice }: SlicesInput, { groups, owned, family }: FillOf): FilledGroups {
+  const byPorts = Map.groupBy(owned, ({ ports }) => portsKey(ports));
+  const filled = [...groups].map(([key, { ports, endpoints }]) =>
+    fillSlices({
+      existing: byPorts.get(key) ?? [],
+      desired: endpoints,
+      refreshed: (slice) => refreshed(slice, service),
+      newSlice: () => newSlice(service, family, ports),
+      mostPerSlice,
+    }),
+  );
+  const unwanted = [...byPorts].filter(([key]) => !groups.has(key)).flatMap(([, slices]) => slices);
+  const sizes = [...groups.values()].map(({ endpoints }) => endpoints.size);
+  return {
+    create: filled.flatMap(({ create }) => create),
+    update: filled.flatMap(({ update }) => update),
+    unchanged: filled.flatMap(({ unchanged }) => unchanged),
+    remove: [...filled.flatMap(({ remove }) => remove), ...unwanted],
+    endpoints: sizes.reduce((sum, size) => sum + size, 0),
+    needed: sizes.reduce((sum, size) => sum + Math.ceil(size / mostPerSlice), 0),
+    added: filled.reduce((sum, { added }) => sum + added, 0),
+    removed: filled.reduce((sum, { removed }) => sum + removed, 0),
+  };
+}
+
+/** Where there would be no slice, an empty one stands: it says that somebody takes care of the Service. */
+function keepPlaceholder(slices: SlicesInHand, remove: readonly SliceObject[], empty: SliceObject) {
+  const { create, update, unchanged } = slices;
+  if (create.length + update.length + unchanged.length > 0) return { slices, remove };
+  const [only] = remove;
+  if (remove.length === 1 && only !== undefined && isPlaceholder(only, empty)) {
+    return { slices: { create, update, unchanged: [only] }, remove: [] };
+  }
+  return { slices: { create: [empty], update, unchanged }, remove };
+}
+
+function isPlaceholder(slice: SliceObject, empty: SliceObject): boolean {
+  return (
+    slice.endpoints.length === 0 &&
+    slice.ports.length === 0 &&
+    sameData(slice.metadata.labels, empty.metadata.labels) &&
+    sameData(slice.metadata.ownerReferences, empty.metadata.ownerReferences)
+  );
+}
+
+function hint({ service, topology }: SlicesInput, slices: SlicesInHand, family: Family) {
+  if (service.wantsTopology) return topology.hint(slices, service.key, family);
+  const notices = topology.release(service.key, family);
+  const { distribution } = service;
+  return { slices: distribution ? hintByDistribution(slices, distribution) : withoutHints(slices), notices };
+}
+
+/** Creates become updates of slices that would be removed; nothing is created for a Service that goes away. */
+function settled(
+  service: SelectingService,
+  { create, update, remove }: SlicesInHand & { readonly remove: readonly SliceObject[] },
+  owned: readonly SliceObject[],
+): SliceChanges {
+  const reused = reuse(create, remove, (slice) => owned.includes(slice));
+  return {
+    create: service.terminating ? [] : reused.create,
+    update: inSafeOrder([...update, ...reused.update], owned),
+    remove: reused.remove,
+  };
+}
+
+/** Not a slice of an earlier Service of this name: that one is being collected. */
+export function isOwnedBy({ metadata }: SliceObject, { uid }: SelectingService): boolean {
+  return (metadata.ownerReferences ?? []).some(
+    (owner) => owner.uid === uid && owner.kind === 'Service' && owner.apiVersion === 'v1',
+  );
+}
+
+function newSlice(service: SelectingService, family: Family, ports: readonly SlicePortObject[]): SliceObject {
+  const { name, uid, namespace } = service;
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      generateName: namePrefix(name),
+      namespace,
+      labels: sliceLabels(service),
+      ownerReferences: [
+        { apiVersion: 'v1', kind: 'Service', name, uid, controller: true, blockOwnerDeletion: true },
+      ],
+    },
+    addressType: family,
+    endpoints: [],
+    ports,
+  };
+}
+
+function placeholder(service: SelectingService, family: Family): SliceObject {
+  return newSlice(service, family, []);
+}
+
+/** What the API server's made-up names begin with. */
+export function namePrefix(name: string): string {
+  return `${name}-`;
+}
+
+function sliceLabels(service: SelectingService): Labels {
+  return {
+    ...own(service.labels),
+    ...(service.isHeadless ? { [HEADLESS_LABEL]: '' } : {}),
+    [SERVICE_NAME_LABEL]: service.name,
+    [MANAGED_BY_LABEL]: SLICES_MANAGER,
+  };
+}
+
+/** The slice with the labels that its Service has now; itself when these are right. */
+function refreshed(slice: SliceObject, service: SelectingService): SliceObject {
+  if (sameData(own(slice.metadata.labels ?? {}), own(service.labels))) return slice;
+  return { ...slice, metadata: { ...slice.metadata, labels: sliceLabels(service) } };
+}
+
+const RESERVED = [SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL];
+
+/** Labels that are not reserved for slices. */
+function own(labels: Labels): Labels {
+  return Object.fromEntries(Object.entries(labels).filter(([name]) => !RESERVED.includes(name)));
+}

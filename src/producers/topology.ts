@@ -1,0 +1,211 @@
+/**
+ * Hints for `service.kubernetes.io/topology-mode: Auto` (KEP-2433): each zone gets endpoints in the share of its CPUs, and
+ * none gets hints where a zone's endpoints would have more than a fifth too much to do.
+ */
+import type { Family } from '../model/address.ts';
+import type { Notice, ObjectKey, SliceEndpoint, SliceObject, ZonedNode } from './objects.ts';
+import { hinted, isReady, type SlicesInHand, withoutHints } from './slices-in-hand.ts';
+
+/** How much more than its share an endpoint may get (KEP-2433, "overload threshold"). */
+const OVERLOAD = 0.2;
+
+/** Endpoints by the zone that they are for. */
+export type ZoneCounts = ReadonlyMap<string, number>;
+/** Each zone's part of the CPUs, summing up to 1; undefined when a node does not say enough, or there is only one zone. */
+export type ZoneShares = ReadonlyMap<string, number> | undefined;
+
+/** Nodes that are not ready, and those of the control plane, take no part. */
+export function zoneShares(nodes: Iterable<ZonedNode>): ZoneShares {
+  const cpus = new Map<string, number>();
+  let total = 0;
+  for (const { zone, ready, milliCpu, isControlPlane } of nodes) {
+    if (isControlPlane || !ready) continue;
+    if (zone === '' || milliCpu === 0) return undefined;
+    cpus.set(zone, (cpus.get(zone) ?? 0) + milliCpu);
+    total += milliCpu;
+  }
+  if (cpus.size < 2) return undefined;
+  return new Map([...cpus].map(([zone, cpu]) => [zone, cpu / total]));
+}
+
+/** Which Services have hints by zone now, and how many endpoints each zone got. */
+export class TopologyBook {
+  #shares: ZoneShares;
+  readonly #counts = new Map<ObjectKey, Map<Family, ZoneCounts>>();
+
+  /** Takes the shares as they are now; returns the Services whose hints no longer fit them. */
+  setShares(shares: ZoneShares): ObjectKey[] {
+    this.#shares = shares;
+    const isOverloaded = (families: ReadonlyMap<Family, ZoneCounts>) =>
+      [...families.values()].some((counts) => hasOverload(counts, shares));
+    return [...this.#counts].filter(([, families]) => isOverloaded(families)).map(([key]) => key);
+  }
+
+  /** The Service is gone, or its family. */
+  forget(service: ObjectKey, family?: Family): void {
+    const families = this.#counts.get(service);
+    if (family !== undefined) families?.delete(family);
+    if (family === undefined || families?.size === 0) this.#counts.delete(service);
+  }
+
+  /** The Service does not ask for hints by zone: says so where it had some. */
+  release(service: ObjectKey, family: Family): Notice[] {
+    const had = this.#counts.get(service)?.has(family) ?? false;
+    this.forget(service, family);
+    return had ? [disabled('Topology Aware Hints has been disabled', family)] : [];
+  }
+
+  /** Hints for the Service's endpoints of a family, or none and the reason. */
+  hint(slices: SlicesInHand, service: ObjectKey, family: Family): { slices: SlicesInHand; notices: Notice[] } {
+    const had = this.#counts.get(service)?.has(family) ?? false;
+    const allocated = allocate(slices, this.#shares);
+    if ('problem' in allocated) {
+      this.forget(service, family);
+      return { slices: withoutHints(slices), notices: [disabled(allocated.problem, family)] };
+    }
+    const families = this.#counts.get(service) ?? new Map<Family, ZoneCounts>();
+    families.set(family, allocated.counts);
+    this.#counts.set(service, families);
+    const note = `Topology Aware Hints has been enabled, addressType: ${family}`;
+    const notices: Notice[] = had ? [] : [{ type: 'Normal', reason: 'TopologyAwareHintsEnabled', note }];
+    return { slices: allocated.slices, notices };
+  }
+}
+
+function disabled(problem: string, family: Family): Notice {
+  return { type: 'Warning', reason: 'TopologyAwareHintsDisabled', note: `${problem}, addressType: ${family}` };
+}
+
+/** Whether a zone has fewer endpoints than it needs at least. */
+function hasOverload(counts: ZoneCounts, shares: ZoneShares): boolean {
+  if (counts.size === 0) return false;
+  if (shares === undefined) return true;
+  const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  return [...shares].some(([zone, share]) => (counts.get(zone) ?? 0) < least(total * share) || !counts.has(zone));
+}
+
+function least(wanted: number): number {
+  return Math.ceil(wanted / (1 + OVERLOAD));
+}
+
+interface Allotment {
+  readonly most: number;
+  readonly wanted: number;
+}
+
+type Allocated = { readonly slices: SlicesInHand; readonly counts: ZoneCounts } | { readonly problem: string };
+
+function allocate(slices: SlicesInHand, shares: ZoneShares): Allocated {
+  const all = [...slices.create, ...slices.update, ...slices.unchanged];
+  const ready = all.reduce((sum, { endpoints }) => sum + endpoints.filter(isReady).length, 0);
+  const allotments = allot(ready, shares);
+  if ('problem' in allotments) return allotments;
+  const { kept, redone, counts } = keepFitting(slices.unchanged, allotments.byZone);
+  const inHand = [...slices.create, ...slices.update, ...redone];
+  for (const endpoint of inHand.flatMap(({ endpoints }) => endpoints).filter(isReady)) {
+    if (!endpoint.zone) return { problem: 'One or more endpoints do not have a zone specified' };
+    counts.set(endpoint.zone, (counts.get(endpoint.zone) ?? 0) + 1);
+  }
+  const moved = rebalance(inHand, transfers(allotments.byZone, counts), counts);
+  const created = slices.create.length;
+  return { slices: { create: moved.slice(0, created), update: moved.slice(created), unchanged: kept }, counts };
+}
+
+/** How many endpoints each zone should have, and may have. */
+function allot(ready: number, shares: ZoneShares): { byZone: Map<string, Allotment> } | { problem: string } {
+  if (shares === undefined) {
+    return { problem: 'Insufficient Node information: allocatable CPU or zone not specified on one or more nodes' };
+  }
+  const of = `(${ready} endpoints, ${shares.size} zones)`;
+  if (shares.size > ready) return { problem: `Insufficient number of endpoints ${of}` };
+  const needed = [...shares].map(([zone, share]) => ({ zone, wanted: share * ready, least: least(share * ready) }));
+  const spare = ready - needed.reduce((sum, zone) => sum + zone.least, 0);
+  if (spare < 0) {
+    const problem = 'Unable to allocate minimum required endpoints to each zone without exceeding overload threshold';
+    return { problem: `${problem} ${of}` };
+  }
+  const allotment = (zone: (typeof needed)[number]) => ({
+    most: zone.least + spare,
+    wanted: Math.max(zone.wanted, zone.least),
+  });
+  return { byZone: new Map(needed.map((zone) => [zone.zone, allotment(zone)])) };
+}
+
+/** Unchanged slices keep hints that fit the allotments; the others are written anew. */
+function keepFitting(unchanged: readonly SliceObject[], allotments: ReadonlyMap<string, Allotment>) {
+  const counts = new Map<string, number>();
+  const kept: SliceObject[] = [];
+  const redone: SliceObject[] = [];
+  for (const slice of unchanged) {
+    const own = hintCounts(slice);
+    const fits = (zone: string, count: number) =>
+      count + (counts.get(zone) ?? 0) <= (allotments.get(zone)?.most ?? Number.NEGATIVE_INFINITY);
+    if (own === undefined || ![...own].every(([zone, count]) => fits(zone, count))) redone.push(slice);
+    else {
+      kept.push(slice);
+      for (const [zone, count] of own) counts.set(zone, (counts.get(zone) ?? 0) + count);
+    }
+  }
+  return { kept, redone, counts };
+}
+
+/** Hints of a slice by zone; undefined when a ready endpoint has none. */
+function hintCounts({ endpoints }: SliceObject): Map<string, number> | undefined {
+  const counts = new Map<string, number>();
+  for (const { hints } of endpoints.filter(isReady)) {
+    const zones = hints?.forZones ?? [];
+    if (zones.length === 0) return undefined;
+    for (const { name } of zones) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** How many endpoints zones that have too many give away, and the others get. */
+interface Transfers {
+  readonly give: Map<string, number>;
+  readonly get: Map<string, number>;
+}
+
+function transfers(allotments: ReadonlyMap<string, Allotment>, counts: ZoneCounts): Transfers {
+  const over = new Map<string, number>();
+  const under = new Map<string, number>();
+  for (const [zone, { wanted }] of allotments) {
+    const more = (counts.get(zone) ?? 0) - wanted;
+    if (more > 0) over.set(zone, more);
+    else if (more < 0) under.set(zone, -more);
+  }
+  const result: Transfers = { give: new Map(), get: new Map() };
+  for (;;) {
+    const [from, surplus] = greatest(over);
+    const [to, lack] = greatest(under);
+    // One of them must be a whole endpoint away from its share, and the other nearer to it than to what it has.
+    if ((surplus < 1 && lack < 1) || surplus < 0.5 || lack < 0.5) return result;
+    result.give.set(from, (result.give.get(from) ?? 0) + 1);
+    result.get.set(to, (result.get.get(to) ?? 0) + 1);
+    over.set(from, surplus - 1);
+    under.set(to, lack - 1);
+  }
+}
+
+function greatest(zones: ReadonlyMap<string, number>): [zone: string, amount: number] {
+  return [...zones].reduce((best, entry) => (entry[1] > best[1] ? entry : best), ['', 0]);
+}
+
+/** Each ready endpoint is for its own zone, or for the one that it is given to; `counts` follows. */
+function rebalance(slices: readonly SliceObject[], { give, get }: Transfers, counts: Map<string, number>): SliceObject[] {
+  const zoneFor = (own: string): string => {
+    const left = give.get(own) ?? 0;
+    const to = left > 0 ? [...get].find(([, lack]) => lack > 0)?.[0] : undefined;
+    if (to === undefined) return own;
+    give.set(own, left - 1);
+    get.set(to, (get.get(to) ?? 0) - 1);
+    counts.set(own, (counts.get(own) ?? 0) - 1);
+    counts.set(to, (counts.get(to) ?? 0) + 1);
+    return to;
+  };
+  const place = (endpoint: SliceEndpoint) => {
+    if (!isReady(endpoint) || !endpoint.zone) return hinted(endpoint, undefined);
+    return hinted(endpoint, { forZones: [{ name: zoneFor(endpoint.zone) }] });
+  };
+  return slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.map(place) }));
+}

@@ -1,0 +1,261 @@
+/**
+ * API objects → what producers of slices read: Pods, Services with their selectors and target ports, Nodes with zone and CPUs,
+ * and the slices and Endpoints that there are, which keep the API's shape.
+ */
+import type { z } from 'zod';
+import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../model/address.ts';
+import type { Fault, ObjectKind } from '../model/objects.ts';
+import { trimmed } from '../model/trimmed.ts';
+import {
+  type ContainerPort,
+  type EndpointsObject,
+  type PodView,
+  type SelectingService,
+  type SliceObject,
+  type TargetPort,
+  TRAFFIC_DISTRIBUTIONS,
+  type ZonedNode,
+} from '../producers/objects.ts';
+import { isPortName, isPortNumber, PORT_NAME_PROBLEM, PORT_PROBLEM, PROTOCOL_PROBLEM, parse, readProtocol, ZONE_LABEL } from './decode.ts';
+import { FaultList } from './faults.ts';
+import {
+  type ApiPod,
+  type ApiSelectingService,
+  type ApiZonedNode,
+  endpointsSchema,
+  podSchema,
+  selectingServiceSchema,
+  sliceObjectSchema,
+  zonedNodeSchema,
+} from './producing-schema.ts';
+
+export interface Decoded<T> {
+  /** undefined: it is so broken that it is set aside. */
+  readonly value: T | undefined;
+  readonly faults: readonly Fault[];
+}
+
+function decoded<S extends z.ZodType, T>(
+  { kind, key, schema }: { readonly kind: ObjectKind; readonly key: string; readonly schema: S },
+  object: unknown,
+  convert: (parsed: z.infer<S>, faults: FaultList) => T | undefined,
+): Decoded<T> {
+  const faults = new FaultList(kind, key, object);
+  const parsed = parse(schema, object, faults);
+  const value = parsed === undefined ? undefined : convert(parsed, faults);
+  return { value, faults: trimmed(faults.list) };
+}
+
+/** Where a hand-written Pod says nothing of its state, it runs: nobody else fills that in. */
+export interface PodDefaults {
+  readonly readyUnlessSaid: boolean;
+}
+
+export function decodePod(object: unknown, key: string, defaults: PodDefaults): Decoded<PodView> {
+  return decoded({ kind: 'Pod', key, schema: podSchema }, object, (pod, faults) => toPod(pod, { key, faults, defaults }));
+}
+
+interface PodContext {
+  readonly key: string;
+  readonly faults: FaultList;
+  readonly defaults: PodDefaults;
+}
+
+function toPod({ metadata, spec, status }: ApiPod, { key, faults, defaults }: PodContext): PodView {
+  const conditions = status?.conditions ?? [];
+  const ready = conditions.find(({ type }) => type === 'Ready');
+  return {
+    key,
+    namespace: namespaceOf(key),
+    name: metadata.name,
+    uid: metadata.uid ?? '',
+    labels: metadata.labels ?? {},
+    addresses: podAddresses(status, faults),
+    nodeName: spec.nodeName ?? '',
+    hostname: spec.hostname ?? '',
+    subdomain: spec.subdomain ?? '',
+    ports: trimmed(containerPorts(spec, faults)),
+    ready: ready === undefined ? defaults.readyUnlessSaid && conditions.length === 0 : ready.status === 'True',
+    readySince: timeOf(ready?.lastTransitionTime),
+    terminating: isSet(metadata.deletionTimestamp),
+    finished: status?.phase === 'Succeeded' || status?.phase === 'Failed',
+  };
+}
+
+function podAddresses(status: ApiPod['status'], faults: FaultList): readonly Address[] {
+  const listed = (status?.podIPs ?? []).map(({ ip }) => ip ?? '');
+  const texts = listed.length > 0 ? listed : [status?.podIP ?? ''];
+  const found: Address[] = [];
+  for (const [i, text] of texts.entries()) {
+    if (text === '') continue;
+    const address = parseAddress(text);
+    if (address !== undefined) found.push(address);
+    else faults.leaveOut(listed.length > 0 ? `status.podIPs[${i}].ip` : 'status.podIP', text, 'must be an IP address');
+  }
+  return trimmed(found);
+}
+
+/** Of init containers only those that go on beside the others (KEP-753) have ports that count. */
+function containerPorts({ containers, initContainers }: ApiPod['spec'], faults: FaultList): ContainerPort[] {
+  const found: ContainerPort[] = [];
+  const take = (container: NonNullable<typeof containers>[number], field: string) => {
+    for (const [i, { name, protocol: text, containerPort }] of (container.ports ?? []).entries()) {
+      const protocol = readProtocol(text);
+      const where = `${field}.ports[${i}]`;
+      if (protocol === undefined) faults.leaveOut(`${where}.protocol`, text, PROTOCOL_PROBLEM);
+      else if (!isPortNumber(containerPort)) faults.leaveOut(`${where}.containerPort`, containerPort, PORT_PROBLEM);
+      else if (name) found.push({ name, protocol, port: containerPort });
+    }
+  };
+  for (const [i, container] of (containers ?? []).entries()) take(container, `spec.containers[${i}]`);
+  for (const [i, container] of (initContainers ?? []).entries()) {
+    if (container.restartPolicy === 'Always') take(container, `spec.initContainers[${i}]`);
+  }
+  return found;
+}
+
+/** A Service of type ExternalName comes out without a selector: its name is its endpoint. */
+export function decodeSelectingService(object: unknown, key: string): Decoded<SelectingService> {
+  return decoded({ kind: 'Service', key, schema: selectingServiceSchema }, object, (service, faults) =>
+    toSelecting(service, key, faults),
+  );
+}
+
+const HINT_ANNOTATIONS = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'];
+
+function toSelecting({ metadata, spec }: ApiSelectingService, key: string, faults: FaultList): SelectingService {
+  const selector = spec.selector ?? {};
+  const hasSelector = spec.type !== 'ExternalName' && Object.keys(selector).length > 0;
+  // The older annotation wins where both stand.
+  const mode = HINT_ANNOTATIONS.map((name) => metadata.annotations?.[name]).find((value) => value !== undefined);
+  return {
+    key,
+    namespace: namespaceOf(key),
+    name: metadata.name,
+    uid: metadata.uid ?? '',
+    labels: metadata.labels ?? {},
+    createdAt: timeOf(metadata.creationTimestamp),
+    terminating: isSet(metadata.deletionTimestamp),
+    selector: hasSelector ? selector : undefined,
+    ports: trimmed(targetPorts(spec.ports ?? [], faults)),
+    families: readFamilies(spec, faults),
+    isHeadless: (spec.clusterIP ?? '') === '' ? (spec.clusterIPs ?? []).length === 0 : spec.clusterIP === 'None',
+    publishNotReady: spec.publishNotReadyAddresses ?? false,
+    wantsTopology: mode === 'Auto' || mode === 'auto',
+    distribution: readDistribution(spec.trafficDistribution, faults),
+  };
+}
+
+function readDistribution(text: string | null | undefined, faults: FaultList) {
+  if (text === undefined || text === null || text === '') return undefined;
+  const known = TRAFFIC_DISTRIBUTIONS.find((value) => value === text);
+  if (known === undefined) {
+    faults.leaveOut('spec.trafficDistribution', text, `must be one of ${TRAFFIC_DISTRIBUTIONS.join(', ')}`);
+  }
+  return known;
+}
+
+type ApiTargetPort = NonNullable<ApiSelectingService['spec']['ports']>[number];
+
+function targetPorts(ports: readonly ApiTargetPort[], faults: FaultList): TargetPort[] {
+  const found: TargetPort[] = [];
+  for (const [i, api] of ports.entries()) {
+    const protocol = readProtocol(api.protocol);
+    const target = api.targetPort ?? api.port;
+    // What else is wrong with a Service is told where it is decoded for the proxy.
+    if (protocol === undefined || (typeof target === 'number' && target !== 0 && !isPortNumber(target))) {
+      if (protocol !== undefined) faults.leaveOut(`spec.ports[${i}].targetPort`, target, PORT_PROBLEM);
+      continue;
+    }
+    if (typeof target === 'string' && !isPortName(target)) {
+      faults.leaveOut(`spec.ports[${i}].targetPort`, target, PORT_NAME_PROBLEM);
+      continue;
+    }
+    const name = api.name ?? '';
+    found.push({ name, protocol, target: target || api.port, appProtocol: api.appProtocol ?? undefined });
+  }
+  return found;
+}
+
+/** spec.ipFamilies; where an old API server or a manifest leaves it out, those of the cluster IPs; of a headless Service both. */
+function readFamilies({ ipFamilies, clusterIPs, clusterIP }: ApiSelectingService['spec'], faults: FaultList): Family[] {
+  const named: Family[] = [];
+  for (const [i, text] of (ipFamilies ?? []).entries()) {
+    const family = FAMILIES.find((known) => known === text);
+    if (family === undefined) faults.leaveOut(`spec.ipFamilies[${i}]`, text, `must be ${FAMILIES.join(' or ')}`);
+    else named.push(family);
+  }
+  if (named.length > 0) return named;
+  const texts = (clusterIPs ?? []).length > 0 ? (clusterIPs ?? []) : [clusterIP ?? ''];
+  const addresses = texts.map(parseAddress).filter((address) => address !== undefined);
+  return addresses.length > 0 ? [...new Set(addresses.map(familyOf))] : [...FAMILIES];
+}
+
+export function decodeZonedNode(object: unknown, name: string): Decoded<ZonedNode> {
+  return decoded({ kind: 'Node', key: name, schema: zonedNodeSchema }, object, (node, faults) =>
+    toZoned(node, name, faults),
+  );
+}
+
+const CONTROL_PLANE_LABELS = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
+
+function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: FaultList): ZonedNode {
+  const labels = metadata.labels ?? {};
+  const cpu = status?.allocatable?.cpu;
+  const milliCpu = cpu === undefined ? 0 : readCpu(cpu);
+  if (milliCpu === undefined) faults.leaveOut('status.allocatable.cpu', cpu, 'must be a quantity such as 4 or 3920m');
+  return {
+    name,
+    zone: labels[ZONE_LABEL] ?? '',
+    ready: (status?.conditions ?? []).some(({ type, status: is }) => type === 'Ready' && is === 'True'),
+    milliCpu: milliCpu ?? 0,
+    isControlPlane: CONTROL_PLANE_LABELS.some((label) => labels[label] !== undefined),
+  };
+}
+
+const UNITS: Readonly<Record<string, number>> = { n: 1e-6, u: 1e-3, m: 1, '': 1000, k: 1e6, M: 1e9 };
+
+/** Thousandths of a CPU, of a quantity (decimal suffixes). */
+function readCpu(text: string | number): number | undefined {
+  const [, amount, unit = ''] = /^(\d+(?:\.\d+)?)([numkM]?)$/.exec(String(text)) ?? [];
+  return amount === undefined ? undefined : Math.ceil(Number(amount) * (UNITS[unit] ?? 0));
+}
+
+/** An EndpointSlice with everything that others wrote into it, but for the record of who wrote what. */
+export function decodeSliceObject(object: unknown, key: string): Decoded<SliceObject> {
+  return decoded({ kind: 'EndpointSlice', key, schema: sliceObjectSchema }, object, ({ metadata, ...slice }) => ({
+    ...slice,
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: writable(metadata, key),
+    endpoints: slice.endpoints ?? [],
+    ports: slice.ports ?? [],
+  }));
+}
+
+export function decodeEndpointsObject(object: unknown, key: string): Decoded<EndpointsObject> {
+  return decoded({ kind: 'Endpoints', key, schema: endpointsSchema }, object, ({ metadata, subsets }) => ({
+    apiVersion: 'v1',
+    kind: 'Endpoints',
+    metadata: writable(metadata, key),
+    subsets: subsets ?? [],
+  }));
+}
+
+/** The API server keeps managedFields as they are where an update leaves them out. */
+function writable<M extends { managedFields?: unknown }>(metadata: M, key: string): Omit<M, 'managedFields'> & { namespace: string } {
+  const { managedFields: _, ...rest } = metadata;
+  return { ...rest, namespace: namespaceOf(key) };
+}
+
+function namespaceOf(key: string): string {
+  return key.slice(0, key.indexOf('/'));
+}
+
+function timeOf(text: string | null | undefined): number {
+  return Date.parse(text ?? '') || 0;
+}
+
+function isSet(time: string | null | undefined): boolean {
+  return (time ?? '') !== '';
+}
