@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError, type Flags } from '../config/config.ts';
 import { fileText } from '../config/config-file.ts';
+import { controllerConfig } from '../config/controller-config.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
@@ -13,6 +14,7 @@ import { KernelNotRead } from '../sync/loop.ts';
 import { goArguments } from './arguments.ts';
 import { CannotRun } from './cannot-run.ts';
 import { cleanupCommand } from './cleanup.ts';
+import { withControllerFlags } from './controller-flags.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { prepare, withIdleFlags } from './prepare.ts';
@@ -87,6 +89,14 @@ function buildProgram({ signal, setStatus }: Context): Command {
   ).action(async (flags: Flags) =>
     setStatus(await cleanupCommand({ config: (await prepare(flags)).config, signal, print })),
   );
+  withControllerFlags(
+    program
+      .command('controller')
+      .description('write EndpointSlices and Endpoints for an API server that has no kube-controller-manager'),
+  ).action(async (flags: Flags) => {
+    const { controllerCommand } = await import('./controller.ts');
+    setStatus(await controllerCommand(controllerConfig(flags), signal));
+  });
   program
     .command('demo')
     .description('the main job on this machine with no cluster, in private network namespaces')

@@ -261,7 +261,7 @@ export class Serving {
         ? undefined
         : new EventRecorder({
             cluster: source,
-            nodeName,
+            reporter: { controller: 'slicewire', instance: `slicewire-${nodeName}` },
             clock: this.#clock,
             signal,
             onFailure: (error) => log.warn(`events cannot be written: ${error.message}`),

@@ -140,7 +140,7 @@ export function camel(flag: string): string {
   return flag.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-function textFlag(flags: Flags, flag: string): string | undefined {
+export function textFlag(flags: Flags, flag: string): string | undefined {
   const value = flags[camel(flag)];
   return value === undefined ? undefined : String(value);
 }
@@ -262,7 +262,7 @@ function readConntrack(read: Reader): ConntrackSettings {
   };
 }
 
-function readLog(read: Reader): LogConfig {
+export function readLog(read: Reader): LogConfig {
   return {
     format: readChoice(read, 'logging-format', { initial: 'auto', choices: ['auto', 'json', 'text'] }),
     verbosity: readInteger(read, 'v', { initial: 0, least: 0, most: MOST }),

@@ -28,7 +28,12 @@ export interface EndpointsInput {
 }
 
 /** What must be written; undefined when the Endpoints are right as they are. Without a resourceVersion it is new. */
-export function reconcileEndpoints({ service, pods, existing, triggeredAt }: EndpointsInput): EndpointsObject | undefined {
+export function reconcileEndpoints({
+  service,
+  pods,
+  existing,
+  triggeredAt,
+}: EndpointsInput): EndpointsObject | undefined {
   const all = packSubsets(service, pods);
   const subsets = truncated(all);
   const isCut = subsets !== all;
@@ -119,7 +124,10 @@ function packSubsets(service: SelectingService, pods: Iterable<PodView>): Endpoi
 }
 
 function setId(listed: ReadonlyMap<string, Listed>): string {
-  return [...listed].map(([key, { ready }]) => `${key} ${ready}`).sort().join();
+  return [...listed]
+    .map(([key, { ready }]) => `${key} ${ready}`)
+    .sort()
+    .join();
 }
 
 function byAddress({ address: a }: Listed, { address: b }: Listed): number {

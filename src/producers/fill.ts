@@ -51,7 +51,12 @@ export function fillSlices(input: FillInput): Filled {
 
 /** What stands and is wanted stays; `left` loses it. An endpoint that stands twice stays once. */
 function keep({ existing, refreshed }: FillInput, left: Map<string, SliceEndpoint>) {
-  const kept = { changed: [] as SliceObject[], unchanged: [] as SliceObject[], remove: [] as SliceObject[], removed: 0 };
+  const kept = {
+    changed: [] as SliceObject[],
+    unchanged: [] as SliceObject[],
+    remove: [] as SliceObject[],
+    removed: 0,
+  };
   for (const slice of existing) {
     const endpoints: SliceEndpoint[] = [];
     let isSame = true;

@@ -2,6 +2,7 @@
  * Which Pods a Service selects, and which Services select a Pod, without a walk over either: Pods are listed by each of
  * their labels, Services by that label of their selector which the fewest Services of the namespace ask for.
  */
+import { sameData } from '../model/equal.ts';
 import type { Labels, ObjectKey, PodView, SelectingService } from './objects.ts';
 
 export class Membership {
@@ -74,6 +75,14 @@ export class Membership {
       }
     }
     return found;
+  }
+
+  /** The Services for which a change of a Pod is one; undefined: it was not there before, or is gone. */
+  touchedBy(before: PodView | undefined, after: PodView | undefined): Set<ObjectKey> {
+    const was = new Set(before && this.servicesOf(before));
+    const is = new Set(after && this.servicesOf(after));
+    const onlyLabels = before && after && sameData({ ...before, labels: {} }, { ...after, labels: {} });
+    return onlyLabels ? was.symmetricDifference(is) : was.union(is);
   }
 
   /** The Pods that run on a Node. */

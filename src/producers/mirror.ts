@@ -145,10 +145,15 @@ function asEndpoint(ready: boolean) {
   };
 }
 
-function fill(endpoints: EndpointsObject, { family, ports, endpoints: wanted }: Group, existing: readonly SliceObject[]) {
+function fill(
+  endpoints: EndpointsObject,
+  { family, ports, endpoints: wanted }: Group,
+  existing: readonly SliceObject[],
+) {
   const [first, ...rest] = existing;
   const fresh = mirrorSlice(endpoints, family, ports, [...wanted.values()]);
-  if (first === undefined) return { create: [fresh], update: [], remove: [], added: wanted.size, updated: 0, removed: 0 };
+  if (first === undefined)
+    return { create: [fresh], update: [], remove: [], added: wanted.size, updated: 0, removed: 0 };
   const standing = new Map(first.endpoints.map((endpoint) => [endpointId(endpoint), endpoint]));
   const added = [...wanted.keys()].filter((id) => !standing.has(id)).length;
   const removed = [...standing.keys()].filter((id) => !wanted.has(id)).length;
@@ -179,9 +184,7 @@ function mirrorSlice(
       namespace,
       labels: { ...metadata.labels, [SERVICE_NAME_LABEL]: name, [MANAGED_BY_LABEL]: MIRROR_MANAGER },
       annotations: withoutOwn(metadata.annotations ?? {}),
-      ownerReferences: [
-        { apiVersion: 'v1', kind: 'Endpoints', name, uid, controller: true, blockOwnerDeletion: true },
-      ],
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Endpoints', name, uid, controller: true, blockOwnerDeletion: true }],
     },
     addressType: family,
     endpoints,

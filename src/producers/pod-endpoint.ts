@@ -13,8 +13,7 @@ export function portsOn(service: SelectingService, pod: PodView): SlicePortObjec
   for (const wanted of service.ports) {
     const port = portNumber(wanted, pod);
     const { name, protocol, appProtocol } = wanted;
-    if (port !== undefined)
-      found.push({ name, protocol, port, ...(appProtocol === undefined ? {} : { appProtocol }) });
+    if (port !== undefined) found.push({ name, protocol, port, ...(appProtocol === undefined ? {} : { appProtocol }) });
   }
   return found;
 }

@@ -12,7 +12,10 @@ export function isReady({ conditions }: SliceEndpoint): boolean {
 }
 
 /** The slice with the hints that a function names for each endpoint; undefined for none. */
-export function withHints(slice: SliceObject, hintsOf: (endpoint: SliceEndpoint) => SliceEndpoint['hints']): SliceObject {
+export function withHints(
+  slice: SliceObject,
+  hintsOf: (endpoint: SliceEndpoint) => SliceEndpoint['hints'],
+): SliceObject {
   return { ...slice, endpoints: slice.endpoints.map((endpoint) => hinted(endpoint, hintsOf(endpoint))) };
 }
 

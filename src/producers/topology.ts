@@ -3,6 +3,7 @@
  * none gets hints where a zone's endpoints would have more than a fifth too much to do.
  */
 import type { Family } from '../model/address.ts';
+import { sameData } from '../model/equal.ts';
 import type { Notice, ObjectKey, SliceEndpoint, SliceObject, ZonedNode } from './objects.ts';
 import { hinted, isReady, type SlicesInHand, withoutHints } from './slices-in-hand.ts';
 
@@ -32,17 +33,22 @@ export function zoneShares(nodes: Iterable<ZonedNode>): ZoneShares {
 export class TopologyBook {
   #shares: ZoneShares;
   readonly #counts = new Map<ObjectKey, Map<Family, ZoneCounts>>();
+  /** Services that asked for hints, of which a family could not have any. */
+  readonly #denied = new Set<ObjectKey>();
 
-  /** Takes the shares as they are now; returns the Services whose hints no longer fit them. */
+  /** Takes the shares as they are now; returns the Services whose hints no longer fit them, or may be possible now. */
   setShares(shares: ZoneShares): ObjectKey[] {
+    if (sameShares(shares, this.#shares)) return [];
     this.#shares = shares;
     const isOverloaded = (families: ReadonlyMap<Family, ZoneCounts>) =>
       [...families.values()].some((counts) => hasOverload(counts, shares));
-    return [...this.#counts].filter(([, families]) => isOverloaded(families)).map(([key]) => key);
+    const overloaded = [...this.#counts].filter(([, families]) => isOverloaded(families)).map(([key]) => key);
+    return [...new Set([...overloaded, ...this.#denied])];
   }
 
   /** The Service is gone, or its family. */
   forget(service: ObjectKey, family?: Family): void {
+    this.#denied.delete(service);
     const families = this.#counts.get(service);
     if (family !== undefined) families?.delete(family);
     if (family === undefined || families?.size === 0) this.#counts.delete(service);
@@ -61,6 +67,7 @@ export class TopologyBook {
     const allocated = allocate(slices, this.#shares);
     if ('problem' in allocated) {
       this.forget(service, family);
+      this.#denied.add(service);
       return { slices: withoutHints(slices), notices: [disabled(allocated.problem, family)] };
     }
     const families = this.#counts.get(service) ?? new Map<Family, ZoneCounts>();
@@ -70,6 +77,10 @@ export class TopologyBook {
     const notices: Notice[] = had ? [] : [{ type: 'Normal', reason: 'TopologyAwareHintsEnabled', note }];
     return { slices: allocated.slices, notices };
   }
+}
+
+function sameShares(a: ZoneShares, b: ZoneShares): boolean {
+  return sameData(a && [...a].sort(), b && [...b].sort());
 }
 
 function disabled(problem: string, family: Family): Notice {
@@ -192,7 +203,11 @@ function greatest(zones: ReadonlyMap<string, number>): [zone: string, amount: nu
 }
 
 /** Each ready endpoint is for its own zone, or for the one that it is given to; `counts` follows. */
-function rebalance(slices: readonly SliceObject[], { give, get }: Transfers, counts: Map<string, number>): SliceObject[] {
+function rebalance(
+  slices: readonly SliceObject[],
+  { give, get }: Transfers,
+  counts: Map<string, number>,
+): SliceObject[] {
   const zoneFor = (own: string): string => {
     const left = give.get(own) ?? 0;
     const to = left > 0 ? [...get].find(([, lack]) => lack > 0)?.[0] : undefined;

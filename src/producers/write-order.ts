@@ -43,7 +43,10 @@ export function reuse(
 /** The content of the new one under the name of the old one, with what others wrote into its metadata. */
 function inPlaceOf({ metadata }: SliceObject, fresh: SliceObject): SliceObject {
   const { labels, ownerReferences } = fresh.metadata;
-  return { ...fresh, metadata: { ...metadata, ...(labels ? { labels } : {}), ...(ownerReferences ? { ownerReferences } : {}) } };
+  return {
+    ...fresh,
+    metadata: { ...metadata, ...(labels ? { labels } : {}), ...(ownerReferences ? { ownerReferences } : {}) },
+  };
 }
 
 /** Updates in such an order that an endpoint is in its new slice before it leaves the old one. Where they go in a circle, as they came. */

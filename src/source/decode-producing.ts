@@ -16,7 +16,16 @@ import {
   TRAFFIC_DISTRIBUTIONS,
   type ZonedNode,
 } from '../producers/objects.ts';
-import { isPortName, isPortNumber, PORT_NAME_PROBLEM, PORT_PROBLEM, PROTOCOL_PROBLEM, parse, readProtocol, ZONE_LABEL } from './decode.ts';
+import {
+  isPortName,
+  isPortNumber,
+  PORT_NAME_PROBLEM,
+  PORT_PROBLEM,
+  PROTOCOL_PROBLEM,
+  parse,
+  readProtocol,
+  ZONE_LABEL,
+} from './decode.ts';
 import { FaultList } from './faults.ts';
 import {
   type ApiPod,
@@ -46,13 +55,15 @@ function decoded<S extends z.ZodType, T>(
   return { value, faults: trimmed(faults.list) };
 }
 
-/** Where a hand-written Pod says nothing of its state, it runs: nobody else fills that in. */
+/** Nobody fills in the state of a Pod that a person wrote: where it says nothing of it, it is ready, and its address must stand there. */
 export interface PodDefaults {
-  readonly readyUnlessSaid: boolean;
+  readonly isHandWritten: boolean;
 }
 
 export function decodePod(object: unknown, key: string, defaults: PodDefaults): Decoded<PodView> {
-  return decoded({ kind: 'Pod', key, schema: podSchema }, object, (pod, faults) => toPod(pod, { key, faults, defaults }));
+  return decoded({ kind: 'Pod', key, schema: podSchema }, object, (pod, faults) =>
+    toPod(pod, { key, faults, defaults }),
+  );
 }
 
 interface PodContext {
@@ -64,21 +75,26 @@ interface PodContext {
 function toPod({ metadata, spec, status }: ApiPod, { key, faults, defaults }: PodContext): PodView {
   const conditions = status?.conditions ?? [];
   const ready = conditions.find(({ type }) => type === 'Ready');
+  const finished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
+  const addresses = podAddresses(status, faults);
+  if (defaults.isHandWritten && addresses.length === 0 && !finished) {
+    faults.notice('status.podIP', undefined, 'a Pod without an address is no endpoint');
+  }
   return {
     key,
     namespace: namespaceOf(key),
     name: metadata.name,
     uid: metadata.uid ?? '',
     labels: metadata.labels ?? {},
-    addresses: podAddresses(status, faults),
+    addresses,
     nodeName: spec.nodeName ?? '',
     hostname: spec.hostname ?? '',
     subdomain: spec.subdomain ?? '',
     ports: trimmed(containerPorts(spec, faults)),
-    ready: ready === undefined ? defaults.readyUnlessSaid && conditions.length === 0 : ready.status === 'True',
+    ready: ready === undefined ? defaults.isHandWritten && conditions.length === 0 : ready.status === 'True',
     readySince: timeOf(ready?.lastTransitionTime),
     terminating: isSet(metadata.deletionTimestamp),
-    finished: status?.phase === 'Succeeded' || status?.phase === 'Failed',
+    finished,
   };
 }
 
@@ -243,7 +259,10 @@ export function decodeEndpointsObject(object: unknown, key: string): Decoded<End
 }
 
 /** The API server keeps managedFields as they are where an update leaves them out. */
-function writable<M extends { managedFields?: unknown }>(metadata: M, key: string): Omit<M, 'managedFields'> & { namespace: string } {
+function writable<M extends { managedFields?: unknown }>(
+  metadata: M,
+  key: string,
+): Omit<M, 'managedFields'> & { namespace: string } {
   const { managedFields: _, ...rest } = metadata;
   return { ...rest, namespace: namespaceOf(key) };
 }

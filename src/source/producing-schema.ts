@@ -84,7 +84,8 @@ const writtenMetadata = metadata.loose().extend({
   managedFields: z.unknown(),
   ownerReferences: z
     .array(z.looseObject({ apiVersion: z.string(), kind: z.string(), name: z.string(), uid: z.string() }))
-    .nullable().exactOptional(),
+    .nullable()
+    .exactOptional(),
 });
 
 const reference = z.looseObject({
@@ -114,10 +115,14 @@ export const sliceObjectSchema = z.looseObject({
         targetRef: reference.nullable().exactOptional(),
         nodeName: z.string().nullable().exactOptional(),
         zone: z.string().nullable().exactOptional(),
-        hints: z.looseObject({ forZones: names.exactOptional(), forNodes: names.exactOptional() }).nullable().exactOptional(),
+        hints: z
+          .looseObject({ forZones: names.exactOptional(), forNodes: names.exactOptional() })
+          .nullable()
+          .exactOptional(),
       }),
     )
-    .nullable().exactOptional(),
+    .nullable()
+    .exactOptional(),
   ports: z
     .array(
       z.looseObject({
@@ -127,7 +132,8 @@ export const sliceObjectSchema = z.looseObject({
         appProtocol: z.string().nullable().exactOptional(),
       }),
     )
-    .nullable().exactOptional(),
+    .nullable()
+    .exactOptional(),
 });
 
 const addresses = z
@@ -161,5 +167,6 @@ export const endpointsSchema = z.looseObject({
           .exactOptional(),
       }),
     )
-    .nullable().exactOptional(),
+    .nullable()
+    .exactOptional(),
 });

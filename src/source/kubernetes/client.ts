@@ -13,16 +13,19 @@ export class ApiError extends Error {
   readonly retryAfter: number | undefined;
   /** Nobody answered; or somebody did, and then was silent for too long. */
   readonly lack: 'unreachable' | 'silent' | undefined;
+  /** What a program can tell from the answer: its reason, and the reasons of its causes. */
+  readonly reasons: readonly string[];
 
   constructor(
     message: string,
     status: number,
-    { retryAfter, lack }: Pick<Partial<ApiError>, 'retryAfter' | 'lack'> = {},
+    { retryAfter, lack, reasons = [] }: Pick<Partial<ApiError>, 'retryAfter' | 'lack' | 'reasons'> = {},
   ) {
     super(message);
     this.status = status;
     this.retryAfter = retryAfter;
     this.lack = lack;
+    this.reasons = reasons;
   }
 }
 
@@ -36,11 +39,15 @@ export interface ApiClient {
   readonly server: string;
   /** One JSON answer. Throws ApiError. */
   get(path: string, query: Query, signal: AbortSignal): Promise<unknown>;
-  /** Create an object. Throws ApiError. */
-  post(path: string, body: object, signal: AbortSignal): Promise<void>;
+  /** Create, replace or delete an object; returns what the server made of it. Throws ApiError. */
+  write(request: WriteRequest, signal: AbortSignal): Promise<unknown>;
   /** The lines of an answer that goes on; `onOpen` is called when it begins. Ends when the server ends it; throws ApiError. */
   lines(path: string, query: Query, signal: AbortSignal, onOpen?: () => void): AsyncIterable<string>;
 }
+
+export type WriteRequest =
+  | { readonly method: 'POST' | 'PUT'; readonly path: string; readonly body: object }
+  | { readonly method: 'DELETE'; readonly path: string; readonly body?: object };
 
 /** Sets what authenticates a request: headers, certificates, the agent. client-node's KubeConfig does it for each request, so that a token that was renewed is used. */
 export interface Credentials {
@@ -56,6 +63,7 @@ const KEEP_ALIVE = 20_000;
 /** `silence`: milliseconds without a byte after which a watch is given up; bookmarks come about once a minute. */
 export function apiClient(credentials: Credentials, silence: number): ApiClient {
   const { server } = credentials;
+  const writing = { agents: writingAgents() };
   const open = async (path: string, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> => {
     const answer = await request(credentials, { path, query, signal });
     if (answer.statusCode === 200) return answer;
@@ -63,18 +71,22 @@ export function apiClient(credentials: Credentials, silence: number): ApiClient 
   };
   return {
     server,
-    async post(path, body, signal) {
-      const answer = await request(credentials, { path, query: {}, signal, body: JSON.stringify(body) });
-      if (answer.statusCode !== 201 && answer.statusCode !== 200) throw await statusError(answer, path);
-      answer.resume();
+    async write({ method, path, body }, signal) {
+      const asked = { method, path, query: {}, signal, ...writing, ...(body ? { body: JSON.stringify(body) } : {}) };
+      const answer = await request(credentials, asked).catch((error) => {
+        // The server closed a connection that nobody used, just as it was used again: nothing came of it.
+        if (error instanceof LostWhileIdle) return request(credentials, asked);
+        throw error;
+      });
+      if (![200, 201, 202].includes(answer.statusCode ?? 0)) throw await statusError(answer, path);
+      return parseJson(await wholeText(answer), path);
     },
     async get(path, query, signal) {
       const answer = await open(path, query, signal);
-      const pieces: string[] = [];
-      for await (const piece of readPieces(answer, ANSWER_TIMEOUT)) pieces.push(piece);
+      const text = await wholeText(answer);
       // JSON.parse of a page holds the event loop; let what waits go first.
       await breath();
-      return parseJson(pieces.join(''), path);
+      return parseJson(text, path);
     },
     async *lines(path, query, signal, onOpen) {
       const answer = await open(path, query, signal);
@@ -94,17 +106,41 @@ export function apiClient(credentials: Credentials, silence: number): ApiClient 
   };
 }
 
+async function wholeText(answer: http.IncomingMessage): Promise<string> {
+  const pieces: string[] = [];
+  for await (const piece of readPieces(answer, ANSWER_TIMEOUT)) pieces.push(piece);
+  return pieces.join('');
+}
+
+/** Writes are many and small: their connections are used again. What authenticates a connection keeps it apart from others. */
+interface Agents {
+  readonly http: http.Agent;
+  readonly https: https.Agent;
+}
+
+function writingAgents(): Agents {
+  // A server closes what is unused for longer: Go's after 120 s at most, gateways often after 60.
+  const options = { keepAlive: true, timeout: 30_000, scheduling: 'lifo' } as const;
+  return { http: new http.Agent(options), https: new https.Agent(options) };
+}
+
 interface RequestInput {
+  readonly method?: string;
   readonly path: string;
   readonly query: Query;
   readonly signal: AbortSignal;
-  /** JSON to be created; without it, a GET. */
+  /** JSON. */
   readonly body?: string;
+  /** Whose connections are used again; without them, one for this request. */
+  readonly agents?: Agents;
 }
+
+/** A connection that had been used before broke off before anything was answered. */
+class LostWhileIdle extends ApiError {}
 
 async function request(
   credentials: Credentials,
-  { path, query, signal, body }: RequestInput,
+  { method = 'GET', path, query, signal, body, agents }: RequestInput,
 ): Promise<http.IncomingMessage> {
   const url = new URL(credentials.server.replace(/\/$/, '') + path);
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
@@ -113,9 +149,12 @@ async function request(
     headers['content-type'] = 'application/json';
     headers['content-length'] = Buffer.byteLength(body);
   }
-  const options: https.RequestOptions = { method: body === undefined ? 'GET' : 'POST', headers, signal };
+  const options: https.RequestOptions = { method, headers, signal };
   await credentials.apply(options);
-  const send = url.protocol === 'http:' ? http.request : https.request;
+  const isPlain = url.protocol === 'http:';
+  const send = isPlain ? http.request : https.request;
+  // An agent that is set leads through a proxy.
+  if (agents !== undefined && options.agent === false) options.agent = isPlain ? agents.http : agents.https;
   return await new Promise((resolve, reject) => {
     const sent = send(url, options, (answer) => {
       clearTimeout(late);
@@ -129,7 +168,9 @@ async function request(
     sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE));
     sent.on('error', (error) => {
       clearTimeout(late);
-      reject(signal.aborted ? signal.reason : noAnswer(url, error));
+      const { message, status, lack } = noAnswer(url, error);
+      const wasIdle = sent.reusedSocket && (error as NodeJS.ErrnoException).code === 'ECONNRESET';
+      reject(signal.aborted ? signal.reason : new (wasIdle ? LostWhileIdle : ApiError)(message, status, { lack }));
     });
     sent.end(body);
   });
@@ -163,13 +204,24 @@ async function statusError(answer: http.IncomingMessage, path: string): Promise<
   const seconds = Number(answer.headers['retry-after']);
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined;
   const status = answer.statusCode ?? 0;
-  let message = answer.statusMessage ?? '';
+  const { message = answer.statusMessage ?? '', reason, details } = readStatus(body);
+  const reasons = [reason, ...(details?.causes ?? []).map((cause) => cause.reason)].filter((one) => one !== undefined);
+  return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter, reasons });
+}
+
+interface Status {
+  readonly message?: string;
+  readonly reason?: string;
+  readonly details?: { readonly causes?: readonly { readonly reason?: string }[] };
+}
+
+function readStatus(body: string): Status {
   try {
-    message = (JSON.parse(body) as { message?: string }).message ?? message;
+    return (JSON.parse(body) as Status | null) ?? {};
   } catch {
     // Not a Status: some proxy between us and the API server answered.
+    return {};
   }
-  return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter });
 }
 
 function parseJson(text: string, path: string): unknown {

@@ -1,26 +1,16 @@
 /** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (reference 1.8). */
 import type { Clock } from '../../host/clock.ts';
-import {
-  type EventSink,
-  goneEvent,
-  type Source,
-  type SourceEvent,
-  type SourceKind,
-  type WatchStatus,
-} from '../../model/events.ts';
+import { type EventSink, goneEvent, type Source, type SourceEvent, type SourceKind } from '../../model/events.ts';
 import { decodeNode, decodeService, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
 import { decodeSlice, HEADLESS_LABEL } from '../decode-slice.ts';
-import { ApiError, apiClient } from './client.ts';
+import { apiClient } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
-import { Reflector, type ReflectorSink, type Resource, SHORT_WATCH } from './reflector.ts';
+import { Reflector, type ReflectorSink, type Resource } from './reflector.ts';
+import { type SourceLog, Watch } from './watch.ts';
 
 export { KubeconfigUnusable } from './credentials.ts';
 
-/** The little of pino that the source uses. */
-export interface SourceLog {
-  info(facts: object, text: string): void;
-  warn(facts: object, text: string): void;
-}
+export type { SourceLog } from './watch.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
@@ -38,7 +28,10 @@ const PAGE = 250;
 const SILENCE = 90_000;
 
 export function kubernetesSource(options: KubernetesOptions): Source {
-  const kinds = watched(options.nodeName).map((kind) => ({ kind, watch: new Watch(kind.of, options) }));
+  const kinds = watched(options.nodeName).map((kind) => ({
+    kind,
+    watch: new Watch(kind.of, { ...options, meanwhile: 'rules stay as they are' }),
+  }));
   return {
     watches: () => kinds.map(({ watch }) => watch.status),
     async run(emit, signal) {
@@ -84,7 +77,7 @@ function watched(nodeName: string): WatchedKind[] {
   ];
 }
 
-function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch): ReflectorSink {
+function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>): ReflectorSink {
   return {
     set(key, object) {
       // The API server checks names; one that is not one would not come from it.
@@ -97,68 +90,4 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch): ReflectorS
     failed: (error, failures) => watch.failed(error, failures),
     recovered: (failures) => watch.recovered(failures),
   };
-}
-
-/** So often in a row a watch may stand and be silent: when that comes again, something swallows what is sent. */
-const MOST_SILENCES = 2;
-
-/** How well one kind can be followed: for the log, and for those who ask. */
-class Watch {
-  readonly #of: SourceKind;
-  readonly #options: Pick<KubernetesOptions, 'clock' | 'log'>;
-  #heardAt: number;
-  /** When the watch that stands now was opened. */
-  #openedAt: number | undefined;
-  #failure: WatchStatus['failure'];
-  /** Watches in a row that stood and were silent. */
-  #silences = 0;
-  /** As people read it. */
-  #since = '';
-
-  constructor(of: SourceKind, options: Pick<KubernetesOptions, 'clock' | 'log'>) {
-    this.#of = of;
-    this.#options = options;
-    this.#heardAt = options.clock.now();
-  }
-
-  get status(): WatchStatus {
-    // A watch that stands works, though a quiet cluster says nothing on it for a minute.
-    const isOpen = this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
-    const stands = isOpen && this.#silences < MOST_SILENCES;
-    return { of: this.#of, heardAt: this.#heardAt, failure: stands ? undefined : this.#failure };
-  }
-
-  heard(): void {
-    this.#heardAt = this.#options.clock.now();
-  }
-
-  opened(): void {
-    this.#openedAt = this.#options.clock.now();
-    this.heard();
-  }
-
-  failed(error: Error, failures: number): void {
-    this.#openedAt = undefined;
-    const { clock, log } = this.#options;
-    const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
-    if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
-    // Who was silent for too long has not been followed for as long.
-    const since = this.#failure?.since ?? (lack === 'silent' ? this.#heardAt : clock.now());
-    // A server that is overloaded or has lost its own store is ill itself.
-    const isServers = lack === 'unreachable' || status === 429 || status >= 500;
-    this.#failure = { since, isServers, cause: error.message };
-    this.#silences = lack === 'silent' ? this.#silences + 1 : 0;
-    const facts = { of: this.#of, since: this.#since, failures };
-    log.warn(
-      facts,
-      `cannot follow ${this.#of} since ${this.#since}: ${error.message}; rules stay as they are, trying again`,
-    );
-  }
-
-  recovered(failures: number): void {
-    this.#silences = 0;
-    const facts = { of: this.#of, since: this.#since, failures };
-    this.#failure = undefined;
-    this.#options.log.info(facts, `following ${this.#of} again`);
-  }
 }

@@ -26,7 +26,8 @@ export interface Regarding {
 
 export interface RecorderOptions {
   readonly cluster: ClusterConfig;
-  readonly nodeName: string;
+  /** Who tells: the program, and which one of those that run. */
+  readonly reporter: { readonly controller: string; readonly instance: string };
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** An event could not be written; told once until one is again. */
@@ -79,7 +80,8 @@ export class EventRecorder {
         await this.#take();
         try {
           this.#client ??= apiClient(await loadCredentials(this.#options.cluster), 0);
-          await this.#client.post(pathOf(event), this.#object(event, clock.wall()), signal);
+          const body = this.#object(event, clock.wall());
+          await this.#client.write({ method: 'POST', path: pathOf(event), body }, signal);
           this.#hasFailed = false;
         } catch (error) {
           if (!signal.aborted && !this.#hasFailed) onFailure(error as Error);
@@ -105,7 +107,7 @@ export class EventRecorder {
 
   #object({ type, reason, action, note, regarding }: ClusterEvent, wall: number): object {
     this.#count += 1;
-    const { nodeName } = this.#options;
+    const { reporter } = this.#options;
     const { namespace, ...rest } = regarding;
     const unique = `${Math.floor(wall).toString(16)}${this.#count.toString(16).padStart(4, '0')}`;
     return {
@@ -114,8 +116,8 @@ export class EventRecorder {
       metadata: { name: `${regarding.name.slice(0, 200)}.${unique}`, namespace: namespaceOf(regarding) },
       // The API wants microseconds.
       eventTime: new Date(wall).toISOString().replace(/Z$/, '000Z'),
-      reportingController: 'slicewire',
-      reportingInstance: `slicewire-${nodeName}`.slice(0, 128),
+      reportingController: reporter.controller,
+      reportingInstance: reporter.instance.slice(0, 128),
       type,
       reason,
       action,

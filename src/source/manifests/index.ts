@@ -58,8 +58,10 @@ class Follower {
 
   async run(signal: AbortSignal): Promise<void> {
     const { path, once } = this.#options;
-    if (path === '-') this.#store.set('standard input', await text(addAbortSignal(signal, process.stdin)));
-    else {
+    if (path === '-') {
+      this.#store.set('standard input', await text(addAbortSignal(signal, process.stdin)));
+      this.#store.flush();
+    } else {
       const { isFolder } = await this.#look();
       if (!once) this.#watch(isFolder ? path : dirname(path), signal);
       const cause = await this.#rescan();
@@ -153,6 +155,7 @@ class Follower {
       const read = await Promise.all(batch.map((file) => this.#readIfChanged(file)));
       for (const [j, file] of batch.entries()) this.#take(file, read[j] ?? { kind: 'same' });
     }
+    this.#store.flush();
   }
 
   /**

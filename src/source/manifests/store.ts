@@ -1,17 +1,11 @@
 /** Which file says what of which object. Pure: files in, events out. */
-import { type EventSink, goneEvent, type SourceEvent } from '../../model/events.ts';
+import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
-import { decodeNode, decodeService, objectKey } from '../decode.ts';
-import { decodeSlice } from '../decode-slice.ts';
+import { objectKey } from '../decode.ts';
 import { FaultList } from '../faults.ts';
 import { type Documents, readDocuments } from './documents.ts';
-
-const KINDS = {
-  Service: { of: 'services', apiVersion: 'v1', decode: decodeService },
-  EndpointSlice: { of: 'slices', apiVersion: 'discovery.k8s.io/v1', decode: decodeSlice },
-  Node: { of: 'nodes', apiVersion: 'v1', decode: decodeNode },
-} as const;
-type Kind = keyof typeof KINDS;
+import { goneOf, type Held, isKind, KINDS, type Kind, lastGood } from './kinds.ts';
+import { ManifestProducer } from './producer.ts';
 
 /** `Kind namespace/name`, Nodes without a namespace. */
 type ObjectId = string;
@@ -19,14 +13,21 @@ type ObjectId = string;
 export class ManifestStore {
   readonly #nodeName: string;
   readonly #emit: EventSink;
+  readonly #producer: ManifestProducer;
   /** Objects by file, decoded: the API objects themselves would take several times the memory. */
-  readonly #files = new Map<string, ReadonlyMap<ObjectId, SourceEvent>>();
+  readonly #files = new Map<string, ReadonlyMap<ObjectId, Held>>();
   /** Files that define an object, in the order of their names: the first one counts. */
   readonly #definedIn = new Map<ObjectId, string[]>();
 
   constructor(nodeName: string, emit: EventSink) {
     this.#nodeName = nodeName;
     this.#emit = emit;
+    this.#producer = new ManifestProducer(emit);
+  }
+
+  /** All files that changed together are taken in: tell the slices that follow from them. */
+  flush(): void {
+    this.#producer.flush();
   }
 
   /** Names of the files that are held. */
@@ -71,21 +72,21 @@ export class ManifestStore {
     if (documents.faults.length > 0) {
       for (const [id, object] of this.#files.get(file) ?? []) if (!objects.has(id)) objects.set(id, object);
     }
-    for (const [id, event] of objects) objects.set(id, lastGood(event, this.#files.get(file)?.get(id)));
+    for (const [id, held] of objects) objects.set(id, lastGood(held, this.#files.get(file)?.get(id)));
     this.#replace(file, objects);
     this.#emit({ kind: 'faults', key: file, faults });
   }
 
-  #sort(file: string, documents: Documents): { objects: Map<ObjectId, SourceEvent>; faults: Fault[] } {
-    const objects = new Map<ObjectId, SourceEvent>();
+  #sort(file: string, documents: Documents): { objects: Map<ObjectId, Held>; faults: Fault[] } {
+    const objects = new Map<ObjectId, Held>();
     const faults = new FaultList('file', file);
     for (const [i, object] of documents.objects.entries()) {
       const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
       if (typeof kind !== 'string')
         faults.setAside(`object ${i + 1}: kind`, kind, 'must be there, for example Service');
       // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
-      if (typeof kind !== 'string' || !Object.hasOwn(KINDS, kind)) continue;
-      const wanted = KINDS[kind as Kind].apiVersion;
+      if (!isKind(kind)) continue;
+      const wanted = KINDS[kind].apiVersion;
       const key = objectKey(object);
       const id = `${kind} ${kind === 'Node' ? (key?.split('/')[1] ?? '') : key}`;
       if (apiVersion !== wanted)
@@ -99,12 +100,12 @@ export class ManifestStore {
         );
       } else if (objects.has(id))
         faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
-      else objects.set(id, KINDS[kind as Kind].decode(object, kind === 'Node' ? (key.split('/')[1] ?? '') : key));
+      else objects.set(id, KINDS[kind].decode(object, kind === 'Node' ? (key.split('/')[1] ?? '') : key));
     }
     return { objects, faults: [...documents.faults, ...faults.list] };
   }
 
-  #replace(file: string, objects: ReadonlyMap<ObjectId, SourceEvent>): void {
+  #replace(file: string, objects: ReadonlyMap<ObjectId, Held>): void {
     const before = this.#files.get(file);
     this.#files.set(file, objects);
     for (const id of before?.keys() ?? []) {
@@ -127,13 +128,12 @@ export class ManifestStore {
     const space = id.indexOf(' ');
     const kind = id.slice(0, space) as Kind;
     const key = id.slice(space + 1);
-    if (kind === 'Node' && key !== this.#nodeName) return;
     const [first, ...others] = this.#definedIn.get(id) ?? [];
-    const event = first === undefined ? undefined : this.#files.get(first)?.get(id);
-    if (event === undefined) {
-      this.#emit(goneEvent(KINDS[kind].of, key));
-      return;
-    }
+    const held = first === undefined ? undefined : this.#files.get(first)?.get(id);
+    const { event, input } = held ?? goneOf(kind, key);
+    if (input !== undefined) this.#producer.take(key, input);
+    // Of other Nodes only what their Pods' endpoints say of them counts.
+    if (kind === 'Node' && key !== this.#nodeName) return;
     if (others.length === 0 || !('faults' in event)) {
       this.#emit(event);
       return;
@@ -142,17 +142,4 @@ export class ManifestStore {
     for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
     this.#emit({ ...event, faults: [...event.faults, ...twice.list] });
   }
-}
-
-/** An object that an edit broke stays as it was (invariant 3), with its faults told: a typo withdraws nothing that works. */
-function lastGood(now: SourceEvent, before: SourceEvent | undefined): SourceEvent {
-  const isBroken = 'faults' in now && now.faults.length > 0 && !holdsObject(now);
-  if (!isBroken || before === undefined || before.kind === 'synced' || !holdsObject(before)) return now;
-  return { ...before, faults: now.faults };
-}
-
-function holdsObject(event: SourceEvent): boolean {
-  if (event.kind === 'service') return event.service !== undefined;
-  if (event.kind === 'slice') return event.slice !== undefined;
-  return event.kind === 'node' && event.node !== undefined;
 }

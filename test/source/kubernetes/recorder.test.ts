@@ -23,7 +23,7 @@ async function start(t: TestContext) {
   t.after(() => abort.abort());
   const recorder = new EventRecorder({
     cluster: { kubeconfig: await server.kubeconfig(), master: undefined },
-    nodeName: 'node-a',
+    reporter: { controller: 'slicewire', instance: 'slicewire-node-a' },
     clock,
     signal: abort.signal,
     onFailure: ({ message }) => failures.push(message),

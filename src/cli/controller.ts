@@ -1,0 +1,178 @@
+/** `slicewire controller`: writes slices and Endpoints for a cluster's API server where no kube-controller-manager does. */
+import { hostname } from 'node:os';
+import type { ControllerConfig, Controller as Name } from '../config/controller-config.ts';
+import type { ControllerContext, Tell } from '../controller/context.ts';
+import { EndpointsController } from '../controller/endpoints-controller.ts';
+import { LeaderElector } from '../controller/leader.ts';
+import { MirrorController } from '../controller/mirror-controller.ts';
+import type { WorkQueue } from '../controller/queue.ts';
+import { SlicesController } from '../controller/slices-controller.ts';
+import { World } from '../controller/world.ts';
+import { realClock } from '../host/clock.ts';
+import { growSparingly } from '../host/memory.ts';
+import { faultText } from '../model/objects.ts';
+import type { ObjectKey } from '../producers/objects.ts';
+import { type Asked, type Handler, keepOpen, NOT_FOUND, textAnswer } from '../serve/http.ts';
+import { apiClient } from '../source/kubernetes/client.ts';
+import { loadCredentials } from '../source/kubernetes/credentials.ts';
+import { EventRecorder } from '../source/kubernetes/recorder.ts';
+import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
+import { createLog, type Log } from '../telemetry/log.ts';
+import { version } from './version.ts';
+
+/** Milliseconds without a byte after which a watch is opened again: bookmarks come about once a minute. */
+const SILENCE = 90_000;
+
+/** One of the three, as far as its life is concerned. */
+interface Part {
+  readonly queue: WorkQueue;
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Names of the queues in metrics, as upstream has them. */
+const QUEUE_NAMES: Readonly<Record<Name, string>> = {
+  'endpointslice-controller': 'endpoint_slice',
+  'endpoints-controller': 'endpoint',
+  'endpointslice-mirroring-controller': 'endpoint_slice_mirroring',
+};
+
+/** Resolves with the exit status when the signal aborts. Stopping removes nothing. */
+export async function controllerCommand(config: ControllerConfig, signal: AbortSignal): Promise<number> {
+  growSparingly();
+  const log = await createLog(config.log);
+  const client = apiClient(await loadCredentials(config), SILENCE);
+  log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
+  const world = new World({
+    client,
+    clock: realClock,
+    log,
+    onFault: (fault) => log.warn({ fault }, faultText(fault)),
+  });
+  const parts = new Map<Name, Part>();
+  const elector = config.leader && electorOf(config.leader, { client, log });
+  const metrics = new ControllerMetrics({
+    version: version(),
+    queues: () => [...parts].map(([name, { queue }]) => ({ name: QUEUE_NAMES[name], ...sampleOf(queue) })),
+    isLeader: () => elector?.isLeader ?? true,
+    leaseName: config.leader?.name ?? '',
+  });
+  const context = { world, client, clock: realClock, metrics: sinkOf(metrics), tell: tellOf(config, log, signal) };
+  for (const [name, part] of partsOf(config, context)) parts.set(name, part);
+  const listening = keepOpen({
+    listen: config.listen,
+    handler: handlerOf(world, metrics),
+    clock: realClock,
+    signal,
+    onFailure: (error) => log.error({ listen: config.listen.text }, `cannot listen: ${error.message}; trying again`),
+  });
+  const lead = async (until: AbortSignal) => {
+    log.info('this replica writes now');
+    await Promise.all([...parts.values()].map((part) => part.run(until)));
+    log.info('this replica writes no more');
+  };
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const start = () => (elector === undefined ? lead(signal) : elector.run(lead, signal)).then(resolve, reject);
+      world.follow(() => void start(), signal).then(() => resolve(), reject);
+    });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  await listening.catch(() => undefined);
+  log.info('stopped; slices stay as they are');
+  return 0;
+}
+
+function partsOf(
+  { controllers, slices, endpoints, mirror }: ControllerConfig,
+  context: ControllerContext,
+): Map<Name, Part> {
+  const all: readonly [Name, () => Part][] = [
+    ['endpointslice-controller', () => new SlicesController(context, slices)],
+    ['endpoints-controller', () => new EndpointsController(context, endpoints)],
+    ['endpointslice-mirroring-controller', () => new MirrorController(context, mirror)],
+  ];
+  return new Map(all.filter(([name]) => controllers.has(name)).map(([name, make]) => [name, make()]));
+}
+
+function electorOf(
+  settings: NonNullable<ControllerConfig['leader']>,
+  { client, log }: { readonly client: ReturnType<typeof apiClient>; readonly log: Log },
+): LeaderElector {
+  const lease = `${settings.namespace}/${settings.name}`;
+  return new LeaderElector({
+    settings,
+    client,
+    clock: realClock,
+    random: Math.random,
+    onLeader: (identity) => log.info({ lease, leader: identity }, `the lease ${lease} is held by ${identity}`),
+    onFailure: (error) => log.warn({ lease }, `the lease ${lease} cannot be had: ${error.message}; trying again`),
+  });
+}
+
+function sampleOf({ depth, adds, retries }: WorkQueue) {
+  return { depth, adds, retries };
+}
+
+function sinkOf(metrics: ControllerMetrics): ControllerContext['metrics'] {
+  return {
+    synced: (result) => metrics.synced(result),
+    sliceChanged: (of, operation) => metrics.sliceChanged(of, operation),
+    slicesCounted: ({ key, wantsTopology, distribution = '' }, counts, { create, update, remove }) =>
+      metrics.slicesCounted(key, counts, {
+        changed: create.length + update.length + remove.length,
+        wantsTopology,
+        distribution: wantsTopology ? '' : distribution,
+      }),
+    forgetService: (key) => metrics.forgetService(key),
+    mirrored: (key, counts, duration) => metrics.mirrored(key, counts, duration),
+    forgetMirror: (key) => metrics.forgetMirror(key),
+  };
+}
+
+const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
+
+function tellOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): Tell {
+  const recorder = new EventRecorder({
+    cluster,
+    reporter: { controller: 'slicewire-controller', instance: `slicewire-controller-${hostname()}` },
+    clock: realClock,
+    signal,
+    onFailure: (error) => log.warn(`events cannot be written: ${error.message}`),
+  });
+  const emit = (kind: 'Service' | 'Endpoints', key: ObjectKey, uid: string | undefined) => {
+    const [namespace = '', name = ''] = key.split('/');
+    return { apiVersion: 'v1', kind, namespace, name, uid: uid || undefined };
+  };
+  return {
+    service(service, { type, reason, note }) {
+      if (service === undefined) return;
+      const regarding = emit('Service', `${service.namespace}/${service.name}`, service.uid);
+      recorder.emit({ type, reason, note, action: 'ReconcileSlices', regarding });
+    },
+    endpoints(key, uid, { type, reason, note }) {
+      recorder.emit({ type, reason, note, action: 'ReconcileEndpoints', regarding: emit('Endpoints', key, uid) });
+    },
+    failed(controller, key, error, isLast) {
+      const then = isLast ? 'left until something about it changes' : 'trying again';
+      log.warn({ controller, key }, `${OBJECTS[controller]} ${key}: ${error.message}; ${then}`);
+    },
+  };
+}
+
+function handlerOf(world: World, metrics: ControllerMetrics): Handler {
+  return async ({ path, method }: Asked) => {
+    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+    switch (path) {
+      case '/metrics':
+        return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() };
+      case '/healthz':
+      case '/livez':
+        return textAnswer(200, 'ok');
+      case '/readyz':
+        return world.isSynced ? textAnswer(200, 'ok') : textAnswer(503, 'the initial lists are not complete\n');
+      default:
+        return NOT_FOUND;
+    }
+  };
+}

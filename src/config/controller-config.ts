@@ -1,0 +1,135 @@
+/** What `slicewire controller` is told: the flags of kube-controller-manager that concern these controllers, by their names. */
+import { hostname } from 'node:os';
+import type { Address } from '../model/address.ts';
+import { ConfigError, camel, type Flags, type LogConfig, readLog, textFlag } from './config.ts';
+import { type ListenAddress, parseListen } from './listen.ts';
+import { isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
+
+/** Names of the controllers, as kube-controller-manager's --controllers has them. */
+export const CONTROLLERS = [
+  'endpointslice-controller',
+  'endpoints-controller',
+  'endpointslice-mirroring-controller',
+] as const;
+export type Controller = (typeof CONTROLLERS)[number];
+
+export interface ControllerConfig {
+  readonly kubeconfig: string | undefined;
+  readonly master: string | undefined;
+  readonly controllers: ReadonlySet<Controller>;
+  /** Milliseconds in all periods. */
+  readonly slices: { readonly workers: number; readonly mostPerSlice: number; readonly batchPeriod: number };
+  readonly endpoints: { readonly workers: number; readonly batchPeriod: number };
+  readonly mirror: { readonly workers: number; readonly mostPerSubset: number; readonly batchPeriod: number };
+  /** undefined: there is one replica, and it always works. */
+  readonly leader: LeaderConfig | undefined;
+  /** Health and metrics. */
+  readonly listen: ListenAddress;
+  readonly log: LogConfig;
+}
+
+export interface LeaderConfig {
+  readonly namespace: string;
+  readonly name: string;
+  readonly identity: string;
+  readonly leaseDuration: number;
+  readonly renewDeadline: number;
+  readonly retryPeriod: number;
+}
+
+const PORT = 10_257;
+
+/** Throws a ConfigError that lists every fault. */
+export function controllerConfig(flags: Flags): ControllerConfig {
+  const faults: string[] = [];
+  const read: Reader = {
+    text: (flag) => textFlag(flags, flag),
+    fault: (flag, problem) => faults.push(`--${flag}=${String(flags[camel(flag)] ?? '')}: ${problem}`),
+  };
+  const workers = (flag: string) => readInteger(read, flag, { initial: 5, least: 1, most: 1000 });
+  const period = (flag: string) => readTimeout(read, flag, '0s');
+  const config: ControllerConfig = {
+    kubeconfig: read.text('kubeconfig'),
+    master: read.text('master'),
+    controllers: readControllers(read),
+    slices: {
+      workers: workers('concurrent-service-endpoint-syncs'),
+      mostPerSlice: readInteger(read, 'max-endpoints-per-slice', { initial: 100, least: 1, most: 1000 }),
+      batchPeriod: period('endpointslice-updates-batch-period'),
+    },
+    endpoints: {
+      workers: workers('concurrent-endpoint-syncs'),
+      batchPeriod: period('endpoint-updates-batch-period'),
+    },
+    mirror: {
+      workers: workers('mirroring-concurrent-service-endpoint-syncs'),
+      mostPerSubset: readInteger(read, 'mirroring-max-endpoints-per-subset', { initial: 1000, least: 1, most: 1000 }),
+      batchPeriod: period('mirroring-endpointslice-updates-batch-period'),
+    },
+    leader: readLeader(read),
+    listen: readListen(read),
+    log: readLog(read),
+  };
+  if (faults.length > 0) throw new ConfigError(faults.join('; '));
+  return Object.freeze(config);
+}
+
+/** `*` for all, `name` for one, `-name` for all but one. */
+function readControllers(read: Reader): ReadonlySet<Controller> {
+  const words = (read.text('controllers') ?? '*')
+    .split(',')
+    .map((word) => word.trim())
+    .filter((word) => word !== '');
+  const known = (word: string) => CONTROLLERS.find((name) => name === word);
+  const chosen = new Set<Controller>(words.includes('*') ? CONTROLLERS : []);
+  for (const word of words.filter((one) => one !== '*')) {
+    const name = known(word.replace(/^-/, ''));
+    if (name === undefined)
+      read.fault('controllers', `${word} is none of *, ${CONTROLLERS.join(', ')}, or one of these after -`);
+    else if (word.startsWith('-')) chosen.delete(name);
+    else chosen.add(name);
+  }
+  if (chosen.size === 0) read.fault('controllers', 'must leave one at least');
+  return chosen;
+}
+
+const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+function readLeader(read: Reader): LeaderConfig | undefined {
+  const leaseDuration = readDuration(read, 'leader-elect-lease-duration', '15s');
+  const renewDeadline = readDuration(read, 'leader-elect-renew-deadline', '10s');
+  const retryPeriod = readDuration(read, 'leader-elect-retry-period', '2s');
+  // Who cannot renew must stop before others take over, after more than one try.
+  if (!(leaseDuration >= 1000)) read.fault('leader-elect-lease-duration', 'must be 1s at least');
+  if (!(renewDeadline < leaseDuration)) {
+    read.fault('leader-elect-renew-deadline', 'must be shorter than --leader-elect-lease-duration');
+  }
+  if (!(retryPeriod > 0 && retryPeriod * 1.2 < renewDeadline)) {
+    read.fault(
+      'leader-elect-retry-period',
+      'must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline',
+    );
+  }
+  const name = (flag: string, initial: string) => {
+    const text = read.text(flag) || initial;
+    if (!NAME.test(text)) read.fault(flag, 'must be the name of an object');
+    return text;
+  };
+  const lease = {
+    namespace: name('leader-elect-resource-namespace', 'kube-system'),
+    name: name('leader-elect-resource-name', 'slicewire-controller'),
+    identity: `${hostname()}_${crypto.randomUUID()}`,
+    leaseDuration,
+    renewDeadline,
+    retryPeriod,
+  };
+  return isOn(read, 'leader-elect', true) ? lease : undefined;
+}
+
+function readListen(read: Reader): ListenAddress {
+  const text = read.text('bind-address') || '127.0.0.1';
+  const found = parseListen(text, PORT);
+  if (found === undefined)
+    read.fault('bind-address', 'must be an IP address, or one with a port, such as 0.0.0.0:10257');
+  return found ?? { address: '127.0.0.1' as Address, port: PORT, text };
+}

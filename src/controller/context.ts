@@ -1,0 +1,41 @@
+/** What the controllers share. */
+import type { Clock } from '../host/clock.ts';
+import type { MirrorCounts } from '../producers/mirror.ts';
+import type { Notice, ObjectKey, SelectingService, SliceChanges } from '../producers/objects.ts';
+import type { SliceCounts } from '../producers/slices.ts';
+import type { ApiClient } from '../source/kubernetes/client.ts';
+import type { SyncResult } from './workers.ts';
+import type { World } from './world.ts';
+import type { Operation } from './writer.ts';
+
+export type ControllerName = 'slices' | 'endpoints' | 'mirror';
+
+/** The metrics of kube-controller-manager's controllers, as far as they tell. */
+export interface ControllerMetricsSink {
+  /** A sync of the slices of a Service ended. */
+  synced(result: SyncResult): void;
+  sliceChanged(of: 'slices' | 'mirror', operation: Operation): void;
+  slicesCounted(service: SelectingService, counts: SliceCounts, changes: SliceChanges): void;
+  forgetService(key: ObjectKey): void;
+  /** `duration`: milliseconds. */
+  mirrored(key: ObjectKey, counts: MirrorCounts, duration: number): void;
+  forgetMirror(key: ObjectKey): void;
+}
+
+/** What people are told. */
+export interface Tell {
+  /** An event of a Service; undefined: it is gone, and nobody could find the event. */
+  service(service: Pick<SelectingService, 'namespace' | 'name' | 'uid'> | undefined, notice: Notice): void;
+  /** An event of Endpoints. */
+  endpoints(key: ObjectKey, uid: string | undefined, notice: Notice): void;
+  /** A line of the log. */
+  failed(controller: ControllerName, key: ObjectKey, error: Error, isLast: boolean): void;
+}
+
+export interface ControllerContext {
+  readonly world: World;
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly metrics: ControllerMetricsSink;
+  readonly tell: Tell;
+}

@@ -1,0 +1,101 @@
+/** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
+import { reconcileEndpoints } from '../producers/endpoints-object.ts';
+import { LEADER_ANNOTATION } from '../producers/mirror.ts';
+import type { EndpointsObject, ObjectKey } from '../producers/objects.ts';
+import { TriggerTimes } from '../producers/trigger-times.ts';
+import type { ControllerContext } from './context.ts';
+import { Expectations } from './expectations.ts';
+import { WorkQueue } from './queue.ts';
+import { runWorkers, StaleCache } from './workers.ts';
+import { deleteEndpoints, isNamespaceLeaving, writeEndpoints } from './writer.ts';
+
+export interface EndpointsSettings {
+  readonly workers: number;
+  /** Milliseconds that a change of a Pod waits for others. */
+  readonly batchPeriod: number;
+}
+
+export class EndpointsController {
+  readonly queue: WorkQueue;
+  readonly #context: ControllerContext;
+  readonly #settings: EndpointsSettings;
+  readonly #triggers = new TriggerTimes();
+  /** One object a Service. */
+  readonly #expectations = new Expectations();
+
+  constructor(context: ControllerContext, settings: EndpointsSettings) {
+    const { world, clock } = context;
+    this.#context = context;
+    this.#settings = settings;
+    this.queue = new WorkQueue(clock);
+    world.listen({
+      onPod: (before, after) => {
+        for (const key of world.members.touchedBy(before, after)) this.queue.addAfter(key, settings.batchPeriod);
+      },
+      onService: (key) => this.queue.add(key),
+      onEndpoints: (key, before, after) => this.#onEndpoints(key, before, after),
+    });
+  }
+
+  /** Work until the signal aborts. Endpoints that no Service owns any more are looked at as well. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { world, tell } = this.#context;
+    for (const key of world.members.services) this.queue.add(key);
+    for (const [key, { metadata }] of world.endpoints) {
+      // Locks of programs that elect a leader the old way have no Service.
+      if (metadata.annotations?.[LEADER_ANNOTATION] === undefined) this.queue.add(key);
+    }
+    try {
+      await runWorkers(
+        {
+          queue: this.queue,
+          workers: this.#settings.workers,
+          sync: (key, until) => this.#sync(key, until),
+          onResult: () => undefined,
+          onFailure: (key, error, isLast) => tell.failed('endpoints', key, error, isLast),
+        },
+        signal,
+      );
+    } finally {
+      this.queue.clear();
+      this.#expectations.clear();
+    }
+  }
+
+  #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
+    if (after === undefined) {
+      this.queue.add(key);
+      if (before !== undefined) this.#expectations.seenGone(key, before);
+    } else if (this.queue.failures(key) > 0 && !this.#expectations.isStale(key, [after])) this.queue.add(key);
+  }
+
+  async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const { world, client, tell } = this.#context;
+    const service = world.members.service(key);
+    const existing = world.endpoints.get(key);
+    if (service === undefined) {
+      this.#triggers.forget(key);
+      this.#expectations.forget(key);
+      if (existing !== undefined) await deleteEndpoints(client, key, signal);
+      return;
+    }
+    if (service.selector === undefined) return;
+    if (this.#expectations.isStale(key, existing === undefined ? [] : [existing])) {
+      throw new StaleCache('the cache of Endpoints is out of date');
+    }
+    const pods = world.members.podsOf(service);
+    const triggeredAt = this.#triggers.take(service, pods);
+    const wanted = reconcileEndpoints({ service, pods, existing, triggeredAt });
+    if (wanted === undefined) return;
+    try {
+      this.#expectations.wrote(key, await writeEndpoints(client, wanted, signal));
+    } catch (error) {
+      if (existing === undefined && isNamespaceLeaving(error)) return;
+      const [reason, verb] =
+        existing === undefined ? ['FailedToCreateEndpoint', 'create'] : ['FailedToUpdateEndpoint', 'update'];
+      const note = `Failed to ${verb} endpoint ${key}: ${(error as Error).message}`;
+      tell.endpoints(key, existing?.metadata.uid, { type: 'Warning', reason, note });
+      throw error;
+    }
+  }
+}

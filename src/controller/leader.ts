@@ -1,0 +1,212 @@
+/**
+ * Which of several replicas works (client-go's leader election): who holds a Lease and renews it. The others take it over
+ * when nothing was renewed for its duration, as they saw it on their own clock: clocks of two machines are not compared.
+ */
+import { type Clock, sleep } from '../host/clock.ts';
+import { type ApiClient, ApiError } from '../source/kubernetes/client.ts';
+
+export interface LeaderSettings {
+  readonly namespace: string;
+  readonly name: string;
+  /** Who this replica is. */
+  readonly identity: string;
+  /** Milliseconds: others wait so long before they take over; the holder gives up sooner; pause between two tries. */
+  readonly leaseDuration: number;
+  readonly renewDeadline: number;
+  readonly retryPeriod: number;
+}
+
+export interface LeaderOptions {
+  readonly settings: LeaderSettings;
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Who leads now, each time that it is somebody else. */
+  readonly onLeader: (identity: string) => void;
+  /** A try to get or keep the lease failed. */
+  readonly onFailure: (error: Error) => void;
+}
+
+interface LeaseSpec {
+  readonly holderIdentity?: string;
+  readonly leaseDurationSeconds?: number;
+  readonly acquireTime?: string | null;
+  readonly renewTime?: string | null;
+  readonly leaseTransitions?: number;
+}
+
+interface Lease {
+  readonly metadata: { readonly resourceVersion?: string; readonly [field: string]: unknown };
+  readonly spec?: LeaseSpec;
+}
+
+/** Nobody else is waited longer for than so many retry periods: client-go's jitter. */
+const JITTER = 1.2;
+
+export class LeaderElector {
+  readonly #options: LeaderOptions;
+  /** What the lease said last, and when that was seen first. */
+  #seen: { readonly text: string; readonly at: number } = { text: '', at: Number.NEGATIVE_INFINITY };
+  #leader: string | undefined;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: LeaderOptions) {
+    this.#options = options;
+  }
+
+  get isLeader(): boolean {
+    return this.#leader === this.#options.settings.identity;
+  }
+
+  /** Milliseconds since the lease was renewed here. */
+  get age(): number {
+    return this.#options.clock.now() - this.#renewedAt;
+  }
+
+  /**
+   * Wait for the lease, `lead` as long as it is held, and wait again; until the signal aborts. The signal that `lead` gets
+   * aborts when the lease may be lost, before anybody else can hold it.
+   */
+  async run(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#acquire(signal);
+      const lost = new AbortController();
+      const leading = AbortSignal.any([signal, lost.signal]);
+      const work = lead(leading);
+      try {
+        await Promise.race([this.#keep(leading), work]);
+      } finally {
+        lost.abort(new Error('the lease is lost'));
+        await work.catch(() => undefined);
+        if (signal.aborted) await this.#release();
+      }
+    }
+  }
+
+  async #acquire(signal: AbortSignal): Promise<void> {
+    const { clock, random, settings } = this.#options;
+    while (!(await this.#try(signal))) {
+      await sleep(clock, settings.retryPeriod * (1 + JITTER * random()), signal);
+    }
+  }
+
+  /** Renew until that fails for the deadline, or somebody else holds the lease. */
+  async #keep(signal: AbortSignal): Promise<void> {
+    const { clock, settings } = this.#options;
+    for (;;) {
+      await sleep(clock, settings.retryPeriod, signal);
+      const left = settings.renewDeadline - this.age;
+      if (left <= 0) break;
+      // An answer that comes after the deadline comes too late.
+      const late = new AbortController();
+      const cancel = clock.after(left, () => late.abort(new Error('the lease could not be renewed in time')));
+      try {
+        await this.#try(AbortSignal.any([signal, late.signal]));
+      } catch (error) {
+        if (signal.aborted) throw error;
+      } finally {
+        cancel();
+      }
+      if (!this.isLeader || late.signal.aborted) break;
+    }
+    this.#leader = undefined;
+  }
+
+  /** Get or renew the lease once. */
+  async #try(signal: AbortSignal): Promise<boolean> {
+    const { clock, onFailure } = this.#options;
+    const asked = clock.now();
+    try {
+      const held = await this.#hold(signal);
+      if (held) this.#renewedAt = asked;
+      return held;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      onFailure(error as Error);
+      return false;
+    }
+  }
+
+  async #hold(signal: AbortSignal): Promise<boolean> {
+    const { settings, clock } = this.#options;
+    const lease = await this.#read(signal);
+    const now = new Date(clock.wall()).toISOString().replace('Z', '000Z');
+    const { identity } = settings;
+    const spec: LeaseSpec = {
+      holderIdentity: identity,
+      leaseDurationSeconds: Math.ceil(settings.leaseDuration / 1000),
+      acquireTime: now,
+      renewTime: now,
+      leaseTransitions: 0,
+    };
+    if (lease === undefined) {
+      const metadata = { name: settings.name, namespace: settings.namespace };
+      await this.#write('POST', this.#path, { metadata, spec }, signal);
+    } else {
+      const { holderIdentity = '', leaseTransitions = 0, acquireTime } = lease.spec ?? {};
+      if (holderIdentity !== identity && this.#isHeld(lease)) {
+        this.#lead(holderIdentity);
+        return false;
+      }
+      const isOurs = holderIdentity === identity;
+      const changed = isOurs
+        ? { acquireTime: acquireTime ?? now, leaseTransitions }
+        : { leaseTransitions: leaseTransitions + 1 };
+      await this.#write('PUT', `${this.#path}/${settings.name}`, { ...lease, spec: { ...spec, ...changed } }, signal);
+    }
+    this.#lead(identity);
+    return true;
+  }
+
+  /** Whether somebody holds it: what it says must have stood unchanged for its duration before it is nobody's. */
+  #isHeld({ spec = {} }: Lease): boolean {
+    if ((spec.holderIdentity ?? '') === '') return false;
+    const text = JSON.stringify(spec);
+    const now = this.#options.clock.now();
+    if (text !== this.#seen.text) this.#seen = { text, at: now };
+    const duration = (spec.leaseDurationSeconds ?? 0) * 1000 || this.#options.settings.leaseDuration;
+    return now - this.#seen.at < duration;
+  }
+
+  /** Who stops working says so: the next one need not wait. */
+  async #release(): Promise<void> {
+    if (!this.isLeader) return;
+    this.#leader = undefined;
+    const signal = AbortSignal.timeout(RELEASE_TIMEOUT);
+    try {
+      const lease = await this.#read(signal);
+      if (lease?.spec?.holderIdentity !== this.#options.settings.identity) return;
+      const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1 };
+      await this.#write('PUT', `${this.#path}/${this.#options.settings.name}`, { ...lease, spec }, signal);
+    } catch (error) {
+      this.#options.onFailure(error as Error);
+    }
+  }
+
+  #lead(identity: string): void {
+    if (this.#leader === identity) return;
+    this.#leader = identity;
+    this.#options.onLeader(identity);
+  }
+
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    try {
+      return (await this.#options.client.get(`${this.#path}/${this.#options.settings.name}`, {}, signal)) as Lease;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  async #write(method: 'POST' | 'PUT', path: string, lease: object, signal: AbortSignal): Promise<void> {
+    const body = { ...lease, apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
+    await this.#options.client.write({ method, path, body }, signal);
+  }
+
+  get #path(): string {
+    return `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(this.#options.settings.namespace)}/leases`;
+  }
+}
+
+/** Milliseconds to give the lease back when the program ends. */
+const RELEASE_TIMEOUT = 2000;

@@ -1,0 +1,51 @@
+/** Which changes of slices are news: not those that this controller made itself. */
+import type { ObjectKey, SliceObject } from '../producers/objects.ts';
+import type { Expectations } from './expectations.ts';
+import type { WorkQueue } from './queue.ts';
+import { managerOf, serviceOf } from './world.ts';
+
+export interface SliceEventsOptions {
+  /** Whose slices count. */
+  readonly manager: string;
+  readonly queue: WorkQueue;
+  readonly expectations: Expectations;
+  readonly slicesOf: (service: ObjectKey) => readonly SliceObject[];
+  /** Milliseconds. */
+  readonly batchPeriod: number;
+}
+
+/** Milliseconds that a change of a slice by somebody else waits for others at least (kube-controller-manager). */
+const LEAST_WAIT = 1000;
+
+export class SliceEvents {
+  readonly #options: SliceEventsOptions;
+
+  constructor(options: SliceEventsOptions) {
+    this.#options = options;
+  }
+
+  /** A slice changed in the cache; undefined: it was not there before, or is gone. */
+  on(before: SliceObject | undefined, after: SliceObject | undefined): void {
+    const { manager, expectations, queue, slicesOf } = this.#options;
+    const [was, is] = [before, after].map((slice) => (slice && managerOf(slice) === manager ? slice : undefined));
+    const [from, to] = [was && serviceOf(was), is && serviceOf(is)];
+    if (was && from !== undefined && from !== to) {
+      const isNews = expectations.seenGone(from, was);
+      // Somebody deleted it, gave it to another Service, or took it from this controller.
+      if (isNews || after !== undefined) this.#queue(from);
+    }
+    if (is && to !== undefined) {
+      const wasElsewhere = before !== undefined && from !== to;
+      if (wasElsewhere || expectations.seen(to, is)) this.#queue(to);
+    }
+    // Who waited for the cache need not wait for its turn.
+    const service = to ?? from;
+    if (service !== undefined && queue.failures(service) > 0 && !expectations.isStale(service, slicesOf(service))) {
+      queue.add(service);
+    }
+  }
+
+  #queue(service: ObjectKey): void {
+    this.#options.queue.addAfter(service, Math.max(LEAST_WAIT, this.#options.batchPeriod));
+  }
+}

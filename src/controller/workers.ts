@@ -1,0 +1,50 @@
+/** Workers over a queue: what fails is tried again, 15 times, then left until something about it changes. */
+import type { WorkQueue } from './queue.ts';
+
+/** Of kube-controller-manager. */
+const MOST_RETRIES = 15;
+
+/** The cache does not show yet what was written: nothing is done on the strength of it. */
+export class StaleCache extends Error {
+  readonly code = 'STALE_CACHE';
+}
+
+export type SyncResult = 'success' | 'stale' | 'error';
+
+export interface WorkersOptions {
+  readonly queue: WorkQueue;
+  readonly workers: number;
+  readonly sync: (key: string, signal: AbortSignal) => Promise<void>;
+  readonly onResult: (result: SyncResult) => void;
+  /** `isLast`: it is not tried again. */
+  readonly onFailure: (key: string, error: Error, isLast: boolean) => void;
+}
+
+/** Work until the signal aborts. What waits in the queue then stays there. */
+export async function runWorkers(options: WorkersOptions, signal: AbortSignal): Promise<void> {
+  await Promise.all(Array.from({ length: options.workers }, () => work(options, signal)));
+}
+
+async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const key = await queue.take(signal).catch(() => undefined);
+    if (key === undefined) return;
+    try {
+      await sync(key, signal);
+      onResult('success');
+      queue.forget(key);
+    } catch (error) {
+      const cause = error instanceof Error ? error : new Error(String(error));
+      if (!signal.aborted) {
+        const isStale = cause instanceof StaleCache;
+        onResult(isStale ? 'stale' : 'error');
+        const isLast = queue.failures(key) >= MOST_RETRIES;
+        if (!isStale || isLast) onFailure(key, cause, isLast);
+        if (isLast) queue.forget(key);
+        else queue.retry(key);
+      } else queue.add(key);
+    } finally {
+      queue.done(key);
+    }
+  }
+}

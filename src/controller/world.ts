@@ -1,0 +1,236 @@
+/** What the controllers know of the cluster: informers on the agent's own list and watch, decoded, with indexes. */
+import type { Clock } from '../host/clock.ts';
+import { sameData } from '../model/equal.ts';
+import { FaultBook } from '../model/fault-book.ts';
+import type { Fault } from '../model/objects.ts';
+import { Membership } from '../producers/membership.ts';
+import {
+  type EndpointsObject,
+  MANAGED_BY_LABEL,
+  type ObjectKey,
+  type PodView,
+  SERVICE_NAME_LABEL,
+  type SelectingService,
+  type SliceObject,
+  type ZonedNode,
+} from '../producers/objects.ts';
+import { objectKey } from '../source/decode.ts';
+import {
+  type Decoded,
+  decodeEndpointsObject,
+  decodePod,
+  decodeSelectingService,
+  decodeSliceObject,
+  decodeZonedNode,
+} from '../source/decode-producing.ts';
+import type { ApiClient } from '../source/kubernetes/client.ts';
+import { Reflector } from '../source/kubernetes/reflector.ts';
+import { type SourceLog, Watch } from '../source/kubernetes/watch.ts';
+
+/** Told after the world took an object in; undefined: it was not there before, or is gone. */
+export interface Listener {
+  onPod?(before: PodView | undefined, after: PodView | undefined): void;
+  onService?(key: ObjectKey, before: SelectingService | undefined, after: SelectingService | undefined): void;
+  onNode?(before: ZonedNode | undefined, after: ZonedNode | undefined): void;
+  onSlice?(before: SliceObject | undefined, after: SliceObject | undefined): void;
+  onEndpoints?(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void;
+}
+
+export interface WorldOptions {
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly log: SourceLog;
+  readonly onFault: (fault: Fault) => void;
+}
+
+const KINDS = ['services', 'pods', 'nodes', 'endpointslices', 'endpoints'] as const;
+export type WorldKind = (typeof KINDS)[number];
+
+const PATHS: Readonly<Record<WorldKind, string>> = {
+  services: '/api/v1/services',
+  pods: '/api/v1/pods',
+  nodes: '/api/v1/nodes',
+  endpointslices: '/apis/discovery.k8s.io/v1/endpointslices',
+  endpoints: '/api/v1/endpoints',
+};
+
+/** Objects a page of a list. */
+const PAGE = 250;
+
+export class World {
+  readonly members = new Membership();
+  readonly nodes = new Map<string, ZonedNode>();
+  readonly slices = new SliceShelf();
+  readonly endpoints = new Map<ObjectKey, EndpointsObject>();
+  readonly #options: WorldOptions;
+  readonly #listeners: Listener[] = [];
+  readonly #watches: ReadonlyMap<WorldKind, Watch<WorldKind>>;
+  readonly #synced = new Set<WorldKind>();
+  readonly #faults = new FaultBook();
+
+  constructor(options: WorldOptions) {
+    this.#options = options;
+    const meanwhile = 'slices stay as they are';
+    this.#watches = new Map(KINDS.map((kind) => [kind, new Watch(kind, { ...options, meanwhile })]));
+  }
+
+  /** The initial lists are complete. */
+  get isSynced(): boolean {
+    return KINDS.every((kind) => this.#synced.has(kind));
+  }
+
+  get watches() {
+    return [...this.#watches.values()].map((watch) => watch.status);
+  }
+
+  listen(listener: Listener): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Follow the cluster until the signal aborts; `onSynced` is called once. */
+  async follow(onSynced: () => void, signal: AbortSignal): Promise<void> {
+    const { client, clock } = this.#options;
+    const reflectors = KINDS.map((kind) => {
+      const watch = this.#watches.get(kind) as Watch<WorldKind>;
+      const sink = {
+        set: (key: string, object: unknown) => this.#set(kind, key, object),
+        gone: (key: string) => this.#gone(kind, key),
+        synced: () => {
+          this.#synced.add(kind);
+          if (this.isSynced) onSynced();
+        },
+        heard: () => watch.heard(),
+        opened: () => watch.opened(),
+        failed: (error: Error, failures: number) => watch.failed(error, failures),
+        recovered: (failures: number) => watch.recovered(failures),
+      };
+      return new Reflector({
+        resource: { path: PATHS[kind] },
+        client,
+        clock,
+        sink,
+        random: Math.random,
+        pageSize: PAGE,
+      });
+    });
+    await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+  }
+
+  #set(kind: WorldKind, key: string, object: unknown): void {
+    // The API server checks names; one that is not one would not come from it.
+    if (kind !== 'nodes' && objectKey(object) !== key) return;
+    const id = `${kind} ${key}`;
+    if (kind === 'pods') this.#pod(key, this.#good(id, decodePod(object, key, { isHandWritten: false })));
+    else if (kind === 'services') this.#service(key, this.#good(id, decodeSelectingService(object, key)));
+    else if (kind === 'nodes') this.#node(key, this.#good(id, decodeZonedNode(object, key)));
+    else if (kind === 'endpointslices') this.#slice(key, this.#good(id, decodeSliceObject(object, key)));
+    else this.#endpoint(key, this.#good(id, decodeEndpointsObject(object, key)));
+  }
+
+  #gone(kind: WorldKind, key: string): void {
+    this.#faults.set(`${kind} ${key}`, []);
+    if (kind === 'pods') this.#pod(key, undefined);
+    else if (kind === 'services') this.#service(key, undefined);
+    else if (kind === 'nodes') this.#node(key, undefined);
+    else if (kind === 'endpointslices') this.#slice(key, undefined);
+    else this.#endpoint(key, undefined);
+  }
+
+  /** What can be used of an object; what is wrong with it is told when it is new. */
+  #good<T>(key: string, { value, faults }: Decoded<T>): T | undefined {
+    for (const fault of this.#faults.set(key, faults)) this.#options.onFault(fault);
+    return value;
+  }
+
+  #pod(key: ObjectKey, after: PodView | undefined): void {
+    const before = this.members.pod(key);
+    // Most of what is written into a Pod is nothing to its endpoints.
+    if (sameData(before, after)) return;
+    this.members.setPod(key, after);
+    for (const listener of this.#listeners) listener.onPod?.(before, after);
+  }
+
+  #service(key: ObjectKey, after: SelectingService | undefined): void {
+    const before = this.members.setService(key, after);
+    for (const listener of this.#listeners) listener.onService?.(key, before, after);
+  }
+
+  #node(name: string, after: ZonedNode | undefined): void {
+    const before = this.nodes.get(name);
+    // A kubelet writes its Node every few minutes.
+    if (sameData(before, after)) return;
+    if (after === undefined) this.nodes.delete(name);
+    else this.nodes.set(name, after);
+    for (const listener of this.#listeners) listener.onNode?.(before, after);
+  }
+
+  #slice(key: ObjectKey, after: SliceObject | undefined): void {
+    const before = this.slices.set(key, after);
+    for (const listener of this.#listeners) listener.onSlice?.(before, after);
+  }
+
+  #endpoint(key: ObjectKey, after: EndpointsObject | undefined): void {
+    const before = this.endpoints.get(key);
+    if (after === undefined) this.endpoints.delete(key);
+    else this.endpoints.set(key, after);
+    for (const listener of this.#listeners) listener.onEndpoints?.(key, before, after);
+  }
+}
+
+/** Slices by name, and by the Service that they name. */
+export class SliceShelf {
+  readonly #slices = new Map<ObjectKey, SliceObject>();
+  readonly #ofService = new Map<ObjectKey, Map<ObjectKey, SliceObject>>();
+
+  get size(): number {
+    return this.#slices.size;
+  }
+
+  has(key: ObjectKey): boolean {
+    return this.#slices.has(key);
+  }
+
+  /** Slices that name the Service and are managed by somebody, but for those that are being deleted. */
+  of(service: ObjectKey, manager: string): SliceObject[] {
+    return [...(this.#ofService.get(service)?.values() ?? [])].filter(
+      (slice) => managerOf(slice) === manager && (slice.metadata.deletionTimestamp ?? null) === null,
+    );
+  }
+
+  /** Services that slices of this manager name. */
+  services(manager: string): ObjectKey[] {
+    const hasSome = (slices: ReadonlyMap<ObjectKey, SliceObject>) =>
+      [...slices.values()].some((slice) => managerOf(slice) === manager);
+    return [...this.#ofService].filter(([, slices]) => hasSome(slices)).map(([service]) => service);
+  }
+
+  /** Returns what was there before. */
+  set(key: ObjectKey, slice: SliceObject | undefined): SliceObject | undefined {
+    const before = this.#slices.get(key);
+    const was = before && serviceOf(before);
+    if (was !== undefined) {
+      const slices = this.#ofService.get(was);
+      slices?.delete(key);
+      if (slices?.size === 0) this.#ofService.delete(was);
+    }
+    this.#slices.delete(key);
+    if (slice === undefined) return before;
+    this.#slices.set(key, slice);
+    const service = serviceOf(slice);
+    if (service !== undefined) {
+      const slices = this.#ofService.get(service) ?? new Map();
+      this.#ofService.set(service, slices.set(key, slice));
+    }
+    return before;
+  }
+}
+
+/** The Service that a slice names; undefined when it names none. */
+export function serviceOf({ metadata }: SliceObject): ObjectKey | undefined {
+  const name = metadata.labels?.[SERVICE_NAME_LABEL] ?? '';
+  return name === '' ? undefined : `${metadata.namespace}/${name}`;
+}
+
+export function managerOf({ metadata }: SliceObject): string | undefined {
+  return metadata.labels?.[MANAGED_BY_LABEL];
+}

@@ -1,0 +1,154 @@
+/** Writes slices and Endpoints, one after another; stops at the first that fails, which the queue tries again. */
+import { createHash } from 'node:crypto';
+import {
+  type EndpointsObject,
+  type ObjectKey,
+  type SliceChanges,
+  type SliceObject,
+  TRIGGER_ANNOTATION,
+  triggerText,
+} from '../producers/objects.ts';
+import { type ApiClient, ApiError } from '../source/kubernetes/client.ts';
+import type { Expectations } from './expectations.ts';
+
+export type Operation = 'create' | 'update' | 'delete';
+
+export interface SliceWrite {
+  readonly service: ObjectKey;
+  readonly changes: SliceChanges;
+  /** For the annotation; milliseconds since 1970, 0 for none. undefined: it stays as it is. */
+  readonly triggeredAt: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface SliceWriterOptions {
+  readonly client: ApiClient;
+  readonly expectations: Expectations;
+  /** Whether there is an object of this `namespace/name`. */
+  readonly isTaken: (key: ObjectKey) => boolean;
+  readonly onWrite: (operation: Operation) => void;
+}
+
+export class SliceWriter {
+  readonly #options: SliceWriterOptions;
+
+  constructor(options: SliceWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Throws ApiError. What cannot be created because its namespace goes away is left, as it would go as well. */
+  async write({ service, changes, triggeredAt, signal }: SliceWrite): Promise<void> {
+    const named = new Set<string>();
+    for (const slice of changes.create) {
+      const body = triggered(this.#named(slice, named), triggeredAt);
+      try {
+        await this.#send('create', service, body, signal);
+      } catch (error) {
+        if (isNamespaceLeaving(error)) return;
+        throw error;
+      }
+    }
+    for (const slice of changes.update) await this.#send('update', service, triggered(slice, triggeredAt), signal);
+    for (const slice of changes.remove) await this.#remove(service, slice, signal);
+  }
+
+  async #send(
+    operation: 'create' | 'update',
+    service: ObjectKey,
+    slice: SliceObject,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client, expectations, onWrite } = this.#options;
+    const request =
+      operation === 'create'
+        ? ({ method: 'POST', path: collection(slice), body: slice } as const)
+        : ({ method: 'PUT', path: `${collection(slice)}/${slice.metadata.name}`, body: slice } as const);
+    const written = (await client.write(request, signal)) as SliceObject;
+    expectations.wrote(service, written);
+    onWrite(operation);
+  }
+
+  async #remove(service: ObjectKey, slice: SliceObject, signal: AbortSignal): Promise<void> {
+    const { client, expectations, onWrite } = this.#options;
+    // Not another slice that got its name meanwhile.
+    const preconditions = slice.metadata.uid === undefined ? {} : { preconditions: { uid: slice.metadata.uid } };
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...preconditions };
+    expectations.deleting(service, slice);
+    try {
+      await client.write({ method: 'DELETE', path: `${collection(slice)}/${slice.metadata.name}`, body }, signal);
+    } catch (error) {
+      expectations.notDeleted(service, slice);
+      if (error instanceof ApiError && error.status === 404) return;
+      throw error;
+    }
+    onWrite('delete');
+  }
+
+  /**
+   * With a name that follows from its owner: when nobody knows whether a create came through, the next try asks for the
+   * same name, and there are never two. In form it is one of the API server's own.
+   */
+  #named(slice: SliceObject, taken: Set<string>): SliceObject {
+    const { generateName = '', namespace, ownerReferences } = slice.metadata;
+    const owner = ownerReferences?.[0]?.uid ?? '';
+    for (let n = 0; ; n++) {
+      const name = `${generateName.slice(0, LONGEST_PREFIX)}${suffix(`${owner} ${slice.addressType} ${n}`)}`;
+      const key = `${namespace}/${name}`;
+      if (taken.has(key) || this.#options.isTaken(key)) continue;
+      taken.add(key);
+      return { ...slice, metadata: { ...slice.metadata, name } };
+    }
+  }
+}
+
+/** Letters of names that the API server makes: no vowels, nothing that looks like something else. */
+const LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
+const SUFFIX_LENGTH = 5;
+/** As the API server shortens it (names/generate.go). */
+const LONGEST_PREFIX = 63 - SUFFIX_LENGTH;
+
+function suffix(of: string): string {
+  const bytes = createHash('sha256').update(of).digest();
+  return Array.from({ length: SUFFIX_LENGTH }, (_, i) => LETTERS[(bytes[i] as number) % LETTERS.length]).join('');
+}
+
+function triggered(slice: SliceObject, at: number | undefined): SliceObject {
+  if (at === undefined) return slice;
+  const { [TRIGGER_ANNOTATION]: _, ...others } = slice.metadata.annotations ?? {};
+  const annotations = at > 0 ? { ...others, [TRIGGER_ANNOTATION]: triggerText(at) } : others;
+  return { ...slice, metadata: { ...slice.metadata, annotations } };
+}
+
+function collection({ metadata }: SliceObject): string {
+  return `/apis/discovery.k8s.io/v1/namespaces/${metadata.namespace}/endpointslices`;
+}
+
+/** Writes Endpoints; returns what the server made of them. Throws ApiError. */
+export async function writeEndpoints(client: ApiClient, endpoints: EndpointsObject, signal: AbortSignal) {
+  const { namespace, name, resourceVersion } = endpoints.metadata;
+  const path = endpointsPath(namespace);
+  const request =
+    resourceVersion === undefined
+      ? ({ method: 'POST', path, body: endpoints } as const)
+      : ({ method: 'PUT', path: `${path}/${name}`, body: endpoints } as const);
+  return (await client.write(request, signal)) as EndpointsObject;
+}
+
+/** Nothing happens when there are none. Throws ApiError. */
+export async function deleteEndpoints(client: ApiClient, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  const [namespace = '', name = ''] = key.split('/');
+  try {
+    await client.write({ method: 'DELETE', path: `${endpointsPath(namespace)}/${name}` }, signal);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+  }
+}
+
+function endpointsPath(namespace: string): string {
+  return `/api/v1/namespaces/${namespace}/endpoints`;
+}
+
+/** The namespace goes away: nothing new can be in it. */
+export function isNamespaceLeaving(error: unknown): boolean {
+  return error instanceof ApiError && error.reasons.includes('NamespaceTerminating');
+}

@@ -1,0 +1,89 @@
+/** The kinds of objects that a folder of manifests may hold, each with what is taken from it. */
+import { goneEvent, type SourceEvent } from '../../model/events.ts';
+import { decodeNode, decodeService } from '../decode.ts';
+import { decodeEndpointsObject, decodePod, decodeSelectingService, decodeZonedNode } from '../decode-producing.ts';
+import { decodeSlice } from '../decode-slice.ts';
+import type { Input } from './producer.ts';
+
+/** What one object says: to the cache, and to those that make slices. */
+export interface Held {
+  readonly event: SourceEvent;
+  readonly input?: Input;
+}
+
+interface KindOf {
+  readonly apiVersion: string;
+  readonly decode: (object: unknown, key: string) => Held;
+}
+
+export const KINDS = {
+  Service: { apiVersion: 'v1', decode: holdService },
+  EndpointSlice: {
+    apiVersion: 'discovery.k8s.io/v1',
+    decode: (object, key) => ({ event: decodeSlice(object, key) }),
+  },
+  Node: {
+    apiVersion: 'v1',
+    decode: (object, key) => ({
+      event: decodeNode(object, key),
+      input: { kind: 'Node', value: decodeZonedNode(object, key).value },
+    }),
+  },
+  Pod: { apiVersion: 'v1', decode: holdPod },
+  Endpoints: {
+    apiVersion: 'v1',
+    decode(object, key) {
+      const { value, faults } = decodeEndpointsObject(object, key);
+      return { event: { kind: 'faults', key: `Endpoints ${key}`, faults }, input: { kind: 'Endpoints', value } };
+    },
+  },
+} as const satisfies Record<string, KindOf>;
+export type Kind = keyof typeof KINDS;
+
+export function isKind(kind: unknown): kind is Kind {
+  return typeof kind === 'string' && Object.hasOwn(KINDS, kind);
+}
+
+/** A Service counts for the proxy and for those that make its slices; faults of a field that both read are told once. */
+function holdService(object: unknown, key: string): Held {
+  const event = decodeService(object, key);
+  const { value, faults } = decodeSelectingService(object, key);
+  if (!('faults' in event) || event.faults.some(({ effect }) => effect === 'object set aside')) return { event };
+  const more = faults.filter(({ field }) => !event.faults.some((told) => told.field === field));
+  return { event: { ...event, faults: [...event.faults, ...more] }, input: { kind: 'Service', value } };
+}
+
+/** A Pod that a person wrote runs, unless it says something of its state; its address must stand there, for nobody fills it in. */
+function holdPod(object: unknown, key: string): Held {
+  const { value, faults } = decodePod(object, key, { isHandWritten: true });
+  return { event: { kind: 'faults', key: `Pod ${key}`, faults }, input: { kind: 'Pod', value } };
+}
+
+/** What is said when the object is gone. */
+export function goneOf(kind: Kind, key: string): Held {
+  switch (kind) {
+    case 'Service':
+      return { event: goneEvent('services', key), input: { kind, value: undefined } };
+    case 'EndpointSlice':
+      return { event: goneEvent('slices', key) };
+    case 'Node':
+      return { event: goneEvent('nodes', key), input: { kind, value: undefined } };
+    default:
+      return { event: { kind: 'faults', key: `${kind} ${key}`, faults: [] }, input: { kind, value: undefined } };
+  }
+}
+
+/** An object that an edit broke stays as it was (invariant 3), with its faults told: a typo withdraws nothing that works. */
+export function lastGood(now: Held, before: Held | undefined): Held {
+  if (before === undefined || holdsObject(now) || !holdsObject(before)) return now;
+  const faults = 'faults' in now.event ? now.event.faults : [];
+  if (faults.length === 0 || !('faults' in before.event)) return now;
+  return { ...before, event: { ...before.event, faults } };
+}
+
+function holdsObject({ event, input }: Held): boolean {
+  if (event.kind === 'service') return event.service !== undefined;
+  if (event.kind === 'slice') return event.slice !== undefined;
+  if (event.kind === 'node') return event.node !== undefined;
+  return input?.value !== undefined;
+}

@@ -1,0 +1,145 @@
+/**
+ * Slices for a folder of manifests: from its Pods, and from Endpoints that a person wrote, as the controllers of a cluster
+ * would write them. They have names that no manifest can have.
+ */
+import type { SourceEvent } from '../../model/events.ts';
+import { goneEvent } from '../../model/events.ts';
+import { Membership } from '../../producers/membership.ts';
+import { reconcileMirror } from '../../producers/mirror.ts';
+import type {
+  EndpointsObject,
+  ObjectKey,
+  PodView,
+  SelectingService,
+  SliceChanges,
+  SliceObject,
+  ZonedNode,
+} from '../../producers/objects.ts';
+import { reconcileSlices } from '../../producers/slices.ts';
+import { TopologyBook, zoneShares } from '../../producers/topology.ts';
+import { decodeSlice } from '../decode-slice.ts';
+
+/** What a manifest says that slices are made of; undefined: it is gone. */
+export type Input =
+  | { readonly kind: 'Pod'; readonly value: PodView | undefined }
+  | { readonly kind: 'Service'; readonly value: SelectingService | undefined }
+  | { readonly kind: 'Node'; readonly value: ZonedNode | undefined }
+  | { readonly kind: 'Endpoints'; readonly value: EndpointsObject | undefined };
+
+/** Defaults of kube-controller-manager. */
+const MOST_PER_SLICE = 100;
+const MOST_PER_SUBSET = 1000;
+
+export class ManifestProducer {
+  readonly #emit: (event: SourceEvent) => void;
+  readonly #members = new Membership();
+  readonly #nodes = new Map<string, ZonedNode>();
+  readonly #endpoints = new Map<ObjectKey, EndpointsObject>();
+  readonly #topology = new TopologyBook();
+  /** What was made for each Service: from its Pods, and from Endpoints of its name. */
+  readonly #made = { pods: new Map<ObjectKey, SliceObject[]>(), mirror: new Map<ObjectKey, SliceObject[]>() };
+  readonly #touched = new Set<ObjectKey>();
+  #nodesTouched = false;
+  #count = 0;
+
+  constructor(emit: (event: SourceEvent) => void) {
+    this.#emit = emit;
+  }
+
+  take(key: ObjectKey, { kind, value }: Input): void {
+    if (kind === 'Pod') {
+      const before = this.#members.setPod(key, value);
+      for (const service of this.#members.touchedBy(before, value)) this.#touched.add(service);
+    } else if (kind === 'Service') {
+      this.#members.setService(key, value);
+      this.#touched.add(key);
+    } else if (kind === 'Endpoints') {
+      if (value === undefined) this.#endpoints.delete(key);
+      else this.#endpoints.set(key, value);
+      this.#touched.add(key);
+    } else {
+      if (value === undefined) this.#nodes.delete(key);
+      else this.#nodes.set(key, value);
+      this.#nodesTouched = true;
+      for (const pod of this.#members.podsOn(key))
+        for (const service of this.#members.servicesOf(pod)) this.#touched.add(service);
+    }
+  }
+
+  /** Make slices of what was taken since the last call, and emit what is new in them. */
+  flush(): void {
+    if (this.#nodesTouched) {
+      for (const key of this.#topology.setShares(zoneShares(this.#nodes.values()))) this.#touched.add(key);
+    }
+    this.#nodesTouched = false;
+    for (const key of this.#touched) {
+      this.#ofPods(key);
+      this.#mirror(key);
+    }
+    this.#touched.clear();
+  }
+
+  #ofPods(key: ObjectKey): void {
+    const service = this.#members.service(key);
+    const existing = this.#made.pods.get(key) ?? [];
+    if (service?.selector === undefined) {
+      this.#topology.forget(key);
+      this.#write(key, 'pods', { create: [], update: [], remove: existing });
+      return;
+    }
+    const { changes } = reconcileSlices({
+      service,
+      pods: this.#members.podsOf(service),
+      existing,
+      // A folder need not list the Nodes that its Pods run on.
+      node: (name) => this.#nodes.get(name) ?? { name, zone: '', ready: true, milliCpu: 0, isControlPlane: false },
+      topology: this.#topology,
+      mostPerSlice: MOST_PER_SLICE,
+    });
+    this.#write(key, 'pods', changes);
+  }
+
+  #mirror(key: ObjectKey): void {
+    const { changes } = reconcileMirror({
+      endpoints: this.#endpoints.get(key),
+      service: this.#members.service(key),
+      existing: this.#made.mirror.get(key) ?? [],
+      mostPerSubset: MOST_PER_SUBSET,
+    });
+    this.#write(key, 'mirror', changes);
+  }
+
+  #write(key: ObjectKey, from: 'pods' | 'mirror', { create, update, remove }: SliceChanges): void {
+    const made = new Map((this.#made[from].get(key) ?? []).map((slice) => [slice.metadata.name, slice]));
+    for (const slice of create) {
+      this.#count += 1;
+      // No name of an object has a tilde.
+      const named = {
+        ...slice,
+        metadata: { ...slice.metadata, name: `${slice.metadata.generateName}~${this.#count}` },
+      };
+      made.set(named.metadata.name, named);
+      this.#tell(named);
+    }
+    for (const slice of update) {
+      made.set(slice.metadata.name, slice);
+      this.#tell(slice);
+    }
+    for (const slice of remove) {
+      made.delete(slice.metadata.name);
+      this.#emit(goneEvent('slices', sliceKey(slice)));
+    }
+    if (made.size > 0) this.#made[from].set(key, [...made.values()]);
+    else this.#made[from].delete(key);
+  }
+
+  /** An empty slice says nothing here. */
+  #tell(slice: SliceObject): void {
+    const key = sliceKey(slice);
+    this.#emit(slice.endpoints.length === 0 ? goneEvent('slices', key) : decodeSlice(slice, key));
+  }
+}
+
+function sliceKey({ metadata }: SliceObject): ObjectKey {
+  return `${metadata.namespace}/${metadata.name}`;
+}
