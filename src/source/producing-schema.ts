@@ -81,7 +81,7 @@ export type ApiZonedNode = z.infer<typeof zonedNodeSchema>;
 const writtenMetadata = metadata.loose().extend({
   uid: z.string().exactOptional(),
   resourceVersion: z.string().exactOptional(),
-  managedFields: z.unknown(),
+  managedFields: z.unknown().optional(),
   ownerReferences: z
     .array(z.looseObject({ apiVersion: z.string(), kind: z.string(), name: z.string(), uid: z.string() }))
     .nullable()
