@@ -28,16 +28,26 @@ const golden: Golden = JSON.parse(
 
 /** Both sides without what the README there calls insignificant; absent and empty are the same. */
 function significant(object: SliceObject | EndpointsObject): object {
-  const { name: _, uid, resourceVersion, generation, creationTimestamp, ...metadata } = object.metadata as Record<string, unknown>;
+  const {
+    name: _,
+    uid,
+    resourceVersion,
+    generation,
+    creationTimestamp,
+    ...metadata
+  } = object.metadata as unknown as Record<string, unknown>;
   const annotations = Object.fromEntries(
     Object.entries((metadata.annotations as object | undefined) ?? {}).map(([key, value]) =>
       key === 'endpoints.kubernetes.io/last-change-trigger-time' ? [key, typeof value] : [key, value],
     ),
   );
-  const sorted = (list: readonly unknown[] | null | undefined) => (list ?? []).map((item) => JSON.stringify(sortKeys(item))).sort();
+  const sorted = (list: readonly unknown[] | null | undefined) =>
+    (list ?? []).map((item) => JSON.stringify(sortKeys(item))).sort();
   const subsets = 'subsets' in object ? (object.subsets ?? []) : [];
   return {
-    ...('addressType' in object ? { addressType: object.addressType, ports: sorted(object.ports), endpoints: sorted(object.endpoints) } : {}),
+    ...('addressType' in object
+      ? { addressType: object.addressType, ports: sorted(object.ports), endpoints: sorted(object.endpoints) }
+      : {}),
     metadata: sortKeys({ ...metadata, annotations, labels: metadata.labels ?? {} }),
     subsets: sorted(
       subsets.map(({ addresses, notReadyAddresses, ports }) => ({
@@ -52,7 +62,11 @@ function significant(object: SliceObject | EndpointsObject): object {
 function sortKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortKeys);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, sortKeys(one)]));
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, one]) => [key, sortKeys(one)]),
+  );
 }
 
 /** All that three controllers write when they start with the golden input. */
@@ -83,10 +97,20 @@ function produce() {
     const service = members.service(key);
     if (service?.selector === undefined) continue;
     const pods = members.podsOf(service);
-    const { changes } = reconcileSlices({ service, pods, existing: [], node: (name) => nodes.get(name), topology, mostPerSlice: 100 });
+    const { changes } = reconcileSlices({
+      service,
+      pods,
+      existing: [],
+      node: (name) => nodes.get(name),
+      topology,
+      mostPerSlice: 100,
+    });
     const triggeredAt = new TriggerTimes().take(service, pods);
     for (const slice of changes.create) {
-      slices.push({ ...slice, metadata: { ...slice.metadata, annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': '' } } });
+      slices.push({
+        ...slice,
+        metadata: { ...slice.metadata, annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': '' } },
+      });
     }
     assert.deepEqual([changes.update, changes.remove], [[], []]);
     const wanted = reconcileEndpoints({ service, pods, existing: undefined, triggeredAt });
@@ -105,19 +129,28 @@ function produce() {
 /** Many slices of one Service differ in which endpoints they hold: what counts is how many, and all of them together. */
 function bySlices(slices: readonly SliceObject[]): Map<string, { sizes: number[]; whole: object[] }> {
   const groups = Map.groupBy(slices, ({ metadata, ports, addressType }) =>
-    JSON.stringify([metadata.labels?.['kubernetes.io/service-name'], addressType, [...(ports ?? [])].map((port) => JSON.stringify(sortKeys(port))).sort()]),
+    JSON.stringify([
+      metadata.labels?.['kubernetes.io/service-name'],
+      addressType,
+      [...(ports ?? [])].map((port) => JSON.stringify(sortKeys(port))).sort(),
+    ]),
   );
   return new Map(
-    [...groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, ofGroup]) => [
-      key,
-      {
-        sizes: ofGroup.map(({ endpoints }) => (endpoints ?? []).length).sort((a, b) => a - b),
-        whole: [
-          ...new Set(ofGroup.map((slice) => JSON.stringify(significant({ ...slice, endpoints: [] })))),
-          significant({ ...(ofGroup[0] as SliceObject), endpoints: ofGroup.flatMap(({ endpoints }) => endpoints ?? []) }),
-        ] as object[],
-      },
-    ]),
+    [...groups]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, ofGroup]) => [
+        key,
+        {
+          sizes: ofGroup.map(({ endpoints }) => (endpoints ?? []).length).sort((a, b) => a - b),
+          whole: [
+            ...new Set(ofGroup.map((slice) => JSON.stringify(significant({ ...slice, endpoints: [] })))),
+            significant({
+              ...(ofGroup[0] as SliceObject),
+              endpoints: ofGroup.flatMap(({ endpoints }) => endpoints ?? []),
+            }),
+          ] as object[],
+        },
+      ]),
   );
 }
 
@@ -135,10 +168,19 @@ describe('the golden namespace', () => {
   });
 
   it('covers its cases: several sets of ports, a placeholder, hints, three slices of 230 endpoints', () => {
-    const of = (name: string) => produced.slices.filter(({ metadata }) => metadata.labels?.['kubernetes.io/service-name'] === name);
+    const of = (name: string) =>
+      produced.slices.filter(({ metadata }) => metadata.labels?.['kubernetes.io/service-name'] === name);
     assert.equal(of('multi').length, 3);
-    assert.deepEqual(of('empty').map(({ endpoints, ports }) => [endpoints, ports]), [[[], []]]);
-    assert.ok(of('topo').every(({ endpoints }) => endpoints.every(({ hints, zone }) => hints?.forZones?.[0]?.name === zone)));
-    assert.deepEqual(of('big').map(({ endpoints }) => endpoints.length), [100, 100, 30]);
+    assert.deepEqual(
+      of('empty').map(({ endpoints, ports }) => [endpoints, ports]),
+      [[[], []]],
+    );
+    assert.ok(
+      of('topo').every(({ endpoints }) => endpoints.every(({ hints, zone }) => hints?.forZones?.[0]?.name === zone)),
+    );
+    assert.deepEqual(
+      of('big').map(({ endpoints }) => endpoints.length),
+      [100, 100, 30],
+    );
   });
 });
