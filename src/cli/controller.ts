@@ -39,7 +39,12 @@ const QUEUE_NAMES: Readonly<Record<Name, string>> = {
 /** Resolves with the exit status when the signal aborts. Stopping removes nothing. */
 export async function controllerCommand(config: ControllerConfig, signal: AbortSignal): Promise<number> {
   growSparingly();
-  const log = await createLog(config.log);
+  await runController(config, await createLog(config.log), signal);
+  return 0;
+}
+
+/** Resolves when the signal aborts. */
+export async function runController(config: ControllerConfig, log: Log, signal: AbortSignal): Promise<void> {
   const client = apiClient(await loadCredentials(config), SILENCE);
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
   const world = new World({
@@ -80,7 +85,6 @@ export async function controllerCommand(config: ControllerConfig, signal: AbortS
   }
   await listening.catch(() => undefined);
   log.info('stopped; slices stay as they are');
-  return 0;
 }
 
 function partsOf(

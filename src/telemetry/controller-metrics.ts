@@ -47,8 +47,8 @@ class Totals {
 
   set(key: string, after: Sizes | undefined): void {
     const before = this.#of.get(key);
-    for (const of of ['endpoints', 'slices', 'needed'] as const) {
-      this.#gauges[of].inc((after?.[of] ?? 0) - (before?.[of] ?? 0));
+    for (const what of ['endpoints', 'slices', 'needed'] as const) {
+      this.#gauges[what].inc((after?.[what] ?? 0) - (before?.[what] ?? 0));
     }
     if (after === undefined) this.#of.delete(key);
     else this.#of.set(key, { endpoints: after.endpoints, slices: after.slices, needed: after.needed });
@@ -170,8 +170,8 @@ export class ControllerMetrics {
     duration: number,
   ): void {
     this.#mirror.set(key, counts);
-    for (const of of ['added', 'updated', 'removed', 'skipped'] as const)
-      this.#mirrorHistograms[of].observe(counts[of]);
+    for (const what of ['added', 'updated', 'removed', 'skipped'] as const)
+      this.#mirrorHistograms[what].observe(counts[what]);
     this.#mirrorDuration.observe(duration / 1000);
   }
 

@@ -23,6 +23,7 @@ const REASONS: Readonly<Record<number, readonly [reason: string, message: string
   403: ['Forbidden', 'forbidden: the user may not do this'],
   404: ['NotFound', 'the server could not find the requested resource'],
   405: ['MethodNotAllowed', 'the server does not allow this method on the requested resource'],
+  409: ['Conflict', 'the object has been modified'],
   410: ['Expired', 'The resourceVersion for the provided list is too old.'],
   429: ['TooManyRequests', 'Too many requests, please try again later.'],
   500: ['InternalError', 'Internal error occurred'],

@@ -25,6 +25,7 @@ import {
 import { makeCertificate } from './api-certificate.ts';
 import { SelectorInvalid, type Selects, selects } from './api-selectors.ts';
 import { type ApiObject, ApiStore, type Change, type Collection, itemText, objectText } from './api-store.ts';
+import { write } from './api-writes.ts';
 
 export type { ApiObject } from './api-store.ts';
 
@@ -39,7 +40,7 @@ export interface ApiServerOptions {
 
 /** One request that was made. */
 export interface ApiRequest {
-  readonly kind: 'list' | 'watch' | 'get' | 'other';
+  readonly kind: 'list' | 'watch' | 'get' | 'write' | 'other';
   readonly method: string;
   readonly path: string;
   /** The query's parameters by name. */
@@ -80,8 +81,12 @@ export class ApiServer {
   readonly #log: ApiRequest[] = [];
   /** Events that were created. */
   readonly events: ApiObject[] = [];
+  /** Namespaces that go away: nothing can be created in them. */
+  readonly leaving = new Set<string>();
   #failures: Failure[] = [];
   #expiring = 0;
+  /** What happens to the next writes. */
+  readonly #traps: WriteTrap[] = [];
 
   /** Listen on a free port of the loopback. Stop it with `stop()`. */
   static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
@@ -209,6 +214,16 @@ export class ApiServer {
     this.#failures.push({ ...filter, left: times, status, headers });
   }
 
+  /** The next write that is done: its answer is lost with the connection, or what a test wants happens before it. */
+  trapWrite(trap: WriteTrap): void {
+    this.#traps.push(trap);
+  }
+
+  /** Objects of a kind as they are. */
+  objects(kind: string): ApiObject[] {
+    return [...this.#store.from(this.#store.version, kind)].map(([, object]) => object);
+  }
+
   /** Fail no more. */
   recover(): void {
     this.#failures = [];
@@ -241,14 +256,33 @@ export class ApiServer {
     if (token !== undefined && request.headers.authorization !== `Bearer ${token}`) sendStatus(response, 401);
     else if (request.method === 'POST' && url.pathname.endsWith('/events')) void this.#takeEvent(request, response);
     else if (target === undefined) sendStatus(response, 404);
-    else if (request.method !== 'GET') sendStatus(response, 405);
+    else if (request.method !== 'GET') void this.#write(target, request, response);
     else this.#serve(entry.kind, target, { url, response });
   }
 
+  async #write(target: Target, request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    const text = await bodyOf(request);
+    if (!request.complete) return;
+    const body = text === '' ? undefined : (JSON.parse(text) as ApiObject);
+    const trap = this.#traps.shift();
+    trap?.before?.();
+    const result = write(this.#store, { method: request.method ?? '', target, body }, (namespace) =>
+      this.leaving.has(namespace),
+    );
+    if (result.kind === 'refused') {
+      sendStatus(response, result.status, result.body);
+      return;
+    }
+    if (trap?.tellsLate && result.change !== undefined) {
+      const { change } = result;
+      setTimeout(() => this.#tell(change), trap.tellsLate);
+    } else if (result.change) this.#tell(result.change);
+    if (trap?.losesAnswer) request.socket.destroy();
+    else sendJson(response, result.status, result.object);
+  }
+
   async #takeEvent(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
-    let text = '';
-    for await (const piece of request) text += String(piece);
-    const event = JSON.parse(text) as ApiObject;
+    const event = JSON.parse(await bodyOf(request)) as ApiObject;
     this.events.push(event);
     sendJson(response, 201, event);
   }
@@ -389,6 +423,22 @@ export class ApiServer {
   }
 }
 
+/** What happens around a write. */
+export interface WriteTrap {
+  /** Called before it is done. */
+  readonly before?: () => void;
+  /** It is done, and who asked for it never hears of it. */
+  readonly losesAnswer?: boolean;
+  /** Milliseconds until watches hear of it. */
+  readonly tellsLate?: number;
+}
+
+async function bodyOf(request: http.IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const piece of request) text += String(piece);
+  return text;
+}
+
 interface PageInput {
   readonly collection: Collection;
   readonly namespace: string | undefined;
@@ -448,6 +498,7 @@ function logEntry(request: http.IncomingMessage, url: URL, target: Target | unde
   const query = Object.fromEntries(url.searchParams);
   const isWatch = query.watch === '1' || query.watch === 'true';
   const known = target?.name !== undefined ? 'get' : isWatch ? 'watch' : 'list';
-  const kind = target === undefined ? 'other' : known;
+  const read = target === undefined ? 'other' : known;
+  const kind = target !== undefined && request.method !== 'GET' ? 'write' : read;
   return { kind, method: request.method ?? '', path: url.pathname, query, headers: request.headers };
 }

@@ -11,6 +11,7 @@ export interface ApiObject {
     annotations?: Record<string, string>;
     uid?: string;
     resourceVersion?: string;
+    generateName?: string;
     creationTimestamp?: string;
   };
   [field: string]: unknown;
@@ -61,6 +62,21 @@ export const COLLECTIONS: readonly Collection[] = [
     resource: 'endpointslices',
     isNamespaced: true,
     bookmark: { addressType: '', endpoints: null, ports: null },
+  },
+  {
+    kind: 'Pod',
+    apiVersion: 'v1',
+    resource: 'pods',
+    isNamespaced: true,
+    bookmark: { spec: { containers: null }, status: {} },
+  },
+  { kind: 'Endpoints', apiVersion: 'v1', resource: 'endpoints', isNamespaced: true, bookmark: {} },
+  {
+    kind: 'Lease',
+    apiVersion: 'coordination.k8s.io/v1',
+    resource: 'leases',
+    isNamespaced: true,
+    bookmark: { spec: {} },
   },
 ];
 

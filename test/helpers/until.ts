@@ -4,9 +4,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 /** Milliseconds after which a condition is taken as never coming. */
 const LONGEST = 5000;
 
-/** Resolve as soon as the condition holds; reject after five seconds, naming what was waited for. */
-export async function until(what: string, holds: () => boolean): Promise<void> {
-  const end = performance.now() + LONGEST;
+/** Resolve as soon as the condition holds; reject after some milliseconds, naming what was waited for. */
+export async function until(what: string, holds: () => boolean, longest = LONGEST): Promise<void> {
+  const end = performance.now() + longest;
   while (!holds()) {
     if (performance.now() > end) throw new Error(`waited in vain for: ${what}`);
     await pause(1);
@@ -14,6 +14,6 @@ export async function until(what: string, holds: () => boolean): Promise<void> {
 }
 
 /** Long enough for requests on the loopback to have been made: to show that something does NOT happen. */
-export async function aWhile(): Promise<void> {
-  await pause(60);
+export async function aWhile(milliseconds = 60): Promise<void> {
+  await pause(milliseconds);
 }

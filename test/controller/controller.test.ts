@@ -1,0 +1,196 @@
+/** The controllers against an API server: ends right whatever happens between the two, and writes nothing twice. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { EndpointsObject } from '../../src/producers/objects.ts';
+import { aWhile, until } from '../helpers/until.ts';
+import { address, ControllerRig } from './rig.ts';
+
+const many = (count: number) => Array.from({ length: count }, (_, i) => i);
+
+describe('the controllers', () => {
+  it('write slices and Endpoints of a Service, and what changes of them', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    rig.pod('web', 2, { ready: false });
+    await rig.start();
+    await until('slices', () => rig.ready('web').length === 1);
+    assert.equal(rig.slices('web').length, 1);
+    assert.deepEqual(rig.ready('web'), [address(1)]);
+    assert.equal(rig.slices('web')[0]?.endpoints.length, 2);
+    rig.pod('web', 2);
+    await until('the other is ready', () => rig.ready('web').length === 2);
+    const [endpoints] = rig.server.objects('Endpoints') as unknown as EndpointsObject[];
+    await until('Endpoints', () => rig.server.objects('Endpoints').length === 1);
+    assert.equal(endpoints?.metadata.name, 'web');
+    rig.server.delete('Pod', 'default/web-1');
+    await until('one is gone', () => rig.ready('web').length === 1);
+    await aWhile();
+    assert.equal(rig.writes.length, 3, 'a write for each change, and none for what they wrote themselves');
+  });
+
+  it('mirror Endpoints that a person wrote, and follow them', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.service('outside', { selector: undefined });
+    const outside = (ips: readonly string[]) => ({
+      kind: 'Endpoints',
+      metadata: { name: 'outside', namespace: 'default' },
+      subsets: [{ addresses: ips.map((ip) => ({ ip })), ports: [{ port: 80, protocol: 'TCP' }] }],
+    });
+    rig.server.put(outside(['192.168.4.100', '192.168.4.254']));
+    await rig.start();
+    await until('the slice', () => rig.ready('outside').length === 2);
+    rig.server.put(outside(['192.168.4.254']));
+    await until('one server', () => rig.ready('outside').length === 1);
+    rig.service('outside', { selector: { app: 'outside' } });
+    await until('no mirrored slice', () => rig.slices('outside').every(({ endpoints }) => endpoints.length === 0));
+    assert.deepEqual(
+      rig.slices('outside').map(({ metadata }) => metadata.labels?.['endpointslice.kubernetes.io/managed-by']),
+      ['endpointslice-controller.k8s.io'],
+    );
+  });
+
+  it('remove what they wrote for a Service that is gone', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    await rig.start();
+    await until('both', () => rig.slices('web').length === 1 && rig.server.objects('Endpoints').length === 1);
+    rig.server.delete('Service', 'default/web');
+    await until(
+      'nothing is left',
+      () => rig.slices('web').length === 0 && rig.server.objects('Endpoints').length === 0,
+    );
+  });
+
+  it('a slice that somebody else changed or deleted is put right', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    await rig.start();
+    await until('a slice', () => rig.ready('web').length === 1);
+    const [slice] = rig.slices('web');
+    rig.server.put({ ...slice, endpoints: [] });
+    await until('its endpoint is back', () => rig.ready('web').length === 1);
+    rig.server.delete('EndpointSlice', `default/${slice?.metadata.name}`);
+    await until('it is back', () => rig.ready('web').length === 1);
+  });
+
+  it('a conflict is tried again with what is there then, and keeps what the other wrote', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    await rig.start({ controllers: 'endpointslice-controller' });
+    await until('a slice', () => rig.ready('web').length === 1);
+    const [slice] = rig.slices('web');
+    const metadata = { ...slice?.metadata, annotations: { 'example.com/note': 'mine' } };
+    rig.server.trapWrite({ before: () => rig.server.put({ ...slice, metadata }) });
+    rig.pod('web', 2);
+    await until('both', () => rig.ready('web').length === 2);
+    assert.equal(rig.slices('web')[0]?.metadata.annotations?.['example.com/note'], 'mine');
+    assert.equal(rig.slices('web').length, 1);
+  });
+
+  it('a create of which the answer is lost leads to one slice', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    rig.server.trapWrite({ losesAnswer: true, tellsLate: 1500 });
+    await rig.start({ controllers: 'endpointslice-controller' });
+    await until('the slice', () => rig.slices('web').length === 1);
+    rig.pod('web', 2);
+    await until('both are in it', () => rig.ready('web').length === 2);
+    await aWhile();
+    assert.equal(rig.slices('web').length, 1);
+  });
+
+  it('nothing is done on the strength of a cache that is behind', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    for (const n of many(3)) rig.pod('web', n);
+    rig.server.trapWrite({ tellsLate: 800 });
+    await rig.start({ controllers: 'endpointslice-controller' });
+    await until('the slice is there', () => rig.slices('web').length === 1);
+    // The watch does not tell of it yet: who believed the cache would write another one.
+    rig.pod('web', 3);
+    await aWhile();
+    assert.equal(rig.writes.length, 1);
+    await until('all four', () => rig.ready('web').length === 4);
+    assert.deepEqual([rig.slices('web').length, rig.writes.length], [1, 2]);
+  });
+
+  it('go on after lost watches, 410 and a server that was away', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 0);
+    await rig.start();
+    await until('one', () => rig.ready('web').length === 1);
+    rig.server.closeWatches();
+    rig.pod('web', 1);
+    await until('two, after watches ended', () => rig.ready('web').length === 2);
+    rig.server.closeWatches();
+    rig.pod('web', 2);
+    rig.server.delete('Pod', 'default/web-0');
+    rig.server.compact();
+    await until('a new list', () => rig.ready('web').join() === [address(1), address(2)].join());
+    rig.server.failNext(3, 503);
+    rig.server.cutConnections();
+    rig.pod('web', 3);
+    await until('three, after the server was away', () => rig.ready('web').length === 3);
+    assert.equal(rig.slices('web').length, 1);
+  });
+
+  it('a Pod whose Node is not known waits for it, and the others do not', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    rig.pod('web', 2, { node: 'node-b' });
+    await rig.start();
+    await until('one', () => rig.ready('web').length === 1);
+    await until('an event', () => rig.server.events.length > 0);
+    assert.match(String(rig.server.events[0]?.note), /skipping Pod default\/web-2: there is no Node node-b/);
+    rig.node('node-b', 'zone-2');
+    await until('both', () => rig.ready('web').length === 2);
+    const zones = rig.slices('web').flatMap(({ endpoints }) => endpoints.map(({ zone }) => zone));
+    assert.deepEqual(zones.sort(), ['zone-1', 'zone-2']);
+  });
+
+  it('a namespace that goes away is left alone', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    rig.service('web');
+    rig.pod('web', 1);
+    rig.server.leaving.add('default');
+    await rig.start();
+    await until('a try', () => rig.writes.length > 0);
+    await aWhile(1500);
+    assert.equal(rig.writes.length, 1);
+    assert.equal(rig.server.events.length, 0);
+  });
+
+  it('started over what is right they write nothing', async (t) => {
+    const rig = await ControllerRig.create(t);
+    rig.node('node-a');
+    for (const name of ['web', 'shop', 'idle']) rig.service(name);
+    for (const n of many(5)) rig.pod(n % 2 === 0 ? 'web' : 'shop', n);
+    const first = await rig.start();
+    await until('all', () => rig.slices().length === 3 && rig.server.objects('Endpoints').length === 3);
+    await first.stop();
+    const before = rig.server.requests({ kind: 'write' }).length;
+    await rig.start();
+    await until('it follows', () => rig.server.watches === 5);
+    rig.pod('idle', 9);
+    await until('it works', () => rig.ready('idle').length === 1);
+    await until('Endpoints', () => rig.server.requests({ kind: 'write' }).length === before + 2);
+    await aWhile();
+    assert.equal(rig.server.requests({ kind: 'write' }).length, before + 2);
+  });
+});
