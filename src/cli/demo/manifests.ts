@@ -11,6 +11,8 @@ export const OUTSIDE = {
   serverPort: 8081,
   servers: ['192.168.4.100', '192.168.4.254'],
 } as const;
+/** A Service with a selector: its endpoints follow from Pods. */
+export const SELECTING = { clusterIP: '10.96.0.40', port: 80 } as const;
 export const POD_PORT = 8080;
 
 /** YAML of the Service `web`, and of one that has no endpoints. */
@@ -34,7 +36,7 @@ export function servicesYaml(): string {
   return [web, empty].map((object) => dump(object)).join('---\n');
 }
 
-/** YAML of the Service `outside` and the slice that names its two servers. */
+/** YAML of the Service `outside` and the Endpoints that name its two servers. */
 export function outsideYaml(): string {
   const service = {
     apiVersion: 'v1',
@@ -42,15 +44,39 @@ export function outsideYaml(): string {
     metadata: { name: 'outside' },
     spec: { clusterIP: OUTSIDE.clusterIP, ports: [{ port: OUTSIDE.port, targetPort: OUTSIDE.serverPort }] },
   };
-  const slice = {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { name: 'outside-1', labels: { 'kubernetes.io/service-name': 'outside' } },
-    addressType: 'IPv4',
-    ports: [{ name: '', port: OUTSIDE.serverPort, protocol: 'TCP' }],
-    endpoints: OUTSIDE.servers.map((address) => ({ addresses: [address] })),
+  const endpoints = {
+    apiVersion: 'v1',
+    kind: 'Endpoints',
+    metadata: { name: 'outside' },
+    subsets: [{ addresses: OUTSIDE.servers.map((ip) => ({ ip })), ports: [{ port: OUTSIDE.serverPort }] }],
   };
-  return [service, slice].map((object) => dump(object)).join('---\n');
+  return [service, endpoints].map((object) => dump(object)).join('---\n');
+}
+
+/** YAML of a Service with a selector. */
+export function selectingYaml(): string {
+  return dump({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'shop' },
+    spec: {
+      clusterIP: SELECTING.clusterIP,
+      selector: { app: 'shop' },
+      ports: [{ port: SELECTING.port, targetPort: 'http' }],
+    },
+  });
+}
+
+/** YAML of Pods that it selects, by number. */
+export function podsYaml(pods: readonly number[]): string {
+  const pod = (n: number) => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: `pod-${n}`, labels: { app: 'shop' } },
+    spec: { nodeName: 'node', containers: [{ name: 'main', ports: [{ name: 'http', containerPort: POD_PORT }] }] },
+    status: { podIP: podAddress(n).v4 },
+  });
+  return pods.map((n) => dump(pod(n))).join('---\n');
 }
 
 /** YAML of the slice of `web` with these pods, by number. */

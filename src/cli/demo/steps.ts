@@ -3,12 +3,14 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Answer } from './host-protocol.ts';
 import { LAB, type Lab } from './lab.ts';
-import { EMPTY, OUTSIDE, outsideYaml, sliceYaml, WEB } from './manifests.ts';
+import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
 import { type DemoMode, type DemoStep, PATIENCE, type Scene, type StepResult } from './scene.ts';
 
 const REQUESTS = 60;
 /** Fewest of 60 requests that each of three pods gets, but for a chance in a million. */
 const FAIR = 5;
+
+const [FIRST, SECOND] = OUTSIDE.servers;
 
 const STEPS: readonly DemoStep[] = [
   { title: `a client outside asks the node's port ${WEB.nodePort}`, run: nodePort },
@@ -16,16 +18,15 @@ const STEPS: readonly DemoStep[] = [
   { title: 'each pod asks the Service that it is part of, until it reaches itself (hairpin)', run: hairpin },
   { title: `a pod asks a Service without endpoints, ${EMPTY.clusterIP}`, run: refused },
   { title: 'pod-3 is taken out of the slice while the agent runs', run: edited },
+  { title: 'a Service with a selector and two Pods, and no slice: its endpoints follow from the Pods', run: selected },
+  {
+    title: `a Service without a selector and Endpoints of its name, before two outside servers, ${OUTSIDE.servers.join(' and ')}`,
+    run: outside,
+  },
 ];
-
-const [FIRST, SECOND] = OUTSIDE.servers;
 
 /** Those of IPVS mode alone. */
 const IPVS_STEPS: readonly DemoStep[] = [
-  {
-    title: `a Service without a selector before two outside servers, ${FIRST} and ${SECOND}: they take turns`,
-    run: turns,
-  },
   {
     title: 'the agent starts again with --mode=iptables, and again with --mode=ipvs, while a client asks on',
     run: switched,
@@ -43,7 +44,7 @@ export async function ipvsState(lab: Lab): Promise<string> {
   return `# ipvsadm -Ln\n${servers}\n# ip addr show kube-ipvs0\n${device}`;
 }
 
-async function turns({ lab, agent, folder }: Scene): Promise<StepResult> {
+async function outside({ lab, agent, folder, mode }: Scene): Promise<StepResult> {
   // The servers are hosts outside: one is the client's machine, the other that of another node.
   const hosts = [
     { name: 'client', address: FIRST, via: LAB.client.v4 },
@@ -57,15 +58,40 @@ async function turns({ lab, agent, folder }: Scene): Promise<StepResult> {
   const since = agent.log.length;
   await writeFile(join(folder, 'outside.yaml'), outsideYaml());
   await agent.synced(since, PATIENCE);
-  const by: string[] = [];
-  for (let i = 0; i < 10; i++) {
-    const answer = answerText(await lab.ask('pod-1', { address: OUTSIDE.clusterIP, port: OUTSIDE.port }));
-    by.push(hosts.find(({ name }) => name === answer)?.address ?? answer);
-  }
-  const behaved =
-    by.every((who, i) => who === by[i % 2]) && new Set(by).size === 2 && by.every((who) => who.startsWith('192'));
-  const text = `10 requests of pod-1 to ${OUTSIDE.clusterIP}:\n${by.join('\n')}\n\n${await ipvsState(lab)}`;
-  return { behaved, seen: text };
+  const answers = await askMany(lab, 'pod-1', OUTSIDE.clusterIP, OUTSIDE.port);
+  const by = answers.map(
+    (answer) => hosts.find(({ name }) => name === answerText(answer))?.address ?? answerText(answer),
+  );
+  const shares = balanced(answers, 2);
+  const intro = `${indented(outsideYaml())}\n`;
+  if (mode === 'iptables') return { behaved: shares.behaved, seen: `${intro}${shares.seen}` };
+  // Round robin: they take turns.
+  const isInTurn = by.every((who, i) => who === by[i % 2]);
+  const text = `${intro}requests of pod-1 to ${OUTSIDE.clusterIP}, the first ten:\n${by.slice(0, 10).join('\n')}\n\n${await ipvsState(lab)}`;
+  return { behaved: shares.behaved && isInTurn, seen: text };
+}
+
+async function selected({ lab, agent, folder }: Scene): Promise<StepResult> {
+  const save = async (name: string, yaml: string) => {
+    const since = agent.log.length;
+    await writeFile(join(folder, name), yaml);
+    await agent.synced(since, PATIENCE);
+  };
+  await writeFile(join(folder, 'shop-pods.yaml'), podsYaml([1, 2]));
+  await save('shop.yaml', selectingYaml());
+  const two = balanced(await askMany(lab, 'client', SELECTING.clusterIP, SELECTING.port), 2);
+  await save('shop-pods.yaml', podsYaml([2]));
+  const one = balanced(await askMany(lab, 'client', SELECTING.clusterIP, SELECTING.port), 1);
+  const seen = `${indented(`${selectingYaml()}---\n${podsYaml([1])}`)}\n    (and pod-2)\n${two.seen}\nwithout the manifest of pod-1: ${one.seen}`;
+  return { behaved: two.behaved && one.behaved, seen };
+}
+
+function indented(yaml: string): string {
+  return yaml
+    .trimEnd()
+    .split('\n')
+    .map((line) => `    ${line}`)
+    .join('\n');
 }
 
 /** Milliseconds for one request while processes start beside it. */
