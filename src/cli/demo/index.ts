@@ -8,7 +8,7 @@ import { CannotRun } from '../cannot-run.ts';
 import { AgentProcess } from './agent-process.ts';
 import { LAB, Lab } from './lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
-import { type DemoMode, type DemoStep, PATIENCE, type Scene } from './scene.ts';
+import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene } from './scene.ts';
 import { ipvsState, stepsOf } from './steps.ts';
 
 export interface DemoOptions {
@@ -90,12 +90,4 @@ async function show(steps: readonly DemoStep[], scene: Scene, print: DemoOptions
     if (!behaved) failed += 1;
   }
   return failed;
-}
-
-function indent(text: string): string {
-  return text
-    .trimEnd()
-    .split('\n')
-    .map((line) => `    ${line}`)
-    .join('\n');
 }

@@ -26,3 +26,12 @@ export interface DemoStep {
   readonly title: string;
   readonly run: (scene: Scene) => Promise<StepResult>;
 }
+
+/** Text as it is shown below what is said of it. */
+export function indent(text: string): string {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => `    ${line}`)
+    .join('\n');
+}

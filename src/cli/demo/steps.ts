@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Answer } from './host-protocol.ts';
 import { LAB, type Lab } from './lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
-import { type DemoMode, type DemoStep, PATIENCE, type Scene, type StepResult } from './scene.ts';
+import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene, type StepResult } from './scene.ts';
 
 const REQUESTS = 60;
 /** Fewest of 60 requests that each of three pods gets, but for a chance in a million. */
@@ -63,7 +63,7 @@ async function outside({ lab, agent, folder, mode }: Scene): Promise<StepResult>
     (answer) => hosts.find(({ name }) => name === answerText(answer))?.address ?? answerText(answer),
   );
   const shares = balanced(answers, 2);
-  const intro = `${indented(outsideYaml())}\n`;
+  const intro = `${indent(outsideYaml())}\n`;
   if (mode === 'iptables') return { behaved: shares.behaved, seen: `${intro}${shares.seen}` };
   // Round robin: they take turns.
   const isInTurn = by.every((who, i) => who === by[i % 2]);
@@ -82,16 +82,8 @@ async function selected({ lab, agent, folder }: Scene): Promise<StepResult> {
   const two = balanced(await askMany(lab, 'client', SELECTING.clusterIP, SELECTING.port), 2);
   await save('shop-pods.yaml', podsYaml([2]));
   const one = balanced(await askMany(lab, 'client', SELECTING.clusterIP, SELECTING.port), 1);
-  const seen = `${indented(`${selectingYaml()}---\n${podsYaml([1])}`)}\n    (and pod-2)\n${two.seen}\nwithout the manifest of pod-1: ${one.seen}`;
+  const seen = `${indent(`${selectingYaml()}---\n${podsYaml([1])}`)}\n    (and pod-2)\n${two.seen}\nwithout the manifest of pod-1: ${one.seen}`;
   return { behaved: two.behaved && one.behaved, seen };
-}
-
-function indented(yaml: string): string {
-  return yaml
-    .trimEnd()
-    .split('\n')
-    .map((line) => `    ${line}`)
-    .join('\n');
 }
 
 /** Milliseconds for one request while processes start beside it. */
