@@ -56,6 +56,17 @@ describe('architecture', () => {
     only('src/model/', (to) => inside(to, 'src/model/') || to === 'ipaddr.js');
   });
 
+  it('producers/ imports only model/', () => {
+    only('src/producers/', (to) => inside(to, 'src/producers/', 'src/model/'));
+  });
+
+  it('controller/ imports producers/, model/, what reads and writes the API server, and the clock', () => {
+    only('src/controller/', (to) => {
+      const own = inside(to, 'src/controller/', 'src/producers/', 'src/model/', 'src/source/', 'src/host/clock.ts');
+      return own || to === 'node:crypto';
+    });
+  });
+
   it('reconcile/ imports nothing outside itself', () => {
     only('src/reconcile/', (to) => inside(to, 'src/reconcile/'));
   });

@@ -281,6 +281,60 @@ export function serviceOf(shape: ClusterShape, n: number): object {
   };
 }
 
+/** The i-th Pod of the n-th Service, as long as a real one; another `turn` is another Pod of the same name. */
+export function podOf(shape: ClusterShape, n: number, i: number, turn: number): object {
+  const { namespace, name } = kindOf(shape, n);
+  const pod = FIRST_POD + n * shape.endpoints + i;
+  const address = dotted(POD_NETWORK + (turn === 0 ? pod : GENERATIONS + turn));
+  const condition = (type: string) => ({ type, status: 'True', lastProbeTime: null, lastTransitionTime: CREATED });
+  return {
+    kind: 'Pod',
+    apiVersion: 'v1',
+    metadata: {
+      name: `${name}-${suffix(5, n)}-${i}`,
+      namespace,
+      uid: uid(pod, 8, turn),
+      creationTimestamp: CREATED,
+      labels: { 'app.kubernetes.io/name': name, 'pod-template-hash': suffix(9, n) },
+      ownerReferences: [
+        {
+          apiVersion: 'apps/v1',
+          kind: 'ReplicaSet',
+          name: `${name}-${suffix(9, n)}`,
+          uid: uid(n, 9),
+          controller: true,
+        },
+      ],
+      managedFields: managedFields.slice(uid(n, 9), CREATED),
+    },
+    spec: {
+      nodeName: 'node-0',
+      serviceAccountName: 'default',
+      restartPolicy: 'Always',
+      containers: [
+        {
+          name: 'main',
+          image: `registry.example/${name}:1.0`,
+          ports: [{ name: 'http', containerPort: TARGET_PORT, protocol: 'TCP' }],
+          resources: { requests: { cpu: '100m', memory: '128Mi' } },
+          env: Array.from({ length: 10 }, (_, k) => ({ name: `SETTING_${k}`, value: `value ${k}` })),
+          volumeMounts: [{ name: 'token', readOnly: true, mountPath: '/var/run/secrets/kubernetes.io/serviceaccount' }],
+        },
+      ],
+      tolerations: [
+        { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 },
+      ],
+    },
+    status: {
+      phase: 'Running',
+      podIP: address,
+      podIPs: [{ ip: address }],
+      conditions: ['Initialized', 'Ready', 'ContainersReady', 'PodScheduled'].map(condition),
+      containerStatuses: [{ name: 'main', ready: true, restartCount: 0, image: `registry.example/${name}:1.0` }],
+    },
+  };
+}
+
 function objectsAt(shape: ClusterShape, n: number, moment: Moment): object[] {
   const slices = Array.from({ length: sliceCount(shape, n) }, (_, at) => sliceOf(shape, n, at, moment));
   return [serviceOf(shape, n), ...slices];

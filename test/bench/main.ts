@@ -14,6 +14,7 @@ import { measureConnections } from './connections.ts';
 import { measureFlows } from './flows.ts';
 import { measureLarge } from './large.ts';
 import { page, type Results } from './page.ts';
+import { measureProducers } from './producers.ts';
 import { measureRollout } from './rollout.ts';
 import { measureShapes } from './shapes.ts';
 import { NEVER } from './trial.ts';
@@ -48,6 +49,8 @@ const FLOWS = [
   { flows: 1000, others: 100_000, stale: 100 },
 ];
 
+const PRODUCERS = [1000, 10_000].map((services) => ({ services, pods: 5, changes: 100, rolled: 400 }));
+
 const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } = {
   cold: () => inTurn(COLD, measureCold),
   change: () => inTurn(CHANGE, (shape) => measureChange({ shape, changes: 40 })),
@@ -57,6 +60,7 @@ const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } 
   connections: () => inTurn([1000, 10_000, 30_000], measureConnections),
   shapes: () => measureShapes({ services: 10_000, endpoints: 5 }),
   flows: () => inTurn(FLOWS, measureFlows),
+  producers: () => inTurn(PRODUCERS, measureProducers),
   machine: describeMachine,
 };
 

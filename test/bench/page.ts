@@ -5,6 +5,7 @@ import type { ColdResult } from './cold.ts';
 import type { ConnectionsResult } from './connections.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 import type { LargeResult } from './large.ts';
+import type { ProducersResult } from './producers.ts';
 import type { RolloutResult } from './rollout.ts';
 import type { ShapesResult } from './shapes.ts';
 import { median, quantile, spread, table } from './text.ts';
@@ -19,10 +20,11 @@ export interface Results {
   readonly connections: readonly ConnectionsResult[];
   readonly shapes: ShapesResult;
   readonly flows: readonly FlowsMeasured[];
+  readonly producers: readonly ProducersResult[];
 }
 
 export function page(results: Results): string {
-  const sections = [head, aims, cold, memory, change, shapes, churn, large, rollout, connections, flows];
+  const sections = [head, aims, cold, memory, change, shapes, churn, large, rollout, connections, flows, producers];
   return `${sections.map((section) => section(results)).join('\n\n')}\n`;
 }
 
@@ -418,4 +420,44 @@ ${table(
     ...[m.sweep, m.sweepOfNone, m.longest, m.list, m.remove].map((milliseconds) => ms(milliseconds)),
   ]),
 )}`;
+}
+
+function producers({ producers: all }: Results): string {
+  const small = all[0];
+  return `## Slices from Pods
+
+\`slicewire controller\`, one replica, with an API server in another process. Cold: from exec until the slices and the Endpoints of all Services are written, one by
+one, 5 of each at a time. Changes: ${small?.changes ?? 0} Pods replaced by others, one after another, from the event to the arrival of the slice's write; floor: a program that watches
+Pods and writes a slice at each event, and looks at nothing. Rolling update: all Pods of ${small?.rolled ?? 0} Services, and what each Pod cost.
+
+${table(
+  [
+    'Services × Pods',
+    'cold',
+    'writes a second',
+    'memory',
+    'change p50',
+    'p99',
+    'floor, p50',
+    'p50 / that at the first',
+    'processor a Pod',
+    'of it / the first',
+    'slices written a Pod',
+  ],
+  all.map((m) => [
+    size({ services: m.services, endpoints: m.pods }),
+    `${(m.cold / 1000).toFixed(1)} s`,
+    ((2 * m.services) / (m.cold / 1000)).toFixed(0),
+    `${m.resident.toFixed(0)} MB`,
+    ms(median(m.change), 2),
+    ms(quantile(m.change, 0.99), 2),
+    ms(median(m.floor), 2),
+    ratio(median(m.change), median(small?.change ?? [])),
+    ms(m.processor, 2),
+    ratio(m.processor, small?.processor ?? Number.NaN),
+    m.writes.toFixed(2),
+  ]),
+)}
+
+Pods are found by their labels, Services by the rarest label of their selector: neither list is walked. A sync looks at the Pods of one Service and its slices.`;
 }

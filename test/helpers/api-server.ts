@@ -87,6 +87,7 @@ export class ApiServer {
   #expiring = 0;
   /** What happens to the next writes. */
   readonly #traps: WriteTrap[] = [];
+  #onSliceWrite: (() => void) | undefined;
 
   /** Listen on a free port of the loopback. Stop it with `stop()`. */
   static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
@@ -219,6 +220,11 @@ export class ApiServer {
     this.#traps.push(trap);
   }
 
+  /** Call once when the next write of a slice arrives. */
+  onSliceWrite(call: () => void): void {
+    this.#onSliceWrite = call;
+  }
+
   /** Objects of a kind as they are. */
   objects(kind: string): ApiObject[] {
     return [...this.#store.from(this.#store.version, kind)].map(([, object]) => object);
@@ -264,6 +270,10 @@ export class ApiServer {
     const text = await bodyOf(request);
     if (!request.complete) return;
     const body = text === '' ? undefined : (JSON.parse(text) as ApiObject);
+    if (target.collection.kind === 'EndpointSlice') {
+      this.#onSliceWrite?.();
+      this.#onSliceWrite = undefined;
+    }
     const trap = this.#traps.shift();
     trap?.before?.();
     const result = write(this.#store, { method: request.method ?? '', target, body }, (namespace) =>
