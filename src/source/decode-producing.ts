@@ -153,9 +153,9 @@ function toSelecting({ metadata, spec }: ApiSelectingService, key: string, fault
     createdAt: timeOf(metadata.creationTimestamp),
     terminating: isSet(metadata.deletionTimestamp),
     selector: hasSelector ? selector : undefined,
-    ports: trimmed(targetPorts(spec.ports ?? [], faults)),
+    ports: trimmed(spec.type === 'ExternalName' ? [] : targetPorts(spec.ports ?? [], faults)),
     families: readFamilies(spec, faults),
-    isHeadless: (spec.clusterIP ?? '') === '' ? (spec.clusterIPs ?? []).length === 0 : spec.clusterIP === 'None',
+    isHeadless: ['', 'None'].includes(clusterIPTexts(spec)[0] ?? ''),
     publishNotReady: spec.publishNotReadyAddresses ?? false,
     wantsTopology: mode === 'Auto' || mode === 'auto',
     distribution: readDistribution(spec.trafficDistribution, faults),
@@ -175,36 +175,45 @@ type ApiTargetPort = NonNullable<ApiSelectingService['spec']['ports']>[number];
 
 function targetPorts(ports: readonly ApiTargetPort[], faults: FaultList): TargetPort[] {
   const found: TargetPort[] = [];
-  for (const [i, api] of ports.entries()) {
-    const protocol = readProtocol(api.protocol);
-    const target = api.targetPort ?? api.port;
-    // What else is wrong with a Service is told where it is decoded for the proxy.
-    if (protocol === undefined || (typeof target === 'number' && target !== 0 && !isPortNumber(target))) {
-      if (protocol !== undefined) faults.leaveOut(`spec.ports[${i}].targetPort`, target, PORT_PROBLEM);
-      continue;
-    }
-    if (typeof target === 'string' && !isPortName(target)) {
-      faults.leaveOut(`spec.ports[${i}].targetPort`, target, PORT_NAME_PROBLEM);
-      continue;
-    }
-    const name = api.name ?? '';
-    found.push({ name, protocol, target: target || api.port, appProtocol: api.appProtocol ?? undefined });
+  for (const [i, { name, protocol: text, port, targetPort, appProtocol }] of ports.entries()) {
+    const protocol = readProtocol(text);
+    // 0 and "" are as if nothing stood there.
+    const target = targetPort || port;
+    const field = `spec.ports[${i}]`;
+    const targetField = `${field}.${targetPort ? 'targetPort' : 'port'}`;
+    // The proxy, which tells the same of a port, never looks at those of a headless Service.
+    if (protocol === undefined) faults.leaveOut(`${field}.protocol`, text, PROTOCOL_PROBLEM);
+    else if (typeof target === 'number' && !isPortNumber(target)) faults.leaveOut(targetField, target, PORT_PROBLEM);
+    else if (typeof target === 'string' && !isPortName(target)) faults.leaveOut(targetField, target, PORT_NAME_PROBLEM);
+    else if (typeof target === 'string' && !/[a-z]/.test(target)) faults.leaveOut(targetField, target, DIGITS_PROBLEM);
+    else found.push({ name: name ?? '', protocol, target, appProtocol: appProtocol ?? undefined });
   }
   return found;
 }
 
+/** In quotes it would be the name of a port, and no port can have it. */
+const DIGITS_PROBLEM = 'must be a number without quotes, or a port name with a letter';
+
+type ApiSpec = ApiSelectingService['spec'];
+
 /** spec.ipFamilies; where an old API server or a manifest leaves it out, those of the cluster IPs; of a headless Service both. */
-function readFamilies({ ipFamilies, clusterIPs, clusterIP }: ApiSelectingService['spec'], faults: FaultList): Family[] {
-  const named: Family[] = [];
-  for (const [i, text] of (ipFamilies ?? []).entries()) {
+function readFamilies(spec: ApiSpec, faults: FaultList): Family[] {
+  const named = new Set<Family>();
+  for (const [i, text] of (spec.ipFamilies ?? []).entries()) {
     const family = FAMILIES.find((known) => known === text);
     if (family === undefined) faults.leaveOut(`spec.ipFamilies[${i}]`, text, `must be ${FAMILIES.join(' or ')}`);
-    else named.push(family);
+    else named.add(family);
   }
-  if (named.length > 0) return named;
-  const texts = (clusterIPs ?? []).length > 0 ? (clusterIPs ?? []) : [clusterIP ?? ''];
-  const addresses = texts.map(parseAddress).filter((address) => address !== undefined);
+  if (named.size > 0) return [...named];
+  const addresses = clusterIPTexts(spec)
+    .map(parseAddress)
+    .filter((address) => address !== undefined);
   return addresses.length > 0 ? [...new Set(addresses.map(familyOf))] : [...FAMILIES];
+}
+
+function clusterIPTexts({ clusterIPs, clusterIP }: ApiSpec): readonly string[] {
+  const listed = clusterIPs ?? [];
+  return listed.length > 0 ? listed : [clusterIP ?? ''];
 }
 
 export function decodeZonedNode(object: unknown, name: string): Decoded<ZonedNode> {
@@ -218,7 +227,7 @@ const CONTROL_PLANE_LABELS = ['node-role.kubernetes.io/control-plane', 'node-rol
 function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: FaultList): ZonedNode {
   const labels = metadata.labels ?? {};
   const cpu = status?.allocatable?.cpu;
-  const milliCpu = cpu === undefined ? 0 : readCpu(cpu);
+  const milliCpu = cpu === undefined || cpu === null ? 0 : readCpu(cpu);
   if (milliCpu === undefined) faults.leaveOut('status.allocatable.cpu', cpu, 'must be a quantity such as 4 or 3920m');
   return {
     name,
@@ -229,12 +238,14 @@ function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: Fault
   };
 }
 
-const UNITS: Readonly<Record<string, number>> = { n: 1e-6, u: 1e-3, m: 1, '': 1000, k: 1e6, M: 1e9 };
+/** From a unit to thousandths, as powers of ten. */
+const EXPONENTS: Readonly<Record<string, number>> = { n: -6, u: -3, m: 0, '': 3, k: 6, M: 9 };
 
-/** Thousandths of a CPU, of a quantity (decimal suffixes). */
+/** Thousandths of a CPU, of a quantity (decimal suffixes), rounded up. */
 function readCpu(text: string | number): number | undefined {
-  const [, amount, unit = ''] = /^(\d+(?:\.\d+)?)([numkM]?)$/.exec(String(text)) ?? [];
-  return amount === undefined ? undefined : Math.ceil(Number(amount) * (UNITS[unit] ?? 0));
+  const [, amount, unit = ''] = /^(\d+\.?\d*|\.\d+)([numkM]?)$/.exec(String(text)) ?? [];
+  // Shifted as text: 2.007 * 1000 is more than 2007.
+  return amount === undefined ? undefined : Math.ceil(Number(`${amount}e${EXPONENTS[unit]}`));
 }
 
 /** An EndpointSlice with everything that others wrote into it, but for the record of who wrote what. */

@@ -71,7 +71,7 @@ export const zonedNodeSchema = z.object({
   metadata,
   status: z
     .object({
-      allocatable: z.object({ cpu: z.union([z.string(), z.number()]).optional() }).nullish(),
+      allocatable: z.object({ cpu: z.union([z.string(), z.number()]).nullish() }).nullish(),
       conditions: z.array(z.object({ type: z.string(), status: z.string() })).nullish(),
     })
     .nullish(),
@@ -94,7 +94,7 @@ const reference = z.looseObject({
   name: z.string().exactOptional(),
   uid: z.string().exactOptional(),
 });
-const names = z.array(z.object({ name: z.string() }));
+const names = z.array(z.looseObject({ name: z.string() }));
 
 /** discovery.k8s.io/v1 EndpointSlice, whole. */
 export const sliceObjectSchema = z.looseObject({
@@ -136,14 +136,26 @@ export const sliceObjectSchema = z.looseObject({
     .exactOptional(),
 });
 
+/** Of `key:` with nothing behind it, as a person may write it, the API makes what it makes of no such key. */
+function handWritten<S extends z.ZodType>(schema: S) {
+  return z.preprocess(withoutNulls, schema);
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
+}
+
 const addresses = z
   .array(
-    z.looseObject({
-      ip: z.string(),
-      hostname: z.string().exactOptional(),
-      nodeName: z.string().exactOptional(),
-      targetRef: reference.exactOptional(),
-    }),
+    handWritten(
+      z.looseObject({
+        ip: z.string(),
+        hostname: z.string().exactOptional(),
+        nodeName: z.string().exactOptional(),
+        targetRef: handWritten(reference).exactOptional(),
+      }),
+    ),
   )
   .exactOptional();
 
@@ -152,20 +164,24 @@ export const endpointsSchema = z.looseObject({
   metadata: writtenMetadata,
   subsets: z
     .array(
-      z.looseObject({
-        addresses,
-        notReadyAddresses: addresses,
-        ports: z
-          .array(
-            z.looseObject({
-              name: z.string().exactOptional(),
-              port: z.number(),
-              protocol: z.string().exactOptional(),
-              appProtocol: z.string().exactOptional(),
-            }),
-          )
-          .exactOptional(),
-      }),
+      handWritten(
+        z.looseObject({
+          addresses,
+          notReadyAddresses: addresses,
+          ports: z
+            .array(
+              handWritten(
+                z.looseObject({
+                  name: z.string().exactOptional(),
+                  port: z.number(),
+                  protocol: z.string().exactOptional(),
+                  appProtocol: z.string().exactOptional(),
+                }),
+              ),
+            )
+            .exactOptional(),
+        }),
+      ),
     )
     .nullable()
     .exactOptional(),

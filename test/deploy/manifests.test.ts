@@ -3,56 +3,109 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { Command } from 'commander';
 import { loadAll } from 'js-yaml';
 import { DaemonSet } from 'kubernetes-models/apps/v1/DaemonSet';
+import { Deployment } from 'kubernetes-models/apps/v1/Deployment';
 import { ClusterRole } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRole';
 import { ClusterRoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRoleBinding';
+import { Role } from 'kubernetes-models/rbac.authorization.k8s.io/v1/Role';
+import { RoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/RoleBinding';
 import { ConfigMap } from 'kubernetes-models/v1/ConfigMap';
 import { ServiceAccount } from 'kubernetes-models/v1/ServiceAccount';
+import { goArguments } from '../../src/cli/arguments.ts';
+import { withControllerFlags } from '../../src/cli/controller-flags.ts';
 import { configFromFlags } from '../../src/config/config.ts';
 import { flagsFromFile } from '../../src/config/config-file.ts';
+import { type ControllerConfig, controllerConfig } from '../../src/config/controller-config.ts';
+import { Expectations } from '../../src/controller/expectations.ts';
+import { LeaderElector } from '../../src/controller/leader.ts';
+import { World } from '../../src/controller/world.ts';
+import { deleteEndpoints, SliceWriter, writeEndpoints } from '../../src/controller/writer.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { reconcileMirror } from '../../src/producers/mirror.ts';
+import type { EndpointsObject, SliceObject } from '../../src/producers/objects.ts';
+import { reconcileSlices } from '../../src/producers/slices.ts';
+import { TopologyBook } from '../../src/producers/topology.ts';
+import { decodeSelectingService } from '../../src/source/decode-producing.ts';
+import { type ApiClient, ApiError } from '../../src/source/kubernetes/client.ts';
 import { Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-type ObjectOf = { readonly kind: string; readonly metadata: { readonly name: string } } & Readonly<
-  Record<string, unknown>
->;
+type ObjectOf = {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+} & Readonly<Record<string, unknown>>;
 /** Each checks itself against the schema. */
 const KINDS: Readonly<Record<string, new (data: never) => { validate(): void }>> = {
   DaemonSet,
+  Deployment,
   ClusterRole,
   ClusterRoleBinding,
+  Role,
+  RoleBinding,
   ConfigMap,
   ServiceAccount,
 };
 
-async function kustomize(overlay: string): Promise<ObjectOf[] | undefined> {
-  const args = ['kustomize', here(`../../deploy/overlays/${overlay}`)];
+/** `folder`: under deploy/. */
+async function kustomize(folder: string): Promise<ObjectOf[] | undefined> {
+  const args = ['kustomize', here(`../../deploy/${folder}`)];
   const result = await realCommands.run({ file: 'kubectl', args }, NEVER).catch(() => undefined);
   if (result === undefined) return undefined;
   assert.equal(result.exitCode, 0, result.stderr);
   return loadAll(result.stdout) as ObjectOf[];
 }
 
+const NO_KUBECTL = { skip: 'kubectl, which has kustomize, is not on this machine' };
+
+function isRightBySchemas(objects: readonly ObjectOf[]): void {
+  assert.ok(objects.length >= 4);
+  for (const { kind, ...object } of objects) {
+    const Kind = KINDS[kind] ?? assert.fail(`no schema for ${kind}`);
+    new Kind({ kind, ...object } as never).validate();
+    assert.throws(
+      () => new Kind({ ...object, kind, metadata: 5 } as never).validate(),
+      `the schema of ${kind} refuses nothing`,
+    );
+  }
+}
+
+interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string };
+}
+
 interface Container {
+  readonly image: string;
   readonly args: readonly string[];
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly livenessProbe: Probe;
+  readonly readinessProbe: Probe;
+}
+
+interface Volume {
+  readonly name: string;
+  readonly configMap?: { readonly name: string; readonly items?: readonly { readonly key: string }[] };
 }
 
 interface PodSpec {
   readonly hostNetwork: boolean;
   readonly priorityClassName: string;
+  readonly serviceAccountName: string;
+  readonly securityContext: Readonly<Record<string, unknown>>;
   readonly initContainers: readonly Container[];
   readonly containers: readonly Container[];
-  readonly volumes: readonly { readonly name: string; readonly configMap?: { readonly name: string } }[];
+  readonly volumes: readonly Volume[];
 }
 
 function podOf(objects: readonly ObjectOf[]): PodSpec {
-  const set = objects.find(({ kind }) => kind === 'DaemonSet') ?? assert.fail();
+  const set = objects.find(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment') ?? assert.fail();
   return (set.spec as { template: { spec: PodSpec } }).template.spec;
 }
 
@@ -62,21 +115,11 @@ for (const [overlay, mode, capabilities] of [
   ['kubeadm', undefined, ['NET_ADMIN', 'NET_RAW']],
 ] as const) {
   describe(`deploy/overlays/${overlay}`, async () => {
-    const objects = await kustomize(overlay);
-    const options = objects === undefined ? { skip: 'kubectl, which has kustomize, is not on this machine' } : {};
+    const objects = await kustomize(`overlays/${overlay}`);
+    const options = objects === undefined ? NO_KUBECTL : {};
     const all = objects ?? [];
 
-    it('is right by the published schemas', options, () => {
-      assert.ok(all.length >= 4);
-      for (const { kind, ...object } of all) {
-        const Kind = KINDS[kind] ?? assert.fail(`no schema for ${kind}`);
-        new Kind({ kind, ...object } as never).validate();
-        assert.throws(
-          () => new Kind({ ...object, kind, metadata: 5 } as never).validate(),
-          `the schema of ${kind} refuses nothing`,
-        );
-      }
-    });
+    it('is right by the published schemas', options, () => isRightBySchemas(all));
 
     it(
       `gives the agent ${capabilities.join(' and ')}, a root file system that it cannot write, and no way to more`,
@@ -125,6 +168,215 @@ for (const [overlay, mode, capabilities] of [
     });
   });
 }
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** `discovery.k8s.io/endpointslices: create`, sorted; a rule for one name has it: `leases/slicewire-controller`. */
+function rightsOf(objects: readonly ObjectOf[], kind: 'ClusterRole' | 'Role'): string[] {
+  const { rules } = objects.find((object) => object.kind === kind) ?? assert.fail();
+  return (rules as readonly Rule[])
+    .flatMap(({ apiGroups, resources, resourceNames = [''], verbs }) =>
+      apiGroups.flatMap((group) =>
+        resources.flatMap((resource) =>
+          resourceNames.flatMap((name) => verbs.map((verb) => rightText({ group, resource, name, verb }))),
+        ),
+      ),
+    )
+    .sort();
+}
+
+function rightText({ group, resource, name, verb }: Record<'group' | 'resource' | 'name' | 'verb', string>): string {
+  return `${group && `${group}/`}${resource}${name && `/${name}`}: ${verb}`;
+}
+
+/** Answers as an empty cluster does, and notes which rights each request needs. */
+class AskedRights implements ApiClient {
+  readonly server = 'https://control-plane.example:6443';
+  readonly cluster = new Set<string>();
+  /** By name where the request has one: of leases. */
+  readonly namespaced = new Set<string>();
+  #lease: unknown;
+
+  async get(path: string): Promise<unknown> {
+    if (!path.includes('/leases/')) {
+      this.#ask(path, 'list');
+      return { items: [], metadata: { resourceVersion: '1' } };
+    }
+    this.#ask(path, 'get');
+    if (this.#lease === undefined) throw new ApiError('there is none', 404);
+    return this.#lease;
+  }
+
+  async write({ method, path, body }: Parameters<ApiClient['write']>[0]): Promise<unknown> {
+    this.#ask(path, ({ POST: 'create', PUT: 'update', DELETE: 'delete' } as const)[method]);
+    if (path.includes('/leases')) this.#lease = body;
+    const { metadata } = (body ?? {}) as Partial<SliceObject>;
+    for (const { kind, blockOwnerDeletion } of metadata?.ownerReferences ?? []) {
+      const owners: Record<string, string> = { Service: 'services', Endpoints: 'endpoints' };
+      if (blockOwnerDeletion) this.cluster.add(`${owners[kind]}/finalizers: update`);
+    }
+    return { metadata: { resourceVersion: '2' }, ...body };
+  }
+
+  async *lines(path: string, _: unknown, signal: AbortSignal): AsyncGenerator<string> {
+    this.#ask(path, 'watch');
+    await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  }
+
+  #ask(path: string, verb: string): void {
+    const [, group = '', resource = '', name = ''] =
+      /^\/(?:api|apis\/([^/]+))\/v1(?:\/namespaces\/[^/]+)?\/([^/]+)(?:\/([^/]+))?$/.exec(path) ?? assert.fail(path);
+    if (resource === 'leases') this.namespaced.add(rightText({ group, resource, name, verb }));
+    else this.cluster.add(rightText({ group, resource, name: '', verb }));
+  }
+}
+
+/** Follow the cluster until all watches stand. */
+async function askAsWorld(client: AskedRights): Promise<void> {
+  const stop = new AbortController();
+  const log = { info() {}, warn() {} };
+  const world = new World({ client, clock: new FakeClock(), log, onFault: () => assert.fail() });
+  const followed = world.follow(() => setImmediate(() => stop.abort()), stop.signal);
+  await followed.catch((error) => assert.ok(stop.signal.aborted, error));
+}
+
+/** Get the lease, lose it, get it again, and give it back. */
+async function askAsElector(client: AskedRights, settings: NonNullable<ControllerConfig['leader']>): Promise<void> {
+  const stop = new AbortController();
+  const onFailure = (error: Error) => assert.fail(error);
+  const elector = new LeaderElector({
+    ...{ settings, client, clock: new FakeClock(), random: Math.random },
+    ...{ onLeader: () => undefined, onFailure },
+  });
+  let times = 0;
+  const lead = async () => {
+    times += 1;
+    if (times === 2) stop.abort();
+  };
+  await elector.run(lead, stop.signal).catch((error) => assert.ok(stop.signal.aborted, error));
+}
+
+/** Write and delete what the three controllers write and delete. */
+async function askAsWriter(client: AskedRights): Promise<void> {
+  const own = decodeSelectingService(service({ name: 'own', spec: { selector: { app: 'own' } } }), 'default/own').value;
+  const other = decodeSelectingService(service({ name: 'other', spec: {} }), 'default/other').value;
+  assert.ok(own && other);
+  const endpoints: EndpointsObject = {
+    ...{ apiVersion: 'v1', kind: 'Endpoints' },
+    metadata: { name: 'other', namespace: 'default' },
+    subsets: [{ addresses: [{ ip: '192.0.2.1' }] }],
+  };
+  const topology = new TopologyBook();
+  const nothing = { existing: [], pods: [], node: () => undefined };
+  const ofPods = reconcileSlices({ service: own, ...nothing, topology, mostPerSlice: 100 });
+  const mirrored = reconcileMirror({ service: other, endpoints, existing: [], mostPerSubset: 1000 });
+  const expectations = new Expectations();
+  const writer = new SliceWriter({ client, expectations, isTaken: () => false, onWrite: () => undefined });
+  for (const { create } of [ofPods.changes, mirrored.changes]) {
+    assert.ok(create.length > 0);
+    const changes = { create, update: create, remove: create };
+    await writer.write({ service: 'default/own', changes, triggeredAt: 0, signal: NEVER });
+  }
+  await writeEndpoints(client, endpoints, NEVER);
+  await writeEndpoints(client, { ...endpoints, metadata: { ...endpoints.metadata, resourceVersion: '2' } }, NEVER);
+  await deleteEndpoints(client, 'default/other', NEVER);
+}
+
+describe('deploy/controller', async () => {
+  const objects = await kustomize('controller');
+  const options = objects === undefined ? NO_KUBECTL : {};
+  const all = objects ?? [];
+
+  /** What the program makes of its command line. */
+  function configured(): ControllerConfig {
+    const [command, ...args] = podOf(all).containers[0]?.args ?? [];
+    assert.equal(command, 'controller');
+    const parsed = withControllerFlags(new Command()).exitOverride().parse(goArguments(args), { from: 'user' });
+    assert.deepEqual(parsed.args, []);
+    return controllerConfig(parsed.opts());
+  }
+
+  it('is right by the published schemas', options, () => isRightBySchemas(all));
+
+  it('gives the controllers no user, no capability, and no file that they can write', options, () => {
+    const { containers, hostNetwork, priorityClassName, securityContext } = podOf(all);
+    assert.deepEqual(securityContext, {
+      ...{ runAsNonRoot: true, runAsUser: 65_534, runAsGroup: 65_534 },
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+    assert.deepEqual(containers[0]?.securityContext, {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    });
+    assert.deepEqual([hostNetwork, priorityClassName, containers.length], [true, 'system-cluster-critical', 1]);
+  });
+
+  it(
+    'runs the image of the agents with flags that the program knows, and is asked where it listens',
+    options,
+    async () => {
+      const [container] = podOf(all).containers;
+      const { listen, leader } = configured();
+      const { ports, livenessProbe, readinessProbe, image } = container ?? assert.fail();
+      assert.equal(listen.address, '0.0.0.0');
+      assert.deepEqual(
+        ports.map(({ name, containerPort }) => [name, containerPort]),
+        [['healthz', listen.port]],
+      );
+      assert.deepEqual(livenessProbe.httpGet, { path: '/livez', port: 'healthz' });
+      assert.deepEqual(readinessProbe.httpGet, { path: '/readyz', port: 'healthz' });
+      // Of two replicas one writes.
+      assert.ok(leader);
+      assert.equal(image, podOf((await kustomize('base')) ?? []).containers[0]?.image);
+    },
+  );
+
+  it('reaches the API server as the agents do, by the file of their ConfigMap', options, async () => {
+    const { containers, volumes } = podOf(all);
+    const [{ mountPath } = assert.fail()] = containers[0]?.volumeMounts ?? [];
+    const map = volumes[0]?.configMap;
+    const [{ key } = assert.fail()] = map?.items ?? [];
+    assert.equal(configured().kubeconfig, `${mountPath}/${key}`);
+    const ofAgents = ((await kustomize('base')) ?? []).find(({ kind }) => kind === 'ConfigMap');
+    assert.equal(ofAgents?.metadata.name, map?.name);
+    assert.ok(Object.hasOwn(ofAgents?.data ?? {}, key));
+  });
+
+  it('lets the controllers do what they do with the API, and nothing else', options, async () => {
+    const asked = new AskedRights();
+    const { leader = assert.fail() } = configured();
+    await askAsWorld(asked);
+    await askAsElector(asked, leader);
+    await askAsWriter(asked);
+    const openShift = ['endpoints/restricted: create', 'discovery.k8s.io/endpointslices/restricted: create'];
+    const events = 'events.k8s.io/events: create';
+    assert.deepEqual(rightsOf(all, 'ClusterRole'), [...asked.cluster, ...openShift, events].sort());
+    assert.deepEqual(rightsOf(all, 'Role'), [...asked.namespaced].sort());
+    const role = all.find(({ kind }) => kind === 'Role');
+    assert.equal(role?.metadata.namespace, leader.namespace);
+  });
+
+  it('gives these rights to the account that it runs as', options, () => {
+    const name = podOf(all).serviceAccountName;
+    const account = all.find(({ kind }) => kind === 'ServiceAccount');
+    assert.equal(account?.metadata.name, name);
+    for (const [binding, role] of [
+      ['ClusterRoleBinding', 'ClusterRole'],
+      ['RoleBinding', 'Role'],
+    ]) {
+      const found = all.find(({ kind }) => kind === binding);
+      const roleName = all.find(({ kind }) => kind === role)?.metadata.name;
+      assert.deepEqual(found?.roleRef, { apiGroup: 'rbac.authorization.k8s.io', kind: role, name: roleName });
+      assert.deepEqual(found?.subjects, [{ kind: 'ServiceAccount', name, namespace: 'kube-system' }]);
+    }
+  });
+});
 
 describe('deploy/grafana', () => {
   it('asks for metrics that there are', async () => {
