@@ -23,7 +23,7 @@ export function withControllerFlags(command: Command): Command {
     .option('--leader-elect-retry-period <duration>', 'between two tries (default: 2s)')
     .option('--leader-elect-resource-name <name>', 'of the Lease (default: slicewire-controller)')
     .option('--leader-elect-resource-namespace <name>', 'where it is (default: kube-system)')
-    .option('--bind-address <address>', 'where /healthz, /readyz and /metrics are served (default: 127.0.0.1:10257)')
+    .option('--bind-address <address>', 'where /healthz, /readyz and /metrics are served (default: 127.0.0.1:10261)')
     .option('--logging-format <format>', 'json or text (default: text on a terminal)')
     .option('-v, --v <level>', 'how much to log');
 }

@@ -37,7 +37,7 @@ export interface LeaderConfig {
   readonly retryPeriod: number;
 }
 
-const PORT = 10_257;
+const PORT = 10_261;
 
 /** Throws a ConfigError that lists every fault. */
 export function controllerConfig(flags: Flags): ControllerConfig {
@@ -130,6 +130,6 @@ function readListen(read: Reader): ListenAddress {
   const text = read.text('bind-address') || '127.0.0.1';
   const found = parseListen(text, PORT);
   if (found === undefined)
-    read.fault('bind-address', 'must be an IP address, or one with a port, such as 0.0.0.0:10257');
+    read.fault('bind-address', 'must be an IP address, or one with a port, such as 0.0.0.0:10261');
   return found ?? { address: '127.0.0.1' as Address, port: PORT, text };
 }

@@ -61,7 +61,7 @@ export async function measureProducers(options: ProducersOptions): Promise<Produ
       EXECUTABLE,
       'controller',
       kubeconfig,
-      '--bind-address=127.0.0.1:10257',
+      '--bind-address=127.0.0.1:10261',
       '--leader-elect=false',
     );
     // The first two Services have no Pods here.

@@ -324,13 +324,14 @@ describe('deploy/controller', async () => {
       const [container] = podOf(all).containers;
       const { listen, leader } = configured();
       const { ports, livenessProbe, readinessProbe, image } = container ?? assert.fail();
-      assert.equal(listen.address, '0.0.0.0');
+      // No wider than who asks: the kubelet, from the node itself.
+      assert.equal(listen.address, '127.0.0.1');
       assert.deepEqual(
         ports.map(({ name, containerPort }) => [name, containerPort]),
         [['healthz', listen.port]],
       );
-      assert.deepEqual(livenessProbe.httpGet, { path: '/livez', port: 'healthz' });
-      assert.deepEqual(readinessProbe.httpGet, { path: '/readyz', port: 'healthz' });
+      assert.deepEqual(livenessProbe.httpGet, { host: listen.address, path: '/livez', port: 'healthz' });
+      assert.deepEqual(readinessProbe.httpGet, { host: listen.address, path: '/readyz', port: 'healthz' });
       // Of two replicas one writes.
       assert.ok(leader);
       assert.equal(image, podOf((await kustomize('base')) ?? []).containers[0]?.image);

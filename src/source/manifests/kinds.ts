@@ -1,5 +1,6 @@
 /** The kinds of objects that a folder of manifests may hold, each with what is taken from it. */
 import { goneEvent, type SourceEvent } from '../../model/events.ts';
+import type { Fault } from '../../model/objects.ts';
 import { decodeNode, decodeService } from '../decode.ts';
 import { decodeEndpointsObject, decodePod, decodeSelectingService, decodeZonedNode } from '../decode-producing.ts';
 import { decodeSlice } from '../decode-slice.ts';
@@ -22,13 +23,7 @@ export const KINDS = {
     apiVersion: 'discovery.k8s.io/v1',
     decode: (object, key) => ({ event: decodeSlice(object, key) }),
   },
-  Node: {
-    apiVersion: 'v1',
-    decode: (object, key) => ({
-      event: decodeNode(object, key),
-      input: { kind: 'Node', value: decodeZonedNode(object, key).value },
-    }),
-  },
+  Node: { apiVersion: 'v1', decode: holdNode },
   Pod: { apiVersion: 'v1', decode: holdPod },
   Endpoints: {
     apiVersion: 'v1',
@@ -44,13 +39,29 @@ export function isKind(kind: unknown): kind is Kind {
   return typeof kind === 'string' && Object.hasOwn(KINDS, kind);
 }
 
-/** A Service counts for the proxy and for those that make its slices; faults of a field that both read are told once. */
+/** A Service counts for the proxy and for those that make its slices. */
 function holdService(object: unknown, key: string): Held {
   const event = decodeService(object, key);
   const { value, faults } = decodeSelectingService(object, key);
-  if (!('faults' in event) || event.faults.some(({ effect }) => effect === 'object set aside')) return { event };
-  const more = faults.filter(({ field }) => !event.faults.some((told) => told.field === field));
-  return { event: { ...event, faults: [...event.faults, ...more] }, input: { kind: 'Service', value } };
+  if (faultsOf(event).some(({ effect }) => effect === 'object set aside')) return { event };
+  return { event: withFaults(event, faults), input: { kind: 'Service', value } };
+}
+
+/** The own Node counts for the proxy, every Node for the zones of endpoints. */
+function holdNode(object: unknown, key: string): Held {
+  const { value, faults } = decodeZonedNode(object, key);
+  return { event: withFaults(decodeNode(object, key), faults), input: { kind: 'Node', value } };
+}
+
+/** Faults of a field that both read are told once. */
+function withFaults(event: SourceEvent, more: readonly Fault[]): SourceEvent {
+  if (!('faults' in event)) return event;
+  const fresh = more.filter(({ field }) => !event.faults.some((told) => told.field === field));
+  return fresh.length === 0 ? event : { ...event, faults: [...event.faults, ...fresh] };
+}
+
+function faultsOf(event: SourceEvent): readonly Fault[] {
+  return 'faults' in event ? event.faults : [];
 }
 
 /** A Pod that a person wrote runs, unless it says something of its state; its address must stand there, for nobody fills it in. */
@@ -76,7 +87,7 @@ export function goneOf(kind: Kind, key: string): Held {
 /** An object that an edit broke stays as it was (invariant 3), with its faults told: a typo withdraws nothing that works. */
 export function lastGood(now: Held, before: Held | undefined): Held {
   if (before === undefined || holdsObject(now) || !holdsObject(before)) return now;
-  const faults = 'faults' in now.event ? now.event.faults : [];
+  const faults = faultsOf(now.event);
   if (faults.length === 0 || !('faults' in before.event)) return now;
   return { ...before, event: { ...before.event, faults } };
 }
