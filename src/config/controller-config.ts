@@ -100,11 +100,11 @@ function readLeader(read: Reader): LeaderConfig | undefined {
   const renewDeadline = readDuration(read, 'leader-elect-renew-deadline', '10s');
   const retryPeriod = readDuration(read, 'leader-elect-retry-period', '2s');
   // Who cannot renew must stop before others take over, after more than one try.
-  if (!(leaseDuration >= 1000)) read.fault('leader-elect-lease-duration', 'must be 1s at least');
-  if (!(renewDeadline < leaseDuration)) {
+  if (leaseDuration < 1000) read.fault('leader-elect-lease-duration', 'must be 1s at least');
+  if (renewDeadline >= leaseDuration) {
     read.fault('leader-elect-renew-deadline', 'must be shorter than --leader-elect-lease-duration');
   }
-  if (!(retryPeriod > 0 && retryPeriod * 1.2 < renewDeadline)) {
+  if (retryPeriod <= 0 || retryPeriod * 1.2 >= renewDeadline) {
     read.fault(
       'leader-elect-retry-period',
       'must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline',

@@ -63,10 +63,9 @@ export class EndpointsController {
   }
 
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
-    if (after === undefined) {
-      this.queue.add(key);
-      if (before !== undefined) this.#expectations.seenGone(key, before);
-    } else if (this.queue.failures(key) > 0 && !this.#expectations.isStale(key, [after])) this.queue.add(key);
+    if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
+    if (after === undefined) this.queue.add(key);
+    else if (this.queue.failures(key) > 0 && !this.#expectations.isStale(key, [after])) this.queue.add(key);
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {

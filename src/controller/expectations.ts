@@ -11,14 +11,19 @@ interface Written {
 
 type Expected = { readonly kind: 'version'; readonly version: string } | { readonly kind: 'gone' };
 
+/** Far more than writes whose answers are under way. */
+const MOST_GONE = 1000;
+
 export class Expectations {
   /** By Service, then by uid of the slice. */
   readonly #expected = new Map<ObjectKey, Map<string, Expected>>();
+  /** What the cache heard is gone, the last of it: the answer to a write of it may come after that. */
+  readonly #gone = new Set<string>();
 
   /** The API server answered a create or update with this. */
   wrote(service: ObjectKey, { metadata }: Written): void {
     const { uid = '', resourceVersion = '' } = metadata;
-    this.#of(service).set(uid, { kind: 'version', version: resourceVersion });
+    if (!this.#gone.has(`${service} ${uid}`)) this.#of(service).set(uid, { kind: 'version', version: resourceVersion });
   }
 
   /** It is going to be deleted: the cache may hear of that before the API server's answer comes. */
@@ -33,7 +38,9 @@ export class Expectations {
 
   /** The cache heard of the slice: whether somebody else wrote it. */
   seen(service: ObjectKey, { metadata }: Written): boolean {
-    const expected = this.#expected.get(service)?.get(metadata.uid ?? '');
+    const uid = metadata.uid ?? '';
+    this.#gone.delete(`${service} ${uid}`);
+    const expected = this.#expected.get(service)?.get(uid);
     if (expected === undefined) return true;
     return expected.kind === 'version' && isOlder(expected.version, metadata.resourceVersion ?? '');
   }
@@ -43,6 +50,9 @@ export class Expectations {
     const uid = metadata.uid ?? '';
     const expected = this.#expected.get(service)?.get(uid);
     this.#drop(service, uid);
+    this.#gone.add(`${service} ${uid}`);
+    const [oldest = ''] = this.#gone;
+    if (this.#gone.size > MOST_GONE) this.#gone.delete(oldest);
     return expected?.kind !== 'gone';
   }
 
@@ -64,6 +74,7 @@ export class Expectations {
 
   clear(): void {
     this.#expected.clear();
+    this.#gone.clear();
   }
 
   #drop(service: ObjectKey, uid: string): void {

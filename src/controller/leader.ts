@@ -2,7 +2,7 @@
  * Which of several replicas works (client-go's leader election): who holds a Lease and renews it. The others take it over
  * when nothing was renewed for its duration, as they saw it on their own clock: clocks of two machines are not compared.
  */
-import { type Clock, sleep } from '../host/clock.ts';
+import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { type ApiClient, ApiError } from '../source/kubernetes/client.ts';
 
 export interface LeaderSettings {
@@ -85,7 +85,7 @@ export class LeaderElector {
 
   async #acquire(signal: AbortSignal): Promise<void> {
     const { clock, random, settings } = this.#options;
-    while (!(await this.#try(signal))) {
+    while (!(await this.#try(settings.renewDeadline, signal))) {
       await sleep(clock, settings.retryPeriod * (1 + JITTER * random()), signal);
     }
   }
@@ -93,32 +93,24 @@ export class LeaderElector {
   /** Renew until that fails for the deadline, or somebody else holds the lease. */
   async #keep(signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#options;
-    for (;;) {
-      await sleep(clock, settings.retryPeriod, signal);
-      const left = settings.renewDeadline - this.age;
-      if (left <= 0) break;
-      // An answer that comes after the deadline comes too late.
-      const late = new AbortController();
-      const cancel = clock.after(left, () => late.abort(new Error('the lease could not be renewed in time')));
-      try {
-        await this.#try(AbortSignal.any([signal, late.signal]));
-      } catch (error) {
-        if (signal.aborted) throw error;
-      } finally {
-        cancel();
-      }
-      if (!this.isLeader || late.signal.aborted) break;
+    const left = () => settings.renewDeadline - this.age;
+    while (this.isLeader && left() > 0) {
+      await sleep(clock, Math.min(settings.retryPeriod, left()), signal);
+      if (left() > 0) await this.#try(left(), signal);
     }
-    this.#leader = undefined;
+    if (this.isLeader) this.#leader = undefined;
   }
 
-  /** Get or renew the lease once. */
-  async #try(signal: AbortSignal): Promise<boolean> {
-    const { clock, onFailure } = this.#options;
+  /** Get or renew the lease once. An answer that comes after the limit comes too late: others may hold the lease then. */
+  async #try(limit: number, signal: AbortSignal): Promise<boolean> {
+    const { clock, onFailure, settings } = this.#options;
     const asked = clock.now();
     try {
-      const held = await this.#hold(signal);
-      if (held) this.#renewedAt = asked;
+      const held = await this.#within(limit, signal, (until) => this.#hold(until));
+      if (held) {
+        this.#renewedAt = asked;
+        this.#lead(settings.identity);
+      }
       return held;
     } catch (error) {
       if (signal.aborted) throw error;
@@ -127,9 +119,32 @@ export class LeaderElector {
     }
   }
 
+  /** Rejects when the limit is over or the signal aborts, also when what is asked does not heed its signal. */
+  async #within<T>(limit: number, signal: AbortSignal, ask: (until: AbortSignal) => Promise<T>): Promise<T> {
+    signal.throwIfAborted();
+    const { clock } = this.#options;
+    const end = clock.now() + limit;
+    const until = new AbortController();
+    const stop = () => until.abort(signal.reason);
+    const isLate = () => new Error(`no answer within ${(limit / 1000).toFixed(1)} s`);
+    const cancel = clock.after(limit, () => until.abort(isLate()));
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      const answer = await Promise.race([ask(until.signal), aborted(until.signal)]);
+      // The program may have stood still, and its timers with it.
+      if (clock.now() >= end) throw isLate();
+      return answer;
+    } finally {
+      cancel();
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Whether this replica has the lease now; when it has not, who has. */
   async #hold(signal: AbortSignal): Promise<boolean> {
     const { settings, clock } = this.#options;
     const lease = await this.#read(signal);
+    signal.throwIfAborted();
     const now = new Date(clock.wall()).toISOString().replace('Z', '000Z');
     const { identity } = settings;
     const spec: LeaseSpec = {
@@ -154,7 +169,6 @@ export class LeaderElector {
         : { leaseTransitions: leaseTransitions + 1 };
       await this.#write('PUT', `${this.#path}/${settings.name}`, { ...lease, spec: { ...spec, ...changed } }, signal);
     }
-    this.#lead(identity);
     return true;
   }
 
@@ -172,15 +186,18 @@ export class LeaderElector {
   async #release(): Promise<void> {
     if (!this.isLeader) return;
     this.#leader = undefined;
-    const signal = AbortSignal.timeout(RELEASE_TIMEOUT);
     try {
-      const lease = await this.#read(signal);
-      if (lease?.spec?.holderIdentity !== this.#options.settings.identity) return;
-      const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1 };
-      await this.#write('PUT', `${this.#path}/${this.#options.settings.name}`, { ...lease, spec }, signal);
+      await this.#within(RELEASE_TIMEOUT, new AbortController().signal, (until) => this.#giveBack(until));
     } catch (error) {
       this.#options.onFailure(error as Error);
     }
+  }
+
+  async #giveBack(signal: AbortSignal): Promise<void> {
+    const lease = await this.#read(signal);
+    if (lease?.spec?.holderIdentity !== this.#options.settings.identity) return;
+    const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1 };
+    await this.#write('PUT', `${this.#path}/${this.#options.settings.name}`, { ...lease, spec }, signal);
   }
 
   #lead(identity: string): void {

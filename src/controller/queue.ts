@@ -54,8 +54,8 @@ export class WorkQueue {
     return this.#ready.size + this.#working.size + this.#waiting.size === 0;
   }
 
+  /** A wait for the key goes on: were it given up, failures in quick succession would put off the retry of the first. */
   add(key: string): void {
-    this.#stopWaiting(key);
     if (this.#working.has(key)) {
       this.#again.add(key);
       return;
@@ -80,7 +80,11 @@ export class WorkQueue {
     const before = this.#waiting.get(key);
     if (before !== undefined && before.at <= at) return;
     before?.cancel();
-    this.#waiting.set(key, { at, cancel: this.#clock.after(milliseconds, () => this.add(key)) });
+    const onTime = () => {
+      this.#waiting.delete(key);
+      this.add(key);
+    };
+    this.#waiting.set(key, { at, cancel: this.#clock.after(milliseconds, onTime) });
   }
 
   /** Work on the key failed: it comes again, the later the more often it failed in a row. */
@@ -143,10 +147,5 @@ export class WorkQueue {
     const now = this.#clock.now();
     this.#nextRetryAt = Math.max(this.#nextRetryAt, now - BURST * REFILL) + REFILL;
     return Math.max(0, this.#nextRetryAt - now);
-  }
-
-  #stopWaiting(key: string): void {
-    this.#waiting.get(key)?.cancel();
-    this.#waiting.delete(key);
   }
 }

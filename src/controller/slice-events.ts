@@ -26,23 +26,30 @@ export class SliceEvents {
 
   /** A slice changed in the cache; undefined: it was not there before, or is gone. */
   on(before: SliceObject | undefined, after: SliceObject | undefined): void {
-    const { manager, expectations, queue, slicesOf } = this.#options;
-    const [was, is] = [before, after].map((slice) => (slice && managerOf(slice) === manager ? slice : undefined));
+    const { expectations, queue, slicesOf } = this.#options;
+    const [was, is] = [before, after].map((slice) => (slice && this.#counts(slice) ? slice : undefined));
     const [from, to] = [was && serviceOf(was), is && serviceOf(is)];
-    if (was && from !== undefined && from !== to) {
+    // After a gap in the watch another one may have its name.
+    const isAnother = was?.metadata.uid !== is?.metadata.uid;
+    if (was && from !== undefined && (from !== to || isAnother)) {
       const isNews = expectations.seenGone(from, was);
       // Somebody deleted it, gave it to another Service, or took it from this controller.
       if (isNews || after !== undefined) this.#queue(from);
     }
     if (is && to !== undefined) {
       const wasElsewhere = before !== undefined && from !== to;
-      if (wasElsewhere || expectations.seen(to, is)) this.#queue(to);
+      if (expectations.seen(to, is) || wasElsewhere) this.#queue(to);
     }
     // Who waited for the cache need not wait for its turn.
     const service = to ?? from;
     if (service !== undefined && queue.failures(service) > 0 && !expectations.isStale(service, slicesOf(service))) {
       queue.add(service);
     }
+  }
+
+  /** One that is being deleted is as good as gone: whoever holds it back may do so for long. */
+  #counts(slice: SliceObject): boolean {
+    return managerOf(slice) === this.#options.manager && (slice.metadata.deletionTimestamp ?? null) === null;
   }
 
   #queue(service: ObjectKey): void {

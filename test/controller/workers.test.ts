@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setImmediate as breath } from 'node:timers/promises';
+import { WorkQueue } from '../../src/controller/queue.ts';
+import { runWorkers, StaleCache } from '../../src/controller/workers.ts';
+import { aborted } from '../../src/host/clock.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+
+type Sync = (key: string, signal: AbortSignal) => Promise<void>;
+
+/** Workers, and what they tell. */
+class Crew {
+  readonly clock = new FakeClock();
+  readonly queue = new WorkQueue(this.clock);
+  readonly results: string[] = [];
+  readonly told: string[] = [];
+  /** Keys that were worked on. */
+  readonly synced: string[] = [];
+  readonly running: Promise<void>;
+  readonly #stop = new AbortController();
+
+  constructor(sync: Sync, workers = 1) {
+    this.running = runWorkers(
+      {
+        queue: this.queue,
+        workers,
+        sync: (key, signal) => {
+          this.synced.push(key);
+          return sync(key, signal);
+        },
+        onResult: (result) => this.results.push(result),
+        onFailure: (key, { message }, isLast) => this.told.push(`${key}: ${message}${isLast ? ', the last' : ''}`),
+      },
+      this.#stop.signal,
+    );
+  }
+
+  async add(...keys: string[]): Promise<void> {
+    for (const key of keys) this.queue.add(key);
+    await breath();
+  }
+
+  /** Let all waits end, one after another, until none is left. */
+  async waits(): Promise<void> {
+    while (this.clock.pending > 0) {
+      this.clock.finishWaits();
+      await breath();
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('stopped'));
+    await this.running;
+  }
+}
+
+/** Fails as often as it says, then no more. */
+function failing(times: number, error: unknown): Sync {
+  let left = times;
+  return () => (left-- > 0 ? Promise.reject(error) : Promise.resolve());
+}
+
+describe('workers', () => {
+  it('do what is in the queue, and tell that it is done', async () => {
+    const crew = new Crew(() => Promise.resolve());
+    await crew.add('a', 'b');
+    assert.deepEqual([crew.synced, crew.results, crew.told], [['a', 'b'], ['success', 'success'], []]);
+    assert.equal(crew.queue.isIdle, true);
+    await crew.stop();
+  });
+
+  it('do as many things at a time as there are of them, and never one thing twice', async () => {
+    const work = Promise.withResolvers<void>();
+    const crew = new Crew(() => work.promise, 2);
+    await crew.add('a', 'b', 'c', 'a');
+    assert.deepEqual([crew.synced, crew.queue.depth], [['a', 'b'], 1]);
+    work.resolve();
+    await breath();
+    assert.deepEqual(crew.synced, ['a', 'b', 'c', 'a']);
+    await crew.stop();
+  });
+
+  it('try again later what failed, tell each time, and forget the failures when it succeeds', async () => {
+    const crew = new Crew(failing(2, new Error('broken')));
+    await crew.add('a');
+    assert.deepEqual([crew.synced.length, crew.queue.failures('a')], [1, 1]);
+    crew.clock.advance(1000);
+    await breath();
+    assert.deepEqual([crew.synced.length, crew.queue.failures('a')], [2, 2]);
+    await crew.waits();
+    assert.deepEqual(crew.told, ['a: broken', 'a: broken']);
+    assert.deepEqual([crew.results, crew.queue.failures('a')], [['error', 'error', 'success'], 0]);
+    await crew.stop();
+  });
+
+  it('tell of what is thrown that is no Error', async () => {
+    const crew = new Crew(failing(1, 'just a text'));
+    await crew.add('a');
+    assert.deepEqual(crew.told, ['a: just a text']);
+    await crew.stop();
+  });
+
+  it('try 15 times again, then leave it, until it is added', async () => {
+    const crew = new Crew(failing(17, new Error('broken')));
+    await crew.add('a');
+    await crew.waits();
+    assert.equal(crew.synced.length, 16);
+    assert.deepEqual(crew.told.slice(-2), ['a: broken', 'a: broken, the last']);
+    assert.deepEqual([crew.queue.failures('a'), crew.queue.isIdle], [0, true]);
+    await crew.add('a');
+    assert.deepEqual([crew.told.at(-1), crew.queue.failures('a')], ['a: broken', 1]);
+    await crew.stop();
+  });
+
+  it('wait for a stale cache without a word, until they give up', async () => {
+    const crew = new Crew(failing(16, new StaleCache('out of date')));
+    await crew.add('a');
+    assert.deepEqual([crew.results, crew.told, crew.queue.failures('a')], [['stale'], [], 1]);
+    await crew.waits();
+    assert.deepEqual([crew.results.length, crew.told], [16, ['a: out of date, the last']]);
+    await crew.stop();
+  });
+
+  it('do not keep others from being worked on when one fails', async () => {
+    const crew = new Crew((key) => (key === 'a' ? Promise.reject(new Error('broken')) : Promise.resolve()));
+    await crew.add('a', 'b');
+    assert.deepEqual(crew.results, ['error', 'success']);
+    await crew.stop();
+  });
+
+  it('stop when they are told to, at once when they have nothing to do', async () => {
+    const crew = new Crew(() => Promise.resolve(), 3);
+    await crew.stop();
+    await crew.add('a');
+    assert.deepEqual([crew.synced, crew.queue.depth], [[], 1]);
+  });
+
+  it('that stop leave in the queue what they did not finish, and tell no failure', async () => {
+    const crew = new Crew((_, signal) => aborted(signal));
+    await crew.add('a', 'b');
+    await crew.stop();
+    assert.deepEqual([crew.synced, crew.results, crew.told], [['a'], [], []]);
+    assert.deepEqual([crew.queue.depth, crew.queue.failures('a')], [2, 0]);
+  });
+
+  it('that stop finish first what does not heed the signal', async () => {
+    const work = Promise.withResolvers<void>();
+    const crew = new Crew(() => work.promise);
+    await crew.add('a', 'b');
+    const stopped = crew.stop();
+    let isStopped = false;
+    void stopped.then(() => {
+      isStopped = true;
+    });
+    await breath();
+    assert.equal(isStopped, false);
+    work.resolve();
+    await stopped;
+    assert.deepEqual([crew.synced, crew.results], [['a'], ['success']]);
+  });
+});
