@@ -76,9 +76,17 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     log.info('this replica writes no more');
   };
   try {
+    // Whoever ends, all is done only when the lease is given back.
     await new Promise<void>((resolve, reject) => {
-      const start = () => (elector === undefined ? lead(signal) : elector.run(lead, signal)).then(resolve, reject);
-      world.follow(() => void start(), signal).then(() => resolve(), reject);
+      let leading: Promise<void> = Promise.resolve();
+      const start = () => {
+        leading = elector === undefined ? lead(signal) : elector.run(lead, signal);
+        leading.catch(reject);
+      };
+      world
+        .follow(start, signal)
+        .then(() => leading)
+        .then(resolve, reject);
     });
   } catch (error) {
     if (!signal.aborted) throw error;

@@ -74,22 +74,25 @@ export function controllerConfig(flags: Flags): ControllerConfig {
   return Object.freeze(config);
 }
 
-/** `*` for all, `name` for one, `-name` for all but one. */
+/** `*` for all, `name` for one, `-name` for all but one, with `*` or without. */
 function readControllers(read: Reader): ReadonlySet<Controller> {
   const words = (read.text('controllers') ?? '*')
     .split(',')
     .map((word) => word.trim())
     .filter((word) => word !== '');
   const known = (word: string) => CONTROLLERS.find((name) => name === word);
-  const chosen = new Set<Controller>(words.includes('*') ? CONTROLLERS : []);
+  const isAllBut = words.length > 0 && (words.includes('*') || words.every((word) => word.startsWith('-')));
+  const chosen = new Set<Controller>(isAllBut ? CONTROLLERS : []);
+  let isRight = true;
   for (const word of words.filter((one) => one !== '*')) {
     const name = known(word.replace(/^-/, ''));
-    if (name === undefined)
+    if (name === undefined) {
+      isRight = false;
       read.fault('controllers', `${word} is none of *, ${CONTROLLERS.join(', ')}, or one of these after -`);
-    else if (word.startsWith('-')) chosen.delete(name);
+    } else if (word.startsWith('-')) chosen.delete(name);
     else chosen.add(name);
   }
-  if (chosen.size === 0) read.fault('controllers', 'must leave one at least');
+  if (chosen.size === 0 && isRight) read.fault('controllers', 'must leave one at least');
   return chosen;
 }
 

@@ -1,4 +1,4 @@
-/** Workers over a queue: what fails is tried again, 15 times, then left until something about it changes. */
+/** Workers over a queue: what fails is tried again, 15 times, then left until something about it changes. Who waits for the cache waits on. */
 import type { WorkQueue } from './queue.ts';
 
 /** Of kube-controller-manager. */
@@ -38,8 +38,9 @@ async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal
       if (!signal.aborted) {
         const isStale = cause instanceof StaleCache;
         onResult(isStale ? 'stale' : 'error');
-        const isLast = queue.failures(key) >= MOST_RETRIES;
-        if (!isStale || isLast) onFailure(key, cause, isLast);
+        // A cache catches up in the end: who waits for it is never given up.
+        const isLast = !isStale && queue.failures(key) >= MOST_RETRIES;
+        if (!isStale) onFailure(key, cause, isLast);
         if (isLast) queue.forget(key);
         else queue.retry(key);
       } else queue.add(key);

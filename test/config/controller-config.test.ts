@@ -24,7 +24,7 @@ describe('configuration of the controllers', () => {
       slices: { workers: 5, mostPerSlice: 100, batchPeriod: 0 },
       endpoints: { workers: 5, batchPeriod: 0 },
       mirror: { workers: 5, mostPerSubset: 1000, batchPeriod: 0 },
-      listen: { address: '127.0.0.1', port: 10_257, text: '127.0.0.1:10257' },
+      listen: { address: '127.0.0.1', port: 10_261, text: '127.0.0.1:10261' },
       log: { format: 'auto', verbosity: 0 },
     });
     assert.ok(leader);
@@ -105,7 +105,7 @@ describe('configuration of the controllers', () => {
     });
     assert.deepEqual(
       [listen.text, leader?.namespace, leader?.name],
-      ['127.0.0.1:10257', 'kube-system', 'slicewire-controller'],
+      ['127.0.0.1:10261', 'kube-system', 'slicewire-controller'],
     );
   });
 
@@ -116,6 +116,7 @@ describe('configuration of the controllers', () => {
     [` ${mirror} , ${endpoints},`, [endpoints, mirror]],
     [`*,-${mirror}`, [slices, endpoints]],
     [`-${slices},*`, [endpoints, mirror]],
+    [`-${slices}`, [endpoints, mirror]],
     [`*,-${slices},-${endpoints}`, [mirror]],
   ] as const) {
     it(`--controllers=${text}`, () => {
@@ -129,7 +130,7 @@ describe('configuration of the controllers', () => {
   const NAME = 'must be the name of an object';
   const SHORTER = 'must be shorter than --leader-elect-lease-duration';
   const PERIOD = 'must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline';
-  const LISTEN = 'must be an IP address, or one with a port, such as 0.0.0.0:10257';
+  const LISTEN = 'must be an IP address, or one with a port, such as 0.0.0.0:10261';
   const cases: readonly [Flags, string][] = [
     [{ controllers: '*,nodes' }, `--controllers=*,nodes: nodes ${NONE}`],
     [
@@ -138,7 +139,7 @@ describe('configuration of the controllers', () => {
     ],
     [{ controllers: '*,-*' }, `--controllers=*,-*: -* ${NONE}`],
     [{ controllers: '' }, '--controllers=: must leave one at least'],
-    [{ controllers: `-${slices}` }, `--controllers=-${slices}: must leave one at least`],
+    [{ controllers: `${slices},-${slices}` }, `--controllers=${slices},-${slices}: must leave one at least`],
     [{ maxEndpointsPerSlice: '0' }, `--max-endpoints-per-slice=0: ${COUNT}`],
     [{ maxEndpointsPerSlice: '1001' }, `--max-endpoints-per-slice=1001: ${COUNT}`],
     [{ concurrentServiceEndpointSyncs: '0' }, `--concurrent-service-endpoint-syncs=0: ${COUNT}`],

@@ -112,12 +112,12 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('wait for a stale cache without a word, until they give up', async () => {
-    const crew = new Crew(failing(16, new StaleCache('out of date')));
+  it('wait for a stale cache without a word, however long that takes', async () => {
+    const crew = new Crew(failing(20, new StaleCache('out of date')));
     await crew.add('a');
     assert.deepEqual([crew.results, crew.told, crew.queue.failures('a')], [['stale'], [], 1]);
     await crew.waits();
-    assert.deepEqual([crew.results.length, crew.told], [16, ['a: out of date, the last']]);
+    assert.deepEqual([crew.results.length, crew.results.at(-1), crew.told], [21, 'success', []]);
     await crew.stop();
   });
 
