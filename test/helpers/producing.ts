@@ -48,7 +48,7 @@ export function podView(n: number, more: Partial<PodView> = {}): PodView {
     name: `pod-${n}`,
     uid: `pod-uid-${n}`,
     labels: { app: 'web' },
-    addresses: [`10.244.${high}.${low}`, `fd00:244::${high}:${low}`] as unknown as Address[],
+    addresses: [`10.244.${high}.${low}`, `fd00:244::${high + 1}:${low}`] as unknown as Address[],
     nodeName: 'node-a',
     hostname: '',
     subdomain: '',
