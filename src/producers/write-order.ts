@@ -32,7 +32,7 @@ export function reuse(
   mayReuse: (slice: SliceObject) => boolean,
 ): { create: SliceObject[]; update: SliceObject[]; remove: SliceObject[] } {
   const left = new Set(create);
-  const homes = homesOf(create);
+  const homes = homesOf(create, idsOf);
   const update: SliceObject[] = [];
   const removed: SliceObject[] = [];
   for (const old of remove) {
@@ -46,15 +46,15 @@ export function reuse(
   return { create: [...left], update, remove: removed };
 }
 
-/** Of the slices that are left and of its family the one with most of its addresses; of equal ones the first. */
+/** Of the slices that are left and of its family the one with most of its endpoints; of equal ones the first. */
 function successor(
   old: SliceObject,
   left: ReadonlySet<SliceObject>,
   homes: ReadonlyMap<string, SliceObject>,
 ): SliceObject | undefined {
   const shared = new Map<SliceObject, number>();
-  for (const address of addressesOf(old)) {
-    const home = homes.get(address);
+  for (const id of idsOf(old)) {
+    const home = homes.get(id);
     if (home !== undefined) shared.set(home, (shared.get(home) ?? 0) + 1);
   }
   let best: SliceObject | undefined;
@@ -65,11 +65,18 @@ function successor(
   return best;
 }
 
-/** In which slice an address stands; where in several, in the last. */
-function homesOf(slices: readonly SliceObject[]): Map<string, SliceObject> {
+/** In which slice each thing stands that a slice is asked for; where in several, in the last. */
+function homesOf(
+  slices: readonly SliceObject[],
+  things: (slice: SliceObject) => readonly string[],
+): Map<string, SliceObject> {
   const homes = new Map<string, SliceObject>();
-  for (const slice of slices) for (const address of addressesOf(slice)) homes.set(address, slice);
+  for (const slice of slices) for (const thing of things(slice)) homes.set(thing, slice);
   return homes;
+}
+
+function idsOf({ endpoints }: SliceObject): string[] {
+  return endpoints.map(endpointId);
 }
 
 function addressesOf({ endpoints }: SliceObject): string[] {
@@ -96,17 +103,17 @@ function inPlaceOf({ metadata }: SliceObject, fresh: SliceObject): SliceObject {
  */
 export function inSafeOrder(updates: readonly SliceObject[], before: readonly SliceObject[]): SliceObject[] {
   if (updates.length < 2) return [...updates];
-  const homes = homesOf(updates);
-  const was = new Map(before.map((slice) => [slice.metadata.name, slice]));
+  const was = new Map(before.map((slice) => [slice.metadata.name, new Set(addressesOf(slice))]));
+  const addressesBefore = ({ metadata }: SliceObject): ReadonlySet<string> => was.get(metadata.name) ?? new Set();
+  // Where two Pods share an address, a slice that has it anyway need not come first.
+  const homes = homesOf(updates, (slice) => [...new Set(addressesOf(slice)).difference(addressesBefore(slice))]);
   const ordered = new Set<SliceObject>();
   const visiting = new Set<SliceObject>();
   const visit = (slice: SliceObject): void => {
     if (ordered.has(slice) || visiting.has(slice)) return;
     visiting.add(slice);
-    const staying = new Set(addressesOf(slice));
-    const before = was.get(slice.metadata.name);
-    for (const address of before === undefined ? [] : addressesOf(before)) {
-      const home = staying.has(address) ? undefined : homes.get(address);
+    for (const address of addressesBefore(slice).difference(new Set(addressesOf(slice)))) {
+      const home = homes.get(address);
       if (home !== undefined) visit(home);
     }
     ordered.add(slice);

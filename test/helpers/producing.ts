@@ -204,14 +204,37 @@ export function wanted(
   return [...new Set(lines)].sort();
 }
 
-/** Ports by address. */
-function portsByAddress(lines: readonly EndpointLine[]): Map<string, Set<string>> {
-  const found = new Map<string, Set<string>>();
+/** Ports by address, and by address and Pod: two Pods may have one address, one after the other or at once. */
+function portsOf(lines: readonly EndpointLine[]) {
+  const found = { byAddress: new Map<string, Set<string>>(), byPod: new Map<string, Set<string>>() };
+  const add = (to: Map<string, Set<string>>, key: string, port: string) =>
+    to.set(key, (to.get(key) ?? new Set()).add(port));
   for (const line of lines) {
-    const [address = '', port = ''] = line.split(' ');
-    found.set(address, (found.get(address) ?? new Set()).add(port));
+    const [address = '', port = '', pod = ''] = line.split(' ');
+    add(found.byAddress, address, port);
+    add(found.byPod, `${address} of ${pod}`, port);
   }
   return found;
+}
+
+/**
+ * To be called between writes that lead to `end`: a Pod that was there and stays has all ports that it had, or all that it
+ * is to have; an address some of them.
+ */
+export function gapWatch(store: SliceStore, service: string, end: readonly EndpointLine[]): () => void {
+  const [before, after] = [portsOf(consumed(store.all, service)), portsOf(end)];
+  return () => {
+    const now = portsOf(consumed(store.all, service));
+    for (const [pod, had] of before.byPod) {
+      const [has, gets] = [now.byPod.get(pod) ?? new Set(), after.byPod.get(pod)];
+      const isMissed = gets !== undefined && !has.isSupersetOf(had) && !has.isSupersetOf(gets);
+      assert.ok(!isMissed, `${pod} is missed: it has ${[...has]}`);
+    }
+    for (const address of before.byAddress.keys()) {
+      const isMissed = after.byAddress.has(address) && !now.byAddress.has(address);
+      assert.ok(!isMissed, `${address} is missed`);
+    }
+  };
 }
 
 /** A Service, its Pods and its slices: a test changes the first two, and `sync` follows, looked at after every write. */
@@ -242,10 +265,9 @@ export class ServiceStory {
 
   /** Reconciles and writes. No endpoint is missed between two writes, the outcome is right, and nothing is left to do. */
   sync(): SlicesResult & { readonly writes: Writes } {
-    const before = portsByAddress(consumed(this.store.all, this.service.name));
     const end = wanted(this.service, this.pods, this.nodes);
     const result = this.reconcile();
-    const writes = this.store.apply(result.changes, () => this.#assertNoGap(before, portsByAddress(end)));
+    const writes = this.store.apply(result.changes, gapWatch(this.store, this.service.name, end));
     if (this.service.terminating) return { ...result, writes };
     assert.deepEqual(consumed(this.store.all, this.service.name), end);
     this.#assertEachOnce();
@@ -253,17 +275,6 @@ export class ServiceStory {
     assert.deepEqual({ ...changes, notices }, { create: [], update: [], remove: [], notices: [] }, 'nothing is left');
     assert.equal(this.store.all.length, result.counts.slices);
     return { ...result, writes };
-  }
-
-  /** Who was there and stays has all ports that it had, or all that it is to have. */
-  #assertNoGap(before: ReadonlyMap<string, Set<string>>, end: ReadonlyMap<string, Set<string>>): void {
-    const now = portsByAddress(consumed(this.store.all, this.service.name));
-    for (const [address, had] of before) {
-      const gets = end.get(address);
-      if (gets === undefined) continue;
-      const has = now.get(address) ?? new Set();
-      assert.ok(has.isSupersetOf(had) || has.isSupersetOf(gets), `${address} is missed: it has ${[...has]}`);
-    }
   }
 
   #assertEachOnce(): void {
