@@ -115,6 +115,13 @@ describe('a rolling update', () => {
     assert.deepEqual(story.sizes, [100, 100, 50]);
   });
 
+  it('tells a Pod made anew from the former one of its name and address', () => {
+    const story = ofThreeSlices();
+    story.pods[0] = podView(1, { uid: 'anew' });
+    assert.deepEqual(story.sync().writes, writes(0, 1, 0));
+    assert.deepEqual(story.sizes, [100, 100, 50]);
+  });
+
   it('never misses an address that another Pod takes over in another slice', () => {
     const story = new ServiceStory(serviceView(), podViews(1, 8));
     story.mostPerSlice = 4;
@@ -314,6 +321,14 @@ describe('a headless Service', () => {
       slice?.endpoints.map(({ hostname }) => hostname),
       ['web-0', undefined],
     );
+  });
+
+  it('without ports puts as many Pods as one slice holds into the empty one that it has', () => {
+    const story = new ServiceStory(serviceView({ isHeadless: true, ports: [] }), []);
+    story.sync();
+    story.pods = podViews(1, 100);
+    assert.deepEqual(story.sync().writes, writes(0, 1, 0));
+    assert.deepEqual(story.sizes, [100]);
   });
 
   it('without Pods and ports keeps one empty slice when Pods come and go', () => {

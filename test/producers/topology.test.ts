@@ -108,6 +108,12 @@ describe('endpoints of a Service that asks for hints', () => {
     assert.deepEqual(hintCounts(story.store.all), { a: 7, b: 6 });
   });
 
+  it('stay in their zones where none lacks half an endpoint', () => {
+    const story = storyOf(workers({ a: 48, b: 54, c: 54, d: 54 }), podsIn({ a: 6, b: 5, c: 5, d: 5 }));
+    story.sync();
+    assert.deepEqual(hintCounts(story.store.all), { a: 6, b: 5, c: 5, d: 5 });
+  });
+
   it('have none while they are not ready, and do not count', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), [
       ...podsIn({ a: 2, b: 2 }),
@@ -209,6 +215,15 @@ describe('a change of Nodes', () => {
     story.sync();
     assert.deepEqual(setNodes(story, workers({ a: 11, b: 10 })), []);
     assert.deepEqual(setNodes(story, workers({ a: 20, b: 10 })), ['default/web']);
+  });
+
+  it('to other shares rewrites slices that hold more for a zone than it may have, and leaves the others', () => {
+    const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 6, b: 6 }));
+    story.mostPerSlice = 4;
+    story.sync();
+    setNodes(story, workers({ a: 1, b: 2 }));
+    assert.deepEqual(story.sync().writes, { create: 0, update: 1, remove: 0 });
+    assert.deepEqual(hintCounts(story.store.all), { a: 4, b: 8 });
   });
 
   it('concerns Services with hints for a zone that is gone', () => {

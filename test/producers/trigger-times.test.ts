@@ -15,7 +15,7 @@ describe('the time of a change', () => {
   it('is the earliest at which a Pod changed since', () => {
     const times = new TriggerTimes();
     times.take(service, [readySince(1, 200)]);
-    assert.equal(times.take(service, [readySince(1, 400), readySince(2, 300)]), 300);
+    assert.equal(times.take(service, [readySince(2, 300), readySince(1, 400)]), 300);
     assert.equal(times.take(service, [readySince(1, 400), readySince(2, 350)]), 350);
   });
 
