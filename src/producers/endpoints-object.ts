@@ -176,16 +176,25 @@ function truncated(subsets: EndpointsSubset[]): readonly EndpointsSubset[] {
   const [ready, notReady] = [count('addresses'), count('notReadyAddresses')];
   if (ready + notReady <= CAPACITY) return subsets;
   const cutsReady = ready > CAPACITY;
-  const [of, total, room] = cutsReady
-    ? (['addresses', ready, CAPACITY] as const)
-    : (['notReadyAddresses', notReady, CAPACITY - ready] as const);
-  let left: number = room;
-  return subsets.map((subset) => {
-    const list = subset[of] ?? [];
+  const [total, room] = cutsReady ? [ready, CAPACITY] : [notReady, CAPACITY - ready];
+  let left = room;
+  const cut = inOrder(subsets).map(({ addresses, notReadyAddresses, ports }): EndpointsSubset => {
+    const list = (cutsReady ? addresses : notReadyAddresses) ?? [];
     const kept = list.slice(0, Math.min(left, Math.ceil((list.length / total) * room)));
     left -= kept.length;
-    const { notReadyAddresses: _, ...rest } = subset;
-    const base = cutsReady ? rest : subset;
-    return { ...base, [of]: kept };
+    const [readyOnes, others] = cutsReady ? [kept, []] : [addresses ?? [], kept];
+    return {
+      ...(readyOnes.length > 0 ? { addresses: readyOnes } : {}),
+      ...(others.length > 0 ? { notReadyAddresses: others } : {}),
+      ...(ports ? { ports } : {}),
+    };
   });
+  // The API server takes no subset without an address.
+  return cut.filter(({ addresses, notReadyAddresses }) => addresses || notReadyAddresses);
+}
+
+/** The last subset bears what rounding up took: which one that is must not depend on the order of the Pods. */
+function inOrder(subsets: readonly EndpointsSubset[]): EndpointsSubset[] {
+  const sorted = subsets.map((subset) => ({ subset, text: canonical(subset) }));
+  return sorted.sort((a, b) => (a.text < b.text ? -1 : 1)).map(({ subset }) => subset);
 }

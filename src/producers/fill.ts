@@ -37,7 +37,7 @@ export function fillSlices(input: FillInput): Filled {
     .map((slice) => ({ ...slice, endpoints: topUp(slice.endpoints, rest, mostPerSlice) }));
   const create: SliceObject[] = [];
   while (rest.length > 0) {
-    const room = rest.length < mostPerSlice ? roomiest(unchanged, rest.length, mostPerSlice) : undefined;
+    const room = rest.length <= mostPerSlice ? roomiest(unchanged, rest.length, mostPerSlice) : undefined;
     const slice = room ?? input.newSlice();
     const filled = { ...slice, endpoints: topUp(slice.endpoints, rest, mostPerSlice) };
     if (room === undefined) create.push(filled);

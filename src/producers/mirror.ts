@@ -115,11 +115,17 @@ function wantedGroups(endpoints: EndpointsObject, most: number) {
       if (taken >= most) tooMany += 1;
       else if (found === undefined) invalid += 1;
       else {
-        taken += 1;
         const key = groupKey(slicePorts, found.family);
         const group = groups.get(key) ?? { family: found.family, ports: slicePorts, endpoints: new Map() };
+        const id = endpointId(found.endpoint);
+        // Subsets with the same ports share a slice, and the API server takes no larger one.
+        if (group.endpoints.size >= most && !group.endpoints.has(id)) {
+          tooMany += 1;
+          continue;
+        }
+        taken += 1;
         groups.set(key, group);
-        group.endpoints.set(endpointId(found.endpoint), found.endpoint);
+        group.endpoints.set(id, found.endpoint);
       }
     }
   }

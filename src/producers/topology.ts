@@ -33,8 +33,8 @@ export function zoneShares(nodes: Iterable<ZonedNode>): ZoneShares {
 export class TopologyBook {
   #shares: ZoneShares;
   readonly #counts = new Map<ObjectKey, Map<Family, ZoneCounts>>();
-  /** Services that asked for hints, of which a family could not have any. */
-  readonly #denied = new Set<ObjectKey>();
+  /** Services that asked for hints, and why which of their families could not have any. */
+  readonly #denied = new Map<ObjectKey, Map<Family, string>>();
 
   /** Takes the shares as they are now; returns the Services whose hints no longer fit them, or may be possible now. */
   setShares(shares: ZoneShares): ObjectKey[] {
@@ -43,15 +43,13 @@ export class TopologyBook {
     const isOverloaded = (families: ReadonlyMap<Family, ZoneCounts>) =>
       [...families.values()].some((counts) => hasOverload(counts, shares));
     const overloaded = [...this.#counts].filter(([, families]) => isOverloaded(families)).map(([key]) => key);
-    return [...new Set([...overloaded, ...this.#denied])];
+    return [...new Set([...overloaded, ...this.#denied.keys()])];
   }
 
   /** The Service is gone, or its family. */
   forget(service: ObjectKey, family?: Family): void {
-    this.#denied.delete(service);
-    const families = this.#counts.get(service);
-    if (family !== undefined) families?.delete(family);
-    if (family === undefined || families?.size === 0) this.#counts.delete(service);
+    forgetIn(this.#denied, service, family);
+    forgetIn(this.#counts, service, family);
   }
 
   /** The Service does not ask for hints by zone: says so where it had some. */
@@ -66,17 +64,32 @@ export class TopologyBook {
     const had = this.#counts.get(service)?.has(family) ?? false;
     const allocated = allocate(slices, this.#shares);
     if ('problem' in allocated) {
+      const { problem } = allocated;
+      const isTold = this.#denied.get(service)?.get(family) === problem;
       this.forget(service, family);
-      this.#denied.add(service);
-      return { slices: withoutHints(slices), notices: [disabled(allocated.problem, family)] };
+      rememberIn(this.#denied, { service, family, value: problem });
+      return { slices: withoutHints(slices), notices: isTold ? [] : [disabled(problem, family)] };
     }
-    const families = this.#counts.get(service) ?? new Map<Family, ZoneCounts>();
-    families.set(family, allocated.counts);
-    this.#counts.set(service, families);
+    this.forget(service, family);
+    rememberIn(this.#counts, { service, family, value: allocated.counts });
     const note = `Topology Aware Hints has been enabled, addressType: ${family}`;
     const notices: Notice[] = had ? [] : [{ type: 'Normal', reason: 'TopologyAwareHintsEnabled', note }];
     return { slices: allocated.slices, notices };
   }
+}
+
+type ByFamily<T> = Map<ObjectKey, Map<Family, T>>;
+
+function forgetIn<T>(book: ByFamily<T>, service: ObjectKey, family: Family | undefined): void {
+  const families = book.get(service);
+  if (family !== undefined) families?.delete(family);
+  if (family === undefined || families?.size === 0) book.delete(service);
+}
+
+function rememberIn<T>(book: ByFamily<T>, entry: { service: ObjectKey; family: Family; value: T }): void {
+  const families = book.get(entry.service) ?? new Map<Family, T>();
+  families.set(entry.family, entry.value);
+  book.set(entry.service, families);
 }
 
 function sameShares(a: ZoneShares, b: ZoneShares): boolean {
@@ -87,10 +100,10 @@ function disabled(problem: string, family: Family): Notice {
   return { type: 'Warning', reason: 'TopologyAwareHintsDisabled', note: `${problem}, addressType: ${family}` };
 }
 
-/** Whether a zone has fewer endpoints than it needs at least. */
+/** Whether a zone has fewer endpoints than it needs at least, or one has some that is no more. */
 function hasOverload(counts: ZoneCounts, shares: ZoneShares): boolean {
   if (counts.size === 0) return false;
-  if (shares === undefined) return true;
+  if (shares === undefined || [...counts].some(([zone, count]) => count > 0 && !shares.has(zone))) return true;
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   return [...shares].some(([zone, share]) => (counts.get(zone) ?? 0) < least(total * share) || !counts.has(zone));
 }
@@ -119,7 +132,16 @@ function allocate(slices: SlicesInHand, shares: ZoneShares): Allocated {
   }
   const moved = rebalance(inHand, transfers(allotments.byZone, counts), counts);
   const created = slices.create.length;
-  return { slices: { create: moved.slice(0, created), update: moved.slice(created), unchanged: kept }, counts };
+  const again = moved.slice(created + slices.update.length);
+  const isSame = (slice: SliceObject, i: number) => sameData(slice.endpoints, redone[i]?.endpoints);
+  return {
+    slices: {
+      create: moved.slice(0, created),
+      update: [...moved.slice(created, created + slices.update.length), ...again.filter((one, i) => !isSame(one, i))],
+      unchanged: [...kept, ...again.filter(isSame)],
+    },
+    counts,
+  };
 }
 
 /** How many endpoints each zone should have, and may have. */

@@ -1,0 +1,214 @@
+/** Endpoints of a Service with a selector: subsets, the limit of 1,000 addresses, and when they are written. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { OVER_CAPACITY_ANNOTATION, reconcileEndpoints } from '../../src/producers/endpoints-object.ts';
+import {
+  type EndpointsObject,
+  type EndpointsSubset,
+  HEADLESS_LABEL,
+  type PodView,
+  type SelectingService,
+  TRIGGER_ANNOTATION,
+} from '../../src/producers/objects.ts';
+import { podView, podViews, portTo, serviceView } from '../helpers/producing.ts';
+
+function made(pods: readonly PodView[], service: SelectingService = serviceView(), existing?: EndpointsObject) {
+  return reconcileEndpoints({ service, pods, existing, triggeredAt: 0 });
+}
+
+function must(endpoints: EndpointsObject | undefined): EndpointsObject {
+  assert.ok(endpoints, 'something is to be written');
+  return endpoints;
+}
+
+function subsets(pods: readonly PodView[], service?: SelectingService): readonly EndpointsSubset[] {
+  return must(made(pods, service)).subsets;
+}
+
+/** Pod numbers and port numbers of each subset. */
+function numbers(list: readonly EndpointsSubset[]) {
+  const pods = (addresses: EndpointsSubset['addresses']) =>
+    (addresses ?? []).map(({ targetRef }) => Number(targetRef?.name?.slice('pod-'.length)));
+  return list.map(({ addresses, notReadyAddresses, ports = [] }) => ({
+    ready: pods(addresses),
+    notReady: pods(notReadyAddresses),
+    ports: ports.map(({ port }) => port),
+  }));
+}
+
+function sizes(list: readonly EndpointsSubset[]) {
+  return list.map(({ addresses = [], notReadyAddresses = [] }) => [addresses.length, notReadyAddresses.length]);
+}
+
+const named = (port: number) => ({ ports: [{ name: 'main', protocol: 'TCP', port } as const] });
+
+describe('subsets', () => {
+  it('say of each Pod where it is, who it is, and under which name', () => {
+    const pod = podView(1, { hostname: 'web-0', subdomain: 'web' });
+    assert.deepEqual(subsets([pod]), [
+      {
+        addresses: [
+          {
+            ip: '10.244.0.2',
+            hostname: 'web-0',
+            nodeName: 'node-a',
+            targetRef: { kind: 'Pod', namespace: 'default', name: 'pod-1', uid: 'pod-uid-1' },
+          },
+        ],
+        ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+      },
+    ]);
+  });
+
+  it('hold all ports that the same Pods have', () => {
+    const service = serviceView({ ports: [portTo(8080), portTo(9090, { name: 'admin', appProtocol: 'http' })] });
+    assert.deepEqual(numbers(subsets(podViews(1, 3), service)), [
+      { ready: [1, 2, 3], notReady: [], ports: [8080, 9090] },
+    ]);
+  });
+
+  it('are several where a named port has several numbers', () => {
+    const service = serviceView({ ports: [portTo('main'), portTo(7070, { name: 'fixed' })] });
+    const pods = [podView(1, named(8080)), podView(2, named(9090)), podView(3)];
+    assert.deepEqual(numbers(subsets(pods, service)), [
+      { ready: [1], notReady: [], ports: [8080] },
+      { ready: [1, 2, 3], notReady: [], ports: [7070] },
+      { ready: [2], notReady: [], ports: [9090] },
+    ]);
+  });
+
+  it('list Pods that are not ready apart, and leave out those that end or are done', () => {
+    const pods = [
+      podView(1),
+      podView(2, { ready: false }),
+      podView(3, { terminating: true }),
+      podView(4, { finished: true }),
+    ];
+    assert.deepEqual(numbers(subsets(pods)), [{ ready: [1], notReady: [2], ports: [8080] }]);
+    assert.deepEqual(numbers(subsets(pods, serviceView({ publishNotReady: true }))), [
+      { ready: [1, 2, 3], notReady: [], ports: [8080] },
+    ]);
+  });
+
+  it('hold addresses of the first family alone, and of no Pod that has none', () => {
+    const only4 = podView(2, { addresses: podView(2).addresses.slice(0, 1) });
+    const found = subsets([podView(1), only4], serviceView({ families: ['IPv6', 'IPv4'] }));
+    assert.deepEqual(
+      found.flatMap(({ addresses = [] }) => addresses.map(({ ip }) => ip)),
+      ['fd00:244::1:2'],
+    );
+  });
+
+  it('need no ports where the Service is headless and has none', () => {
+    const headless = serviceView({ isHeadless: true, ports: [] });
+    assert.deepEqual(numbers(subsets([podView(1)], headless)), [{ ready: [1], notReady: [], ports: [] }]);
+    assert.deepEqual(subsets([podView(1)], serviceView({ ports: [portTo('nowhere')] })), []);
+  });
+});
+
+describe('over 1,000 addresses', () => {
+  it('1,000 are left, and the annotation says so', () => {
+    const { subsets: cut, metadata } = must(made(podViews(1, 1001)));
+    assert.deepEqual(sizes(cut), [[1000, 0]]);
+    assert.equal(metadata.annotations?.[OVER_CAPACITY_ANNOTATION], 'truncated');
+  });
+
+  it('ready ones come first', () => {
+    const pods = [...podViews(1, 500, { ready: false }), ...podViews(501, 1300)];
+    assert.deepEqual(sizes(subsets(pods)), [[800, 200]]);
+    assert.deepEqual(sizes(subsets([...pods, ...podViews(1301, 1500)])), [[1000, 0]]);
+  });
+
+  it('each subset keeps its share, whatever the order of the Pods', () => {
+    const service = serviceView({ ports: [portTo('main')] });
+    const pods = [...podViews(1, 750, named(8080)), ...podViews(751, 1501, named(9090))];
+    const written = must(made(pods, service));
+    assert.deepEqual(sizes(written.subsets), [
+      [500, 0],
+      [500, 0],
+    ]);
+    assert.equal(made(pods.toReversed(), service, written), undefined);
+  });
+
+  it('no subset is left without an address: the API server would refuse all', () => {
+    const service = serviceView({ ports: [portTo('main')] });
+    const pods = [...podViews(1, 1100, named(8080)), ...podViews(1101, 1110, { ...named(9090), ready: false })];
+    assert.deepEqual(sizes(subsets(pods, service)), [[1000, 0]]);
+  });
+
+  it('the annotation goes when they fit again, and nothing is written while they do not', () => {
+    const over = must(made(podViews(1, 1001)));
+    assert.equal(made(podViews(1, 1001), serviceView(), over), undefined);
+    const { metadata } = must(made(podViews(1, 1000), serviceView(), over));
+    assert.deepEqual(metadata.annotations, {});
+  });
+});
+
+describe('Endpoints that there are', () => {
+  const service = serviceView({
+    ports: [portTo('main'), portTo(7070, { name: 'fixed' })],
+    labels: { tier: 'front' },
+  });
+  const pods = [podView(1, named(8080)), podView(2, named(9090)), podView(3, { ready: false })];
+  const written = must(made(pods, service));
+
+  it('are not written when only the order is another', () => {
+    const reversed = {
+      ...written,
+      subsets: written.subsets
+        .map(({ addresses, notReadyAddresses, ports }) => ({
+          ...(addresses ? { addresses: addresses.toReversed() } : {}),
+          ...(notReadyAddresses ? { notReadyAddresses: notReadyAddresses.toReversed() } : {}),
+          ...(ports ? { ports: ports.toReversed() } : {}),
+        }))
+        .toReversed(),
+    };
+    assert.notDeepEqual(reversed, written);
+    assert.equal(made(pods, service, reversed), undefined);
+    assert.equal(made(pods.toReversed(), service, written), undefined);
+  });
+
+  it('are written for any other difference', () => {
+    const [first = podView(1), ...others] = pods;
+    const changes: Partial<PodView>[] = [
+      { ready: false },
+      { nodeName: 'node-b' },
+      { uid: 'another' },
+      { addresses: podView(9).addresses },
+      named(8081),
+    ];
+    for (const change of changes) assert.ok(made([{ ...first, ...change }, ...others], service, written));
+    assert.ok(made(others, service, written));
+    assert.ok(made(pods, { ...service, labels: {} }, written));
+    assert.ok(made(pods, { ...service, isHeadless: true }, written));
+  });
+
+  it('keep what others wrote into their metadata, but for labels', () => {
+    const before: EndpointsObject = {
+      ...written,
+      metadata: {
+        ...written.metadata,
+        resourceVersion: '7',
+        labels: { other: 'x' },
+        annotations: { other: 'x', [TRIGGER_ANNOTATION]: '2026-01-01T00:00:00Z' },
+      },
+    };
+    const { metadata } = must(made(pods, service, before));
+    assert.equal(metadata.resourceVersion, '7');
+    assert.deepEqual(metadata.labels, { tier: 'front' });
+    assert.deepEqual(metadata.annotations, { other: 'x' });
+  });
+
+  it('say when the change was', () => {
+    const at = (triggeredAt: number) => reconcileEndpoints({ service, pods, existing: undefined, triggeredAt });
+    const annotation = (triggeredAt: number) => at(triggeredAt)?.metadata.annotations?.[TRIGGER_ANNOTATION];
+    assert.equal(annotation(Date.UTC(2026, 0, 2, 3, 4, 5)), '2026-01-02T03:04:05Z');
+    assert.equal(annotation(0), undefined);
+  });
+
+  it('have the label of headless Services only where it is true', () => {
+    const labels = { [HEADLESS_LABEL]: '', tier: 'front' };
+    assert.deepEqual(must(made(pods, { ...service, labels })).metadata.labels, { tier: 'front' });
+    assert.deepEqual(must(made(pods, { ...service, isHeadless: true })).metadata.labels, labels);
+  });
+});
