@@ -105,9 +105,10 @@ export class SlicesController {
       topology: this.#topology,
       mostPerSlice: this.#settings.mostPerSlice,
     });
+    // Each is told once, whatever becomes of the writes.
+    for (const notice of notices) tell.service(service, notice);
     await this.#writer.write({ service: key, changes, triggeredAt, signal });
     metrics.slicesCounted(service, counts, changes);
-    for (const notice of notices) tell.service(service, notice);
     const [first] = onUnknownNode;
     if (first === undefined) return;
     const more = onUnknownNode.length > 1 ? ` and ${onUnknownNode.length - 1} more` : '';
