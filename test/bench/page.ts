@@ -130,7 +130,14 @@ function coldAims({ cold: all }: Results): Aim[] {
   ];
 }
 
-function otherAims({ change: changes, churn: c, large: l, rollout: r, connections: all }: Results): Aim[] {
+function otherAims({
+  change: changes,
+  churn: c,
+  large: l,
+  rollout: r,
+  connections: all,
+  producers: p,
+}: Results): Aim[] {
   const small = changes[0];
   const delays = changes.map((result) => {
     const [p50, p99] = [median(result.change), quantile(result.change, 0.99)];
@@ -175,7 +182,22 @@ function otherAims({ change: changes, churn: c, large: l, rollout: r, connection
       found: slower.map(({ times }) => times.toFixed(2)).join(' / '),
       isReached: slower.every(({ times }) => times <= 1.15),
     },
+    ...podAims(p),
   ];
+}
+
+/** Slices from Pods: what one changed Pod costs, beside the same in the smallest cluster. */
+function podAims([small, ...larger]: Results['producers']): Aim[] {
+  return larger.map((result) => {
+    const times = result.processor / (small?.processor ?? Number.NaN);
+    return {
+      what: 'rolling update, cost of a changed Pod',
+      at: size({ services: result.services, endpoints: result.pods }),
+      aim: 'as at 1,000 (1.5 ×)',
+      found: `${ms(result.processor, 2)}, ${times.toFixed(2)} ×`,
+      isReached: times <= 1.5,
+    };
+  });
 }
 
 function cold({ cold: all }: Results): string {
