@@ -13,15 +13,12 @@ import { growSparingly } from '../host/memory.ts';
 import { faultText } from '../model/objects.ts';
 import type { ObjectKey } from '../producers/objects.ts';
 import { type Asked, type Handler, keepOpen, NOT_FOUND, textAnswer } from '../serve/http.ts';
-import { apiClient } from '../source/kubernetes/client.ts';
+import { apiClient, SILENCE } from '../source/kubernetes/client.ts';
 import { loadCredentials } from '../source/kubernetes/credentials.ts';
 import { EventRecorder } from '../source/kubernetes/recorder.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { version } from './version.ts';
-
-/** Milliseconds without a byte after which a watch is opened again: bookmarks come about once a minute. */
-const SILENCE = 90_000;
 
 /** One of the three, as far as its life is concerned. */
 interface Part {
@@ -61,7 +58,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     isLeader: () => elector?.isLeader ?? true,
     leaseName: config.leader?.name ?? '',
   });
-  const context = { world, client, clock: realClock, metrics: sinkOf(metrics), tell: tellOf(config, log, signal) };
+  const context = { world, client, clock: realClock, metrics, tell: tellOf(config, log, signal) };
   for (const [name, part] of partsOf(config, context)) parts.set(name, part);
   const listening = keepOpen({
     listen: config.listen,
@@ -75,24 +72,24 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     await Promise.all([...parts.values()].map((part) => part.run(until)));
     log.info('this replica writes no more');
   };
+  await live(world, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal);
+  await listening.catch(() => undefined);
+  log.info('stopped; slices stay as they are');
+}
+
+/** Follow the cluster, and work once its lists are complete; until the signal aborts and the lease is given back. */
+async function live(world: World, work: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+  let working: Promise<void> = Promise.resolve();
+  const failed = Promise.withResolvers<never>();
+  const start = () => {
+    working = work(signal);
+    working.catch(failed.reject);
+  };
   try {
-    // Whoever ends, all is done only when the lease is given back.
-    await new Promise<void>((resolve, reject) => {
-      let leading: Promise<void> = Promise.resolve();
-      const start = () => {
-        leading = elector === undefined ? lead(signal) : elector.run(lead, signal);
-        leading.catch(reject);
-      };
-      world
-        .follow(start, signal)
-        .then(() => leading)
-        .then(resolve, reject);
-    });
+    await Promise.race([world.follow(start, signal).then(() => working), failed.promise]);
   } catch (error) {
     if (!signal.aborted) throw error;
   }
-  await listening.catch(() => undefined);
-  log.info('stopped; slices stay as they are');
 }
 
 function partsOf(
@@ -126,22 +123,6 @@ function sampleOf({ depth, adds, retries }: WorkQueue) {
   return { depth, adds, retries };
 }
 
-function sinkOf(metrics: ControllerMetrics): ControllerContext['metrics'] {
-  return {
-    synced: (result) => metrics.synced(result),
-    sliceChanged: (of, operation) => metrics.sliceChanged(of, operation),
-    slicesCounted: ({ key, wantsTopology, distribution = '' }, counts, { create, update, remove }) =>
-      metrics.slicesCounted(key, counts, {
-        changed: create.length + update.length + remove.length,
-        wantsTopology,
-        distribution: wantsTopology ? '' : distribution,
-      }),
-    forgetService: (key) => metrics.forgetService(key),
-    mirrored: (key, counts, duration) => metrics.mirrored(key, counts, duration),
-    forgetMirror: (key) => metrics.forgetMirror(key),
-  };
-}
-
 const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
 
 function tellOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): Tell {
@@ -172,6 +153,17 @@ function tellOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): Tell 
   };
 }
 
+/** Milliseconds after which what cannot be followed counts: a server that starts again is away for less. */
+const PATIENCE = 60_000;
+
+/** Why this replica could not do its work now. */
+function unreadiness(world: World): string[] {
+  if (!world.isSynced) return ['the initial lists are not complete'];
+  return world.watches
+    .filter(({ failure }) => failure !== undefined && realClock.now() - failure.since > PATIENCE)
+    .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
+}
+
 function handlerOf(world: World, metrics: ControllerMetrics): Handler {
   return async ({ path, method }: Asked) => {
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
@@ -181,8 +173,10 @@ function handlerOf(world: World, metrics: ControllerMetrics): Handler {
       case '/healthz':
       case '/livez':
         return textAnswer(200, 'ok');
-      case '/readyz':
-        return world.isSynced ? textAnswer(200, 'ok') : textAnswer(503, 'the initial lists are not complete\n');
+      case '/readyz': {
+        const lacks = unreadiness(world);
+        return lacks.length === 0 ? textAnswer(200, 'ok') : textAnswer(503, `${lacks.join('\n')}\n`);
+      }
       default:
         return NOT_FOUND;
     }

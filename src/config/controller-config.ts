@@ -1,5 +1,9 @@
 /** What `slicewire controller` is told: the flags of kube-controller-manager that concern these controllers, by their names. */
 import { hostname } from 'node:os';
+import type { EndpointsSettings } from '../controller/endpoints-controller.ts';
+import type { LeaderSettings } from '../controller/leader.ts';
+import type { MirrorSettings } from '../controller/mirror-controller.ts';
+import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
 import { ConfigError, camel, type Flags, type LogConfig, readLog, textFlag } from './config.ts';
 import { type ListenAddress, parseListen } from './listen.ts';
@@ -18,23 +22,14 @@ export interface ControllerConfig {
   readonly master: string | undefined;
   readonly controllers: ReadonlySet<Controller>;
   /** Milliseconds in all periods. */
-  readonly slices: { readonly workers: number; readonly mostPerSlice: number; readonly batchPeriod: number };
-  readonly endpoints: { readonly workers: number; readonly batchPeriod: number };
-  readonly mirror: { readonly workers: number; readonly mostPerSubset: number; readonly batchPeriod: number };
+  readonly slices: SlicesSettings;
+  readonly endpoints: EndpointsSettings;
+  readonly mirror: MirrorSettings;
   /** undefined: there is one replica, and it always works. */
-  readonly leader: LeaderConfig | undefined;
+  readonly leader: LeaderSettings | undefined;
   /** Health and metrics. */
   readonly listen: ListenAddress;
   readonly log: LogConfig;
-}
-
-export interface LeaderConfig {
-  readonly namespace: string;
-  readonly name: string;
-  readonly identity: string;
-  readonly leaseDuration: number;
-  readonly renewDeadline: number;
-  readonly retryPeriod: number;
 }
 
 const PORT = 10_261;
@@ -98,7 +93,7 @@ function readControllers(read: Reader): ReadonlySet<Controller> {
 
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
-function readLeader(read: Reader): LeaderConfig | undefined {
+function readLeader(read: Reader): LeaderSettings | undefined {
   const leaseDuration = readDuration(read, 'leader-elect-lease-duration', '15s');
   const renewDeadline = readDuration(read, 'leader-elect-renew-deadline', '10s');
   const retryPeriod = readDuration(read, 'leader-elect-retry-period', '2s');

@@ -1,7 +1,7 @@
 /** What the controllers share. */
 import type { Clock } from '../host/clock.ts';
 import type { MirrorCounts } from '../producers/mirror.ts';
-import type { Notice, ObjectKey, SelectingService, SliceChanges } from '../producers/objects.ts';
+import type { Notice, ObjectKey, SelectingService } from '../producers/objects.ts';
 import type { SliceCounts } from '../producers/slices.ts';
 import type { ApiClient } from '../source/kubernetes/client.ts';
 import type { SyncResult } from './workers.ts';
@@ -15,11 +15,14 @@ export interface ControllerMetricsSink {
   /** A sync of the slices of a Service ended. */
   synced(result: SyncResult): void;
   sliceChanged(of: 'slices' | 'mirror', operation: Operation): void;
-  slicesCounted(service: SelectingService, counts: SliceCounts, changes: SliceChanges): void;
+  /** `changed`: slices that were written or deleted. */
+  slicesCounted(service: SelectingService, counts: SliceCounts, changed: number): void;
   forgetService(key: ObjectKey): void;
   /** `duration`: milliseconds. */
   mirrored(key: ObjectKey, counts: MirrorCounts, duration: number): void;
   forgetMirror(key: ObjectKey): void;
+  /** This replica writes no more: what it counted is another's. */
+  stopped(of: 'slices' | 'mirror'): void;
 }
 
 /** What people are told. */

@@ -1,13 +1,12 @@
 /** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
 import { reconcileEndpoints } from '../producers/endpoints-object.ts';
-import { LEADER_ANNOTATION } from '../producers/mirror.ts';
-import type { EndpointsObject, ObjectKey } from '../producers/objects.ts';
+import { type EndpointsObject, type ObjectKey, TRIGGER_ANNOTATION } from '../producers/objects.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';
-import { runWorkers, StaleCache } from './workers.ts';
-import { deleteEndpoints, isNamespaceLeaving, writeEndpoints } from './writer.ts';
+import { StaleCache, workOff } from './workers.ts';
+import { deleteEndpoints, isNamespaceLeaving, mustBeGone, writeEndpoints } from './writer.ts';
 
 export interface EndpointsSettings {
   readonly workers: number;
@@ -27,7 +26,7 @@ export class EndpointsController {
     const { world, clock } = context;
     this.#context = context;
     this.#settings = settings;
-    this.queue = new WorkQueue(clock);
+    this.queue = new WorkQueue(clock, { isOpen: false });
     world.listen({
       onPod: (before, after) => {
         for (const key of world.members.touchedBy(before, after)) this.queue.addAfter(key, settings.batchPeriod);
@@ -40,13 +39,10 @@ export class EndpointsController {
   /** Work until the signal aborts. Endpoints that no Service owns any more are looked at as well. */
   async run(signal: AbortSignal): Promise<void> {
     const { world, tell } = this.#context;
-    for (const key of world.members.services) this.queue.add(key);
-    for (const [key, { metadata }] of world.endpoints) {
-      // Locks of programs that elect a leader the old way have no Service.
-      if (metadata.annotations?.[LEADER_ANNOTATION] === undefined) this.queue.add(key);
-    }
+    const keys = [...world.members.services, ...world.endpoints.keys()];
     try {
-      await runWorkers(
+      await workOff(
+        keys,
         {
           queue: this.queue,
           workers: this.#settings.workers,
@@ -57,7 +53,6 @@ export class EndpointsController {
         signal,
       );
     } finally {
-      this.queue.clear();
       this.#expectations.clear();
     }
   }
@@ -65,7 +60,12 @@ export class EndpointsController {
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
     if (after === undefined) this.queue.add(key);
-    else if (this.queue.failures(key) > 0 && !this.#expectations.isStale(key, [after])) this.queue.add(key);
+    else if (this.queue.failures(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
+  }
+
+  #isStale(key: ObjectKey, endpoints: EndpointsObject | undefined): boolean {
+    const cached = endpoints === undefined ? [] : [endpoints];
+    return this.#expectations.isStale(key, cached, this.#context.world.version('endpoints'));
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
@@ -75,11 +75,14 @@ export class EndpointsController {
     if (service === undefined) {
       this.#triggers.forget(key);
       this.#expectations.forget(key);
-      if (existing !== undefined) await deleteEndpoints(client, key, signal);
+      // Those that a controller wrote say when; those of people, and locks of programs that elect a leader the old way, do not.
+      if (existing?.metadata.annotations?.[TRIGGER_ANNOTATION] === undefined) return;
+      await mustBeGone(client, 'services', key, signal);
+      await deleteEndpoints(client, existing, signal);
       return;
     }
     if (service.selector === undefined) return;
-    if (this.#expectations.isStale(key, existing === undefined ? [] : [existing])) {
+    if (this.#isStale(key, existing)) {
       throw new StaleCache('the cache of Endpoints is out of date');
     }
     const pods = world.members.podsOf(service);

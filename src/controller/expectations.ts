@@ -56,16 +56,23 @@ export class Expectations {
     return expected?.kind !== 'gone';
   }
 
-  /** Whether what the cache has of a Service's slices is behind what was written. */
-  isStale(service: ObjectKey, slices: readonly Written[]): boolean {
+  /**
+   * Whether what the cache has of a Service's slices is behind what was written; `shown`: up to which version it shows them.
+   * A slice that it should show by then and does not is nobody's any more: somebody deleted it, or gave it to another.
+   */
+  isStale(service: ObjectKey, slices: readonly Written[], shown: string): boolean {
     const expected = this.#expected.get(service);
     if (expected === undefined) return false;
     const versions = new Map(slices.map(({ metadata }) => [metadata.uid ?? '', metadata.resourceVersion ?? '']));
-    return [...expected].some(([uid, one]) => {
+    const isBehind = ([uid, one]: readonly [string, Expected]) => {
       const version = versions.get(uid);
       if (one.kind === 'gone') return version !== undefined;
-      return version === undefined || isOlder(version, one.version);
-    });
+      if (version !== undefined) return isOlder(version, one.version);
+      if (shown === '' || isOlder(shown, one.version)) return true;
+      this.#drop(service, uid);
+      return false;
+    };
+    return [...expected].some(isBehind);
   }
 
   forget(service: ObjectKey): void {

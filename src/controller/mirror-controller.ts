@@ -1,12 +1,12 @@
 /** Mirrors Endpoints that a person wrote into slices (kube-controller-manager's endpointslice-mirroring-controller). */
 import { isMirrored, reconcileMirror } from '../producers/mirror.ts';
-import { MIRROR_MANAGER, type ObjectKey } from '../producers/objects.ts';
+import { MIRROR_MANAGER, type ObjectKey, type SliceObject } from '../producers/objects.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';
 import { SliceEvents } from './slice-events.ts';
-import { runWorkers, StaleCache } from './workers.ts';
-import { SliceWriter } from './writer.ts';
+import { StaleCache, workOff } from './workers.ts';
+import { mustBeGone, SliceWriter } from './writer.ts';
 
 export interface MirrorSettings {
   readonly workers: number;
@@ -26,7 +26,7 @@ export class MirrorController {
     const { world, client, clock, metrics } = context;
     this.#context = context;
     this.#settings = settings;
-    this.queue = new WorkQueue(clock);
+    this.queue = new WorkQueue(clock, { isOpen: false });
     this.#writer = new SliceWriter({
       client,
       expectations: this.#expectations,
@@ -37,17 +37,17 @@ export class MirrorController {
       manager: MIRROR_MANAGER,
       queue: this.queue,
       expectations: this.#expectations,
-      slicesOf: (service) => world.slices.of(service, MIRROR_MANAGER),
+      isStale: (service) => this.#isStale(service, world.slices.of(service, MIRROR_MANAGER)),
       batchPeriod: settings.batchPeriod,
     });
     world.listen({
       onService: (key, before, after) => {
-        if ((before && before.selector === undefined) !== (after && after.selector === undefined)) this.queue.add(key);
+        if (before?.takesEndpoints !== after?.takesEndpoints) this.queue.add(key);
       },
       onEndpoints: (key, before, after) => {
         const service = world.members.service(key);
         // Those of Services with a selector are written all the time, and never mirrored.
-        if (service?.selector === undefined || world.slices.of(key, MIRROR_MANAGER).length > 0) {
+        if (service?.takesEndpoints !== false || world.slices.of(key, MIRROR_MANAGER).length > 0) {
           if (before !== undefined || after !== undefined) this.queue.addAfter(key, settings.batchPeriod);
         }
       },
@@ -57,11 +57,11 @@ export class MirrorController {
 
   /** Work until the signal aborts. All Endpoints, and all that mirrored slices name, are looked at first. */
   async run(signal: AbortSignal): Promise<void> {
-    const { world, tell } = this.#context;
-    for (const key of world.endpoints.keys()) this.queue.add(key);
-    for (const key of world.slices.services(MIRROR_MANAGER)) this.queue.add(key);
+    const { world, tell, metrics } = this.#context;
+    const keys = [...world.endpoints.keys(), ...world.slices.services(MIRROR_MANAGER)];
     try {
-      await runWorkers(
+      await workOff(
+        keys,
         {
           queue: this.queue,
           workers: this.#settings.workers,
@@ -72,9 +72,20 @@ export class MirrorController {
         signal,
       );
     } finally {
-      this.queue.clear();
       this.#expectations.clear();
+      metrics.stopped('mirror');
     }
+  }
+
+  #isStale(key: ObjectKey, slices: readonly SliceObject[]): boolean {
+    return this.#expectations.isStale(key, slices, this.#context.world.version('endpointslices'));
+  }
+
+  /** What is missing in the cache is missed by the API server as well. */
+  async #checkGone(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const { world, client } = this.#context;
+    if (world.endpoints.get(key) === undefined) await mustBeGone(client, 'endpoints', key, signal);
+    else if (world.members.service(key) === undefined) await mustBeGone(client, 'services', key, signal);
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
@@ -84,7 +95,8 @@ export class MirrorController {
     const service = world.members.service(key);
     const existing = world.slices.of(key, MIRROR_MANAGER);
     const mirrors = isMirrored({ endpoints, service });
-    if (mirrors && this.#expectations.isStale(key, existing)) {
+    if (!mirrors && existing.length > 0) await this.#checkGone(key, signal);
+    if (mirrors && this.#isStale(key, existing)) {
       throw new StaleCache('the cache of EndpointSlices is out of date');
     }
     const { mostPerSubset } = this.#settings;

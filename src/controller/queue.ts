@@ -29,11 +29,24 @@ export class WorkQueue {
   readonly #takers: ((key: string) => void)[] = [];
   /** When the bucket of retries is empty, what comes next waits until its turn. */
   #nextRetryAt = Number.NEGATIVE_INFINITY;
+  #isOpen: boolean;
   #adds = 0;
   #retries = 0;
 
-  constructor(clock: Clock) {
+  /** A closed one takes nothing until it is opened. */
+  constructor(clock: Clock, { isOpen = true } = {}) {
     this.#clock = clock;
+    this.#isOpen = isOpen;
+  }
+
+  open(): void {
+    this.#isOpen = true;
+  }
+
+  /** Nothing is to be done any more: what waits is forgotten, and nothing comes in. */
+  close(): void {
+    this.#isOpen = false;
+    this.clear();
   }
 
   /** Keys that could be given out now. */
@@ -56,6 +69,7 @@ export class WorkQueue {
 
   /** A wait for the key goes on: were it given up, failures in quick succession would put off the retry of the first. */
   add(key: string): void {
+    if (!this.#isOpen) return;
     if (this.#working.has(key)) {
       this.#again.add(key);
       return;
@@ -72,6 +86,7 @@ export class WorkQueue {
 
   /** Of several waits for one key the shortest counts. */
   addAfter(key: string, milliseconds: number): void {
+    if (!this.#isOpen) return;
     if (milliseconds <= 0) {
       this.add(key);
       return;
@@ -87,12 +102,12 @@ export class WorkQueue {
     this.#waiting.set(key, { at, cancel: this.#clock.after(milliseconds, onTime) });
   }
 
-  /** Work on the key failed: it comes again, the later the more often it failed in a row. */
-  retry(key: string): void {
+  /** Work on the key failed: it comes again, the later the more often it failed in a row, and not sooner than `least` milliseconds. */
+  retry(key: string, least = 0): void {
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
     this.#retries += 1;
-    this.addAfter(key, Math.max(this.#turn(), Math.min(MOST_WAIT, FIRST_WAIT * 2 ** Math.min(failures, 20))));
+    this.addAfter(key, Math.max(least, this.#turn(), Math.min(MOST_WAIT, FIRST_WAIT * 2 ** Math.min(failures, 20))));
   }
 
   /** How often work on the key failed in a row. */

@@ -9,7 +9,7 @@ export interface SliceEventsOptions {
   readonly manager: string;
   readonly queue: WorkQueue;
   readonly expectations: Expectations;
-  readonly slicesOf: (service: ObjectKey) => readonly SliceObject[];
+  readonly isStale: (service: ObjectKey) => boolean;
   /** Milliseconds. */
   readonly batchPeriod: number;
 }
@@ -26,7 +26,7 @@ export class SliceEvents {
 
   /** A slice changed in the cache; undefined: it was not there before, or is gone. */
   on(before: SliceObject | undefined, after: SliceObject | undefined): void {
-    const { expectations, queue, slicesOf } = this.#options;
+    const { expectations, queue, isStale } = this.#options;
     const [was, is] = [before, after].map((slice) => (slice && this.#counts(slice) ? slice : undefined));
     const [from, to] = [was && serviceOf(was), is && serviceOf(is)];
     // After a gap in the watch another one may have its name.
@@ -42,9 +42,7 @@ export class SliceEvents {
     }
     // Who waited for the cache need not wait for its turn.
     const service = to ?? from;
-    if (service !== undefined && queue.failures(service) > 0 && !expectations.isStale(service, slicesOf(service))) {
-      queue.add(service);
-    }
+    if (service !== undefined && queue.failures(service) > 0 && !isStale(service)) queue.add(service);
   }
 
   /** One that is being deleted is as good as gone: whoever holds it back may do so for long. */

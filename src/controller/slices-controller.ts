@@ -8,8 +8,8 @@ import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';
 import { SliceEvents } from './slice-events.ts';
-import { runWorkers, StaleCache } from './workers.ts';
-import { SliceWriter } from './writer.ts';
+import { StaleCache, workOff } from './workers.ts';
+import { mustBeGone, SliceWriter } from './writer.ts';
 
 export interface SlicesSettings {
   readonly workers: number;
@@ -35,7 +35,7 @@ export class SlicesController {
     const { world, client, clock, metrics } = context;
     this.#context = context;
     this.#settings = settings;
-    this.queue = new WorkQueue(clock);
+    this.queue = new WorkQueue(clock, { isOpen: false });
     this.#writer = new SliceWriter({
       client,
       expectations: this.#expectations,
@@ -46,7 +46,7 @@ export class SlicesController {
       manager: SLICES_MANAGER,
       queue: this.queue,
       expectations: this.#expectations,
-      slicesOf: (service) => world.slices.of(service, SLICES_MANAGER),
+      isStale: (service) => this.#isStale(service, world.slices.of(service, SLICES_MANAGER)),
       batchPeriod: settings.batchPeriod,
     });
     world.listen({
@@ -61,10 +61,10 @@ export class SlicesController {
   async run(signal: AbortSignal): Promise<void> {
     const { world, metrics, tell } = this.#context;
     this.#setShares();
-    for (const key of world.members.services) this.queue.add(key);
-    for (const key of world.slices.services(SLICES_MANAGER)) this.queue.add(key);
+    const keys = [...world.members.services, ...world.slices.services(SLICES_MANAGER)];
     try {
-      await runWorkers(
+      await workOff(
+        keys,
         {
           queue: this.queue,
           workers: this.#settings.workers,
@@ -80,8 +80,8 @@ export class SlicesController {
       );
     } finally {
       // Another replica may write now: what was expected here means nothing any more.
-      this.queue.clear();
       this.#expectations.clear();
+      metrics.stopped('slices');
     }
   }
 
@@ -94,7 +94,7 @@ export class SlicesController {
       return;
     }
     if (service.selector === undefined) return;
-    if (this.#expectations.isStale(key, existing)) throw new StaleCache('the cache of EndpointSlices is out of date');
+    if (this.#isStale(key, existing)) throw new StaleCache('the cache of EndpointSlices is out of date');
     const pods = world.members.podsOf(service);
     const triggeredAt = this.#triggers.take(service, pods);
     const { changes, notices, onUnknownNode, counts } = reconcileSlices({
@@ -108,11 +108,15 @@ export class SlicesController {
     // Each is told once, whatever becomes of the writes.
     for (const notice of notices) tell.service(service, notice);
     await this.#writer.write({ service: key, changes, triggeredAt, signal });
-    metrics.slicesCounted(service, counts, changes);
+    metrics.slicesCounted(service, counts, changes.create.length + changes.update.length + changes.remove.length);
     const [first] = onUnknownNode;
     if (first === undefined) return;
     const more = onUnknownNode.length > 1 ? ` and ${onUnknownNode.length - 1} more` : '';
     throw new Error(`skipping Pod ${first.key}${more}: there is no Node ${first.nodeName}`);
+  }
+
+  #isStale(key: ObjectKey, slices: readonly SliceObject[]): boolean {
+    return this.#expectations.isStale(key, slices, this.#context.world.version('endpointslices'));
   }
 
   /** Where no garbage collector runs beside, nobody else would remove the slices of a Service that is gone. */
@@ -120,12 +124,12 @@ export class SlicesController {
     const orphans = existing.filter(({ metadata }) =>
       (metadata.ownerReferences ?? []).some(({ kind, apiVersion }) => kind === 'Service' && apiVersion === 'v1'),
     );
-    await this.#writer.write({
-      service: key,
-      changes: { create: [], update: [], remove: orphans },
-      triggeredAt: undefined,
-      signal,
-    });
+    if (orphans.length > 0) {
+      await mustBeGone(this.#context.client, 'services', key, signal);
+      const changes = { create: [], update: [], remove: orphans };
+      await this.#writer.write({ service: key, changes, triggeredAt: undefined, signal });
+    }
+    this.#expectations.forget(key);
     this.#topology.forget(key);
     this.#triggers.forget(key);
     this.#context.metrics.forgetService(key);

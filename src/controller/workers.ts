@@ -1,8 +1,14 @@
-/** Workers over a queue: what fails is tried again, 15 times, then left until something about it changes. Who waits for the cache waits on. */
+/**
+ * Workers over a queue: what fails is tried again, 15 times, then left until something about it changes, or half a day is over.
+ * Who waits for the cache waits on.
+ */
+import { ApiError } from '../source/kubernetes/client.ts';
 import type { WorkQueue } from './queue.ts';
 
 /** Of kube-controller-manager. */
 const MOST_RETRIES = 15;
+/** Milliseconds until a key that was given up is looked at again: kube-controller-manager's informers tell all again as often. */
+const RESYNC = 12 * 60 * 60 * 1000;
 
 /** The cache does not show yet what was written: nothing is done on the strength of it. */
 export class StaleCache extends Error {
@@ -18,6 +24,18 @@ export interface WorkersOptions {
   readonly onResult: (result: SyncResult) => void;
   /** `isLast`: it is not tried again. */
   readonly onFailure: (key: string, error: Error, isLast: boolean) => void;
+}
+
+/** Open the queue, put these keys into it, and work until the signal aborts; what waits in it then is forgotten. */
+export async function workOff(keys: Iterable<string>, options: WorkersOptions, signal: AbortSignal): Promise<void> {
+  const { queue } = options;
+  queue.open();
+  for (const key of keys) queue.add(key);
+  try {
+    await runWorkers(options, signal);
+  } finally {
+    queue.close();
+  }
 }
 
 /** Work until the signal aborts. What waits in the queue then stays there. */
@@ -41,8 +59,10 @@ async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal
         // A cache catches up in the end: who waits for it is never given up.
         const isLast = !isStale && queue.failures(key) >= MOST_RETRIES;
         if (!isStale) onFailure(key, cause, isLast);
-        if (isLast) queue.forget(key);
-        else queue.retry(key);
+        if (isLast) {
+          queue.forget(key);
+          queue.addAfter(key, RESYNC);
+        } else queue.retry(key, cause instanceof ApiError ? cause.retryAfter : undefined);
       } else queue.add(key);
     } finally {
       queue.done(key);

@@ -24,8 +24,8 @@ import {
   decodeZonedNode,
 } from '../source/decode-producing.ts';
 import type { ApiClient } from '../source/kubernetes/client.ts';
-import { Reflector } from '../source/kubernetes/reflector.ts';
-import { type SourceLog, Watch } from '../source/kubernetes/watch.ts';
+import { PAGE, Reflector } from '../source/kubernetes/reflector.ts';
+import { type SourceLog, Watch, watchSink } from '../source/kubernetes/watch.ts';
 
 /** Told after the world took an object in; undefined: it was not there before, or is gone. */
 export interface Listener {
@@ -44,7 +44,7 @@ export interface WorldOptions {
 }
 
 const KINDS = ['services', 'pods', 'nodes', 'endpointslices', 'endpoints'] as const;
-export type WorldKind = (typeof KINDS)[number];
+type WorldKind = (typeof KINDS)[number];
 
 const PATHS: Readonly<Record<WorldKind, string>> = {
   services: '/api/v1/services',
@@ -53,9 +53,6 @@ const PATHS: Readonly<Record<WorldKind, string>> = {
   endpointslices: '/apis/discovery.k8s.io/v1/endpointslices',
   endpoints: '/api/v1/endpoints',
 };
-
-/** Objects a page of a list. */
-const PAGE = 250;
 
 export class World {
   readonly members = new Membership();
@@ -67,6 +64,7 @@ export class World {
   readonly #watches: ReadonlyMap<WorldKind, Watch<WorldKind>>;
   readonly #synced = new Set<WorldKind>();
   readonly #faults = new FaultBook();
+  readonly #versions = new Map<WorldKind, string>();
 
   constructor(options: WorldOptions) {
     this.#options = options;
@@ -83,6 +81,11 @@ export class World {
     return [...this.#watches.values()].map((watch) => watch.status);
   }
 
+  /** Up to which resourceVersion the cache shows a kind; "" before its list. */
+  version(kind: WorldKind): string {
+    return this.#versions.get(kind) ?? '';
+  }
+
   listen(listener: Listener): void {
     this.#listeners.push(listener);
   }
@@ -94,15 +97,13 @@ export class World {
       const watch = this.#watches.get(kind) as Watch<WorldKind>;
       const sink = {
         set: (key: string, object: unknown) => this.#set(kind, key, object),
+        reached: (version: string) => this.#versions.set(kind, version),
         gone: (key: string) => this.#gone(kind, key),
         synced: () => {
           this.#synced.add(kind);
           if (this.isSynced) onSynced();
         },
-        heard: () => watch.heard(),
-        opened: () => watch.opened(),
-        failed: (error: Error, failures: number) => watch.failed(error, failures),
-        recovered: (failures: number) => watch.recovered(failures),
+        ...watchSink(watch),
       };
       return new Reflector({
         resource: { path: PATHS[kind] },
@@ -120,11 +121,14 @@ export class World {
     // The API server checks names; one that is not one would not come from it.
     if (kind !== 'nodes' && objectKey(object) !== key) return;
     const id = `${kind} ${key}`;
-    if (kind === 'pods') this.#pod(key, this.#good(id, decodePod(object, key, { isHandWritten: false })));
-    else if (kind === 'services') this.#service(key, this.#good(id, decodeSelectingService(object, key)));
-    else if (kind === 'nodes') this.#node(key, this.#good(id, decodeZonedNode(object, key)));
-    else if (kind === 'endpointslices') this.#slice(key, this.#good(id, decodeSliceObject(object, key)));
-    else this.#endpoint(key, this.#good(id, decodeEndpointsObject(object, key)));
+    if (kind === 'pods') {
+      this.#good(id, decodePod(object, key, { isHandWritten: false }), (pod) => this.#pod(key, pod));
+    } else if (kind === 'services') {
+      this.#good(id, decodeSelectingService(object, key), (service) => this.#service(key, service));
+    } else if (kind === 'nodes') this.#good(id, decodeZonedNode(object, key), (node) => this.#node(key, node));
+    else if (kind === 'endpointslices') {
+      this.#good(id, decodeSliceObject(object, key), (slice) => this.#slice(key, slice));
+    } else this.#good(id, decodeEndpointsObject(object, key), (endpoints) => this.#endpoint(key, endpoints));
   }
 
   #gone(kind: WorldKind, key: string): void {
@@ -136,10 +140,10 @@ export class World {
     else this.#endpoint(key, undefined);
   }
 
-  /** What can be used of an object; what is wrong with it is told when it is new. */
-  #good<T>(key: string, { value, faults }: Decoded<T>): T | undefined {
+  /** What can be used of an object; what is wrong with it is told when it is new. Of a broken one what it was before stays. */
+  #good<T>(key: string, { value, faults }: Decoded<T>, take: (value: T) => void): void {
     for (const fault of this.#faults.set(key, faults)) this.#options.onFault(fault);
-    return value;
+    if (value !== undefined) take(value);
   }
 
   #pod(key: ObjectKey, after: PodView | undefined): void {
@@ -181,10 +185,6 @@ export class World {
 export class SliceShelf {
   readonly #slices = new Map<ObjectKey, SliceObject>();
   readonly #ofService = new Map<ObjectKey, Map<ObjectKey, SliceObject>>();
-
-  get size(): number {
-    return this.#slices.size;
-  }
 
   has(key: ObjectKey): boolean {
     return this.#slices.has(key);

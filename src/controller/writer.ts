@@ -10,6 +10,7 @@ import {
 } from '../producers/objects.ts';
 import { type ApiClient, ApiError } from '../source/kubernetes/client.ts';
 import type { Expectations } from './expectations.ts';
+import { StaleCache } from './workers.ts';
 
 export type Operation = 'create' | 'update' | 'delete';
 
@@ -36,15 +37,28 @@ export class SliceWriter {
     this.#options = options;
   }
 
-  /** Throws ApiError. What cannot be created because its namespace goes away is left, as it would go as well. */
-  async write({ service, changes, triggeredAt, signal }: SliceWrite): Promise<void> {
+  /** A family that is refused does not keep the other: throws the error of the first when both were tried. */
+  async write(write: SliceWrite): Promise<void> {
+    const { create, update, remove } = write.changes;
+    const types = new Set([...create, ...update, ...remove].map(({ addressType }) => addressType));
+    const errors: unknown[] = [];
+    for (const type of types) {
+      const of = (slices: readonly SliceObject[]) => slices.filter(({ addressType }) => addressType === type);
+      const changes = { create: of(create), update: of(update), remove: of(remove) };
+      await this.#writeFamily({ ...write, changes }).catch((error: unknown) => errors.push(error));
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+
+  async #writeFamily({ service, changes, triggeredAt, signal }: SliceWrite): Promise<void> {
     const named = new Set<string>();
     for (const slice of changes.create) {
       const body = triggered(this.#named(slice, named), triggeredAt);
       try {
         await this.#send('create', service, body, signal);
       } catch (error) {
-        if (isNamespaceLeaving(error)) return;
+        // What cannot be created because its namespace goes away would go as well.
+        if (isNamespaceLeaving(error)) break;
         throw error;
       }
     }
@@ -70,12 +84,12 @@ export class SliceWriter {
 
   async #remove(service: ObjectKey, slice: SliceObject, signal: AbortSignal): Promise<void> {
     const { client, expectations, onWrite } = this.#options;
-    // Not another slice that got its name meanwhile.
-    const preconditions = slice.metadata.uid === undefined ? {} : { preconditions: { uid: slice.metadata.uid } };
-    const body = { apiVersion: 'v1', kind: 'DeleteOptions', ...preconditions };
     expectations.deleting(service, slice);
     try {
-      await client.write({ method: 'DELETE', path: `${collection(slice)}/${slice.metadata.name}`, body }, signal);
+      await client.write(
+        { method: 'DELETE', path: `${collection(slice)}/${slice.metadata.name}`, body: exactly(slice) },
+        signal,
+      );
     } catch (error) {
       expectations.notDeleted(service, slice);
       if (error instanceof ApiError && error.status === 404) return;
@@ -134,14 +148,44 @@ export async function writeEndpoints(client: ApiClient, endpoints: EndpointsObje
   return (await client.write(request, signal)) as EndpointsObject;
 }
 
-/** Nothing happens when there are none. Throws ApiError. */
-export async function deleteEndpoints(client: ApiClient, key: ObjectKey, signal: AbortSignal): Promise<void> {
-  const [namespace = '', name = ''] = key.split('/');
+/** Nothing happens when they are gone. Throws ApiError. */
+export async function deleteEndpoints(
+  client: ApiClient,
+  endpoints: EndpointsObject,
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, name } = endpoints.metadata;
+  const path = `${endpointsPath(namespace)}/${name}`;
   try {
-    await client.write({ method: 'DELETE', path: `${endpointsPath(namespace)}/${name}` }, signal);
+    await client.write({ method: 'DELETE', path, body: exactly(endpoints) }, signal);
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error;
   }
+}
+
+/** Delete this object as it was seen, and no other that got its name or its content meanwhile. */
+function exactly({ metadata: { uid, resourceVersion } }: SliceObject | EndpointsObject): object {
+  return { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+}
+
+/**
+ * Before something is removed because an object is not there (any more): ask the API server itself, for the cache may not
+ * have heard of it yet. Throws StaleCache when it is there.
+ */
+export async function mustBeGone(
+  client: ApiClient,
+  kind: 'services' | 'endpoints',
+  key: ObjectKey,
+  signal: AbortSignal,
+): Promise<void> {
+  const [namespace = '', name = ''] = key.split('/');
+  try {
+    await client.get(`/api/v1/namespaces/${namespace}/${kind}/${name}`, {}, signal);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return;
+    throw error;
+  }
+  throw new StaleCache(`the cache does not show ${kind} ${key}`);
 }
 
 function endpointsPath(namespace: string): string {

@@ -26,6 +26,7 @@ export interface Filled {
   readonly removed: number;
 }
 
+/** Slices that hold what is desired, each at most so many; what is left as it is is told as well. */
 export function fillSlices(input: FillInput): Filled {
   const { mostPerSlice } = input;
   const left = new Map(input.desired);

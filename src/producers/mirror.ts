@@ -22,7 +22,7 @@ import { inSafeOrder, reuse } from './write-order.ts';
 
 const SKIP_LABEL = 'endpointslice.kubernetes.io/skip-mirror';
 /** A lock of programs that elect a leader the old way. */
-export const LEADER_ANNOTATION = 'control-plane.alpha.kubernetes.io/leader';
+const LEADER_ANNOTATION = 'control-plane.alpha.kubernetes.io/leader';
 const LAST_APPLIED_ANNOTATION = 'kubectl.kubernetes.io/last-applied-configuration';
 
 export interface MirrorInput {
@@ -56,11 +56,12 @@ export interface MirrorCounts {
 
 /** Whether the Endpoints are to be mirrored at all: those of a Service without a selector, unless they say otherwise. */
 export function isMirrored({ endpoints, service }: Pick<MirrorInput, 'endpoints' | 'service'>): boolean {
-  if (endpoints === undefined || service === undefined || service.selector !== undefined) return false;
+  if (endpoints === undefined || service === undefined || !service.takesEndpoints) return false;
   const { labels, annotations } = endpoints.metadata;
   return labels?.[SKIP_LABEL] !== 'true' && annotations?.[LEADER_ANNOTATION] === undefined;
 }
 
+/** What must be written so that slices say what the Endpoints do; all are removed when nothing is to be mirrored. */
 export function reconcileMirror(input: MirrorInput): MirrorResult {
   const { endpoints, existing } = input;
   if (endpoints === undefined || !isMirrored(input)) {

@@ -63,8 +63,10 @@ export interface SelectingService {
   /** Milliseconds since 1970, 0 when it does not say. */
   readonly createdAt: number;
   readonly terminating: boolean;
-  /** undefined: its endpoints are somebody else's affair. */
+  /** undefined: its endpoints are somebody else's affair, or it stands for a name (ExternalName). */
   readonly selector: Labels | undefined;
+  /** It names no selector: Endpoints that a person wrote are its own. */
+  readonly takesEndpoints: boolean;
   readonly ports: readonly TargetPort[];
   /** Families of its endpoints, the first one that of its Endpoints object. */
   readonly families: readonly Family[];

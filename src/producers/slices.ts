@@ -57,6 +57,9 @@ export interface SliceCounts {
   readonly removed: number;
 }
 
+/**
+ * What must be written so that the slices say what the Pods do (KEP-752). A second call with what was written writes nothing.
+ */
 export function reconcileSlices(input: SlicesInput): SlicesResult {
   const { service, existing, topology } = input;
   const pods = [...input.pods];
@@ -214,7 +217,7 @@ function settled(
 }
 
 /** Not a slice of an earlier Service of this name: that one is being collected. */
-export function isOwnedBy({ metadata }: SliceObject, { uid }: SelectingService): boolean {
+function isOwnedBy({ metadata }: SliceObject, { uid }: SelectingService): boolean {
   return (metadata.ownerReferences ?? []).some(
     (owner) => owner.uid === uid && owner.kind === 'Service' && owner.apiVersion === 'v1',
   );
@@ -255,10 +258,10 @@ function sliceLabels(service: SelectingService): Labels {
   };
 }
 
-/** The slice with the labels that its Service has now; itself when these are right. */
+/** The slice with the labels that its Service asks for; itself when these are right. */
 function refreshed(slice: SliceObject, service: SelectingService): SliceObject {
-  if (sameData(own(slice.metadata.labels ?? {}), own(service.labels))) return slice;
-  return { ...slice, metadata: { ...slice.metadata, labels: sliceLabels(service) } };
+  const labels = sliceLabels(service);
+  return sameData(slice.metadata.labels ?? {}, labels) ? slice : { ...slice, metadata: { ...slice.metadata, labels } };
 }
 
 const RESERVED = [SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL];

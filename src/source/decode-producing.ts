@@ -9,6 +9,7 @@ import { trimmed } from '../model/trimmed.ts';
 import {
   type ContainerPort,
   type EndpointsObject,
+  type EndpointsSubset,
   type PodView,
   type SelectingService,
   type SliceObject,
@@ -60,6 +61,7 @@ export interface PodDefaults {
   readonly isHandWritten: boolean;
 }
 
+/** A v1 Pod. */
 export function decodePod(object: unknown, key: string, defaults: PodDefaults): Decoded<PodView> {
   return decoded({ kind: 'Pod', key, schema: podSchema }, object, (pod, faults) =>
     toPod(pod, { key, faults, defaults }),
@@ -141,7 +143,7 @@ const HINT_ANNOTATIONS = ['service.kubernetes.io/topology-aware-hints', 'service
 
 function toSelecting({ metadata, spec }: ApiSelectingService, key: string, faults: FaultList): SelectingService {
   const selector = spec.selector ?? {};
-  const hasSelector = spec.type !== 'ExternalName' && Object.keys(selector).length > 0;
+  const takesEndpoints = Object.keys(selector).length === 0;
   // The older annotation wins where both stand.
   const mode = HINT_ANNOTATIONS.map((name) => metadata.annotations?.[name]).find((value) => value !== undefined);
   return {
@@ -152,7 +154,8 @@ function toSelecting({ metadata, spec }: ApiSelectingService, key: string, fault
     labels: metadata.labels ?? {},
     createdAt: timeOf(metadata.creationTimestamp),
     terminating: isSet(metadata.deletionTimestamp),
-    selector: hasSelector ? selector : undefined,
+    selector: takesEndpoints || spec.type === 'ExternalName' ? undefined : selector,
+    takesEndpoints,
     ports: trimmed(spec.type === 'ExternalName' ? [] : targetPorts(spec.ports ?? [], faults)),
     families: readFamilies(spec, faults),
     isHeadless: ['', 'None'].includes(clusterIPTexts(spec)[0] ?? ''),
@@ -216,6 +219,7 @@ function clusterIPTexts({ clusterIPs, clusterIP }: ApiSpec): readonly string[] {
   return listed.length > 0 ? listed : [clusterIP ?? ''];
 }
 
+/** A v1 Node. */
 export function decodeZonedNode(object: unknown, name: string): Decoded<ZonedNode> {
   return decoded({ kind: 'Node', key: name, schema: zonedNodeSchema }, object, (node, faults) =>
     toZoned(node, name, faults),
@@ -260,13 +264,30 @@ export function decodeSliceObject(object: unknown, key: string): Decoded<SliceOb
   }));
 }
 
+/** v1 Endpoints, whole but for addresses and ports that are none. */
 export function decodeEndpointsObject(object: unknown, key: string): Decoded<EndpointsObject> {
-  return decoded({ kind: 'Endpoints', key, schema: endpointsSchema }, object, ({ metadata, subsets }) => ({
+  return decoded({ kind: 'Endpoints', key, schema: endpointsSchema }, object, ({ metadata, subsets }, faults) => ({
     apiVersion: 'v1',
     kind: 'Endpoints',
     metadata: writable(metadata, key),
-    subsets: subsets ?? [],
+    subsets: (subsets ?? []).map((subset, i) => usable(subset, `subsets[${i}]`, faults)),
   }));
+}
+
+function usable(subset: EndpointsSubset, field: string, faults: FaultList): EndpointsSubset {
+  const addresses = (of: 'addresses' | 'notReadyAddresses') => {
+    const list = subset[of]?.filter(({ ip }, i) => {
+      const isOne = parseAddress(ip) !== undefined;
+      if (!isOne) faults.leaveOut(`${field}.${of}[${i}].ip`, ip, 'must be an IP address');
+      return isOne;
+    });
+    return list === undefined ? {} : { [of]: list };
+  };
+  const ports = subset.ports?.filter(({ port }, i) => {
+    if (!isPortNumber(port)) faults.leaveOut(`${field}.ports[${i}].port`, port, PORT_PROBLEM);
+    return isPortNumber(port);
+  });
+  return { ...subset, ...addresses('addresses'), ...addresses('notReadyAddresses'), ...(ports ? { ports } : {}) };
 }
 
 /** The API server keeps managedFields as they are where an update leaves them out. */

@@ -11,7 +11,6 @@ export interface QueueSample {
 
 export interface ControllerMetricsOptions {
   readonly version: string;
-  /** Endpoints that a slice holds at most. */
   readonly queues: () => readonly QueueSample[];
   /** Whether this replica works. */
   readonly isLeader: () => boolean;
@@ -30,6 +29,13 @@ interface Added extends Sizes {
   readonly removed: number;
 }
 
+/** The Service whose slices were counted. */
+interface Counted {
+  readonly key: string;
+  readonly wantsTopology: boolean;
+  readonly distribution?: string | undefined;
+}
+
 /** 2, 4, 8, … 32768: upstream's. */
 const COUNTS = Array.from({ length: 15 }, (_, i) => 2 ** (i + 1));
 const SECONDS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
@@ -43,6 +49,10 @@ class Totals {
 
   constructor(gauges: Readonly<Record<keyof Sizes, Gauge>>) {
     this.#gauges = gauges;
+  }
+
+  clear(): void {
+    for (const key of [...this.#of.keys()]) this.set(key, undefined);
   }
 
   set(key: string, after: Sizes | undefined): void {
@@ -144,12 +154,9 @@ export class ControllerMetrics {
     for (const counter of this.#changes[of]) counter.inc({ operation });
   }
 
-  /** `changed`: slices that were written or deleted. `distribution`: "" for none. */
-  slicesCounted(
-    key: string,
-    counts: Added,
-    { changed, wantsTopology, distribution }: { changed: number; wantsTopology: boolean; distribution: string },
-  ): void {
+  /** `changed`: slices that were written or deleted. Topology mode wins over a distribution. */
+  slicesCounted({ key, wantsTopology, distribution: asked = '' }: Counted, counts: Added, changed: number): void {
+    const distribution = wantsTopology ? '' : asked;
     this.#slices.set(key, counts);
     this.#added.observe(counts.added);
     this.#removed.observe(counts.removed);
@@ -177,6 +184,15 @@ export class ControllerMetrics {
 
   forgetMirror(key: string): void {
     this.#mirror.set(key, undefined);
+  }
+
+  /** This replica writes no more. */
+  stopped(of: 'slices' | 'mirror'): void {
+    if (of === 'mirror') this.#mirror.clear();
+    else {
+      this.#slices.clear();
+      for (const key of [...this.#distributionOf.keys()]) this.#setDistribution(key, '');
+    }
   }
 
   #setDistribution(key: string, now: string): void {

@@ -54,46 +54,53 @@ describe('the cache is stale', () => {
     ['never for versions that cannot be compared', [at('abc')], false],
   ];
   for (const [name, slices, isStale] of cases) {
-    it(name, () => assert.equal(written(one).isStale(WEB, slices), isStale));
+    it(name, () => assert.equal(written(one).isStale(WEB, slices, ''), isStale));
   }
 
   it('not when nothing was written, whatever it has', () => {
-    assert.equal(new Expectations().isStale(WEB, [one]), false);
+    assert.equal(new Expectations().isStale(WEB, [one], ''), false);
   });
 
   it('for the Service alone that was written for', () => {
-    assert.equal(written(one).isStale('default/other', []), false);
+    assert.equal(written(one).isStale('default/other', [], ''), false);
   });
 
   it('until the last of several writes is there', () => {
     const expectations = written(at('10'), slice({ uid: 'uid-2', resourceVersion: '11' }), at('12'));
     const second = slice({ uid: 'uid-2', resourceVersion: '11' });
-    assert.equal(expectations.isStale(WEB, [at('10'), second]), true);
-    assert.equal(expectations.isStale(WEB, [at('12')]), true);
-    assert.equal(expectations.isStale(WEB, [at('12'), second]), false);
+    assert.equal(expectations.isStale(WEB, [at('10'), second], ''), true);
+    assert.equal(expectations.isStale(WEB, [at('12')], ''), true);
+    assert.equal(expectations.isStale(WEB, [at('12'), second], ''), false);
   });
 
   it('as long as it has a slice that is being deleted, and not when that was not deleted after all', () => {
     const expectations = written(one);
     expectations.deleting(WEB, one);
-    assert.equal(expectations.isStale(WEB, [one]), true);
-    assert.equal(expectations.isStale(WEB, []), false);
+    assert.equal(expectations.isStale(WEB, [one], ''), true);
+    assert.equal(expectations.isStale(WEB, [], ''), false);
     expectations.notDeleted(WEB, one);
-    assert.equal(expectations.isStale(WEB, [one]), false);
+    assert.equal(expectations.isStale(WEB, [one], ''), false);
   });
 
   it('not when all was forgotten', () => {
     const [forgotten, cleared] = [written(one), written(one)];
     forgotten.forget(WEB);
     cleared.clear();
-    assert.deepEqual([forgotten.isStale(WEB, []), cleared.isStale(WEB, [])], [false, false]);
+    assert.deepEqual([forgotten.isStale(WEB, [], ''), cleared.isStale(WEB, [], '')], [false, false]);
   });
 
   it('not for a slice that is gone, even when the answer to its write comes after that', () => {
     const expectations = new Expectations();
     expectations.seenGone(WEB, one);
     expectations.wrote(WEB, one);
-    assert.equal(expectations.isStale(WEB, []), false);
+    assert.equal(expectations.isStale(WEB, [], ''), false);
+  });
+
+  it('no more for one that it should show by now, and does not: somebody else deleted it or took it', () => {
+    const expectations = written(at('10'));
+    assert.equal(expectations.isStale(WEB, [], '9'), true);
+    assert.equal(expectations.isStale(WEB, [], '10'), false);
+    assert.equal(expectations.isStale(WEB, [], ''), false, 'it is forgotten');
   });
 
   it('again for a slice that came back from another Service', () => {
@@ -101,7 +108,7 @@ describe('the cache is stale', () => {
     expectations.seenGone(WEB, one);
     expectations.seen(WEB, one);
     expectations.wrote(WEB, at('11'));
-    assert.equal(expectations.isStale(WEB, [one]), true);
+    assert.equal(expectations.isStale(WEB, [one], ''), true);
   });
 });
 
@@ -133,7 +140,7 @@ class Desk {
       manager: SLICES_MANAGER,
       queue: this.queue,
       expectations: this.expectations,
-      slicesOf: (service) => this.#shelf.of(service, SLICES_MANAGER),
+      isStale: (service) => this.isStale(service),
       batchPeriod,
     });
   }
@@ -147,7 +154,7 @@ class Desk {
   }
 
   isStale(service = WEB): boolean {
-    return this.expectations.isStale(service, this.#shelf.of(service, SLICES_MANAGER));
+    return this.expectations.isStale(service, this.#shelf.of(service, SLICES_MANAGER), '');
   }
 
   /** Services to look at again after a second, and at once. */

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
 import { WorkQueue } from '../../src/controller/queue.ts';
-import { runWorkers, StaleCache } from '../../src/controller/workers.ts';
+import { runWorkers, StaleCache, workOff } from '../../src/controller/workers.ts';
 import { aborted } from '../../src/host/clock.ts';
+import { ApiError } from '../../src/source/kubernetes/client.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 
 type Sync = (key: string, signal: AbortSignal) => Promise<void>;
@@ -37,6 +38,12 @@ class Crew {
 
   async add(...keys: string[]): Promise<void> {
     for (const key of keys) this.queue.add(key);
+    await breath();
+  }
+
+  /** Let the longest wait end. */
+  async wait(): Promise<void> {
+    this.clock.finishWaits();
     await breath();
   }
 
@@ -100,16 +107,46 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('try 15 times again, then leave it, until it is added', async () => {
+  it('try 15 times again, then leave it, until it is added, or half a day is over', async () => {
     const crew = new Crew(failing(17, new Error('broken')));
     await crew.add('a');
-    await crew.waits();
+    for (let waits = 1; waits <= 15; waits++) await crew.wait();
     assert.equal(crew.synced.length, 16);
     assert.deepEqual(crew.told.slice(-2), ['a: broken', 'a: broken, the last']);
-    assert.deepEqual([crew.queue.failures('a'), crew.queue.isIdle], [0, true]);
+    assert.deepEqual([crew.queue.failures('a'), crew.clock.waits.at(-1)], [0, 12 * 3_600_000]);
     await crew.add('a');
     assert.deepEqual([crew.told.at(-1), crew.queue.failures('a')], ['a: broken', 1]);
+    await crew.waits();
+    assert.deepEqual([crew.results.at(-1), crew.queue.isIdle], ['success', true]);
     await crew.stop();
+  });
+
+  it('wait as long as the API server asks for', async () => {
+    const crew = new Crew(failing(1, new ApiError('too many requests', 429, { retryAfter: 30_000 })));
+    await crew.add('a');
+    assert.deepEqual(crew.clock.waits, [30_000]);
+    await crew.stop();
+  });
+
+  it('take nothing while they do not work, and forget what waits when they end', async () => {
+    const clock = new FakeClock();
+    const queue = new WorkQueue(clock, { isOpen: false });
+    queue.add('early');
+    queue.addAfter('early', 10);
+    const stop = new AbortController();
+    const synced: string[] = [];
+    const sync = (key: string) => {
+      synced.push(key);
+      return key === 'bad' ? Promise.reject(new Error('broken')) : Promise.resolve();
+    };
+    const told = { onResult: () => undefined, onFailure: () => undefined };
+    const working = workOff(['good', 'bad'], { queue, workers: 1, sync, ...told }, stop.signal);
+    await breath();
+    assert.deepEqual(synced, ['good', 'bad']);
+    stop.abort(new Error('stopped'));
+    await working;
+    queue.add('late');
+    assert.deepEqual([queue.depth, queue.isIdle, clock.pending], [0, true, 0]);
   });
 
   it('wait for a stale cache without a word, however long that takes', async () => {

@@ -21,7 +21,7 @@ import { type ControllerConfig, controllerConfig } from '../../src/config/contro
 import { Expectations } from '../../src/controller/expectations.ts';
 import { LeaderElector } from '../../src/controller/leader.ts';
 import { World } from '../../src/controller/world.ts';
-import { deleteEndpoints, SliceWriter, writeEndpoints } from '../../src/controller/writer.ts';
+import { deleteEndpoints, mustBeGone, SliceWriter, writeEndpoints } from '../../src/controller/writer.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { reconcileMirror } from '../../src/producers/mirror.ts';
 import type { EndpointsObject, SliceObject } from '../../src/producers/objects.ts';
@@ -203,11 +203,12 @@ class AskedRights implements ApiClient {
   #lease: unknown;
 
   async get(path: string): Promise<unknown> {
-    if (!path.includes('/leases/')) {
+    if (!path.includes('/namespaces/')) {
       this.#ask(path, 'list');
       return { items: [], metadata: { resourceVersion: '1' } };
     }
     this.#ask(path, 'get');
+    if (!path.includes('/leases/')) return {};
     if (this.#lease === undefined) throw new ApiError('there is none', 404);
     return this.#lease;
   }
@@ -284,7 +285,9 @@ async function askAsWriter(client: AskedRights): Promise<void> {
   }
   await writeEndpoints(client, endpoints, NEVER);
   await writeEndpoints(client, { ...endpoints, metadata: { ...endpoints.metadata, resourceVersion: '2' } }, NEVER);
-  await deleteEndpoints(client, 'default/other', NEVER);
+  await deleteEndpoints(client, endpoints, NEVER);
+  await assert.rejects(mustBeGone(client, 'services', 'default/other', NEVER));
+  await assert.rejects(mustBeGone(client, 'endpoints', 'default/other', NEVER));
 }
 
 describe('deploy/controller', async () => {

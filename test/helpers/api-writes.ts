@@ -68,12 +68,14 @@ function remove(store: ApiStore, { collection, namespace, name }: Target, option
   const key = `${namespace}/${name}`;
   const before = store.get(collection.kind, key);
   if (before === undefined) return notFound(collection.resource, name);
-  const { preconditions } = (options ?? {}) as { preconditions?: { uid?: string } };
-  if (preconditions?.uid !== undefined && preconditions.uid !== before.metadata.uid) {
+  const { preconditions } = (options ?? {}) as { preconditions?: { uid?: string; resourceVersion?: string } };
+  const isOther = (field: 'uid' | 'resourceVersion') =>
+    preconditions?.[field] !== undefined && preconditions[field] !== before.metadata[field];
+  if (isOther('uid') || isOther('resourceVersion')) {
     return {
       kind: 'refused',
       status: 409,
-      body: { reason: 'Conflict', message: 'the UID in the precondition is not that of the object' },
+      body: { reason: 'Conflict', message: 'Precondition failed: the object is another, or was changed' },
     };
   }
   const change = store.delete(collection.kind, key);

@@ -29,6 +29,7 @@ export function serviceView(more: Partial<SelectingService> = {}): SelectingServ
     createdAt: 0,
     terminating: false,
     selector: { app: 'web' },
+    takesEndpoints: 'selector' in more && more.selector === undefined,
     ports: [portTo(8080)],
     families: ['IPv4'],
     isHeadless: false,

@@ -1,7 +1,7 @@
 /** Endpoints that a person wrote become slices. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isMirrored, LEADER_ANNOTATION, type MirrorResult, reconcileMirror } from '../../src/producers/mirror.ts';
+import { isMirrored, type MirrorResult, reconcileMirror } from '../../src/producers/mirror.ts';
 import {
   type EndpointsObject,
   type EndpointsSubset,
@@ -248,7 +248,7 @@ describe('Endpoints that are not to be mirrored', () => {
     assert.ok(mirrored({}));
     assert.ok(mirrored({ labels: { 'endpointslice.kubernetes.io/skip-mirror': 'false' } }));
     assert.ok(!mirrored({ labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } }));
-    assert.ok(!mirrored({ annotations: { [LEADER_ANNOTATION]: '{}' } }));
+    assert.ok(!mirrored({ annotations: { 'control-plane.alpha.kubernetes.io/leader': '{}' } }));
   });
 
   it('lose their slices: their Service got a selector or is gone, or they are gone', () => {

@@ -60,6 +60,9 @@ const ANSWER_TIMEOUT = 30_000;
 /** Milliseconds until the kernel begins to probe a quiet connection: a peer that is gone is noticed within a minute. */
 const KEEP_ALIVE = 20_000;
 
+/** Milliseconds without a byte after which a watch is opened again: bookmarks come about once a minute. */
+export const SILENCE = 90_000;
+
 /** `silence`: milliseconds without a byte after which a watch is given up; bookmarks come about once a minute. */
 export function apiClient(credentials: Credentials, silence: number): ApiClient {
   const { server } = credentials;

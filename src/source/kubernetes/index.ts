@@ -3,10 +3,10 @@ import type { Clock } from '../../host/clock.ts';
 import { type EventSink, goneEvent, type Source, type SourceEvent, type SourceKind } from '../../model/events.ts';
 import { decodeNode, decodeService, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
 import { decodeSlice, HEADLESS_LABEL } from '../decode-slice.ts';
-import { apiClient } from './client.ts';
+import { apiClient, SILENCE } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
-import { Reflector, type ReflectorSink, type Resource } from './reflector.ts';
-import { type SourceLog, Watch } from './watch.ts';
+import { PAGE, Reflector, type ReflectorSink, type Resource } from './reflector.ts';
+import { type SourceLog, Watch, watchSink } from './watch.ts';
 
 export { KubeconfigUnusable } from './credentials.ts';
 
@@ -21,11 +21,6 @@ export interface KubernetesOptions extends ClusterConfig {
   /** Milliseconds without a byte after which a watch is opened again. */
   readonly silence?: number;
 }
-
-/** A page of 250 slices is about 1 MB, parsed in a few milliseconds; two are on their way at a time. */
-const PAGE = 250;
-/** Bookmarks come about once a minute. */
-const SILENCE = 90_000;
 
 export function kubernetesSource(options: KubernetesOptions): Source {
   const kinds = watched(options.nodeName).map((kind) => ({
@@ -85,9 +80,6 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
     },
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
-    heard: () => watch.heard(),
-    opened: () => watch.opened(),
-    failed: (error, failures) => watch.failed(error, failures),
-    recovered: (failures) => watch.recovered(failures),
+    ...watchSink(watch),
   };
 }

@@ -2,7 +2,7 @@
 import type { Clock } from '../../host/clock.ts';
 import type { WatchStatus } from '../../model/events.ts';
 import { ApiError } from './client.ts';
-import { SHORT_WATCH } from './reflector.ts';
+import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
 
 /** The little of pino that is used. */
 export interface SourceLog {
@@ -15,6 +15,16 @@ interface WatchOptions {
   readonly log: SourceLog;
   /** What becomes of the work while nothing is heard. */
   readonly meanwhile: string;
+}
+
+/** What of a reflector's sink concerns how well it can follow. */
+export function watchSink(watch: Watch<string>): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'recovered'> {
+  return {
+    heard: () => watch.heard(),
+    opened: () => watch.opened(),
+    failed: (error, failures) => watch.failed(error, failures),
+    recovered: (failures) => watch.recovered(failures),
+  };
 }
 
 type WatchFailure = NonNullable<WatchStatus['failure']>;

@@ -25,13 +25,7 @@ export const KINDS = {
   },
   Node: { apiVersion: 'v1', decode: holdNode },
   Pod: { apiVersion: 'v1', decode: holdPod },
-  Endpoints: {
-    apiVersion: 'v1',
-    decode(object, key) {
-      const { value, faults } = decodeEndpointsObject(object, key);
-      return { event: { kind: 'faults', key: `Endpoints ${key}`, faults }, input: { kind: 'Endpoints', value } };
-    },
-  },
+  Endpoints: { apiVersion: 'v1', decode: holdEndpoints },
 } as const satisfies Record<string, KindOf>;
 export type Kind = keyof typeof KINDS;
 
@@ -43,7 +37,9 @@ export function isKind(kind: unknown): kind is Kind {
 function holdService(object: unknown, key: string): Held {
   const event = decodeService(object, key);
   const { value, faults } = decodeSelectingService(object, key);
-  if (faultsOf(event).some(({ effect }) => effect === 'object set aside')) return { event };
+  if (faultsOf(event).some(({ effect }) => effect === 'object set aside')) {
+    return { event, input: { kind: 'Service', value: undefined } };
+  }
   return { event: withFaults(event, faults), input: { kind: 'Service', value } };
 }
 
@@ -68,6 +64,12 @@ function faultsOf(event: SourceEvent): readonly Fault[] {
 function holdPod(object: unknown, key: string): Held {
   const { value, faults } = decodePod(object, key, { isHandWritten: true });
   return { event: { kind: 'faults', key: `Pod ${key}`, faults }, input: { kind: 'Pod', value } };
+}
+
+function holdEndpoints(object: unknown, key: string): Held {
+  const { value, faults } = decodeEndpointsObject(object, key);
+  const event = { kind: 'faults', key: `Endpoints ${key}`, faults } as const;
+  return { event, input: { kind: 'Endpoints', value } };
 }
 
 /** What is said when the object is gone. */

@@ -4,10 +4,12 @@
  */
 import type { SourceEvent } from '../../model/events.ts';
 import { goneEvent } from '../../model/events.ts';
+import type { Fault } from '../../model/objects.ts';
 import { Membership } from '../../producers/membership.ts';
 import { reconcileMirror } from '../../producers/mirror.ts';
 import type {
   EndpointsObject,
+  Notice,
   ObjectKey,
   PodView,
   SelectingService,
@@ -39,6 +41,7 @@ export class ManifestProducer {
   /** What was made for each Service: from its Pods, and from Endpoints of its name. */
   readonly #made = { pods: new Map<ObjectKey, SliceObject[]>(), mirror: new Map<ObjectKey, SliceObject[]>() };
   readonly #touched = new Set<ObjectKey>();
+  readonly #explained = new Set<string>();
   #nodesTouched = false;
   #count = 0;
 
@@ -87,7 +90,7 @@ export class ManifestProducer {
       this.#write(key, 'pods', { create: [], update: [], remove: existing });
       return;
     }
-    const { changes } = reconcileSlices({
+    const { changes, notices } = reconcileSlices({
       service,
       pods: this.#members.podsOf(service),
       existing,
@@ -97,16 +100,29 @@ export class ManifestProducer {
       mostPerSlice: MOST_PER_SLICE,
     });
     this.#write(key, 'pods', changes);
+    this.#explain('Service', key, notices);
   }
 
   #mirror(key: ObjectKey): void {
-    const { changes } = reconcileMirror({
+    const { changes, notices } = reconcileMirror({
       endpoints: this.#endpoints.get(key),
       service: this.#members.service(key),
       existing: this.#made.mirror.get(key) ?? [],
       mostPerSubset: MOST_PER_SUBSET,
     });
     this.#write(key, 'mirror', changes);
+    this.#explain('Endpoints', key, notices);
+  }
+
+  /** What is said once for all of an object; told again only when it changes. */
+  #explain(kind: 'Service' | 'Endpoints', object: ObjectKey, notices: readonly Notice[]): void {
+    const warnings = notices.filter(({ type }) => type === 'Warning');
+    const faults = warnings.map(
+      ({ note }): Fault => ({ kind, object, field: '', value: '', problem: note, effect: 'part left out' }),
+    );
+    if (faults.length === 0 && !this.#explained.delete(`${kind} ${object}`)) return;
+    if (faults.length > 0) this.#explained.add(`${kind} ${object}`);
+    this.#emit({ kind: 'faults', key: `slices of ${kind} ${object}`, faults });
   }
 
   #write(key: ObjectKey, from: 'pods' | 'mirror', { create, update, remove }: SliceChanges): void {
