@@ -1,15 +1,14 @@
 /** Keeps the EndpointSlices of Services with a selector as their Pods say (kube-controller-manager's endpointslice-controller). */
 import { sameData } from '../model/equal.ts';
-import { type ObjectKey, SLICES_MANAGER, type SliceObject, type ZonedNode } from '../producers/objects.ts';
+import { type ObjectKey, SLICES_MANAGER, type ZonedNode } from '../producers/objects.ts';
 import { reconcileSlices } from '../producers/slices.ts';
 import { TopologyBook, zoneShares } from '../producers/topology.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
-import { Expectations } from './expectations.ts';
+import { ManagedSlices } from './managed-slices.ts';
 import { WorkQueue } from './queue.ts';
-import { SliceEvents } from './slice-events.ts';
-import { StaleCache, workOff } from './workers.ts';
-import { mustBeGone, SliceWriter } from './writer.ts';
+import { workOff } from './workers.ts';
+import { mustBeGone } from './writer.ts';
 
 export interface SlicesSettings {
   readonly workers: number;
@@ -25,35 +24,28 @@ export class SlicesController {
   readonly queue: WorkQueue;
   readonly #context: ControllerContext;
   readonly #settings: SlicesSettings;
-  readonly #expectations = new Expectations();
+  readonly #slices: ManagedSlices;
   readonly #topology = new TopologyBook();
   readonly #triggers = new TriggerTimes();
-  readonly #writer: SliceWriter;
   #sharesPlanned = false;
 
   constructor(context: ControllerContext, settings: SlicesSettings) {
-    const { world, client, clock, metrics } = context;
+    const { world, clock } = context;
+    const { batchPeriod } = settings;
     this.#context = context;
     this.#settings = settings;
     this.queue = new WorkQueue(clock, { isOpen: false });
-    this.#writer = new SliceWriter({
-      client,
-      expectations: this.#expectations,
-      isTaken: (key) => world.slices.has(key),
-      onWrite: (operation) => metrics.sliceChanged('slices', operation),
-    });
-    const slices = new SliceEvents({
+    this.#slices = new ManagedSlices({
+      context,
       manager: SLICES_MANAGER,
+      of: 'slices',
       queue: this.queue,
-      expectations: this.#expectations,
-      isStale: (service) => this.#isStale(service, world.slices.of(service, SLICES_MANAGER)),
-      batchPeriod: settings.batchPeriod,
+      batchPeriod,
     });
     world.listen({
       onPod: (before, after) => this.#queuePods(world.members.touchedBy(before, after)),
       onService: (key) => this.queue.add(key),
       onNode: (before, after) => this.#onNode(before, after),
-      onSlice: (before, after) => slices.on(before, after),
     });
   }
 
@@ -61,7 +53,7 @@ export class SlicesController {
   async run(signal: AbortSignal): Promise<void> {
     const { world, metrics, tell } = this.#context;
     this.#setShares();
-    const keys = [...world.members.services, ...world.slices.services(SLICES_MANAGER)];
+    const keys = [...world.members.services, ...this.#slices.services];
     try {
       await workOff(
         keys,
@@ -79,22 +71,19 @@ export class SlicesController {
         signal,
       );
     } finally {
-      // Another replica may write now: what was expected here means nothing any more.
-      this.#expectations.clear();
-      metrics.stopped('slices');
+      this.#slices.clear();
     }
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const { world, metrics, tell } = this.#context;
     const service = world.members.service(key);
-    const existing = world.slices.of(key, SLICES_MANAGER);
     if (service === undefined) {
-      await this.#forget(key, existing, signal);
+      await this.#forget(key, signal);
       return;
     }
     if (service.selector === undefined) return;
-    if (this.#isStale(key, existing)) throw new StaleCache('the cache of EndpointSlices is out of date');
+    const existing = this.#slices.fresh(key);
     const pods = world.members.podsOf(service);
     const triggeredAt = this.#triggers.take(service, pods);
     const { changes, notices, onUnknownNode, counts } = reconcileSlices({
@@ -107,7 +96,7 @@ export class SlicesController {
     });
     // Each is told once, whatever becomes of the writes.
     for (const notice of notices) tell.service(service, notice);
-    await this.#writer.write({ service: key, changes, triggeredAt, signal });
+    await this.#slices.write({ service: key, changes, triggeredAt, signal });
     metrics.slicesCounted(service, counts, changes.create.length + changes.update.length + changes.remove.length);
     const [first] = onUnknownNode;
     if (first === undefined) return;
@@ -115,21 +104,19 @@ export class SlicesController {
     throw new Error(`skipping Pod ${first.key}${more}: there is no Node ${first.nodeName}`);
   }
 
-  #isStale(key: ObjectKey, slices: readonly SliceObject[]): boolean {
-    return this.#expectations.isStale(key, slices, this.#context.world.version('endpointslices'));
-  }
-
   /** Where no garbage collector runs beside, nobody else would remove the slices of a Service that is gone. */
-  async #forget(key: ObjectKey, existing: readonly SliceObject[], signal: AbortSignal): Promise<void> {
-    const orphans = existing.filter(({ metadata }) =>
-      (metadata.ownerReferences ?? []).some(({ kind, apiVersion }) => kind === 'Service' && apiVersion === 'v1'),
-    );
+  async #forget(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const orphans = this.#slices
+      .of(key)
+      .filter(({ metadata }) =>
+        (metadata.ownerReferences ?? []).some(({ kind, apiVersion }) => kind === 'Service' && apiVersion === 'v1'),
+      );
     if (orphans.length > 0) {
       await mustBeGone(this.#context.client, 'services', key, signal);
       const changes = { create: [], update: [], remove: orphans };
-      await this.#writer.write({ service: key, changes, triggeredAt: undefined, signal });
+      await this.#slices.write({ service: key, changes, triggeredAt: undefined, signal });
     }
-    this.#expectations.forget(key);
+    this.#slices.forget(key);
     this.#topology.forget(key);
     this.#triggers.forget(key);
     this.#context.metrics.forgetService(key);

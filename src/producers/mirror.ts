@@ -17,7 +17,7 @@ import {
   TRIGGER_ANNOTATION,
 } from './objects.ts';
 import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
-import { namePrefix } from './slices.ts';
+import { type SliceContent, sliceOf } from './slice-object.ts';
 import { inSafeOrder, reuse } from './write-order.ts';
 
 const SKIP_LABEL = 'endpointslice.kubernetes.io/skip-mirror';
@@ -158,7 +158,7 @@ function fill(
   existing: readonly SliceObject[],
 ) {
   const [first, ...rest] = existing;
-  const fresh = mirrorSlice(endpoints, family, ports, [...wanted.values()]);
+  const fresh = mirrorSlice(endpoints, { family, ports, endpoints: [...wanted.values()] });
   if (first === undefined)
     return { create: [fresh], update: [], remove: [], added: wanted.size, updated: 0, removed: 0 };
   const standing = new Map(first.endpoints.map((endpoint) => [endpointId(endpoint), endpoint]));
@@ -176,27 +176,11 @@ function fill(
   return { create: [], update, remove: rest, added, updated, removed };
 }
 
-function mirrorSlice(
-  { metadata }: EndpointsObject,
-  family: Family,
-  ports: readonly SlicePortObject[],
-  endpoints: readonly SliceEndpoint[],
-): SliceObject {
+function mirrorSlice({ metadata }: EndpointsObject, content: SliceContent): SliceObject {
   const { name = '', namespace, uid = '' } = metadata;
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: {
-      generateName: namePrefix(name),
-      namespace,
-      labels: { ...metadata.labels, [SERVICE_NAME_LABEL]: name, [MANAGED_BY_LABEL]: MIRROR_MANAGER },
-      annotations: withoutOwn(metadata.annotations ?? {}),
-      ownerReferences: [{ apiVersion: 'v1', kind: 'Endpoints', name, uid, controller: true, blockOwnerDeletion: true }],
-    },
-    addressType: family,
-    endpoints,
-    ports,
-  };
+  const labels = { ...metadata.labels, [SERVICE_NAME_LABEL]: name, [MANAGED_BY_LABEL]: MIRROR_MANAGER };
+  const annotations = withoutOwn(metadata.annotations ?? {});
+  return sliceOf({ kind: 'Endpoints', namespace, name, uid }, { labels, annotations }, content);
 }
 
 function withoutOwn({ [TRIGGER_ANNOTATION]: _, [LAST_APPLIED_ANNOTATION]: __, ...rest }: Labels): Labels {

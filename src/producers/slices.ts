@@ -22,6 +22,7 @@ import {
   type ZonedNode,
 } from './objects.ts';
 import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn } from './pod-endpoint.ts';
+import { sliceOf } from './slice-object.ts';
 import { type SlicesInHand, withoutHints } from './slices-in-hand.ts';
 import type { TopologyBook } from './topology.ts';
 import { byStanding, inSafeOrder, reuse } from './write-order.ts';
@@ -224,29 +225,16 @@ function isOwnedBy({ metadata }: SliceObject, { uid }: SelectingService): boolea
 }
 
 function newSlice(service: SelectingService, family: Family, ports: readonly SlicePortObject[]): SliceObject {
-  const { name, uid, namespace } = service;
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: {
-      generateName: namePrefix(name),
-      namespace,
-      labels: sliceLabels(service),
-      ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name, uid, controller: true, blockOwnerDeletion: true }],
-    },
-    addressType: family,
-    endpoints: [],
-    ports,
-  };
+  const { namespace, name, uid } = service;
+  return sliceOf(
+    { kind: 'Service', namespace, name, uid },
+    { labels: sliceLabels(service) },
+    { family, ports, endpoints: [] },
+  );
 }
 
 function placeholder(service: SelectingService, family: Family): SliceObject {
   return newSlice(service, family, []);
-}
-
-/** What the API server's made-up names begin with. */
-export function namePrefix(name: string): string {
-  return `${name}-`;
 }
 
 function sliceLabels(service: SelectingService): Labels {

@@ -1,0 +1,75 @@
+/** The slices of one manager, as a controller sees and writes them: what the cache has, what is expected of it, what is news. */
+import type { ObjectKey, SliceObject } from '../producers/objects.ts';
+import type { ControllerContext } from './context.ts';
+import { Expectations } from './expectations.ts';
+import type { WorkQueue } from './queue.ts';
+import { SliceEvents } from './slice-events.ts';
+import { StaleCache } from './workers.ts';
+import { type SliceWrite, SliceWriter } from './writer.ts';
+
+export interface ManagedSlicesOptions {
+  readonly context: ControllerContext;
+  /** Value of the label managed-by. */
+  readonly manager: string;
+  readonly of: 'slices' | 'mirror';
+  readonly queue: WorkQueue;
+  /** Milliseconds. */
+  readonly batchPeriod: number;
+}
+
+export class ManagedSlices {
+  readonly #options: ManagedSlicesOptions;
+  readonly #expectations = new Expectations();
+  readonly #writer: SliceWriter;
+
+  constructor(options: ManagedSlicesOptions) {
+    const { context, manager, of, queue, batchPeriod } = options;
+    const { world, client, metrics } = context;
+    this.#options = options;
+    this.#writer = new SliceWriter({
+      client,
+      expectations: this.#expectations,
+      isTaken: (key) => world.slices.has(key),
+      onWrite: (operation) => metrics.sliceChanged(of, operation),
+    });
+    const isStale = (service: ObjectKey) => this.#isStale(service, this.of(service));
+    const events = new SliceEvents({ manager, queue, expectations: this.#expectations, isStale, batchPeriod });
+    world.listen({ onSlice: (before, after) => events.on(before, after) });
+  }
+
+  /** Services that slices of this manager name. */
+  get services(): ObjectKey[] {
+    return this.#options.context.world.slices.services(this.#options.manager);
+  }
+
+  /** Those of a Service, as the cache has them. */
+  of(service: ObjectKey): SliceObject[] {
+    return this.#options.context.world.slices.of(service, this.#options.manager);
+  }
+
+  /** The same; throws StaleCache while the cache does not show what was written. */
+  fresh(service: ObjectKey): SliceObject[] {
+    const slices = this.of(service);
+    if (this.#isStale(service, slices)) throw new StaleCache('the cache of EndpointSlices is out of date');
+    return slices;
+  }
+
+  /** Throws ApiError. */
+  write(write: SliceWrite): Promise<void> {
+    return this.#writer.write(write);
+  }
+
+  forget(service: ObjectKey): void {
+    this.#expectations.forget(service);
+  }
+
+  /** Another replica may write now: what was expected here means nothing any more. */
+  clear(): void {
+    this.#expectations.clear();
+    this.#options.context.metrics.stopped(this.#options.of);
+  }
+
+  #isStale(service: ObjectKey, slices: readonly SliceObject[]): boolean {
+    return this.#expectations.isStale(service, slices, this.#options.context.world.version('endpointslices'));
+  }
+}
