@@ -133,21 +133,27 @@ function tellOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): Tell 
     signal,
     onFailure: (error) => log.warn(`events cannot be written: ${error.message}`),
   });
-  const emit = (kind: 'Service' | 'Endpoints', key: ObjectKey, uid: string | undefined) => {
+  const regardingOf = (kind: 'Service' | 'Endpoints', key: ObjectKey, uid: string | undefined) => {
     const [namespace = '', name = ''] = key.split('/');
     return { apiVersion: 'v1', kind, namespace, name, uid: uid || undefined };
   };
   return {
     service(service, { type, reason, note }) {
       if (service === undefined) return;
-      const regarding = emit('Service', `${service.namespace}/${service.name}`, service.uid);
+      const regarding = regardingOf('Service', `${service.namespace}/${service.name}`, service.uid);
       recorder.emit({ type, reason, note, action: 'ReconcileSlices', regarding });
     },
     endpoints(key, uid, { type, reason, note }) {
-      recorder.emit({ type, reason, note, action: 'ReconcileEndpoints', regarding: emit('Endpoints', key, uid) });
+      recorder.emit({
+        type,
+        reason,
+        note,
+        action: 'ReconcileEndpoints',
+        regarding: regardingOf('Endpoints', key, uid),
+      });
     },
     failed(controller, key, error, isLast) {
-      const then = isLast ? 'left until something about it changes' : 'trying again';
+      const then = isLast ? 'left until something about it changes, or half a day is over' : 'trying again';
       log.warn({ controller, key }, `${OBJECTS[controller]} ${key}: ${error.message}; ${then}`);
     },
   };

@@ -47,7 +47,6 @@ export class EndpointsController {
           queue: this.queue,
           workers: this.#settings.workers,
           sync: (key, until) => this.#sync(key, until),
-          onResult: () => undefined,
           onFailure: (key, error, isLast) => tell.failed('endpoints', key, error, isLast),
         },
         signal,

@@ -58,7 +58,6 @@ export class MirrorController {
           queue: this.queue,
           workers: this.#settings.workers,
           sync: (key, until) => this.#sync(key, until),
-          onResult: () => undefined,
           onFailure: (key, error, isLast) => tell.failed('mirror', key, error, isLast),
         },
         signal,

@@ -2,7 +2,7 @@
 import type { ObjectKey, SliceObject } from '../producers/objects.ts';
 import type { Expectations } from './expectations.ts';
 import type { WorkQueue } from './queue.ts';
-import { managerOf, serviceOf } from './world.ts';
+import { counts, serviceOf } from './world.ts';
 
 export interface SliceEventsOptions {
   /** Whose slices count. */
@@ -26,8 +26,8 @@ export class SliceEvents {
 
   /** A slice changed in the cache; undefined: it was not there before, or is gone. */
   on(before: SliceObject | undefined, after: SliceObject | undefined): void {
-    const { expectations, queue, isStale } = this.#options;
-    const [was, is] = [before, after].map((slice) => (slice && this.#counts(slice) ? slice : undefined));
+    const { manager, expectations, queue, isStale } = this.#options;
+    const [was, is] = [before, after].map((slice) => (slice && counts(slice, manager) ? slice : undefined));
     const [from, to] = [was && serviceOf(was), is && serviceOf(is)];
     // After a gap in the watch another one may have its name.
     const isAnother = was?.metadata.uid !== is?.metadata.uid;
@@ -43,11 +43,6 @@ export class SliceEvents {
     // Who waited for the cache need not wait for its turn.
     const service = to ?? from;
     if (service !== undefined && queue.failures(service) > 0 && !isStale(service)) queue.add(service);
-  }
-
-  /** One that is being deleted is as good as gone: whoever holds it back may do so for long. */
-  #counts(slice: SliceObject): boolean {
-    return managerOf(slice) === this.#options.manager && (slice.metadata.deletionTimestamp ?? null) === null;
   }
 
   #queue(service: ObjectKey): void {

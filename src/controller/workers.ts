@@ -21,8 +21,8 @@ export interface WorkersOptions {
   readonly queue: WorkQueue;
   readonly workers: number;
   readonly sync: (key: string, signal: AbortSignal) => Promise<void>;
-  readonly onResult: (result: SyncResult) => void;
-  /** `isLast`: it is not tried again. */
+  readonly onResult?: (result: SyncResult) => void;
+  /** `isLast`: it is not tried again until something about it changes, or half a day is over. */
   readonly onFailure: (key: string, error: Error, isLast: boolean) => void;
 }
 
@@ -49,13 +49,13 @@ async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal
     if (key === undefined) return;
     try {
       await sync(key, signal);
-      onResult('success');
+      onResult?.('success');
       queue.forget(key);
     } catch (error) {
       const cause = error instanceof Error ? error : new Error(String(error));
       if (!signal.aborted) {
         const isStale = cause instanceof StaleCache;
-        onResult(isStale ? 'stale' : 'error');
+        onResult?.(isStale ? 'stale' : 'error');
         // A cache catches up in the end: who waits for it is never given up.
         const isLast = !isStale && queue.failures(key) >= MOST_RETRIES;
         if (!isStale) onFailure(key, cause, isLast);

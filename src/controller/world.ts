@@ -24,7 +24,7 @@ import {
   decodeZonedNode,
 } from '../source/decode-producing.ts';
 import type { ApiClient } from '../source/kubernetes/client.ts';
-import { PAGE, Reflector } from '../source/kubernetes/reflector.ts';
+import { PAGE, Reflector, type ReflectorSink } from '../source/kubernetes/reflector.ts';
 import { type SourceLog, Watch, watchSink } from '../source/kubernetes/watch.ts';
 
 /** Told after the world took an object in; undefined: it was not there before, or is gone. */
@@ -53,6 +53,9 @@ const PATHS: Readonly<Record<WorldKind, string>> = {
   endpointslices: '/apis/discovery.k8s.io/v1/endpointslices',
   endpoints: '/api/v1/endpoints',
 };
+
+/** Where objects of a kind go. */
+type Intake = Pick<ReflectorSink, 'set' | 'gone'>;
 
 export class World {
   readonly members = new Membership();
@@ -93,12 +96,12 @@ export class World {
   /** Follow the cluster until the signal aborts; `onSynced` is called once. */
   async follow(onSynced: () => void, signal: AbortSignal): Promise<void> {
     const { client, clock } = this.#options;
+    const intakes = this.#intakes();
     const reflectors = KINDS.map((kind) => {
       const watch = this.#watches.get(kind) as Watch<WorldKind>;
       const sink = {
-        set: (key: string, object: unknown) => this.#set(kind, key, object),
+        ...intakes[kind],
         reached: (version: string) => this.#versions.set(kind, version),
-        gone: (key: string) => this.#gone(kind, key),
         synced: () => {
           this.#synced.add(kind);
           if (this.isSynced) onSynced();
@@ -117,33 +120,36 @@ export class World {
     await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
   }
 
-  #set(kind: WorldKind, key: string, object: unknown): void {
-    // The API server checks names; one that is not one would not come from it.
-    if (kind !== 'nodes' && objectKey(object) !== key) return;
-    const id = `${kind} ${key}`;
-    if (kind === 'pods') {
-      this.#good(id, decodePod(object, key, { isHandWritten: false }), (pod) => this.#pod(key, pod));
-    } else if (kind === 'services') {
-      this.#good(id, decodeSelectingService(object, key), (service) => this.#service(key, service));
-    } else if (kind === 'nodes') this.#good(id, decodeZonedNode(object, key), (node) => this.#node(key, node));
-    else if (kind === 'endpointslices') {
-      this.#good(id, decodeSliceObject(object, key), (slice) => this.#slice(key, slice));
-    } else this.#good(id, decodeEndpointsObject(object, key), (endpoints) => this.#endpoint(key, endpoints));
-  }
-
-  #gone(kind: WorldKind, key: string): void {
-    this.#faults.set(`${kind} ${key}`, []);
-    if (kind === 'pods') this.#pod(key, undefined);
-    else if (kind === 'services') this.#service(key, undefined);
-    else if (kind === 'nodes') this.#node(key, undefined);
-    else if (kind === 'endpointslices') this.#slice(key, undefined);
-    else this.#endpoint(key, undefined);
+  #intakes(): Readonly<Record<WorldKind, Intake>> {
+    const pod = (object: unknown, key: string) => decodePod(object, key, { isHandWritten: false });
+    return {
+      services: this.#intake('services', decodeSelectingService, (key, service) => this.#service(key, service)),
+      pods: this.#intake('pods', pod, (key, value) => this.#pod(key, value)),
+      nodes: this.#intake('nodes', decodeZonedNode, (key, node) => this.#node(key, node)),
+      endpointslices: this.#intake('endpointslices', decodeSliceObject, (key, slice) => this.#slice(key, slice)),
+      endpoints: this.#intake('endpoints', decodeEndpointsObject, (key, value) => this.#endpoint(key, value)),
+    };
   }
 
   /** What can be used of an object; what is wrong with it is told when it is new. Of a broken one what it was before stays. */
-  #good<T>(key: string, { value, faults }: Decoded<T>, take: (value: T) => void): void {
-    for (const fault of this.#faults.set(key, faults)) this.#options.onFault(fault);
-    if (value !== undefined) take(value);
+  #intake<T>(
+    kind: WorldKind,
+    decode: (object: unknown, key: string) => Decoded<T>,
+    take: (key: string, value: T | undefined) => void,
+  ): Intake {
+    return {
+      set: (key, object) => {
+        // The API server checks names; one that is not one would not come from it.
+        if (kind !== 'nodes' && objectKey(object) !== key) return;
+        const { value, faults } = decode(object, key);
+        for (const fault of this.#faults.set(`${kind} ${key}`, faults)) this.#options.onFault(fault);
+        if (value !== undefined) take(key, value);
+      },
+      gone: (key) => {
+        this.#faults.set(`${kind} ${key}`, []);
+        take(key, undefined);
+      },
+    };
   }
 
   #pod(key: ObjectKey, after: PodView | undefined): void {
@@ -190,11 +196,9 @@ export class SliceShelf {
     return this.#slices.has(key);
   }
 
-  /** Slices that name the Service and are managed by somebody, but for those that are being deleted. */
+  /** Those that name the Service and count. */
   of(service: ObjectKey, manager: string): SliceObject[] {
-    return [...(this.#ofService.get(service)?.values() ?? [])].filter(
-      (slice) => managerOf(slice) === manager && (slice.metadata.deletionTimestamp ?? null) === null,
-    );
+    return [...(this.#ofService.get(service)?.values() ?? [])].filter((slice) => counts(slice, manager));
   }
 
   /** Services that slices of this manager name. */
@@ -231,6 +235,11 @@ export function serviceOf({ metadata }: SliceObject): ObjectKey | undefined {
   return name === '' ? undefined : `${metadata.namespace}/${name}`;
 }
 
-export function managerOf({ metadata }: SliceObject): string | undefined {
+/** Whether it is one of this manager's. One that is being deleted is as good as gone: whoever holds it back may do so for long. */
+export function counts(slice: SliceObject, manager: string): boolean {
+  return managerOf(slice) === manager && (slice.metadata.deletionTimestamp ?? null) === null;
+}
+
+function managerOf({ metadata }: SliceObject): string | undefined {
   return metadata.labels?.[MANAGED_BY_LABEL];
 }

@@ -85,17 +85,13 @@ export class SliceWriter {
   async #remove(service: ObjectKey, slice: SliceObject, signal: AbortSignal): Promise<void> {
     const { client, expectations, onWrite } = this.#options;
     expectations.deleting(service, slice);
+    let wasThere = false;
     try {
-      await client.write(
-        { method: 'DELETE', path: `${collection(slice)}/${slice.metadata.name}`, body: exactly(slice) },
-        signal,
-      );
-    } catch (error) {
-      expectations.notDeleted(service, slice);
-      if (error instanceof ApiError && error.status === 404) return;
-      throw error;
+      wasThere = await deleteExactly(client, { path: collection(slice), object: slice }, signal);
+    } finally {
+      if (!wasThere) expectations.notDeleted(service, slice);
     }
-    onWrite('delete');
+    if (wasThere) onWrite('delete');
   }
 
   /**
@@ -154,18 +150,25 @@ export async function deleteEndpoints(
   endpoints: EndpointsObject,
   signal: AbortSignal,
 ): Promise<void> {
-  const { namespace, name } = endpoints.metadata;
-  const path = `${endpointsPath(namespace)}/${name}`;
-  try {
-    await client.write({ method: 'DELETE', path, body: exactly(endpoints) }, signal);
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 404) throw error;
-  }
+  const path = endpointsPath(endpoints.metadata.namespace);
+  await deleteExactly(client, { path, object: endpoints }, signal);
 }
 
-/** Delete this object as it was seen, and no other that got its name or its content meanwhile. */
-function exactly({ metadata: { uid, resourceVersion } }: SliceObject | EndpointsObject): object {
-  return { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+/** Delete this object as it was seen, and no other that got its name or its content meanwhile; returns whether it was there. Throws ApiError. */
+async function deleteExactly(
+  client: ApiClient,
+  { path, object }: { readonly path: string; readonly object: SliceObject | EndpointsObject },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { name, uid, resourceVersion } = object.metadata;
+  const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } };
+  try {
+    await client.write({ method: 'DELETE', path: `${path}/${name}`, body }, signal);
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return false;
+    throw error;
+  }
 }
 
 /**

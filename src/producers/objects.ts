@@ -186,7 +186,7 @@ export interface EndpointsObject {
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
-/** When the change happened for which an object was written (KEP-752). */
+/** When the change happened for which an object was written, with nanoseconds (KEP-752, reference 3.6). */
 export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
 
 /** Whose slices they are (KEP-752, label managed-by): the names of the controllers that are stood in for. */

@@ -3,6 +3,7 @@ import { familyOf, parseAddress } from '../model/address.ts';
 import type { SourceEvent } from '../model/events.ts';
 import type { Endpoint, Slice, SlicePort } from '../model/objects.ts';
 import { trimmed } from '../model/trimmed.ts';
+import { HEADLESS_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
 import {
   isPortName,
   isPortNumber,
@@ -14,11 +15,6 @@ import {
 } from './decode.ts';
 import { FaultList } from './faults.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
-
-const SERVICE_LABEL = 'kubernetes.io/service-name';
-/** When the change happened for which the slice was written, with nanoseconds (reference 3.6). */
-const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
-export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 
 /** A slice of a headless Service comes out as gone, without a fault; one of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): SourceEvent {
@@ -38,8 +34,8 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
   const labels = api.metadata.labels ?? {};
   if (labels[HEADLESS_LABEL] !== undefined) return undefined;
   if (api.addressType === 'FQDN') return faults.notice('addressType', 'FQDN', 'names are not addresses');
-  const service = labels[SERVICE_LABEL] ?? '';
-  const field = `metadata.labels[${SERVICE_LABEL}]`;
+  const service = labels[SERVICE_NAME_LABEL] ?? '';
+  const field = `metadata.labels[${SERVICE_NAME_LABEL}]`;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
     return faults.setAside(field, service, 'must name the Service that the slice belongs to');
   }

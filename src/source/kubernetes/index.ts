@@ -1,8 +1,9 @@
 /** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (reference 1.8). */
 import type { Clock } from '../../host/clock.ts';
 import { type EventSink, goneEvent, type Source, type SourceEvent, type SourceKind } from '../../model/events.ts';
+import { HEADLESS_LABEL } from '../../producers/objects.ts';
 import { decodeNode, decodeService, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
-import { decodeSlice, HEADLESS_LABEL } from '../decode-slice.ts';
+import { decodeSlice } from '../decode-slice.ts';
 import { apiClient, SILENCE } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from './reflector.ts';
