@@ -4,12 +4,16 @@
  */
 import { ATTRIBUTE_HEADER, align, NLA_F_NESTED } from './netlink.ts';
 
-/** Bytes of the longest body; ours have at most a few hundred. */
+/** Bytes of the longest body, where nobody asks for more: most have at most a few hundred. */
 const CAPACITY = 1024;
 
 export class BodyWriter {
-  readonly #buffer = Buffer.alloc(CAPACITY);
+  readonly #buffer: Buffer;
   #at = 0;
+
+  constructor(capacity = CAPACITY) {
+    this.#buffer = Buffer.alloc(capacity);
+  }
 
   /** Begin a body. Throws RangeError, here and in all others, when it grows over the capacity. */
   begin(...header: readonly Uint8Array[]): this {
@@ -62,6 +66,11 @@ export class BodyWriter {
     return this;
   }
 
+  u64be(type: number, value: bigint): this {
+    this.#buffer.writeBigUInt64BE(value, this.#header(type, 8));
+    return this;
+  }
+
   /** An attribute that holds those that `write` writes. */
   nest(type: number, write: (inner: this) => void): this {
     const start = this.#header(type | NLA_F_NESTED, 0) - ATTRIBUTE_HEADER;
@@ -80,7 +89,9 @@ export class BodyWriter {
     const start = this.#at;
     const end = start + align(ATTRIBUTE_HEADER + length);
     // Before anything moves: one request that is too long must not spoil the next.
-    if (end > CAPACITY) throw new RangeError(`netlink: a request of more than ${CAPACITY} bytes`);
+    if (end > this.#buffer.length) {
+      throw new RangeError(`netlink: a request of more than ${this.#buffer.length} bytes`);
+    }
     this.#buffer.writeUInt16LE(ATTRIBUTE_HEADER + length, start);
     this.#buffer.writeUInt16LE(type, start + 2);
     this.#at = end;

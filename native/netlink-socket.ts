@@ -43,13 +43,17 @@ export interface Transport {
   close(): void;
 }
 
-/** A socket of a netlink family (NETLINK_NETFILTER is 12). Throws SystemError. */
-export function openTransport(protocol: number): Transport {
+/** What is sent at once may be as long as this; needs NET_ADMIN (socket(7)). */
+export const SO_SNDBUFFORCE = 32;
+
+/** A socket of a netlink family (NETLINK_NETFILTER is 12); `longest`: bytes of a datagram that is sent. Throws SystemError. */
+export function openTransport(protocol: number, longest?: number): Transport {
   const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
   try {
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_EXT_ACK, 1);
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_CAP_ACK, 1);
     growReceiveBuffer(descriptor);
+    if (longest !== undefined) setSocketOption(descriptor, SOL_SOCKET, SO_SNDBUFFORCE, longest);
   } catch (error) {
     close(descriptor);
     throw error;
@@ -115,6 +119,33 @@ export class NetlinkSocket {
         // What a former request left behind.
         if (at < 0 || at > last || message.type !== NLMSG_ERROR) continue;
         results[at] = decodeError(this.#buffer, message);
+        isHeard ||= at === last;
+      }
+    }
+    return results;
+  }
+
+  /**
+   * Send requests between the brackets of a batch, which is carried out as a whole or not at all; returns what became of
+   * each, in their order. Throws the error of the opening bracket, and SystemError: ENOBUFS when errors were too many to
+   * be heard.
+   */
+  batch(begin: Request, requests: readonly Request[], end: Request): (NetlinkError | undefined)[] {
+    if (requests.length === 0) return [];
+    const first = this.#sequence + 2;
+    const last = requests.length - 1;
+    // Brackets are acknowledged since Linux 6.10 alone: the last request within them is.
+    this.#transport.send(encodeMessages([begin, ...requests, end], first - 1, requests.length));
+    this.#sequence += requests.length + 2;
+    const results: (NetlinkError | undefined)[] = new Array(requests.length).fill(undefined);
+    for (let isHeard = false; !isHeard; ) {
+      for (const message of this.#receive()) {
+        if (message.type !== NLMSG_ERROR) continue;
+        const at = message.sequence - first;
+        const error = decodeError(this.#buffer, message);
+        if (at === -1 && error !== undefined) throw error;
+        if (at < 0 || at > last) continue;
+        results[at] = error;
         isHeard ||= at === last;
       }
     }

@@ -49,13 +49,15 @@ export function encodeMessage(request: Request, sequence: number): Buffer {
   return message;
 }
 
-/** Messages one after another, with sequence numbers from `first` on; the last asks for an acknowledgement. */
-export function encodeMessages(requests: readonly Request[], first: number): Buffer {
+/**
+ * Messages one after another, with sequence numbers from `first` on; one of them, the last unless another is named, asks
+ * for an acknowledgement.
+ */
+export function encodeMessages(requests: readonly Request[], first: number, asking = requests.length - 1): Buffer {
   const all = Buffer.alloc(requests.reduce((sum, request) => sum + align(lengthOf(request)), 0));
   let at = 0;
   for (const [i, request] of requests.entries()) {
-    const isLast = i === requests.length - 1;
-    const asked = isLast ? { ...request, flags: request.flags | NLM_F_ACK } : request;
+    const asked = i === asking ? { ...request, flags: request.flags | NLM_F_ACK } : request;
     at = writeMessage(all, at, asked, first + i);
   }
   return all;

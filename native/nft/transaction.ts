@@ -1,0 +1,32 @@
+/**
+ * A transaction of nftables: all of its requests are carried out, or none (nfnetlink's batches). Written against a
+ * generation of the ruleset where one is named: when somebody else wrote meanwhile, the kernel refuses it (ERESTART).
+ */
+import type { NetlinkError, Request } from '../netlink.ts';
+import type { NetlinkSocket } from '../netlink-socket.ts';
+import { NFNL_SUBSYS_NFTABLES } from '../nftables.ts';
+
+export const NFNL_MSG_BATCH_BEGIN = 0x10;
+export const NFNL_MSG_BATCH_END = 0x11;
+export const NFNL_BATCH_GENID = 1;
+/** struct nfgenmsg whose resource is the part that the batch is for, in network order. */
+const HEADER = Buffer.from([0, 0, 0, NFNL_SUBSYS_NFTABLES]);
+
+/** What becomes of each request, in their order; all undefined: they were carried out. Throws NetlinkError, SystemError. */
+export function commit(
+  socket: NetlinkSocket,
+  requests: readonly Request[],
+  generation?: number,
+): readonly (NetlinkError | undefined)[] {
+  const body = generation === undefined ? [HEADER] : [HEADER, generationAttribute(generation)];
+  const begin: Request = { type: NFNL_MSG_BATCH_BEGIN, flags: 0, body };
+  return socket.batch(begin, requests, { type: NFNL_MSG_BATCH_END, flags: 0, body: [HEADER] });
+}
+
+function generationAttribute(generation: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeUInt16LE(8, 0);
+  bytes.writeUInt16LE(NFNL_BATCH_GENID, 2);
+  bytes.writeUInt32BE(generation, 4);
+  return bytes;
+}
