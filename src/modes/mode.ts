@@ -6,7 +6,7 @@ import type { Observed } from '../reconcile/observed.ts';
 import type { ApplyReport, Plan } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
 
-export type ModeName = 'iptables' | 'ipvs';
+export type ModeName = 'iptables' | 'ipvs' | 'nftables';
 
 /** What reading the kernel found. */
 export interface ObserveReport {

@@ -1,0 +1,110 @@
+/**
+ * What nftables mode asks of the kernel: one table a family, read as a whole, written in transactions. Objects are data here;
+ * in between it is netlink (`nftables-netlink.ts`).
+ */
+import type { Family } from '../model/address.ts';
+
+/** The n-th of 16 words of 4 bytes in which a rule works, from 0. */
+export type Word = number;
+/** Bytes, each a character of Latin-1. */
+export type Bytes = string;
+
+export type Verdict =
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  | { readonly kind: 'drop' | 'return' };
+
+/** One expression of a rule; a rule ends at the first that does not hold. Addresses take as many words as their family needs. */
+export type Expression =
+  | { readonly do: 'load'; readonly what: Loaded; readonly to: Word }
+  | { readonly do: 'compare'; readonly from: Word; readonly is: 'equal' | 'other'; readonly value: Bytes }
+  /** `(words & mask) ^ flip` */
+  | { readonly do: 'mask'; readonly at: Word; readonly mask: Bytes; readonly flip: Bytes }
+  | { readonly do: 'lookup'; readonly set: string; readonly from: Word; readonly to?: Word | 'verdict'; readonly isInverted?: boolean }
+  /** A number from `first` on, of `count`. */
+  | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
+  | { readonly do: 'value'; readonly to: Word; readonly value: Bytes }
+  | { readonly do: 'remember'; readonly how: 'add' | 'update' | 'delete'; readonly set: string; readonly key: Word; readonly data?: Word; readonly seconds?: number }
+  | { readonly do: 'set-mark'; readonly from: Word }
+  | { readonly do: 'translate'; readonly address: Word; readonly port: Word }
+  | { readonly do: 'masquerade' | 'reject' }
+  | { readonly do: 'verdict'; readonly verdict: Verdict };
+
+export type Loaded =
+  | 'source address'
+  | 'destination address'
+  | 'protocol'
+  | 'destination port'
+  | 'mark'
+  | 'input interface'
+  | 'connection state'
+  | 'connection status'
+  | 'kind of source address'
+  | 'kind of destination address';
+
+export interface NftRule {
+  /** What it does, for people: its comment in the kernel, by which it is known again. At most 120 characters. */
+  readonly text: string;
+  readonly expressions: readonly Expression[];
+}
+
+export interface Hook {
+  readonly type: 'nat' | 'filter';
+  readonly hook: 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
+  readonly priority: number;
+}
+
+/** What a key or value is put together from, each in whole words. `number`: in the machine's byte order. */
+export type Field = 'address' | 'protocol' | 'port' | 'number';
+
+export interface NftSet {
+  readonly name: string;
+  readonly key: readonly Field[];
+  /** undefined: a set. */
+  readonly data?: 'verdict' | readonly Field[];
+  /** Elements are ranges in the last field. */
+  readonly hasRanges?: boolean;
+  /** Elements come from packets, and time out. */
+  readonly isMemory?: boolean;
+}
+
+export interface NftElement {
+  readonly key: Bytes;
+  /** The end of a range; "" for one key. */
+  readonly end: Bytes;
+  /** Words of a map; `goto CHAIN` or `drop` of a map of verdicts; "" in a set. */
+  readonly data: string;
+}
+
+export type NftWrite =
+  | { readonly kind: 'add-table' | 'delete-table' }
+  | { readonly kind: 'add-chain'; readonly chain: string; readonly hook?: Hook | undefined }
+  | { readonly kind: 'flush-chain' | 'delete-chain'; readonly chain: string }
+  | { readonly kind: 'add-rule'; readonly chain: string; readonly rule: NftRule }
+  | { readonly kind: 'add-set'; readonly set: NftSet }
+  | { readonly kind: 'delete-set'; readonly set: string }
+  | { readonly kind: 'add-elements' | 'delete-elements'; readonly set: NftSet; readonly elements: readonly NftElement[] };
+
+/** What the kernel has of our table. Rules are told by their texts. */
+export interface NftState {
+  readonly chains: ReadonlyMap<string, { readonly isBase: boolean; readonly rules: readonly string[] }>;
+  /** Elements by set; none of sets that are memories. */
+  readonly sets: ReadonlyMap<string, readonly NftElement[]>;
+}
+
+/** A write that the kernel refused, and which of its elements, where it says. */
+export interface NftRefusal {
+  readonly write: number;
+  readonly element: number | undefined;
+  readonly cause: string;
+  /** What was written was refused; or it could not be written now. */
+  readonly blame: 'content' | 'environment';
+}
+
+export interface NftKernel {
+  /** undefined: there is no table of ours. Throws when it cannot be read. */
+  read(family: Family, sets: readonly NftSet[]): Promise<NftState | undefined>;
+  /** All of it, or nothing; what was refused, none when it was written. Throws when nobody knows. */
+  commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
+  /** Whether nobody wrote anything since the last read or commit here, or at least the table is still the same one. */
+  stands(family: Family): Promise<boolean>;
+}

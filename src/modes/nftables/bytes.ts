@@ -1,0 +1,46 @@
+/** Keys and values of elements as the kernel has them: each part in whole words of 4 bytes. Pure. */
+import { type Address, addressBytes, type Cidr, portBytes } from '../../model/address.ts';
+import type { Protocol } from '../../model/objects.ts';
+import type { Bytes } from '../../host/nftables-kernel.ts';
+
+const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
+
+export function protocolWord(protocol: Protocol): Bytes {
+  return `${String.fromCharCode(PROTOCOLS[protocol])}\0\0\0`;
+}
+
+export function portWord(port: number): Bytes {
+  return `${portBytes(port)}\0\0`;
+}
+
+/** In the machine's byte order, which is the one of all machines that are supported. */
+export function numberWord(value: number): Bytes {
+  return String.fromCharCode(value & 255, (value >>> 8) & 255, (value >>> 16) & 255, (value >>> 24) & 255);
+}
+
+/** Address, protocol and port: what names a frontend. */
+export function socketKey(address: Address, protocol: Protocol, port: number): Bytes {
+  return addressBytes(address) + protocolWord(protocol) + portWord(port);
+}
+
+export function portKey(protocol: Protocol, port: number): Bytes {
+  return protocolWord(protocol) + portWord(port);
+}
+
+export function targetValue(address: Address, port: number): Bytes {
+  return addressBytes(address) + portWord(port);
+}
+
+/** First and last address of a range, and its mask. */
+export function rangeOf(cidr: Cidr): { readonly first: Bytes; readonly last: Bytes; readonly mask: Bytes } {
+  const [base = '', length = ''] = cidr.split('/');
+  const first = addressBytes(base as Address);
+  const mask = maskOf(first.length * 8, Number(length));
+  const last = [...first].map((byte, i) => String.fromCharCode(byte.charCodeAt(0) | (~mask.charCodeAt(i) & 255)));
+  return { first, last: last.join(''), mask };
+}
+
+function maskOf(width: number, length: number): Bytes {
+  const byte = (i: number) => (0xff00 >> Math.max(0, Math.min(8, length - i * 8))) & 255;
+  return Array.from({ length: width / 8 }, (_, i) => String.fromCharCode(byte(i))).join('');
+}

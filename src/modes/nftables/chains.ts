@@ -1,0 +1,352 @@
+/**
+ * The table's chains: a fixed skeleton, and those that balance, one for each number of endpoints that occurs. Pure.
+ *
+ * A packet that may begin a connection: `services` (in nat, before the route is chosen) looks its destination up in a map of
+ * verdicts and goes to the chain of as many endpoints as there are; that chooses a number, looks the endpoint up, translates.
+ */
+import { createHash } from 'node:crypto';
+import type { Expression, Hook, NftRule, Word } from '../../host/nftables-kernel.ts';
+import { addressWidth } from '../../model/address.ts';
+import type { LocalDetector } from '../netfilter/local-traffic.ts';
+import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
+import { numberWord, rangeOf } from './bytes.ts';
+import {
+  type BalancerSpec,
+  balancerName,
+  DISPATCH,
+  type Entry,
+  GUARD,
+  LOCAL,
+  type LocalPolicySpec,
+  memorySet,
+  REFUSALS,
+  REFUSE,
+  SETS,
+} from './names.ts';
+import type { NftablesSettings } from './settings.ts';
+
+/**
+ * Rules with a mark of what they do behind their texts: a rule is known again by its text, and one that does another thing
+ * under the same words (another range of pods, another bit) is another rule.
+ */
+function marked(rules: readonly NftRule[]): NftRule[] {
+  return rules.map(({ text, expressions }) => ({
+    text: `${text} [${createHash('sha256').update(JSON.stringify(expressions)).digest('hex').slice(0, 6)}]`,
+    expressions,
+  }));
+}
+
+export interface NftChain {
+  readonly hook?: Hook;
+  readonly rules: readonly NftRule[];
+}
+
+/** RTN_LOCAL (linux/rtnetlink.h): the address is one of this machine's. */
+const LOCAL_ADDRESS = numberWord(2);
+/** IP_CT_NEW and its kin in nft's form: 1 << (state + 1), and 1 for invalid (nf_conntrack_common.h). */
+const STATE_NEW = 8;
+const STATE_INVALID = 1;
+/** IPS_DST_NAT */
+const STATUS_TRANSLATED = 32;
+/** Of nat and filter (linux/netfilter_ipv4.h). */
+const PRIORITY = { dstnat: -100, filter: 0, srcnat: 100 } as const;
+
+const load = (what: Extract<Expression, { do: 'load' }>['what'], to: Word): Expression => ({ do: 'load', what, to });
+const goTo = (chain: string): Expression => ({ do: 'verdict', verdict: { kind: 'goto', chain } });
+const jumpTo = (chain: string): Expression => ({ do: 'verdict', verdict: { kind: 'jump', chain } });
+
+/** Chains that do not depend on Services. */
+export function skeleton(settings: NftablesSettings): Map<string, NftChain> {
+  const hook = (type: Hook['type'], name: Hook['hook'], priority: number): Hook => ({ type, hook: name, priority });
+  const toServices: NftRule = { text: 'to Services', expressions: [jumpTo(DISPATCH)] };
+  const refusals = refusalRules();
+  const invalid: readonly NftRule[] = settings.dropInvalid ? [dropInvalid()] : [];
+  const chains: readonly (readonly [string, NftChain])[] = [
+    ['nat-prerouting', { hook: hook('nat', 'prerouting', PRIORITY.dstnat), rules: [toServices] }],
+    ['nat-output', { hook: hook('nat', 'output', PRIORITY.dstnat), rules: [toServices] }],
+    ['nat-postrouting', { hook: hook('nat', 'postrouting', PRIORITY.srcnat), rules: masqueradeRules(settings) }],
+    ['filter-input', { hook: hook('filter', 'input', PRIORITY.filter), rules: refusals }],
+    ['filter-forward', { hook: hook('filter', 'forward', PRIORITY.filter), rules: [...invalid, ...refusals] }],
+    ['filter-output', { hook: hook('filter', 'output', PRIORITY.filter), rules: refusals }],
+    [DISPATCH, { rules: dispatchRules(settings) }],
+    [GUARD, { rules: guardRules(settings) }],
+    [REFUSALS, { rules: noEndpointsRules(settings) }],
+    [REFUSE, { rules: [{ text: 'refuse', expressions: [{ do: 'reject' }] }] }],
+  ];
+  return new Map(chains.map(([name, chain]) => [name, { ...chain, rules: marked(chain.rules) }]));
+}
+
+/** Destination address, protocol and port, from a word on. */
+function socketAt(at: Word, { family }: NftablesSettings): Expression[] {
+  const after = at + addressWidth(family) / 32;
+  return [load('destination address', at), load('protocol', after), load('destination port', after + 1)];
+}
+
+function dispatchRules(settings: NftablesSettings): NftRule[] {
+  return [
+    {
+      text: 'load balancer addresses with source ranges',
+      expressions: [...socketAt(0, settings), { do: 'lookup', set: SETS.guarded.name, from: 0 }, jumpTo(GUARD)],
+    },
+    {
+      text: 'addresses of Services',
+      expressions: [...socketAt(0, settings), { do: 'lookup', set: SETS.services.name, from: 0, to: 'verdict' }],
+    },
+    nodePortRule('node ports', SETS.nodePorts.name, settings),
+  ];
+}
+
+/** What goes to a node port of an address that takes node ports. */
+function nodePortRule(text: string, set: string, settings: NftablesSettings): NftRule {
+  const ports: Expression[] = [
+    load('protocol', 0),
+    load('destination port', 1),
+    { do: 'lookup', set, from: 0, to: 'verdict' },
+  ];
+  return { text, expressions: [...nodeAddress(settings), ...ports] };
+}
+
+function nodeAddress({ nodePortAddresses, family }: NftablesSettings): Expression[] {
+  const destination = load('destination address', 0);
+  if (nodePortAddresses !== 'all') return [destination, { do: 'lookup', set: SETS.nodePortAddresses.name, from: 0 }];
+  const { first, mask } = rangeOf((family === 'IPv4' ? '127.0.0.0/8' : '::1/128') as Parameters<typeof rangeOf>[0]);
+  const flip = '\0'.repeat(mask.length);
+  return [
+    load('kind of destination address', 0),
+    { do: 'compare', from: 0, is: 'equal', value: LOCAL_ADDRESS },
+    destination,
+    { do: 'mask', at: 0, mask, flip },
+    { do: 'compare', from: 0, is: 'other', value: first },
+  ];
+}
+
+/** Only who may use the address comes back. */
+function guardRules(settings: NftablesSettings): NftRule[] {
+  const source = addressWidth(settings.family) / 32 + 2;
+  return [
+    {
+      text: 'who may use it',
+      expressions: [
+        ...socketAt(0, settings),
+        load('source address', source),
+        { do: 'lookup', set: SETS.sourceRanges.name, from: 0 },
+        { do: 'verdict', verdict: { kind: 'return' } },
+      ],
+    },
+    { text: 'nobody else', expressions: [{ do: 'verdict', verdict: { kind: 'drop' } }] },
+  ];
+}
+
+function refusalRules(): NftRule[] {
+  return [
+    {
+      text: 'Services without endpoints',
+      expressions: [
+        load('connection state', 0),
+        { do: 'mask', at: 0, mask: numberWord(STATE_NEW), flip: numberWord(0) },
+        { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
+        jumpTo(REFUSALS),
+      ],
+    },
+  ];
+}
+
+function noEndpointsRules(settings: NftablesSettings): NftRule[] {
+  return [
+    {
+      text: 'addresses',
+      expressions: [...socketAt(0, settings), { do: 'lookup', set: SETS.refusals.name, from: 0, to: 'verdict' }],
+    },
+    nodePortRule('node ports', SETS.nodePortRefusals.name, settings),
+  ];
+}
+
+/** An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839). */
+function dropInvalid(): NftRule {
+  return {
+    text: 'invalid packets',
+    expressions: [
+      load('connection state', 0),
+      { do: 'mask', at: 0, mask: numberWord(STATE_INVALID), flip: numberWord(0) },
+      { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
+      { do: 'verdict', verdict: { kind: 'drop' } },
+    ],
+  };
+}
+
+function bitWord(bit: number): string {
+  return numberWord((1 << bit) >>> 0);
+}
+
+/** An endpoint that reaches itself would answer itself directly: its address is hidden from it. Then what is marked. */
+function masqueradeRules({ masqueradeBit, family }: NftablesSettings): NftRule[] {
+  const bit = bitWord(masqueradeBit);
+  const isMarked: Expression[] = [
+    load('mark', 0),
+    { do: 'mask', at: 0, mask: bit, flip: numberWord(0) },
+    { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
+  ];
+  return [
+    {
+      text: 'endpoints that reach themselves',
+      expressions: [
+        load('connection status', 0),
+        { do: 'mask', at: 0, mask: numberWord(STATUS_TRANSLATED), flip: numberWord(0) },
+        { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
+        load('source address', 0),
+        load('destination address', addressWidth(family) / 32),
+        { do: 'lookup', set: SETS.hairpin.name, from: 0 },
+        { do: 'masquerade' },
+      ],
+    },
+    {
+      text: 'marked packets',
+      expressions: [
+        ...isMarked,
+        load('mark', 0),
+        // Without the mark the packet is not masqueraded again when it comes back through the stack.
+        { do: 'mask', at: 0, mask: numberWord(~(1 << masqueradeBit)), flip: numberWord(0) },
+        { do: 'set-mark', from: 0 },
+        { do: 'masquerade' },
+      ],
+    },
+  ];
+}
+
+/** Ask for masquerading. */
+function markRule(settings: NftablesSettings, when: readonly Expression[], text: string): NftRule {
+  const { masqueradeBit } = settings;
+  return {
+    text,
+    expressions: [
+      ...when,
+      load('mark', 0),
+      { do: 'mask', at: 0, mask: numberWord(~(1 << masqueradeBit)), flip: bitWord(masqueradeBit) },
+      { do: 'set-mark', from: 0 },
+    ],
+  };
+}
+
+/** What is of a pod of this node, or what is not. */
+function podMatch(detector: LocalDetector, isPod: boolean): Expression[] {
+  const is = isPod ? 'equal' : 'other';
+  if (detector.kind === 'cidr') {
+    const { first, mask } = rangeOf(detector.cidr);
+    return [
+      load('source address', 0),
+      { do: 'mask', at: 0, mask, flip: '\0'.repeat(mask.length) },
+      { do: 'compare', from: 0, is, value: first },
+    ];
+  }
+  if (detector.kind === 'interface') {
+    const isPrefix = detector.name.endsWith('+');
+    const name = isPrefix ? detector.name.slice(0, -1) : `${detector.name}\0`;
+    return [load('input interface', 0), { do: 'compare', from: 0, is, value: name }];
+  }
+  return [];
+}
+
+/** The chain of a number of endpoints. */
+export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): NftChain {
+  const rules: NftRule[] = [...marking(spec, settings)];
+  const { affinitySeconds, endpoints, isLocal } = spec;
+  const width = addressWidth(settings.family) / 32;
+  // The client's address stands before the rest where it is remembered.
+  const at = affinitySeconds > 0 ? width : 0;
+  const known = frontendAt(at, spec.entry, settings);
+  const number = at + width + 2;
+  const first = isLocal ? LOCAL : 0;
+  const choose = (choice: Expression): Expression[] => [
+    ...(affinitySeconds > 0 ? [load('source address', 0)] : []),
+    ...known,
+    choice,
+    { do: 'lookup', set: SETS.endpoints.name, from: at, to: number + 1 },
+    ...(affinitySeconds > 0 ? [remember('add', affinitySeconds, number + 1)] : []),
+    { do: 'translate', address: number + 1, port: number + 1 + width },
+  ];
+  if (affinitySeconds > 0) rules.push(...remembered(spec, settings));
+  if (endpoints > 1) rules.push({ text: `one of ${endpoints}`, expressions: choose({ do: 'random', count: endpoints, first, to: number }) });
+  // The only one; and where a packet meets two states of the table, the one that is always there.
+  rules.push({ text: 'the first', expressions: choose({ do: 'value', to: number, value: numberWord(first) }) });
+  return { rules: marked(rules) };
+}
+
+function marking({ entry, masquerades }: BalancerSpec, settings: NftablesSettings): NftRule[] {
+  if (entry !== 'cluster-ip') return masquerades ? [markRule(settings, [], 'from elsewhere')] : [];
+  if (settings.masqueradeAll) return [markRule(settings, [], 'all')];
+  // Traffic that does not come from a pod would be answered past this node (reference 5.7).
+  if (isEverybodyLocal(settings.localDetector)) return [];
+  return [markRule(settings, podMatch(settings.localDetector, false), 'not of pods')];
+}
+
+/** The cluster IP, protocol and port of the Service that the packet goes to, from a word on. */
+function frontendAt(at: Word, entry: Entry, settings: NftablesSettings): Expression[] {
+  if (entry === 'cluster-ip') return socketAt(at, settings);
+  if (entry === 'external') {
+    return [...socketAt(at, settings), { do: 'lookup', set: SETS.external.name, from: at, to: at }];
+  }
+  return [
+    load('protocol', at),
+    load('destination port', at + 1),
+    { do: 'lookup', set: SETS.externalNodePorts.name, from: at, to: at },
+  ];
+}
+
+function remember(how: 'add' | 'update' | 'delete', seconds: number, data?: Word): Expression {
+  const set = memorySet(seconds).name;
+  if (how === 'delete') return { do: 'remember', how, set, key: 0 };
+  return { do: 'remember', how, set, key: 0, seconds, ...(data === undefined ? {} : { data }) };
+}
+
+/** A client goes where it went, if that endpoint is still one; otherwise it is forgotten. */
+function remembered(spec: BalancerSpec, settings: NftablesSettings): NftRule[] {
+  const width = addressWidth(settings.family) / 32;
+  const endpoint = width + width + 2;
+  const start = [load('source address', 0), ...frontendAt(width, spec.entry, settings)];
+  const set = memorySet(spec.affinitySeconds).name;
+  const valid = spec.isLocal ? SETS.stickyLocal.name : SETS.sticky.name;
+  return [
+    {
+      text: 'who was here before',
+      expressions: [
+        ...start,
+        { do: 'lookup', set, from: 0, to: endpoint },
+        { do: 'lookup', set: valid, from: width },
+        remember('update', spec.affinitySeconds, endpoint),
+        { do: 'translate', address: endpoint, port: endpoint + width },
+      ],
+    },
+    { text: 'whose endpoint is gone', expressions: [...start, remember('delete', spec.affinitySeconds)] },
+  ];
+}
+
+/** External policy Local: pods and the node itself are sent to any endpoint, others to those here (reference 2.6). */
+export function localPolicyChain(spec: LocalPolicySpec, settings: NftablesSettings): NftChain {
+  const { entry, all, here, affinitySeconds } = spec;
+  const to = (more: Pick<BalancerSpec, 'isLocal' | 'masquerades' | 'endpoints'>) =>
+    goTo(balancerName({ entry, affinitySeconds, ...more }));
+  const rules: NftRule[] = [];
+  if (all > 0 && settings.localDetector.kind !== 'none') {
+    const pods = to({ isLocal: false, masquerades: false, endpoints: all });
+    rules.push({ text: 'pods of this node', expressions: [...podMatch(settings.localDetector, true), pods] });
+  }
+  if (all > 0) {
+    const own = [load('kind of source address', 0), { do: 'compare', from: 0, is: 'equal', value: LOCAL_ADDRESS } as const];
+    const node = to({ isLocal: false, masquerades: true, endpoints: all });
+    rules.push({ text: 'this node', expressions: [...own, node] });
+  }
+  if (here > 0) rules.push({ text: 'others', expressions: [to({ isLocal: true, masquerades: false, endpoints: here })] });
+  return { rules: marked(rules) };
+}
+
+/** Chains that the chain of external policy Local leads to. */
+export function localPolicyTargets({ entry, all, here, affinitySeconds }: LocalPolicySpec, settings: NftablesSettings): BalancerSpec[] {
+  const targets: BalancerSpec[] = [];
+  const base = { entry, affinitySeconds };
+  if (all > 0) {
+    if (settings.localDetector.kind !== 'none') targets.push({ ...base, isLocal: false, masquerades: false, endpoints: all });
+    targets.push({ ...base, isLocal: false, masquerades: true, endpoints: all });
+  }
+  if (here > 0) targets.push({ ...base, isLocal: true, masquerades: false, endpoints: here });
+  return targets;
+}

@@ -1,0 +1,119 @@
+/**
+ * The desired table of one family, kept up to date by changes. Pure: it holds state, and does no I/O.
+ *
+ * A ServicePort is rendered when it changed; chains are there as long as an element leads to them, and are the same for all
+ * Services of as many endpoints. The result does not depend on the way to it (invariant 12).
+ */
+import type { NftElement, NftSet } from '../../host/nftables-kernel.ts';
+import type { Address } from '../../model/address.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { addressBytes } from '../../model/address.ts';
+import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
+import { type BalancerSpec, balancerName, localPolicyName, memorySet, SETS, type SetName } from './names.ts';
+import { hairpinElement, type RenderedPort, renderPort } from './render.ts';
+import type { NftablesSettings } from './settings.ts';
+
+/** An element with the Service that it is for; undefined: shared, or not known. */
+export interface Entry extends NftElement {
+  readonly owner: ServiceKey | undefined;
+}
+
+/** Where desired objects go. */
+export interface DesiredSink {
+  chain(name: string, chain: NftChain | undefined): void;
+  set(name: string, set: NftSet | undefined): void;
+  element(set: NftSet, key: string, entry: Entry | undefined): void;
+}
+
+export class NftablesDesired {
+  readonly #settings: NftablesSettings;
+  readonly #sink: DesiredSink;
+  readonly #rendered = new Map<ServicePortKey, RenderedPort>();
+  /** Backends that may reach themselves, chains and memories, each with how many have them. */
+  readonly #hairpins = new Map<Address, number>();
+  readonly #chains = new Map<string, number>();
+  readonly #memories = new Map<number, number>();
+
+  constructor(settings: NftablesSettings, sink: DesiredSink) {
+    this.#settings = settings;
+    this.#sink = sink;
+    for (const set of Object.values(SETS)) sink.set(set.name, set);
+    for (const [name, chain] of skeleton(settings)) sink.chain(name, chain);
+    if (settings.nodePortAddresses === 'all') return;
+    for (const address of settings.nodePortAddresses) {
+      const key = addressBytes(address);
+      sink.element(SETS.nodePortAddresses, key, { key, end: '', data: '', owner: undefined });
+    }
+  }
+
+  /** Take in ServicePorts of this family that changed (undefined: gone); returns how many elements were made. */
+  update(ports: readonly (readonly [ServicePortKey, ServicePort | undefined])[]): number {
+    const added: [ServicePort, RenderedPort][] = [];
+    const removed: RenderedPort[] = [];
+    // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
+    for (const [key, port] of ports) {
+      const before = this.#rendered.get(key);
+      if (before !== undefined) {
+        for (const [set, element] of before.elements) this.#sink.element(SETS[set], element.key, undefined);
+        removed.push(before);
+      }
+      if (port === undefined) this.#rendered.delete(key);
+      else {
+        const rendered = renderPort(port, this.#settings);
+        this.#rendered.set(key, rendered);
+        added.push([port, rendered]);
+      }
+    }
+    let count = 0;
+    for (const [port, rendered] of added) {
+      count += rendered.elements.length;
+      for (const [set, element] of rendered.elements) this.#put(set, element, port.service);
+      this.#hold(rendered, 1);
+    }
+    // After what is held now: what is held by both never goes.
+    for (const rendered of removed) this.#hold(rendered, -1);
+    return count;
+  }
+
+  #put(set: SetName, element: NftElement, owner: ServiceKey): void {
+    this.#sink.element(SETS[set], element.key, { ...element, owner });
+  }
+
+  #hold({ balancers, localPolicies, hairpin }: RenderedPort, by: 1 | -1): void {
+    for (const spec of balancers) this.#holdBalancer(spec, by);
+    for (const spec of localPolicies) {
+      this.#holdChain(localPolicyName(spec), () => localPolicyChain(spec, this.#settings), by);
+      for (const target of localPolicyTargets(spec, this.#settings)) this.#holdBalancer(target, by);
+    }
+    for (const address of hairpin) {
+      const held = count(this.#hairpins, address, by);
+      if (held === undefined) continue;
+      const element = hairpinElement(address);
+      this.#sink.element(SETS.hairpin, element.key, held ? { ...element, owner: undefined } : undefined);
+    }
+  }
+
+  #holdBalancer(spec: BalancerSpec, by: 1 | -1): void {
+    this.#holdChain(balancerName(spec), () => balancerChain(spec, this.#settings), by);
+    if (spec.affinitySeconds === 0) return;
+    const held = count(this.#memories, spec.affinitySeconds, by);
+    const set = memorySet(spec.affinitySeconds);
+    if (held !== undefined) this.#sink.set(set.name, held ? set : undefined);
+  }
+
+  #holdChain(name: string, make: () => NftChain, by: 1 | -1): void {
+    const held = count(this.#chains, name, by);
+    if (held !== undefined) this.#sink.chain(name, held ? make() : undefined);
+  }
+}
+
+/** Whether it is held now for the first time (true), or no more (false); undefined: neither. */
+function count<K>(counts: Map<K, number>, key: K, by: 1 | -1): boolean | undefined {
+  const before = counts.get(key) ?? 0;
+  const now = before + by;
+  if (now === 0) counts.delete(key);
+  else counts.set(key, now);
+  if (before === 0) return true;
+  return now === 0 ? false : undefined;
+}

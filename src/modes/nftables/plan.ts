@@ -1,0 +1,186 @@
+/**
+ * What to write of one family's table, as transactions: the kernel carries out each of them as a whole, and a packet sees
+ * none of it or all. First what others lead to, then elements, all of a Service together, last what nothing leads to any more. Pure.
+ */
+import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
+import type { Family } from '../../model/address.ts';
+import type { Step } from '../../reconcile/step.ts';
+import type { Delta } from '../../reconcile/tracker.ts';
+import type { SetAside } from '../mode.ts';
+import type { NftChain } from './chains.ts';
+import type { Entry } from './desire.ts';
+import { entryText } from './print.ts';
+
+export interface PendingTable {
+  readonly family: Family;
+  readonly hasTable: boolean;
+  readonly chains: Delta<string, NftChain>;
+  readonly sets: Delta<string, NftSet>;
+  /** By `elementKey`. */
+  readonly elements: Delta<string, Entry>;
+  /** Of a set that is there, or will be. */
+  readonly setOf: (name: string) => NftSet;
+}
+
+/** A change of one element. */
+export interface ElementChange {
+  readonly key: string;
+  readonly set: NftSet;
+  readonly from: Entry | undefined;
+  readonly to: Entry | undefined;
+}
+
+export interface Transaction {
+  readonly writes: readonly NftWrite[];
+  /** What is in the kernel when it succeeded. */
+  readonly chains: readonly (readonly [string, NftChain | undefined])[];
+  readonly sets: readonly (readonly [string, NftSet | undefined])[];
+  readonly elements: readonly ElementChange[];
+  /** Keys of its steps. */
+  readonly steps: readonly string[];
+}
+
+export interface TablePlan {
+  readonly family: Family;
+  readonly steps: readonly Step[];
+  readonly transactions: readonly Transaction[];
+}
+
+/** Changes of elements in one transaction, unless those of one Service are more: the kernel works on it without a pause. */
+const MOST_ELEMENTS = 20_000;
+
+/** `SET` and the bytes of the key. */
+export function elementKey(set: string, key: string): string {
+  return `${set}\n${key}`;
+}
+
+export function setOfKey(key: string): string {
+  return key.slice(0, key.indexOf('\n'));
+}
+
+export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
+  const groups = groupsOf(pending, setAside);
+  const first = foundation(pending);
+  const last = setAside.size === 0 ? demolition(pending) : undefined;
+  const transactions = [...(first ? [first] : []), ...packed(groups), ...(last ? [last] : [])];
+  return { family: pending.family, transactions, steps: [...objectSteps(pending, first, last), ...groups.map((group) => group.step)] };
+}
+
+interface Group {
+  readonly step: Step;
+  readonly changes: readonly ElementChange[];
+}
+
+/** Changes of elements, all of a Service together. */
+function groupsOf({ family, elements, setOf }: PendingTable, setAside: SetAside): Group[] {
+  const byOwner = new Map<string, ElementChange[]>();
+  const add = (key: string, from: Entry | undefined, to: Entry | undefined) => {
+    const owner = to?.owner ?? from?.owner ?? '';
+    if (setAside.has(owner) || (from?.owner !== undefined && setAside.has(from.owner))) return;
+    const change = { key, set: setOf(setOfKey(key)), from, to };
+    const known = byOwner.get(owner);
+    if (known === undefined) byOwner.set(owner, [change]);
+    else known.push(change);
+  };
+  for (const [key, to] of elements.create) add(key, undefined, to);
+  for (const [key, { from, to }] of elements.update) add(key, from, to);
+  for (const [key, from] of elements.remove) add(key, from, undefined);
+  return [...byOwner].map(([owner, changes]) => ({ changes, step: elementStep(family, owner, changes) }));
+}
+
+function elementStep(family: Family, owner: string, changes: readonly ElementChange[]): Step {
+  const isNew = changes.every(({ from }) => from === undefined);
+  const isGone = changes.every(({ to }) => to === undefined);
+  return {
+    key: `${family} elements ${owner === '' ? 'of no Service' : `of ${owner}`}`,
+    action: isNew ? 'create' : isGone ? 'remove' : 'update',
+    phase: isGone ? 'remove rules' : 'create servers, destinations, chains and rules',
+    owner: owner === '' ? undefined : owner,
+    concerns: () => (owner === '' || isGone ? [] : [owner]),
+    lines: () => changes.flatMap(({ set, from, to }) => [
+      ...(from ? [`- ${set.name} ${entryText(set, from, family)}`] : []),
+      ...(to ? [`+ ${set.name} ${entryText(set, to, family)}`] : []),
+    ]),
+  };
+}
+
+/** The table, sets and chains with their rules, before an element leads to them. */
+function foundation({ hasTable, chains, sets }: PendingTable): Transaction | undefined {
+  const made = [...chains.create, ...[...chains.update].map(([name, { to }]) => [name, to] as const)];
+  if (hasTable && made.length === 0 && sets.create.size === 0 && sets.update.size === 0) return undefined;
+  const changedSets = [...sets.update].map(([name, { to }]) => [name, to] as const);
+  const writes: NftWrite[] = [];
+  if (!hasTable) writes.push({ kind: 'add-table' });
+  for (const [, set] of [...sets.create, ...changedSets]) writes.push({ kind: 'add-set', set });
+  for (const [chain, { hook }] of chains.create) writes.push({ kind: 'add-chain', chain, hook });
+  for (const chain of chains.update.keys()) writes.push({ kind: 'flush-chain', chain });
+  for (const [chain, { rules }] of made) for (const rule of rules) writes.push({ kind: 'add-rule', chain, rule });
+  return { writes, chains: made, sets: [...sets.create, ...changedSets], elements: [], steps: [] };
+}
+
+/** Chains and sets to which nothing leads any more. */
+function demolition({ chains, sets }: PendingTable): Transaction | undefined {
+  if (chains.remove.size + sets.remove.size === 0) return undefined;
+  const writes: NftWrite[] = [];
+  for (const chain of chains.remove.keys()) writes.push({ kind: 'flush-chain', chain });
+  for (const chain of chains.remove.keys()) writes.push({ kind: 'delete-chain', chain });
+  for (const set of sets.remove.keys()) writes.push({ kind: 'delete-set', set });
+  const gone = <T>(map: ReadonlyMap<string, T>) => [...map.keys()].map((name) => [name, undefined] as const);
+  return { writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [] };
+}
+
+function packed(groups: readonly Group[]): Transaction[] {
+  const transactions: Transaction[] = [];
+  let waiting: Group[] = [];
+  let size = 0;
+  const flush = () => {
+    if (waiting.length > 0) transactions.push(elementsTransaction(waiting));
+    waiting = [];
+    size = 0;
+  };
+  for (const group of groups) {
+    if (size > 0 && size + group.changes.length > MOST_ELEMENTS) flush();
+    waiting.push(group);
+    size += group.changes.length;
+  }
+  flush();
+  return transactions;
+}
+
+/** What goes before what comes: a key that gets another value is deleted and added. */
+function elementsTransaction(groups: readonly Group[]): Transaction {
+  const changes = groups.flatMap((group) => group.changes);
+  const bySet = Map.groupBy(changes, ({ set }) => set);
+  const writes: NftWrite[] = [];
+  for (const [set, ofSet] of bySet) {
+    const elements = ofSet.flatMap(({ from }) => (from ? [from] : []));
+    if (elements.length > 0) writes.push({ kind: 'delete-elements', set, elements });
+  }
+  for (const [set, ofSet] of bySet) {
+    const elements = ofSet.flatMap(({ to }) => (to ? [to] : []));
+    if (elements.length > 0) writes.push({ kind: 'add-elements', set, elements });
+  }
+  return { writes, chains: [], sets: [], elements: changes, steps: groups.map(({ step }) => step.key) };
+}
+
+function objectSteps({ family, chains, sets, hasTable }: PendingTable, first: Transaction | undefined, last: Transaction | undefined): Step[] {
+  const steps: Step[] = [];
+  const step = (what: string, action: Step['action'], lines: () => readonly string[]) => {
+    const phase = action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets';
+    steps.push({ key: `${family} ${what}`, action, phase, owner: undefined, concerns: () => [], lines });
+  };
+  const rulesOf = (sign: string, { rules }: NftChain) => rules.map(({ text }) => `${sign} ${text}`);
+  if (first !== undefined) {
+    if (!hasTable) step('table', 'create', () => []);
+    for (const name of sets.create.keys()) step(`set ${name}`, 'create', () => []);
+    for (const [name, chain] of chains.create) step(`chain ${name}`, 'create', () => rulesOf('+', chain));
+    for (const [name, { from, to }] of chains.update) {
+      step(`chain ${name}`, 'update', () => [...rulesOf('-', from), ...rulesOf('+', to)]);
+    }
+  }
+  if (last !== undefined) {
+    for (const [name, chain] of chains.remove) step(`chain ${name}`, 'remove', () => rulesOf('-', chain));
+    for (const name of sets.remove.keys()) step(`set ${name}`, 'remove', () => []);
+  }
+  return steps;
+}

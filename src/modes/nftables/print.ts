@@ -1,0 +1,40 @@
+/** Elements as people read them, in the words of `nft`. Pure. */
+import ipaddr from 'ipaddr.js';
+import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kernel.ts';
+import { type Address, type Family, parseAddress } from '../../model/address.ts';
+
+const PROTOCOLS: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
+
+/** `10.96.0.10 . tcp . 80 : goto cluster-ip-3` */
+export function entryText({ key: fields, data: type }: NftSet, { key, end, data }: NftElement, family: Family): string {
+  const last = end === '' ? '' : `-${wordsText(fields, end, family).split(' . ').at(-1)}`;
+  const left = `${wordsText(fields, key, family)}${last}`;
+  if (type === undefined) return left;
+  return `${left} : ${type === 'verdict' ? data : wordsText(type, data, family)}`;
+}
+
+/** Bytes of fields in whole words. */
+export function wordsText(fields: readonly Field[], bytes: Bytes, family: Family): string {
+  let at = 0;
+  const parts = fields.map((field) => {
+    const size = field === 'address' && family === 'IPv6' ? 16 : 4;
+    const part = bytes.slice(at, at + size);
+    at += size;
+    return fieldText(field, part);
+  });
+  return parts.join(' . ');
+}
+
+function fieldText(field: Field, part: Bytes): string {
+  const byte = (i: number) => part.charCodeAt(i);
+  if (field === 'address') return addressOf(part);
+  if (field === 'protocol') return PROTOCOLS[byte(0)] ?? String(byte(0));
+  if (field === 'port') return String(byte(0) * 256 + byte(1));
+  return String((byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24)) >>> 0);
+}
+
+/** The address of 4 or 16 bytes. */
+export function addressOf(bytes: Bytes): Address {
+  const text = ipaddr.fromByteArray([...bytes].map((char) => char.charCodeAt(0))).toString();
+  return parseAddress(text) as Address;
+}

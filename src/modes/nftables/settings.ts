@@ -1,0 +1,10 @@
+/** What the table of one family depends on beside the Services. */
+import type { Address } from '../../model/address.ts';
+import type { FamilySettings } from '../netfilter/settings.ts';
+
+export interface NftablesSettings extends FamilySettings {
+  /** Node ports on all addresses of the node but loopback ones, or on these. */
+  readonly nodePortAddresses: 'all' | readonly Address[];
+  /** Drop packets that conntrack finds invalid: unless the kernel's nf_conntrack_tcp_be_liberal is set (k8s#94861). */
+  readonly dropInvalid: boolean;
+}

@@ -1,0 +1,206 @@
+/** One family's table: what should be in it, what is, and the transactions between. */
+import type { NftKernel, NftRefusal, NftSet, NftState } from '../../host/nftables-kernel.ts';
+import type { Family } from '../../model/address.ts';
+import { causeOf } from '../../model/cause.ts';
+import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
+import { Tracker } from '../../reconcile/tracker.ts';
+import type { SetAside } from '../mode.ts';
+import type { NftChain } from './chains.ts';
+import type { DesiredSink, Entry } from './desire.ts';
+import { isMemory, memorySet, SETS } from './names.ts';
+import { elementKey, planTable, setOfKey, type TablePlan, type Transaction } from './plan.ts';
+import { entryText } from './print.ts';
+
+const KNOWN_SETS = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.name, set]));
+
+/** A set by its name: one of the skeleton, or a memory. */
+export function setNamed(name: string): NftSet {
+  return KNOWN_SETS.get(name) ?? memorySet(Number(name.replace(/\D+/, '')));
+}
+
+function sameChain(a: NftChain, b: NftChain): boolean {
+  return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
+}
+
+function sameEntry(a: Entry, b: Entry): boolean {
+  return a.data === b.data && a.end === b.end;
+}
+
+export class FamilyTable implements DesiredSink {
+  readonly family: Family;
+  readonly #kernel: NftKernel;
+  readonly #chains = new Tracker<string, NftChain>(sameChain);
+  readonly #sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
+  readonly #elements = new Tracker<string, Entry>(sameEntry);
+  #hasTable = false;
+
+  constructor(family: Family, kernel: NftKernel) {
+    this.family = family;
+    this.#kernel = kernel;
+  }
+
+  /** False until the kernel was read, and after a write whose outcome is not known. */
+  get isKnown(): boolean {
+    return this.#elements.applied !== undefined;
+  }
+
+  /** There is no table of ours; only when it was read. */
+  get isEmpty(): boolean {
+    return !this.#hasTable;
+  }
+
+  get compared(): number {
+    return this.#chains.compared + this.#sets.compared + this.#elements.compared;
+  }
+
+  /** Elements that are believed to stand, by set. */
+  get elements(): Iterable<readonly [set: string, entry: Entry]> {
+    return [...(this.#elements.applied ?? [])].map(([key, entry]) => [setOfKey(key), entry]);
+  }
+
+  /** Rules and elements that are believed to stand. */
+  get counts(): { readonly rules: number; readonly elements: number } {
+    let rules = 0;
+    for (const chain of this.#chains.applied?.values() ?? []) rules += chain.rules.length;
+    return { rules, elements: this.#elements.applied?.size ?? 0 };
+  }
+
+  chain(name: string, chain: NftChain | undefined): void {
+    this.#chains.desire(name, chain);
+  }
+
+  set(name: string, set: NftSet | undefined): void {
+    this.#sets.desire(name, set);
+  }
+
+  element(set: NftSet, key: string, entry: Entry | undefined): void {
+    this.#elements.desire(elementKey(set.name, key), entry);
+  }
+
+  /** Read it; returns what another program changed. Throws when it cannot be read; then nothing is known. */
+  async observe(): Promise<readonly string[]> {
+    const wasKnown = this.isKnown;
+    try {
+      const state = await this.#kernel.read(this.family, [...KNOWN_SETS.values()]);
+      const { chains, sets, elements } = observed(state);
+      const drift = wasKnown ? this.#drift(chains, elements) : [];
+      this.#hasTable = state !== undefined;
+      this.#chains.observe(chains);
+      this.#sets.observe(sets);
+      this.#elements.observe(elements);
+      return drift;
+    } catch (error) {
+      this.#forget();
+      throw error;
+    }
+  }
+
+  #drift(chains: ReadonlyMap<string, NftChain>, elements: ReadonlyMap<string, Entry>): string[] {
+    const ofChains = this.#chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
+    const ofElements = this.#elements.driftFrom(elements).map((key) => {
+      const set = setNamed(setOfKey(key));
+      const entry = elements.get(key) ?? this.#elements.applied?.get(key);
+      return `${this.family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, this.family)}`;
+    });
+    return [...ofChains, ...ofElements];
+  }
+
+  /** Throws when nothing is known. */
+  plan(setAside: SetAside): TablePlan {
+    return planTable(
+      {
+        family: this.family,
+        hasTable: this.#hasTable,
+        chains: this.#chains.delta(),
+        sets: this.#sets.delta(),
+        elements: this.#elements.delta(),
+        setOf: setNamed,
+      },
+      setAside,
+    );
+  }
+
+  /** A transaction that is refused has changed nothing: the others go on, but for the first, on which they all stand. */
+  async apply({ transactions, steps }: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
+    if (transactions.length === 0) return NOTHING_TO_DO;
+    const failed: FailedStep[] = [];
+    for (const transaction of transactions) {
+      signal.throwIfAborted();
+      try {
+        const refusals = await this.#kernel.commit(this.family, transaction.writes);
+        if (refusals.length === 0) this.#wrote(transaction);
+        else failed.push(...refusals.map((refusal) => this.#failure(transaction, refusal)));
+      } catch (error) {
+        this.#forget();
+        failed.push({ ...this.#whole(), blame: 'environment', cause: causeOf(error) });
+        break;
+      }
+      if (failed.length > 0 && transaction.elements.length === 0) break;
+    }
+    if (failed.length === 0) return { outcome: 'complete', applied: steps.length, failed, skipped: [] };
+    const applied = this.isKnown ? steps.length - this.#left(transactions) : 0;
+    return { outcome: applied > 0 ? 'partial' : 'failed', applied: Math.max(0, applied), failed, skipped: [] };
+  }
+
+  /** Steps of transactions that did not come through. */
+  #left(transactions: readonly Transaction[]): number {
+    const isOpen = ({ elements }: Transaction) => elements.some(({ key, to }) => this.#elements.applied?.get(key) !== to);
+    return transactions.filter(isOpen).reduce((sum, { steps }) => sum + steps.length, 0);
+  }
+
+  #whole(): Pick<FailedStep, 'key' | 'owner' | 'line'> {
+    return { key: `${this.family} nftables`, owner: undefined, line: undefined };
+  }
+
+  #failure({ writes }: Transaction, { write, element, cause, blame }: NftRefusal): FailedStep {
+    const what = writes[write];
+    if (what === undefined || !('elements' in what)) {
+      const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;
+      return { ...this.#whole(), blame, cause: `${cause}${name}` };
+    }
+    const entry = (element === undefined ? undefined : what.elements[element]) as Entry | undefined;
+    if (entry === undefined) return { ...this.#whole(), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
+    const line = `${what.set.name} ${entryText(what.set, entry, this.family)}`;
+    return { key: `${this.family} elements of ${entry.owner}`, owner: entry.owner, line, blame, cause: `${cause}: ${line}` };
+  }
+
+  #wrote({ chains, sets, elements }: Transaction): void {
+    this.#hasTable = true;
+    for (const [name, chain] of chains) this.#chains.wrote(name, chain);
+    for (const [name, set] of sets) this.#sets.wrote(name, set);
+    for (const { key, to } of elements) this.#elements.wrote(key, to);
+  }
+
+  #forget(): void {
+    this.#chains.forget();
+    this.#sets.forget();
+    this.#elements.forget();
+  }
+
+  stands(): Promise<boolean> {
+    return this.#kernel.stands(this.family);
+  }
+
+  /** Remove the table; returns what was removed. */
+  async cleanup(): Promise<readonly string[]> {
+    if ((await this.#kernel.read(this.family, [])) === undefined) return [];
+    const [refusal] = await this.#kernel.commit(this.family, [{ kind: 'delete-table' }]);
+    if (refusal !== undefined) throw new Error(`${this.family} table: ${refusal.cause}`);
+    return [`${this.family} nftables table`];
+  }
+}
+
+function observed(state: NftState | undefined) {
+  const chains = new Map<string, NftChain>();
+  const sets = new Map<string, NftSet>();
+  const elements = new Map<string, Entry>();
+  for (const [name, { rules }] of state?.chains ?? []) {
+    chains.set(name, { rules: rules.map((text) => ({ text, expressions: [] })) });
+  }
+  for (const [name, found] of state?.sets ?? []) {
+    if (!KNOWN_SETS.has(name) && !isMemory(name)) continue;
+    sets.set(name, setNamed(name));
+    for (const element of found) elements.set(elementKey(name, element.key), { ...element, owner: undefined });
+  }
+  return { chains, sets, elements };
+}
