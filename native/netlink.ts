@@ -20,6 +20,7 @@ export const NLM_F_REPLACE = 0x100;
 /** In an error: the request is not repeated in it; attributes follow. */
 export const NLM_F_CAPPED = 0x100;
 export const NLM_F_ACK_TLVS = 0x200;
+export const NLMSGERR_ATTR_OFFS = 2;
 export const NLMSGERR_ATTR_MSG = 1;
 export const NLA_F_NESTED = 0x8000;
 export const NLA_F_NET_BYTEORDER = 0x4000;
@@ -148,10 +149,13 @@ export function valueLength(buffer: Buffer, value: number): number {
 export class NetlinkError extends Error {
   readonly code = 'NETLINK';
   readonly errno: number;
+  /** Where in the request's message what is wrong begins, if the kernel says it. */
+  readonly offset: number | undefined;
 
-  constructor(errno: number, said: string | undefined) {
+  constructor(errno: number, said: string | undefined, offset?: number) {
     super(said === undefined ? errnoText(errno) : `${errnoText(errno)} (${said})`);
     this.errno = errno;
+    this.offset = offset;
   }
 }
 
@@ -164,7 +168,13 @@ export function decodeError(buffer: Buffer, { type, start, end, flags }: Message
   // struct nlmsgerr: the number, the header of the request, then, unless capped, the rest of the request.
   const request = start + 4;
   const skip = (flags & NLM_F_CAPPED) === 0 ? align(buffer.readUInt32LE(request)) : HEADER_LENGTH;
-  return new NetlinkError(errno, (flags & NLM_F_ACK_TLVS) === 0 ? undefined : saidBy(buffer, request + skip, end));
+  if ((flags & NLM_F_ACK_TLVS) === 0) return new NetlinkError(errno, undefined);
+  const offset = findAttribute(buffer, request + skip, end, NLMSGERR_ATTR_OFFS);
+  return new NetlinkError(
+    errno,
+    saidBy(buffer, request + skip, end),
+    offset < 0 ? undefined : buffer.readUInt32LE(offset),
+  );
 }
 
 function saidBy(buffer: Buffer, start: number, end: number): string | undefined {

@@ -39,8 +39,7 @@ const CODES: Readonly<Record<Verdict['kind'], number>> = {
 };
 
 function expression(name: string, write: (data: BodyWriter) => void): Expression {
-  return (body) =>
-    body.nest(NFTA_LIST_ELEM, (one) => one.text(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, write));
+  return (body) => body.nest(NFTA_LIST_ELEM, (one) => one.text(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, write));
 }
 
 const reg = (word: Word) => REG32_00 + word;
@@ -57,7 +56,11 @@ export type Base = 'network' | 'transport';
 /** `ip daddr`, `th dport`: bytes of the packet into words. */
 export function payload(base: Base, offset: number, length: number, to: Word): Expression {
   return expression('payload', (data) =>
-    data.u32be(1, reg(to)).u32be(2, base === 'network' ? 1 : 2).u32be(3, offset).u32be(4, length),
+    data
+      .u32be(1, reg(to))
+      .u32be(2, base === 'network' ? 1 : 2)
+      .u32be(3, offset)
+      .u32be(4, length),
   );
 }
 
@@ -78,7 +81,10 @@ const OPERATORS = { eq: 0, neq: 1 } as const;
 /** The rule goes on when the words compare so with the value. */
 export function compare(from: Word, operator: keyof typeof OPERATORS, value: Uint8Array): Expression {
   return expression('cmp', (data) =>
-    data.u32be(1, reg(from)).u32be(2, OPERATORS[operator]).nest(3, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
+    data
+      .u32be(1, reg(from))
+      .u32be(2, OPERATORS[operator])
+      .nest(3, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
   );
 }
 
@@ -102,9 +108,7 @@ export function immediate(to: Word, value: Uint8Array): Expression {
 }
 
 export function verdict(what: Verdict): Expression {
-  return expression('immediate', (data) =>
-    data.u32be(1, REG_VERDICT).nest(2, (inner) => writeVerdict(inner, what)),
-  );
+  return expression('immediate', (data) => data.u32be(1, REG_VERDICT).nest(2, (inner) => writeVerdict(inner, what)));
 }
 
 export interface LookupOptions {
@@ -123,9 +127,9 @@ export function lookup(set: string, from: Word, { to, isInverted = false }: Look
   });
 }
 
-/** `numgen random mod n`, in the machine's byte order. */
-export function random(modulus: number, to: Word): Expression {
-  return expression('numgen', (data) => data.u32be(1, reg(to)).u32be(2, modulus).u32be(3, 1).u32be(4, 0));
+/** `numgen random mod n offset m`, in the machine's byte order. */
+export function random(modulus: number, offset: number, to: Word): Expression {
+  return expression('numgen', (data) => data.u32be(1, reg(to)).u32be(2, modulus).u32be(3, 1).u32be(4, offset));
 }
 
 /** `dnat to` the address and port in words. */
@@ -151,7 +155,10 @@ export function masquerade(): Expression {
 /** `fib daddr type`, `fib saddr type`: an RTN_… in a word. */
 export function addressType(of: 'saddr' | 'daddr', to: Word): Expression {
   return expression('fib', (data) =>
-    data.u32be(1, reg(to)).u32be(2, 3).u32be(3, of === 'saddr' ? 1 : 2),
+    data
+      .u32be(1, reg(to))
+      .u32be(2, 3)
+      .u32be(3, of === 'saddr' ? 1 : 2),
   );
 }
 

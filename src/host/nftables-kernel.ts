@@ -9,9 +9,7 @@ export type Word = number;
 /** Bytes, each a character of Latin-1. */
 export type Bytes = string;
 
-export type Verdict =
-  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
-  | { readonly kind: 'drop' | 'return' };
+export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'drop' | 'return' };
 
 /** One expression of a rule; a rule ends at the first that does not hold. Addresses take as many words as their family needs. */
 export type Expression =
@@ -19,11 +17,24 @@ export type Expression =
   | { readonly do: 'compare'; readonly from: Word; readonly is: 'equal' | 'other'; readonly value: Bytes }
   /** `(words & mask) ^ flip` */
   | { readonly do: 'mask'; readonly at: Word; readonly mask: Bytes; readonly flip: Bytes }
-  | { readonly do: 'lookup'; readonly set: string; readonly from: Word; readonly to?: Word | 'verdict'; readonly isInverted?: boolean }
+  | {
+      readonly do: 'lookup';
+      readonly set: string;
+      readonly from: Word;
+      readonly to?: Word | 'verdict';
+      readonly isInverted?: boolean;
+    }
   /** A number from `first` on, of `count`. */
   | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
   | { readonly do: 'value'; readonly to: Word; readonly value: Bytes }
-  | { readonly do: 'remember'; readonly how: 'add' | 'update' | 'delete'; readonly set: string; readonly key: Word; readonly data?: Word; readonly seconds?: number }
+  | {
+      readonly do: 'remember';
+      readonly how: 'add' | 'update' | 'delete';
+      readonly set: string;
+      readonly key: Word;
+      readonly data?: Word;
+      readonly seconds?: number;
+    }
   | { readonly do: 'set-mark'; readonly from: Word }
   | { readonly do: 'translate'; readonly address: Word; readonly port: Word }
   | { readonly do: 'masquerade' | 'reject' }
@@ -82,7 +93,11 @@ export type NftWrite =
   | { readonly kind: 'add-rule'; readonly chain: string; readonly rule: NftRule }
   | { readonly kind: 'add-set'; readonly set: NftSet }
   | { readonly kind: 'delete-set'; readonly set: string }
-  | { readonly kind: 'add-elements' | 'delete-elements'; readonly set: NftSet; readonly elements: readonly NftElement[] };
+  | {
+      readonly kind: 'add-elements' | 'delete-elements';
+      readonly set: NftSet;
+      readonly elements: readonly NftElement[];
+    };
 
 /** What the kernel has of our table. Rules are told by their texts. */
 export interface NftState {
@@ -102,7 +117,7 @@ export interface NftRefusal {
 
 export interface NftKernel {
   /** undefined: there is no table of ours. Throws when it cannot be read. */
-  read(family: Family, sets: readonly NftSet[]): Promise<NftState | undefined>;
+  read(family: Family): Promise<NftState | undefined>;
   /** All of it, or nothing; what was refused, none when it was written. Throws when nobody knows. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether nobody wrote anything since the last read or commit here, or at least the table is still the same one. */

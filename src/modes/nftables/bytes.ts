@@ -1,7 +1,8 @@
 /** Keys and values of elements as the kernel has them: each part in whole words of 4 bytes. Pure. */
+
+import type { Bytes } from '../../host/nftables-kernel.ts';
 import { type Address, addressBytes, type Cidr, portBytes } from '../../model/address.ts';
 import type { Protocol } from '../../model/objects.ts';
-import type { Bytes } from '../../host/nftables-kernel.ts';
 
 const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 

@@ -14,11 +14,9 @@ import {
   type BalancerSpec,
   balancerName,
   DISPATCH,
-  type Entry,
   GUARD,
   LOCAL,
   type LocalPolicySpec,
-  memorySet,
   REFUSALS,
   REFUSE,
   SETS,
@@ -248,105 +246,116 @@ function podMatch(detector: LocalDetector, isPod: boolean): Expression[] {
 
 /** The chain of a number of endpoints. */
 export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): NftChain {
-  const rules: NftRule[] = [...marking(spec, settings)];
-  const { affinitySeconds, endpoints, isLocal } = spec;
+  const { entry, endpoints, isLocal, masquerades } = spec;
   const width = addressWidth(settings.family) / 32;
-  // The client's address stands before the rest where it is remembered.
-  const at = affinitySeconds > 0 ? width : 0;
-  const known = frontendAt(at, spec.entry, settings);
-  const number = at + width + 2;
-  const first = isLocal ? LOCAL : 0;
-  const choose = (choice: Expression): Expression[] => [
-    ...(affinitySeconds > 0 ? [load('source address', 0)] : []),
-    ...known,
-    choice,
-    { do: 'lookup', set: SETS.endpoints.name, from: at, to: number + 1 },
-    ...(affinitySeconds > 0 ? [remember('add', affinitySeconds, number + 1)] : []),
+  const isNodePort = entry === 'node-port';
+  const frontend = isNodePort ? [load('protocol', 0), load('destination port', 1)] : socketAt(0, settings);
+  const number = isNodePort ? 2 : width + 2;
+  const set = isNodePort ? SETS.nodePortEndpoints.name : SETS.endpoints.name;
+  const choose = (count: number): Expression[] => [
+    ...frontend,
+    { do: 'random', count, first: isLocal ? LOCAL : 0, to: number },
+    { do: 'lookup', set, from: 0, to: number + 1 },
     { do: 'translate', address: number + 1, port: number + 1 + width },
   ];
-  if (affinitySeconds > 0) rules.push(...remembered(spec, settings));
-  if (endpoints > 1) rules.push({ text: `one of ${endpoints}`, expressions: choose({ do: 'random', count: endpoints, first, to: number }) });
+  const rules =
+    entry === 'cluster-ip' ? notOfPods(settings) : masquerades ? [markRule(settings, [], 'from elsewhere')] : [];
+  if (endpoints > 1) rules.push({ text: `one of ${endpoints}`, expressions: choose(endpoints) });
   // The only one; and where a packet meets two states of the table, the one that is always there.
-  rules.push({ text: 'the first', expressions: choose({ do: 'value', to: number, value: numberWord(first) }) });
+  rules.push({ text: 'the first', expressions: choose(1) });
   return { rules: marked(rules) };
 }
 
-function marking({ entry, masquerades }: BalancerSpec, settings: NftablesSettings): NftRule[] {
-  if (entry !== 'cluster-ip') return masquerades ? [markRule(settings, [], 'from elsewhere')] : [];
+/** Traffic to a cluster IP that does not come from a pod would be answered past this node (reference 5.7). */
+function notOfPods(settings: NftablesSettings): NftRule[] {
   if (settings.masqueradeAll) return [markRule(settings, [], 'all')];
-  // Traffic that does not come from a pod would be answered past this node (reference 5.7).
   if (isEverybodyLocal(settings.localDetector)) return [];
   return [markRule(settings, podMatch(settings.localDetector, false), 'not of pods')];
 }
 
-/** The cluster IP, protocol and port of the Service that the packet goes to, from a word on. */
-function frontendAt(at: Word, entry: Entry, settings: NftablesSettings): Expression[] {
-  if (entry === 'cluster-ip') return socketAt(at, settings);
-  if (entry === 'external') {
-    return [...socketAt(at, settings), { do: 'lookup', set: SETS.external.name, from: at, to: at }];
-  }
-  return [
-    load('protocol', at),
-    load('destination port', at + 1),
-    { do: 'lookup', set: SETS.externalNodePorts.name, from: at, to: at },
-  ];
+/** Where a packet under external policy Local goes. */
+interface LocalPolicyTargets {
+  /** Any endpoint, for pods and, masqueraded, for the node itself; undefined: there is none. */
+  readonly pods: string | undefined;
+  readonly node: string | undefined;
+  /** Those here. */
+  readonly others: string | undefined;
 }
 
-function remember(how: 'add' | 'update' | 'delete', seconds: number, data?: Word): Expression {
-  const set = memorySet(seconds).name;
-  if (how === 'delete') return { do: 'remember', how, set, key: 0 };
-  return { do: 'remember', how, set, key: 0, seconds, ...(data === undefined ? {} : { data }) };
-}
-
-/** A client goes where it went, if that endpoint is still one; otherwise it is forgotten. */
-function remembered(spec: BalancerSpec, settings: NftablesSettings): NftRule[] {
-  const width = addressWidth(settings.family) / 32;
-  const endpoint = width + width + 2;
-  const start = [load('source address', 0), ...frontendAt(width, spec.entry, settings)];
-  const set = memorySet(spec.affinitySeconds).name;
-  const valid = spec.isLocal ? SETS.stickyLocal.name : SETS.sticky.name;
-  return [
-    {
-      text: 'who was here before',
-      expressions: [
-        ...start,
-        { do: 'lookup', set, from: 0, to: endpoint },
-        { do: 'lookup', set: valid, from: width },
-        remember('update', spec.affinitySeconds, endpoint),
-        { do: 'translate', address: endpoint, port: endpoint + width },
-      ],
-    },
-    { text: 'whose endpoint is gone', expressions: [...start, remember('delete', spec.affinitySeconds)] },
-  ];
-}
-
-/** External policy Local: pods and the node itself are sent to any endpoint, others to those here (reference 2.6). */
-export function localPolicyChain(spec: LocalPolicySpec, settings: NftablesSettings): NftChain {
-  const { entry, all, here, affinitySeconds } = spec;
-  const to = (more: Pick<BalancerSpec, 'isLocal' | 'masquerades' | 'endpoints'>) =>
-    goTo(balancerName({ entry, affinitySeconds, ...more }));
+/** External policy Local is about traffic from outside: pods and the node itself are sent to any endpoint (reference 2.6). */
+export function localPolicyRules({ pods, node, others }: LocalPolicyTargets, settings: NftablesSettings): NftChain {
   const rules: NftRule[] = [];
-  if (all > 0 && settings.localDetector.kind !== 'none') {
-    const pods = to({ isLocal: false, masquerades: false, endpoints: all });
-    rules.push({ text: 'pods of this node', expressions: [...podMatch(settings.localDetector, true), pods] });
+  if (pods !== undefined && settings.localDetector.kind !== 'none') {
+    const expressions = [...podMatch(settings.localDetector, true), goTo(pods)];
+    rules.push({ text: 'pods of this node', expressions });
   }
-  if (all > 0) {
-    const own = [load('kind of source address', 0), { do: 'compare', from: 0, is: 'equal', value: LOCAL_ADDRESS } as const];
-    const node = to({ isLocal: false, masquerades: true, endpoints: all });
-    rules.push({ text: 'this node', expressions: [...own, node] });
+  if (node !== undefined) {
+    const own: Expression[] = [
+      load('kind of source address', 0),
+      { do: 'compare', from: 0, is: 'equal', value: LOCAL_ADDRESS },
+    ];
+    rules.push({ text: 'this node', expressions: [...own, goTo(node)] });
   }
-  if (here > 0) rules.push({ text: 'others', expressions: [to({ isLocal: true, masquerades: false, endpoints: here })] });
+  if (others !== undefined) rules.push({ text: 'others', expressions: [goTo(others)] });
   return { rules: marked(rules) };
 }
 
-/** Chains that the chain of external policy Local leads to. */
-export function localPolicyTargets({ entry, all, here, affinitySeconds }: LocalPolicySpec, settings: NftablesSettings): BalancerSpec[] {
-  const targets: BalancerSpec[] = [];
-  const base = { entry, affinitySeconds };
-  if (all > 0) {
-    if (settings.localDetector.kind !== 'none') targets.push({ ...base, isLocal: false, masquerades: false, endpoints: all });
-    targets.push({ ...base, isLocal: false, masquerades: true, endpoints: all });
-  }
-  if (here > 0) targets.push({ ...base, isLocal: true, masquerades: false, endpoints: here });
-  return targets;
+export function localPolicyChain(spec: LocalPolicySpec, settings: NftablesSettings): NftChain {
+  const [pods, node, others] = localPolicyTargets(spec).map((target) => target && balancerName(target));
+  return localPolicyRules({ pods, node, others }, settings);
+}
+
+/** The chains to which the chain of external policy Local leads: for pods, for the node itself, for others. */
+export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): readonly (BalancerSpec | undefined)[] {
+  const any = { entry, isLocal: false, endpoints: all };
+  return [
+    all > 0 ? { ...any, masquerades: false } : undefined,
+    all > 0 ? { ...any, masquerades: true } : undefined,
+    here > 0 ? { entry, isLocal: true, masquerades: false, endpoints: here } : undefined,
+  ];
+}
+
+/** An endpoint of a Service with affinity: remembers the client, and translates. */
+export function stickyEndpoint(memory: string, seconds: number, target: { address: string; port: string }): NftChain {
+  const width = target.address.length / 4;
+  const rules: NftRule[] = [
+    {
+      text: 'remember the client',
+      expressions: [load('source address', 0), { do: 'remember', how: 'update', set: memory, key: 0, seconds }],
+    },
+    {
+      text: 'the endpoint',
+      expressions: [
+        { do: 'value', to: 0, value: target.address },
+        { do: 'value', to: width, value: target.port },
+        { do: 'translate', address: 0, port: width },
+      ],
+    },
+  ];
+  return { rules: marked(rules) };
+}
+
+/** Who of the endpoints of a Service with affinity takes a client: the one that knows it, or any. */
+export function stickyList(members: readonly { readonly chain: string; readonly memory: string }[]): NftChain {
+  const known = members.map(
+    ({ chain, memory }): NftRule => ({
+      text: `known to ${chain}`,
+      expressions: [load('source address', 0), { do: 'lookup', set: memory, from: 0 }, goTo(chain)],
+    }),
+  );
+  const chosen = members.map(({ chain }, i): NftRule => {
+    const left = members.length - i;
+    const chance: Expression[] = [
+      { do: 'random', count: left, first: 0, to: 0 },
+      { do: 'compare', from: 0, is: 'equal', value: numberWord(0) },
+    ];
+    return { text: left === 1 ? chain : `one in ${left}`, expressions: [...(left === 1 ? [] : chance), goTo(chain)] };
+  });
+  return { rules: marked([...known, ...chosen]) };
+}
+
+/** The way to such a list: with the source masqueraded for what needs it. */
+export function stickyEntry(entry: 'cluster-ip' | 'external', list: string, settings: NftablesSettings): NftChain {
+  const marks = entry === 'cluster-ip' ? notOfPods(settings) : [markRule(settings, [], 'from elsewhere')];
+  return { rules: marked([...marks, { text: 'choose', expressions: [goTo(list)] }]) };
 }

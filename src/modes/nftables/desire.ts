@@ -6,11 +6,11 @@
  */
 import type { NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import type { Address } from '../../model/address.ts';
+import { addressBytes } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import { addressBytes } from '../../model/address.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
-import { type BalancerSpec, balancerName, localPolicyName, memorySet, SETS, type SetName } from './names.ts';
+import { type BalancerSpec, balancerName, localPolicyName, SETS, type SetName, setNamed } from './names.ts';
 import { hairpinElement, type RenderedPort, renderPort } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
 
@@ -33,7 +33,7 @@ export class NftablesDesired {
   /** Backends that may reach themselves, chains and memories, each with how many have them. */
   readonly #hairpins = new Map<Address, number>();
   readonly #chains = new Map<string, number>();
-  readonly #memories = new Map<number, number>();
+  readonly #memories = new Map<string, number>();
 
   constructor(settings: NftablesSettings, sink: DesiredSink) {
     this.#settings = settings;
@@ -80,11 +80,20 @@ export class NftablesDesired {
     this.#sink.element(SETS[set], element.key, { ...element, owner });
   }
 
-  #hold({ balancers, localPolicies, hairpin }: RenderedPort, by: 1 | -1): void {
+  #hold({ balancers, localPolicies, chains, memories, hairpin }: RenderedPort, by: 1 | -1): void {
     for (const spec of balancers) this.#holdBalancer(spec, by);
     for (const spec of localPolicies) {
       this.#holdChain(localPolicyName(spec), () => localPolicyChain(spec, this.#settings), by);
-      for (const target of localPolicyTargets(spec, this.#settings)) this.#holdBalancer(target, by);
+      for (const target of localPolicyTargets(spec)) if (target !== undefined) this.#holdBalancer(target, by);
+    }
+    for (const name of memories) {
+      const held = count(this.#memories, name, by);
+      if (held !== undefined) this.#sink.set(name, held ? setNamed(name) : undefined);
+    }
+    for (const [name, chain] of chains) {
+      // One of the same name may have other rules by now.
+      if (by === 1) this.#sink.chain(name, chain);
+      this.#holdChain(name, () => chain, by);
     }
     for (const address of hairpin) {
       const held = count(this.#hairpins, address, by);
@@ -96,10 +105,6 @@ export class NftablesDesired {
 
   #holdBalancer(spec: BalancerSpec, by: 1 | -1): void {
     this.#holdChain(balancerName(spec), () => balancerChain(spec, this.#settings), by);
-    if (spec.affinitySeconds === 0) return;
-    const held = count(this.#memories, spec.affinitySeconds, by);
-    const set = memorySet(spec.affinitySeconds);
-    if (held !== undefined) this.#sink.set(set.name, held ? set : undefined);
   }
 
   #holdChain(name: string, make: () => NftChain, by: 1 | -1): void {

@@ -106,7 +106,9 @@ class NftablesMode implements Mode<NftablesPlan> {
     const reports: ApplyReport[] = [];
     for (const { family, table, unread } of this.#families) {
       const part = plan.tables.find((candidate) => candidate.family === family);
-      reports.push(part === undefined ? failedReport(`${family} read`, unread ?? 'not read yet') : await table.apply(part, signal));
+      reports.push(
+        part === undefined ? failedReport(`${family} read`, unread ?? 'not read yet') : await table.apply(part, signal),
+      );
     }
     return mergeReports(reports);
   }
@@ -117,7 +119,12 @@ class NftablesMode implements Mode<NftablesPlan> {
   }
 
   ruleCounts(): readonly RuleCount[] {
-    return this.#families.map(({ family, table }) => ({ family, table: 'nftables', total: table.counts.rules, last: 0 }));
+    return this.#families.map(({ family, table }) => ({
+      family,
+      table: 'nftables',
+      total: table.counts.rules,
+      last: 0,
+    }));
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {

@@ -1,5 +1,6 @@
 /** Names of the table's sets and chains. */
 import type { NftSet } from '../../host/nftables-kernel.ts';
+import { shortHash } from '../netfilter/hash.ts';
 
 /** What is known of a frontend's address, and where it leads. */
 export const SETS = {
@@ -7,11 +8,13 @@ export const SETS = {
   services: { name: 'services', key: ['address', 'protocol', 'port'], data: 'verdict' },
   /** The same of node ports, whose key has no address. */
   nodePorts: { name: 'node-ports', key: ['protocol', 'port'], data: 'verdict' },
-  /** External addresses → the cluster IP under which the Service's endpoints stand. */
-  external: { name: 'external', key: ['address', 'protocol', 'port'], data: ['address', 'protocol', 'port'] },
-  externalNodePorts: { name: 'external-node-ports', key: ['protocol', 'port'], data: ['address', 'protocol', 'port'] },
-  /** Endpoints by cluster IP and number: dense from 0, those of policy Local from LOCAL on. */
+  /** Endpoints by frontend and number: dense from 0, those of policy Local from LOCAL on. */
   endpoints: { name: 'endpoints', key: ['address', 'protocol', 'port', 'number'], data: ['address', 'port'] },
+  nodePortEndpoints: {
+    name: 'node-port-endpoints',
+    key: ['protocol', 'port', 'number'],
+    data: ['address', 'port'],
+  },
   /** Frontends with nothing behind them. */
   refusals: { name: 'refusals', key: ['address', 'protocol', 'port'], data: 'verdict' },
   nodePortRefusals: { name: 'node-port-refusals', key: ['protocol', 'port'], data: 'verdict' },
@@ -21,22 +24,30 @@ export const SETS = {
   /** Endpoints that may reach themselves: source and destination. */
   hairpin: { name: 'hairpin', key: ['address', 'address'] },
   nodePortAddresses: { name: 'node-port-addresses', key: ['address'] },
-  /** Of Services with affinity: which endpoints a client may be remembered for. */
-  sticky: { name: 'sticky-endpoints', key: ['address', 'protocol', 'port', 'address', 'port'] },
-  stickyLocal: { name: 'sticky-local-endpoints', key: ['address', 'protocol', 'port', 'address', 'port'] },
 } as const satisfies Record<string, NftSet>;
 export type SetName = keyof typeof SETS;
 
 const MEMORY = 'affinity-';
 
-/** Who was sent where, for so many seconds. */
-export function memorySet(seconds: number): NftSet {
-  const key = ['address', 'address', 'protocol', 'port'] as const;
-  return { name: `${MEMORY}${seconds}`, key, data: ['address', 'port'], isMemory: true };
+/** Clients that went to an endpoint; `id`: of the endpoint of a Service. */
+export function memorySet(id: string): NftSet {
+  return { name: `${MEMORY}${id}`, key: ['address'], isMemory: true };
 }
 
-export function isMemory(set: string): boolean {
-  return set.startsWith(MEMORY);
+const BY_NAME = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.name, set]));
+
+/** A set by its name: one of the skeleton, or a memory. */
+export function setNamed(name: string): NftSet {
+  return BY_NAME.get(name) ?? memorySet(name.slice(MEMORY.length));
+}
+
+export function isKnownSet(name: string): boolean {
+  return BY_NAME.has(name) || name.startsWith(MEMORY);
+}
+
+/** What chains and memories of Services with affinity are called by: kube-proxy's hash of Service, protocol and endpoint. */
+export function stickyId(...of: readonly string[]): string {
+  return shortHash(of.join('')).toLowerCase();
 }
 
 /** The first number of endpoints of policy Local. */
@@ -57,15 +68,17 @@ export interface BalancerSpec {
   /** The packet's source becomes the node's. Of a cluster IP it is as the settings say. */
   readonly masquerades: boolean;
   readonly endpoints: number;
-  /** 0 for no affinity. */
-  readonly affinitySeconds: number;
 }
 
-/** `external-5`, `external-pods-5`, `node-port-here-3`, `cluster-ip-5-sticky-10800`. */
-export function balancerName({ entry, isLocal, masquerades, endpoints, affinitySeconds }: BalancerSpec): string {
-  const who = entry === 'cluster-ip' ? (isLocal ? '-local' : '') : masquerades ? '' : isLocal ? '-here' : '-pods';
-  const sticky = affinitySeconds > 0 ? `-sticky-${affinitySeconds}` : '';
-  return `${entry}${who}-${endpoints}${sticky}`;
+/** `external-5`, `external-pods-5`, `node-port-here-3`, `cluster-ip-5`, `cluster-ip-local-2`. */
+export function balancerName({ entry, isLocal, masquerades, endpoints }: BalancerSpec): string {
+  return `${entry}${whoOf(entry, isLocal, masquerades)}-${endpoints}`;
+}
+
+function whoOf(entry: Entry, isLocal: boolean, masquerades: boolean): string {
+  if (entry === 'cluster-ip') return isLocal ? '-local' : '';
+  if (masquerades) return '';
+  return isLocal ? '-here' : '-pods';
 }
 
 /** Of an external entry under policy Local: how many endpoints there are, and how many here. */
@@ -73,10 +86,8 @@ export interface LocalPolicySpec {
   readonly entry: Exclude<Entry, 'cluster-ip'>;
   readonly all: number;
   readonly here: number;
-  readonly affinitySeconds: number;
 }
 
-export function localPolicyName({ entry, all, here, affinitySeconds }: LocalPolicySpec): string {
-  const sticky = affinitySeconds > 0 ? `-sticky-${affinitySeconds}` : '';
-  return `${entry}-local-${all}-${here}${sticky}`;
+export function localPolicyName({ entry, all, here }: LocalPolicySpec): string {
+  return `${entry}-local-${all}-${here}`;
 }

@@ -8,7 +8,10 @@ import { addressOf } from './print.ts';
 const UDP = 17;
 
 /** UDP frontends that are translated. */
-export function udpFrontendsIn(family: Family, elements: Iterable<readonly [set: string, element: NftElement]>): UdpFrontend[] {
+export function udpFrontendsIn(
+  family: Family,
+  elements: Iterable<readonly [set: string, element: NftElement]>,
+): UdpFrontend[] {
   const width = family === 'IPv4' ? 4 : 16;
   const found: UdpFrontend[] = [];
   const portAt = (key: string, at: number) => key.charCodeAt(at) * 256 + key.charCodeAt(at + 1);

@@ -46,8 +46,8 @@ export interface TablePlan {
   readonly transactions: readonly Transaction[];
 }
 
-/** Changes of elements in one transaction, unless those of one Service are more: the kernel works on it without a pause. */
-const MOST_ELEMENTS = 20_000;
+/** Changes of elements in one transaction, unless those of one Service are more: it is made and carried out without a pause. */
+const MOST_ELEMENTS = 5000;
 
 /** `SET` and the bytes of the key. */
 export function elementKey(set: string, key: string): string {
@@ -63,7 +63,11 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
   const first = foundation(pending);
   const last = setAside.size === 0 ? demolition(pending) : undefined;
   const transactions = [...(first ? [first] : []), ...packed(groups), ...(last ? [last] : [])];
-  return { family: pending.family, transactions, steps: [...objectSteps(pending, first, last), ...groups.map((group) => group.step)] };
+  return {
+    family: pending.family,
+    transactions,
+    steps: [...objectSteps(pending, first, last), ...groups.map((group) => group.step)],
+  };
 }
 
 interface Group {
@@ -97,10 +101,11 @@ function elementStep(family: Family, owner: string, changes: readonly ElementCha
     phase: isGone ? 'remove rules' : 'create servers, destinations, chains and rules',
     owner: owner === '' ? undefined : owner,
     concerns: () => (owner === '' || isGone ? [] : [owner]),
-    lines: () => changes.flatMap(({ set, from, to }) => [
-      ...(from ? [`- ${set.name} ${entryText(set, from, family)}`] : []),
-      ...(to ? [`+ ${set.name} ${entryText(set, to, family)}`] : []),
-    ]),
+    lines: () =>
+      changes.flatMap(({ set, from, to }) => [
+        ...(from ? [`- ${set.name} ${entryText(set, from, family)}`] : []),
+        ...(to ? [`+ ${set.name} ${entryText(set, to, family)}`] : []),
+      ]),
   };
 }
 
@@ -163,7 +168,11 @@ function elementsTransaction(groups: readonly Group[]): Transaction {
   return { writes, chains: [], sets: [], elements: changes, steps: groups.map(({ step }) => step.key) };
 }
 
-function objectSteps({ family, chains, sets, hasTable }: PendingTable, first: Transaction | undefined, last: Transaction | undefined): Step[] {
+function objectSteps(
+  { family, chains, sets, hasTable }: PendingTable,
+  first: Transaction | undefined,
+  last: Transaction | undefined,
+): Step[] {
   const steps: Step[] = [];
   const step = (what: string, action: Step['action'], lines: () => readonly string[]) => {
     const phase = action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets';

@@ -1,8 +1,10 @@
 /** One ServicePort as elements of the table's sets, and the chains that they lead to. Pure. */
+
+import type { NftElement } from '../../host/nftables-kernel.ts';
 import { addressBytes, type Cidr, cidrContains, hostCidr } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import type { NftElement } from '../../host/nftables-kernel.ts';
 import { numberWord, portKey, rangeOf, socketKey, targetValue } from './bytes.ts';
+import type { NftChain } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -14,11 +16,15 @@ import {
   type SetName,
 } from './names.ts';
 import type { NftablesSettings } from './settings.ts';
+import { type StickyChains, stickyChains } from './sticky.ts';
 
 export interface RenderedPort {
   readonly elements: readonly (readonly [SetName, NftElement])[];
   readonly balancers: readonly BalancerSpec[];
   readonly localPolicies: readonly LocalPolicySpec[];
+  /** Of a Service with affinity: chains of its own, by name, and names of memories. */
+  readonly chains: ReadonlyMap<string, NftChain>;
+  readonly memories: readonly string[];
   /** Backends that may reach themselves, by address. */
   readonly hairpin: readonly Backend['address'][];
 }
@@ -32,88 +38,104 @@ class Rendering {
     this.elements.push([set, { key, end, data }]);
   }
 
-  /** The verdict that leads to a balancer. */
+  /** The name of the chain. */
   balance(spec: BalancerSpec): string {
     const name = balancerName(spec);
     this.balancers.set(name, spec);
-    return `goto ${name}`;
+    return name;
   }
 
   localPolicy(spec: LocalPolicySpec): string {
     const name = localPolicyName(spec);
     this.localPolicies.set(name, spec);
-    return `goto ${name}`;
+    return name;
   }
 }
 
 export function renderPort(port: ServicePort, settings: NftablesSettings): RenderedPort {
   const into = new Rendering();
-  const clusterIP = port.frontends.find(({ role }) => role === 'cluster-ip');
-  if (clusterIP?.address === undefined) return { elements: [], balancers: [], localPolicies: [], hairpin: [] };
-  const own = socketKey(clusterIP.address, port.protocol, clusterIP.port);
-  for (const frontend of port.frontends) addFrontend(into, port, frontend, own);
-  addEndpoints(into, port, own);
+  const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
+  for (const frontend of port.frontends) addFrontend(into, port, frontend, sticky);
   guard(into, port, settings);
   const hairpin = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
   return {
     elements: into.elements,
     balancers: [...into.balancers.values()],
     localPolicies: [...into.localPolicies.values()],
+    chains: sticky?.chains ?? NO_CHAINS,
+    memories: sticky?.memories ?? [],
     hairpin: [...new Set(hairpin.map(({ address }) => address))],
   };
 }
 
-function addFrontend(into: Rendering, port: ServicePort, frontend: Frontend, own: string): void {
+const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
+
+function addFrontend(into: Rendering, port: ServicePort, frontend: Frontend, sticky: StickyChains | undefined): void {
   const { role, address, empty } = frontend;
   const isNodePort = role === 'node-port';
   if (!isNodePort && address === undefined) return;
-  const key = address === undefined || isNodePort ? portKey(port.protocol, frontend.port) : socketKey(address, port.protocol, frontend.port);
-  const verdict = verdictOf(into, port, frontend);
-  if (verdict !== undefined) {
-    into.add(isNodePort ? 'nodePorts' : 'services', key, verdict);
-    if (role !== 'cluster-ip') into.add(isNodePort ? 'externalNodePorts' : 'external', key, own);
-  }
+  const key =
+    isNodePort || address === undefined
+      ? portKey(port.protocol, frontend.port)
+      : socketKey(address, port.protocol, frontend.port);
+  const chain = sticky === undefined ? balancerOf(into, port, frontend, key) : chainOfSticky(sticky, frontend);
+  if (chain !== undefined) into.add(isNodePort ? 'nodePorts' : 'services', key, `goto ${chain}`);
   if (empty !== undefined) {
     into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, empty === 'drop' ? 'drop' : `goto ${REFUSE}`);
   }
 }
 
-/** Where a frontend leads; undefined: nowhere. */
-function verdictOf(into: Rendering, port: ServicePort, { role, policy, empty }: Frontend): string | undefined {
-  const { affinitySeconds, cluster, local } = port;
+function chainOfSticky(sticky: StickyChains, frontend: Frontend): string | undefined {
+  return frontend.role === 'cluster-ip' && frontend.empty !== undefined ? undefined : sticky.chainOf(frontend);
+}
+
+/** The chain to which a frontend leads, and its endpoints in order; undefined: nowhere. */
+function balancerOf(
+  into: Rendering,
+  port: ServicePort,
+  { role, policy, empty }: Frontend,
+  key: string,
+): string | undefined {
+  const { cluster, local } = port;
+  const isLocal = policy === 'Local';
+  const set = role === 'node-port' ? 'nodePortEndpoints' : 'endpoints';
   if (role === 'cluster-ip') {
     if (empty !== undefined) return undefined;
-    const isLocal = policy === 'Local';
-    const endpoints = isLocal ? local.length : cluster.length;
-    return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints, affinitySeconds });
+    const backends = isLocal ? local : cluster;
+    addEndpoints(into, set, key, backends, isLocal);
+    return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints: backends.length });
   }
   const entry: Exclude<Entry, 'cluster-ip'> = role === 'node-port' ? 'node-port' : 'external';
-  if (policy === 'Local') {
+  addEndpoints(into, set, key, cluster, false);
+  if (isLocal) {
+    addEndpoints(into, set, key, local, true);
     const [all, here] = [cluster.length, local.length];
-    return all + here === 0 ? undefined : into.localPolicy({ entry, all, here, affinitySeconds });
+    return all + here === 0 ? undefined : into.localPolicy({ entry, all, here });
   }
   if (cluster.length === 0) return undefined;
-  return into.balance({ entry, isLocal: false, masquerades: true, endpoints: cluster.length, affinitySeconds });
+  return into.balance({ entry, isLocal: false, masquerades: true, endpoints: cluster.length });
 }
 
 /** Numbered from 0, those of policy Local from LOCAL on: no number is left out. */
-function addEndpoints(into: Rendering, { cluster, local, affinitySeconds }: ServicePort, own: string): void {
-  const add = (backends: readonly Backend[], first: number, memory: 'sticky' | 'stickyLocal') => {
-    for (const [i, { address, port }] of backends.entries()) {
-      const target = targetValue(address, port);
-      into.add('endpoints', own + numberWord(first + i), target);
-      if (affinitySeconds > 0) into.add(memory, own + target);
-    }
-  };
-  add(cluster, 0, 'sticky');
-  add(local, LOCAL, 'stickyLocal');
+function addEndpoints(
+  into: Rendering,
+  set: 'endpoints' | 'nodePortEndpoints',
+  key: string,
+  backends: readonly Backend[],
+  isLocal: boolean,
+): void {
+  for (const [i, { address, port }] of backends.entries()) {
+    into.add(set, key + numberWord((isLocal ? LOCAL : 0) + i), targetValue(address, port));
+  }
 }
 
 /** Source ranges of load balancer addresses, while somebody serves. */
 function guard(into: Rendering, port: ServicePort, settings: NftablesSettings): void {
   const { sourceRanges: ranges } = port;
   if (ranges === undefined || !port.hasAny) return;
-  const addresses = port.frontends.filter(({ role }) => role === 'load-balancer').flatMap(({ address }) => address ?? []);
+  const addresses = port.frontends
+    .filter(({ role }) => role === 'load-balancer')
+    .flatMap(({ address }) => address ?? []);
   const admitsNode = ranges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
   for (const { role, address, port: number } of port.frontends) {
     if (role !== 'load-balancer' || address === undefined) continue;
@@ -133,7 +155,9 @@ function apart(ranges: readonly Cidr[]): Cidr[] {
   const unique = [...new Set(ranges)];
   const length = (range: Cidr) => Number(range.split('/')[1]);
   const base = (range: Cidr) => range.split('/')[0] as Parameters<typeof cidrContains>[1];
-  return unique.filter((range) => !unique.some((other) => length(other) < length(range) && cidrContains(other, base(range))));
+  return unique.filter(
+    (range) => !unique.some((other) => length(other) < length(range) && cidrContains(other, base(range))),
+  );
 }
 
 export function hairpinElement(address: Backend['address']): NftElement {

@@ -1,4 +1,6 @@
 /** One family's table: what should be in it, what is, and the transactions between. */
+
+import { breath } from '../../host/clock.ts';
 import type { NftKernel, NftRefusal, NftSet, NftState } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
@@ -7,16 +9,9 @@ import { Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import type { NftChain } from './chains.ts';
 import type { DesiredSink, Entry } from './desire.ts';
-import { isMemory, memorySet, SETS } from './names.ts';
+import { isKnownSet, setNamed } from './names.ts';
 import { elementKey, planTable, setOfKey, type TablePlan, type Transaction } from './plan.ts';
 import { entryText } from './print.ts';
-
-const KNOWN_SETS = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.name, set]));
-
-/** A set by its name: one of the skeleton, or a memory. */
-export function setNamed(name: string): NftSet {
-  return KNOWN_SETS.get(name) ?? memorySet(Number(name.replace(/\D+/, '')));
-}
 
 function sameChain(a: NftChain, b: NftChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
@@ -81,7 +76,7 @@ export class FamilyTable implements DesiredSink {
   async observe(): Promise<readonly string[]> {
     const wasKnown = this.isKnown;
     try {
-      const state = await this.#kernel.read(this.family, [...KNOWN_SETS.values()]);
+      const state = await this.#kernel.read(this.family);
       const { chains, sets, elements } = observed(state);
       const drift = wasKnown ? this.#drift(chains, elements) : [];
       this.#hasTable = state !== undefined;
@@ -124,12 +119,16 @@ export class FamilyTable implements DesiredSink {
   async apply({ transactions, steps }: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
     if (transactions.length === 0) return NOTHING_TO_DO;
     const failed: FailedStep[] = [];
-    for (const transaction of transactions) {
+    for (const [i, transaction] of transactions.entries()) {
+      if (i > 0) await breath();
       signal.throwIfAborted();
       try {
         const refusals = await this.#kernel.commit(this.family, transaction.writes);
         if (refusals.length === 0) this.#wrote(transaction);
         else failed.push(...refusals.map((refusal) => this.#failure(transaction, refusal)));
+        // The table is not what it was believed to be.
+        if (refusals.some(({ blame }) => blame === 'environment')) this.#forget();
+        if (!this.isKnown) break;
       } catch (error) {
         this.#forget();
         failed.push({ ...this.#whole(), blame: 'environment', cause: causeOf(error) });
@@ -144,7 +143,8 @@ export class FamilyTable implements DesiredSink {
 
   /** Steps of transactions that did not come through. */
   #left(transactions: readonly Transaction[]): number {
-    const isOpen = ({ elements }: Transaction) => elements.some(({ key, to }) => this.#elements.applied?.get(key) !== to);
+    const isOpen = ({ elements }: Transaction) =>
+      elements.some(({ key, to }) => this.#elements.applied?.get(key) !== to);
     return transactions.filter(isOpen).reduce((sum, { steps }) => sum + steps.length, 0);
   }
 
@@ -161,7 +161,13 @@ export class FamilyTable implements DesiredSink {
     const entry = (element === undefined ? undefined : what.elements[element]) as Entry | undefined;
     if (entry === undefined) return { ...this.#whole(), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
     const line = `${what.set.name} ${entryText(what.set, entry, this.family)}`;
-    return { key: `${this.family} elements of ${entry.owner}`, owner: entry.owner, line, blame, cause: `${cause}: ${line}` };
+    return {
+      key: `${this.family} elements of ${entry.owner}`,
+      owner: entry.owner,
+      line,
+      blame,
+      cause: `${cause}: ${line}`,
+    };
   }
 
   #wrote({ chains, sets, elements }: Transaction): void {
@@ -183,7 +189,7 @@ export class FamilyTable implements DesiredSink {
 
   /** Remove the table; returns what was removed. */
   async cleanup(): Promise<readonly string[]> {
-    if ((await this.#kernel.read(this.family, [])) === undefined) return [];
+    if ((await this.#kernel.read(this.family)) === undefined) return [];
     const [refusal] = await this.#kernel.commit(this.family, [{ kind: 'delete-table' }]);
     if (refusal !== undefined) throw new Error(`${this.family} table: ${refusal.cause}`);
     return [`${this.family} nftables table`];
@@ -198,7 +204,7 @@ function observed(state: NftState | undefined) {
     chains.set(name, { rules: rules.map((text) => ({ text, expressions: [] })) });
   }
   for (const [name, found] of state?.sets ?? []) {
-    if (!KNOWN_SETS.has(name) && !isMemory(name)) continue;
+    if (!isKnownSet(name)) continue;
     sets.set(name, setNamed(name));
     for (const element of found) elements.set(elementKey(name, element.key), { ...element, owner: undefined });
   }

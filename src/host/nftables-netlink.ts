@@ -1,0 +1,326 @@
+/** The kernel's nftables over netlink: our table as data, and transactions (linux/netfilter/nf_tables.h). */
+
+import { NetlinkError, type Request } from '../../native/netlink.ts';
+import { NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
+import * as bytecode from '../../native/nft/expressions.ts';
+import {
+  addChain,
+  addElements,
+  addRule,
+  addSet,
+  addTable,
+  deleteChain,
+  deleteElements,
+  deleteSet,
+  deleteTable,
+  type Element,
+  elementAt,
+  flushChain,
+  readElements,
+  readRules,
+  readSets,
+  type SetSpec,
+  type TableId,
+  tableHandle,
+} from '../../native/nft/objects.ts';
+import { commit } from '../../native/nft/transaction.ts';
+import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
+import type { Family } from '../model/address.ts';
+import { breath } from './clock.ts';
+import type {
+  Bytes,
+  Expression,
+  Field,
+  Loaded,
+  NftElement,
+  NftKernel,
+  NftRefusal,
+  NftSet,
+  NftState,
+  NftWrite,
+} from './nftables-kernel.ts';
+
+export const TABLE = 'slicewire';
+/** Bytes of the longest transaction. */
+const LONGEST = 64 * 1024 * 1024;
+/** Elements a message: a list of them has at most 64 KiB. */
+const ELEMENTS = 300;
+/** How often a transaction is tried again when somebody else wrote meanwhile. */
+const TRIES = 20;
+const ENOENT = 2;
+const EEXIST = 17;
+const ERESTART = 85;
+/** Errors that say nothing of what was written: out of memory, no rights, busy. */
+const ENVIRONMENT = [1, 4, 11, 12, 16, 105];
+
+/** Numbers of nft's data types (nft's datatype.h), by which those who list the table read it; six bits a field. */
+const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
+const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
+
+export class NftNetlink implements NftKernel {
+  readonly #socket: NetlinkSocket;
+  /** Of the table when it was read or made. */
+  readonly #handles = new Map<Family, bigint>();
+
+  /** Throws SystemError. `open`: sockets of another network namespace. */
+  constructor(open: (protocol: number, longest: number) => Transport = openTransport) {
+    this.#socket = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST));
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+
+  async read(family: Family): Promise<NftState | undefined> {
+    const id = { family, table: TABLE };
+    for (;;) {
+      const before = this.#generation();
+      const handle = tableHandle(this.#socket, id);
+      if (handle === undefined) return undefined;
+      const state = await this.#state(id);
+      // A table that changed meanwhile is read again: entries may be missing.
+      if (this.#generation() !== before) continue;
+      this.#handles.set(family, handle);
+      return state;
+    }
+  }
+
+  async #state(id: TableId): Promise<NftState> {
+    const chains = new Map<string, { isBase: boolean; rules: string[] }>();
+    for (const { chain, comment } of readRules(this.#socket, id)) {
+      const known = chains.get(chain) ?? { isBase: false, rules: [] };
+      known.rules.push(comment);
+      chains.set(chain, known);
+    }
+    const sets = new Map<string, readonly NftElement[]>();
+    // One listing after another: a socket takes one at a time.
+    for (const { name, isDynamic } of [...readSets(this.#socket, id)]) {
+      const elements: NftElement[] = [];
+      if (!isDynamic) {
+        for (const part of readElements(this.#socket, id, name)) {
+          for (const element of part) elements.push(seen(element));
+          await breath();
+        }
+      }
+      sets.set(name, elements);
+    }
+    return { chains, sets };
+  }
+
+  async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
+    const { requests, of } = encode(family, writes);
+    for (let tries = 1; ; tries++) {
+      let results: readonly (NetlinkError | undefined)[];
+      try {
+        results = commit(this.#socket, requests, this.#generation());
+      } catch (error) {
+        if (error instanceof NetlinkError && error.errno === ERESTART && tries < TRIES) {
+          await breath();
+          continue;
+        }
+        throw error;
+      }
+      const refusals = results.flatMap((error, i) => (error === undefined ? [] : [refusal(error, requests[i], of[i])]));
+      if (refusals.length === 0) this.#rememberTable(family);
+      return refusals;
+    }
+  }
+
+  stands(family: Family): Promise<boolean> {
+    const handle = tableHandle(this.#socket, { family, table: TABLE });
+    return Promise.resolve(handle !== undefined && handle === this.#handles.get(family));
+  }
+
+  #rememberTable(family: Family): void {
+    if (this.#handles.has(family)) return;
+    const handle = tableHandle(this.#socket, { family, table: TABLE });
+    if (handle !== undefined) this.#handles.set(family, handle);
+  }
+
+  #generation(): number {
+    const said = this.#socket.ask(generationRequest(), decodeGeneration);
+    if (said === undefined) throw new RangeError('nftables was asked for the generation of its ruleset and told none');
+    return said;
+  }
+}
+
+function seen({ key, end, data }: Element): NftElement {
+  const text = (bytes: Uint8Array | undefined) => (bytes === undefined ? '' : Buffer.from(bytes).toString('latin1'));
+  const verdict =
+    data === undefined || data instanceof Uint8Array ? text(data) : 'chain' in data ? `goto ${data.chain}` : data.kind;
+  return { key: text(key), end: text(end), data: verdict };
+}
+
+/** Which write a request is of, and the first of its elements there. */
+interface Origin {
+  readonly write: number;
+  readonly first: number;
+}
+
+function encode(family: Family, writes: readonly NftWrite[]): { requests: Request[]; of: Origin[] } {
+  const id = { family, table: TABLE };
+  const requests: Request[] = [];
+  const of: Origin[] = [];
+  for (const [write, what] of writes.entries()) {
+    const add = (request: Request, first = 0) => {
+      requests.push(request);
+      of.push({ write, first });
+    };
+    switch (what.kind) {
+      case 'add-table':
+        add(addTable(id));
+        break;
+      case 'delete-table':
+        add(deleteTable(id));
+        break;
+      case 'add-chain':
+        add(addChain(id, what.chain, what.hook));
+        break;
+      case 'flush-chain':
+        add(flushChain(id, what.chain));
+        break;
+      case 'delete-chain':
+        add(deleteChain(id, what.chain));
+        break;
+      case 'add-rule':
+        add(
+          addRule(
+            id,
+            what.chain,
+            what.rule.expressions.map((expression) => compiled(expression, family)),
+            what.rule.text,
+          ),
+        );
+        break;
+      case 'add-set':
+        add(addSet(id, setSpec(what.set, family), write + 1));
+        break;
+      case 'delete-set':
+        add(deleteSet(id, what.set));
+        break;
+      default:
+        for (let first = 0; first < what.elements.length; first += ELEMENTS) {
+          const some = what.elements.slice(first, first + ELEMENTS).map((element) => asElement(what.set, element));
+          add((what.kind === 'add-elements' ? addElements : deleteElements)(id, what.set.name, some), first);
+        }
+    }
+  }
+  return { requests, of };
+}
+
+function asElement({ data: type }: NftSet, { key, end, data }: NftElement): Element {
+  const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
+  const value = type === 'verdict' ? verdictOf(data) : bytes(data);
+  return {
+    key: bytes(key),
+    ...(end === '' ? {} : { end: bytes(end) }),
+    ...(type === undefined ? {} : { data: value }),
+  };
+}
+
+function verdictOf(text: string): bytecode.Verdict {
+  return text.startsWith('goto ') ? { kind: 'goto', chain: text.slice(5) } : { kind: 'drop' };
+}
+
+function setSpec({ name, key, data, hasRanges = false, isMemory = false }: NftSet, family: Family): SetSpec {
+  const value =
+    data === undefined
+      ? {}
+      : {
+          data:
+            data === 'verdict' ? ('verdict' as const) : { type: typeOf(data, family), length: lengthOf(data, family) },
+        };
+  return {
+    name,
+    fields: key.map((field) => fieldLength(field, family)),
+    keyType: typeOf(key, family),
+    ...value,
+    isInterval: hasRanges,
+    isDynamic: isMemory,
+  };
+}
+
+function fieldLength(field: Field, family: Family): number {
+  return field === 'address' ? (family === 'IPv4' ? 4 : 16) : LENGTHS[field];
+}
+
+function lengthOf(fields: readonly Field[], family: Family): number {
+  return fields.reduce((sum, field) => sum + Math.ceil(fieldLength(field, family) / 4) * 4, 0);
+}
+
+function typeOf(fields: readonly Field[], family: Family): number {
+  return fields.reduce(
+    (sum, field) => (sum << 6) | (field === 'address' ? (family === 'IPv4' ? 7 : 8) : TYPES[field]),
+    0,
+  );
+}
+
+function refusal(error: NetlinkError, request: Request | undefined, origin: Origin | undefined): NftRefusal {
+  const at = request === undefined || error.offset === undefined ? undefined : elementAt(request, error.offset);
+  const isOfTable = error.errno === ENOENT || error.errno === EEXIST;
+  return {
+    write: origin?.write ?? 0,
+    element: at === undefined ? undefined : (origin?.first ?? 0) + at,
+    cause: error.message,
+    blame: isOfTable || ENVIRONMENT.includes(error.errno) ? 'environment' : 'content',
+  };
+}
+
+function compiled(expression: Expression, family: Family): bytecode.Expression {
+  const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
+  switch (expression.do) {
+    case 'load':
+      return loading(expression.what, expression.to, family);
+    case 'compare':
+      return bytecode.compare(expression.from, expression.is === 'equal' ? 'eq' : 'neq', bytes(expression.value));
+    case 'mask':
+      return bytecode.bitwise(expression.at, expression.at, bytes(expression.mask), bytes(expression.flip));
+    case 'lookup':
+      return bytecode.lookup(expression.set, expression.from, expression);
+    case 'random':
+      return bytecode.random(expression.count, expression.first, expression.to);
+    case 'value':
+      return bytecode.immediate(expression.to, bytes(expression.value));
+    case 'remember': {
+      const { seconds, how, ...rest } = expression;
+      return bytecode.change(how, { ...rest, ...(seconds === undefined ? {} : { timeout: seconds * 1000 }) });
+    }
+    case 'set-mark':
+      return bytecode.setMark(expression.from);
+    case 'translate':
+      return bytecode.dnat(family, expression.address, expression.port);
+    case 'masquerade':
+      return bytecode.masquerade();
+    case 'reject':
+      return bytecode.reject();
+    case 'verdict':
+      return bytecode.verdict(expression.verdict);
+  }
+}
+
+function loading(what: Loaded, to: number, family: Family): bytecode.Expression {
+  const isV4 = family === 'IPv4';
+  switch (what) {
+    case 'source address':
+      return isV4 ? bytecode.payload('network', 12, 4, to) : bytecode.payload('network', 8, 16, to);
+    case 'destination address':
+      return isV4 ? bytecode.payload('network', 16, 4, to) : bytecode.payload('network', 24, 16, to);
+    case 'protocol':
+      return bytecode.meta('l4proto', to);
+    case 'destination port':
+      return bytecode.payload('transport', 2, 2, to);
+    case 'mark':
+      return bytecode.meta('mark', to);
+    case 'input interface':
+      return bytecode.meta('iifname', to);
+    case 'connection state':
+      return bytecode.connection('state', to);
+    case 'connection status':
+      return bytecode.connection('status', to);
+    case 'kind of source address':
+      return bytecode.addressType('saddr', to);
+    case 'kind of destination address':
+      return bytecode.addressType('daddr', to);
+  }
+}

@@ -1,0 +1,50 @@
+/** The chains of a Service with ClientIP affinity: one for each endpoint, which remembers its clients. Pure. */
+import { addressBytes } from '../../model/address.ts';
+import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
+import { portWord } from './bytes.ts';
+import { localPolicyRules, type NftChain, stickyEndpoint, stickyEntry, stickyList } from './chains.ts';
+import { memorySet, stickyId } from './names.ts';
+import type { NftablesSettings } from './settings.ts';
+
+export interface StickyChains {
+  readonly chains: ReadonlyMap<string, NftChain>;
+  /** Names of the memories. */
+  readonly memories: readonly string[];
+  /** The chain to which a frontend leads; undefined: it has nothing behind it. */
+  readonly chainOf: (frontend: Frontend) => string | undefined;
+}
+
+export function stickyChains(port: ServicePort, settings: NftablesSettings): StickyChains {
+  const id = stickyId(port.id, port.protocol.toLowerCase());
+  const chains = new Map<string, NftChain>();
+  const memories = new Set<string>();
+  const member = (backend: Backend) => {
+    const own = stickyId(port.id, port.protocol.toLowerCase(), backend.text);
+    const [chain, memory] = [`endpoint-${own}`, memorySet(own).name];
+    const target = { address: addressBytes(backend.address), port: portWord(backend.port) };
+    chains.set(chain, stickyEndpoint(memory, port.affinitySeconds, target));
+    memories.add(memory);
+    return { chain, memory };
+  };
+  const list = (name: string, backends: readonly Backend[]): string | undefined => {
+    if (backends.length === 0) return undefined;
+    chains.set(name, stickyList(backends.map(member)));
+    return name;
+  };
+  const [all, here] = [list(`sticky-${id}`, port.cluster), list(`sticky-here-${id}`, port.local)];
+  const entry = (kind: 'cluster-ip' | 'external', to: string | undefined): string | undefined => {
+    if (to === undefined) return undefined;
+    const name = `${kind}-${to}`;
+    chains.set(name, stickyEntry(kind, to, settings));
+    return name;
+  };
+  const chainOf = ({ role, policy }: Frontend): string | undefined => {
+    if (role === 'cluster-ip') return entry('cluster-ip', policy === 'Local' ? here : all);
+    if (policy === 'Cluster') return entry('external', all);
+    if (all === undefined && here === undefined) return undefined;
+    const name = `local-policy-${id}`;
+    chains.set(name, localPolicyRules({ pods: all, node: entry('external', all), others: here }, settings));
+    return name;
+  };
+  return { chains, memories: [...memories], chainOf };
+}

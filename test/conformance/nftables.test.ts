@@ -1,0 +1,4 @@
+import { NFTABLES } from './nftables.ts';
+import { conformanceSuite } from './suite.ts';
+
+conformanceSuite(NFTABLES);

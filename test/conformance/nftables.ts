@@ -1,0 +1,72 @@
+/** nftables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
+import assert from 'node:assert/strict';
+import { endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import { nftablesMode } from '../../src/modes/nftables/index.ts';
+import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
+import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { FakeNft } from '../helpers/fake-nft.ts';
+import { defaultSettings, Rig } from '../helpers/rig.ts';
+import type { Fate } from './interpreter.ts';
+import { nftFates } from './nft-interpreter.ts';
+import { POD_PORT } from './stories/build.ts';
+import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
+import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
+import type { BackendName, World } from './world.ts';
+
+const LOOPBACK =
+  'node ports are served on the addresses of the node but for loopback ones, as by kube-proxy in this mode: nothing needs route_localnet';
+const CLOSED =
+  'a table of nftables cannot accept what another one drops: a firewall of the node must let Services through itself';
+
+export const NFTABLES: ModeUnderTest = {
+  mode: 'nftables',
+  unserved: 'untouched',
+  differs: {
+    'the node reaches a node port by 127.0.0.1': LOOPBACK,
+    'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)': LOOPBACK,
+    'a health check port of another type or policy opens nothing': CLOSED,
+    'the health check of a load balancer passes a closed firewall, with and without endpoints here': CLOSED,
+  },
+  open: (family, story) => new NftablesSubject(family, story),
+};
+
+/** The settings of a story, in words of nftables mode. */
+export function nftablesSettingsOf(
+  family: Family,
+  { localhostNodePorts: _, ...settings }: StorySettings,
+): NftablesSettings {
+  const { localhostNodePorts: __, ...standard } = defaultSettings(family);
+  return { ...standard, ...settings };
+}
+
+class NftablesSubject implements Subject {
+  readonly #family: Family;
+  readonly #story: StoryCase;
+  readonly #kernel = new FakeNft();
+  readonly #rig: Rig;
+
+  constructor(family: Family, story: StoryCase) {
+    this.#family = family;
+    this.#story = story;
+    const families = FAMILIES.map((of) => nftablesSettingsOf(of, of === family ? (story.settings ?? {}) : {}));
+    const mode = nftablesMode({ families, kernel: this.#kernel }) as Mode;
+    this.#rig = new Rig({ commands: new FakeIptables(), mode });
+  }
+
+  async reach(state: StoryState): Promise<void> {
+    const report = await this.#rig.become(state).sync();
+    assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+  }
+
+  fates(packet: StoryPacket, w: World): Fate[] {
+    const { protocol = 'TCP', knownTo = [] } = packet;
+    const id = (name: BackendName) =>
+      stickyId('default/web', protocol.toLowerCase(), endpointText(w.address(name), POD_PORT));
+    const remembered = new Set(knownTo.map((name) => memorySet(id(name)).name));
+    const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? [])]);
+    const table = this.#kernel.tables.get(this.#family) ?? assert.fail('there is no table');
+    return nftFates(table, packetOf(packet, w), { family: this.#family, localAddresses, remembered });
+  }
+}

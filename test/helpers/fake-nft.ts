@@ -1,0 +1,180 @@
+/** nftables in memory: transactions as the kernel carries them out, refusing what it refuses. */
+import type {
+  Hook,
+  NftElement,
+  NftKernel,
+  NftRefusal,
+  NftRule,
+  NftSet,
+  NftState,
+  NftWrite,
+} from '../../src/host/nftables-kernel.ts';
+import type { Family } from '../../src/model/address.ts';
+
+export interface FakeChain {
+  readonly hook: Hook | undefined;
+  readonly rules: readonly NftRule[];
+}
+
+export interface FakeTable {
+  readonly chains: Map<string, FakeChain>;
+  readonly sets: Map<string, { readonly set: NftSet; readonly elements: Map<string, NftElement> }>;
+}
+
+type ObjectWrite = Exclude<NftWrite, { readonly kind: 'add-table' | 'delete-table' }>;
+
+/** What the kernel refuses, with its words. */
+class Refused extends Error {
+  readonly element: number | undefined;
+
+  constructor(message: string, element?: number) {
+    super(message);
+    this.element = element;
+  }
+}
+
+export interface FakeNftOptions {
+  /** Refuse what this names, as the kernel would. */
+  readonly refuses?: (write: NftWrite, element: NftElement | undefined) => string | undefined;
+  /** Called after each transaction that was carried out. */
+  readonly onCommit?: (family: Family) => void;
+}
+
+export class FakeNft implements NftKernel {
+  readonly tables = new Map<Family, FakeTable>();
+  /** Transactions that were carried out, by number of their writes. */
+  readonly commits: (readonly NftWrite[])[] = [];
+  options: FakeNftOptions;
+  /** Why reads fail. */
+  unreadable: string | undefined;
+  #reads = 0;
+
+  constructor(options: FakeNftOptions = {}) {
+    this.options = options;
+  }
+
+  get reads(): number {
+    return this.#reads;
+  }
+
+  read(family: Family): Promise<NftState | undefined> {
+    this.#reads += 1;
+    if (this.unreadable !== undefined) return Promise.reject(new Error(this.unreadable));
+    const table = this.tables.get(family);
+    if (table === undefined) return Promise.resolve(undefined);
+    const chains = [...table.chains].map(
+      ([name, { hook, rules }]) =>
+        [name, { isBase: hook !== undefined, rules: rules.map(({ text }) => text) }] as const,
+    );
+    const sets = [...table.sets].map(
+      ([name, { set, elements }]) => [name, set.isMemory ? [] : [...elements.values()]] as const,
+    );
+    return Promise.resolve({ chains: new Map(chains), sets: new Map(sets) });
+  }
+
+  commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
+    const before = this.tables.get(family);
+    let table = before && copyOf(before);
+    const refusals: NftRefusal[] = [];
+    for (const [i, write] of writes.entries()) {
+      try {
+        if (write.kind === 'add-table') table = table ?? { chains: new Map(), sets: new Map() };
+        else if (write.kind === 'delete-table') table = undefined;
+        else if (table === undefined) throw new Refused('ENOENT: no such file or directory');
+        else this.#write(table, write as ObjectWrite);
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        refusals.push({ write: i, element: error.element, cause: error.message, blame: 'content' });
+      }
+    }
+    if (refusals.length === 0 && table !== undefined) this.#check(table);
+    if (refusals.length > 0) return Promise.resolve(refusals);
+    if (table === undefined) this.tables.delete(family);
+    else this.tables.set(family, table);
+    this.commits.push(writes);
+    this.options.onCommit?.(family);
+    return Promise.resolve([]);
+  }
+
+  stands(family: Family): Promise<boolean> {
+    return Promise.resolve(this.tables.has(family));
+  }
+
+  #write({ chains, sets }: FakeTable, write: ObjectWrite): void {
+    const said = this.options.refuses?.(write, undefined);
+    if (said !== undefined) throw new Refused(said);
+    switch (write.kind) {
+      case 'add-chain':
+        if (!chains.has(write.chain)) chains.set(write.chain, { hook: write.hook, rules: [] });
+        break;
+      case 'flush-chain':
+        chains.set(write.chain, { hook: chainOf(chains, write.chain).hook, rules: [] });
+        break;
+      case 'delete-chain':
+        chainOf(chains, write.chain);
+        chains.delete(write.chain);
+        break;
+      case 'add-rule': {
+        const { hook, rules } = chainOf(chains, write.chain);
+        if (write.rule.text.length > 120) throw new Refused('EINVAL: invalid argument');
+        chains.set(write.chain, { hook, rules: [...rules, write.rule] });
+        break;
+      }
+      case 'add-set':
+        if (!sets.has(write.set.name)) sets.set(write.set.name, { set: write.set, elements: new Map() });
+        break;
+      case 'delete-set':
+        if (!sets.delete(write.set)) throw new Refused('ENOENT: no such file or directory');
+        break;
+      default:
+        this.#writeElements(sets, write);
+    }
+  }
+
+  #writeElements(
+    sets: FakeTable['sets'],
+    write: Extract<NftWrite, { kind: 'add-elements' | 'delete-elements' }>,
+  ): void {
+    const elements = sets.get(write.set.name)?.elements;
+    if (elements === undefined) throw new Refused('ENOENT: no such file or directory');
+    for (const [i, element] of write.elements.entries()) {
+      const said = this.options.refuses?.(write, element);
+      if (said !== undefined) throw new Refused(said, i);
+      const key = element.key + element.end;
+      if (write.kind === 'delete-elements') {
+        if (!elements.delete(key)) throw new Refused('ENOENT: no such file or directory', i);
+      } else if (elements.has(key)) throw new Refused('EEXIST: file already exists', i);
+      else elements.set(key, element);
+    }
+  }
+
+  /** Nothing leads to a chain or set that is not there. */
+  #check({ chains, sets }: FakeTable): void {
+    const must = (chain: string) => {
+      if (!chains.has(chain)) throw new Error(`the kernel in memory: something leads to ${chain}, which is not there`);
+    };
+    for (const { set, elements } of sets.values()) {
+      if (set.data !== 'verdict') continue;
+      for (const { data } of elements.values()) if (data.startsWith('goto ')) must(data.slice(5));
+    }
+    for (const { rules } of chains.values()) {
+      for (const expression of rules.flatMap(({ expressions }) => expressions)) {
+        if (expression.do === 'verdict' && 'chain' in expression.verdict) must(expression.verdict.chain);
+        if ((expression.do === 'lookup' || expression.do === 'remember') && !sets.has(expression.set)) {
+          throw new Error(`the kernel in memory: there is no set ${expression.set}`);
+        }
+      }
+    }
+  }
+}
+
+function chainOf(chains: FakeTable['chains'], name: string): FakeChain {
+  const chain = chains.get(name);
+  if (chain === undefined) throw new Refused('ENOENT: no such file or directory');
+  return chain;
+}
+
+function copyOf({ chains, sets }: FakeTable): FakeTable {
+  const copies = [...sets].map(([name, { set, elements }]) => [name, { set, elements: new Map(elements) }] as const);
+  return { chains: new Map(chains), sets: new Map(copies) };
+}
