@@ -162,9 +162,10 @@ export function addressType(of: 'saddr' | 'daddr', to: Word): Expression {
   );
 }
 
-/** Refuse with an ICMP error: port unreachable, of either family. */
-export function reject(): Expression {
-  return expression('reject', (data) => data.u32be(1, 2).u8(2, 1));
+/** Refuse with an ICMP error, «port unreachable», in the words of the family: NFT_REJECT_ICMPX_UNREACH is for tables of both (nft_reject_ipv4.c drops). */
+export function reject(family: 'IPv4' | 'IPv6'): Expression {
+  const portUnreachable = family === 'IPv4' ? 3 : 4;
+  return expression('reject', (data) => data.u32be(1, 0).u8(2, portUnreachable));
 }
 
 const CT = { state: 0, status: 2 } as const;

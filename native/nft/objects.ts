@@ -272,13 +272,13 @@ function* attributes(buffer: Buffer, start: number, end: number): Generator<read
 }
 
 function decodeElement(buffer: Buffer, start: number, end: number): Element {
-  const valueOf = (type: number): Uint8Array | undefined => {
+  const bytesOf = (type: number): Uint8Array | undefined => {
     const outer = findAttribute(buffer, start, end, type);
     if (outer < 0) return undefined;
     const at = findAttribute(buffer, outer, outer + valueLength(buffer, outer), NFTA_DATA_VALUE);
     return at < 0 ? undefined : Uint8Array.prototype.slice.call(buffer, at, at + valueLength(buffer, at));
   };
-  const [key = new Uint8Array(), last, value] = [valueOf(1), valueOf(10), valueOf(2)];
+  const [key = new Uint8Array(), last, value] = [bytesOf(1), bytesOf(10), bytesOf(2)];
   const data = value ?? decodeVerdict(buffer, start, end);
   return { key, ...(last === undefined ? {} : { end: last }), ...(data === undefined ? {} : { data }) };
 }

@@ -293,7 +293,7 @@ function compiled(expression: Expression, family: Family): bytecode.Expression {
     case 'masquerade':
       return bytecode.masquerade();
     case 'reject':
-      return bytecode.reject();
+      return bytecode.reject(family);
     case 'verdict':
       return bytecode.verdict(expression.verdict);
   }

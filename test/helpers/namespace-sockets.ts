@@ -1,6 +1,6 @@
 /** Netlink sockets of another network namespace: a socket belongs to the namespace that its thread was in when it was made. */
 import { closeSync, openSync } from 'node:fs';
-import { openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { openTransport } from '../../native/netlink-socket.ts';
 
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000;
@@ -11,13 +11,13 @@ const { functions: libc } = dlopen('libc.so.6', {
 });
 
 /** Opens sockets in the namespace of this name (`ip netns`). The thread comes back at once. */
-export function transportsIn(namespace: string): (protocol: number) => Transport {
-  return (protocol) => {
+export function transportsIn(namespace: string): typeof openTransport {
+  return (protocol, longest) => {
     const home = openSync('/proc/thread-self/ns/net', 'r');
     const there = openSync(`/run/netns/${namespace}`, 'r');
     try {
       enter(there);
-      return openTransport(protocol);
+      return openTransport(protocol, longest);
     } finally {
       enter(home);
       closeSync(there);
