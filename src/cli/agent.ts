@@ -47,15 +47,15 @@ export interface Agent {
 export async function startAgent(world: World, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, onFault, onPorts, onSweep } = options;
   const { cache } = world;
-  const tools = await usableFamilies(config, signal, (text) => log.warn(text));
-  const lost = (options.mustHave ?? []).filter((family) => !tools.some((tool) => tool.family === family));
-  if (lost.length > 0) throw new CannotRun(`the tools of ${lost.join(', ')} do not work any more`);
-  mustFit(config, tools);
+  const { families, tools } = await usableFamilies(config, signal, (text) => log.warn(text));
+  const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
+  if (lost.length > 0) throw new CannotRun(`${lost.join(', ')}: what serves it does not work any more`);
+  mustFit(config, families);
   const members = tools.map((tool) => ({
     tools: tool,
     look: rulesLook({ tools: tool, onProblem: (text) => log.warn(text) }),
   }));
-  const here = await buildMode(world, members, options).catch((error: unknown) => {
+  const here = await buildMode(world, { families, members }, options).catch((error: unknown) => {
     for (const { look } of members) look.close();
     throw error;
   });
@@ -81,10 +81,12 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
 /** Wait for the initial lists and the Node, and build the mode that they ask for. What stands in the kernel is read meanwhile. */
 async function buildMode(
   world: World,
-  members: ModeInput['members'],
+  { families, members }: Pick<ModeInput, 'families' | 'members'>,
   { config, log, signal, isRun }: AgentOptions,
 ): Promise<ModeHere> {
-  for (const { tools, look } of members) tools.readAhead(() => look.generation(), signal);
+  if (config.mode !== 'nftables') {
+    for (const { tools, look } of members) tools.readAhead(() => look.generation(), signal);
+  }
   await Promise.race([world.synced, aborted(signal)]);
   const { cache } = world;
   const facts = { services: cache.counts('services').total, slices: cache.counts('slices').total };
@@ -93,25 +95,45 @@ async function buildMode(
   // Rules depend on these settings: whether they could be made is known before.
   if (isRun) await tuneConntrack(config, log);
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
-  return await modeHere({ config, members, node: world.node, mayTry: isRun, willBeLiberal, signal });
+  return await modeHere({ config, families, members, node: world.node, mayTry: isRun, willBeLiberal, signal });
 }
 
-/** The tools of each family that this node has, tried out; why one cannot be used is told. Throws CannotRun when there is none. */
+export interface Usable {
+  /** For which the mode can work. */
+  readonly families: readonly Family[];
+  /** Those of iptables that work here. */
+  readonly tools: readonly IptablesTools[];
+}
+
+/** The families that this node has, and the tools of each, tried out; why one cannot be used is told. Throws CannotRun when the mode can work for none. */
 export async function usableFamilies(
   config: Config,
   signal: AbortSignal,
   onProblem: (text: string) => void = () => undefined,
-): Promise<IptablesTools[]> {
+): Promise<Usable> {
   if (!(await mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
-  const { iptablesBackend } = config;
+  const here: Family[] = [];
+  for (const family of FAMILIES) if (await hasFamily(family)) here.push(family);
+  const { tools, problems } = await usableTools(here, config, signal);
+  // It writes by none: where they do not work, no mode that needs them has left anything.
+  if (config.mode === 'nftables') return { families: here, tools };
+  if (tools.length === 0) throw new CannotRun(`iptables does not work here: ${problems.join('; ')}`);
+  for (const problem of problems) onProblem(`one family is not served: ${problem}`);
+  return { families: tools.map(({ family }) => family), tools };
+}
+
+async function usableTools(
+  families: readonly Family[],
+  { iptablesBackend }: Config,
+  signal: AbortSignal,
+): Promise<{ readonly tools: readonly IptablesTools[]; readonly problems: readonly string[] }> {
   const found = iptablesBackend === 'auto' ? await backendOfKubelet(realCommands, hasLegacyTables, signal) : undefined;
   const backend = found ?? iptablesBackend;
   const usable: IptablesTools[] = [];
   const problems: string[] = [];
-  for (const family of FAMILIES) {
-    if (!(await hasFamily(family))) continue;
+  for (const family of families) {
     const tools = new IptablesTools(realCommands, family, backend);
     try {
       await tools.version(signal);
@@ -125,9 +147,7 @@ export async function usableFamilies(
       else throw error;
     }
   }
-  if (usable.length === 0) throw new CannotRun(`iptables does not work here: ${problems.join('; ')}`);
-  for (const problem of problems) onProblem(`one family is not served: ${problem}`);
-  return usable;
+  return { tools: usable, problems };
 }
 
 /** A mistake is a warning; what merely has no effect on this node is not. */
@@ -136,11 +156,12 @@ export function tellFault(fault: Fault, log: Log): void {
 }
 
 /** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (reference 1.7). */
-function mustFit({ detectLocal }: Config, tools: readonly IptablesTools[]): void {
+function mustFit({ detectLocal }: Config, families: readonly Family[]): void {
   if (detectLocal.kind !== 'cluster-cidr' || detectLocal.cidrs.length === 0) return;
-  if (detectLocal.cidrs.some((cidr) => tools.some(({ family }) => family === familyOf(cidr)))) return;
-  const families = tools.map(({ family }) => family).join(', ');
-  throw new CannotRun(`--cluster-cidr=${detectLocal.cidrs.join(',')} is of no family that works here (${families})`);
+  if (detectLocal.cidrs.some((cidr) => families.includes(familyOf(cidr)))) return;
+  throw new CannotRun(
+    `--cluster-cidr=${detectLocal.cidrs.join(',')} is of no family that works here (${families.join(', ')})`,
+  );
 }
 
 interface SweeperInput {

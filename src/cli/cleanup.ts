@@ -2,12 +2,9 @@
 import type { Config } from '../config/config.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
-import { realSysctls } from '../host/sysctls.ts';
-import { type IptablesFamilies, iptablesMode } from '../modes/iptables/index.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 import { usableFamilies } from './agent.ts';
-import { hasIpvsTraces, leavingIpvs } from './modes.ts';
-import { settingsHere } from './settings.ts';
+import { hasIpvsTraces, type Leaving, leavingIpvs, leavingNftables, leavingRules, PROXY_TABLES } from './leaving.ts';
 
 export interface CleanupOptions {
   readonly config: Config;
@@ -17,26 +14,17 @@ export interface CleanupOptions {
 
 /** Exit status 0; what cannot be removed is an error. */
 export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
-  const tools = await usableFamilies(config, signal);
-  const families: IptablesFamilies[number][] = [];
-  for (const tool of tools) {
-    const settings = await settingsHere({ config, node: undefined, family: tool.family });
-    families.push({ settings, tools: tool, sysctls: realSysctls });
-  }
-  const ofIpvs = async () => {
-    if (!(await hasIpvsTraces())) return [];
-    const { mode, close } = await leavingIpvs({
-      config,
-      members: tools.map((tool) => ({ tools: tool })),
-      node: () => undefined,
-      signal,
-    });
-    return await mode.cleanup(signal).finally(close);
-  };
+  const { tools } = await usableFamilies(config, signal);
+  const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal };
+  const clean = async (leaving: Leaving | undefined) =>
+    leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
+  const ofIpvs = async () => ((await hasIpvsTraces()) ? await clean(await leavingIpvs(input)) : []);
+  const ofRules = async () => await clean(await leavingRules(input));
+  const ofNftables = async () => await clean(leavingNftables(Object.values(PROXY_TABLES)));
   const removed: string[] = [];
   const problems: string[] = [];
   // One mode's trouble must not keep the other's rules.
-  for (const part of [ofIpvs, () => iptablesMode(families).cleanup(signal)]) {
+  for (const part of [ofIpvs, ofRules, ofNftables]) {
     try {
       removed.push(...(await part()));
     } catch (error) {

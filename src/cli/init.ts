@@ -43,6 +43,8 @@ async function settingsOfMode(config: Config, signal: AbortSignal): Promise<Read
     await openIpvsKernel(realCommands, signal);
     return ipvsKernelSettings(config.ipvs, release());
   }
+  // It writes none.
+  if (config.mode === 'nftables') return new Map();
   const settings = await settingsHere({ config, node: undefined, family: 'IPv4' });
   return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
 }

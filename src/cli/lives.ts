@@ -3,6 +3,7 @@ import { type Config, ConfigError, type Flags } from '../config/config.ts';
 import { aborted, realClock } from '../host/clock.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
+import { NftUnusable } from '../host/nftables-kernel.ts';
 import { setOomScore } from '../host/process-settings.ts';
 import { keepAlive } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
@@ -20,7 +21,15 @@ import { Serving } from './serving.ts';
 import { startWorld, type World } from './world.ts';
 
 /** What a changed configuration may run into: the former one then stays in force. */
-const UNUSABLE = [ConfigError, CannotRun, IpvsUnusable, IptablesError, KubeconfigUnusable, ManifestsUnusable];
+const UNUSABLE = [
+  ConfigError,
+  CannotRun,
+  IpvsUnusable,
+  NftUnusable,
+  IptablesError,
+  KubeconfigUnusable,
+  ManifestsUnusable,
+];
 
 export interface RunOptions {
   readonly config: Config;

@@ -7,6 +7,7 @@ import { fileText } from '../config/config-file.ts';
 import { controllerConfig } from '../config/controller-config.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
+import { NftUnusable } from '../host/nftables-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
@@ -30,6 +31,7 @@ const PLAIN = [
   KubeconfigUnusable,
   IptablesError,
   IpvsUnusable,
+  NftUnusable,
   CleanupIncomplete,
 ];
 
@@ -66,7 +68,7 @@ interface Context {
 
 function buildProgram({ signal, setStatus }: Context): Command {
   const program = new Command('slicewire')
-    .description('the service proxy of a node: EndpointSlices in, iptables or IPVS out')
+    .description('the service proxy of a node: EndpointSlices in, iptables, IPVS or nftables out')
     .exitOverride()
     .showHelpAfterError('(slicewire --help lists the commands, slicewire run --help the flags)');
   const print = (text: string) => process.stdout.write(`${text}\n`);
@@ -141,7 +143,7 @@ async function runOrAct(
 /** kube-proxy's flags by their names and meanings (reference 1.5), and ours. */
 function withAgentFlags(command: Command): Command {
   return withIdleFlags(command)
-    .option('--mode <mode>', 'kernel mechanism: iptables or ipvs (default: iptables)')
+    .option('--mode <mode>', 'kernel mechanism: iptables, ipvs or nftables (default: iptables)')
     .option('--proxy-mode <mode>', "the same, by kube-proxy's name")
     .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; no cluster is needed')
     .option('--kubeconfig <file>', 'how to reach the API server; without it and --manifests, as a pod in its cluster')
@@ -167,6 +169,9 @@ function withAgentFlags(command: Command): Command {
     .option('--iptables-sync-period <duration>', 'retry, and look after the rules, this often (default: 30s)')
     .option('--iptables-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 1s)')
     .option('--iptables-backend <variant>', 'auto, nft or legacy: which iptables tools (default: auto)')
+    .option('--nftables-masquerade-bit <bit>', 'the same bit in nftables mode, 0 to 31 (default: 14)')
+    .option('--nftables-sync-period <duration>', 'retry, and look after the table, this often (default: 30s)')
+    .option('--nftables-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 1s)')
     .option('--ipvs-scheduler <name>', 'how IPVS chooses among endpoints: rr, lc, sh… (default: rr)')
     .option('--ipvs-sync-period <duration>', 'retry, and look after the kernel, this often (default: 30s)')
     .option('--ipvs-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 0s)')
@@ -201,7 +206,10 @@ function withAgentFlags(command: Command): Command {
     .option('--bind-address-hard-fail [bool]', 'end when one of these two cannot be had, rather than try again')
     .option('--profiling [bool]', 'serve /debug/pprof beside the metrics')
     .option('--oom-score-adj <score>', 'what the kernel ends when memory is short, -1000 to 1000 (default: -999)')
-    .option('--nodeport-addresses <list>', 'CIDRs, primary, localhost, all: where node ports are served (default: all)')
+    .option(
+      '--nodeport-addresses <list>',
+      'CIDRs, primary, localhost, all: where node ports are served (default: all; in nftables mode: primary)',
+    )
     .option('--logging-format <format>', 'json or text (default: text on a terminal)')
     .option('-v, --v <level>', 'how much to log; from 4 on, every step that is written');
 }

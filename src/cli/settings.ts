@@ -19,6 +19,7 @@ import type { IptablesSettings } from '../modes/iptables/settings.ts';
 import type { IpvsSettings } from '../modes/ipvs/settings.ts';
 import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
+import type { NftablesSettings } from '../modes/nftables/settings.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 
@@ -40,14 +41,31 @@ export async function settingsHere(input: Omit<SettingsInput, 'sysctls' | 'inter
 }
 
 export async function iptablesSettings(input: SettingsInput): Promise<IptablesSettings> {
-  const { config, family, sysctls, interfaces, willBeLiberal = false } = input;
+  const { config, family } = input;
+  const wanted = wantedCidrs(config.nodePortAddresses, familySettings(input));
+  const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(wanted);
+  return { ...(await translatingSettings(input, { localhostNodePorts })), localhostNodePorts };
+}
+
+/** The settings of nftables mode on this machine. */
+export async function nftablesSettings(
+  input: Omit<SettingsInput, 'sysctls' | 'interfaces'>,
+): Promise<NftablesSettings> {
+  const interfaces = await interfaceAddresses(input.family);
+  return await translatingSettings({ ...input, sysctls: realSysctls, interfaces }, { localhostNodePorts: false });
+}
+
+/** Of the modes that translate addresses by rules. */
+async function translatingSettings(
+  input: SettingsInput,
+  { localhostNodePorts }: { readonly localhostNodePorts: boolean },
+): Promise<NftablesSettings> {
+  const { config, sysctls, interfaces, willBeLiberal = false } = input;
   const shared = familySettings(input);
   const wanted = wantedCidrs(config.nodePortAddresses, shared);
-  const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(wanted);
   return {
     ...shared,
     nodePortAddresses: nodePortAddresses(wanted, { interfaces, localhostNodePorts }),
-    localhostNodePorts,
     dropInvalid: !willBeLiberal && (await sysctls.read(BE_LIBERAL)) !== '1',
   };
 }
@@ -59,6 +77,17 @@ export function ipvsSettings(input: Omit<SettingsInput, 'sysctls'>): IpvsSetting
   const wanted = wantedCidrs(nodePortAddresses, shared);
   const { scheduler, excludeCidrs } = ipvs;
   return { ...shared, scheduler, excludeCidrs, nodePortCidrs: wanted.length === 0 ? 'all' : wanted };
+}
+
+/** What settings are read from on this machine. */
+export interface OnMachine {
+  readonly config: Config;
+  /** Own Node as it is now. */
+  readonly node: () => NodeView | undefined;
+}
+
+export async function ipvsSettingsHere({ config, node }: OnMachine, family: Family): Promise<IpvsSettings> {
+  return ipvsSettings({ config, node: node(), family, interfaces: await interfaceAddresses(family) });
 }
 
 /** What all modes have in common. */
@@ -135,7 +164,11 @@ function nodePortAddresses(wanted: readonly Cidr[], { interfaces, localhostNodeP
 
 /** Which addresses, as bytes, take node ports: where the rules say all, those of these interfaces. */
 export function nodePortFilter(
-  { family, nodePortAddresses, localhostNodePorts }: IptablesSettings,
+  {
+    family,
+    nodePortAddresses,
+    localhostNodePorts = false,
+  }: NftablesSettings & Partial<Pick<IptablesSettings, 'localhostNodePorts'>>,
   interfaces: readonly Address[],
 ): IsNodeAddress {
   if (nodePortAddresses !== 'all') {

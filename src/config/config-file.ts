@@ -99,6 +99,8 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
     config.mode === mode
       ? { syncPeriod: durationText(config.syncPeriod), minSyncPeriod: durationText(config.minSyncPeriod) }
       : {};
+  const isNft = config.mode === 'nftables';
+  const masquerading = { masqueradeBit: config.masqueradeBit, masqueradeAll: config.masqueradeAll };
   return {
     apiVersion: API_VERSION,
     kind: KIND,
@@ -119,11 +121,11 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
     oomScoreAdj: config.oomScoreAdj,
     configSyncPeriod: durationText(config.configSyncPeriod),
     iptables: {
-      masqueradeBit: config.masqueradeBit,
-      masqueradeAll: config.masqueradeAll,
+      ...(isNft ? {} : masquerading),
       localhostNodePorts: config.localhostNodePorts,
       ...periods('iptables'),
     },
+    nftables: { ...(isNft ? masquerading : {}), ...periods('nftables') },
     ipvs: {
       ...periods('ipvs'),
       scheduler: ipvs.scheduler,

@@ -33,8 +33,10 @@ export interface IpvsConfig {
   readonly udpTimeout: number;
 }
 
+const MODES = ['iptables', 'ipvs', 'nftables'] as const;
+
 export interface Config {
-  readonly mode: 'iptables' | 'ipvs';
+  readonly mode: (typeof MODES)[number];
   readonly ipvs: IpvsConfig;
   readonly source: SourceConfig;
   readonly nodeName: string;
@@ -116,9 +118,8 @@ export function configFromFlags(flags: Flags, { origins, file, given = {} }: Con
     isNodeNamed: (read.text('hostname-override') ?? '') !== '',
     once: flags.once === true,
     detectLocal: readDetectLocal(read),
-    masqueradeAll: isOn(read, 'masquerade-all', false),
-    masqueradeBit: readInteger(read, 'iptables-masquerade-bit', { initial: 14, least: 0, most: 31 }),
-    nodePortAddresses: readNodePortAddresses(read),
+    ...readMasquerading(read, { mode, hasFile: file !== undefined }),
+    nodePortAddresses: readNodePortAddresses(read, mode),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', DEFAULTS.iptablesLocalhostNodeports),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
     ...readPeriods(read, mode),
@@ -149,8 +150,9 @@ function readMode(read: Reader): Config['mode'] {
   const modes = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
   if (modes.length === 2 && modes[0] !== modes[1]) read.fault('proxy-mode', `is another mode than --mode=${modes[0]}`);
   const mode = modes[0] ?? 'iptables';
-  if (mode === 'iptables' || mode === 'ipvs') return mode;
-  read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables or ipvs');
+  const known = MODES.find((one) => one === mode);
+  if (known !== undefined) return known;
+  read.fault(read.text('mode') === undefined ? 'proxy-mode' : 'mode', 'must be iptables, ipvs or nftables');
   return 'iptables';
 }
 
@@ -198,10 +200,26 @@ function readDetectLocal(read: Reader): DetectLocal {
   return { kind: 'cluster-cidr', cidrs };
 }
 
+/** In a file each of the two sections speaks of its own mode, and IPVS mode goes by that of iptables (reference 1.2). */
+function readMasquerading(
+  read: Reader,
+  { mode, hasFile }: { readonly mode: Config['mode']; readonly hasFile: boolean },
+): Pick<Config, 'masqueradeAll' | 'masqueradeBit'> {
+  const isNft = mode === 'nftables';
+  const bit = isNft ? 'nftables-masquerade-bit' : 'iptables-masquerade-bit';
+  const isSaid = read.text('nftables-masquerade-all') !== undefined || hasFile;
+  return {
+    masqueradeAll: isOn(read, isNft && isSaid ? 'nftables-masquerade-all' : 'masquerade-all', false),
+    masqueradeBit: readInteger(read, bit, { initial: 14, least: 0, most: 31 }),
+  };
+}
+
 /** Keywords of 1.37: primary, localhost, all, and CIDRs in any mixture. */
 const KEYWORDS: Readonly<Record<string, string>> = { localhost: '127.0.0.0/8,::1/128', all: '0.0.0.0/0,::/0' };
 
-function readNodePortAddresses(read: Reader): NodePortAddresses {
+/** nftables mode serves node ports on the primary address unless told otherwise, as kube-proxy does in that mode. */
+function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddresses {
+  if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: true, cidrs: [] };
   const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
   const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS[word] ?? word);
   const flag = 'nodeport-addresses';

@@ -31,7 +31,6 @@ const idle = (why: string, type: FieldType, ...paths: readonly string[]): Field[
 const WINDOWS = 'it belongs to Windows';
 const REQUESTS = 'requests are JSON, a few a minute';
 const AT_ONCE = 'the log is written at once, as lines of one form';
-const NFTABLES = 'there is no nftables mode';
 
 export const FIELDS: readonly Field[] = [
   ...flagged('text', {
@@ -53,11 +52,13 @@ export const FIELDS: readonly Field[] = [
     enableProfiling: 'profiling',
     'iptables.masqueradeAll': 'masquerade-all',
     'iptables.localhostNodePorts': 'iptables-localhost-nodeports',
+    'nftables.masqueradeAll': 'nftables-masquerade-all',
     'ipvs.strictARP': 'ipvs-strict-arp',
     'conntrack.tcpBeLiberal': 'conntrack-tcp-be-liberal',
   }),
   ...flagged('integer', {
     'iptables.masqueradeBit': 'iptables-masquerade-bit',
+    'nftables.masqueradeBit': 'nftables-masquerade-bit',
     'conntrack.maxPerCore': 'conntrack-max-per-core',
     'conntrack.min': 'conntrack-min',
     oomScoreAdj: 'oom-score-adj',
@@ -67,6 +68,8 @@ export const FIELDS: readonly Field[] = [
   ...flagged('duration', {
     'iptables.syncPeriod': 'iptables-sync-period',
     'iptables.minSyncPeriod': 'iptables-min-sync-period',
+    'nftables.syncPeriod': 'nftables-sync-period',
+    'nftables.minSyncPeriod': 'nftables-min-sync-period',
     'ipvs.syncPeriod': 'ipvs-sync-period',
     'ipvs.minSyncPeriod': 'ipvs-min-sync-period',
     'ipvs.tcpTimeout': 'ipvs-tcp-timeout',
@@ -88,9 +91,6 @@ export const FIELDS: readonly Field[] = [
   ...idle('there are no gates', 'map of booleans', 'featureGates'),
   ...idle(AT_ONCE, 'duration or nanoseconds', 'logging.flushFrequency'),
   ...idle(AT_ONCE, 'any', 'logging.vmodule', 'logging.options'),
-  ...idle(NFTABLES, 'integer', 'nftables.masqueradeBit'),
-  ...idle(NFTABLES, 'boolean', 'nftables.masqueradeAll'),
-  ...idle(NFTABLES, 'duration', 'nftables.syncPeriod', 'nftables.minSyncPeriod'),
   ...idle('it was for the userspace proxy', 'text', 'portRange'),
   ...idle(WINDOWS, 'text', 'winkernel.networkName', 'winkernel.sourceVip', 'winkernel.rootHnsEndpointName'),
   ...idle(WINDOWS, 'boolean', 'winkernel.enableDSR', 'winkernel.forwardHealthCheckVip', 'windowsRunAsService'),

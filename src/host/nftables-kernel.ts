@@ -123,3 +123,16 @@ export interface NftKernel {
   /** Whether nobody wrote anything since the last read or commit here, or at least the table is still the same one. */
   stands(family: Family): Promise<boolean>;
 }
+
+/** Tables as a whole, of whomever. */
+export interface NftTables {
+  /** Throws when the kernel does not say. */
+  hasTable(family: Family, table: string): boolean;
+  /** Throws when it cannot be deleted. */
+  deleteTable(family: Family, table: string): void;
+}
+
+/** This kernel cannot do what nftables mode needs. */
+export class NftUnusable extends Error {
+  readonly code = 'NFT_UNUSABLE';
+}

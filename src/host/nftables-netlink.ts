@@ -27,18 +27,21 @@ import {
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 import { breath } from './clock.ts';
-import type {
-  Bytes,
-  Expression,
-  Field,
-  Loaded,
-  NftElement,
-  NftKernel,
-  NftRefusal,
-  NftSet,
-  NftState,
-  NftWrite,
+import {
+  type Bytes,
+  type Expression,
+  type Field,
+  type Loaded,
+  type NftElement,
+  type NftKernel,
+  type NftRefusal,
+  type NftSet,
+  type NftState,
+  type NftTables,
+  NftUnusable,
+  type NftWrite,
 } from './nftables-kernel.ts';
 
 export const TABLE = 'slicewire';
@@ -58,7 +61,18 @@ const ENVIRONMENT = [1, 4, 11, 12, 16, 105];
 const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
 const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
 
-export class NftNetlink implements NftKernel {
+/** Opens nftables of this network namespace. Throws NftUnusable when the kernel has none, or lets nobody in. */
+export function openNftables(): NftNetlink {
+  try {
+    const kernel = new NftNetlink();
+    kernel.hasTable('IPv4', TABLE);
+    return kernel;
+  } catch (error) {
+    throw new NftUnusable(`the kernel's nftables cannot be used (modprobe nf_tables): ${causeOf(error)}`);
+  }
+}
+
+export class NftNetlink implements NftKernel, NftTables {
   readonly #socket: NetlinkSocket;
   /** Of the table when it was read or made. */
   readonly #handles = new Map<Family, bigint>();
@@ -108,8 +122,33 @@ export class NftNetlink implements NftKernel {
     return { chains, sets };
   }
 
+  hasTable(family: Family, table: string): boolean {
+    return tableHandle(this.#socket, { family, table }) !== undefined;
+  }
+
+  deleteTable(family: Family, table: string): void {
+    const [error] = commit(this.#socket, [deleteTable({ family, table })]);
+    if (error !== undefined) throw error;
+  }
+
+  /**
+   * Whether the kernel takes these writes, in a table of another name: with them goes one that is refused for certain, so
+   * that none is carried out. Throws NftUnusable that says what it does not take.
+   */
+  check(family: Family, writes: readonly NftWrite[]): void {
+    const table = `${TABLE}-check`;
+    const { requests, of } = encode({ family, table }, writes);
+    const results = commit(this.#socket, [...requests, deleteChain({ family, table }, 'none-of-this-name')]);
+    for (const [i, { write }] of of.entries()) {
+      const what = writes[write];
+      if (results[i] === undefined || what === undefined) continue;
+      const text = what.kind === 'add-rule' ? `the rule «${what.rule.text}»` : describe(what);
+      throw new NftUnusable(`${family}: this kernel does not take ${text} of nftables mode: ${results[i].message}`);
+    }
+  }
+
   async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
-    const { requests, of } = encode(family, writes);
+    const { requests, of } = encode({ family, table: TABLE }, writes);
     for (let tries = 1; ; tries++) {
       let results: readonly (NetlinkError | undefined)[];
       try {
@@ -158,8 +197,13 @@ interface Origin {
   readonly first: number;
 }
 
-function encode(family: Family, writes: readonly NftWrite[]): { requests: Request[]; of: Origin[] } {
-  const id = { family, table: TABLE };
+function describe(what: NftWrite): string {
+  if ('chain' in what) return `the chain ${what.chain}`;
+  return 'set' in what ? `the set ${typeof what.set === 'string' ? what.set : what.set.name}` : 'the table';
+}
+
+function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]; of: Origin[] } {
+  const { family } = id;
   const requests: Request[] = [];
   const of: Origin[] = [];
   for (const [write, what] of writes.entries()) {

@@ -27,6 +27,8 @@ class Handover implements Mode<HandoverPlan> {
   readonly readsApart = false;
   readonly #next: Mode;
   readonly #leaving: Mode;
+  /** Nothing of it is left: it is looked at no more. */
+  #hasLeft = false;
 
   constructor(next: Mode, leaving: Mode) {
     this.#next = next;
@@ -42,7 +44,7 @@ class Handover implements Mode<HandoverPlan> {
   }
 
   get isWaiting(): boolean {
-    return this.#next.isWaiting || this.#leaving.isWaiting;
+    return this.#next.isWaiting || (!this.#hasLeft && this.#leaving.isWaiting);
   }
 
   get work(): ModeWork {
@@ -59,7 +61,7 @@ class Handover implements Mode<HandoverPlan> {
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     const seen = await this.#next.observe(signal);
-    if (seen.kind === 'unknown') return seen;
+    if (seen.kind === 'unknown' || this.#hasLeft) return seen;
     const old = await this.#leaving.observe(signal);
     // The mode that leaves may serve still.
     const value = { ...seen.value, isBare: false };
@@ -69,19 +71,19 @@ class Handover implements Mode<HandoverPlan> {
 
   async refresh(signal: AbortSignal): Promise<void> {
     await this.#next.refresh(signal);
-    await this.#leaving.refresh(signal);
+    if (!this.#hasLeft) await this.#leaving.refresh(signal);
   }
 
   plan(setAside: SetAside = NOBODY): HandoverPlan {
     const next = this.#next.plan(setAside);
-    const old = this.#leaving.isObserved ? this.#leaving.plan().steps : [];
+    const old = this.#leaving.isObserved && !this.#hasLeft ? this.#leaving.plan().steps : [];
     const mayLeave = setAside.size === 0;
     return { next, mayLeave, steps: mayLeave ? [...next.steps, ...old] : next.steps };
   }
 
   async apply({ next, mayLeave }: HandoverPlan, signal: AbortSignal): Promise<ApplyReport> {
     const reports = [await this.#next.apply(next, signal)];
-    if (reports[0]?.outcome !== 'complete' || !mayLeave) return mergeReports(reports);
+    if (reports[0]?.outcome !== 'complete' || !mayLeave || this.#hasLeft) return mergeReports(reports);
     for (let round = 1; round <= MOST_ROUNDS; round++) {
       if (!this.#leaving.isObserved) {
         const seen = await this.#leaving.observe(signal);
@@ -94,7 +96,10 @@ class Handover implements Mode<HandoverPlan> {
         return mergeReports([...reports, notRead(causeOf(error))]);
       }
       const plan = this.#leaving.plan();
-      if (plan.steps.length === 0) break;
+      if (plan.steps.length === 0) {
+        this.#hasLeft = !this.#leaving.isWaiting;
+        break;
+      }
       const report = await this.#leaving.apply(plan, signal);
       reports.push(report);
       if (report.outcome !== 'complete') break;

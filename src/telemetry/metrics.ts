@@ -14,7 +14,7 @@ export interface Sample {
 export type Samples = () => readonly Sample[];
 
 export interface MetricsOptions {
-  readonly mode: 'iptables' | 'ipvs';
+  readonly mode: 'iptables' | 'ipvs' | 'nftables';
   readonly families: readonly string[];
   readonly version: string;
   /** What is read from elsewhere, by the name of its metric here. */

@@ -135,6 +135,27 @@ describe('configuration', () => {
     }
   });
 
+  it('in nftables mode goes by the section of that mode, and serves node ports on the primary address', () => {
+    const text = [
+      'apiVersion: kubeproxy.config.k8s.io/v1alpha1',
+      'kind: KubeProxyConfiguration',
+      'mode: nftables',
+      'iptables: {masqueradeAll: true, masqueradeBit: 3, syncPeriod: 9s}',
+      'nftables: {masqueradeBit: 5, minSyncPeriod: 2s}',
+    ].join('\n');
+    const { flags, origins } = flagsFromFile(text, {});
+    const config = configFromFlags(flags, { origins, file: 'config.conf' });
+    assert.deepEqual(
+      [config.masqueradeAll, config.masqueradeBit, config.syncPeriod, config.minSyncPeriod],
+      [false, 5, 30_000, 2_000],
+    );
+    assert.deepEqual(config.nodePortAddresses, { primary: true, cidrs: [] });
+    const flagged = configFromFlags({ mode: 'nftables', masqueradeAll: 'true', nodeportAddresses: 'all' });
+    assert.equal(flagged.masqueradeAll, true);
+    assert.equal(flagged.nodePortAddresses.primary, false);
+    assert.deepEqual(configFromFlags(flagsFromFile(fileText(flagged), {}).flags), flagged);
+  });
+
   it('keeps what a file says that has no meaning here, and names no node that nobody named', () => {
     const file = `${KUBEADM}featureGates: {A: true}\nnftables: {masqueradeBit: 3}\n`;
     const { flags, given } = flagsFromFile(file, {});
@@ -204,7 +225,7 @@ describe('IPVS mode', () => {
           message.includes(flag),
         ),
     );
-    assert.throws(() => configFromFlags({ mode: 'nosuch' }), /--mode=nosuch: must be iptables or ipvs/);
+    assert.throws(() => configFromFlags({ mode: 'nosuch' }), /--mode=nosuch: must be iptables, ipvs or nftables/);
   });
 
   it('is read from a file, where an empty scheduler is the default', () => {

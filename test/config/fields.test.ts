@@ -24,9 +24,10 @@ const listen: Row = {
   bad: ['localhost:1', '1.2.3.4:0', '1.2.3.4:65536', '1.2.3.4:', ':80', '1.2.3:80', 80],
 };
 const ipvs = { mode: 'ipvs' };
+const nftables = { mode: 'nftables' };
 
 const ROWS: Readonly<Record<string, Row>> = {
-  mode: { good: ['', 'iptables', 'ipvs'], bad: ['kernelspace', 'userspace', 'IPTABLES', 'nftables', 1] },
+  mode: { good: ['', 'iptables', 'ipvs', 'nftables'], bad: ['kernelspace', 'userspace', 'IPTABLES', 1] },
   hostnameOverride: { good: ['', 'Node-1', ' n '], bad: [1] },
   bindAddress: { good: ['', '0.0.0.0', '::', '10.0.0.1', '010.0.0.1'], bad: ['nowhere', '10.0.0.0/8', 1] },
   healthzBindAddress: listen,
@@ -86,10 +87,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   showHiddenMetricsForVersion: anyText,
   featureGates: { good: [{}, { NFTablesProxyMode: true }], bad: [{ a: 'true' }, [], 'a=true'] },
-  'nftables.masqueradeBit': { good: [14], bad: ['14'] },
-  'nftables.masqueradeAll': boolean,
-  'nftables.syncPeriod': { good: ['1s'], bad: [1] },
-  'nftables.minSyncPeriod': { good: ['1s'], bad: [1] },
+  'nftables.masqueradeBit': { good: [0, 14, 31], bad: [-1, 32, '14', 1.5], beside: nftables },
+  'nftables.masqueradeAll': { ...boolean, beside: nftables },
+  'nftables.syncPeriod': { ...period, beside: nftables },
+  'nftables.minSyncPeriod': { good: ['0s', '30s'], bad: ['31s', '-1s', 1], beside: nftables },
   portRange: anyText,
   'winkernel.networkName': anyText,
   'winkernel.sourceVip': anyText,

@@ -23,7 +23,8 @@ import type { IptablesSettings } from './settings.ts';
 interface FamilyState {
   readonly family: Family;
   readonly tools: IptablesTools;
-  readonly desired: IptablesDesired;
+  /** undefined: nothing is wanted. */
+  readonly desired: IptablesDesired | undefined;
   readonly tables: FamilyTables;
   readonly kernelSettings: KernelSettings;
   /** Why the last read failed, if it did. */
@@ -53,8 +54,27 @@ export type IptablesFamilies = readonly {
   readonly sysctls: Sysctls;
 }[];
 
-export function iptablesMode(families: IptablesFamilies): Mode<IptablesPlan> {
-  return new IptablesMode(families.map(newFamily));
+export interface IptablesOptions {
+  /** Another mode without such rules has taken over: none of them is wanted any more, ours or kube-proxy's. */
+  readonly isLeaving?: boolean;
+}
+
+export function iptablesMode(
+  families: IptablesFamilies,
+  { isLeaving = false }: IptablesOptions = {},
+): Mode<IptablesPlan> {
+  return new IptablesMode(families.map(isLeaving ? leavingFamily : newFamily));
+}
+
+function leavingFamily({ settings: { family }, tools, look, sysctls }: IptablesFamilies[number]): FamilyState {
+  return {
+    family,
+    tools,
+    desired: undefined,
+    tables: new FamilyTables({ tools, look, isOurs, jumps: [] }),
+    kernelSettings: new KernelSettings({ sysctls, prefix: family, wanted: new Map(), hint: '' }),
+    unread: undefined,
+  };
 }
 
 function newFamily({ settings, tools, look, sysctls }: IptablesFamilies[number]): FamilyState {
@@ -108,13 +128,16 @@ class IptablesMode implements Mode<IptablesPlan> {
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const { family, desired, tables } of this.#families) {
+      if (desired === undefined) continue;
       const mine = [...changes].filter(([key]) => keyFamily(key) === family);
       this.#rendered += desireAll(tables, desired.update(mine));
     }
   }
 
   settle(): void {
-    for (const { desired, tables } of this.#families) this.#rendered += desireAll(tables, desired.shared());
+    for (const { desired, tables } of this.#families) {
+      if (desired !== undefined) this.#rendered += desireAll(tables, desired.shared());
+    }
   }
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {

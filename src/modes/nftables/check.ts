@@ -1,0 +1,45 @@
+/** What a kernel must take for nftables mode to work: one of everything that the mode writes. Pure. */
+import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
+import { addressWidth } from '../../model/address.ts';
+import { NOBODY } from '../mode.ts';
+import { numberWord, portWord, protocolWord } from './bytes.ts';
+import { balancerChain, type NftChain, skeleton, stickyEndpoint } from './chains.ts';
+import type { Entry } from './desire.ts';
+import { memorySet, SETS, setNamed } from './names.ts';
+import { elementKey, planTable } from './plan.ts';
+import type { NftablesSettings } from './settings.ts';
+
+const NONE = new Map<string, never>();
+
+/** The skeleton, a chain that balances, one with affinity, and elements of every kind. */
+export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[] {
+  const { family } = settings;
+  const [memory, balancer] = [memorySet('check'), 'cluster-ip-2'];
+  const target = { address: '\0'.repeat(addressWidth(family) / 8), port: portWord(1) };
+  const chains = new Map<string, NftChain>([
+    ...skeleton(settings),
+    [balancer, balancerChain({ entry: 'cluster-ip', isLocal: false, masquerades: false, endpoints: 2 }, settings)],
+    ['endpoint-check', stickyEndpoint(memory.name, 1, target)],
+  ]);
+  const sets = new Map<string, NftSet>([...Object.values(SETS), memory].map((set) => [set.name, set]));
+  const key = target.address + protocolWord('TCP') + target.port;
+  const elements = new Map<string, Entry>();
+  const element = (set: NftSet, of: Pick<Entry, 'key' | 'data' | 'end'>) =>
+    elements.set(elementKey(set.name, of.key), { ...of, owner: undefined });
+  element(SETS.services, { key, end: '', data: `goto ${balancer}` });
+  element(SETS.endpoints, { key: key + numberWord(0), end: '', data: target.address + target.port });
+  element(SETS.sourceRanges, { key: key + target.address, end: key + target.address, data: '' });
+  const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });
+  const plan = planTable(
+    {
+      family,
+      hasTable: false,
+      chains: made(chains),
+      sets: made(sets),
+      elements: made(elements),
+      setOf: setNamed,
+    },
+    NOBODY,
+  );
+  return plan.transactions.flatMap(({ writes }) => writes);
+}
