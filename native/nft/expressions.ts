@@ -3,46 +3,107 @@
  * Registers are 16 words of 4 bytes; a value takes as many words as it needs, a concatenation those that follow each other.
  */
 import type { BodyWriter } from '../body-writer.ts';
+import { AF_INET, AF_INET6 } from '../libc.ts';
+import {
+  ICMP_PORT_UNREACH,
+  ICMPV6_PORT_UNREACH,
+  NF_DROP,
+  NF_NAT_RANGE_MAP_IPS,
+  NF_NAT_RANGE_PROTO_RANDOM_FULLY,
+  NF_NAT_RANGE_PROTO_SPECIFIED,
+  NFT_CMP_EQ,
+  NFT_CMP_NEQ,
+  NFT_CT_STATE,
+  NFT_CT_STATUS,
+  NFT_DYNSET_OP_UPDATE,
+  NFT_FIB_RESULT_ADDRTYPE,
+  NFT_GOTO,
+  NFT_JUMP,
+  NFT_META_IIFNAME,
+  NFT_META_L4PROTO,
+  NFT_META_MARK,
+  NFT_NAT_DNAT,
+  NFT_NG_RANDOM,
+  NFT_PAYLOAD_NETWORK_HEADER,
+  NFT_PAYLOAD_TRANSPORT_HEADER,
+  NFT_REG_VERDICT,
+  NFT_REG32_00,
+  NFT_REJECT_ICMP_UNREACH,
+  NFT_RETURN,
+  NFTA_BITWISE_DREG,
+  NFTA_BITWISE_LEN,
+  NFTA_BITWISE_MASK,
+  NFTA_BITWISE_SREG,
+  NFTA_BITWISE_XOR,
+  NFTA_CMP_DATA,
+  NFTA_CMP_OP,
+  NFTA_CMP_SREG,
+  NFTA_CT_DREG,
+  NFTA_CT_KEY,
+  NFTA_DATA_VALUE,
+  NFTA_DATA_VERDICT,
+  NFTA_DYNSET_OP,
+  NFTA_DYNSET_SET_NAME,
+  NFTA_DYNSET_SREG_KEY,
+  NFTA_DYNSET_TIMEOUT,
+  NFTA_EXPR_DATA,
+  NFTA_EXPR_NAME,
+  NFTA_FIB_DREG,
+  NFTA_FIB_F_DADDR,
+  NFTA_FIB_F_SADDR,
+  NFTA_FIB_FLAGS,
+  NFTA_FIB_RESULT,
+  NFTA_IMMEDIATE_DATA,
+  NFTA_IMMEDIATE_DREG,
+  NFTA_LIST_ELEM,
+  NFTA_LOOKUP_DREG,
+  NFTA_LOOKUP_SET,
+  NFTA_LOOKUP_SREG,
+  NFTA_MASQ_FLAGS,
+  NFTA_META_DREG,
+  NFTA_META_KEY,
+  NFTA_META_SREG,
+  NFTA_NAT_FAMILY,
+  NFTA_NAT_FLAGS,
+  NFTA_NAT_REG_ADDR_MAX,
+  NFTA_NAT_REG_ADDR_MIN,
+  NFTA_NAT_REG_PROTO_MAX,
+  NFTA_NAT_REG_PROTO_MIN,
+  NFTA_NAT_TYPE,
+  NFTA_NG_DREG,
+  NFTA_NG_MODULUS,
+  NFTA_NG_OFFSET,
+  NFTA_NG_TYPE,
+  NFTA_PAYLOAD_BASE,
+  NFTA_PAYLOAD_DREG,
+  NFTA_PAYLOAD_LEN,
+  NFTA_PAYLOAD_OFFSET,
+  NFTA_REJECT_ICMP_CODE,
+  NFTA_REJECT_TYPE,
+  NFTA_VERDICT_CHAIN,
+  NFTA_VERDICT_CODE,
+} from './constants.ts';
 
 /** The n-th word, from 0 (NFT_REG32_00). */
 export type Word = number;
-const REG32_00 = 8;
-const REG_VERDICT = 0;
 
 export type Expression = (body: BodyWriter) => void;
 
-export const NFTA_LIST_ELEM = 1;
-export const NFTA_EXPR_NAME = 1;
-export const NFTA_EXPR_DATA = 2;
-export const NFTA_DATA_VALUE = 1;
-export const NFTA_DATA_VERDICT = 2;
-export const NFTA_VERDICT_CODE = 1;
-export const NFTA_VERDICT_CHAIN = 2;
-
-/** Verdicts (NFT_JUMP, NFT_GOTO, NF_DROP…). */
-export const NFT_JUMP = -3;
-export const NFT_GOTO = -4;
-export const NFT_RETURN = -5;
-export const NF_DROP = 0;
-export const NF_ACCEPT = 1;
-
-export type Verdict =
-  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
-  | { readonly kind: 'return' | 'drop' | 'accept' };
+/** Of a rule: the packet goes to a chain, back, or nowhere. */
+export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'return' | 'drop' };
 
 const CODES: Readonly<Record<Verdict['kind'], number>> = {
   jump: NFT_JUMP,
   goto: NFT_GOTO,
   return: NFT_RETURN,
   drop: NF_DROP,
-  accept: NF_ACCEPT,
 };
 
 function expression(name: string, write: (data: BodyWriter) => void): Expression {
   return (body) => body.nest(NFTA_LIST_ELEM, (one) => one.text(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, write));
 }
 
-const reg = (word: Word) => REG32_00 + word;
+const reg = (word: Word) => NFT_REG32_00 + word;
 
 export function writeVerdict(body: BodyWriter, verdict: Verdict): void {
   body.nest(NFTA_DATA_VERDICT, (inner) => {
@@ -57,34 +118,33 @@ export type Base = 'network' | 'transport';
 export function payload(base: Base, offset: number, length: number, to: Word): Expression {
   return expression('payload', (data) =>
     data
-      .u32be(1, reg(to))
-      .u32be(2, base === 'network' ? 1 : 2)
-      .u32be(3, offset)
-      .u32be(4, length),
+      .u32be(NFTA_PAYLOAD_DREG, reg(to))
+      .u32be(NFTA_PAYLOAD_BASE, base === 'network' ? NFT_PAYLOAD_NETWORK_HEADER : NFT_PAYLOAD_TRANSPORT_HEADER)
+      .u32be(NFTA_PAYLOAD_OFFSET, offset)
+      .u32be(NFTA_PAYLOAD_LEN, length),
   );
 }
 
-/** NFT_META_… */
-const META = { mark: 3, iifname: 6, l4proto: 16 } as const;
+const META = { mark: NFT_META_MARK, iifname: NFT_META_IIFNAME, l4proto: NFT_META_L4PROTO } as const;
 
 export function meta(key: keyof typeof META, to: Word): Expression {
-  return expression('meta', (data) => data.u32be(1, reg(to)).u32be(2, META[key]));
+  return expression('meta', (data) => data.u32be(NFTA_META_DREG, reg(to)).u32be(NFTA_META_KEY, META[key]));
 }
 
 /** `meta mark set`, from a word. */
 export function setMark(from: Word): Expression {
-  return expression('meta', (data) => data.u32be(2, META.mark).u32be(3, reg(from)));
+  return expression('meta', (data) => data.u32be(NFTA_META_KEY, META.mark).u32be(NFTA_META_SREG, reg(from)));
 }
 
-const OPERATORS = { eq: 0, neq: 1 } as const;
+const OPERATORS = { eq: NFT_CMP_EQ, neq: NFT_CMP_NEQ } as const;
 
 /** The rule goes on when the words compare so with the value. */
 export function compare(from: Word, operator: keyof typeof OPERATORS, value: Uint8Array): Expression {
   return expression('cmp', (data) =>
     data
-      .u32be(1, reg(from))
-      .u32be(2, OPERATORS[operator])
-      .nest(3, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
+      .u32be(NFTA_CMP_SREG, reg(from))
+      .u32be(NFTA_CMP_OP, OPERATORS[operator])
+      .nest(NFTA_CMP_DATA, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
   );
 }
 
@@ -92,23 +152,25 @@ export function compare(from: Word, operator: keyof typeof OPERATORS, value: Uin
 export function bitwise(from: Word, to: Word, mask: Uint8Array, xor: Uint8Array): Expression {
   return expression('bitwise', (data) =>
     data
-      .u32be(1, reg(from))
-      .u32be(2, reg(to))
-      .u32be(3, mask.length)
-      .nest(4, (inner) => inner.bytes(NFTA_DATA_VALUE, mask))
-      .nest(5, (inner) => inner.bytes(NFTA_DATA_VALUE, xor)),
+      .u32be(NFTA_BITWISE_SREG, reg(from))
+      .u32be(NFTA_BITWISE_DREG, reg(to))
+      .u32be(NFTA_BITWISE_LEN, mask.length)
+      .nest(NFTA_BITWISE_MASK, (inner) => inner.bytes(NFTA_DATA_VALUE, mask))
+      .nest(NFTA_BITWISE_XOR, (inner) => inner.bytes(NFTA_DATA_VALUE, xor)),
   );
 }
 
 /** A value into words. */
 export function immediate(to: Word, value: Uint8Array): Expression {
   return expression('immediate', (data) =>
-    data.u32be(1, reg(to)).nest(2, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
+    data.u32be(NFTA_IMMEDIATE_DREG, reg(to)).nest(NFTA_IMMEDIATE_DATA, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
   );
 }
 
 export function verdict(what: Verdict): Expression {
-  return expression('immediate', (data) => data.u32be(1, REG_VERDICT).nest(2, (inner) => writeVerdict(inner, what)));
+  return expression('immediate', (data) =>
+    data.u32be(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, (inner) => writeVerdict(inner, what)),
+  );
 }
 
 export interface LookupOptions {
@@ -121,72 +183,73 @@ export interface LookupOptions {
 /** Look the words up in a set or map; the rule ends when there is no such element. */
 export function lookup(set: string, from: Word, { to, isInverted = false }: LookupOptions = {}): Expression {
   return expression('lookup', (data) => {
-    data.text(1, set).u32be(2, reg(from));
-    if (to !== undefined) data.u32be(3, to === 'verdict' ? REG_VERDICT : reg(to));
+    data.text(NFTA_LOOKUP_SET, set).u32be(NFTA_LOOKUP_SREG, reg(from));
+    if (to !== undefined) data.u32be(NFTA_LOOKUP_DREG, to === 'verdict' ? NFT_REG_VERDICT : reg(to));
     if (isInverted) data.u32be(5, 1);
   });
 }
 
 /** `numgen random mod n offset m`, in the machine's byte order. */
 export function random(modulus: number, offset: number, to: Word): Expression {
-  return expression('numgen', (data) => data.u32be(1, reg(to)).u32be(2, modulus).u32be(3, 1).u32be(4, offset));
+  return expression('numgen', (data) =>
+    data
+      .u32be(NFTA_NG_DREG, reg(to))
+      .u32be(NFTA_NG_MODULUS, modulus)
+      .u32be(NFTA_NG_TYPE, NFT_NG_RANDOM)
+      .u32be(NFTA_NG_OFFSET, offset),
+  );
 }
 
 /** `dnat to` the address and port in words. */
 export function dnat(family: 'IPv4' | 'IPv6', address: Word, port: Word): Expression {
   return expression('nat', (data) =>
     data
-      .u32be(1, 1)
-      .u32be(2, family === 'IPv4' ? 2 : 10)
-      .u32be(3, reg(address))
-      .u32be(4, reg(address))
-      .u32be(5, reg(port))
-      .u32be(6, reg(port))
-      // NF_NAT_RANGE_MAP_IPS, NF_NAT_RANGE_PROTO_SPECIFIED
-      .u32be(7, 3),
+      .u32be(NFTA_NAT_TYPE, NFT_NAT_DNAT)
+      .u32be(NFTA_NAT_FAMILY, family === 'IPv4' ? AF_INET : AF_INET6)
+      .u32be(NFTA_NAT_REG_ADDR_MIN, reg(address))
+      .u32be(NFTA_NAT_REG_ADDR_MAX, reg(address))
+      .u32be(NFTA_NAT_REG_PROTO_MIN, reg(port))
+      .u32be(NFTA_NAT_REG_PROTO_MAX, reg(port))
+      .u32be(NFTA_NAT_FLAGS, NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED),
   );
 }
 
-/** `masquerade fully-random` (NF_NAT_RANGE_PROTO_RANDOM_FULLY). */
+/** `masquerade fully-random` */
 export function masquerade(): Expression {
-  return expression('masq', (data) => data.u32be(1, 16));
+  return expression('masq', (data) => data.u32be(NFTA_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY));
 }
 
 /** `fib daddr type`, `fib saddr type`: an RTN_… in a word. */
 export function addressType(of: 'saddr' | 'daddr', to: Word): Expression {
   return expression('fib', (data) =>
     data
-      .u32be(1, reg(to))
-      .u32be(2, 3)
-      .u32be(3, of === 'saddr' ? 1 : 2),
+      .u32be(NFTA_FIB_DREG, reg(to))
+      .u32be(NFTA_FIB_RESULT, NFT_FIB_RESULT_ADDRTYPE)
+      .u32be(NFTA_FIB_FLAGS, of === 'saddr' ? NFTA_FIB_F_SADDR : NFTA_FIB_F_DADDR),
   );
 }
 
 /** Refuse with an ICMP error, «port unreachable», in the words of the family: NFT_REJECT_ICMPX_UNREACH is for tables of both (nft_reject_ipv4.c drops). */
 export function reject(family: 'IPv4' | 'IPv6'): Expression {
-  const portUnreachable = family === 'IPv4' ? 3 : 4;
-  return expression('reject', (data) => data.u32be(1, 0).u8(2, portUnreachable));
+  const code = family === 'IPv4' ? ICMP_PORT_UNREACH : ICMPV6_PORT_UNREACH;
+  return expression('reject', (data) =>
+    data.u32be(NFTA_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH).u8(NFTA_REJECT_ICMP_CODE, code),
+  );
 }
 
-const CT = { state: 0, status: 2 } as const;
+const CT = { state: NFT_CT_STATE, status: NFT_CT_STATUS } as const;
 
 export function connection(key: keyof typeof CT, to: Word): Expression {
-  return expression('ct', (data) => data.u32be(1, reg(to)).u32be(2, CT[key]));
+  return expression('ct', (data) => data.u32be(NFTA_CT_DREG, reg(to)).u32be(NFTA_CT_KEY, CT[key]));
 }
 
-export interface SetChange {
-  readonly set: string;
-  readonly key: Word;
-  readonly data?: Word;
-  /** Milliseconds. */
-  readonly timeout?: number;
-}
-
-/** Add an element from words; `update` keeps one that is there alive, `delete` drops it. */
-export function change(how: 'add' | 'update' | 'delete', { set, key, data: value, timeout }: SetChange): Expression {
-  return expression('dynset', (data) => {
-    data.text(1, set).u32be(3, ['add', 'update', 'delete'].indexOf(how)).u32be(4, reg(key));
-    if (value !== undefined) data.u32be(5, reg(value));
-    if (timeout !== undefined) data.u64be(6, BigInt(timeout));
-  });
+/** Add an element from words, or keep one that is there alive; it times out after so many milliseconds. */
+export function remember(set: string, key: Word, timeout: number): Expression {
+  return expression('dynset', (data) =>
+    data
+      .text(NFTA_DYNSET_SET_NAME, set)
+      .u32be(NFTA_DYNSET_OP, NFT_DYNSET_OP_UPDATE)
+      .u32be(NFTA_DYNSET_SREG_KEY, reg(key))
+      .u64be(NFTA_DYNSET_TIMEOUT, BigInt(timeout)),
+  );
 }

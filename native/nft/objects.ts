@@ -4,6 +4,7 @@ import {
   ATTRIBUTE_HEADER,
   align,
   findAttribute,
+  HEADER_LENGTH,
   NetlinkError,
   NLM_F_CREATE,
   NLM_F_EXCL,
@@ -12,36 +13,65 @@ import {
 } from '../netlink.ts';
 import type { NetlinkSocket } from '../netlink-socket.ts';
 import { type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from '../nfnetlink.ts';
-import { NFNL_SUBSYS_NFTABLES } from '../nftables.ts';
+import { NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
 import {
-  type Expression,
+  NFT_DATA_VERDICT,
   NFT_GOTO,
+  NFT_MSG_DELCHAIN,
+  NFT_MSG_DELRULE,
+  NFT_MSG_DELSET,
+  NFT_MSG_DELSETELEM,
+  NFT_MSG_DELTABLE,
+  NFT_MSG_GETRULE,
+  NFT_MSG_GETSET,
+  NFT_MSG_GETSETELEM,
+  NFT_MSG_GETTABLE,
+  NFT_MSG_NEWRULE,
+  NFT_MSG_NEWSET,
+  NFT_MSG_NEWSETELEM,
+  NFT_MSG_NEWTABLE,
+  NFT_SET_CONCAT,
+  NFT_SET_EVAL,
+  NFT_SET_INTERVAL,
+  NFT_SET_MAP,
+  NFT_SET_TIMEOUT,
+  NFTA_CHAIN_HOOK,
+  NFTA_CHAIN_TYPE,
   NFTA_DATA_VALUE,
   NFTA_DATA_VERDICT,
+  NFTA_HOOK_HOOKNUM,
+  NFTA_HOOK_PRIORITY,
+  NFTA_LIST_ELEM,
+  NFTA_RULE_CHAIN,
+  NFTA_RULE_EXPRESSIONS,
+  NFTA_RULE_TABLE,
+  NFTA_RULE_USERDATA,
+  NFTA_SET_DATA_LEN,
+  NFTA_SET_DATA_TYPE,
+  NFTA_SET_DESC,
+  NFTA_SET_DESC_CONCAT,
+  NFTA_SET_ELEM_DATA,
+  NFTA_SET_ELEM_KEY,
+  NFTA_SET_ELEM_KEY_END,
+  NFTA_SET_ELEM_LIST_ELEMENTS,
+  NFTA_SET_ELEM_LIST_SET,
+  NFTA_SET_ELEM_LIST_TABLE,
+  NFTA_SET_FIELD_LEN,
+  NFTA_SET_FLAGS,
+  NFTA_SET_ID,
+  NFTA_SET_KEY_LEN,
+  NFTA_SET_KEY_TYPE,
+  NFTA_SET_NAME,
+  NFTA_SET_TABLE,
+  NFTA_TABLE_FLAGS,
+  NFTA_TABLE_HANDLE,
+  NFTA_TABLE_NAME,
   NFTA_VERDICT_CHAIN,
   NFTA_VERDICT_CODE,
-  type Verdict,
-  writeVerdict,
-} from './expressions.ts';
+} from './constants.ts';
+import { type Expression, type Verdict, writeVerdict } from './expressions.ts';
 
-const NFT_MSG = {
-  newTable: 0,
-  getTable: 1,
-  delTable: 2,
-  newChain: 3,
-  delChain: 5,
-  newRule: 6,
-  getRule: 7,
-  delRule: 8,
-  newSet: 9,
-  getSet: 10,
-  delSet: 11,
-  newElement: 12,
-  getElement: 13,
-  delElement: 14,
-} as const;
 const NLM_F_APPEND = 0x800;
-const NFTA_RULE_USERDATA = 7;
 /** NFTNL_UDATA_RULE_COMMENT: a comment, as nft writes and lists it. */
 const UDATA_COMMENT = 0;
 const ENOENT = 2;
@@ -53,23 +83,20 @@ export interface TableId {
 
 const writer = new BodyWriter(65_536);
 
-function request(
-  message: keyof typeof NFT_MSG,
-  { family }: TableId,
-  flags: number,
-  write: (body: BodyWriter) => void,
-): Request {
+function request(message: number, { family }: TableId, flags: number, write: (body: BodyWriter) => void): Request {
   const body = writer.begin(netfilterHeader(family));
   write(body);
-  return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG[message]), flags, body: [body.end()] };
+  return { type: netfilterType(NFNL_SUBSYS_NFTABLES, message), flags, body: [body.end()] };
 }
 
 export function addTable(id: TableId): Request {
-  return request('newTable', id, NLM_F_CREATE, (body) => body.text(1, id.table).u32be(2, 0));
+  return request(NFT_MSG_NEWTABLE, id, NLM_F_CREATE, (body) =>
+    body.text(NFTA_TABLE_NAME, id.table).u32be(NFTA_TABLE_FLAGS, 0),
+  );
 }
 
 export function deleteTable(id: TableId): Request {
-  return request('delTable', id, 0, (body) => body.text(1, id.table));
+  return request(NFT_MSG_DELTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
 }
 
 const HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
@@ -81,27 +108,31 @@ export interface BaseChain {
 }
 
 export function addChain(id: TableId, name: string, base?: BaseChain): Request {
-  return request('newChain', id, NLM_F_CREATE, (body) => {
-    body.text(1, id.table).text(3, name);
+  return request(NFT_MSG_NEWCHAIN, id, NLM_F_CREATE, (body) => {
+    body.text(NFTA_CHAIN_TABLE, id.table).text(NFTA_CHAIN_NAME, name);
     if (base === undefined) return;
-    body.nest(4, (hook) => hook.u32be(1, HOOKS[base.hook]).u32be(2, base.priority >>> 0)).text(7, base.type);
+    body
+      .nest(NFTA_CHAIN_HOOK, (hook) =>
+        hook.u32be(NFTA_HOOK_HOOKNUM, HOOKS[base.hook]).u32be(NFTA_HOOK_PRIORITY, base.priority >>> 0),
+      )
+      .text(NFTA_CHAIN_TYPE, base.type);
   });
 }
 
 export function deleteChain(id: TableId, name: string): Request {
-  return request('delChain', id, 0, (body) => body.text(1, id.table).text(3, name));
+  return request(NFT_MSG_DELCHAIN, id, 0, (body) => body.text(NFTA_CHAIN_TABLE, id.table).text(NFTA_CHAIN_NAME, name));
 }
 
 /** All rules of a chain. */
 export function flushChain(id: TableId, name: string): Request {
-  return request('delRule', id, 0, (body) => body.text(1, id.table).text(2, name));
+  return request(NFT_MSG_DELRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table).text(NFTA_RULE_CHAIN, name));
 }
 
 /** `comment`: at most 120 bytes; by it the rule is known when it is read. */
 export function addRule(id: TableId, chain: string, expressions: readonly Expression[], comment: string): Request {
-  return request('newRule', id, NLM_F_CREATE | NLM_F_APPEND, (body) => {
-    body.text(1, id.table).text(2, chain);
-    body.nest(4, (list) => {
+  return request(NFT_MSG_NEWRULE, id, NLM_F_CREATE | NLM_F_APPEND, (body) => {
+    body.text(NFTA_RULE_TABLE, id.table).text(NFTA_RULE_CHAIN, chain);
+    body.nest(NFTA_RULE_EXPRESSIONS, (list) => {
       for (const write of expressions) write(list);
     });
     const text = Buffer.from(`${comment}\0`);
@@ -122,37 +153,41 @@ export interface SetSpec {
 }
 
 const words = (bytes: number) => Math.ceil(bytes / 4) * 4;
-const FLAG = { interval: 4, map: 8, timeout: 16, eval: 32, concat: 128 } as const;
-const NFT_DATA_VERDICT = 0xffffff00;
+/** struct nft_verdict */
+const VERDICT_LENGTH = 16;
 
 export function addSet(id: TableId, spec: SetSpec, number: number): Request {
   const { name, fields, keyType, data, isInterval = false, isDynamic = false } = spec;
   const flags =
-    (data ? FLAG.map : 0) |
-    (isInterval ? FLAG.interval : 0) |
-    (isDynamic ? FLAG.timeout | FLAG.eval : 0) |
-    (isInterval && fields.length > 1 ? FLAG.concat : 0);
-  return request('newSet', id, NLM_F_CREATE, (body) => {
-    body.text(1, id.table).text(2, name).u32be(3, flags).u32be(4, keyType);
+    (data ? NFT_SET_MAP : 0) |
+    (isInterval ? NFT_SET_INTERVAL : 0) |
+    (isDynamic ? NFT_SET_TIMEOUT | NFT_SET_EVAL : 0) |
+    (isInterval && fields.length > 1 ? NFT_SET_CONCAT : 0);
+  return request(NFT_MSG_NEWSET, id, NLM_F_CREATE, (body) => {
+    body
+      .text(NFTA_SET_TABLE, id.table)
+      .text(NFTA_SET_NAME, name)
+      .u32be(NFTA_SET_FLAGS, flags)
+      .u32be(NFTA_SET_KEY_TYPE, keyType);
     body.u32be(
-      5,
+      NFTA_SET_KEY_LEN,
       fields.reduce((sum, length) => sum + words(length), 0),
     );
-    if (data === 'verdict') body.u32be(6, NFT_DATA_VERDICT).u32be(7, 16);
-    else if (data !== undefined) body.u32be(6, data.type).u32be(7, data.length);
+    if (data === 'verdict') body.u32be(NFTA_SET_DATA_TYPE, NFT_DATA_VERDICT).u32be(NFTA_SET_DATA_LEN, VERDICT_LENGTH);
+    else if (data !== undefined) body.u32be(NFTA_SET_DATA_TYPE, data.type).u32be(NFTA_SET_DATA_LEN, data.length);
     if (isInterval && fields.length > 1) {
-      body.nest(9, (desc) =>
-        desc.nest(2, (concat) => {
-          for (const length of fields) concat.nest(1, (field) => field.u32be(1, length));
+      body.nest(NFTA_SET_DESC, (desc) =>
+        desc.nest(NFTA_SET_DESC_CONCAT, (concat) => {
+          for (const length of fields) concat.nest(NFTA_LIST_ELEM, (field) => field.u32be(NFTA_SET_FIELD_LEN, length));
         }),
       );
     }
-    body.u32be(10, number);
+    body.u32be(NFTA_SET_ID, number);
   });
 }
 
 export function deleteSet(id: TableId, name: string): Request {
-  return request('delSet', id, 0, (body) => body.text(1, id.table).text(2, name));
+  return request(NFT_MSG_DELSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table).text(NFTA_SET_NAME, name));
 }
 
 export interface Element {
@@ -162,13 +197,13 @@ export interface Element {
 }
 
 function writeElements(body: BodyWriter, elements: readonly Element[], withData: boolean): void {
-  body.nest(3, (list) => {
+  body.nest(NFTA_SET_ELEM_LIST_ELEMENTS, (list) => {
     for (const { key, end, data } of elements) {
-      list.nest(1, (element) => {
-        element.nest(1, (inner) => inner.bytes(NFTA_DATA_VALUE, key));
-        if (end !== undefined) element.nest(10, (inner) => inner.bytes(NFTA_DATA_VALUE, end));
+      list.nest(NFTA_LIST_ELEM, (element) => {
+        element.nest(NFTA_SET_ELEM_KEY, (inner) => inner.bytes(NFTA_DATA_VALUE, key));
+        if (end !== undefined) element.nest(NFTA_SET_ELEM_KEY_END, (inner) => inner.bytes(NFTA_DATA_VALUE, end));
         if (data === undefined || !withData) return;
-        element.nest(2, (inner) => {
+        element.nest(NFTA_SET_ELEM_DATA, (inner) => {
           if (data instanceof Uint8Array) inner.bytes(NFTA_DATA_VALUE, data);
           else writeVerdict(inner, data);
         });
@@ -179,25 +214,25 @@ function writeElements(body: BodyWriter, elements: readonly Element[], withData:
 
 /** An element that is there already is refused. */
 export function addElements(id: TableId, set: string, elements: readonly Element[]): Request {
-  return request('newElement', id, NLM_F_CREATE | NLM_F_EXCL, (body) => {
-    body.text(1, id.table).text(2, set);
+  return request(NFT_MSG_NEWSETELEM, id, NLM_F_CREATE | NLM_F_EXCL, (body) => {
+    body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
     writeElements(body, elements, true);
   });
 }
 
 export function deleteElements(id: TableId, set: string, elements: readonly Element[]): Request {
-  return request('delElement', id, 0, (body) => {
-    body.text(1, id.table).text(2, set);
+  return request(NFT_MSG_DELSETELEM, id, 0, (body) => {
+    body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
     writeElements(body, elements, false);
   });
 }
 
 /** The number of a table, another one when it was made anew; undefined: there is none. Throws NetlinkError. */
 export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefined {
-  const asked = request('getTable', id, 0, (body) => body.text(1, id.table));
+  const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
   try {
     return socket.ask(asked, (buffer, { start, end }) => {
-      const at = findAttribute(buffer, start + NFGENMSG, end, 4);
+      const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_HANDLE);
       return at < 0 ? 0n : buffer.readBigUInt64BE(at);
     });
   } catch (error) {
@@ -217,14 +252,14 @@ export function* readRules(
   socket: NetlinkSocket,
   id: TableId,
 ): Generator<{ readonly chain: string; readonly comment: string }> {
-  const asked = request('getRule', id, 0, (body) => body.text(1, id.table));
+  const asked = request(NFT_MSG_GETRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table));
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
-    if (textAt(buffer, from, end, 1) !== id.table) return undefined;
+    if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== id.table) return undefined;
     const at = findAttribute(buffer, from, end, NFTA_RULE_USERDATA);
     const isComment = at >= 0 && buffer.readUInt8(at) === UDATA_COMMENT;
     const comment = isComment ? buffer.toString('utf8', at + 2, at + 1 + buffer.readUInt8(at + 1)) : '';
-    return { chain: textAt(buffer, from, end, 2), comment };
+    return { chain: textAt(buffer, from, end, NFTA_RULE_CHAIN), comment };
   });
   for (const part of parts) yield* part;
 }
@@ -234,14 +269,14 @@ export function* readSets(
   socket: NetlinkSocket,
   id: TableId,
 ): Generator<{ readonly name: string; readonly isDynamic: boolean }> {
-  const asked = request('getSet', id, 0, (body) => body.text(1, id.table));
+  const asked = request(NFT_MSG_GETSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table));
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
-    if (textAt(buffer, from, end, 1) !== id.table) return undefined;
-    const flags = findAttribute(buffer, from, end, 3);
+    if (textAt(buffer, from, end, NFTA_SET_TABLE) !== id.table) return undefined;
+    const flags = findAttribute(buffer, from, end, NFTA_SET_FLAGS);
     return {
-      name: textAt(buffer, from, end, 2),
-      isDynamic: flags >= 0 && (buffer.readUInt32BE(flags) & FLAG.eval) !== 0,
+      name: textAt(buffer, from, end, NFTA_SET_NAME),
+      isDynamic: flags >= 0 && (buffer.readUInt32BE(flags) & NFT_SET_EVAL) !== 0,
     };
   });
   for (const part of parts) yield* part;
@@ -249,9 +284,11 @@ export function* readSets(
 
 /** Elements of a set, part by part. Throws NetlinkError. */
 export function* readElements(socket: NetlinkSocket, id: TableId, set: string): Generator<readonly Element[]> {
-  const asked = request('getElement', id, 0, (body) => body.text(1, id.table).text(2, set));
+  const asked = request(NFT_MSG_GETSETELEM, id, 0, (body) =>
+    body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set),
+  );
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
-    const list = findAttribute(buffer, start + NFGENMSG, end, 3);
+    const list = findAttribute(buffer, start + NFGENMSG, end, NFTA_SET_ELEM_LIST_ELEMENTS);
     if (list < 0) return undefined;
     const found: Element[] = [];
     for (const [at, length] of attributes(buffer, list, list + valueLength(buffer, list)))
@@ -278,13 +315,17 @@ function decodeElement(buffer: Buffer, start: number, end: number): Element {
     const at = findAttribute(buffer, outer, outer + valueLength(buffer, outer), NFTA_DATA_VALUE);
     return at < 0 ? undefined : Uint8Array.prototype.slice.call(buffer, at, at + valueLength(buffer, at));
   };
-  const [key = new Uint8Array(), last, value] = [bytesOf(1), bytesOf(10), bytesOf(2)];
+  const [key = new Uint8Array(), last, value] = [
+    bytesOf(NFTA_SET_ELEM_KEY),
+    bytesOf(NFTA_SET_ELEM_KEY_END),
+    bytesOf(NFTA_SET_ELEM_DATA),
+  ];
   const data = value ?? decodeVerdict(buffer, start, end);
   return { key, ...(last === undefined ? {} : { end: last }), ...(data === undefined ? {} : { data }) };
 }
 
 function decodeVerdict(buffer: Buffer, start: number, end: number): Verdict | undefined {
-  const outer = findAttribute(buffer, start, end, 2);
+  const outer = findAttribute(buffer, start, end, NFTA_SET_ELEM_DATA);
   if (outer < 0) return undefined;
   const at = findAttribute(buffer, outer, outer + valueLength(buffer, outer), NFTA_DATA_VERDICT);
   if (at < 0) return undefined;
@@ -298,8 +339,8 @@ function decodeVerdict(buffer: Buffer, start: number, end: number): Verdict | un
 export function elementAt({ body }: Request, offset: number): number | undefined {
   const [bytes] = body;
   if (!Buffer.isBuffer(bytes)) return undefined;
-  const inBody = offset - MESSAGE_HEADER;
-  const list = findAttribute(bytes, NFGENMSG, bytes.length, 3);
+  const inBody = offset - HEADER_LENGTH;
+  const list = findAttribute(bytes, NFGENMSG, bytes.length, NFTA_SET_ELEM_LIST_ELEMENTS);
   if (list < 0) return undefined;
   let n = 0;
   for (const [at, length] of attributes(bytes, list, list + valueLength(bytes, list))) {
@@ -308,6 +349,3 @@ export function elementAt({ body }: Request, offset: number): number | undefined
   }
   return undefined;
 }
-
-/** struct nlmsghdr */
-const MESSAGE_HEADER = 16;

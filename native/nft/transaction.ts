@@ -5,10 +5,8 @@
 import type { NetlinkError, Request } from '../netlink.ts';
 import type { NetlinkSocket } from '../netlink-socket.ts';
 import { NFNL_SUBSYS_NFTABLES } from '../nftables.ts';
+import { NFNL_BATCH_GENID, NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END } from './constants.ts';
 
-export const NFNL_MSG_BATCH_BEGIN = 0x10;
-export const NFNL_MSG_BATCH_END = 0x11;
-export const NFNL_BATCH_GENID = 1;
 /** struct nfgenmsg whose resource is the part that the batch is for, in network order. */
 const HEADER = Buffer.from([0, 0, 0, NFNL_SUBSYS_NFTABLES]);
 

@@ -27,14 +27,8 @@ export type Expression =
   /** A number from `first` on, of `count`. */
   | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
   | { readonly do: 'value'; readonly to: Word; readonly value: Bytes }
-  | {
-      readonly do: 'remember';
-      readonly how: 'add' | 'update' | 'delete';
-      readonly set: string;
-      readonly key: Word;
-      readonly data?: Word;
-      readonly seconds?: number;
-    }
+  /** What a word holds is in the set for so long, from now on. */
+  | { readonly do: 'remember'; readonly set: string; readonly key: Word; readonly seconds: number }
   | { readonly do: 'set-mark'; readonly from: Word }
   | { readonly do: 'translate'; readonly address: Word; readonly port: Word }
   | { readonly do: 'masquerade' | 'reject' }

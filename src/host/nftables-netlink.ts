@@ -326,10 +326,8 @@ function compiled(expression: Expression, family: Family): bytecode.Expression {
       return bytecode.random(expression.count, expression.first, expression.to);
     case 'value':
       return bytecode.immediate(expression.to, bytes(expression.value));
-    case 'remember': {
-      const { seconds, how, ...rest } = expression;
-      return bytecode.change(how, { ...rest, ...(seconds === undefined ? {} : { timeout: seconds * 1000 }) });
-    }
+    case 'remember':
+      return bytecode.remember(expression.set, expression.key, expression.seconds * 1000);
     case 'set-mark':
       return bytecode.setMark(expression.from);
     case 'translate':

@@ -13,6 +13,7 @@ import * as libc from '../../native/libc.ts';
 import * as netlink from '../../native/netlink.ts';
 import * as netlinkSocket from '../../native/netlink-socket.ts';
 import * as nfnetlink from '../../native/nfnetlink.ts';
+import * as nft from '../../native/nft/constants.ts';
 import * as nftables from '../../native/nftables.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import * as xtables from '../../native/xtables.ts';
@@ -62,6 +63,7 @@ const OURS: Readonly<Record<string, unknown>> = {
   ...ipvs,
   ...ipset,
   ...nftables,
+  ...nft,
   ...xtables,
 };
 

@@ -321,7 +321,7 @@ export function stickyEndpoint(memory: string, seconds: number, target: { addres
   const rules: NftRule[] = [
     {
       text: 'remember the client',
-      expressions: [load('source address', 0), { do: 'remember', how: 'update', set: memory, key: 0, seconds }],
+      expressions: [load('source address', 0), { do: 'remember', set: memory, key: 0, seconds }],
     },
     {
       text: 'the endpoint',
