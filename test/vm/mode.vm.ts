@@ -13,8 +13,8 @@ import type { Mode } from '../../src/modes/mode.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
+import { startTraffic } from '../helpers/traffic.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-in.ts';
-import { startTraffic } from './traffic.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from './web.ts';
 
 describe('IPVS mode on a real kernel', () => {

@@ -23,16 +23,25 @@ export interface Traffic {
 const TIMEOUT = 15_000;
 const PAUSE = 40;
 
-export function startTraffic(lab: Lab, routes: readonly Route[]): Traffic {
+export interface TrafficOptions {
+  readonly timeout?: number;
+  readonly pause?: number;
+}
+
+export function startTraffic(
+  lab: Lab,
+  routes: readonly Route[],
+  { timeout = TIMEOUT, pause: between = PAUSE }: TrafficOptions = {},
+): Traffic {
   let isOn = true;
   let requests = 0;
   const failures: string[] = [];
   const follow = async (route: Route) => {
     while (isOn) {
       const { from, address, port } = route;
-      const answer = await lab.ask(from, { address, port, timeout: TIMEOUT });
+      const answer = await lab.ask(from, { address, port, timeout });
       requests += 1;
-      await pause(PAUSE);
+      await pause(between);
       if (answer.outcome !== 'reply') failures.push(`${JSON.stringify(route)}: ${JSON.stringify(answer)}`);
     }
   };
