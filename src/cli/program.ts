@@ -16,6 +16,7 @@ import { goArguments } from './arguments.ts';
 import { CannotRun } from './cannot-run.ts';
 import { cleanupCommand } from './cleanup.ts';
 import { withControllerFlags } from './controller-flags.ts';
+import { DEMO_MODES, type DemoMode } from './demo/scene.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { prepare, withIdleFlags } from './prepare.ts';
@@ -102,8 +103,8 @@ function buildProgram({ signal, setStatus }: Context): Command {
   program
     .command('demo')
     .description('the main job on this machine with no cluster, in private network namespaces')
-    .addOption(new Option('--mode <mode>', 'kernel mechanism').choices(['iptables', 'ipvs']).default('iptables'))
-    .action(async ({ mode }: { mode: 'iptables' | 'ipvs' }) => {
+    .addOption(new Option('--mode <mode>', 'kernel mechanism').choices(DEMO_MODES).default('iptables'))
+    .action(async ({ mode }: { mode: DemoMode }) => {
       const { demoCommand } = await import('./demo/index.ts');
       setStatus(await demoCommand({ mode, signal, print }));
     });

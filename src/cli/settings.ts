@@ -1,5 +1,5 @@
 /** From the configuration, the Node and this machine to the settings of each family. */
-import type { Config, IpvsConfig, NodePortAddresses } from '../config/config.ts';
+import type { Config, IpvsConfig } from '../config/config.ts';
 import { interfaceAddresses, routable } from '../host/node-facts.ts';
 import { realSysctls, type Sysctls } from '../host/sysctls.ts';
 import {
@@ -42,7 +42,7 @@ export async function settingsHere(input: Omit<SettingsInput, 'sysctls' | 'inter
 
 export async function iptablesSettings(input: SettingsInput): Promise<IptablesSettings> {
   const { config, family } = input;
-  const wanted = wantedCidrs(config.nodePortAddresses, familySettings(input));
+  const wanted = wantedCidrs(input);
   const localhostNodePorts = family === 'IPv4' && config.localhostNodePorts && admitsLoopback(wanted);
   return { ...(await translatingSettings(input, { localhostNodePorts })), localhostNodePorts };
 }
@@ -60,9 +60,9 @@ async function translatingSettings(
   input: SettingsInput,
   { localhostNodePorts }: { readonly localhostNodePorts: boolean },
 ): Promise<NftablesSettings> {
-  const { config, sysctls, interfaces, willBeLiberal = false } = input;
+  const { sysctls, interfaces, willBeLiberal = false } = input;
   const shared = familySettings(input);
-  const wanted = wantedCidrs(config.nodePortAddresses, shared);
+  const wanted = wantedCidrs(input);
   return {
     ...shared,
     nodePortAddresses: nodePortAddresses(wanted, { interfaces, localhostNodePorts }),
@@ -72,9 +72,9 @@ async function translatingSettings(
 
 /** The settings of IPVS mode. */
 export function ipvsSettings(input: Omit<SettingsInput, 'sysctls'>): IpvsSettings {
-  const { nodePortAddresses, ipvs } = input.config;
+  const { ipvs } = input.config;
   const shared = familySettings(input);
-  const wanted = wantedCidrs(nodePortAddresses, shared);
+  const wanted = wantedCidrs(input);
   const { scheduler, excludeCidrs } = ipvs;
   return { ...shared, scheduler, excludeCidrs, nodePortCidrs: wanted.length === 0 ? 'all' : wanted };
 }
@@ -118,15 +118,14 @@ export function ipvsKernelSettings({ strictArp }: IpvsConfig, kernelRelease: str
 }
 
 /** The Node's addresses of a family; --bind-address replaces the one of its family; without a Node, the interfaces' (reference 1.7). */
-function ownAddresses({
-  config: { bindAddress },
-  node,
-  family,
-  interfaces,
-}: Omit<SettingsInput, 'sysctls'>): Address[] {
+function ownAddresses(input: Omit<SettingsInput, 'sysctls'>): Address[] {
+  const known = knownAddresses(input);
+  return known.length > 0 ? known : routable(input.interfaces, input.family);
+}
+
+function knownAddresses({ config: { bindAddress }, node, family }: Omit<SettingsInput, 'sysctls'>): Address[] {
   if (bindAddress !== undefined && familyOf(bindAddress) === family) return [bindAddress];
-  const known = routable(node?.addresses ?? [], family);
-  return known.length > 0 ? known : routable(interfaces, family);
+  return routable(node?.addresses ?? [], family);
 }
 
 function localDetector({ detectLocal }: Config, node: NodeView | undefined, family: Family): LocalDetector {
@@ -140,12 +139,11 @@ function localDetector({ detectLocal }: Config, node: NodeView | undefined, fami
  * The CIDRs of a family in which node ports are served. `primary` is the Node's first address; where nothing is said of a
  * family, all of its addresses are (reference 1.3).
  */
-function wantedCidrs(
-  { cidrs, primary }: NodePortAddresses,
-  { family, nodeAddresses }: Pick<FamilySettings, 'family' | 'nodeAddresses'>,
-): Cidr[] {
-  const wanted = cidrs.filter((cidr) => familyOf(cidr) === family);
-  if (primary) wanted.push(...nodeAddresses.slice(0, 1).map(hostCidr));
+function wantedCidrs(input: Omit<SettingsInput, 'sysctls'>): Cidr[] {
+  const { cidrs, primary } = input.config.nodePortAddresses;
+  const wanted = cidrs.filter((cidr) => familyOf(cidr) === input.family);
+  const addresses = primary === true ? ownAddresses(input) : primary === 'known' ? knownAddresses(input) : [];
+  wanted.push(...addresses.slice(0, 1).map(hostCidr));
   return wanted.some(holdsAll) ? [] : wanted;
 }
 

@@ -120,7 +120,7 @@ export async function waitForNode({ node }: World, { config, log, clock, signal,
     while (!isThere() && clock.now() < until) await sleep(clock, LOOK, signal);
     return isThere();
   };
-  const most = nodePortAddresses.primary ? FOR_ADDRESSES : 0;
+  const most = nodePortAddresses.primary !== false ? FOR_ADDRESSES : 0;
   if (source.kind === 'kubernetes' && !(await wait(() => (node()?.addresses.length ?? 0) > 0, most))) {
     const what = node() === undefined ? 'is no Node of this name' : 'are no addresses in its status';
     log.warn(

@@ -117,7 +117,10 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
     },
     clusterCIDR: detectLocal.kind === 'cluster-cidr' ? detectLocal.cidrs.join(',') : '',
     ...detectLocalFields(config),
-    nodePortAddresses: [...(config.nodePortAddresses.primary ? ['primary'] : []), ...config.nodePortAddresses.cidrs],
+    nodePortAddresses: [
+      ...(config.nodePortAddresses.primary === true ? ['primary'] : []),
+      ...config.nodePortAddresses.cidrs,
+    ],
     oomScoreAdj: config.oomScoreAdj,
     configSyncPeriod: durationText(config.configSyncPeriod),
     iptables: {

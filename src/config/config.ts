@@ -18,7 +18,8 @@ export type DetectLocal =
 
 /** Which addresses of the node take node ports (reference 1.3); no CIDRs and not primary: all. */
 export interface NodePortAddresses {
-  readonly primary: boolean;
+  /** The Node's first address; `known`: if it is told of the Node or by --bind-address, otherwise all. */
+  readonly primary: boolean | 'known';
   readonly cidrs: readonly Cidr[];
 }
 
@@ -217,9 +218,9 @@ function readMasquerading(
 /** Keywords of 1.37: primary, localhost, all, and CIDRs in any mixture. */
 const KEYWORDS: Readonly<Record<string, string>> = { localhost: '127.0.0.0/8,::1/128', all: '0.0.0.0/0,::/0' };
 
-/** nftables mode serves node ports on the primary address unless told otherwise, as kube-proxy does in that mode. */
+/** nftables mode serves node ports on the Node's first address unless told otherwise, as kube-proxy does in that mode. */
 function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddresses {
-  if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: true, cidrs: [] };
+  if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: 'known', cidrs: [] };
   const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
   const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS[word] ?? word);
   const flag = 'nodeport-addresses';

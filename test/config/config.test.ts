@@ -149,7 +149,7 @@ describe('configuration', () => {
       [config.masqueradeAll, config.masqueradeBit, config.syncPeriod, config.minSyncPeriod],
       [false, 5, 30_000, 2_000],
     );
-    assert.deepEqual(config.nodePortAddresses, { primary: true, cidrs: [] });
+    assert.deepEqual(config.nodePortAddresses, { primary: 'known', cidrs: [] });
     const flagged = configFromFlags({ mode: 'nftables', masqueradeAll: 'true', nodeportAddresses: 'all' });
     assert.equal(flagged.masqueradeAll, true);
     assert.equal(flagged.nodePortAddresses.primary, false);

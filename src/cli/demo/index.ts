@@ -9,7 +9,8 @@ import { AgentProcess } from './agent-process.ts';
 import { LAB, Lab } from './lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
 import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene } from './scene.ts';
-import { ipvsState, stepsOf } from './steps.ts';
+import { SHOWN } from './shown.ts';
+import { stepsOf } from './steps.ts';
 
 export interface DemoOptions {
   readonly mode: DemoMode;
@@ -65,21 +66,10 @@ async function prepare({ mode, folder, remove, signal, print }: PrepareOptions):
   const scene: Scene = { lab, folder, mode, start, agent: start(mode) };
   remove.push(() => scene.agent.stop());
   const line = await scene.agent.synced(0, PATIENCE);
-  const wrote = `It wrote ${String(line.steps)} ${WRITTEN[mode]} in ${String(line.milliseconds)} ms.`;
-  print(mode === 'ipvs' ? `${wrote} In the kernel:\n` : `${wrote} The Service's part of the rules:\n`);
-  print(indent(mode === 'ipvs' ? await ipvsState(lab) : await rulesOfWeb(lab)));
+  const { written, where, state } = SHOWN[mode];
+  print(`It wrote ${String(line.steps)} ${written} in ${String(line.milliseconds)} ms. ${where}\n`);
+  print(indent(await state(lab)));
   return scene;
-}
-
-const WRITTEN: Readonly<Record<DemoMode, string>> = {
-  iptables: 'chains, jumps and settings',
-  ipvs: 'servers, sets, chains, jumps and settings',
-};
-
-async function rulesOfWeb(lab: Lab): Promise<string> {
-  const rules = (await lab.exec('node', 'iptables-save', '-t', 'nat')).split('\n');
-  const ofWeb = /^-A (KUBE-(SERVICES|NODEPORTS) .*default\/web|KUBE-(EXT|SVC)-)/;
-  return rules.filter((rule) => ofWeb.test(rule)).join('\n');
 }
 
 async function show(steps: readonly DemoStep[], scene: Scene, print: DemoOptions['print']): Promise<number> {

@@ -2,7 +2,8 @@
 import type { AgentProcess } from './agent-process.ts';
 import type { Lab } from './lab.ts';
 
-export type DemoMode = 'iptables' | 'ipvs';
+export const DEMO_MODES = ['iptables', 'ipvs', 'nftables'] as const;
+export type DemoMode = (typeof DEMO_MODES)[number];
 
 /** Milliseconds until an agent must have synced: the machine may be emulated. */
 export const PATIENCE = 60_000;

@@ -5,6 +5,7 @@ import type { Answer } from './host-protocol.ts';
 import { LAB, type Lab } from './lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
 import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene, type StepResult } from './scene.ts';
+import { ipvsState, SHOWN } from './shown.ts';
 
 const REQUESTS = 60;
 /** Fewest of 60 requests that each of three pods gets, but for a chance in a million. */
@@ -25,23 +26,10 @@ const STEPS: readonly DemoStep[] = [
   },
 ];
 
-/** Those of IPVS mode alone. */
-const IPVS_STEPS: readonly DemoStep[] = [
-  {
-    title: 'the agent starts again with --mode=iptables, and again with --mode=ipvs, while a client asks on',
-    run: switched,
-  },
-];
-
 export function stepsOf(mode: DemoMode): readonly DemoStep[] {
-  return mode === 'ipvs' ? [...STEPS, ...IPVS_STEPS] : STEPS;
-}
-
-/** What an administrator sees. */
-export async function ipvsState(lab: Lab): Promise<string> {
-  const servers = await lab.exec('node', 'ipvsadm', '-Ln');
-  const device = await lab.exec('node', 'ip', 'addr', 'show', 'kube-ipvs0');
-  return `# ipvsadm -Ln\n${servers}\n# ip addr show kube-ipvs0\n${device}`;
+  if (mode === 'iptables') return STEPS;
+  const title = `the agent starts again with --mode=iptables, and again with --mode=${mode}, while a client asks on`;
+  return [...STEPS, { title, run: switched }];
 }
 
 async function outside({ lab, agent, folder, mode }: Scene): Promise<StepResult> {
@@ -64,7 +52,7 @@ async function outside({ lab, agent, folder, mode }: Scene): Promise<StepResult>
   );
   const shares = balanced(answers, 2);
   const intro = `${indent(outsideYaml())}\n`;
-  if (mode === 'iptables') return { behaved: shares.behaved, seen: `${intro}${shares.seen}` };
+  if (mode !== 'ipvs') return { behaved: shares.behaved, seen: `${intro}${shares.seen}` };
   // Round robin: they take turns.
   const isInTurn = by.every((who, i) => who === by[i % 2]);
   const text = `${intro}requests of pod-1 to ${OUTSIDE.clusterIP}, the first ten:\n${by.slice(0, 10).join('\n')}\n\n${await ipvsState(lab)}`;
@@ -99,21 +87,24 @@ async function switched(scene: Scene): Promise<StepResult> {
     }
   })();
   const seen: string[] = [];
-  for (const mode of ['iptables', 'ipvs'] as const) {
+  for (const mode of ['iptables', scene.mode] as const) {
     await scene.agent.stop();
     scene.agent = scene.start(mode);
-    await scene.agent.synced(0, PATIENCE);
+    const { steps } = await scene.agent.synced(0, PATIENCE);
     const rules = (await lab.exec('node', 'iptables-save')).match(/-j DNAT/g)?.length ?? 0;
-    const servers = (await lab.exec('node', 'ipvsadm', '-Sn')).match(/^-A/gm)?.length ?? 0;
-    seen.push(
-      `--mode=${mode}: ${rules} rules that translate, ${servers} virtual servers (some may wait for connections to end)`,
-    );
+    seen.push(`--mode=${mode}: ${String(steps)} steps; ${rules} rules of iptables translate${await others(scene)}`);
   }
   isOn = false;
   await asking;
   const bad = answers.filter((answer) => !answer.startsWith('pod-'));
   seen.push(`${answers.length} requests meanwhile, ${bad.length} of them without an answer`);
   return { behaved: bad.length === 0 && answers.length > 0, seen: [...seen, ...bad.slice(0, 5)].join('\n') };
+}
+
+async function others({ lab, mode }: Scene): Promise<string> {
+  if (mode !== 'ipvs') return '';
+  const servers = (await lab.exec('node', 'ipvsadm', '-Sn')).match(/^-A/gm)?.length ?? 0;
+  return `, ${servers} virtual servers (some may wait for connections to end)`;
 }
 
 async function nodePort({ lab }: Scene): Promise<StepResult> {
@@ -153,8 +144,8 @@ async function edited({ lab, agent, folder, mode }: Scene): Promise<StepResult> 
   const milliseconds = (performance.now() - start).toFixed(0);
   const answers = await askMany(lab, 'client', LAB.node.v4, WEB.nodePort);
   const result = balanced(answers, 2);
-  const what = mode === 'ipvs' ? ['server or set', 'servers and sets'] : ['chain', 'chains'];
-  const written = line.steps === 1 ? `one ${what[0]} was` : `${String(line.steps)} ${what[1]} were`;
+  const { one, many } = SHOWN[mode];
+  const written = line.steps === 1 ? `one ${one} was` : `${String(line.steps)} ${many} were`;
   const text = `the file was saved, and ${milliseconds} ms later (at most one sync a second) ${written} written\n${result.seen}`;
   return { behaved: result.behaved, seen: text };
 }

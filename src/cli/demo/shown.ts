@@ -1,0 +1,61 @@
+/** What an administrator sees in the kernel, in each mode. */
+import type { Lab } from './lab.ts';
+import type { DemoMode } from './scene.ts';
+
+interface Shown {
+  /** What the mode writes. */
+  readonly written: string;
+  readonly one: string;
+  readonly many: string;
+  readonly where: string;
+  readonly state: (lab: Lab) => Promise<string>;
+}
+
+export const SHOWN: Readonly<Record<DemoMode, Shown>> = {
+  iptables: {
+    written: 'chains, jumps and settings',
+    one: 'chain',
+    many: 'chains',
+    where: "The Service's part of the rules:",
+    state: rulesOfWeb,
+  },
+  ipvs: {
+    written: 'servers, sets, chains, jumps and settings',
+    one: 'server or set',
+    many: 'servers and sets',
+    where: 'In the kernel:',
+    state: ipvsState,
+  },
+  nftables: {
+    written: 'sets, chains and Services',
+    one: 'Service',
+    many: 'Services and chains',
+    where: 'The Services in the table (nft list table ip slicewire shows all of it):',
+    state: mapsOfServices,
+  },
+};
+
+export async function ipvsState(lab: Lab): Promise<string> {
+  const servers = await lab.exec('node', 'ipvsadm', '-Ln');
+  const device = await lab.exec('node', 'ip', 'addr', 'show', 'kube-ipvs0');
+  return `# ipvsadm -Ln\n${servers}\n# ip addr show kube-ipvs0\n${device}`;
+}
+
+async function rulesOfWeb(lab: Lab): Promise<string> {
+  const rules = (await lab.exec('node', 'iptables-save', '-t', 'nat')).split('\n');
+  const ofWeb = /^-A (KUBE-(SERVICES|NODEPORTS) .*default\/web|KUBE-(EXT|SVC)-)/;
+  return rules.filter((rule) => ofWeb.test(rule)).join('\n');
+}
+
+/** The agent needs no nft; people may have it. */
+async function mapsOfServices(lab: Lab): Promise<string> {
+  const shown: string[] = [];
+  for (const map of ['services', 'node-ports', 'endpoints']) {
+    try {
+      shown.push(await lab.exec('node', 'nft', 'list', 'map', 'ip', 'slicewire', map));
+    } catch {
+      return 'the command nft would show it, and is not installed here';
+    }
+  }
+  return shown.join('\n');
+}
