@@ -6,13 +6,14 @@ import { FAMILIES } from '../../src/model/address.ts';
 import { REGRESSIONS, ROWS } from './coverage.ts';
 import { IPTABLES } from './iptables.ts';
 import { IPVS } from './ipvs.ts';
+import { NFTABLES } from './nftables.ts';
 import { AREAS, STORIES } from './stories/index.ts';
 import type { Story } from './story.ts';
 import { isToldIn, type ModeUnderTest, tellStory } from './suite.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const REPORT = join(ROOT, 'docs/conformance.md');
-const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS];
+const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS, NFTABLES];
 const STORY_FOLDER = 'test/conformance/stories';
 
 /** Stories that cover a row or an issue. */
@@ -38,8 +39,8 @@ export async function conformanceReport(): Promise<string> {
     '',
     'Written by `npm run conformance`; not by hand. A story is objects, a node, packets, and what must become of each. Every mode',
     'tells all of them alike, in IPv4 and IPv6: rules are interpreted, not compared as text. Where «real» says so, the same packets',
-    'go through a kernel as well, in `test/netns` with both variants of iptables and in `test/vm` with IPVS, and must end the same way. A',
-    'port that a Service does not have is left alone in iptables mode, and refused in ipvs mode, where the node has the address. Numbers such as 2.6 are',
+    'go through a kernel as well, in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS and nftables, and must end the',
+    'same way. A port that a Service does not have is left alone in iptables and nftables mode, and refused in ipvs mode, where the node has the address. Numbers such as 2.6 are',
     "sections of kube-proxy's behaviour; what each means stands below. Where a mode differs from kube-proxy on purpose, its column says so.",
     '',
   ];

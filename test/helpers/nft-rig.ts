@@ -1,0 +1,74 @@
+/** nftables mode over a kernel in memory. */
+import assert from 'node:assert/strict';
+import { FAMILIES, type Family } from '../../src/model/address.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import { numberWord } from '../../src/modes/nftables/bytes.ts';
+import { nftablesMode } from '../../src/modes/nftables/index.ts';
+import { LOCAL, SETS } from '../../src/modes/nftables/names.ts';
+import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
+import { FakeIptables } from './fake-iptables.ts';
+import { FakeNft } from './fake-nft.ts';
+import { defaultSettings, Rig } from './rig.ts';
+
+export interface NftRigOptions {
+  readonly settings?: (family: Family) => Partial<NftablesSettings>;
+  readonly families?: readonly Family[];
+  /** Go on with this kernel, as a new agent does after a restart. */
+  readonly kernel?: FakeNft;
+  readonly retry?: number;
+}
+
+export interface NftRig {
+  readonly kernel: FakeNft;
+  readonly rig: Rig;
+}
+
+export function nftSettings(family: Family): NftablesSettings {
+  const { localhostNodePorts: _, ...settings } = defaultSettings(family);
+  return settings;
+}
+
+/** After every transaction no frontend leads to an endpoint that is not there. */
+export function nftRig({
+  settings,
+  families = FAMILIES,
+  kernel = new FakeNft(),
+  retry = 0,
+}: NftRigOptions = {}): NftRig {
+  kernel.options = { ...kernel.options, onCommit: (family) => assertDense(kernel, family) };
+  const mode = nftablesMode({
+    families: families.map((family) => ({ ...nftSettings(family), ...settings?.(family) })),
+    kernel,
+  }) as Mode;
+  return { kernel, rig: new Rig({ commands: new FakeIptables(), mode, retry }) };
+}
+
+const FRONTENDS = [
+  { frontends: SETS.services.name, endpoints: SETS.endpoints.name },
+  { frontends: SETS.nodePorts.name, endpoints: SETS.nodePortEndpoints.name },
+] as const;
+
+/** Each frontend has the endpoints that its chain chooses among: their numbers, and no others. */
+export function assertDense(kernel: FakeNft, family: Family): void {
+  const table = kernel.tables.get(family);
+  if (table === undefined) return;
+  for (const { frontends, endpoints } of FRONTENDS) {
+    const left: Set<string> = new Set(table.sets.get(endpoints)?.elements.keys());
+    for (const { key, data } of table.sets.get(frontends)?.elements.values() ?? []) {
+      for (const number of numbersOf(data)) {
+        assert.ok(left.delete(key + numberWord(number)), `${family} ${data}: there is no endpoint ${number}`);
+      }
+    }
+    assert.deepEqual([...left], [], `${family} ${endpoints}: endpoints to which nothing leads`);
+  }
+}
+
+/** `goto external-local-3-1` → 0, 1, 2, and the first of policy Local. */
+function numbersOf(verdict: string): number[] {
+  if (/sticky|local-policy/.test(verdict)) return [];
+  const from = (first: number, count: string | undefined) => Array.from({ length: Number(count) }, (_, i) => first + i);
+  const both = /-local-(\d+)-(\d+)$/.exec(verdict);
+  if (both !== null) return [...from(0, both[1]), ...from(LOCAL, both[2])];
+  const [, count] = /-(\d+)$/.exec(verdict) ?? [];
+  return from(/^goto cluster-ip-local-/.test(verdict) ? LOCAL : 0, count);
+}
