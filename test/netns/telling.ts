@@ -5,8 +5,9 @@ import { Lab, podAddress, remotePodAddress } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
+import { STORIES } from '../conformance/stories/index.ts';
 import type { Expected, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
-import { seesNode } from '../conformance/suite.ts';
+import { isToldIn, type ModeUnderTest, seesNode } from '../conformance/suite.ts';
 import { type BackendName, type Origin, type World, world } from '../conformance/world.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 
@@ -29,6 +30,9 @@ export interface Patience {
   readonly answer: number;
 }
 
+/** On a machine that may be emulated. */
+export const EMULATED: Patience = { silence: 1200, answer: 6000 };
+
 /** A mode that is told of. */
 export interface ToldMode {
   /** A rig of the mode for a story, over what the story before left. */
@@ -39,6 +43,16 @@ export interface ToldMode {
   readonly unserved: 'untouched' | 'rejected';
   /** A Service that is gone may be refused until its connections have ended. */
   readonly drains: boolean;
+}
+
+/** The stories that can be told of a mode with real packets, in each family. */
+export function realStories(mode: ModeUnderTest) {
+  return FAMILIES.flatMap((family) =>
+    STORIES.filter(
+      (story) =>
+        isToldIn(story, family) && mode.differs[story.title] === undefined && story.onlyInterpreted === undefined,
+    ).map((story) => ({ story, family, name: `${family}, ${story.field}: ${story.title}` })),
+  );
 }
 
 /** The hosts of the stories, serving. */

@@ -3,12 +3,9 @@ import { after, before, describe, it } from 'node:test';
 import type { Lab } from '../../src/cli/demo/lab.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
-import { FAMILIES } from '../../src/model/address.ts';
 import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
-import { STORIES } from '../conformance/stories/index.ts';
-import { isToldIn } from '../conformance/suite.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { storyLab, type ToldMode, tellReally } from '../netns/telling.ts';
+import { EMULATED, realStories, storyLab, type ToldMode, tellReally } from '../netns/telling.ts';
 import { kernelIn, rigIn, settledSysctls } from './ipvs-in.ts';
 
 describe('stories with real packets, ipvs', () => {
@@ -32,17 +29,10 @@ describe('stories with real packets, ipvs', () => {
       return rigIn(lab, kernel, { settings: () => ipvsSettingsOf(settings ?? {}), families: [family], sysctls });
     },
     tool: (family) => (family === 'IPv4' ? 'iptables' : 'ip6tables'),
-    // The machine may be emulated.
-    patience: { silence: 1200, answer: 6000 },
+    patience: EMULATED,
     unserved: IPVS.unserved,
     drains: true,
   };
 
-  for (const family of FAMILIES) {
-    for (const story of STORIES) {
-      if (!isToldIn(story, family) || IPVS.differs[story.title] !== undefined) continue;
-      if (story.onlyInterpreted !== undefined) continue;
-      it(`${family}, ${story.field}: ${story.title}`, () => tellReally(lab, mode, { story, family }));
-    }
-  }
+  for (const { name, story, family } of realStories(IPVS)) it(name, () => tellReally(lab, mode, { story, family }));
 });

@@ -1,0 +1,20 @@
+/** The conformance stories with real packets through nftables mode, both families, on this kernel. */
+import { after, before, describe, it } from 'node:test';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import { NFTABLES } from '../conformance/nftables.ts';
+import { nftTold } from '../netns/nft-told.ts';
+import { EMULATED, realStories, storyLab, tellReally } from '../netns/telling.ts';
+
+describe('stories with real packets, nftables', () => {
+  let lab: Lab;
+  let mode: ReturnType<typeof nftTold>;
+  before(async () => {
+    lab = await storyLab();
+    mode = nftTold(lab, EMULATED);
+  });
+  after(async () => {
+    mode.close();
+    await lab.remove();
+  });
+  for (const { name, story, family } of realStories(NFTABLES)) it(name, () => tellReally(lab, mode, { story, family }));
+});
