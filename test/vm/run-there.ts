@@ -39,9 +39,14 @@ const MOST_LINES = 60;
 
 const MACHINE = here('./machine/machine.sh');
 
-export async function runThere<Told>({ args, mark, tell }: RunThere<Told>): Promise<Ran> {
+/** Whether this machine's kernel has IPVS. */
+export async function isIpvsHere(): Promise<boolean> {
   const asked = await realCommands.run({ file: 'sh', args: [here('../../scripts/has-ipvs.sh')] }, NEVER);
-  const isMachine = asked.exitCode !== 0;
+  return asked.exitCode === 0;
+}
+
+export async function runThere<Told>({ args, mark, tell }: RunThere<Told>): Promise<Ran> {
+  const isMachine = !(await isIpvsHere());
   const machine = isMachine ? ['sh', MACHINE, 'run'] : [];
   return { ...(await follow([...machine, process.execPath, ...args], { mark, tell })), isMachine };
 }

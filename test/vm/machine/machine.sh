@@ -80,8 +80,12 @@ quote() { printf "'%s' " "$(printf %s "$1" | sed "s/'/'\\\\''/g")"; }
 what=${1:-}
 case "$what" in run | shell | systemd) shift ;; *) sed -n '4,6s/^# *//p' "$0" >&2; exit 2 ;; esac
 mkdir -p "$CACHE"
+# Machines may start side by side: one of them makes what all of them start with.
+exec 9>"$CACHE/lock"
+flock 9
 fetch_kernel
 build_initramfs
+flock -u 9
 keep=${SLICEWIRE_VM_OUT:-}
 out=${keep:-$(mktemp -d)}
 mkdir -p "$out"
