@@ -52,14 +52,18 @@ export async function nftablesSettings(
   input: Omit<SettingsInput, 'sysctls' | 'interfaces'>,
 ): Promise<NftablesSettings> {
   const interfaces = await interfaceAddresses(input.family);
-  return await translatingSettings({ ...input, sysctls: realSysctls, interfaces }, { localhostNodePorts: false });
+  const settings = await translatingSettings(
+    { ...input, sysctls: realSysctls, interfaces },
+    { localhostNodePorts: false },
+  );
+  return { ...settings, serviceCidrs: [] };
 }
 
 /** Of the modes that translate addresses by rules. */
 async function translatingSettings(
   input: SettingsInput,
   { localhostNodePorts }: { readonly localhostNodePorts: boolean },
-): Promise<NftablesSettings> {
+): Promise<Omit<NftablesSettings, 'serviceCidrs'>> {
   const { sysctls, interfaces, willBeLiberal = false } = input;
   const shared = familySettings(input);
   const wanted = wantedCidrs(input);
@@ -166,7 +170,7 @@ export function nodePortFilter(
     family,
     nodePortAddresses,
     localhostNodePorts = false,
-  }: NftablesSettings & Partial<Pick<IptablesSettings, 'localhostNodePorts'>>,
+  }: Pick<NftablesSettings, 'family' | 'nodePortAddresses'> & Partial<Pick<IptablesSettings, 'localhostNodePorts'>>,
   interfaces: readonly Address[],
 ): IsNodeAddress {
   if (nodePortAddresses !== 'all') {

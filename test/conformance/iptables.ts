@@ -12,7 +12,7 @@ import type { World } from './world.ts';
 
 export const IPTABLES: ModeUnderTest = {
   mode: 'iptables',
-  unserved: 'untouched',
+  unserved: { clusterIP: 'untouched', other: 'untouched' },
   differs: {},
   open: (family, story) => new IptablesSubject(family, story),
 };

@@ -14,7 +14,7 @@ const LOOPBACK =
 
 export const IPVS: ModeUnderTest = {
   mode: 'ipvs',
-  unserved: 'rejected',
+  unserved: { clusterIP: 'rejected', other: 'rejected' },
   differs: {
     'the node reaches a node port by 127.0.0.1': LOOPBACK,
     'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)': LOOPBACK,

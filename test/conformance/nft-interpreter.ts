@@ -2,7 +2,7 @@
  * Walks a packet through a table of nftables mode as the kernel does, word by word, and tells its fates with their
  * probabilities. The real kernel is asked the same questions in test/netns.
  */
-import type { Expression, Hook, Loaded, NftSet } from '../../src/host/nftables-kernel.ts';
+import type { Expression, Field, Hook, Loaded, NftSet } from '../../src/host/nftables-kernel.ts';
 import { type Address, addressBytes, type Family, portBytes } from '../../src/model/address.ts';
 import { numberWord, protocolWord } from '../../src/modes/nftables/bytes.ts';
 import { addressOf } from '../../src/modes/nftables/print.ts';
@@ -218,12 +218,28 @@ class Walk {
     const key = take(words, from, this.#keyLength(found.set));
     if (found.set.isMemory === true) return this.#facts.remembered.has(name) ? '' : undefined;
     if (!found.set.hasRanges) return found.elements.get(key)?.data;
-    for (const { key: first, end, data } of found.elements.values()) if (inRange(key, first, end)) return data;
+    for (const { key: first, end, data } of found.elements.values())
+      if (this.#isWithin(found.set, key, { first, end })) return data;
     return undefined;
   }
 
+  /** Field by field, as the kernel compares ranges of concatenations (nft_set_pipapo.c). */
+  #isWithin({ key: fields }: NftSet, key: string, { first, end }: { first: string; end: string }): boolean {
+    let at = 0;
+    return fields.every((field) => {
+      const [from, to] = [at, at + this.#size(field)];
+      at = to;
+      const part = key.slice(from, to);
+      return first.slice(from, to) <= part && part <= end.slice(from, to);
+    });
+  }
+
   #keyLength({ key }: NftSet): number {
-    return key.reduce((sum, field) => sum + (field === 'address' ? this.#width() : 4), 0);
+    return key.reduce((sum, field) => sum + this.#size(field), 0);
+  }
+
+  #size(field: Field): number {
+    return field === 'address' ? this.#width() : 4;
   }
 
   #width(): number {
@@ -286,9 +302,6 @@ function numberOf(bytes: string): number {
 }
 
 /** Between first and last: what stands before the range is the same in both. */
-function inRange(key: string, first: string, last: string): boolean {
-  return key >= first && key <= last;
-}
 
 function isStopped({ verdict }: Outcome): boolean {
   return verdict === 'drop' || verdict === 'reject';

@@ -22,7 +22,7 @@ const CLOSED =
 
 export const NFTABLES: ModeUnderTest = {
   mode: 'nftables',
-  unserved: 'untouched',
+  unserved: { clusterIP: 'rejected', other: 'untouched' },
   differs: {
     'the node reaches a node port by 127.0.0.1': LOOPBACK,
     'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)': LOOPBACK,
@@ -39,7 +39,7 @@ export function nftablesSettingsOf(
   { localhostNodePorts: _, ...settings }: StorySettings,
 ): NftablesSettings {
   const { localhostNodePorts: __, ...standard } = defaultSettings(family);
-  return { ...standard, ...settings };
+  return { ...standard, serviceCidrs: [], ...settings };
 }
 
 class NftablesSubject implements Subject {

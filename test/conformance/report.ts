@@ -40,7 +40,7 @@ export async function conformanceReport(): Promise<string> {
     'Written by `npm run conformance`; not by hand. A story is objects, a node, packets, and what must become of each. Every mode',
     'tells all of them alike, in IPv4 and IPv6: rules are interpreted, not compared as text. Where «real» says so, the same packets',
     'go through a kernel as well, in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS and nftables, and must end the',
-    'same way. A port that a Service does not have is left alone in iptables and nftables mode, and refused in ipvs mode, where the node has the address. Numbers such as 2.6 are',
+    'same way. A port that a Service does not have is left alone in iptables mode, refused in ipvs mode, where the node has the address, and in nftables mode, of cluster IPs. Numbers such as 2.6 are',
     "sections of kube-proxy's behaviour; what each means stands below. Where a mode differs from kube-proxy on purpose, its column says so.",
     '',
   ];

@@ -16,12 +16,25 @@ export interface Subject {
   fates(packet: StoryPacket, world: World): readonly Fate[];
 }
 
+type LeftOrRefused = 'untouched' | 'rejected';
+
+/** What becomes of a packet to a port of a Service's address that the Service does not have: of a cluster IP, and of another. */
+export interface Unserved {
+  readonly clusterIP: LeftOrRefused;
+  readonly other: LeftOrRefused;
+}
+
+/** What is expected of a packet in a mode. */
+export function meantBy({ packet, expected }: PacketFate, unserved: Unserved, w: World): Expected {
+  if (expected.kind !== 'unserved') return expected;
+  return { kind: w.isClusterIP(packet.to) ? unserved.clusterIP : unserved.other };
+}
+
 export interface ModeUnderTest {
   readonly mode: string;
   /** Why the mode differs from a story, by the story's title. Such a story is not told, and docs/conformance.md says why. */
   readonly differs: Readonly<Record<string, string>>;
-  /** What becomes of a packet to a port of a Service's address that the Service does not have. */
-  readonly unserved: 'untouched' | 'rejected';
+  readonly unserved: Unserved;
   open(family: Family, story: StoryCase): Subject;
 }
 
@@ -37,9 +50,9 @@ export async function tellStory(mode: ModeUnderTest, story: Story, family: Famil
   const subject = mode.open(family, told);
   for (const state of [told, ...(told.next ?? [])]) {
     await subject.reach(state);
-    for (const { packet, expected } of state.packets) {
-      const meant: Expected = expected.kind === 'unserved' ? { kind: mode.unserved } : expected;
-      assertFates(subject.fates(packet, w), { packet, expected: meant }, w);
+    for (const fate of state.packets) {
+      const { packet } = fate;
+      assertFates(subject.fates(packet, w), { packet, expected: meantBy(fate, mode.unserved, w) }, w);
     }
   }
 }

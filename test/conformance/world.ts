@@ -23,6 +23,7 @@ export interface World {
   address(who: Origin | BackendName): Address;
   /** The n-th cluster IP, external IP, load-balancer address: nobody's own. */
   clusterIP(n: number): Address;
+  isClusterIP(address: string): boolean;
   externalIP(n: number): Address;
   vip(n: number): Address;
 }
@@ -60,6 +61,7 @@ export function world(family: Family): World {
     local: new Set([pick(LAB.node), pick(LAB.bridge)]),
     address: (who) => pick(places[who]),
     clusterIP: numbered('10.96.0.', 'fd00:96::'),
+    isClusterIP: (address) => address.startsWith('10.96.0.') || address.startsWith('fd00:96::'),
     externalIP: numbered('192.0.2.', 'fd00:192::'),
     vip: numbered('198.51.100.', 'fd00:198::'),
   };

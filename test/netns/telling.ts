@@ -7,7 +7,7 @@ import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
 import { STORIES } from '../conformance/stories/index.ts';
 import type { Expected, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
-import { isToldIn, type ModeUnderTest, seesNode } from '../conformance/suite.ts';
+import { isToldIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
 import { type BackendName, type Origin, type World, world } from '../conformance/world.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 
@@ -40,7 +40,7 @@ export interface ToldMode {
   /** The command that sets policies of built-in chains. */
   readonly tool: (family: Family) => string;
   readonly patience: Patience;
-  readonly unserved: 'untouched' | 'rejected';
+  readonly unserved: Unserved;
   /** A Service that is gone may be refused until its connections have ended. */
   readonly drains: boolean;
 }
@@ -117,8 +117,9 @@ export async function tellReally(
     for (const state of [told, ...(told.next ?? [])]) {
       const report = await rig.become(state).sync();
       assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
-      for (const { packet, expected } of state.packets) {
-        const meant: Expected = expected.kind === 'unserved' ? { kind: mode.unserved } : expected;
+      for (const fate of state.packets) {
+        const { packet } = fate;
+        const meant = meantBy(fate, mode.unserved, w);
         const mayDrain = mode.drains && state !== told && meant.kind === 'untouched';
         await assertAnswers({ lab, w, patience: mode.patience }, packet, mayDrain ? 'gone' : meant);
       }

@@ -1,7 +1,7 @@
 /** Keys and values of elements as the kernel has them: each part in whole words of 4 bytes. Pure. */
 
 import type { Bytes } from '../../host/nftables-kernel.ts';
-import { type Address, addressBytes, type Cidr, portBytes } from '../../model/address.ts';
+import { type Address, addressBytes, type Cidr, cidrContains, portBytes } from '../../model/address.ts';
 import type { Protocol } from '../../model/objects.ts';
 
 const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
@@ -44,4 +44,14 @@ export function rangeOf(cidr: Cidr): { readonly first: Bytes; readonly last: Byt
 function maskOf(width: number, length: number): Bytes {
   const byte = (i: number) => (0xff00 >> Math.max(0, Math.min(8, length - i * 8))) & 255;
   return Array.from({ length: width / 8 }, (_, i) => String.fromCharCode(byte(i))).join('');
+}
+
+/** Without those that lie within another: the kernel takes no ranges that overlap. */
+export function widest(ranges: readonly Cidr[]): Cidr[] {
+  const unique = [...new Set(ranges)];
+  const length = (range: Cidr) => Number(range.split('/')[1]);
+  const base = (range: Cidr) => range.split('/')[0] as Parameters<typeof cidrContains>[1];
+  return unique.filter(
+    (range) => !unique.some((other) => length(other) < length(range) && cidrContains(other, base(range))),
+  );
 }

@@ -13,6 +13,7 @@ import { numberWord, rangeOf } from './bytes.ts';
 import {
   type BalancerSpec,
   balancerName,
+  CLUSTER_IPS,
   DISPATCH,
   GUARD,
   LOCAL,
@@ -57,18 +58,23 @@ const jumpTo = (chain: string): Expression => ({ do: 'verdict', verdict: { kind:
 export function skeleton(settings: NftablesSettings): Map<string, NftChain> {
   const hook = (type: Hook['type'], name: Hook['hook'], priority: number): Hook => ({ type, hook: name, priority });
   const toServices: NftRule = { text: 'to Services', expressions: [jumpTo(DISPATCH)] };
-  const refusals = refusalRules();
+  const refusals = [forNew('Services without endpoints', REFUSALS)];
+  const unserved = forNew('cluster IPs that nobody serves', CLUSTER_IPS);
   const invalid: readonly NftRule[] = settings.dropInvalid ? [dropInvalid()] : [];
   const chains: readonly (readonly [string, NftChain])[] = [
     ['nat-prerouting', { hook: hook('nat', 'prerouting', PRIORITY.dstnat), rules: [toServices] }],
     ['nat-output', { hook: hook('nat', 'output', PRIORITY.dstnat), rules: [toServices] }],
     ['nat-postrouting', { hook: hook('nat', 'postrouting', PRIORITY.srcnat), rules: masqueradeRules(settings) }],
     ['filter-input', { hook: hook('filter', 'input', PRIORITY.filter), rules: refusals }],
-    ['filter-forward', { hook: hook('filter', 'forward', PRIORITY.filter), rules: [...invalid, ...refusals] }],
-    ['filter-output', { hook: hook('filter', 'output', PRIORITY.filter), rules: refusals }],
+    [
+      'filter-forward',
+      { hook: hook('filter', 'forward', PRIORITY.filter), rules: [...invalid, ...refusals, unserved] },
+    ],
+    ['filter-output', { hook: hook('filter', 'output', PRIORITY.filter), rules: [...refusals, unserved] }],
     [DISPATCH, { rules: dispatchRules(settings) }],
     [GUARD, { rules: guardRules(settings) }],
     [REFUSALS, { rules: noEndpointsRules(settings) }],
+    [CLUSTER_IPS, { rules: clusterIPRules() }],
     [REFUSE, { rules: [{ text: 'refuse', expressions: [{ do: 'reject' }] }] }],
   ];
   return new Map(chains.map(([name, chain]) => [name, { ...chain, rules: marked(chain.rules) }]));
@@ -135,15 +141,33 @@ function guardRules(settings: NftablesSettings): NftRule[] {
   ];
 }
 
-function refusalRules(): NftRule[] {
+/** The first packet of a connection goes through a chain. */
+function forNew(text: string, chain: string): NftRule {
+  return {
+    text,
+    expressions: [
+      load('connection state', 0),
+      { do: 'mask', at: 0, mask: numberWord(STATE_NEW), flip: numberWord(0) },
+      { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
+      jumpTo(chain),
+    ],
+  };
+}
+
+/** What is served was translated before (reference 7.3). */
+function clusterIPRules(): NftRule[] {
   return [
     {
-      text: 'Services without endpoints',
+      text: 'ports that a Service does not have',
+      expressions: [load('destination address', 0), { do: 'lookup', set: SETS.clusterIPs.name, from: 0 }, goTo(REFUSE)],
+    },
+    {
+      text: 'addresses that no Service has',
       expressions: [
-        load('connection state', 0),
-        { do: 'mask', at: 0, mask: numberWord(STATE_NEW), flip: numberWord(0) },
-        { do: 'compare', from: 0, is: 'other', value: numberWord(0) },
-        jumpTo(REFUSALS),
+        load('protocol', 0),
+        load('destination address', 1),
+        { do: 'lookup', set: SETS.serviceCidrs.name, from: 0 },
+        { do: 'verdict', verdict: { kind: 'drop' } },
       ],
     },
   ];

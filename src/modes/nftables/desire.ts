@@ -5,13 +5,14 @@
  * Services of as many endpoints. The result does not depend on the way to it (invariant 12).
  */
 import type { NftElement, NftSet } from '../../host/nftables-kernel.ts';
-import type { Address } from '../../model/address.ts';
 import { addressBytes } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { numberWord, rangeOf, widest } from './bytes.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
 import { type BalancerSpec, balancerName, localPolicyName, SETS, type SetName, setNamed } from './names.ts';
-import { hairpinElement, type RenderedPort, renderPort } from './render.ts';
+import { elementKey } from './plan.ts';
+import { type RenderedPort, renderPort } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
 
 /** An element with the Service that it is for; undefined: shared, or not known. */
@@ -30,8 +31,8 @@ export class NftablesDesired {
   readonly #settings: NftablesSettings;
   readonly #sink: DesiredSink;
   readonly #rendered = new Map<ServicePortKey, RenderedPort>();
-  /** Backends that may reach themselves, chains and memories, each with how many have them. */
-  readonly #hairpins = new Map<Address, number>();
+  /** Elements of several, chains and memories, each with how many have them. */
+  readonly #shared = new Map<string, number>();
   readonly #chains = new Map<string, number>();
   readonly #memories = new Map<string, number>();
 
@@ -40,11 +41,7 @@ export class NftablesDesired {
     this.#sink = sink;
     for (const set of Object.values(SETS)) sink.set(set.name, set);
     for (const [name, chain] of skeleton(settings)) sink.chain(name, chain);
-    if (settings.nodePortAddresses === 'all') return;
-    for (const address of settings.nodePortAddresses) {
-      const key = addressBytes(address);
-      sink.element(SETS.nodePortAddresses, key, { key, end: '', data: '', owner: undefined });
-    }
+    for (const [set, element] of elementsOfNode(settings)) this.#putShared(set, element, element.key);
   }
 
   /** Take in ServicePorts of this family that changed (undefined: gone); returns how many elements were made. */
@@ -80,7 +77,7 @@ export class NftablesDesired {
     this.#sink.element(SETS[set], element.key, { ...element, owner });
   }
 
-  #hold({ balancers, localPolicies, chains, memories, hairpin }: RenderedPort, by: 1 | -1): void {
+  #hold({ balancers, localPolicies, chains, memories, shared }: RenderedPort, by: 1 | -1): void {
     for (const spec of balancers) this.#holdBalancer(spec, by);
     for (const spec of localPolicies) {
       this.#holdChain(localPolicyName(spec), () => localPolicyChain(spec, this.#settings), by);
@@ -95,12 +92,14 @@ export class NftablesDesired {
       if (by === 1) this.#sink.chain(name, chain);
       this.#holdChain(name, () => chain, by);
     }
-    for (const address of hairpin) {
-      const held = count(this.#hairpins, address, by);
-      if (held === undefined) continue;
-      const element = hairpinElement(address);
-      this.#sink.element(SETS.hairpin, element.key, held ? { ...element, owner: undefined } : undefined);
+    for (const [set, element] of shared) {
+      const held = count(this.#shared, elementKey(SETS[set].name, element.key), by);
+      if (held !== undefined) this.#putShared(set, held ? element : undefined, element.key);
     }
+  }
+
+  #putShared(set: SetName, element: NftElement | undefined, key: string): void {
+    this.#sink.element(SETS[set], key, element && { ...element, owner: undefined });
   }
 
   #holdBalancer(spec: BalancerSpec, by: 1 | -1): void {
@@ -111,6 +110,21 @@ export class NftablesDesired {
     const held = count(this.#chains, name, by);
     if (held !== undefined) this.#sink.chain(name, held ? make() : undefined);
   }
+}
+
+/** What does not depend on Services. */
+function elementsOfNode({ nodePortAddresses, serviceCidrs }: NftablesSettings): [SetName, NftElement][] {
+  const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses.map(addressBytes);
+  const [none, all] = [numberWord(0), numberWord(255)];
+  return [
+    ...addresses.map((key): [SetName, NftElement] => ['nodePortAddresses', { key, end: '', data: '' }]),
+    ...widest(serviceCidrs)
+      .map(rangeOf)
+      .map(({ first, last }): [SetName, NftElement] => [
+        'serviceCidrs',
+        { key: none + first, end: all + last, data: '' },
+      ]),
+  ];
 }
 
 /** Whether it is held now for the first time (true), or no more (false); undefined: neither. */

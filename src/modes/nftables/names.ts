@@ -23,6 +23,10 @@ export const SETS = {
   sourceRanges: { name: 'source-ranges', key: ['address', 'protocol', 'port', 'address'], hasRanges: true },
   /** Endpoints that may reach themselves: source and destination. */
   hairpin: { name: 'hairpin', key: ['address', 'address'] },
+  /** Cluster IPs, whatever their ports. */
+  clusterIPs: { name: 'cluster-ips', key: ['address'] },
+  /** Where cluster IPs come from (ServiceCIDR): of all protocols, since the kernel takes such ranges only in concatenations. */
+  serviceCidrs: { name: 'service-cidrs', key: ['protocol', 'address'], hasRanges: true },
   nodePortAddresses: { name: 'node-port-addresses', key: ['address'] },
 } as const satisfies Record<string, NftSet>;
 export type SetName = keyof typeof SETS;
@@ -57,6 +61,7 @@ export const DISPATCH = 'services';
 export const REFUSE = 'refuse';
 export const REFUSALS = 'no-endpoints';
 export const GUARD = 'source-ranges';
+export const CLUSTER_IPS = 'cluster-ips';
 
 /** How a packet came to a Service: by its cluster IP, by another address, by a node port. */
 export type Entry = 'cluster-ip' | 'external' | 'node-port';

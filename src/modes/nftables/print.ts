@@ -7,22 +7,22 @@ const PROTOCOLS: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 
 
 /** `10.96.0.10 . tcp . 80 : goto cluster-ip-3` */
 export function entryText({ key: fields, data: type }: NftSet, { key, end, data }: NftElement, family: Family): string {
-  const last = end === '' ? '' : `-${wordsText(fields, end, family).split(' . ').at(-1)}`;
-  const left = `${wordsText(fields, key, family)}${last}`;
+  const first = fieldTexts(fields, key, family);
+  const last = end === '' ? first : fieldTexts(fields, end, family);
+  const left = first.map((text, i) => (text === last[i] ? text : `${text}-${last[i]}`)).join(' . ');
   if (type === undefined) return left;
-  return `${left} : ${type === 'verdict' ? data : wordsText(type, data, family)}`;
+  return `${left} : ${type === 'verdict' ? data : fieldTexts(type, data, family).join(' . ')}`;
 }
 
 /** Bytes of fields in whole words. */
-export function wordsText(fields: readonly Field[], bytes: Bytes, family: Family): string {
+function fieldTexts(fields: readonly Field[], bytes: Bytes, family: Family): string[] {
   let at = 0;
-  const parts = fields.map((field) => {
+  return fields.map((field) => {
     const size = field === 'address' && family === 'IPv6' ? 16 : 4;
     const part = bytes.slice(at, at + size);
     at += size;
     return fieldText(field, part);
   });
-  return parts.join(' . ');
 }
 
 function fieldText(field: Field, part: Bytes): string {

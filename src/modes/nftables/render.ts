@@ -1,9 +1,9 @@
 /** One ServicePort as elements of the table's sets, and the chains that they lead to. Pure. */
 
 import type { NftElement } from '../../host/nftables-kernel.ts';
-import { addressBytes, type Cidr, cidrContains, hostCidr } from '../../model/address.ts';
+import { addressBytes, cidrContains, hostCidr } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import { numberWord, portKey, rangeOf, socketKey, targetValue } from './bytes.ts';
+import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from './bytes.ts';
 import type { NftChain } from './chains.ts';
 import {
   type BalancerSpec,
@@ -25,8 +25,8 @@ export interface RenderedPort {
   /** Of a Service with affinity: chains of its own, by name, and names of memories. */
   readonly chains: ReadonlyMap<string, NftChain>;
   readonly memories: readonly string[];
-  /** Backends that may reach themselves, by address. */
-  readonly hairpin: readonly Backend['address'][];
+  /** Elements that other ServicePorts may have as well: backends that may reach themselves, cluster IPs. */
+  readonly shared: readonly (readonly [SetName, NftElement])[];
 }
 
 class Rendering {
@@ -57,15 +57,27 @@ export function renderPort(port: ServicePort, settings: NftablesSettings): Rende
   const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
   for (const frontend of port.frontends) addFrontend(into, port, frontend, sticky);
   guard(into, port, settings);
-  const hairpin = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
   return {
     elements: into.elements,
     balancers: [...into.balancers.values()],
     localPolicies: [...into.localPolicies.values()],
     chains: sticky?.chains ?? NO_CHAINS,
     memories: sticky?.memories ?? [],
-    hairpin: [...new Set(hairpin.map(({ address }) => address))],
+    shared: sharedElements(port),
   };
+}
+
+function sharedElements(port: ServicePort): RenderedPort['shared'] {
+  const hairpin = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
+  const clusterIPs = port.frontends.filter(({ role }) => role === 'cluster-ip');
+  return [
+    ...new Set(hairpin.map(({ address }) => address).map(addressBytes))
+      .keys()
+      .map((own) => [own + own, 'hairpin'] as const),
+    ...new Set(clusterIPs.flatMap(({ address }) => address ?? []).map(addressBytes))
+      .keys()
+      .map((own) => [own, 'clusterIPs'] as const),
+  ].map(([key, set]) => [set, { key, end: '', data: '' }]);
 }
 
 const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
@@ -143,24 +155,9 @@ function guard(into: Rendering, port: ServicePort, settings: NftablesSettings): 
     into.add('guarded', key);
     // What the node sends to one of its own load-balancer addresses has that address as its source.
     const all = admitsNode ? [...ranges, ...addresses.map(hostCidr)] : ranges;
-    for (const range of apart(all)) {
+    for (const range of widest(all)) {
       const { first, last } = rangeOf(range);
       into.add('sourceRanges', key + first, '', key + last);
     }
   }
-}
-
-/** Without those that lie within another: the kernel takes no ranges that overlap. */
-function apart(ranges: readonly Cidr[]): Cidr[] {
-  const unique = [...new Set(ranges)];
-  const length = (range: Cidr) => Number(range.split('/')[1]);
-  const base = (range: Cidr) => range.split('/')[0] as Parameters<typeof cidrContains>[1];
-  return unique.filter(
-    (range) => !unique.some((other) => length(other) < length(range) && cidrContains(other, base(range))),
-  );
-}
-
-export function hairpinElement(address: Backend['address']): NftElement {
-  const bytes = addressBytes(address);
-  return { key: bytes + bytes, end: '', data: '' };
 }

@@ -1,5 +1,5 @@
 /** What the table of one family depends on beside the Services. */
-import type { Address } from '../../model/address.ts';
+import type { Address, Cidr } from '../../model/address.ts';
 import type { FamilySettings } from '../netfilter/settings.ts';
 
 export interface NftablesSettings extends FamilySettings {
@@ -7,4 +7,6 @@ export interface NftablesSettings extends FamilySettings {
   readonly nodePortAddresses: 'all' | readonly Address[];
   /** Drop packets that conntrack finds invalid: unless the kernel's nf_conntrack_tcp_be_liberal is set (k8s#94861). */
   readonly dropInvalid: boolean;
+  /** Ranges of the family from which cluster IPs are taken: what goes to one that nobody has goes nowhere. */
+  readonly serviceCidrs: readonly Cidr[];
 }
