@@ -5,6 +5,7 @@
  * least one of them at any time, whatever the order of the events.
  */
 
+import type { Cidr } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
@@ -35,6 +36,7 @@ export class Cache implements Objects {
   readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
   readonly #synced = new Set<SourceKind>();
   #node: NodeView | undefined;
+  readonly #serviceCidrs = new Map<string, readonly Cidr[]>();
   /** Services touched since the last take, by what touched them. */
   #touched = { services: new Set<ServiceKey>(), slices: new Set<ServiceKey>() };
   #nodeTouched = false;
@@ -53,6 +55,11 @@ export class Cache implements Objects {
 
   get node(): NodeView | undefined {
     return this.#node;
+  }
+
+  /** Of all ServiceCIDRs, sorted. */
+  get serviceCidrs(): readonly Cidr[] {
+    return [...new Set([...this.#serviceCidrs.values()].flat())].sort();
   }
 
   get hasChanges(): boolean {
@@ -78,6 +85,7 @@ export class Cache implements Objects {
       this.#triggers.push(event.triggeredAt);
     }
     if (event.kind === 'node') this.#setNode(event.node);
+    if (event.kind === 'serviceCidr') this.#setServiceCidr(event.key, event.cidrs);
     return this.faults.set(`${event.kind} ${event.key}`, event.faults);
   };
 
@@ -131,6 +139,11 @@ export class Cache implements Objects {
     else this.#slices.delete(service);
     this.#serviceOfSlice.delete(key);
     this.#touched.slices.add(service);
+  }
+
+  #setServiceCidr(key: string, cidrs: readonly Cidr[] | undefined): void {
+    if (cidrs === undefined) this.#serviceCidrs.delete(key);
+    else this.#serviceCidrs.set(key, cidrs);
   }
 
   #setNode(node: NodeView | undefined): void {

@@ -95,7 +95,16 @@ async function buildMode(
   // Rules depend on these settings: whether they could be made is known before.
   if (isRun) await tuneConntrack(config, log);
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
-  return await modeHere({ config, families, members, node: world.node, mayTry: isRun, willBeLiberal, signal });
+  return await modeHere({
+    config,
+    families,
+    members,
+    node: world.node,
+    serviceCidrs: () => cache.serviceCidrs,
+    mayTry: isRun,
+    willBeLiberal,
+    signal,
+  });
 }
 
 export interface Usable {

@@ -121,7 +121,7 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
     if (mode.isWaiting) onLoss();
     try {
       if (!(await agent.here.isCurrent())) {
-        log.info('the addresses of the Node or of this machine changed: building on those of now');
+        log.info('what the Node, the cluster or this machine says changed: building on what is so now');
         onOutdated();
       }
       // Before the first sync is complete there is nothing to look for yet; what is pending then is told as that.

@@ -203,9 +203,7 @@ export class Lives {
   async #followedFor(config: Config, before: Life | undefined, building: AbortSignal): Promise<Followed> {
     const { log, signal } = this.#options;
     const old = before?.followed;
-    if (old !== undefined && sameData(old.config.source, config.source) && old.config.nodeName === config.nodeName) {
-      return old;
-    }
+    if (old !== undefined && sameData(followedBy(old.config), followedBy(config))) return old;
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
     const onFault = (fault: Fault) => this.#onFault(fault);
@@ -285,4 +283,9 @@ export class Lives {
 interface BeginInput extends Pick<Life, 'agent' | 'config' | 'followed'> {
   readonly serving: Serving;
   readonly isReload: boolean;
+}
+
+/** What decides which objects are followed, and where. */
+function followedBy({ source, nodeName, mode }: Config): object {
+  return { source, nodeName, hasServiceCidrs: mode === 'nftables' };
 }

@@ -7,7 +7,7 @@ import { openNftables } from '../host/nftables-netlink.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import type { RulesLook } from '../host/rules-look.ts';
 import { realSysctls } from '../host/sysctls.ts';
-import { type Address, cidrContains, type Family } from '../model/address.ts';
+import { type Address, type Cidr, cidrContains, type Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { IsNodeAddress } from '../model/udp-flows.ts';
 import { handover } from '../modes/handover.ts';
@@ -30,6 +30,8 @@ import {
 } from './settings.ts';
 
 export interface ModeInput extends OnMachine {
+  /** Where cluster IPs are taken from, as far as it is known now. */
+  readonly serviceCidrs: () => readonly Cidr[];
   /** The families that this node has, and for which the mode works. */
   readonly families: readonly Family[];
   /**
@@ -103,8 +105,16 @@ function closeLooks(members: ModeInput['members']): void {
   for (const { look } of members) look.close();
 }
 
-async function nftablesHere({ config, families, node, willBeLiberal, mayTry }: ModeInput): Promise<ModeHere> {
-  const settingsNow = (family: Family) => nftablesSettings({ config, node: node(), family, willBeLiberal });
+async function nftablesHere({
+  config,
+  families,
+  node,
+  serviceCidrs,
+  willBeLiberal,
+  mayTry,
+}: ModeInput): Promise<ModeHere> {
+  const settingsNow = (family: Family) =>
+    nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal });
   const kernel = openNftables();
   try {
     const settings = await Promise.all(families.map(settingsNow));

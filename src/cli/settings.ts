@@ -49,14 +49,14 @@ export async function iptablesSettings(input: SettingsInput): Promise<IptablesSe
 
 /** The settings of nftables mode on this machine. */
 export async function nftablesSettings(
-  input: Omit<SettingsInput, 'sysctls' | 'interfaces'>,
+  input: Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly serviceCidrs: readonly Cidr[] },
 ): Promise<NftablesSettings> {
   const interfaces = await interfaceAddresses(input.family);
   const settings = await translatingSettings(
     { ...input, sysctls: realSysctls, interfaces },
     { localhostNodePorts: false },
   );
-  return { ...settings, serviceCidrs: [] };
+  return { ...settings, serviceCidrs: input.serviceCidrs.filter((cidr) => familyOf(cidr) === input.family) };
 }
 
 /** Of the modes that translate addresses by rules. */

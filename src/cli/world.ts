@@ -91,7 +91,8 @@ function buildSource({ config, log, follow }: WorldOptions): Source {
   if (config.source.kind === 'manifests') {
     return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
   }
-  return kubernetesSource({ ...config.source, nodeName, clock: realClock, log });
+  const hasServiceCidrs = config.mode === 'nftables';
+  return kubernetesSource({ ...config.source, nodeName, hasServiceCidrs, clock: realClock, log });
 }
 
 /** Milliseconds between two looks at the Node, and for how long (reference 1.7). */

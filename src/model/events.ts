@@ -1,7 +1,9 @@
 /** What a source says: the only form in which the world reaches the cache. Sources make them; past `source/` no API object is seen. */
+import type { Cidr } from './address.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from './objects.ts';
 
-export type SourceKind = 'services' | 'slices' | 'nodes';
+export type SourceKind = 'services' | 'slices' | 'nodes' | 'servicecidrs';
+/** Kinds without whose lists nothing is written (invariant 1). */
 export const SOURCE_KINDS: readonly SourceKind[] = ['services', 'slices', 'nodes'];
 
 export type SourceEvent =
@@ -24,6 +26,13 @@ export type SourceEvent =
       readonly kind: 'node';
       readonly key: string;
       readonly node: NodeView | undefined;
+      readonly faults: readonly Fault[];
+    }
+  /** Ranges from which cluster IPs are taken: a ServiceCIDR; undefined when it is gone. */
+  | {
+      readonly kind: 'serviceCidr';
+      readonly key: string;
+      readonly cidrs: readonly Cidr[] | undefined;
       readonly faults: readonly Fault[];
     }
   /** Faults of something that is not an object, such as a file; they replace its former ones. */
@@ -54,5 +63,6 @@ export interface Source {
 export function goneEvent(of: SourceKind, key: string): SourceEvent {
   if (of === 'services') return { kind: 'service', key, service: undefined, faults: [] };
   if (of === 'slices') return { kind: 'slice', key, slice: undefined, triggeredAt: 0, faults: [] };
+  if (of === 'servicecidrs') return { kind: 'serviceCidr', key, cidrs: undefined, faults: [] };
   return { kind: 'node', key, node: undefined, faults: [] };
 }

@@ -81,7 +81,7 @@ export interface NodeView {
   readonly isEligible: boolean;
 }
 
-export type ObjectKind = 'Service' | 'EndpointSlice' | 'Node' | 'Pod' | 'Endpoints' | 'file';
+export type ObjectKind = 'Service' | 'EndpointSlice' | 'Node' | 'ServiceCIDR' | 'Pod' | 'Endpoints' | 'file';
 
 /** One thing wrong with an object: what it is called, where in it, what stands there, and what follows. */
 export interface Fault {

@@ -9,7 +9,7 @@ import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from
 import { PROTOCOLS } from '../model/objects.ts';
 import { trimmed } from '../model/trimmed.ts';
 import { FaultList } from './faults.ts';
-import { type ApiNode, type ApiService, nodeSchema, serviceSchema } from './schema.ts';
+import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
 
 export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';
@@ -41,6 +41,25 @@ export function decodeNode(object: unknown, name: string): SourceEvent {
   const parsed = parse(nodeSchema, object, faults);
   const node = parsed === undefined ? undefined : toNode(parsed, name, faults);
   return { kind: 'node', key: name, node, faults: trimmed(faults.list) };
+}
+
+/** A networking.k8s.io/v1 ServiceCIDR. */
+export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
+  const faults = new FaultList('ServiceCIDR', name, object);
+  const parsed = parse(serviceCidrSchema, object, faults);
+  const texts = parsed?.spec?.cidrs ?? [];
+  const cidrs = parsed && readCidrs(texts, 'spec.cidrs', faults);
+  return { kind: 'serviceCidr', key: name, cidrs, faults: trimmed(faults.list) };
+}
+
+function readCidrs(texts: readonly string[], field: string, faults: FaultList): Cidr[] {
+  const cidrs: Cidr[] = [];
+  for (const [i, text] of texts.entries()) {
+    const cidr = parseCidr(text);
+    if (cidr === undefined) faults.leaveOut(`${field}[${i}]`, text, 'must be a CIDR');
+    else cidrs.push(cidr);
+  }
+  return cidrs;
 }
 
 /** Check the shape; undefined with faults when it is another. */
@@ -252,12 +271,7 @@ function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
     }
   }
   const texts = api.spec?.podCIDRs ?? (api.spec?.podCIDR === undefined ? [] : [api.spec.podCIDR]);
-  const podCIDRs: Cidr[] = [];
-  for (const [i, text] of texts.entries()) {
-    const cidr = parseCidr(text);
-    if (cidr === undefined) faults.leaveOut(`spec.podCIDRs[${i}]`, text, 'must be a CIDR');
-    else podCIDRs.push(cidr);
-  }
+  const podCIDRs = readCidrs(texts, 'spec.podCIDRs', faults);
   const { labels, deletionTimestamp } = api.metadata;
   const isLeaving = (api.spec?.taints ?? []).some(({ key }) => key === LEAVING_TAINT);
   const isEligible = (deletionTimestamp ?? '') === '' && !isLeaving;

@@ -106,4 +106,9 @@ export const nodeSchema = z.object({
     .nullish(),
   status: z.object({ addresses: z.array(z.object({ type: z.string(), address: z.string() })).nullish() }).nullish(),
 });
+export const serviceCidrSchema = z.object({
+  metadata,
+  spec: z.object({ cidrs: z.array(z.string()).nullish() }).nullish(),
+});
+
 export type ApiNode = z.infer<typeof nodeSchema>;

@@ -70,6 +70,13 @@ export const COLLECTIONS: readonly Collection[] = [
     isNamespaced: true,
     bookmark: { spec: { containers: null }, status: {} },
   },
+  {
+    kind: 'ServiceCIDR',
+    apiVersion: 'networking.k8s.io/v1',
+    resource: 'servicecidrs',
+    isNamespaced: false,
+    bookmark: { spec: {}, status: {} },
+  },
   { kind: 'Endpoints', apiVersion: 'v1', resource: 'endpoints', isNamespaced: true, bookmark: {} },
   {
     kind: 'Lease',

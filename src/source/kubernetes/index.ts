@@ -1,8 +1,15 @@
 /** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (reference 1.8). */
 import type { Clock } from '../../host/clock.ts';
-import { type EventSink, goneEvent, type Source, type SourceEvent, type SourceKind } from '../../model/events.ts';
+import {
+  type EventSink,
+  goneEvent,
+  SOURCE_KINDS,
+  type Source,
+  type SourceEvent,
+  type SourceKind,
+} from '../../model/events.ts';
 import { HEADLESS_LABEL } from '../../producers/objects.ts';
-import { decodeNode, decodeService, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
+import { decodeNode, decodeService, decodeServiceCidr, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
 import { decodeSlice } from '../decode-slice.ts';
 import { apiClient, SILENCE } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
@@ -15,6 +22,8 @@ export type { SourceLog } from './watch.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
+  /** ServiceCIDRs are followed as well, where the API server has them (1.33). */
+  readonly hasServiceCidrs: boolean;
   readonly clock: Clock;
   readonly log: SourceLog;
   /** Objects a page of a list; only tests ask for another number. */
@@ -24,12 +33,13 @@ export interface KubernetesOptions extends ClusterConfig {
 }
 
 export function kubernetesSource(options: KubernetesOptions): Source {
-  const kinds = watched(options.nodeName).map((kind) => ({
+  const kinds = watched(options).map((kind) => ({
     kind,
     watch: new Watch(kind.of, { ...options, meanwhile: 'rules stay as they are' }),
   }));
   return {
-    watches: () => kinds.map(({ watch }) => watch.status),
+    // What is of use and not needed says nothing of the agent's health.
+    watches: () => kinds.map(({ watch }) => watch.status).filter(({ of }) => SOURCE_KINDS.includes(of)),
     async run(emit, signal) {
       const credentials = await loadCredentials(options);
       const client = apiClient(credentials, options.silence ?? SILENCE);
@@ -49,8 +59,14 @@ interface WatchedKind {
   readonly decode: (object: unknown, key: string) => SourceEvent;
 }
 
-function watched(nodeName: string): WatchedKind[] {
+function watched({ nodeName, hasServiceCidrs }: KubernetesOptions): WatchedKind[] {
+  const serviceCidrs: WatchedKind = {
+    of: 'servicecidrs',
+    resource: { path: '/apis/networking.k8s.io/v1/servicecidrs' },
+    decode: decodeServiceCidr,
+  };
   return [
+    ...(hasServiceCidrs ? [serviceCidrs] : []),
     {
       of: 'services',
       resource: {
@@ -77,7 +93,8 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
   return {
     set(key, object) {
       // The API server checks names; one that is not one would not come from it.
-      if (kind.of === 'nodes' || objectKey(object) === key) emit(kind.decode(object, key));
+      if (kind.of === 'nodes' || kind.of === 'servicecidrs' || objectKey(object) === key)
+        emit(kind.decode(object, key));
     },
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),

@@ -1,7 +1,7 @@
 /** The kinds of objects that a folder of manifests may hold, each with what is taken from it. */
 import { goneEvent, type SourceEvent } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
-import { decodeNode, decodeService } from '../decode.ts';
+import { decodeNode, decodeService, decodeServiceCidr } from '../decode.ts';
 import { decodeEndpointsObject, decodePod, decodeSelectingService, decodeZonedNode } from '../decode-producing.ts';
 import { decodeSlice } from '../decode-slice.ts';
 import type { Input } from './producer.ts';
@@ -24,6 +24,10 @@ export const KINDS = {
     decode: (object, key) => ({ event: decodeSlice(object, key) }),
   },
   Node: { apiVersion: 'v1', decode: holdNode },
+  ServiceCIDR: {
+    apiVersion: 'networking.k8s.io/v1',
+    decode: (object, key) => ({ event: decodeServiceCidr(object, key) }),
+  },
   Pod: { apiVersion: 'v1', decode: holdPod },
   Endpoints: { apiVersion: 'v1', decode: holdEndpoints },
 } as const satisfies Record<string, KindOf>;
@@ -79,6 +83,8 @@ export function goneOf(kind: Kind, key: string): Held {
       return { event: goneEvent('services', key), input: { kind, value: undefined } };
     case 'EndpointSlice':
       return { event: goneEvent('slices', key) };
+    case 'ServiceCIDR':
+      return { event: goneEvent('servicecidrs', key) };
     case 'Node':
       return { event: goneEvent('nodes', key), input: { kind, value: undefined } };
     default:
@@ -98,5 +104,6 @@ function holdsObject({ event, input }: Held): boolean {
   if (event.kind === 'service') return event.service !== undefined;
   if (event.kind === 'slice') return event.slice !== undefined;
   if (event.kind === 'node') return event.node !== undefined;
+  if (event.kind === 'serviceCidr') return event.cidrs !== undefined;
   return input?.value !== undefined;
 }

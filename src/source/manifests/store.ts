@@ -88,7 +88,7 @@ export class ManifestStore {
       if (!isKind(kind)) continue;
       const wanted = KINDS[kind].apiVersion;
       const key = objectKey(object);
-      const id = `${kind} ${kind === 'Node' ? (key?.split('/')[1] ?? '') : key}`;
+      const id = `${kind} ${nameOf(kind, key ?? '')}`;
       if (apiVersion !== wanted)
         faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for a ${kind}`);
       else if (key === undefined) {
@@ -100,7 +100,7 @@ export class ManifestStore {
         );
       } else if (objects.has(id))
         faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
-      else objects.set(id, KINDS[kind].decode(object, kind === 'Node' ? (key.split('/')[1] ?? '') : key));
+      else objects.set(id, KINDS[kind].decode(object, nameOf(kind, key)));
     }
     return { objects, faults: [...documents.faults, ...faults.list] };
   }
@@ -142,4 +142,9 @@ export class ManifestStore {
     for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
     this.#emit({ ...event, faults: [...event.faults, ...twice.list] });
   }
+}
+
+/** What an object is called within its kind: those of the cluster are in no namespace. */
+function nameOf(kind: Kind, key: string): string {
+  return kind === 'Node' || kind === 'ServiceCIDR' ? (key.split('/')[1] ?? '') : key;
 }

@@ -43,6 +43,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     kubeconfig: undefined,
     master: undefined,
     nodeName: 'node-a',
+    hasServiceCidrs: false,
     clock,
     log: { info: note('info'), warn: note('warn') },
     ...options,
@@ -81,6 +82,34 @@ function fill(server: ApiServer): void {
   server.put(service({ name: 'other', labels: { [label]: 'x' }, spec: { clusterIP: '10.96.0.2' } }));
   server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.1'] }));
 }
+
+describe('ServiceCIDRs', () => {
+  const cidr = (cidrs: unknown) => ({
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'ServiceCIDR',
+    metadata: { name: 'kubernetes' },
+    spec: { cidrs },
+  });
+
+  test('are followed where they are wanted, and what is wrong with one is told', async (t) => {
+    const server = await start(t);
+    const { events, watches } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
+    await until('four watches', () => server.watches === 4);
+    const told = () => events.flatMap((event) => (event.kind === 'serviceCidr' ? [event] : []));
+    server.put(cidr(['10.96.0.0/12', 'x', 'fd00:96::/112']));
+    await until('it is told', () => told().length === 1);
+    assert.deepEqual(told()[0]?.cidrs, ['10.96.0.0/12', 'fd00:96::/112']);
+    assert.match(JSON.stringify(told()[0]?.faults), /spec\.cidrs\[1\].*must be a CIDR/);
+    server.delete('ServiceCIDR', 'kubernetes');
+    await until('it is gone', () => told().length === 2);
+    assert.equal(told()[1]?.cidrs, undefined);
+    assert.deepEqual(
+      watches().map(({ of }) => of),
+      ['services', 'slices', 'nodes'],
+      'they say nothing of health',
+    );
+  });
+});
 
 describe('a cluster', () => {
   for (const tls of [false, true]) {
@@ -344,7 +373,14 @@ describe('a kubeconfig', () => {
 
   test('that is unusable ends the source', async () => {
     const log = { info: () => undefined, warn: () => undefined };
-    const options = { kubeconfig: '/nowhere', master: undefined, nodeName: 'n', clock: new FakeClock(), log };
+    const options = {
+      kubeconfig: '/nowhere',
+      master: undefined,
+      nodeName: 'n',
+      hasServiceCidrs: false,
+      clock: new FakeClock(),
+      log,
+    };
     await assert.rejects(
       kubernetesSource(options).run(() => undefined, new AbortController().signal),
       KubeconfigUnusable,
