@@ -105,8 +105,8 @@ export interface NftRefusal {
   readonly write: number;
   readonly element: number | undefined;
   readonly cause: string;
-  /** What was written was refused; or it could not be written now. */
-  readonly blame: 'content' | 'environment';
+  /** What was written was refused; or it could not be written now; or what was to be deleted is still in use, and will not be for long. */
+  readonly blame: 'content' | 'environment' | 'use';
 }
 
 export interface NftKernel {

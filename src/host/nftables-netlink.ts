@@ -55,7 +55,8 @@ const ENOENT = 2;
 const EEXIST = 17;
 const ERESTART = 85;
 /** Errors that say nothing of what was written: out of memory, no rights, busy. */
-const ENVIRONMENT = [1, 4, 11, 12, 16, 105];
+const ENVIRONMENT = [1, 4, 11, 12, 105];
+const EBUSY = 16;
 
 /** Numbers of nft's data types (nft's datatype.h), by which those who list the table read it; six bits a field. */
 const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
@@ -303,11 +304,12 @@ function typeOf(fields: readonly Field[], family: Family): number {
 function refusal(error: NetlinkError, request: Request | undefined, origin: Origin | undefined): NftRefusal {
   const at = request === undefined || error.offset === undefined ? undefined : elementAt(request, error.offset);
   const isOfTable = error.errno === ENOENT || error.errno === EEXIST;
+  const isOfEnvironment = isOfTable || ENVIRONMENT.includes(error.errno);
   return {
     write: origin?.write ?? 0,
     element: at === undefined ? undefined : (origin?.first ?? 0) + at,
     cause: error.message,
-    blame: isOfTable || ENVIRONMENT.includes(error.errno) ? 'environment' : 'content',
+    blame: error.errno === EBUSY ? 'use' : isOfEnvironment ? 'environment' : 'content',
   };
 }
 

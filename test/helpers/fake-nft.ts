@@ -26,16 +26,20 @@ type ObjectWrite = Exclude<NftWrite, { readonly kind: 'add-table' | 'delete-tabl
 /** What the kernel refuses, with its words. */
 class Refused extends Error {
   readonly element: number | undefined;
+  readonly blame: NftRefusal['blame'];
 
-  constructor(message: string, element?: number) {
+  constructor(message: string, element?: number, blame: NftRefusal['blame'] = 'content') {
     super(message);
     this.element = element;
+    this.blame = blame;
   }
 }
 
 export interface FakeNftOptions {
   /** Refuse what this names, as the kernel would. */
   readonly refuses?: (write: NftWrite, element: NftElement | undefined) => string | undefined;
+  /** Chains that are still in use, though nothing leads to them. */
+  readonly uses?: (chain: string) => boolean;
   /** Called after each transaction that was carried out. */
   readonly onCommit?: (family: Family) => void;
 }
@@ -84,7 +88,7 @@ export class FakeNft implements NftKernel {
         else this.#write(table, write as ObjectWrite);
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
-        refusals.push({ write: i, element: error.element, cause: error.message, blame: 'content' });
+        refusals.push({ write: i, element: error.element, cause: error.message, blame: error.blame });
       }
     }
     if (refusals.length === 0 && table !== undefined) this.#check(table);
@@ -112,6 +116,7 @@ export class FakeNft implements NftKernel {
         break;
       case 'delete-chain':
         chainOf(chains, write.chain);
+        if (this.options.uses?.(write.chain)) throw new Refused('EBUSY: device or resource busy', undefined, 'use');
         chains.delete(write.chain);
         break;
       case 'add-rule': {

@@ -43,7 +43,6 @@ export function nftablesMode({ families, kernel }: NftablesOptions): Mode<Nftabl
 class NftablesMode implements Mode<NftablesPlan> {
   readonly name = 'nftables';
   readonly readsApart = true;
-  readonly isWaiting = false;
   readonly #families: readonly FamilyState[];
   #rendered = 0;
   #steps = 0;
@@ -54,6 +53,10 @@ class NftablesMode implements Mode<NftablesPlan> {
 
   get isObserved(): boolean {
     return this.#families.every(({ table }) => table.isKnown);
+  }
+
+  get isWaiting(): boolean {
+    return this.#families.some(({ table }) => table.isWaiting);
   }
 
   get work(): ModeWork {

@@ -38,6 +38,8 @@ export interface Transaction {
   readonly elements: readonly ElementChange[];
   /** Keys of its steps. */
   readonly steps: readonly string[];
+  /** It deletes what is in use for a moment more, perhaps (before 6.2 the kernel lets go of a chain some time after the last element that led there). */
+  readonly mayWait?: boolean;
 }
 
 export interface TablePlan {
@@ -131,7 +133,7 @@ function demolition({ chains, sets }: PendingTable): Transaction | undefined {
   for (const chain of chains.remove.keys()) writes.push({ kind: 'delete-chain', chain });
   for (const set of sets.remove.keys()) writes.push({ kind: 'delete-set', set });
   const gone = <T>(map: ReadonlyMap<string, T>) => [...map.keys()].map((name) => [name, undefined] as const);
-  return { writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [] };
+  return { writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true };
 }
 
 function packed(groups: readonly Group[]): Transaction[] {

@@ -28,6 +28,7 @@ export class FamilyTable implements DesiredSink {
   readonly #sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
   readonly #elements = new Tracker<string, Entry>(sameEntry);
   #hasTable = false;
+  #isWaiting = false;
 
   constructor(family: Family, kernel: NftKernel) {
     this.family = family;
@@ -37,6 +38,11 @@ export class FamilyTable implements DesiredSink {
   /** False until the kernel was read, and after a write whose outcome is not known. */
   get isKnown(): boolean {
     return this.#elements.applied !== undefined;
+  }
+
+  /** Something could not be deleted yet. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
   }
 
   /** There is no table of ours; only when it was read. */
@@ -117,6 +123,7 @@ export class FamilyTable implements DesiredSink {
 
   /** A transaction that is refused has changed nothing: the others go on, but for the first, on which they all stand. */
   async apply({ transactions, steps }: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
+    this.#isWaiting = false;
     if (transactions.length === 0) return NOTHING_TO_DO;
     const failed: FailedStep[] = [];
     for (const [i, transaction] of transactions.entries()) {
@@ -125,6 +132,7 @@ export class FamilyTable implements DesiredSink {
       try {
         const refusals = await this.#kernel.commit(this.family, transaction.writes);
         if (refusals.length === 0) this.#wrote(transaction);
+        else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) this.#isWaiting = true;
         else failed.push(...refusals.map((refusal) => this.#failure(transaction, refusal)));
         // The table is not what it was believed to be.
         if (refusals.some(({ blame }) => blame === 'environment')) this.#forget();
@@ -152,7 +160,9 @@ export class FamilyTable implements DesiredSink {
     return { key: `${this.family} nftables`, owner: undefined, line: undefined };
   }
 
-  #failure({ writes }: Transaction, { write, element, cause, blame }: NftRefusal): FailedStep {
+  #failure({ writes }: Transaction, refusal: NftRefusal): FailedStep {
+    const { write, element, cause } = refusal;
+    const blame = refusal.blame === 'content' ? 'content' : 'environment';
     const what = writes[write];
     if (what === undefined || !('elements' in what)) {
       const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;

@@ -1,0 +1,71 @@
+/** nftables mode when the kernel refuses: one Service's fault is its own, and what is in use is waited for. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { nftRig } from '../../helpers/nft-rig.ts';
+import { service, slice } from '../../helpers/objects.ts';
+
+const web = (name: string, n: number, endpoints: number) => [
+  service({ name, spec: { clusterIP: `10.96.0.${n}`, ports: [{ port: 80 }] } }),
+  slice({
+    name: `${name}-1`,
+    service: name,
+    endpoints: Array.from({ length: endpoints }, (_, i) => ({
+      addresses: [`10.244.${n}.${i + 1}`],
+      nodeName: 'other',
+    })),
+  }),
+];
+
+describe('nftables mode, when the kernel refuses', () => {
+  it('sets aside the Service of which an element is refused, named with it, and serves all others', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'] });
+    const isBad = (data: string) => data.startsWith('\x0a\xf4\x02');
+    kernel.options = {
+      ...kernel.options,
+      refuses: (_, element) => (element !== undefined && isBad(element.data) ? 'EINVAL: invalid argument' : undefined),
+    };
+    rig.put(...web('good', 1, 2), ...web('bad', 2, 2), ...web('fine', 3, 2));
+    const report = await rig.sync();
+    assert.equal(report.outcome, 'partial');
+    const owners = new Set(report.failed.map(({ owner }) => owner));
+    assert.deepEqual([...owners], ['default/bad']);
+    assert.match(report.failed[0]?.line ?? '', /^endpoints 10\.96\.0\.2 \. tcp \. 80 \. 0 : 10\.244\.2\.1 \. 8080$/);
+    const endpoints = kernel.tables.get('IPv4')?.sets.get('endpoints')?.elements;
+    assert.equal(endpoints?.size, 4);
+    kernel.options = { ...kernel.options, refuses: () => undefined };
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(kernel.tables.get('IPv4')?.sets.get('endpoints')?.elements.size, 6);
+  });
+
+  it('waits for a chain that is still in use, and serves meanwhile', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'] });
+    rig.put(...web('web', 1, 2));
+    await rig.sync();
+    let isUsed = true;
+    kernel.options = { ...kernel.options, uses: (chain) => isUsed && chain === 'cluster-ip-2' };
+    rig.put(...web('web', 1, 3));
+    assert.equal((await rig.sync()).outcome, 'complete');
+    const chains = () => [...(kernel.tables.get('IPv4')?.chains.keys() ?? [])];
+    assert.ok(chains().includes('cluster-ip-2') && chains().includes('cluster-ip-3'));
+    assert.equal(rig.mode.isWaiting, true);
+    isUsed = false;
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.ok(!chains().includes('cluster-ip-2'));
+    assert.equal(rig.mode.isWaiting, false);
+  });
+
+  it('reads again what it does not know any more, and writes only what differs', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'] });
+    rig.put(...web('web', 1, 2));
+    await rig.sync();
+    kernel.unreadable = 'EPERM: not permitted';
+    rig.loop.distrust();
+    rig.put(...web('web', 1, 1));
+    assert.equal((await rig.sync()).outcome, 'failed');
+    assert.equal(kernel.tables.get('IPv4')?.sets.get('endpoints')?.elements.size, 2, 'nothing was removed');
+    kernel.unreadable = undefined;
+    const before = kernel.commits.length;
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.equal(kernel.commits.length - before, 3, 'the chain of one, the elements, the chain of two');
+  });
+});
