@@ -123,7 +123,7 @@ export function configFromFlags(flags: Flags, { origins, file, given = {} }: Con
     nodePortAddresses: readNodePortAddresses(read, mode),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', DEFAULTS.iptablesLocalhostNodeports),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
-    ...readPeriods(read, mode),
+    ...readPeriods(read, { mode, hasFile: file !== undefined }),
     bindAddress,
     conntrack: readConntrack(read),
     serve: readServe(read, { isIPv6: (read.text('bind-address') ?? '').includes(':'), hasFile: file !== undefined }),
@@ -228,16 +228,23 @@ function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddr
   return { primary: words.includes('primary'), cidrs: readCidrs(reader, flag) };
 }
 
-function readPeriods(read: Reader, mode: Config['mode']): { syncPeriod: number; minSyncPeriod: number } {
+function readPeriods(
+  read: Reader,
+  { mode, hasFile }: { readonly mode: Config['mode']; readonly hasFile: boolean },
+): { syncPeriod: number; minSyncPeriod: number } {
   const initial =
     mode === 'ipvs'
       ? { period: DEFAULTS.ipvsSyncPeriod, min: DEFAULTS.ipvsMinSyncPeriod }
       : { period: DEFAULTS.iptablesSyncPeriod, min: DEFAULTS.iptablesMinSyncPeriod };
-  const syncPeriod = readPositive(read, `${mode}-sync-period`, initial.period);
-  const minSyncPeriod = readTimeout(read, `${mode}-min-sync-period`, initial.min);
-  if (minSyncPeriod > syncPeriod) {
-    read.fault(`${mode}-min-sync-period`, `must not be longer than --${mode}-sync-period`);
-  }
+  // kube-proxy's flags of iptables mode are those of nftables mode as well (reference 1.5).
+  const flagOf = (name: string) => {
+    const own = `${mode}-${name}`;
+    return mode === 'nftables' && !hasFile && read.text(own) === undefined ? `iptables-${name}` : own;
+  };
+  const [period, min] = [flagOf('sync-period'), flagOf('min-sync-period')];
+  const syncPeriod = readPositive(read, period, initial.period);
+  const minSyncPeriod = readTimeout(read, min, initial.min);
+  if (minSyncPeriod > syncPeriod) read.fault(min, `must not be longer than --${period}`);
   return { syncPeriod, minSyncPeriod };
 }
 

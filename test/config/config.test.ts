@@ -152,6 +152,8 @@ describe('configuration', () => {
     assert.deepEqual(config.nodePortAddresses, { primary: 'known', cidrs: [] });
     const flagged = configFromFlags({ mode: 'nftables', masqueradeAll: 'true', nodeportAddresses: 'all' });
     assert.equal(flagged.masqueradeAll, true);
+    const periods = configFromFlags({ mode: 'nftables', iptablesSyncPeriod: '9s', nftablesMinSyncPeriod: '2s' });
+    assert.deepEqual([periods.syncPeriod, periods.minSyncPeriod], [9000, 2000]);
     assert.equal(flagged.nodePortAddresses.primary, false);
     assert.deepEqual(configFromFlags(flagsFromFile(fileText(flagged), {}).flags), flagged);
   });
