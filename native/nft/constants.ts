@@ -46,6 +46,7 @@ export const NFTA_SET_ELEM_LIST_SET = 2;
 export const NFTA_SET_ELEM_LIST_ELEMENTS = 3;
 export const NFTA_SET_ELEM_KEY = 1;
 export const NFTA_SET_ELEM_DATA = 2;
+export const NFTA_SET_ELEM_EXPR = 7;
 export const NFTA_SET_ELEM_KEY_END = 10;
 export const NFT_SET_INTERVAL = 4;
 export const NFT_SET_MAP = 8;
@@ -69,6 +70,7 @@ export const NFT_REG32_00 = 8;
 // Expressions.
 export const NFTA_EXPR_NAME = 1;
 export const NFTA_EXPR_DATA = 2;
+export const NFTA_COUNTER_PACKETS = 2;
 export const NFTA_PAYLOAD_DREG = 1;
 export const NFTA_PAYLOAD_BASE = 2;
 export const NFTA_PAYLOAD_OFFSET = 3;

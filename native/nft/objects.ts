@@ -37,8 +37,11 @@ import {
   NFT_SET_TIMEOUT,
   NFTA_CHAIN_HOOK,
   NFTA_CHAIN_TYPE,
+  NFTA_COUNTER_PACKETS,
   NFTA_DATA_VALUE,
   NFTA_DATA_VERDICT,
+  NFTA_EXPR_DATA,
+  NFTA_EXPR_NAME,
   NFTA_HOOK_HOOKNUM,
   NFTA_HOOK_PRIORITY,
   NFTA_LIST_ELEM,
@@ -51,6 +54,7 @@ import {
   NFTA_SET_DESC,
   NFTA_SET_DESC_CONCAT,
   NFTA_SET_ELEM_DATA,
+  NFTA_SET_ELEM_EXPR,
   NFTA_SET_ELEM_KEY,
   NFTA_SET_ELEM_KEY_END,
   NFTA_SET_ELEM_LIST_ELEMENTS,
@@ -75,6 +79,8 @@ const NLM_F_APPEND = 0x800;
 /** NFTNL_UDATA_RULE_COMMENT: a comment, as nft writes and lists it. */
 const UDATA_COMMENT = 0;
 const ENOENT = 2;
+/** The expression that counts packets. */
+const COUNTER = 'counter';
 
 export interface TableId {
   readonly family: NetfilterFamily;
@@ -194,15 +200,21 @@ export interface Element {
   readonly key: Uint8Array;
   readonly end?: Uint8Array;
   readonly data?: Uint8Array | Verdict;
+  /** It has a counter of its own: what it counted so far, when it was read; a new one begins with 0. */
+  readonly packets?: number;
 }
 
 function writeElements(body: BodyWriter, elements: readonly Element[], withData: boolean): void {
   body.nest(NFTA_SET_ELEM_LIST_ELEMENTS, (list) => {
-    for (const { key, end, data } of elements) {
+    for (const { key, end, data, packets } of elements) {
       list.nest(NFTA_LIST_ELEM, (element) => {
         element.nest(NFTA_SET_ELEM_KEY, (inner) => inner.bytes(NFTA_DATA_VALUE, key));
         if (end !== undefined) element.nest(NFTA_SET_ELEM_KEY_END, (inner) => inner.bytes(NFTA_DATA_VALUE, end));
-        if (data === undefined || !withData) return;
+        if (!withData) return;
+        if (packets !== undefined) {
+          element.nest(NFTA_SET_ELEM_EXPR, (one) => one.text(NFTA_EXPR_NAME, COUNTER).nest(NFTA_EXPR_DATA, () => {}));
+        }
+        if (data === undefined) return;
         element.nest(NFTA_SET_ELEM_DATA, (inner) => {
           if (data instanceof Uint8Array) inner.bytes(NFTA_DATA_VALUE, data);
           else writeVerdict(inner, data);
@@ -321,7 +333,24 @@ function decodeElement(buffer: Buffer, start: number, end: number): Element {
     bytesOf(NFTA_SET_ELEM_DATA),
   ];
   const data = value ?? decodeVerdict(buffer, start, end);
-  return { key, ...(last === undefined ? {} : { end: last }), ...(data === undefined ? {} : { data }) };
+  const packets = decodeCounter(buffer, start, end);
+  return {
+    key,
+    ...(last === undefined ? {} : { end: last }),
+    ...(data === undefined ? {} : { data }),
+    ...(packets === undefined ? {} : { packets }),
+  };
+}
+
+/** What an element counted; undefined: it has no counter. */
+function decodeCounter(buffer: Buffer, start: number, end: number): number | undefined {
+  const outer = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPR);
+  if (outer < 0) return undefined;
+  const stop = outer + valueLength(buffer, outer);
+  if (textAt(buffer, outer, stop, NFTA_EXPR_NAME) !== COUNTER) return undefined;
+  const data = findAttribute(buffer, outer, stop, NFTA_EXPR_DATA);
+  const at = data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS);
+  return at < 0 ? 0 : Number(buffer.readBigUInt64BE(at));
 }
 
 function decodeVerdict(buffer: Buffer, start: number, end: number): Verdict | undefined {

@@ -1,12 +1,13 @@
 /** Values of metrics that are read when somebody asks, from where they are kept. */
 import type { Clock } from '../host/clock.ts';
-import type { RuleCount } from '../modes/mode.ts';
+import type { ConnectionCount, RuleCount } from '../modes/mode.ts';
 import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
 import type { World } from './world.ts';
 
 export interface SampleSources {
   readonly world: () => World;
   readonly rules: () => readonly RuleCount[];
+  readonly connections: () => Promise<readonly ConnectionCount[]>;
   readonly clock: Clock;
   readonly isHealthy: () => boolean;
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
@@ -17,6 +18,7 @@ export interface SampleSources {
 export function metricSamples({
   world,
   rules: ruleCounts,
+  connections,
   clock,
   isHealthy,
   gaps,
@@ -39,6 +41,11 @@ export function metricSamples({
       gaps().map(([traffic_policy, ip_family, value]) => ({ labels: { traffic_policy, ip_family }, value })),
     kubeproxy_sync_proxy_rules_iptables_total: () => rules('total'),
     kubeproxy_sync_proxy_rules_iptables_last: () => rules('last'),
+    slicewire_connections_total: async () =>
+      (await connections()).map(({ service, family, address = '', protocol = '', port, count }) => ({
+        labels: { service, address, protocol, port: String(port), ip_family: family },
+        value: count,
+      })),
     slicewire_faults: () => Object.entries(faults()).map(([effect, value]) => ({ labels: { effect }, value })),
     slicewire_watch_age_seconds: () =>
       watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),

@@ -172,6 +172,7 @@ function withAgentFlags(command: Command): Command {
     .option('--iptables-backend <variant>', 'auto, nft or legacy: which iptables tools (default: auto)')
     .option('--nftables-masquerade-bit <bit>', 'the same bit in nftables mode, 0 to 31 (default: 14)')
     .option('--nftables-sync-period <duration>', 'retry, and look after the table, this often (default: 30s)')
+    .option('--nftables-count-connections', 'count the connections to each frontend, for /metrics')
     .option('--nftables-min-sync-period <duration>', 'pause between two syncs: changes in it are one (default: 1s)')
     .option('--ipvs-scheduler <name>', 'how IPVS chooses among endpoints: rr, lc, sh… (default: rr)')
     .option('--ipvs-sync-period <duration>', 'retry, and look after the kernel, this often (default: 30s)')

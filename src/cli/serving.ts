@@ -245,6 +245,7 @@ export class Serving {
     const read = metricSamples({
       world: () => this.#world,
       rules: () => this.#agent?.mode.ruleCounts() ?? [],
+      connections: async () => (await this.#agent?.mode.connectionCounts?.()) ?? [],
       clock: this.#clock,
       isHealthy: () => this.health.state.healthy,
       gaps: () => this.#gaps.counts,

@@ -56,14 +56,18 @@ export async function nftablesSettings(
     { ...input, sysctls: realSysctls, interfaces },
     { localhostNodePorts: false },
   );
-  return { ...settings, serviceCidrs: input.serviceCidrs.filter((cidr) => familyOf(cidr) === input.family) };
+  return {
+    ...settings,
+    serviceCidrs: input.serviceCidrs.filter((cidr) => familyOf(cidr) === input.family),
+    countsConnections: input.config.countsConnections,
+  };
 }
 
 /** Of the modes that translate addresses by rules. */
 async function translatingSettings(
   input: SettingsInput,
   { localhostNodePorts }: { readonly localhostNodePorts: boolean },
-): Promise<Omit<NftablesSettings, 'serviceCidrs'>> {
+): Promise<Omit<NftablesSettings, 'serviceCidrs' | 'countsConnections'>> {
   const { sysctls, interfaces, willBeLiberal = false } = input;
   const shared = familySettings(input);
   const wanted = wantedCidrs(input);

@@ -17,6 +17,7 @@ const BESIDE_FILE = [
     'once',
     'manifests',
     'iptables-backend',
+    'nftables-count-connections',
     'output',
     'config',
   ],

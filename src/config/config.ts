@@ -51,6 +51,8 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses;
   readonly localhostNodePorts: boolean;
   readonly iptablesBackend: IptablesBackend;
+  /** nftables mode counts connections by frontend. */
+  readonly countsConnections: boolean;
   /** Milliseconds. */
   readonly syncPeriod: number;
   readonly minSyncPeriod: number;
@@ -123,6 +125,7 @@ export function configFromFlags(flags: Flags, { origins, file, given = {} }: Con
     nodePortAddresses: readNodePortAddresses(read, mode),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', DEFAULTS.iptablesLocalhostNodeports),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
+    countsConnections: isOn(read, 'nftables-count-connections', false),
     ...readPeriods(read, { mode, hasFile: file !== undefined }),
     bindAddress,
     conntrack: readConntrack(read),

@@ -78,6 +78,8 @@ export interface NftElement {
   readonly end: Bytes;
   /** Words of a map; `goto CHAIN` or `drop` of a map of verdicts; "" in a set. */
   readonly data: string;
+  /** It counts how often it was found. */
+  readonly isCounted?: true;
 }
 
 export type NftWrite =
@@ -112,6 +114,10 @@ export interface NftRefusal {
 export interface NftKernel {
   /** undefined: there is no table of ours. Throws when it cannot be read. */
   read(family: Family): Promise<NftState | undefined>;
+  /** Whether nobody wrote anything since the table was read here, but by `commit` here. Throws when it cannot be asked. */
+  isUnchanged(family: Family): boolean;
+  /** How often each element of a set that counts was found, by key. Throws when it cannot be read. */
+  counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
   /** All of it, or nothing; what was refused, none when it was written. Throws when nobody knows. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether nobody wrote anything since the last read or commit here, or at least the table is still the same one. */

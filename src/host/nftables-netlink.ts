@@ -77,6 +77,8 @@ export class NftNetlink implements NftKernel, NftTables {
   readonly #socket: NetlinkSocket;
   /** Of the table when it was read or made. */
   readonly #handles = new Map<Family, bigint>();
+  /** The generation of the ruleset in which the table was as it was read, and as it was written since. */
+  readonly #generations = new Map<Family, number>();
 
   /** Throws SystemError. `open`: sockets of another network namespace. */
   constructor(open: (protocol: number, longest: number) => Transport = openTransport) {
@@ -92,11 +94,11 @@ export class NftNetlink implements NftKernel, NftTables {
     for (;;) {
       const before = this.#generation();
       const handle = tableHandle(this.#socket, id);
-      if (handle === undefined) return undefined;
-      const state = await this.#state(id);
+      const state = handle === undefined ? undefined : await this.#state(id);
       // A table that changed meanwhile is read again: entries may be missing.
       if (this.#generation() !== before) continue;
-      this.#handles.set(family, handle);
+      this.#generations.set(family, before);
+      if (handle !== undefined) this.#handles.set(family, handle);
       return state;
     }
   }
@@ -121,6 +123,19 @@ export class NftNetlink implements NftKernel, NftTables {
       sets.set(name, elements);
     }
     return { chains, sets };
+  }
+
+  isUnchanged(family: Family): boolean {
+    return this.#generations.get(family) === this.#generation();
+  }
+
+  async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
+    const counts = new Map<Bytes, number>();
+    for (const part of readElements(this.#socket, { family, table: TABLE }, set)) {
+      for (const { key, packets } of part) if (packets !== undefined) counts.set(latin1(key), packets);
+      await breath();
+    }
+    return counts;
   }
 
   hasTable(family: Family, table: string): boolean {
@@ -152,8 +167,9 @@ export class NftNetlink implements NftKernel, NftTables {
     const { requests, of } = encode({ family, table: TABLE }, writes);
     for (let tries = 1; ; tries++) {
       let results: readonly (NetlinkError | undefined)[];
+      const generation = this.#generation();
       try {
-        results = commit(this.#socket, requests, this.#generation());
+        results = commit(this.#socket, requests, generation);
       } catch (error) {
         if (error instanceof NetlinkError && error.errno === ERESTART && tries < TRIES) {
           await breath();
@@ -162,7 +178,10 @@ export class NftNetlink implements NftKernel, NftTables {
         throw error;
       }
       const refusals = results.flatMap((error, i) => (error === undefined ? [] : [refusal(error, requests[i], of[i])]));
-      if (refusals.length === 0) this.#rememberTable(family);
+      if (refusals.length === 0) {
+        this.#rememberTable(family);
+        this.#passedOn(generation);
+      }
       return refusals;
     }
   }
@@ -170,6 +189,12 @@ export class NftNetlink implements NftKernel, NftTables {
   stands(family: Family): Promise<boolean> {
     const handle = tableHandle(this.#socket, { family, table: TABLE });
     return Promise.resolve(handle !== undefined && handle === this.#handles.get(family));
+  }
+
+  /** A transaction of ours made the next generation of this one (nf_tables_api.c, nft_base_seq_inc): nothing else changed in it. */
+  #passedOn(generation: number): void {
+    const next = (generation + 1) >>> 0 || 1;
+    for (const [family, known] of this.#generations) if (known === generation) this.#generations.set(family, next);
   }
 
   #rememberTable(family: Family): void {
@@ -185,11 +210,19 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 }
 
-function seen({ key, end, data }: Element): NftElement {
-  const text = (bytes: Uint8Array | undefined) => (bytes === undefined ? '' : Buffer.from(bytes).toString('latin1'));
+function latin1(bytes: Uint8Array | undefined): Bytes {
+  return bytes === undefined ? '' : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}
+
+function seen({ key, end, data, packets }: Element): NftElement {
   const verdict =
-    data === undefined || data instanceof Uint8Array ? text(data) : 'chain' in data ? `goto ${data.chain}` : data.kind;
-  return { key: text(key), end: text(end), data: verdict };
+    data === undefined || data instanceof Uint8Array
+      ? latin1(data)
+      : 'chain' in data
+        ? `goto ${data.chain}`
+        : data.kind;
+  const element = { key: latin1(key), end: latin1(end), data: verdict };
+  return packets === undefined ? element : { ...element, isCounted: true };
 }
 
 /** Which write a request is of, and the first of its elements there. */
@@ -254,13 +287,14 @@ function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]
   return { requests, of };
 }
 
-function asElement({ data: type }: NftSet, { key, end, data }: NftElement): Element {
+function asElement({ data: type }: NftSet, { key, end, data, isCounted }: NftElement): Element {
   const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
   const value = type === 'verdict' ? verdictOf(data) : bytes(data);
   return {
     key: bytes(key),
     ...(end === '' ? {} : { end: bytes(end) }),
     ...(type === undefined ? {} : { data: value }),
+    ...(isCounted ? { packets: 0 } : {}),
   };
 }
 

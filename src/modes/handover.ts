@@ -7,7 +7,7 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
-import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from './mode.ts';
+import { type ConnectionCount, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from './mode.ts';
 
 /** Rounds of leaving in one sync: connections end, then servers go, then rules, then sets. */
 const MOST_ROUNDS = 4;
@@ -109,6 +109,10 @@ class Handover implements Mode<HandoverPlan> {
 
   async probe(signal: AbortSignal): Promise<boolean> {
     return await this.#next.probe(signal);
+  }
+
+  async connectionCounts(): Promise<readonly ConnectionCount[]> {
+    return (await this.#next.connectionCounts?.()) ?? [];
   }
 
   ruleCounts(): readonly RuleCount[] {

@@ -1,5 +1,6 @@
 /** What every mode implements: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state; what it does to the kernel is in the plan it made. */
-import type { Family } from '../model/address.ts';
+import type { Address, Family } from '../model/address.ts';
+import type { Protocol, ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
@@ -26,6 +27,17 @@ export interface RuleCount {
   readonly table: string;
   readonly total: number;
   readonly last: number;
+}
+
+/** Connections that came to a frontend, by the kernel's own counter, which begins anew whenever it is written. */
+export interface ConnectionCount {
+  readonly service: ServiceKey;
+  readonly family: Family;
+  /** undefined: a node port. */
+  readonly address: Address | undefined;
+  readonly protocol: Protocol | undefined;
+  readonly port: number;
+  readonly count: number;
 }
 
 /** Owners, and keys of shared objects, that a plan leaves as they are because they were refused. */
@@ -63,6 +75,8 @@ export interface Mode<P extends Plan = Plan> {
   probe(signal: AbortSignal): Promise<boolean>;
   /** Of what is believed to stand; none of a family that is not known. */
   ruleCounts(): readonly RuleCount[];
+  /** In modes that can count, and none where that is not asked for. Throws when the kernel does not say. */
+  connectionCounts?(): Promise<readonly ConnectionCount[]>;
   /** Remove all that is ours and nothing else; returns what was removed, as lines. Throws when part of it failed, after the rest was done. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

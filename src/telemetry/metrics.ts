@@ -11,7 +11,7 @@ export interface Sample {
   readonly value: number;
 }
 /** Read when metrics are asked for. */
-export type Samples = () => readonly Sample[];
+export type Samples = () => readonly Sample[] | Promise<readonly Sample[]>;
 
 export interface MetricsOptions {
   readonly mode: 'iptables' | 'ipvs' | 'nftables';
@@ -43,6 +43,15 @@ const READ = {
     'table',
     'ip_family',
   ],
+  slicewire_connections_total: [
+    'counter',
+    'Connections that came to a frontend (--nftables-count-connections), from 0 again when its endpoints are more or fewer',
+    'service',
+    'address',
+    'protocol',
+    'port',
+    'ip_family',
+  ],
   slicewire_faults: ['gauge', 'Faults of objects now, by what follows from them', 'effect'],
   slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server said something about a kind of object', 'kind'],
   slicewire_watch_failing: ['gauge', '1 while a kind of object cannot be followed', 'kind'],
@@ -56,6 +65,7 @@ const OF_IPTABLES: readonly string[] = [
   'kubeproxy_sync_proxy_rules_iptables_total',
   'kubeproxy_sync_proxy_rules_iptables_last',
 ];
+const OF_NFTABLES: readonly string[] = ['slicewire_connections_total'];
 
 /** kube-proxy's: from 1 ms on, 15 times doubled. */
 const SYNC_BUCKETS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
@@ -215,6 +225,7 @@ export class Metrics {
     const { mode, read } = this.#options;
     for (const [name, [type, help, ...labels]] of Object.entries(READ)) {
       if (mode !== 'iptables' && OF_IPTABLES.includes(name)) continue;
+      if (mode !== 'nftables' && OF_NFTABLES.includes(name)) continue;
       const samples = read[name as ReadName];
       const labelNames = [...labels];
       const registers = [this.#registry];
@@ -224,9 +235,10 @@ export class Metrics {
           help,
           labelNames,
           registers,
-          collect() {
+          async collect() {
+            const now = await samples();
             this.reset();
-            for (const { labels, value } of samples()) this.set(labels, value);
+            for (const { labels, value } of now) this.set(labels, value);
           },
         });
       } else {
@@ -235,9 +247,10 @@ export class Metrics {
           help,
           labelNames,
           registers,
-          collect() {
+          async collect() {
+            const now = await samples();
             this.reset();
-            for (const { labels, value } of samples()) this.inc(labels, value);
+            for (const { labels, value } of now) this.inc(labels, value);
           },
         });
       }

@@ -2,12 +2,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClusterShape, clusterIP, FIRST, lastAddress } from './cluster.ts';
 import { KernelProbe } from './kernel-probe.ts';
-import { Trial } from './trial.ts';
+import { type BenchMode, Trial } from './trial.ts';
 
 export interface ChangeOptions {
   readonly shape: ClusterShape;
   readonly changes: number;
-  readonly mode?: 'iptables' | 'ipvs';
+  readonly mode?: BenchMode;
 }
 
 export interface ChangeResult {
@@ -16,9 +16,9 @@ export interface ChangeResult {
   readonly cold: number;
   /** Milliseconds of each change. */
   readonly change: readonly number[];
-  /** iptables mode: the bare restore of one chain of as many endpoints, in the same table. */
+  /** What the bare tool takes in the same table. iptables: one chain of as many endpoints; nftables: one element; ipvs: none. */
   readonly floor: readonly number[];
-  /** The same without the jumps from built-in chains, where nothing reaches the rules. */
+  /** iptables mode: the same without the jumps from built-in chains, where nothing reaches the rules. */
   readonly unreached: readonly number[];
 }
 
@@ -29,8 +29,7 @@ const BETWEEN = 40;
 export async function measureChange({ shape, changes, mode = 'iptables' }: ChangeOptions): Promise<ChangeResult> {
   return await Trial.of({ shape, mode }, async (trial) => {
     await trial.empty('node');
-    const noWait = mode === 'ipvs' ? '--ipvs-min-sync-period' : '--iptables-min-sync-period';
-    const { agent, milliseconds: cold } = await trial.start({ flags: [noWait, '0s'] });
+    const { agent, milliseconds: cold } = await trial.start({ flags: [`--${mode}-min-sync-period`, '0s'] });
     const probe = await KernelProbe.start({ lab: trial.lab, by: mode === 'ipvs' ? 'ipvs' : 'nft' });
     const change: number[] = [];
     const floor: number[] = [];
@@ -39,8 +38,7 @@ export async function measureChange({ shape, changes, mode = 'iptables' }: Chang
       for (let i = -5; i < changes; i++) {
         const n = FIRST + (((i + 5) * 37) % (shape.services - FIRST));
         const took = await oneChange(trial, probe, { n, turn: i + 6, mode });
-        const bare =
-          mode === 'ipvs' ? undefined : await trial.restore(oneChain(shape), { namespace: 'node', isEmptied: false });
+        const bare = await bareChange(trial, mode, i + 5);
         if (i >= 0) change.push(took);
         if (i >= 0 && bare !== undefined) floor.push(bare);
         await pause(BETWEEN);
@@ -49,7 +47,7 @@ export async function measureChange({ shape, changes, mode = 'iptables' }: Chang
       await probe.stop();
     }
     await agent.stop();
-    const unreached = mode === 'ipvs' ? [] : await withoutJumps(trial, changes);
+    const unreached = mode === 'iptables' ? await withoutJumps(trial, changes) : [];
     return { shape, cold, change, floor, unreached };
   });
 }
@@ -57,7 +55,7 @@ export async function measureChange({ shape, changes, mode = 'iptables' }: Chang
 async function oneChange(
   { shape, server }: Trial,
   probe: KernelProbe,
-  { n, turn, mode }: { n: number; turn: number; mode: 'iptables' | 'ipvs' },
+  { n, turn, mode }: { n: number; turn: number; mode: BenchMode },
 ): Promise<number> {
   const address = lastAddress(shape, n, { turn });
   const at = { protocol: 'TCP', address: clusterIP(n), port: 80 } as const;
@@ -65,6 +63,18 @@ async function oneChange(
   const sent = await server.put(n, turn);
   const seen = await probe.seen(PATIENCE);
   return ((seen.get(address) ?? Number.NaN) - sent.at) / 1e6;
+}
+
+/** What the tool alone takes for as much; undefined: there is no such tool. */
+async function bareChange(trial: Trial, mode: BenchMode, i: number): Promise<number | undefined> {
+  if (mode === 'ipvs') return undefined;
+  if (mode === 'nftables') return await trial.nft(oneElement(i), 'node');
+  return await trial.restore(oneChain(trial.shape), { namespace: 'node', isEmptied: false });
+}
+
+/** Of a frontend that nobody has. */
+function oneElement(i: number): string {
+  return `add element ip slicewire endpoints { 10.255.255.255 . tcp . 80 . ${i} : 10.255.0.1 . 8080 }\n`;
 }
 
 /** A chain of its own, which nothing refers to. */

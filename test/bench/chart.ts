@@ -63,7 +63,9 @@ function panelsOf({ cold, change, connections, large }: Results): Panel[] {
     const name = `${services.toLocaleString('en')} Services`;
     return [
       bar(`slicewire, ${name}`, own / least, `${own.toFixed(0)} µs`),
-      bar(`one rule a Service, ${name}`, list.p50 / least, `${list.p50.toFixed(0)} µs`),
+      ...(list === undefined
+        ? []
+        : [bar(`one rule a Service, ${name}`, list.p50 / least, `${list.p50.toFixed(0)} µs`)]),
     ];
   });
   const flaps = [

@@ -2,8 +2,8 @@
 import { kubeProxyRules } from '../netns/kube-proxy-rules.ts';
 import { type ClusterShape, clusterIP, FIRST, TARGET_PORT } from './cluster.ts';
 import { Connector, Sink } from './connects.ts';
-import { type Summary, summary } from './text.ts';
-import { Trial } from './trial.ts';
+import { median, type Summary, summary } from './text.ts';
+import { type BenchMode, Trial } from './trial.ts';
 
 export interface ConnectionsResult {
   readonly services: number;
@@ -11,8 +11,8 @@ export interface ConnectionsResult {
   readonly last: readonly Summary[];
   /** The same with no other Service but the two of the system. */
   readonly single: readonly Summary[];
-  /** Through one rule a Service in one chain, as kube-proxy has them, without their endpoint chains. */
-  readonly list: Summary;
+  /** iptables mode: through one rule a Service in one chain, as kube-proxy has them, without their endpoint chains. */
+  readonly list?: Summary;
 }
 
 const SECONDS = 4;
@@ -20,10 +20,10 @@ const SECONDS = 4;
 const TURNS = 3;
 
 /** Both at the same time in two labs, measured in turn. */
-export async function measureConnections(services: number): Promise<ConnectionsResult> {
+export async function measureConnections(services: number, mode: BenchMode = 'iptables'): Promise<ConnectionsResult> {
   const shapeOf = (count: number): ClusterShape => ({ services: count, endpoints: 1 });
-  return await Trial.of({ shape: shapeOf(services) }, (many) =>
-    Trial.of({ shape: shapeOf(FIRST + 1) }, async (one) => {
+  return await Trial.of({ shape: shapeOf(services), mode }, (many) =>
+    Trial.of({ shape: shapeOf(FIRST + 1), mode }, async (one) => {
       const last: Summary[] = [];
       const single: Summary[] = [];
       for (const trial of [many, one]) await prepare(trial);
@@ -31,6 +31,7 @@ export async function measureConnections(services: number): Promise<ConnectionsR
         last.push(await connectTo(many, services - 1));
         single.push(await connectTo(one, FIRST));
       }
+      if (mode !== 'iptables') return { services, last, single };
       await many.empty('node');
       await many.restore(oneList(services), { namespace: 'node', isEmptied: false });
       const list = await connectTo(many, services - 1);
@@ -73,4 +74,16 @@ function oneList(services: number): string {
     endpoints: n === services - 1 ? [`10.128.1.0:${TARGET_PORT}`] : [],
   }));
   return kubeProxyRules(all);
+}
+
+/** The median of the turns' ratios. */
+export function lastBesideSingle({ last, single }: ConnectionsResult): number {
+  return median(last.map(({ p50 }, turn) => p50 / (single[turn]?.p50 ?? Number.NaN)));
+}
+
+/** Of a table: Services, through the last, through the only one, last / only. */
+export function connectionCells(result: ConnectionsResult): string[] {
+  const turns = (all: readonly Summary[]) => all.map(({ p50 }) => p50.toFixed(0)).join(', ');
+  const { services, last, single } = result;
+  return [services.toLocaleString('en'), turns(last), turns(single), lastBesideSingle(result).toFixed(2)];
 }

@@ -1,12 +1,14 @@
 /**
  * Tells when addresses are in the kernel, without asking the agent. Its argument is how: `nft` listens to what the kernel
- * notifies of rules, which it does when they were committed (nf_tables_commit); `ipvs` reads destinations each millisecond.
+ * notifies of rules and elements, which it does when they were committed (nf_tables_commit); `ipvs` reads destinations each millisecond.
  */
 import { setImmediate as breath, setTimeout as pause } from 'node:timers/promises';
 import { AF_NETLINK, bind, receive, SOCK_RAW, SystemError, setSocketOption, socket } from '../../native/libc.ts';
 import { decodeMessages, NetlinkError } from '../../native/netlink.ts';
 import { SO_RCVBUFFORCE, SOL_NETLINK, SOL_SOCKET } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER, netfilterType } from '../../native/nfnetlink.ts';
+import { NFT_MSG_NEWRULE, NFT_MSG_NEWSETELEM } from '../../native/nft/constants.ts';
+import { NFNL_SUBSYS_NFTABLES } from '../../native/nftables.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import { NetlinkKernel } from '../../src/host/ipvs-netlink.ts';
 import type { Address } from '../../src/model/address.ts';
@@ -15,13 +17,11 @@ import type { Awaited, ProbeCommand, ProbeTold } from './kernel-probe-protocol.t
 import { nanoseconds } from './monotonic.ts';
 import { waitToReceive } from './sockets.ts';
 
-/** linux/netlink.h, linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h */
+/** linux/netlink.h, linux/netfilter/nfnetlink.h */
 const NETLINK_ADD_MEMBERSHIP = 1;
 const NETLINK_DROP_MEMBERSHIP = 2;
 const NFNLGRP_NFTABLES = 7;
-const NFNL_SUBSYS_NFTABLES = 10;
-const NFT_MSG_NEWRULE = 6;
-const NEW_RULE = netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWRULE);
+const NEWS = [NFT_MSG_NEWRULE, NFT_MSG_NEWSETELEM].map((message) => netfilterType(NFNL_SUBSYS_NFTABLES, message));
 const ENOBUFS = 105;
 /** Bytes: hundreds of thousands of rules may be committed at once, and are notified before anything can be received. */
 const RECEIVE_BUFFER = 512 * 1024 * 1024;
@@ -104,7 +104,7 @@ class RuleWatch implements Watch {
   #search(length: number, at: number): void {
     if (!this.isWaiting) return;
     for (const { type, start, end } of decodeMessages(this.#buffer, length)) {
-      if (type !== NEW_RULE) continue;
+      if (!NEWS.includes(type)) continue;
       for (let word = start >> 2; word < end >> 2; word++) this.#found(this.#words[word] as number, at);
     }
   }

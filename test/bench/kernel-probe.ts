@@ -18,7 +18,7 @@ const PROGRAM = fileURLToPath(new URL('./kernel-probe-inside.ts', import.meta.ur
 
 export interface ProbeOptions {
   readonly lab: Lab;
-  /** `nft`: rules of iptables-nft. `ipvs`: destinations of virtual servers, which must be named. */
+  /** `nft`: rules of iptables-nft, elements of nftables. `ipvs`: destinations of virtual servers, which must be named. */
   readonly by: 'nft' | 'ipvs';
   readonly namespace?: string;
 }

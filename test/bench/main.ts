@@ -13,6 +13,7 @@ import { type ColdOptions, measureCold } from './cold.ts';
 import { measureConnections } from './connections.ts';
 import { measureFlows } from './flows.ts';
 import { measureLarge } from './large.ts';
+import { measureNftables, type NftablesStartOptions } from './nftables.ts';
 import { page, type Results } from './page.ts';
 import { measureProducers } from './producers.ts';
 import { measureRollout } from './rollout.ts';
@@ -43,6 +44,28 @@ const CHANGE = [
   { services: 10_000, endpoints: 5 },
   { services: 44_000, endpoints: 1 },
 ];
+const start = (
+  services: number,
+  endpoints: number,
+  more: Partial<NftablesStartOptions> = {},
+): NftablesStartOptions => ({
+  ...{ shape: { services, endpoints }, runs: 1, hasRival: false, rest: 0 },
+  ...more,
+});
+const NFTABLES = {
+  starts: [
+    start(1000, 5, { runs: 3, hasRival: true }),
+    start(10_000, 5, { runs: 3, hasRival: true, rest: 30 }),
+    start(10_000, 5, { shape: { services: 10_000, endpoints: 5, ...MIXED } }),
+    start(44_000, 1, { runs: 3 }),
+    start(5000, 50, { runs: 3 }),
+    start(8000, 30, { runs: 3 }),
+    start(1000, 5, { shape: { services: 1000, endpoints: 5, affinity: 1 } }),
+  ],
+  changes: CHANGE,
+  changed: 40,
+  connections: [1000, 10_000, 30_000],
+};
 const FLOWS = [
   { flows: 1000, others: 0, stale: 100 },
   { flows: 50_000, others: 0, stale: 1000 },
@@ -61,6 +84,7 @@ const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } 
   shapes: () => measureShapes({ services: 10_000, endpoints: 5 }),
   flows: () => inTurn(FLOWS, measureFlows),
   producers: () => inTurn(PRODUCERS, measureProducers),
+  nftables: () => measureNftables(NFTABLES),
   machine: describeMachine,
 };
 

@@ -2,13 +2,15 @@
 import type { ChangeResult } from './change.ts';
 import type { ChurnResult } from './churn.ts';
 import type { ColdResult } from './cold.ts';
-import type { ConnectionsResult } from './connections.ts';
+import { type ConnectionsResult, connectionCells, lastBesideSingle } from './connections.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 import type { LargeResult } from './large.ts';
+import type { NftablesResult } from './nftables.ts';
+import { nftablesAims, nftablesSection } from './nftables-page.ts';
 import type { ProducersResult } from './producers.ts';
 import type { RolloutResult } from './rollout.ts';
 import type { ShapesResult } from './shapes.ts';
-import { median, quantile, spread, table } from './text.ts';
+import { type Aim, median, most, ms, percent, quantile, ratio, size, spread, spreadOf, table } from './text.ts';
 
 export interface Results {
   readonly machine: string;
@@ -21,19 +23,29 @@ export interface Results {
   readonly shapes: ShapesResult;
   readonly flows: readonly FlowsMeasured[];
   readonly producers: readonly ProducersResult[];
+  readonly nftables: NftablesResult;
 }
 
 export function page(results: Results): string {
-  const sections = [head, aims, cold, memory, change, shapes, churn, large, rollout, connections, flows, producers];
+  const nftables = (all: Results) => nftablesSection(all.nftables);
+  const sections = [
+    head,
+    aims,
+    nftables,
+    cold,
+    memory,
+    change,
+    shapes,
+    churn,
+    large,
+    rollout,
+    connections,
+    flows,
+    producers,
+  ];
   return `${sections.map((section) => section(results)).join('\n\n')}\n`;
 }
 
-const size = ({ services, endpoints }: { services: number; endpoints: number }) =>
-  `${services.toLocaleString('en')} × ${endpoints}`;
-const ms = (value: number, digits = 0) => `${value.toFixed(digits)} ms`;
-const percent = (share: number) => `${(share * 100).toFixed(1)} %`;
-const ratio = (a: number, b: number) => (a / b).toFixed(2);
-const most = (values: readonly number[]) => Math.max(...values);
 const isPlain = ({ backend, shape }: ColdResult) => backend === 'nft' && shape.nodePorts === undefined;
 
 function head({ machine }: Results): string {
@@ -49,16 +61,8 @@ cluster: TLS, lists in pages, watches with bookmarks, objects as long as real on
 ![slicewire beside the bare tool and beside the layout of kube-proxy](benchmarks.svg)`;
 }
 
-interface Aim {
-  readonly what: string;
-  readonly at: string;
-  readonly aim: string;
-  readonly found: string;
-  readonly isReached: boolean;
-}
-
 function aims(results: Results): string {
-  const rows = [...coldAims(results), ...otherAims(results)];
+  const rows = [...coldAims(results), ...otherAims(results), ...nftablesAims(results.nftables)];
   return `## Aims
 
 ${table(
@@ -272,11 +276,6 @@ map a Service (kept: 8 MB less); room for young objects that does not grow (kept
 in place of 174); \`--optimize-for-size\` (25 MB less before the last collection, half as much processor time again: not kept); one malloc arena (nothing).`;
 }
 
-function spreadOf(values: readonly number[]): string {
-  const all = `${Math.min(...values).toFixed(0)} to ${most(values).toFixed(0)}`;
-  return values.length === 1 ? median(values).toFixed(0) : `${median(values).toFixed(0)} (${all})`;
-}
-
 function change({ change: all }: Results): string {
   const small = all[0];
   return `## One endpoint changed
@@ -410,20 +409,11 @@ is measured but the way through the rules). Rival: one rule a Service in one cha
 
 ${table(
   ['Services', 'through the last', 'through the only one', 'last / only', 'one rule a Service', 'of it / only'],
-  all.map((m) => [
-    m.services.toLocaleString('en'),
-    m.last.map(({ p50 }) => p50.toFixed(0)).join(', '),
-    m.single.map(({ p50 }) => p50.toFixed(0)).join(', '),
-    lastBesideSingle(m).toFixed(2),
-    m.list.p50.toFixed(0),
-    ratio(m.list.p50, median(m.single.map(({ p50 }) => p50))),
-  ]),
+  all.map((m) => {
+    const list = m.list?.p50 ?? Number.NaN;
+    return [...connectionCells(m), list.toFixed(0), ratio(list, median(m.single.map(({ p50 }) => p50)))];
+  }),
 )}`;
-}
-
-/** The median of the turns' ratios. */
-function lastBesideSingle({ last, single }: ConnectionsResult): number {
-  return median(last.map(({ p50 }, turn) => p50 / (single[turn]?.p50 ?? Number.NaN)));
 }
 
 function flows({ flows: all }: Results): string {

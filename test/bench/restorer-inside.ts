@@ -1,17 +1,13 @@
-/** Restores rules inside a namespace, as often as asked, and tells how long iptables-restore took: nothing else is in that time. */
+/** Runs a tool that writes rules inside a namespace, as often as asked, and tells how long it took: nothing else is in that time. */
 import { realCommands } from '../../src/host/commands.ts';
 import { obey } from './inside.ts';
 import type { RestoreCommand } from './restorer.ts';
 
 const NEVER = new AbortController().signal;
 
-obey<RestoreCommand, number>(async ({ backend, text }) => {
-  const args = ['--noflush', '--wait', '60'];
+obey<RestoreCommand, number>(async ({ file, args, text }) => {
   const start = performance.now();
-  const { exitCode, stderr } = await realCommands.run(
-    { file: `iptables-${backend}-restore`, args, input: () => [text] },
-    NEVER,
-  );
-  if (exitCode !== 0) throw new Error(`iptables-restore ended with ${exitCode}: ${stderr}`);
+  const { exitCode, stderr } = await realCommands.run({ file, args, input: () => [text] }, NEVER);
+  if (exitCode !== 0) throw new Error(`${file} ended with ${exitCode}: ${stderr}`);
   return performance.now() - start;
 });

@@ -1,14 +1,15 @@
 /** The bare tool, as a floor: `restorer-inside.ts` seen from its parent. */
 import { fileURLToPath } from 'node:url';
 import type { Lab } from '../../src/cli/demo/lab.ts';
-import type { IptablesVariant } from '../../src/host/iptables-tools.ts';
 import { InsideProcess } from './inside.ts';
 
 const PROGRAM = fileURLToPath(new URL('./restorer-inside.ts', import.meta.url));
 
 export interface RestoreCommand {
-  readonly backend: IptablesVariant;
-  /** The input of iptables-restore. */
+  /** `iptables-nft-restore`, `nft`. */
+  readonly file: string;
+  readonly args: readonly string[];
+  /** Its input. */
   readonly text: string;
 }
 

@@ -32,3 +32,26 @@ export function spread(values: readonly number[]): string {
   const all = `${seconds(Math.min(...values))} to ${seconds(Math.max(...values))}`;
   return values.length === 1 ? `${seconds(median(values))} s` : `${seconds(median(values))} s (${all})`;
 }
+
+/** `205 (198 to 221)` */
+export function spreadOf(values: readonly number[]): string {
+  const all = `${Math.min(...values).toFixed(0)} to ${most(values).toFixed(0)}`;
+  return values.length === 1 ? median(values).toFixed(0) : `${median(values).toFixed(0)} (${all})`;
+}
+
+/** `10,000 × 5` */
+export const size = ({ services, endpoints }: { services: number; endpoints: number }) =>
+  `${services.toLocaleString('en')} × ${endpoints}`;
+export const ms = (value: number, digits = 0) => `${value.toFixed(digits)} ms`;
+export const percent = (share: number) => `${(share * 100).toFixed(1)} %`;
+export const ratio = (a: number, b: number) => (a / b).toFixed(2);
+export const most = (values: readonly number[]) => Math.max(...values);
+
+/** What was wanted of a figure. */
+export interface Aim {
+  readonly what: string;
+  readonly at: string;
+  readonly aim: string;
+  readonly found: string;
+  readonly isReached: boolean;
+}

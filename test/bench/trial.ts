@@ -15,10 +15,12 @@ export const EXECUTABLE = fileURLToPath(new URL('../../dist/slicewire', import.m
 /** Milliseconds: the largest cluster with all its rules in one restore. */
 const PATIENCE = 600_000;
 
+export type BenchMode = 'iptables' | 'ipvs' | 'nftables';
+
 export interface TrialOptions {
   readonly shape: ClusterShape;
   readonly backend?: IptablesVariant;
-  readonly mode?: 'iptables' | 'ipvs';
+  readonly mode?: BenchMode;
   /** The agent from its source instead of the executable. */
   readonly isSource?: boolean;
 }
@@ -80,7 +82,7 @@ export class Trial {
   } = {}): Promise<Started> {
     const { mode = 'iptables' } = this.#options;
     const own = ['--hostname-override', 'node-0', '--cluster-cidr', '10.128.0.0/9'];
-    const kernel = mode === 'ipvs' ? [] : ['--iptables-backend', this.backend];
+    const kernel = mode === 'iptables' ? ['--iptables-backend', this.backend] : [];
     const source = ['--kubeconfig', this.server.kubeconfig];
     // The size of the table of connections is the machine's.
     const args = ['run', '--mode', mode, ...source, ...own, ...kernel, '--conntrack-max-per-core', '0', ...flags];
@@ -102,14 +104,30 @@ export class Trial {
   /** Milliseconds that the tool takes for a restore, in a namespace whose tables are emptied first unless it says otherwise. */
   async restore(text: string, { namespace = 'other', isEmptied = true } = {}): Promise<number> {
     if (isEmptied) await this.empty(namespace);
-    const known = this.#restorers.get(namespace);
-    const restorer = known ?? new Restorer(this.lab, namespace);
-    this.#restorers.set(namespace, restorer);
-    return await restorer.restore({ backend: this.backend, text });
+    const args = ['--noflush', '--wait', '60'];
+    return await this.#restorer(namespace).restore({ file: `iptables-${this.backend}-restore`, args, text });
   }
 
-  /** Both families. */
+  /** Milliseconds that `nft -f` takes for a text. */
+  async nft(text: string, namespace = 'other'): Promise<number> {
+    return await this.#restorer(namespace).restore({ file: 'nft', args: ['-f', '-'], text });
+  }
+
+  #restorer(namespace: string): Restorer {
+    const known = this.#restorers.get(namespace) ?? new Restorer(this.lab, namespace);
+    this.#restorers.set(namespace, known);
+    return known;
+  }
+
+  /** Tables that a proxy in nftables mode may have made. */
+  async #emptyNftables(namespace: string): Promise<void> {
+    const tables = ['ip', 'ip6'].flatMap((family) => ['slicewire', 'kube-proxy'].map((name) => `${family} ${name}`));
+    await this.nft(tables.map((table) => `table ${table}\ndelete table ${table}\n`).join(''), namespace);
+  }
+
+  /** What the mode writes to, both families. */
   async empty(namespace: string): Promise<void> {
+    if (this.#options.mode === 'nftables') return await this.#emptyNftables(namespace);
     const tools = ['iptables', 'ip6tables'].map((tool) => `${tool}-${this.backend} -w 60`);
     const flush = tools.flatMap((tool) => TABLES.map((name) => `${tool} -t ${name} -F && ${tool} -t ${name} -X`));
     await this.lab.exec(namespace, 'sh', '-c', flush.join(' && '));

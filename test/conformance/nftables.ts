@@ -39,7 +39,7 @@ export function nftablesSettingsOf(
   { localhostNodePorts: _, ...settings }: StorySettings,
 ): NftablesSettings {
   const { localhostNodePorts: __, ...standard } = defaultSettings(family);
-  return { ...standard, serviceCidrs: [], ...settings };
+  return { ...standard, serviceCidrs: [], countsConnections: false, ...settings };
 }
 
 class NftablesSubject implements Subject {

@@ -1,5 +1,6 @@
 /** nftables in memory: transactions as the kernel carries them out, refusing what it refuses. */
 import type {
+  Bytes,
   Hook,
   NftElement,
   NftKernel,
@@ -59,6 +60,16 @@ export class FakeNft implements NftKernel {
 
   get reads(): number {
     return this.#reads;
+  }
+
+  /** Somebody else may write at any time. */
+  isUnchanged(): boolean {
+    return false;
+  }
+
+  counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
+    const elements = [...(this.tables.get(family)?.sets.get(set)?.elements.values() ?? [])];
+    return Promise.resolve(new Map(elements.filter(({ isCounted }) => isCounted).map(({ key }) => [key, 0])));
   }
 
   read(family: Family): Promise<NftState | undefined> {

@@ -25,7 +25,7 @@ export interface NftRig {
 
 export function nftSettings(family: Family): NftablesSettings {
   const { localhostNodePorts: _, ...settings } = defaultSettings(family);
-  return { ...settings, serviceCidrs: [] };
+  return { ...settings, serviceCidrs: [], countsConnections: false };
 }
 
 /** After every transaction no frontend leads to an endpoint that is not there. */

@@ -6,6 +6,11 @@ import type { Protocol } from '../../model/objects.ts';
 
 const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 
+/** The protocol of a number (IANA); undefined: none that a Service may have. */
+export function protocolOf(number: number): Protocol | undefined {
+  return (Object.keys(PROTOCOLS) as Protocol[]).find((protocol) => PROTOCOLS[protocol] === number);
+}
+
 export function protocolWord(protocol: Protocol): Bytes {
   return `${String.fromCharCode(PROTOCOLS[protocol])}\0\0\0`;
 }

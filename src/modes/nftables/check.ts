@@ -13,7 +13,7 @@ const NONE = new Map<string, never>();
 
 /** The skeleton, a chain that balances, one with affinity, and elements of every kind. */
 export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[] {
-  const { family } = settings;
+  const { family, countsConnections } = settings;
   const [memory, balancer] = [memorySet('check'), 'cluster-ip-2'];
   const target = { address: '\0'.repeat(addressWidth(family) / 8), port: portWord(1) };
   const chains = new Map<string, NftChain>([
@@ -24,9 +24,10 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
   const sets = new Map<string, NftSet>([...Object.values(SETS), memory].map((set) => [set.name, set]));
   const key = target.address + protocolWord('TCP') + target.port;
   const elements = new Map<string, Entry>();
-  const element = (set: NftSet, of: Pick<Entry, 'key' | 'data' | 'end'>) =>
+  const element = (set: NftSet, of: Omit<Entry, 'owner'>) =>
     elements.set(elementKey(set.name, of.key), { ...of, owner: undefined });
-  element(SETS.services, { key, end: '', data: `goto ${balancer}` });
+  const counting = countsConnections ? { isCounted: true as const } : {};
+  element(SETS.services, { key, end: '', data: `goto ${balancer}`, ...counting });
   element(SETS.endpoints, { key: key + numberWord(0), end: '', data: target.address + target.port });
   element(SETS.sourceRanges, { key: key + target.address, end: key + target.address, data: '' });
   const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });

@@ -7,9 +7,18 @@ import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
 import type { ModeWork } from '../../reconcile/work.ts';
-import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
+import {
+  CleanupIncomplete,
+  type ConnectionCount,
+  type Mode,
+  NOBODY,
+  type ObserveReport,
+  type RuleCount,
+  type SetAside,
+} from '../mode.ts';
 import { NftablesDesired } from './desire.ts';
-import { udpFrontendsIn } from './observe.ts';
+import { SETS } from './names.ts';
+import { frontendOf, udpFrontendsIn } from './observe.ts';
 import type { TablePlan } from './plan.ts';
 import type { NftablesSettings } from './settings.ts';
 import { FamilyTable } from './table.ts';
@@ -80,8 +89,11 @@ class NftablesMode implements Mode<NftablesPlan> {
     for (const state of this.#families) {
       state.unread = undefined;
       try {
-        drift.push(...(await state.table.observe()));
-        udpFrontends.push(...udpFrontendsIn(state.family, state.table.elements));
+        const changed = await state.table.observe();
+        // What stood there before was told the last time.
+        if (changed === undefined) continue;
+        drift.push(...changed);
+        udpFrontends.push(...udpFrontendsIn(state.family, state.table.elements()));
       } catch (error) {
         if (signal.aborted) throw error;
         state.unread = causeOf(error);
@@ -128,6 +140,18 @@ class NftablesMode implements Mode<NftablesPlan> {
       total: table.counts.rules,
       last: 0,
     }));
+  }
+
+  async connectionCounts(): Promise<readonly ConnectionCount[]> {
+    const found: ConnectionCount[] = [];
+    for (const { family, table } of this.#families) {
+      for (const set of [SETS.services, SETS.nodePorts]) {
+        for (const { key, owner, count } of await table.lookups(set)) {
+          found.push({ service: owner, family, ...frontendOf(set.name, key, family), count });
+        }
+      }
+    }
+    return found;
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {

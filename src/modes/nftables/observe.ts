@@ -1,26 +1,36 @@
-/** What the elements of a table that was read say. Pure. */
-import type { NftElement } from '../../host/nftables-kernel.ts';
-import type { Family } from '../../model/address.ts';
+/** What the elements of a table say. Pure. */
+import type { Bytes, NftElement } from '../../host/nftables-kernel.ts';
+import { type Address, addressWidth, type Family } from '../../model/address.ts';
+import type { Protocol } from '../../model/objects.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
+import { protocolOf } from './bytes.ts';
 import { SETS } from './names.ts';
 import { addressOf } from './print.ts';
-
-const UDP = 17;
 
 /** UDP frontends that are translated. */
 export function udpFrontendsIn(
   family: Family,
   elements: Iterable<readonly [set: string, element: NftElement]>,
 ): UdpFrontend[] {
-  const width = family === 'IPv4' ? 4 : 16;
   const found: UdpFrontend[] = [];
-  const portAt = (key: string, at: number) => key.charCodeAt(at) * 256 + key.charCodeAt(at + 1);
   for (const [set, { key }] of elements) {
-    if (set === SETS.services.name && key.charCodeAt(width) === UDP) {
-      found.push({ family, address: addressOf(key.slice(0, width)), port: portAt(key, width + 4) });
-    } else if (set === SETS.nodePorts.name && key.charCodeAt(0) === UDP) {
-      found.push({ family, address: undefined, port: portAt(key, 4) });
-    }
+    if (set !== SETS.services.name && set !== SETS.nodePorts.name) continue;
+    const { address, protocol, port } = frontendOf(set, key, family);
+    if (protocol === 'UDP') found.push({ family, address, port });
   }
   return found;
+}
+
+/** The frontend whose key this is in `services` or `node-ports`. */
+export function frontendOf(
+  set: string,
+  key: Bytes,
+  family: Family,
+): { readonly address: Address | undefined; readonly protocol: Protocol | undefined; readonly port: number } {
+  const width = set === SETS.nodePorts.name ? 0 : addressWidth(family) / 8;
+  return {
+    address: width === 0 ? undefined : addressOf(key.slice(0, width)),
+    protocol: protocolOf(key.charCodeAt(width)),
+    port: key.charCodeAt(width + 4) * 256 + key.charCodeAt(width + 5),
+  };
 }

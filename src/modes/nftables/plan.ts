@@ -48,8 +48,8 @@ export interface TablePlan {
   readonly transactions: readonly Transaction[];
 }
 
-/** Changes of elements in one transaction, unless those of one Service are more: it is made and carried out without a pause. */
-const MOST_ELEMENTS = 5000;
+/** Changes in one transaction, unless those of one Service are more: it is made and carried out without a pause. */
+const MOST_CHANGES = 5000;
 
 /** `SET` and the bytes of the key. */
 export function elementKey(set: string, key: string): string {
@@ -64,7 +64,7 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
   const groups = groupsOf(pending, setAside);
   const first = foundation(pending);
   const last = setAside.size === 0 ? demolition(pending) : undefined;
-  const transactions = [...(first ? [first] : []), ...packed(groups), ...(last ? [last] : [])];
+  const transactions = [...first, ...packed(groups), ...(last ? [last] : [])];
   return {
     family: pending.family,
     transactions,
@@ -111,18 +111,38 @@ function elementStep(family: Family, owner: string, changes: readonly ElementCha
   };
 }
 
-/** The table, sets and chains with their rules, before an element leads to them. */
-function foundation({ hasTable, chains, sets }: PendingTable): Transaction | undefined {
-  const made = [...chains.create, ...[...chains.update].map(([name, { to }]) => [name, to] as const)];
-  if (hasTable && made.length === 0 && sets.create.size === 0 && sets.update.size === 0) return undefined;
+/** What goes into one transaction: writes, and the object that is there with them. */
+interface Piece {
+  readonly writes: readonly NftWrite[];
+  readonly chain?: readonly [string, NftChain];
+  readonly set?: readonly [string, NftSet];
+}
+
+/**
+ * The table, sets and chains with their rules, before an element leads to them. All chains are there, empty, before the first
+ * rule, which may jump to any of them; adding one that is there already changes nothing, so that it may end anywhere.
+ */
+function foundation({ hasTable, chains, sets }: PendingTable): Transaction[] {
   const changedSets = [...sets.update].map(([name, { to }]) => [name, to] as const);
-  const writes: NftWrite[] = [];
-  if (!hasTable) writes.push({ kind: 'add-table' });
-  for (const [, set] of [...sets.create, ...changedSets]) writes.push({ kind: 'add-set', set });
-  for (const [chain, { hook }] of chains.create) writes.push({ kind: 'add-chain', chain, hook });
-  for (const chain of chains.update.keys()) writes.push({ kind: 'flush-chain', chain });
-  for (const [chain, { rules }] of made) for (const rule of rules) writes.push({ kind: 'add-rule', chain, rule });
-  return { writes, chains: made, sets: [...sets.create, ...changedSets], elements: [], steps: [] };
+  const rulesOf = (chain: string, { rules }: NftChain) =>
+    rules.map((rule) => ({ kind: 'add-rule', chain, rule }) as const);
+  const pieces: Piece[] = [
+    ...(hasTable ? [] : [{ writes: [{ kind: 'add-table' } as const] }]),
+    ...[...sets.create, ...changedSets].map((set) => ({ writes: [{ kind: 'add-set', set: set[1] } as const], set })),
+    ...[...chains.create].map(([chain, { hook }]) => ({ writes: [{ kind: 'add-chain', chain, hook } as const] })),
+    ...[...chains.create].map((chain) => ({ writes: rulesOf(...chain), chain })),
+    ...[...chains.update].map(([name, { to }]) => ({
+      writes: [{ kind: 'flush-chain', chain: name } as const, ...rulesOf(name, to)],
+      chain: [name, to] as const,
+    })),
+  ];
+  return inParts(pieces, ({ writes }) => writes.length).map((part) => ({
+    writes: part.flatMap(({ writes }) => writes),
+    chains: part.flatMap(({ chain }) => (chain === undefined ? [] : [chain])),
+    sets: part.flatMap(({ set }) => (set === undefined ? [] : [set])),
+    elements: [],
+    steps: [],
+  }));
 }
 
 /** Chains and sets to which nothing leads any more. */
@@ -137,21 +157,23 @@ function demolition({ chains, sets }: PendingTable): Transaction | undefined {
 }
 
 function packed(groups: readonly Group[]): Transaction[] {
-  const transactions: Transaction[] = [];
-  let waiting: Group[] = [];
-  let size = 0;
-  const flush = () => {
-    if (waiting.length > 0) transactions.push(elementsTransaction(waiting));
-    waiting = [];
-    size = 0;
-  };
-  for (const group of groups) {
-    if (size > 0 && size + group.changes.length > MOST_ELEMENTS) flush();
-    waiting.push(group);
-    size += group.changes.length;
+  return inParts(groups, ({ changes }) => changes.length).map(elementsTransaction);
+}
+
+/** In their order, as many as fit into one transaction together. */
+function inParts<T>(all: readonly T[], sizeOf: (one: T) => number): T[][] {
+  const parts: T[][] = [];
+  let size = Number.POSITIVE_INFINITY;
+  for (const one of all) {
+    const more = sizeOf(one);
+    if (size + more > MOST_CHANGES) {
+      parts.push([]);
+      size = 0;
+    }
+    parts.at(-1)?.push(one);
+    size += more;
   }
-  flush();
-  return transactions;
+  return parts;
 }
 
 /** What goes before what comes: a key that gets another value is deleted and added. */
@@ -172,7 +194,7 @@ function elementsTransaction(groups: readonly Group[]): Transaction {
 
 function objectSteps(
   { family, chains, sets, hasTable }: PendingTable,
-  first: Transaction | undefined,
+  first: readonly Transaction[],
   last: Transaction | undefined,
 ): Step[] {
   const steps: Step[] = [];
@@ -181,7 +203,7 @@ function objectSteps(
     steps.push({ key: `${family} ${what}`, action, phase, owner: undefined, concerns: () => [], lines });
   };
   const rulesOf = (sign: string, { rules }: NftChain) => rules.map(({ text }) => `${sign} ${text}`);
-  if (first !== undefined) {
+  if (first.length > 0) {
     if (!hasTable) step('table', 'create', () => []);
     for (const name of sets.create.keys()) step(`set ${name}`, 'create', () => []);
     for (const [name, chain] of chains.create) step(`chain ${name}`, 'create', () => rulesOf('+', chain));

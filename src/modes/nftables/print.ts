@@ -2,16 +2,19 @@
 import ipaddr from 'ipaddr.js';
 import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { type Address, type Family, parseAddress } from '../../model/address.ts';
+import { protocolOf } from './bytes.ts';
 
-const PROTOCOLS: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
-
-/** `10.96.0.10 . tcp . 80 : goto cluster-ip-3` */
-export function entryText({ key: fields, data: type }: NftSet, { key, end, data }: NftElement, family: Family): string {
+/** `10.96.0.10 . tcp . 80 : goto cluster-ip-3`, with ` counter` after the key where it counts. */
+export function entryText(
+  { key: fields, data: type }: NftSet,
+  { key, end, data, isCounted }: NftElement,
+  family: Family,
+): string {
   const first = fieldTexts(fields, key, family);
   const last = end === '' ? first : fieldTexts(fields, end, family);
   const left = first.map((text, i) => (text === last[i] ? text : `${text}-${last[i]}`)).join(' . ');
   if (type === undefined) return left;
-  return `${left} : ${type === 'verdict' ? data : fieldTexts(type, data, family).join(' . ')}`;
+  return `${left}${isCounted ? ' counter' : ''} : ${type === 'verdict' ? data : fieldTexts(type, data, family).join(' . ')}`;
 }
 
 /** Bytes of fields in whole words. */
@@ -28,7 +31,7 @@ function fieldTexts(fields: readonly Field[], bytes: Bytes, family: Family): str
 function fieldText(field: Field, part: Bytes): string {
   const byte = (i: number) => part.charCodeAt(i);
   if (field === 'address') return addressOf(part);
-  if (field === 'protocol') return PROTOCOLS[byte(0)] ?? String(byte(0));
+  if (field === 'protocol') return protocolOf(byte(0))?.toLowerCase() ?? String(byte(0));
   if (field === 'port') return String(byte(0) * 256 + byte(1));
   return String((byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24)) >>> 0);
 }

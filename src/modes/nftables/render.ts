@@ -33,9 +33,20 @@ class Rendering {
   readonly elements: (readonly [SetName, NftElement])[] = [];
   readonly balancers = new Map<string, BalancerSpec>();
   readonly localPolicies = new Map<string, LocalPolicySpec>();
+  readonly #countsConnections: boolean;
+
+  constructor({ countsConnections }: NftablesSettings) {
+    this.#countsConnections = countsConnections;
+  }
 
   add(set: SetName, key: string, data = '', end = ''): void {
     this.elements.push([set, { key, end, data }]);
+  }
+
+  /** Where what comes to an address or a node port goes. */
+  lead(set: 'services' | 'nodePorts', key: string, chain: string): void {
+    const element = { key, end: '', data: `goto ${chain}` };
+    this.elements.push([set, this.#countsConnections ? { ...element, isCounted: true } : element]);
   }
 
   /** The name of the chain. */
@@ -53,7 +64,7 @@ class Rendering {
 }
 
 export function renderPort(port: ServicePort, settings: NftablesSettings): RenderedPort {
-  const into = new Rendering();
+  const into = new Rendering(settings);
   const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
   for (const frontend of port.frontends) addFrontend(into, port, frontend, sticky);
   guard(into, port, settings);
@@ -91,7 +102,7 @@ function addFrontend(into: Rendering, port: ServicePort, frontend: Frontend, sti
       ? portKey(port.protocol, frontend.port)
       : socketKey(address, port.protocol, frontend.port);
   const chain = sticky === undefined ? balancerOf(into, port, frontend, key) : chainOfSticky(sticky, frontend);
-  if (chain !== undefined) into.add(isNodePort ? 'nodePorts' : 'services', key, `goto ${chain}`);
+  if (chain !== undefined) into.lead(isNodePort ? 'nodePorts' : 'services', key, chain);
   if (empty !== undefined) {
     into.add(isNodePort ? 'nodePortRefusals' : 'refusals', key, empty === 'drop' ? 'drop' : `goto ${REFUSE}`);
   }

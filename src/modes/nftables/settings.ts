@@ -9,4 +9,6 @@ export interface NftablesSettings extends FamilySettings {
   readonly dropInvalid: boolean;
   /** Ranges of the family from which cluster IPs are taken: what goes to one that nobody has goes nowhere. */
   readonly serviceCidrs: readonly Cidr[];
+  /** Elements of frontends count the connections that come to them. */
+  readonly countsConnections: boolean;
 }

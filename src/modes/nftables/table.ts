@@ -1,9 +1,10 @@
 /** One family's table: what should be in it, what is, and the transactions between. */
 
 import { breath } from '../../host/clock.ts';
-import type { NftKernel, NftRefusal, NftSet, NftState } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftKernel, NftRefusal, NftSet, NftState } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
+import type { ServiceKey } from '../../model/objects.ts';
 import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
@@ -18,7 +19,7 @@ function sameChain(a: NftChain, b: NftChain): boolean {
 }
 
 function sameEntry(a: Entry, b: Entry): boolean {
-  return a.data === b.data && a.end === b.end;
+  return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
 }
 
 export class FamilyTable implements DesiredSink {
@@ -55,8 +56,19 @@ export class FamilyTable implements DesiredSink {
   }
 
   /** Elements that are believed to stand, by set. */
-  get elements(): Iterable<readonly [set: string, entry: Entry]> {
-    return [...(this.#elements.applied ?? [])].map(([key, entry]) => [setOfKey(key), entry]);
+  *elements(): Iterable<readonly [set: string, entry: Entry]> {
+    for (const [key, entry] of this.#elements.applied ?? []) yield [setOfKey(key), entry];
+  }
+
+  /** How often the elements of a set were found that count, each with its Service. Throws when they cannot be read. */
+  async lookups(
+    set: NftSet,
+  ): Promise<readonly { readonly key: Bytes; readonly owner: ServiceKey; readonly count: number }[]> {
+    const counts = await this.#kernel.counts(this.family, set.name);
+    return [...counts].flatMap(([key, count]) => {
+      const owner = this.#elements.desired.get(elementKey(set.name, key))?.owner;
+      return owner === undefined ? [] : [{ key, owner, count }];
+    });
   }
 
   /** Rules and elements that are believed to stand. */
@@ -78,10 +90,14 @@ export class FamilyTable implements DesiredSink {
     this.#elements.desire(elementKey(set.name, key), entry);
   }
 
-  /** Read it; returns what another program changed. Throws when it cannot be read; then nothing is known. */
-  async observe(): Promise<readonly string[]> {
+  /**
+   * Read it; returns what another program changed, and undefined when nobody wrote since the last time, which is asked
+   * first. Throws when it cannot be read; then nothing is known.
+   */
+  async observe(): Promise<readonly string[] | undefined> {
     const wasKnown = this.isKnown;
     try {
+      if (wasKnown && this.#kernel.isUnchanged(this.family)) return undefined;
       const state = await this.#kernel.read(this.family);
       const { chains, sets, elements } = observed(state);
       const drift = wasKnown ? this.#drift(chains, elements) : [];

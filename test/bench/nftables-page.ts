@@ -1,0 +1,111 @@
+/** The part of docs/benchmarks.md that is about nftables mode. */
+import { connectionCells, lastBesideSingle } from './connections.ts';
+import type { NftablesResult, NftablesStart } from './nftables.ts';
+import { type Aim, median, most, ms, quantile, ratio, size, spread, spreadOf, table } from './text.ts';
+
+/** Milliseconds of a cold start, by Services. */
+const AIMS: Readonly<Record<number, number>> = { 10000: 1500, 44000: 2500, 5000: 5000, 8000: 5000 };
+/** Megabytes, at 250,000 endpoints. */
+const MOST_MEMORY = 400;
+/** Milliseconds. */
+const CHANGE = 5;
+
+const isPlain = ({ shape }: NftablesStart) => shape.affinity === undefined && shape.nodePorts === undefined;
+
+export function nftablesAims({ starts, change, connections }: NftablesResult): Aim[] {
+  const plain = starts.filter(isPlain);
+  const cold = plain.flatMap(({ shape, cold, floor }): Aim[] => {
+    const wanted = AIMS[shape.services];
+    if (wanted === undefined) return [];
+    return [
+      {
+        ...{ what: 'nftables mode, cold start', at: size(shape), aim: `${wanted / 1000} s` },
+        found: `${spread(cold)}; \`nft -f\` of the same state ${spread(floor)}`,
+        isReached: median(cold) < wanted,
+      },
+    ];
+  });
+  const widest = plain.filter(({ shape }) => shape.services * shape.endpoints >= 240_000);
+  const slower = connections.map((result) => lastBesideSingle(result));
+  return [
+    ...cold,
+    {
+      what: 'nftables mode, memory at the peak',
+      at: widest.map(({ shape }) => size(shape)).join(', '),
+      aim: `${MOST_MEMORY} MB`,
+      found: widest.map(({ peak }) => `${median(peak).toFixed(0)} MB`).join(', '),
+      isReached: widest.every(({ peak }) => median(peak) < MOST_MEMORY),
+    },
+    ...change.map((result) => ({
+      ...{ what: 'nftables mode, one endpoint changed', at: size(result.shape), aim: `${CHANGE} ms` },
+      found: `${ms(median(result.change), 1)}, p99 ${ms(quantile(result.change, 0.99), 1)}; bare \`nft\` ${ms(median(result.floor), 1)}`,
+      isReached: median(result.change) < CHANGE,
+    })),
+    {
+      what: 'nftables mode, new connection, last Service beside the only one',
+      at: connections.map(({ services }) => services.toLocaleString('en')).join(' / '),
+      aim: '1.15',
+      found: slower.map((times) => times.toFixed(2)).join(' / '),
+      isReached: slower.every((times) => times <= 1.15),
+    },
+  ];
+}
+
+export function nftablesSection({ starts, change, connections }: NftablesResult): string {
+  return `## nftables mode
+
+From exec to the end of the first sync, the API server's lists included. Floor: one \`nft -f\` of the same state into an empty namespace, from a text that
+is there already: no list is read for it. kube-proxy's layout: one \`nft -f\` of the same Services with a chain a Service and a chain an endpoint; then the time of one such
+chain more. «Sticky»: all Services have ClientIP affinity; «mixed» as below. Memory in megabytes, the agent at its peak and at rest.
+
+${table(
+  [
+    'cluster',
+    'elements',
+    'chains',
+    'cold start',
+    'floor, `nft -f`',
+    'cold / floor',
+    "kube-proxy's layout",
+    'one chain more in it',
+    'first',
+    'health',
+    'peak',
+    'at rest',
+    'restart',
+  ],
+  starts.map((m) => [
+    `${size(m.shape)}${m.shape.affinity === 1 ? ', sticky' : m.shape.nodePorts === undefined ? '' : ', mixed'}`,
+    `${m.elements}`,
+    `${m.chains}`,
+    spread(m.cold),
+    spread(m.floor),
+    ratio(median(m.cold), median(m.floor)),
+    m.rival.length > 0 ? spread(m.rival) : 'not run',
+    m.rivalChange.length > 0 ? ms(median(m.rivalChange)) : 'not run',
+    ms(most(m.first)),
+    ms(most(m.health)),
+    spreadOf(m.peak),
+    m.resident.toFixed(0),
+    `${spread(m.restart)}, «${m.restartSaid}»`,
+  ]),
+)}
+
+One endpoint changed, from the moment at which the API server sends the event until the kernel notifies the element, minSyncPeriod 0. Floor: one \`nft -f\` that
+adds one element to the same table.
+
+${table(
+  ['cluster', 'p50', 'p99', 'floor, p50', 'p50 / floor'],
+  change.map((m) => [
+    size(m.shape),
+    ms(median(m.change), 2),
+    ms(quantile(m.change, 0.99), 2),
+    ms(median(m.floor), 2),
+    ratio(median(m.change), median(m.floor)),
+  ]),
+)}
+
+Time of \`connect()\` in microseconds, as below for iptables mode.
+
+${table(['Services', 'through the last', 'through the only one', 'last / only'], connections.map(connectionCells))}`;
+}
