@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { build } from 'esbuild';
 import { realCommands } from '../src/host/commands.ts';
 import { mayChangeNetwork } from '../src/host/node-facts.ts';
+import { bundle } from './bundle.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const NEVER = new AbortController().signal;
@@ -30,34 +30,13 @@ const { values } = parseArgs({ options: { output: { type: 'string', default: joi
 const folder = mkdtempSync(join(tmpdir(), 'slicewire-build-'));
 try {
   mkdirSync(join(values.output, '..'), { recursive: true });
-  await bundle(join(folder, 'slicewire.mjs'));
+  await bundle('src/main.ts', join(folder, 'slicewire.mjs'));
   await assemble(join(folder, 'slicewire.mjs'), values.output);
   await tryOut(values.output);
   const megabytes = Math.round(statSync(values.output).size / 1e6);
   process.stdout.write(`built: ${values.output} (${megabytes} MB)\n`);
 } finally {
   rmSync(folder, { recursive: true });
-}
-
-async function bundle(outfile: string): Promise<void> {
-  await build({
-    entryPoints: [join(ROOT, 'src/main.ts')],
-    outfile,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node26',
-    minifySyntax: true,
-    minifyWhitespace: true,
-    legalComments: 'none',
-    logLevel: 'error',
-    // esbuild does not know it yet.
-    external: ['node:ffi'],
-    // Of client-node only what reads a kubeconfig is used: without its clients for every API it is a sixth.
-    alias: { '@kubernetes/client-node': join(ROOT, 'node_modules/@kubernetes/client-node/dist/config.js') },
-    // CommonJS packages ask for Node.js's own modules by `require`.
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-  });
 }
 
 /** The bundle and the Node.js that runs this, in one file. */

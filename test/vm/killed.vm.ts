@@ -1,8 +1,11 @@
 /** SIGKILL at random points, a hundred times: whatever was half written, the next agent ends where it should, and nothing foreign is touched. */
 import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
+import { bundle } from '../../scripts/bundle.ts';
 import { Lab } from '../../src/cli/demo/lab.ts';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
@@ -13,7 +16,6 @@ import { NEVER } from '../helpers/rig.ts';
 import { generation } from './generations.ts';
 import { kernelIn, modeIn, settledSysctls } from './ipvs-in.ts';
 
-const INSIDE = fileURLToPath(new URL('./killed-inside.ts', import.meta.url));
 const TIMES = 100;
 /** Milliseconds after it began: a round of writes takes some tens. */
 const LATEST = 250;
@@ -29,21 +31,27 @@ function portsOf(n: number) {
 
 describe('an agent that is killed', () => {
   const labs: Lab[] = [];
+  let folder: string;
+  /** In one file: a hundred of them start, on emulated processors. */
+  const program = () => join(folder, 'killed.mjs');
   /** What those said that a signal of the engine's own ended before they were killed (V8 gives up with SIGTRAP). */
   const crashed: string[] = [];
   before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
+    await bundle('test/vm/killed-inside.ts', program());
     for (let i = 0; i < NODES; i++) {
       labs.push(await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER }));
     }
   });
   after(async () => {
     for (const lab of labs) await lab.remove();
+    await rm(folder, { recursive: true });
   });
 
   async function killOnce(lab: Lab, first: number): Promise<void> {
     const said: string[] = [];
     const { promise: begun, resolve: begin } = Promise.withResolvers<undefined>();
-    const inside = lab.inside('node', process.execPath, [INSIDE, String(first)]);
+    const inside = lab.inside('node', process.execPath, [program(), String(first)]);
     const child = startChild({
       ...inside,
       onLine: (line) => (line === 'begins' ? begin(undefined) : said.push(line)),

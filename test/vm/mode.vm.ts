@@ -163,7 +163,7 @@ describe('IPVS mode on a real kernel', () => {
       const answers = [];
       let keptByIpvs: Awaited<ReturnType<typeof ask>> | undefined;
       try {
-        for (let round = 1; round <= 3; round++) {
+        for (let round = 1; round <= 2; round++) {
           await served(objects, { settings: (family) => (family === 'IPv4' ? { localDetector } : {}) });
           assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-SVC/);
           keptByIpvs ??= await ask('client', LAB.node.v4, NODE_PORT, `${how}, by ipvs`);
@@ -177,7 +177,7 @@ describe('IPVS mode on a real kernel', () => {
         assert.deepEqual(failures.slice(0, 5), []);
         assert.ok(requests > 50, `${requests} requests`);
       }
-      assert.deepEqual(answers, [kept, kept, kept], 'the table of connections keeps what began under rules');
+      assert.deepEqual(answers, [kept, kept], 'the table of connections keeps what began under rules');
     });
   }
 });

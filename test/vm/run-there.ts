@@ -12,6 +12,8 @@ export type Mark = `@${string} `;
 export interface RunThere<Told> extends Results<Told> {
   /** Arguments of Node.js. */
   readonly args: readonly string[];
+  /** Of the machine, if it is one; the script's own number unless it is said. */
+  readonly processors?: number;
 }
 
 export interface RunUnderSystemd<Told> extends Results<Told> {
@@ -45,9 +47,10 @@ export async function isIpvsHere(): Promise<boolean> {
   return asked.exitCode === 0;
 }
 
-export async function runThere<Told>({ args, mark, tell }: RunThere<Told>): Promise<Ran> {
+export async function runThere<Told>({ args, processors, mark, tell }: RunThere<Told>): Promise<Ran> {
   const isMachine = !(await isIpvsHere());
-  const machine = isMachine ? ['sh', MACHINE, 'run'] : [];
+  const settings = processors === undefined ? [] : ['env', `SLICEWIRE_VM_CPUS=${processors}`];
+  const machine = isMachine ? [...settings, 'sh', MACHINE, 'run'] : [];
   return { ...(await follow([...machine, process.execPath, ...args], { mark, tell })), isMachine };
 }
 

@@ -12,6 +12,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 KERNEL=6.1.0-56-amd64
 CACHE=${SLICEWIRE_VM_CACHE:-/var/cache/slicewire-vm}
 MEMORY=${SLICEWIRE_VM_MEMORY:-4096}
+CPUS=${SLICEWIRE_VM_CPUS:-2}
 
 say() { echo "slicewire vm: $*" >&2; }
 
@@ -61,7 +62,7 @@ build_initramfs() {
 boot() {
   share() { echo "-virtfs local,path=$1,mount_tag=$2,security_model=none,multidevs=remap$3"; }
   # shellcheck disable=SC2046,SC2086 # each share is several words
-  set -- "$1" -m "$MEMORY" -smp 2 -accel tcg,thread=multi -cpu max -nodefaults -display none -no-reboot \
+  set -- "$1" -m "$MEMORY" -smp "$CPUS" -accel tcg,thread=multi -cpu max -nodefaults -display none -no-reboot \
     -kernel "$CACHE/$KERNEL/boot/vmlinuz-$KERNEL" -initrd "$initramfs" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off kernel=$KERNEL cache=$CACHE inside=$here/inside.sh what=$1" \
     $(share / host ,readonly=on) $(share "$out" out '')

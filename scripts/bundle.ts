@@ -1,0 +1,28 @@
+/** A program with all that it imports, in one file. */
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** `entry`: from the repository's folder. Throws what esbuild says. */
+export async function bundle(entry: string, outfile: string): Promise<void> {
+  await build({
+    entryPoints: [join(ROOT, entry)],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node26',
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: 'none',
+    logLevel: 'error',
+    // esbuild does not know it yet.
+    external: ['node:ffi'],
+    // Of client-node only what reads a kubeconfig is used: without its clients for every API it is a sixth.
+    alias: { '@kubernetes/client-node': join(ROOT, 'node_modules/@kubernetes/client-node/dist/config.js') },
+    // CommonJS packages ask for Node.js's own modules by `require`.
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+  });
+}
