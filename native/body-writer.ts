@@ -39,6 +39,12 @@ export class BodyWriter {
     return this;
   }
 
+  /** Bytes, each a character of Latin-1. */
+  latin1(type: number, value: string): this {
+    this.#buffer.write(value, this.#header(type, value.length), 'latin1');
+    return this;
+  }
+
   u8(type: number, value: number): this {
     this.#buffer.writeUInt8(value, this.#header(type, 1));
     return this;

@@ -196,10 +196,12 @@ export function deleteSet(id: TableId, name: string): Request {
   return request(NFT_MSG_DELSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table).text(NFTA_SET_NAME, name));
 }
 
+/** Bytes are strings, each a character of Latin-1: hundreds of thousands are compared and looked up. */
 export interface Element {
-  readonly key: Uint8Array;
-  readonly end?: Uint8Array;
-  readonly data?: Uint8Array | Verdict;
+  readonly key: string;
+  /** The end of a range; "": none. */
+  readonly end: string;
+  readonly data?: string | Verdict;
   /** It has a counter of its own: what it counted so far, when it was read; a new one begins with 0. */
   readonly packets?: number;
 }
@@ -208,15 +210,15 @@ function writeElements(body: BodyWriter, elements: readonly Element[], withData:
   body.nest(NFTA_SET_ELEM_LIST_ELEMENTS, (list) => {
     for (const { key, end, data, packets } of elements) {
       list.nest(NFTA_LIST_ELEM, (element) => {
-        element.nest(NFTA_SET_ELEM_KEY, (inner) => inner.bytes(NFTA_DATA_VALUE, key));
-        if (end !== undefined) element.nest(NFTA_SET_ELEM_KEY_END, (inner) => inner.bytes(NFTA_DATA_VALUE, end));
+        element.nest(NFTA_SET_ELEM_KEY, (inner) => inner.latin1(NFTA_DATA_VALUE, key));
+        if (end !== '') element.nest(NFTA_SET_ELEM_KEY_END, (inner) => inner.latin1(NFTA_DATA_VALUE, end));
         if (!withData) return;
         if (packets !== undefined) {
           element.nest(NFTA_SET_ELEM_EXPR, (one) => one.text(NFTA_EXPR_NAME, COUNTER).nest(NFTA_EXPR_DATA, () => {}));
         }
         if (data === undefined) return;
         element.nest(NFTA_SET_ELEM_DATA, (inner) => {
-          if (data instanceof Uint8Array) inner.bytes(NFTA_DATA_VALUE, data);
+          if (typeof data === 'string') inner.latin1(NFTA_DATA_VALUE, data);
           else writeVerdict(inner, data);
         });
       });
@@ -321,13 +323,13 @@ function* attributes(buffer: Buffer, start: number, end: number): Generator<read
 }
 
 function decodeElement(buffer: Buffer, start: number, end: number): Element {
-  const bytesOf = (type: number): Uint8Array | undefined => {
+  const bytesOf = (type: number): string | undefined => {
     const outer = findAttribute(buffer, start, end, type);
     if (outer < 0) return undefined;
     const at = findAttribute(buffer, outer, outer + valueLength(buffer, outer), NFTA_DATA_VALUE);
-    return at < 0 ? undefined : Uint8Array.prototype.slice.call(buffer, at, at + valueLength(buffer, at));
+    return at < 0 ? undefined : buffer.toString('latin1', at, at + valueLength(buffer, at));
   };
-  const [key = new Uint8Array(), last, value] = [
+  const [key = '', last = '', value] = [
     bytesOf(NFTA_SET_ELEM_KEY),
     bytesOf(NFTA_SET_ELEM_KEY_END),
     bytesOf(NFTA_SET_ELEM_DATA),
@@ -336,7 +338,7 @@ function decodeElement(buffer: Buffer, start: number, end: number): Element {
   const packets = decodeCounter(buffer, start, end);
   return {
     key,
-    ...(last === undefined ? {} : { end: last }),
+    end: last,
     ...(data === undefined ? {} : { data }),
     ...(packets === undefined ? {} : { packets }),
   };

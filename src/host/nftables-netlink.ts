@@ -132,7 +132,7 @@ export class NftNetlink implements NftKernel, NftTables {
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
     const counts = new Map<Bytes, number>();
     for (const part of readElements(this.#socket, { family, table: TABLE }, set)) {
-      for (const { key, packets } of part) if (packets !== undefined) counts.set(latin1(key), packets);
+      for (const { key, packets } of part) if (packets !== undefined) counts.set(key, packets);
       await breath();
     }
     return counts;
@@ -210,18 +210,9 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 }
 
-function latin1(bytes: Uint8Array | undefined): Bytes {
-  return bytes === undefined ? '' : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
-}
-
-function seen({ key, end, data, packets }: Element): NftElement {
-  const verdict =
-    data === undefined || data instanceof Uint8Array
-      ? latin1(data)
-      : 'chain' in data
-        ? `goto ${data.chain}`
-        : data.kind;
-  const element = { key: latin1(key), end: latin1(end), data: verdict };
+function seen({ key, end, data = '', packets }: Element): NftElement {
+  const text = typeof data === 'string' ? data : 'chain' in data ? `goto ${data.chain}` : data.kind;
+  const element = { key, end, data: text };
   return packets === undefined ? element : { ...element, isCounted: true };
 }
 
@@ -288,14 +279,8 @@ function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]
 }
 
 function asElement({ data: type }: NftSet, { key, end, data, isCounted }: NftElement): Element {
-  const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
-  const value = type === 'verdict' ? verdictOf(data) : bytes(data);
-  return {
-    key: bytes(key),
-    ...(end === '' ? {} : { end: bytes(end) }),
-    ...(type === undefined ? {} : { data: value }),
-    ...(isCounted ? { packets: 0 } : {}),
-  };
+  const value = type === 'verdict' ? verdictOf(data) : data;
+  return { key, end, ...(type === undefined ? {} : { data: value }), ...(isCounted ? { packets: 0 } : {}) };
 }
 
 function verdictOf(text: string): bytecode.Verdict {

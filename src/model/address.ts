@@ -14,10 +14,13 @@ export type Address = string & { readonly __address: true };
 /** `address/length` with the bits after the length cleared. */
 export type Cidr = string & { readonly __cidr: true };
 
+/** As it is written here: most are. */
+const CANONICAL_V4 = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 const V4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
 
 /** Parse an address of either family. IPv4-mapped IPv6 is IPv4, as in Go's net.IP. Returns undefined for anything else. */
 export function parseAddress(text: string): Address | undefined {
+  if (CANONICAL_V4.test(text)) return text as Address;
   const v4 = V4.exec(text);
   if (v4) {
     const octets = v4.slice(1).map(Number);
@@ -69,7 +72,9 @@ export function addressBits(address: Address): string {
 
 /** The address in network order, each byte a character of Latin-1: the form in which the kernel's tables are compared. */
 export function addressBytes(address: Address): string {
-  return String.fromCharCode(...ipaddr.parse(address).toByteArray());
+  const octets = addressOctets(address);
+  const [a = 0, b = 0, c = 0, d = 0] = octets;
+  return octets.length === 4 ? String.fromCharCode(a, b, c, d) : String.fromCharCode(...octets);
 }
 
 /** The address in network order: 4 or 16 bytes. One of IPv4 is read digit by digit: thousands are asked for in a row. */

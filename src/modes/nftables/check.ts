@@ -1,12 +1,13 @@
 /** What a kernel must take for nftables mode to work: one of everything that the mode writes. Pure. */
 import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
 import { addressWidth } from '../../model/address.ts';
+import type { Delta } from '../../reconcile/tracker.ts';
 import { NOBODY } from '../mode.ts';
 import { numberWord, portWord, protocolWord } from './bytes.ts';
 import { balancerChain, type NftChain, skeleton, stickyEndpoint } from './chains.ts';
-import type { Entry } from './desire.ts';
-import { memorySet, SETS, setNamed } from './names.ts';
-import { elementKey, planTable } from './plan.ts';
+import { memorySet, SETS } from './names.ts';
+import { planTable } from './plan.ts';
+import type { Entry } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
 
 const NONE = new Map<string, never>();
@@ -23,22 +24,21 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
   ]);
   const sets = new Map<string, NftSet>([...Object.values(SETS), memory].map((set) => [set.name, set]));
   const key = target.address + protocolWord('TCP') + target.port;
-  const elements = new Map<string, Entry>();
+  const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });
+  const elements: (readonly [NftSet, Delta<string, Entry>])[] = [];
   const element = (set: NftSet, of: Omit<Entry, 'owner'>) =>
-    elements.set(elementKey(set.name, of.key), { ...of, owner: undefined });
+    elements.push([set, made(new Map([[of.key, { ...of, owner: undefined }]]))]);
   const counting = countsConnections ? { isCounted: true as const } : {};
   element(SETS.services, { key, end: '', data: `goto ${balancer}`, ...counting });
   element(SETS.endpoints, { key: key + numberWord(0), end: '', data: target.address + target.port });
   element(SETS.sourceRanges, { key: key + target.address, end: key + target.address, data: '' });
-  const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });
   const plan = planTable(
     {
       family,
       hasTable: false,
       chains: made(chains),
       sets: made(sets),
-      elements: made(elements),
-      setOf: setNamed,
+      elements,
     },
     NOBODY,
   );

@@ -6,19 +6,12 @@
  */
 import type { NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { addressBytes } from '../../model/address.ts';
-import type { ServiceKey } from '../../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { numberWord, rangeOf, widest } from './bytes.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
 import { type BalancerSpec, balancerName, localPolicyName, SETS, type SetName, setNamed } from './names.ts';
-import { elementKey } from './plan.ts';
-import { type RenderedPort, renderPort } from './render.ts';
+import { type Entry, type RenderedPort, renderPort } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
-
-/** An element with the Service that it is for; undefined: shared, or not known. */
-export interface Entry extends NftElement {
-  readonly owner: ServiceKey | undefined;
-}
 
 /** Where desired objects go. */
 export interface DesiredSink {
@@ -46,35 +39,35 @@ export class NftablesDesired {
 
   /** Take in ServicePorts of this family that changed (undefined: gone); returns how many elements were made. */
   update(ports: readonly (readonly [ServicePortKey, ServicePort | undefined])[]): number {
-    const added: [ServicePort, RenderedPort][] = [];
+    const added: RenderedPort[] = [];
     const removed: RenderedPort[] = [];
     // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
     for (const [key, port] of ports) {
       const before = this.#rendered.get(key);
       if (before !== undefined) {
-        for (const [set, element] of before.elements) this.#sink.element(SETS[set], element.key, undefined);
+        for (const [set, entries] of before.elements) {
+          for (const { key: gone } of entries) this.#sink.element(SETS[set], gone, undefined);
+        }
         removed.push(before);
       }
       if (port === undefined) this.#rendered.delete(key);
       else {
         const rendered = renderPort(port, this.#settings);
         this.#rendered.set(key, rendered);
-        added.push([port, rendered]);
+        added.push(rendered);
       }
     }
     let count = 0;
-    for (const [port, rendered] of added) {
-      count += rendered.elements.length;
-      for (const [set, element] of rendered.elements) this.#put(set, element, port.service);
+    for (const rendered of added) {
+      for (const [set, entries] of rendered.elements) {
+        count += entries.length;
+        for (const entry of entries) this.#sink.element(SETS[set], entry.key, entry);
+      }
       this.#hold(rendered, 1);
     }
     // After what is held now: what is held by both never goes.
     for (const rendered of removed) this.#hold(rendered, -1);
     return count;
-  }
-
-  #put(set: SetName, element: NftElement, owner: ServiceKey): void {
-    this.#sink.element(SETS[set], element.key, { ...element, owner });
   }
 
   #hold({ balancers, localPolicies, chains, memories, shared }: RenderedPort, by: 1 | -1): void {
@@ -93,7 +86,7 @@ export class NftablesDesired {
       this.#holdChain(name, () => chain, by);
     }
     for (const [set, element] of shared) {
-      const held = count(this.#shared, elementKey(SETS[set].name, element.key), by);
+      const held = count(this.#shared, `${set} ${element.key}`, by);
       if (held !== undefined) this.#putShared(set, held ? element : undefined, element.key);
     }
   }

@@ -93,7 +93,7 @@ class NftablesMode implements Mode<NftablesPlan> {
         // What stood there before was told the last time.
         if (changed === undefined) continue;
         drift.push(...changed);
-        udpFrontends.push(...udpFrontendsIn(state.family, state.table.elements()));
+        udpFrontends.push(...udpFrontendsIn(state.family, (set) => state.table.elements(set)));
       } catch (error) {
         if (signal.aborted) throw error;
         state.unread = causeOf(error);
@@ -147,7 +147,7 @@ class NftablesMode implements Mode<NftablesPlan> {
     for (const { family, table } of this.#families) {
       for (const set of [SETS.services, SETS.nodePorts]) {
         for (const { key, owner, count } of await table.lookups(set)) {
-          found.push({ service: owner, family, ...frontendOf(set.name, key, family), count });
+          found.push({ service: owner, family, ...frontendOf(set, key, family), count });
         }
       }
     }

@@ -64,10 +64,10 @@ export const GUARD = 'source-ranges';
 export const CLUSTER_IPS = 'cluster-ips';
 
 /** How a packet came to a Service: by its cluster IP, by another address, by a node port. */
-export type Entry = 'cluster-ip' | 'external' | 'node-port';
+export type EntryPoint = 'cluster-ip' | 'external' | 'node-port';
 
 export interface BalancerSpec {
-  readonly entry: Entry;
+  readonly entry: EntryPoint;
   /** Which endpoints: all, or those of policy Local. */
   readonly isLocal: boolean;
   /** The packet's source becomes the node's. Of a cluster IP it is as the settings say. */
@@ -80,7 +80,7 @@ export function balancerName({ entry, isLocal, masquerades, endpoints }: Balance
   return `${entry}${whoOf(entry, isLocal, masquerades)}-${endpoints}`;
 }
 
-function whoOf(entry: Entry, isLocal: boolean, masquerades: boolean): string {
+function whoOf(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
   if (entry === 'cluster-ip') return isLocal ? '-local' : '';
   if (masquerades) return '';
   return isLocal ? '-here' : '-pods';
@@ -88,7 +88,7 @@ function whoOf(entry: Entry, isLocal: boolean, masquerades: boolean): string {
 
 /** Of an external entry under policy Local: how many endpoints there are, and how many here. */
 export interface LocalPolicySpec {
-  readonly entry: Exclude<Entry, 'cluster-ip'>;
+  readonly entry: Exclude<EntryPoint, 'cluster-ip'>;
   readonly all: number;
   readonly here: number;
 }

@@ -1,5 +1,5 @@
 /** What the elements of a table say. Pure. */
-import type { Bytes, NftElement } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { type Address, addressWidth, type Family } from '../../model/address.ts';
 import type { Protocol } from '../../model/objects.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
@@ -8,26 +8,24 @@ import { SETS } from './names.ts';
 import { addressOf } from './print.ts';
 
 /** UDP frontends that are translated. */
-export function udpFrontendsIn(
-  family: Family,
-  elements: Iterable<readonly [set: string, element: NftElement]>,
-): UdpFrontend[] {
+export function udpFrontendsIn(family: Family, elementsOf: (set: NftSet) => Iterable<NftElement>): UdpFrontend[] {
   const found: UdpFrontend[] = [];
-  for (const [set, { key }] of elements) {
-    if (set !== SETS.services.name && set !== SETS.nodePorts.name) continue;
-    const { address, protocol, port } = frontendOf(set, key, family);
-    if (protocol === 'UDP') found.push({ family, address, port });
+  for (const set of [SETS.services, SETS.nodePorts]) {
+    for (const { key } of elementsOf(set)) {
+      const { address, protocol, port } = frontendOf(set, key, family);
+      if (protocol === 'UDP') found.push({ family, address, port });
+    }
   }
   return found;
 }
 
 /** The frontend whose key this is in `services` or `node-ports`. */
 export function frontendOf(
-  set: string,
+  set: NftSet,
   key: Bytes,
   family: Family,
 ): { readonly address: Address | undefined; readonly protocol: Protocol | undefined; readonly port: number } {
-  const width = set === SETS.nodePorts.name ? 0 : addressWidth(family) / 8;
+  const width = set === SETS.nodePorts ? 0 : addressWidth(family) / 8;
   return {
     address: width === 0 ? undefined : addressOf(key.slice(0, width)),
     protocol: protocolOf(key.charCodeAt(width)),

@@ -2,29 +2,27 @@
  * What to write of one family's table, as transactions: the kernel carries out each of them as a whole, and a packet sees
  * none of it or all. First what others lead to, then elements, all of a Service together, last what nothing leads to any more. Pure.
  */
-import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftSet, NftWrite } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import type { NftChain } from './chains.ts';
-import type { Entry } from './desire.ts';
 import { entryText } from './print.ts';
+import type { Entry } from './render.ts';
 
 export interface PendingTable {
   readonly family: Family;
   readonly hasTable: boolean;
   readonly chains: Delta<string, NftChain>;
   readonly sets: Delta<string, NftSet>;
-  /** By `elementKey`. */
-  readonly elements: Delta<string, Entry>;
-  /** Of a set that is there, or will be. */
-  readonly setOf: (name: string) => NftSet;
+  /** By set, and there by key. */
+  readonly elements: readonly (readonly [NftSet, Delta<Bytes, Entry>])[];
 }
 
 /** A change of one element. */
 export interface ElementChange {
-  readonly key: string;
+  readonly key: Bytes;
   readonly set: NftSet;
   readonly from: Entry | undefined;
   readonly to: Entry | undefined;
@@ -51,15 +49,6 @@ export interface TablePlan {
 /** Changes in one transaction, unless those of one Service are more: it is made and carried out without a pause. */
 const MOST_CHANGES = 5000;
 
-/** `SET` and the bytes of the key. */
-export function elementKey(set: string, key: string): string {
-  return `${set}\n${key}`;
-}
-
-export function setOfKey(key: string): string {
-  return key.slice(0, key.indexOf('\n'));
-}
-
 export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
   const groups = groupsOf(pending, setAside);
   const first = foundation(pending);
@@ -78,19 +67,21 @@ interface Group {
 }
 
 /** Changes of elements, all of a Service together. */
-function groupsOf({ family, elements, setOf }: PendingTable, setAside: SetAside): Group[] {
+function groupsOf({ family, elements }: PendingTable, setAside: SetAside): Group[] {
   const byOwner = new Map<string, ElementChange[]>();
-  const add = (key: string, from: Entry | undefined, to: Entry | undefined) => {
+  const add = (set: NftSet, key: Bytes, from: Entry | undefined, to: Entry | undefined) => {
     const owner = to?.owner ?? from?.owner ?? '';
     if (setAside.has(owner) || (from?.owner !== undefined && setAside.has(from.owner))) return;
-    const change = { key, set: setOf(setOfKey(key)), from, to };
+    const change = { key, set, from, to };
     const known = byOwner.get(owner);
     if (known === undefined) byOwner.set(owner, [change]);
     else known.push(change);
   };
-  for (const [key, to] of elements.create) add(key, undefined, to);
-  for (const [key, { from, to }] of elements.update) add(key, from, to);
-  for (const [key, from] of elements.remove) add(key, from, undefined);
+  for (const [set, { create, update, remove }] of elements) {
+    for (const [key, to] of create) add(set, key, undefined, to);
+    for (const [key, { from, to }] of update) add(set, key, from, to);
+    for (const [key, from] of remove) add(set, key, from, undefined);
+  }
   return [...byOwner].map(([owner, changes]) => ({ changes, step: elementStep(family, owner, changes) }));
 }
 

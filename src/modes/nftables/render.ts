@@ -1,14 +1,15 @@
 /** One ServicePort as elements of the table's sets, and the chains that they lead to. Pure. */
 
-import type { NftElement } from '../../host/nftables-kernel.ts';
-import { addressBytes, cidrContains, hostCidr } from '../../model/address.ts';
+import type { Bytes, NftElement } from '../../host/nftables-kernel.ts';
+import { type Address, addressBytes, cidrContains, hostCidr } from '../../model/address.ts';
+import type { ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from './bytes.ts';
 import type { NftChain } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
-  type Entry,
+  type EntryPoint,
   LOCAL,
   type LocalPolicySpec,
   localPolicyName,
@@ -18,8 +19,13 @@ import {
 import type { NftablesSettings } from './settings.ts';
 import { type StickyChains, stickyChains } from './sticky.ts';
 
+/** An element with the Service that it is for; undefined: shared, or not known. */
+export interface Entry extends NftElement {
+  readonly owner: ServiceKey | undefined;
+}
+
 export interface RenderedPort {
-  readonly elements: readonly (readonly [SetName, NftElement])[];
+  readonly elements: ReadonlyMap<SetName, readonly Entry[]>;
   readonly balancers: readonly BalancerSpec[];
   readonly localPolicies: readonly LocalPolicySpec[];
   /** Of a Service with affinity: chains of its own, by name, and names of memories. */
@@ -30,23 +36,31 @@ export interface RenderedPort {
 }
 
 class Rendering {
-  readonly elements: (readonly [SetName, NftElement])[] = [];
+  readonly elements = new Map<SetName, Entry[]>();
   readonly balancers = new Map<string, BalancerSpec>();
   readonly localPolicies = new Map<string, LocalPolicySpec>();
+  readonly #owner: ServiceKey;
   readonly #countsConnections: boolean;
 
-  constructor({ countsConnections }: NftablesSettings) {
+  constructor({ service }: ServicePort, { countsConnections }: NftablesSettings) {
+    this.#owner = service;
     this.#countsConnections = countsConnections;
   }
 
   add(set: SetName, key: string, data = '', end = ''): void {
-    this.elements.push([set, { key, end, data }]);
+    this.#put(set, { key, end, data, owner: this.#owner });
+  }
+
+  #put(set: SetName, entry: Entry): void {
+    const known = this.elements.get(set);
+    if (known === undefined) this.elements.set(set, [entry]);
+    else known.push(entry);
   }
 
   /** Where what comes to an address or a node port goes. */
   lead(set: 'services' | 'nodePorts', key: string, chain: string): void {
-    const element = { key, end: '', data: `goto ${chain}` };
-    this.elements.push([set, this.#countsConnections ? { ...element, isCounted: true } : element]);
+    const entry = { key, end: '', data: `goto ${chain}`, owner: this.#owner };
+    this.#put(set, this.#countsConnections ? { ...entry, isCounted: true } : entry);
   }
 
   /** The name of the chain. */
@@ -64,7 +78,7 @@ class Rendering {
 }
 
 export function renderPort(port: ServicePort, settings: NftablesSettings): RenderedPort {
-  const into = new Rendering(settings);
+  const into = new Rendering(port, settings);
   const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
   for (const frontend of port.frontends) addFrontend(into, port, frontend, sticky);
   guard(into, port, settings);
@@ -79,16 +93,19 @@ export function renderPort(port: ServicePort, settings: NftablesSettings): Rende
 }
 
 function sharedElements(port: ServicePort): RenderedPort['shared'] {
-  const hairpin = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
-  const clusterIPs = port.frontends.filter(({ role }) => role === 'cluster-ip');
+  const mine = new Set<Address>();
+  for (const backends of [port.cluster, port.local]) {
+    for (const { hairpin, address } of backends) if (hairpin) mine.add(address);
+  }
+  const clusterIPs = new Set<Address>();
+  for (const { role, address } of port.frontends) {
+    if (role === 'cluster-ip' && address !== undefined) clusterIPs.add(address);
+  }
+  const element = (key: Bytes): NftElement => ({ key, end: '', data: '' });
   return [
-    ...new Set(hairpin.map(({ address }) => address).map(addressBytes))
-      .keys()
-      .map((own) => [own + own, 'hairpin'] as const),
-    ...new Set(clusterIPs.flatMap(({ address }) => address ?? []).map(addressBytes))
-      .keys()
-      .map((own) => [own, 'clusterIPs'] as const),
-  ].map(([key, set]) => [set, { key, end: '', data: '' }]);
+    ...[...mine].map(addressBytes).map((own) => ['hairpin', element(own + own)] as const),
+    ...[...clusterIPs].map(addressBytes).map((own) => ['clusterIPs', element(own)] as const),
+  ];
 }
 
 const NO_CHAINS: ReadonlyMap<string, NftChain> = new Map();
@@ -128,7 +145,7 @@ function balancerOf(
     addEndpoints(into, set, key, backends, isLocal);
     return into.balance({ entry: 'cluster-ip', isLocal, masquerades: false, endpoints: backends.length });
   }
-  const entry: Exclude<Entry, 'cluster-ip'> = role === 'node-port' ? 'node-port' : 'external';
+  const entry: Exclude<EntryPoint, 'cluster-ip'> = role === 'node-port' ? 'node-port' : 'external';
   addEndpoints(into, set, key, cluster, false);
   if (isLocal) {
     addEndpoints(into, set, key, local, true);

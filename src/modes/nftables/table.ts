@@ -9,10 +9,13 @@ import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcil
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import type { NftChain } from './chains.ts';
-import type { DesiredSink, Entry } from './desire.ts';
-import { isKnownSet, setNamed } from './names.ts';
-import { elementKey, planTable, setOfKey, type TablePlan, type Transaction } from './plan.ts';
+import type { DesiredSink } from './desire.ts';
+import { isKnownSet, SETS, setNamed } from './names.ts';
+import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { entryText } from './print.ts';
+import type { Entry } from './render.ts';
+
+const NONE: ReadonlyMap<Bytes, Entry> = new Map();
 
 function sameChain(a: NftChain, b: NftChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
@@ -27,7 +30,10 @@ export class FamilyTable implements DesiredSink {
   readonly #kernel: NftKernel;
   readonly #chains = new Tracker<string, NftChain>(sameChain);
   readonly #sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
-  readonly #elements = new Tracker<string, Entry>(sameEntry);
+  /** Of each set whose elements are ours to write. */
+  readonly #elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>> = new Map(
+    Object.values(SETS).map((set) => [set, new Tracker<Bytes, Entry>(sameEntry)]),
+  );
   #hasTable = false;
   #isWaiting = false;
 
@@ -38,7 +44,7 @@ export class FamilyTable implements DesiredSink {
 
   /** False until the kernel was read, and after a write whose outcome is not known. */
   get isKnown(): boolean {
-    return this.#elements.applied !== undefined;
+    return this.#sets.applied !== undefined;
   }
 
   /** Something could not be deleted yet. */
@@ -52,12 +58,19 @@ export class FamilyTable implements DesiredSink {
   }
 
   get compared(): number {
-    return this.#chains.compared + this.#sets.compared + this.#elements.compared;
+    const ofElements = [...this.#elements.values()].reduce((sum, { compared }) => sum + compared, 0);
+    return this.#chains.compared + this.#sets.compared + ofElements;
   }
 
-  /** Elements that are believed to stand, by set. */
-  *elements(): Iterable<readonly [set: string, entry: Entry]> {
-    for (const [key, entry] of this.#elements.applied ?? []) yield [setOfKey(key), entry];
+  /** Elements of a set that are believed to stand. */
+  elements(set: NftSet): Iterable<Entry> {
+    return this.#trackerOf(set).applied?.values() ?? [];
+  }
+
+  #trackerOf(set: NftSet): Tracker<Bytes, Entry> {
+    const tracker = this.#elements.get(set);
+    if (tracker === undefined) throw new RangeError(`${set.name} has no elements of ours`);
+    return tracker;
   }
 
   /** How often the elements of a set were found that count, each with its Service. Throws when they cannot be read. */
@@ -66,7 +79,7 @@ export class FamilyTable implements DesiredSink {
   ): Promise<readonly { readonly key: Bytes; readonly owner: ServiceKey; readonly count: number }[]> {
     const counts = await this.#kernel.counts(this.family, set.name);
     return [...counts].flatMap(([key, count]) => {
-      const owner = this.#elements.desired.get(elementKey(set.name, key))?.owner;
+      const owner = this.#trackerOf(set).desired.get(key)?.owner;
       return owner === undefined ? [] : [{ key, owner, count }];
     });
   }
@@ -75,7 +88,8 @@ export class FamilyTable implements DesiredSink {
   get counts(): { readonly rules: number; readonly elements: number } {
     let rules = 0;
     for (const chain of this.#chains.applied?.values() ?? []) rules += chain.rules.length;
-    return { rules, elements: this.#elements.applied?.size ?? 0 };
+    const elements = [...this.#elements.values()].reduce((sum, { applied }) => sum + (applied?.size ?? 0), 0);
+    return { rules, elements };
   }
 
   chain(name: string, chain: NftChain | undefined): void {
@@ -87,7 +101,7 @@ export class FamilyTable implements DesiredSink {
   }
 
   element(set: NftSet, key: string, entry: Entry | undefined): void {
-    this.#elements.desire(elementKey(set.name, key), entry);
+    this.#trackerOf(set).desire(key, entry);
   }
 
   /**
@@ -104,7 +118,7 @@ export class FamilyTable implements DesiredSink {
       this.#hasTable = state !== undefined;
       this.#chains.observe(chains);
       this.#sets.observe(sets);
-      this.#elements.observe(elements);
+      for (const [set, tracker] of this.#elements) tracker.observe(elements.get(set) ?? NONE);
       return drift;
     } catch (error) {
       this.#forget();
@@ -112,12 +126,14 @@ export class FamilyTable implements DesiredSink {
     }
   }
 
-  #drift(chains: ReadonlyMap<string, NftChain>, elements: ReadonlyMap<string, Entry>): string[] {
+  #drift(chains: ReadonlyMap<string, NftChain>, elements: ReadonlyMap<NftSet, ReadonlyMap<Bytes, Entry>>): string[] {
     const ofChains = this.#chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
-    const ofElements = this.#elements.driftFrom(elements).map((key) => {
-      const set = setNamed(setOfKey(key));
-      const entry = elements.get(key) ?? this.#elements.applied?.get(key);
-      return `${this.family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, this.family)}`;
+    const ofElements = [...this.#elements].flatMap(([set, tracker]) => {
+      const found = elements.get(set) ?? NONE;
+      return tracker.driftFrom(found).map((key) => {
+        const entry = found.get(key) ?? tracker.applied?.get(key);
+        return `${this.family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, this.family)}`;
+      });
     });
     return [...ofChains, ...ofElements];
   }
@@ -130,8 +146,7 @@ export class FamilyTable implements DesiredSink {
         hasTable: this.#hasTable,
         chains: this.#chains.delta(),
         sets: this.#sets.delta(),
-        elements: this.#elements.delta(),
-        setOf: setNamed,
+        elements: [...this.#elements].map(([set, tracker]) => [set, tracker.delta()] as const),
       },
       setAside,
     );
@@ -168,7 +183,7 @@ export class FamilyTable implements DesiredSink {
   /** Steps of transactions that did not come through. */
   #left(transactions: readonly Transaction[]): number {
     const isOpen = ({ elements }: Transaction) =>
-      elements.some(({ key, to }) => this.#elements.applied?.get(key) !== to);
+      elements.some(({ set, key, to }) => this.#trackerOf(set).applied?.get(key) !== to);
     return transactions.filter(isOpen).reduce((sum, { steps }) => sum + steps.length, 0);
   }
 
@@ -200,13 +215,13 @@ export class FamilyTable implements DesiredSink {
     this.#hasTable = true;
     for (const [name, chain] of chains) this.#chains.wrote(name, chain);
     for (const [name, set] of sets) this.#sets.wrote(name, set);
-    for (const { key, to } of elements) this.#elements.wrote(key, to);
+    for (const { set, key, to } of elements) this.#trackerOf(set).wrote(key, to);
   }
 
   #forget(): void {
     this.#chains.forget();
     this.#sets.forget();
-    this.#elements.forget();
+    for (const tracker of this.#elements.values()) tracker.forget();
   }
 
   stands(): Promise<boolean> {
@@ -225,14 +240,15 @@ export class FamilyTable implements DesiredSink {
 function observed(state: NftState | undefined) {
   const chains = new Map<string, NftChain>();
   const sets = new Map<string, NftSet>();
-  const elements = new Map<string, Entry>();
+  const elements = new Map<NftSet, Map<Bytes, Entry>>();
   for (const [name, { rules }] of state?.chains ?? []) {
     chains.set(name, { rules: rules.map((text) => ({ text, expressions: [] })) });
   }
   for (const [name, found] of state?.sets ?? []) {
     if (!isKnownSet(name)) continue;
     sets.set(name, setNamed(name));
-    for (const element of found) elements.set(elementKey(name, element.key), { ...element, owner: undefined });
+    const entries = found.map((element) => [element.key, { ...element, owner: undefined }] as const);
+    elements.set(setNamed(name), new Map(entries));
   }
   return { chains, sets, elements };
 }

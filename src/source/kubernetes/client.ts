@@ -66,7 +66,17 @@ export const SILENCE = 90_000;
 /** `silence`: milliseconds without a byte after which a watch is given up; bookmarks come about once a minute. */
 export function apiClient(credentials: Credentials, silence: number): ApiClient {
   const { server } = credentials;
-  const writing = { agents: writingAgents() };
+  const agents = keptAgents();
+  /** On a connection that was used before, if there is one. */
+  const reuse = async (asked: Omit<RequestInput, 'agents'>): Promise<http.IncomingMessage> => {
+    try {
+      return await request(credentials, { ...asked, agents });
+    } catch (error) {
+      // The server closed a connection that nobody used, just as it was used again: nothing came of it.
+      if (error instanceof LostWhileIdle) return await request(credentials, { ...asked, agents });
+      throw error;
+    }
+  };
   const open = async (path: string, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> => {
     const answer = await request(credentials, { path, query, signal });
     if (answer.statusCode === 200) return answer;
@@ -75,17 +85,13 @@ export function apiClient(credentials: Credentials, silence: number): ApiClient 
   return {
     server,
     async write({ method, path, body }, signal) {
-      const asked = { method, path, query: {}, signal, ...writing, ...(body ? { body: JSON.stringify(body) } : {}) };
-      const answer = await request(credentials, asked).catch((error) => {
-        // The server closed a connection that nobody used, just as it was used again: nothing came of it.
-        if (error instanceof LostWhileIdle) return request(credentials, asked);
-        throw error;
-      });
+      const answer = await reuse({ method, path, query: {}, signal, ...(body ? { body: JSON.stringify(body) } : {}) });
       if (![200, 201, 202].includes(answer.statusCode ?? 0)) throw await statusError(answer, path);
       return parseJson(await wholeText(answer), path);
     },
     async get(path, query, signal) {
-      const answer = await open(path, query, signal);
+      const answer = await reuse({ path, query, signal });
+      if (answer.statusCode !== 200) throw await statusError(answer, path);
       const text = await wholeText(answer);
       // JSON.parse of a page holds the event loop; let what waits go first.
       await breath();
@@ -115,13 +121,13 @@ async function wholeText(answer: http.IncomingMessage): Promise<string> {
   return pieces.join('');
 }
 
-/** Writes are many and small: their connections are used again. What authenticates a connection keeps it apart from others. */
+/** Writes are many, and so are the pages of a list: their connections are used again. What authenticates a connection keeps it apart from others. */
 interface Agents {
   readonly http: http.Agent;
   readonly https: https.Agent;
 }
 
-function writingAgents(): Agents {
+function keptAgents(): Agents {
   // A server closes what is unused for longer: Go's after 120 s at most, gateways often after 60.
   const options = { keepAlive: true, timeout: 30_000, scheduling: 'lifo' } as const;
   return { http: new http.Agent(options), https: new https.Agent(options) };
