@@ -120,9 +120,12 @@ export interface NftKernel {
   counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
   /** All of it, or nothing; what was refused, none when it was written. Throws when nobody knows. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
-  /** Whether nobody wrote anything since the last read or commit here, or at least the table is still the same one. */
-  stands(family: Family): Promise<boolean>;
+  /** Whether the table stands as it was read or written here. Cheap. */
+  stands(family: Family): Promise<Standing>;
 }
+
+/** `unclear`: it is the same table, but somebody wrote something since, and reading it to see what is due. */
+export type Standing = 'yes' | 'no' | 'unclear';
 
 /** Tables as a whole, of whomever. */
 export interface NftTables {

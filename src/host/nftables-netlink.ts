@@ -42,6 +42,7 @@ import {
   type NftTables,
   NftUnusable,
   type NftWrite,
+  type Standing,
 } from './nftables-kernel.ts';
 
 export const TABLE = 'slicewire';
@@ -51,6 +52,10 @@ const LONGEST = 64 * 1024 * 1024;
 const ELEMENTS = 300;
 /** How often a transaction is tried again when somebody else wrote meanwhile. */
 const TRIES = 20;
+/** How often the table is read again when somebody wrote meanwhile; then most likely what they wrote was not this table. */
+const READS = 5;
+/** Where others write all the time, the table is read for no more than this share of the time to see whether it was ours. */
+const READING_SHARE = 0.01;
 const ENOENT = 2;
 const EEXIST = 17;
 const ERESTART = 85;
@@ -73,12 +78,18 @@ export function openNftables(): NftNetlink {
   }
 }
 
+/** The table when it was read or written here. */
+interface Seen {
+  readonly handle: bigint;
+  /** Of the ruleset then; undefined: somebody wrote meanwhile. */
+  readonly generation: number | undefined;
+  /** Milliseconds from when on it may be read only to see whether it stands. */
+  readonly due: number;
+}
+
 export class NftNetlink implements NftKernel, NftTables {
   readonly #socket: NetlinkSocket;
-  /** Of the table when it was read or made. */
-  readonly #handles = new Map<Family, bigint>();
-  /** The generation of the ruleset in which the table was as it was read, and as it was written since. */
-  readonly #generations = new Map<Family, number>();
+  readonly #seen = new Map<Family, Seen>();
 
   /** Throws SystemError. `open`: sockets of another network namespace. */
   constructor(open: (protocol: number, longest: number) => Transport = openTransport) {
@@ -91,14 +102,21 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async read(family: Family): Promise<NftState | undefined> {
     const id = { family, table: TABLE };
-    for (;;) {
+    for (let tries = 1; ; tries++) {
+      const began = performance.now();
       const before = this.#generation();
       const handle = tableHandle(this.#socket, id);
-      const state = handle === undefined ? undefined : await this.#state(id);
-      // A table that changed meanwhile is read again: entries may be missing.
-      if (this.#generation() !== before) continue;
-      this.#generations.set(family, before);
-      if (handle !== undefined) this.#handles.set(family, handle);
+      if (handle === undefined) {
+        this.#seen.delete(family);
+        return undefined;
+      }
+      const state = await this.#state(id);
+      const isSame = this.#generation() === before;
+      // Entries may be missing.
+      if (!isSame && tries < READS) continue;
+      const now = performance.now();
+      const due = now + (now - began) / READING_SHARE;
+      this.#seen.set(family, { handle, generation: isSame ? before : undefined, due });
       return state;
     }
   }
@@ -126,7 +144,7 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   isUnchanged(family: Family): boolean {
-    return this.#generations.get(family) === this.#generation();
+    return this.#seen.get(family)?.generation === this.#generation();
   }
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
@@ -166,10 +184,10 @@ export class NftNetlink implements NftKernel, NftTables {
   async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
     const { requests, of } = encode({ family, table: TABLE }, writes);
     for (let tries = 1; ; tries++) {
+      const before = this.#generation();
       let results: readonly (NetlinkError | undefined)[];
-      const generation = this.#generation();
       try {
-        results = commit(this.#socket, requests, generation);
+        results = commit(this.#socket, requests, before);
       } catch (error) {
         if (error instanceof NetlinkError && error.errno === ERESTART && tries < TRIES) {
           await breath();
@@ -178,29 +196,26 @@ export class NftNetlink implements NftKernel, NftTables {
         throw error;
       }
       const refusals = results.flatMap((error, i) => (error === undefined ? [] : [refusal(error, requests[i], of[i])]));
-      if (refusals.length === 0) {
-        this.#rememberTable(family);
-        this.#passedOn(generation);
-      }
+      if (refusals.length === 0) this.#wrote(family, before);
       return refusals;
     }
   }
 
-  stands(family: Family): Promise<boolean> {
+  stands(family: Family): Promise<Standing> {
     const handle = tableHandle(this.#socket, { family, table: TABLE });
-    return Promise.resolve(handle !== undefined && handle === this.#handles.get(family));
+    const seen = this.#seen.get(family);
+    if (handle === undefined || handle !== seen?.handle) return Promise.resolve('no');
+    const isUnclear = seen.generation !== this.#generation() && performance.now() >= seen.due;
+    return Promise.resolve(isUnclear ? 'unclear' : 'yes');
   }
 
   /** A transaction of ours made the next generation of this one (nf_tables_api.c, nft_base_seq_inc): nothing else changed in it. */
-  #passedOn(generation: number): void {
-    const next = (generation + 1) >>> 0 || 1;
-    for (const [family, known] of this.#generations) if (known === generation) this.#generations.set(family, next);
-  }
-
-  #rememberTable(family: Family): void {
-    if (this.#handles.has(family)) return;
+  #wrote(family: Family, before: number): void {
+    const generation = (before + 1) >>> 0 || 1;
+    for (const [of, seen] of this.#seen) if (seen.generation === before) this.#seen.set(of, { ...seen, generation });
+    if (this.#seen.has(family)) return;
     const handle = tableHandle(this.#socket, { family, table: TABLE });
-    if (handle !== undefined) this.#handles.set(family, handle);
+    if (handle !== undefined) this.#seen.set(family, { handle, generation, due: 0 });
   }
 
   #generation(): number {

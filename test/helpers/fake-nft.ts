@@ -9,6 +9,7 @@ import type {
   NftSet,
   NftState,
   NftWrite,
+  Standing,
 } from '../../src/host/nftables-kernel.ts';
 import type { Family } from '../../src/model/address.ts';
 
@@ -52,6 +53,8 @@ export class FakeNft implements NftKernel {
   options: FakeNftOptions;
   /** Why reads fail. */
   unreadable: string | undefined;
+  /** Somebody else wrote something. */
+  isTouched = false;
   #reads = 0;
 
   constructor(options: FakeNftOptions = {}) {
@@ -111,8 +114,9 @@ export class FakeNft implements NftKernel {
     return Promise.resolve([]);
   }
 
-  stands(family: Family): Promise<boolean> {
-    return Promise.resolve(this.tables.has(family));
+  stands(family: Family): Promise<Standing> {
+    if (!this.tables.has(family)) return Promise.resolve('no');
+    return Promise.resolve(this.isTouched ? 'unclear' : 'yes');
   }
 
   #write({ chains, sets }: FakeTable, write: ObjectWrite): void {

@@ -9,7 +9,7 @@ import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
 import { LAB, Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { NODE_PORT, WEB, webObjects } from './web.ts';
+import { NODE_PORT, WEB, webObjects } from '../helpers/web.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds: the machine may be emulated. */

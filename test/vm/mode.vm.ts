@@ -15,7 +15,7 @@ import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-in.ts';
-import { NODE_PORT, POD_PORT, WEB, webObjects } from './web.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 
 describe('IPVS mode on a real kernel', () => {
   let lab: Lab;

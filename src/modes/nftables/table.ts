@@ -36,6 +36,8 @@ export class FamilyTable implements DesiredSink {
   );
   #hasTable = false;
   #isWaiting = false;
+  /** A look found what another program changed: it is read again, though nobody wrote since. */
+  #hasDrift = false;
 
   constructor(family: Family, kernel: NftKernel) {
     this.family = family;
@@ -111,8 +113,9 @@ export class FamilyTable implements DesiredSink {
   async observe(): Promise<readonly string[] | undefined> {
     const wasKnown = this.isKnown;
     try {
-      if (wasKnown && this.#kernel.isUnchanged(this.family)) return undefined;
+      if (wasKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
       const state = await this.#kernel.read(this.family);
+      this.#hasDrift = false;
       const { chains, sets, elements } = observed(state);
       const drift = wasKnown ? this.#drift(chains, elements) : [];
       this.#hasTable = state !== undefined;
@@ -224,8 +227,13 @@ export class FamilyTable implements DesiredSink {
     for (const tracker of this.#elements.values()) tracker.forget();
   }
 
-  stands(): Promise<boolean> {
-    return this.#kernel.stands(this.family);
+  /** Whether what was written stands; where another program wrote something, the table is read to see. */
+  async stands(): Promise<boolean> {
+    const said = await this.#kernel.stands(this.family);
+    if (said !== 'unclear') return said === 'yes';
+    const { chains, elements } = observed(await this.#kernel.read(this.family));
+    this.#hasDrift = this.#drift(chains, elements).length > 0;
+    return !this.#hasDrift;
   }
 
   /** Remove the table; returns what was removed. */

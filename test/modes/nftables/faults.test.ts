@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { nftRig } from '../../helpers/nft-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
+import { NEVER } from '../../helpers/rig.ts';
 
 const web = (name: string, n: number, endpoints: number) => [
   service({ name, spec: { clusterIP: `10.96.0.${n}`, ports: [{ port: 80 }] } }),
@@ -67,5 +68,22 @@ describe('nftables mode, when the kernel refuses', () => {
     const before = kernel.commits.length;
     assert.equal((await rig.sync()).outcome, 'complete');
     assert.equal(kernel.commits.length - before, 3, 'the chain of one, the elements, the chain of two');
+  });
+
+  it('looks into its table where somebody wrote something, and sees whether it is ours', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'] });
+    rig.put(...web('web', 1, 2));
+    await rig.sync();
+    const { reads } = kernel;
+    assert.equal(await rig.mode.probe(NEVER), true);
+    assert.equal(kernel.reads, reads, 'nobody wrote, nothing is read');
+    kernel.isTouched = true;
+    assert.equal(await rig.mode.probe(NEVER), true);
+    kernel.tables.get('IPv4')?.sets.get('services')?.elements.clear();
+    assert.equal(await rig.mode.probe(NEVER), false);
+    rig.loop.distrust();
+    const { outcome, drift } = await rig.sync();
+    assert.deepEqual([outcome, drift], ['complete', ['IPv4 services 10.96.0.1 . tcp . 80 : goto cluster-ip-2']]);
+    assert.equal(await rig.mode.probe(NEVER), true);
   });
 });
