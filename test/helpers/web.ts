@@ -1,6 +1,6 @@
 /** A Service with a node port before pods of this node and one of another, for tests on a real kernel. */
 import { podAddress, remotePodAddress } from '../../src/cli/demo/lab.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { service, slice } from './objects.ts';
 
 export const POD_PORT = 8080;
 export const NODE_PORT = 30_080;

@@ -1,26 +1,23 @@
 /** The agent as a process on a real kernel: restarts, take-over, other programs in the way, and what it says of them. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
+import { ManifestNode } from './manifest-node.ts';
 
 const PORT = 8080;
 const endpoint = (n: number) => ({ addresses: [podAddress(n).v4], nodeName: 'node' });
 
 describe('the agent on a real kernel', () => {
   let lab: Lab;
-  let folder: string;
-  /** Processes that a test started; they are stopped after it, whatever became of it. */
-  const running: { stop(): Promise<void> }[] = [];
+  let node: ManifestNode;
 
   before(async () => {
     lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
@@ -29,19 +26,12 @@ describe('the agent on a real kernel', () => {
   after(() => lab.remove());
 
   beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
-    await write('web', ...webObjects('web', '10.96.0.10', [1, 2]));
+    node = await ManifestNode.create(lab);
+    await node.write('web', ...webObjects('web', '10.96.0.10', [1, 2]));
     // Each test begins on a node without a proxy.
-    await agent('cleanup');
+    await node.run('cleanup');
   });
-
-  afterEach(async () => {
-    for (const child of running.splice(0)) await child.stop();
-    await rm(folder, { recursive: true });
-  });
-
-  const write = (name: string, ...objects: object[]) =>
-    writeFile(join(folder, `${name}.json`), JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+  afterEach(() => node.clear());
 
   function webObjects(name: string, clusterIP: string, pods: readonly number[]): object[] {
     return [
@@ -56,25 +46,6 @@ describe('the agent on a real kernel', () => {
     ];
   }
 
-  /** The size of the table of connections is the host's: a namespace cannot set it. */
-  const own = () => ['--manifests', folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
-
-  function start(...flags: string[]): AgentProcess {
-    const started = new AgentProcess(lab, ['run', ...own(), ...flags]);
-    running.push(started);
-    return started;
-  }
-
-  /** Run a command of slicewire to its end in the node. */
-  async function agent(
-    command: string,
-    ...flags: string[]
-  ): Promise<{ status: number | undefined; out: string; error: string }> {
-    const args = [MAIN, command, ...(command === 'cleanup' ? [] : own()), ...flags];
-    const { exitCode, stdout, stderr } = await realCommands.run(lab.inside('node', process.execPath, args), NEVER);
-    return { status: exitCode, out: stdout, error: stderr };
-  }
-
   const saved = () => lab.exec('node', 'iptables-save');
   const asks = (to: string) => lab.ask('pod-3', { address: to, port: 80 });
 
@@ -82,7 +53,7 @@ describe('the agent on a real kernel', () => {
     const timeout = 'net.netfilter.nf_conntrack_tcp_timeout_established';
     const read = async () => (await lab.exec('node', 'sysctl', '-n', timeout)).trim();
     await lab.exec('node', 'sysctl', '-qw', `${timeout}=432000`);
-    const plan = await agent('plan');
+    const plan = await node.run('plan');
     assert.match(
       plan.out,
       /^~ sysctl net\.netfilter\.nf_conntrack_tcp_timeout_established\n {4}- 432000\n {4}\+ 86400$/m,
@@ -91,34 +62,34 @@ describe('the agent on a real kernel', () => {
     // The size of the table is the host's: in a namespace it cannot be written.
     const most = String(Number(await lab.exec('node', 'sysctl', '-n', 'net.netfilter.nf_conntrack_max')) + 1);
     const size = ['--conntrack-max-per-core', '1', '--conntrack-min', most];
-    const once = await agent('run', '--once', ...size);
+    const once = await node.run('run', '--once', ...size);
     assert.equal(once.status, 0, once.error);
     assert.match(once.error, /nf_conntrack_max stays \d+, not \d+: E\w+: /);
     assert.equal(await read(), '86400');
     assert.equal((await asks('10.96.0.10')).outcome, 'reply');
-    assert.equal((await agent('run', '--init-only', ...size)).status, 1);
-    assert.equal((await agent('run', '--init-only')).status, 0);
+    assert.equal((await node.run('run', '--init-only', ...size)).status, 1);
+    assert.equal((await node.run('run', '--init-only')).status, 0);
   });
 
   it('stops with its rules in place, and a restart finds nothing to do (invariant 10)', async () => {
-    const first = start();
+    const first = node.start();
     await first.synced();
     await first.stop();
     assert.equal(await first.ended, 0);
     assert.equal((await asks('10.96.0.10')).outcome, 'reply');
-    const plan = await agent('plan');
+    const plan = await node.run('plan');
     assert.deepEqual([plan.status, plan.out], [0, 'nothing to do\n']);
-    const once = await agent('run', '--once', '-v', '4');
+    const once = await node.run('run', '--once', '-v', '4');
     assert.equal(once.status, 0);
     assert.match(once.error, /synced, nothing to do/);
   });
 
   it('plans as text and as JSON, with its exit status, and writes nothing', async () => {
     const before = await saved();
-    const text = await agent('plan');
+    const text = await node.run('plan');
     assert.equal(text.status, 2);
     assert.match(text.out, /^\+ IPv4 nat KUBE-SVC-\w+ {2}\(default\/web\)$/m);
-    const json = await agent('plan', '--output', 'json');
+    const json = await node.run('plan', '--output', 'json');
     assert.equal(json.status, 2);
     const { steps } = JSON.parse(json.out) as { steps: { key: string; action: string; lines: string[] }[] };
     assert.ok(steps.some((step) => step.action === 'create' && step.lines.length > 0));
@@ -126,24 +97,24 @@ describe('the agent on a real kernel', () => {
   });
 
   it('follows a folder: endpoints come and go, files appear and vanish', async () => {
-    const agentRun = start('--iptables-min-sync-period', '0s');
+    const agentRun = node.start('--iptables-min-sync-period', '0s');
     await agentRun.synced();
     let since = agentRun.log.length;
-    await write('other', ...webObjects('other', '10.96.0.11', [3]));
+    await node.write('other', ...webObjects('other', '10.96.0.11', [3]));
     await agentRun.synced(since);
     const answer = await asks('10.96.0.11');
     assert.deepEqual(answer.outcome === 'reply' && answer.by, 'pod-3');
     since = agentRun.log.length;
-    await rm(join(folder, 'other.json'));
+    await node.delete('other');
     await agentRun.synced(since);
     assert.ok(!(await saved()).includes('10.96.0.11'));
     await agentRun.stop();
   });
 
   it('reports a broken manifest and keeps everything else', async () => {
-    const agentRun = start('--iptables-min-sync-period', '0s');
+    const agentRun = node.start('--iptables-min-sync-period', '0s');
     await agentRun.synced();
-    await writeFile(join(folder, 'broken.yaml'), 'kind: Service\n  name: [\n');
+    await writeFile(join(node.folder, 'broken.yaml'), 'kind: Service\n  name: [\n');
     const line = await agentRun.logged((candidate) => candidate.msg.includes('broken.yaml'));
     assert.match(line.msg, /file .*broken\.yaml: line 2: not valid YAML or JSON/);
     assert.equal((await asks('10.96.0.10')).outcome, 'reply');
@@ -153,10 +124,10 @@ describe('the agent on a real kernel', () => {
   it('takes over from kube-proxy without a failed connection, and removes what it left', async () => {
     const endpoints = [1, 2].map((n) => `${podAddress(n).v4}:${PORT}`);
     await writeFile(
-      join(folder, 'kube-proxy.rules'),
+      join(node.folder, 'kube-proxy.rules'),
       kubeProxyRules([{ id: 'default/web', clusterIP: '10.96.0.10', port: 80, endpoints }]),
     );
-    await lab.exec('node', 'sh', '-c', `iptables-restore --noflush < ${join(folder, 'kube-proxy.rules')}`);
+    await lab.exec('node', 'sh', '-c', `iptables-restore --noflush < ${join(node.folder, 'kube-proxy.rules')}`);
     const jumpsBefore = jumpLines(await saved());
     let stopped = false;
     const failures: string[] = [];
@@ -166,7 +137,7 @@ describe('the agent on a real kernel', () => {
         if (answer.outcome !== 'reply') failures.push(JSON.stringify(answer));
       }
     })();
-    assert.equal((await agent('run', '--once', '--iptables-localhost-nodeports', 'false')).status, 0);
+    assert.equal((await node.run('run', '--once', '--iptables-localhost-nodeports', 'false')).status, 0);
     stopped = true;
     await probing;
     assert.deepEqual(failures, []);
@@ -176,7 +147,7 @@ describe('the agent on a real kernel', () => {
   });
 
   it('notices that another program flushed the rules, and writes them again (k8s#129128)', async () => {
-    const agentRun = start('--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s');
+    const agentRun = node.start('--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s');
     await agentRun.synced();
     const since = agentRun.log.length;
     await lab.exec('node', 'iptables', '-t', 'nat', '-F');
@@ -188,25 +159,24 @@ describe('the agent on a real kernel', () => {
   });
 
   it('is set right by the next start after being killed at any moment', async () => {
-    await agent('run', '--once');
+    await node.run('run', '--once');
     const right = comparable(await saved());
-    await agent('cleanup');
+    await node.run('cleanup');
     for (let i = 0; i < 12; i++) {
-      const victim = start();
+      const victim = node.start();
       // From before the first read to after the last write: the whole start takes about 0.6 s here.
       await pause(250 + i * 40);
       if (victim.pid !== undefined) process.kill(victim.pid, 'SIGKILL');
       await victim.ended;
     }
-    assert.equal((await agent('run', '--once')).status, 0);
+    assert.equal((await node.run('run', '--once')).status, 0);
     assert.equal(comparable(await saved()), right);
   });
 
   it('waits for the xtables lock, says who holds it, and goes on when it is free (k8s#105742)', async () => {
-    const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] });
-    running.push(holder);
+    const holder = node.keep(startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] }));
     await pause(200);
-    const agentRun = start(
+    const agentRun = node.start(
       '--iptables-backend',
       'legacy',
       '--iptables-sync-period',
@@ -221,29 +191,29 @@ describe('the agent on a real kernel', () => {
     await agentRun.synced();
     assert.match(await lab.exec('node', 'iptables-legacy-save'), /default\/web cluster IP/);
     await agentRun.stop();
-    await agent('cleanup', '--iptables-backend', 'legacy');
+    await node.run('cleanup', '--iptables-backend', 'legacy');
   });
 
   it('cleans up all that is ours and nothing else (k8s#55857)', async () => {
     await lab.exec('node', 'iptables', '-t', 'nat', '-N', 'THEIRS');
     await lab.exec('node', 'iptables', '-t', 'nat', '-A', 'PREROUTING', '-s', '203.0.113.1', '-j', 'THEIRS');
-    await agent('run', '--once');
-    assert.equal((await agent('cleanup')).status, 0);
+    await node.run('run', '--once');
+    assert.equal((await node.run('cleanup')).status, 0);
     const rules = await saved();
     const left = rules.split('\n').filter((line) => line.includes('KUBE-') && !line.includes('KUBE-FIREWALL'));
     assert.deepEqual(left, []);
     assert.match(rules, /-A PREROUTING -s 203\.0\.113\.1\/32 -j THEIRS/);
-    assert.match((await agent('cleanup')).out, /nothing of ours was there/);
+    assert.match((await node.run('cleanup')).out, /nothing of ours was there/);
   });
 
   it('a connection outlives its Service: deleting cuts nothing that goes on (k8s#71894)', async () => {
-    const agentRun = start('--iptables-min-sync-period', '0s');
+    const agentRun = node.start('--iptables-min-sync-period', '0s');
     await agentRun.synced();
     const asksAgain = () => lab.ask('pod-3', { address: '10.96.0.10', port: 80, keep: 'long' });
     const first = await asksAgain();
     assert.equal(first.outcome, 'reply');
     const since = agentRun.log.length;
-    await rm(join(folder, 'web.json'));
+    await node.delete('web');
     await agentRun.synced(since);
     assert.notEqual((await asks('10.96.0.10')).outcome, 'reply', 'no new connection is made');
     assert.deepEqual(await asksAgain(), first);
@@ -251,7 +221,7 @@ describe('the agent on a real kernel', () => {
   });
 
   it('serves a node port and a hairpin as the demo shows', async () => {
-    await write(
+    await node.write(
       'web',
       service({
         name: 'web',
@@ -259,7 +229,7 @@ describe('the agent on a real kernel', () => {
       }),
       ...webObjects('web', '10.96.0.10', [1]).slice(1),
     );
-    const agentRun = start();
+    const agentRun = node.start();
     await agentRun.synced();
     assert.equal((await lab.ask('client', { address: LAB.node.v4, port: 30_080 })).outcome, 'reply');
     const own = await lab.ask('pod-1', { address: '10.96.0.10', port: 80 });
@@ -267,8 +237,6 @@ describe('the agent on a real kernel', () => {
     await agentRun.stop();
   });
 });
-
-const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
 /** Without comments and packet counts. */
 function comparable(rules: string): string {

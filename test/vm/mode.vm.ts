@@ -14,8 +14,8 @@ import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
 import { startTraffic } from '../helpers/traffic.ts';
-import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-in.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-in.ts';
 
 describe('IPVS mode on a real kernel', () => {
   let lab: Lab;

@@ -1,0 +1,84 @@
+/** The node of a lab with a folder of manifests, and the agents that a test runs there: they are stopped after it, whatever became of it. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import { startChild } from '../../src/host/child.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** What became of a command of slicewire. */
+export interface Ran {
+  readonly status: number | undefined;
+  readonly out: string;
+  readonly error: string;
+}
+
+export class ManifestNode {
+  readonly folder: string;
+  readonly #lab: Lab;
+  readonly #running: { stop(): Promise<void> }[] = [];
+
+  static async create(lab: Lab): Promise<ManifestNode> {
+    return new ManifestNode(lab, await mkdtemp(join(tmpdir(), 'slicewire-test-')));
+  }
+
+  private constructor(lab: Lab, folder: string) {
+    this.#lab = lab;
+    this.folder = folder;
+  }
+
+  /** Stop what runs, and remove the folder. */
+  async clear(): Promise<void> {
+    for (const child of this.#running.splice(0)) await child.stop();
+    await rm(this.folder, { recursive: true });
+  }
+
+  /** Stop it with the rest. */
+  keep<T extends { stop(): Promise<void> }>(child: T): T {
+    this.#running.push(child);
+    return child;
+  }
+
+  async write(name: string, ...objects: object[]): Promise<void> {
+    const list = { apiVersion: 'v1', kind: 'List', items: objects };
+    await writeFile(join(this.folder, `${name}.json`), JSON.stringify(list));
+  }
+
+  async delete(name: string): Promise<void> {
+    await rm(join(this.folder, `${name}.json`));
+  }
+
+  /** An agent that goes on. */
+  start(...flags: string[]): AgentProcess {
+    return this.keep(new AgentProcess(this.#lab, ['run', ...this.#own(), ...flags]));
+  }
+
+  /** The same by a command that does something first: `setpriv …`, `env …`. */
+  startBy([file = '', ...before]: readonly string[], ...flags: string[]): AgentProcess {
+    const args = [...before, process.execPath, MAIN, 'run', ...this.#own(), ...flags];
+    return this.keep(new AgentProcess(this.#lab, args, file));
+  }
+
+  /** Run a command of slicewire to its end. */
+  async run(command: string, ...flags: string[]): Promise<Ran> {
+    const args = [MAIN, command, ...(command === 'cleanup' ? [] : this.#own()), ...flags];
+    const inside = this.#lab.inside('node', process.execPath, args);
+    const { exitCode, stdout, stderr } = await realCommands.run(inside, NEVER);
+    return { status: exitCode, out: stdout, error: stderr };
+  }
+
+  /** Run a script of bash that goes on until the test ends. */
+  shell(script: string): void {
+    this.keep(startChild(this.#lab.inside('node', 'bash', ['-c', script])));
+  }
+
+  /** The size of the table of connections is the host's: a namespace cannot set it. */
+  #own(): string[] {
+    return ['--manifests', this.folder, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
+  }
+}
