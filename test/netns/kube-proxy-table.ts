@@ -2,11 +2,25 @@
 import { createHash } from 'node:crypto';
 import type { ProxiedService } from './kube-proxy-rules.ts';
 
+export interface TableService extends ProxiedService {
+  readonly nodePort?: number;
+}
+
+export interface TableOptions {
+  readonly clusterCidr?: string;
+  /** Where node ports are served. */
+  readonly nodeAddress?: string;
+}
+
 /** Input for `nft -f`: the table `kube-proxy` of IPv4, into a node that has none. */
-export function kubeProxyTable(services: readonly ProxiedService[], clusterCidr = '10.128.0.0/9'): string {
+export function kubeProxyTable(
+  services: readonly TableService[],
+  { clusterCidr = '10.128.0.0/9', nodeAddress }: TableOptions = {},
+): string {
   const chains: string[] = [];
   const elements: string[] = [];
-  for (const { id, clusterIP, port, endpoints } of services) {
+  const nodePorts: string[] = [];
+  for (const { id, clusterIP, port, nodePort, endpoints } of services) {
     const name = nameOf(id);
     const service = `service-${hash(name)}-${name}`;
     const targets = endpoints.map(
@@ -29,8 +43,17 @@ export function kubeProxyTable(services: readonly ProxiedService[], clusterCidr 
       `numgen random mod ${targets.length} vmap { ${choices} }`,
       '}',
     );
+    if (nodePort === undefined) continue;
+    const external = `external-${hash(name)}-${name}`;
+    nodePorts.push(`tcp . ${nodePort} : goto ${external}`);
+    chains.push(`chain ${external} {`, 'jump mark-for-masquerade', `goto ${service}`, '}');
   }
-  return [...SKELETON, ...chains, '}', elementsOf(elements), ''].join('\n');
+  const filled = [
+    elementsOf('service-ips', elements),
+    elementsOf('service-nodeports', nodePorts),
+    elementsOf('nodeport-ips', nodeAddress === undefined ? [] : [nodeAddress]),
+  ];
+  return [...SKELETON, ...chains, '}', ...filled, ''].join('\n');
 }
 
 const SKELETON = [
@@ -38,17 +61,22 @@ const SKELETON = [
   'comment "rules for kube-proxy"',
   'set cluster-ips { type ipv4_addr; comment "Active ClusterIPs"; }',
   'map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; comment "ClusterIP, ExternalIP and LoadBalancer IP traffic"; }',
+  'set nodeport-ips { type ipv4_addr; comment "IPs that accept NodePort traffic"; }',
+  'map service-nodeports { type inet_proto . inet_service : verdict; comment "NodePort traffic"; }',
   'map no-endpoint-services { type ipv4_addr . inet_proto . inet_service : verdict; }',
   'chain nat-prerouting { type nat hook prerouting priority dstnat; policy accept; jump services; }',
   'chain nat-output { type nat hook output priority -100; policy accept; jump services; }',
   'chain nat-postrouting { type nat hook postrouting priority srcnat; policy accept; jump masquerading; }',
   'chain mark-for-masquerade { meta mark set meta mark | 0x4000; }',
   'chain masquerading { meta mark & 0x4000 == 0 return; meta mark set meta mark ^ 0x4000; masquerade fully-random; }',
-  'chain services { ip daddr . meta l4proto . th dport vmap @service-ips; }',
+  'chain services {',
+  'ip daddr . meta l4proto . th dport vmap @service-ips',
+  'ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports',
+  '}',
 ];
 
-function elementsOf(elements: readonly string[]): string {
-  return elements.length === 0 ? '' : `add element ip kube-proxy service-ips { ${elements.join(',\n')} }`;
+function elementsOf(set: string, elements: readonly string[]): string {
+  return elements.length === 0 ? '' : `add element ip kube-proxy ${set} { ${elements.join(',\n')} }`;
 }
 
 /** `namespace/name:port` as `namespace/name/tcp/port`. */
