@@ -53,3 +53,8 @@ export function nodeOf(zone: string | undefined): object {
   const labels = zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone };
   return { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node', labels } };
 }
+
+/** The ranges of cluster IPs, as an API server makes them for itself. */
+export function serviceCidr(...cidrs: string[]): object {
+  return { apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR', metadata: { name: 'kubernetes' }, spec: { cidrs } };
+}

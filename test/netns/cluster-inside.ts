@@ -4,34 +4,16 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import type { LogLine } from '../../src/cli/demo/agent-process.ts';
-import { type Child, startChild } from '../../src/host/child.ts';
+import type { Child } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
-import { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
+import type { ApiServer } from '../helpers/api-server.ts';
+import { slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
-
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-/** Milliseconds that the kernel has to follow. */
-const LONGEST = 20_000;
-
-const log: LogLine[] = [];
+import { LONGEST, log, startAgent, tellStory, web, webSlice } from './inside.ts';
 
 function start(kubeconfig: string, ...more: readonly string[]): Child {
-  const flags = [
-    ...more,
-    '--kubeconfig',
-    kubeconfig,
-    '--hostname-override',
-    'node',
-    '--iptables-min-sync-period',
-    '0s',
-    '--conntrack-max-per-core',
-    '0',
-  ];
-  const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
-  return startChild({ file: process.execPath, args: [MAIN, 'run', ...flags], onErrorLine });
+  const periods = ['--iptables-min-sync-period', '0s'];
+  return startAgent(...more, '--kubeconfig', kubeconfig, ...periods, '--conntrack-max-per-core', '0');
 }
 
 async function rules(): Promise<string> {
@@ -73,13 +55,6 @@ async function eventually(what: string, holds: (rules: string) => boolean): Prom
   }
 }
 
-const web = (n: number) =>
-  service({
-    name: `web-${n}`,
-    spec: { clusterIP: `10.96.0.${n}`, clusterIPs: [`10.96.0.${n}`], ports: [{ port: 80 }] },
-  });
-const webSlice = (n: number, ...endpoints: string[]) =>
-  slice({ name: `web-${n}-a`, service: `web-${n}`, addressType: 'IPv4', endpoints });
 const to = (endpoint: string) => (text: string) => text.includes(`--to-destination ${endpoint}:8080`);
 const notTo = (endpoint: string) => (text: string) => !to(endpoint)(text);
 
@@ -267,12 +242,7 @@ async function moves(server: ApiServer, kubeconfig: string): Promise<Child> {
       }),
     );
   await write(kubeconfig, 14);
-  const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
-  const agent = startChild({
-    file: process.execPath,
-    args: [MAIN, 'run', '--config', file, '--hostname-override', 'node'],
-    onErrorLine,
-  });
+  const agent = startAgent('--config', file);
   await eventually('the Service is there', to('10.244.3.1'));
   await write(elsewhere, 13);
   const isBuilding = () => log.some(({ msg }) => msg.startsWith('the configuration changed'));
@@ -293,7 +263,7 @@ async function moves(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
-const STORIES: Readonly<Record<string, (server: ApiServer, kubeconfig: string) => Promise<Child>>> = {
+await tellStory({
   follows,
   relists,
   away,
@@ -301,15 +271,4 @@ const STORIES: Readonly<Record<string, (server: ApiServer, kubeconfig: string) =
   tells,
   'follows-node': followsNode,
   moves,
-};
-
-const story = STORIES[process.argv[2] ?? ''] ?? assert.fail('no such story');
-const server = await ApiServer.start();
-let agent: Child | undefined;
-try {
-  agent = await story(server, await server.kubeconfig());
-} finally {
-  await agent?.stop();
-  await server.stop();
-}
-process.exit(0);
+});

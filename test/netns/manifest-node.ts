@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
 import type { Lab } from '../../src/cli/demo/lab.ts';
-import { startChild } from '../../src/host/child.ts';
+import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -73,8 +73,8 @@ export class ManifestNode {
   }
 
   /** Run a script of bash that goes on until the test ends. */
-  shell(script: string): void {
-    this.keep(startChild(this.#lab.inside('node', 'bash', ['-c', script])));
+  shell(script: string): Child {
+    return this.keep(startChild(this.#lab.inside('node', 'bash', ['-c', script])));
   }
 
   /** The size of the table of connections is the host's: a namespace cannot set it. */

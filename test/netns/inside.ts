@@ -1,0 +1,46 @@
+/** Stories that are told inside the namespace of a node: an API server on its loopback, the agent beside it. */
+import assert from 'node:assert/strict';
+import { fileURLToPath } from 'node:url';
+import type { LogLine } from '../../src/cli/demo/agent-process.ts';
+import { type Child, startChild } from '../../src/host/child.ts';
+import { ApiServer } from '../helpers/api-server.ts';
+import { service, slice } from '../helpers/objects.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+/** Milliseconds that the kernel has to follow. */
+export const LONGEST = 20_000;
+
+/** What the agents said. */
+export const log: LogLine[] = [];
+
+/** An agent with these flags. */
+export function startAgent(...flags: readonly string[]): Child {
+  const onErrorLine = (line: string) => log.push(JSON.parse(line) as LogLine);
+  const args = [MAIN, 'run', '--hostname-override', 'node', ...flags];
+  return startChild({ file: process.execPath, args, onErrorLine });
+}
+
+export const web = (n: number) =>
+  service({
+    name: `web-${n}`,
+    spec: { clusterIP: `10.96.0.${n}`, clusterIPs: [`10.96.0.${n}`], ports: [{ port: 80 }] },
+  });
+export const webSlice = (n: number, ...endpoints: string[]) =>
+  slice({ name: `web-${n}-a`, service: `web-${n}`, addressType: 'IPv4', endpoints });
+
+/** Returns the agent that is to be stopped. */
+export type Story = (server: ApiServer, kubeconfig: string) => Promise<Child>;
+
+/** Tell the one that the command line names, and end. */
+export async function tellStory(stories: Readonly<Record<string, Story>>): Promise<never> {
+  const story = stories[process.argv[2] ?? ''] ?? assert.fail('no such story');
+  const server = await ApiServer.start();
+  let agent: Child | undefined;
+  try {
+    agent = await story(server, await server.kubeconfig());
+  } finally {
+    await agent?.stop();
+    await server.stop();
+  }
+  process.exit(0);
+}
