@@ -67,9 +67,11 @@ function without(status: number): (server: ApiServer, kubeconfig: string) => Pro
     const tells = ({ msg }: { msg: string }) =>
       /^cannot follow servicecidrs since 20/.test(msg) && msg.includes(`${status}`);
     await eventually('it is told', () => log.some(tells));
+    await eventually('it is tried again', () => server.requests({ resource: 'servicecidrs' }).length > 2);
     server.put(web(2));
     server.put(webSlice(2, '10.244.0.2'));
     await eventually('Services are followed', serves(2));
+    assert.equal(log.filter(({ msg }) => msg.startsWith('cannot follow')).length, 1, 'it is told once');
     assert.equal(await livez(), 200);
     assert.equal(await hasRange(), false);
     server.recover();

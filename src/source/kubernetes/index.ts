@@ -35,7 +35,11 @@ export interface KubernetesOptions extends ClusterConfig {
 export function kubernetesSource(options: KubernetesOptions): Source {
   const kinds = watched(options).map((kind) => ({
     kind,
-    watch: new Watch(kind.of, { ...options, meanwhile: 'rules stay as they are' }),
+    watch: new Watch(kind.of, {
+      ...options,
+      meanwhile: 'rules stay as they are',
+      isOptional: !SOURCE_KINDS.includes(kind.of),
+    }),
   }));
   return {
     // What is of use and not needed says nothing of the agent's health.

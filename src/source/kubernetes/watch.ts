@@ -15,6 +15,8 @@ interface WatchOptions {
   readonly log: SourceLog;
   /** What becomes of the work while nothing is heard. */
   readonly meanwhile: string;
+  /** Of use, and not needed, as where the API server does not have it: why it cannot be followed is told once. */
+  readonly isOptional?: boolean;
 }
 
 /** What of a reflector's sink concerns how well it can follow. */
@@ -69,15 +71,17 @@ export class Watch<Kind extends string> {
 
   failed(error: Error, failures: number): void {
     this.#openedAt = undefined;
-    const { clock, log, meanwhile } = this.#options;
+    const { clock, log, meanwhile, isOptional = false } = this.#options;
     const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
     // Who was silent for too long has not been followed for as long.
     const since = this.#failure?.since ?? (lack === 'silent' ? this.#heardAt : clock.now());
     // A server that is overloaded or has lost its own store is ill itself.
     const isServers = lack === 'unreachable' || status === 429 || status >= 500;
+    const isTold = isOptional && this.#failure?.cause === error.message;
     this.#failure = { since, isServers, cause: error.message };
     this.#silences = lack === 'silent' ? this.#silences + 1 : 0;
+    if (isTold) return;
     const facts = { of: this.#of, since: this.#since, failures };
     log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}, trying again`);
   }
