@@ -136,7 +136,7 @@ describe('the agent in nftables mode on a real kernel', () => {
     await node.write('crowd', ...crowd);
     await node.run('run', '--once', MODE);
     const right = await nft('list', 'table', 'ip', 'slicewire');
-    for (let i = 0; i < 8; i++) {
+    for (let i = 0; i < 6; i++) {
       await nft('flush ruleset');
       const victim = node.start(MODE);
       await victim.logged(({ msg }) => msg === 'the initial lists are complete', { within: PATIENCE });
