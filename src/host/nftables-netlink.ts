@@ -1,7 +1,7 @@
 /** The kernel's nftables over netlink: our table as data, and transactions (linux/netfilter/nf_tables.h). */
 
 import { NetlinkError, type Request } from '../../native/netlink.ts';
-import { NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
 import {
@@ -48,6 +48,8 @@ import {
 export const TABLE = 'slicewire';
 /** Bytes of the longest transaction. */
 const LONGEST = 64 * 1024 * 1024;
+/** Bytes of what asks. */
+const LONGEST_QUESTION = 4096;
 /** Elements a message: a list of them has at most 64 KiB. */
 const ELEMENTS = 300;
 /** How often a transaction is tried again when somebody else wrote meanwhile. */
@@ -88,11 +90,13 @@ interface Seen {
 }
 
 export class NftNetlink implements NftKernel, NftTables {
+  readonly #open: typeof openTransport;
   readonly #socket: NetlinkSocket;
   readonly #seen = new Map<Family, Seen>();
 
   /** Throws SystemError. `open`: sockets of another network namespace. */
-  constructor(open: (protocol: number, longest: number) => Transport = openTransport) {
+  constructor(open: typeof openTransport = openTransport) {
+    this.#open = open;
     this.#socket = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST));
   }
 
@@ -149,11 +153,17 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
     const counts = new Map<Bytes, number>();
-    for (const part of readElements(this.#socket, { family, table: TABLE }, set)) {
-      for (const { key, packets } of part) if (packets !== undefined) counts.set(key, packets);
-      await breath();
+    // Asked at any time, and a socket takes one listing at a time.
+    const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    try {
+      for (const part of readElements(socket, { family, table: TABLE }, set)) {
+        for (const { key, packets } of part) if (packets !== undefined) counts.set(key, packets);
+        await breath();
+      }
+      return counts;
+    } finally {
+      socket.close();
     }
-    return counts;
   }
 
   hasTable(family: Family, table: string): boolean {
