@@ -31,6 +31,8 @@ export function metricSamples({
     ruleCounts()
       .filter(({ table }) => table === 'filter' || table === 'nat')
       .map(({ family, table, ...count }) => ({ labels: { table, ip_family: family }, value: count[field] }));
+  const inNftables = (field: 'total' | 'elements') =>
+    ruleCounts().map(({ family, ...count }) => ({ labels: { ip_family: family }, value: count[field] ?? 0 }));
   const watches = () => world().watches();
   return {
     kubeproxy_sync_proxy_rules_endpoint_changes_pending: () => one(counts('slices').pending),
@@ -41,6 +43,8 @@ export function metricSamples({
       gaps().map(([traffic_policy, ip_family, value]) => ({ labels: { traffic_policy, ip_family }, value })),
     kubeproxy_sync_proxy_rules_iptables_total: () => rules('total'),
     kubeproxy_sync_proxy_rules_iptables_last: () => rules('last'),
+    slicewire_nftables_rules: () => inNftables('total'),
+    slicewire_nftables_elements: () => inNftables('elements'),
     slicewire_connections_total: async () =>
       (await connections()).map(({ service, family, address = '', protocol = '', port, count }) => ({
         labels: { service, address, protocol, port: String(port), ip_family: family },

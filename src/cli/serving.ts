@@ -285,9 +285,12 @@ export class Serving {
   }
 }
 
-/** `IPv4 iptables-restore`, `IPv4 nat KUBE-…`: a write of rules that failed. */
+/** `IPv4 iptables-restore`, `IPv4 nat KUBE-…`, `IPv4 nftables`, `IPv4 elements of …`: a write of rules that failed. */
 function isOfRules(key: string, family: Family): boolean {
-  return /^(iptables-restore$|nat |filter |mangle )/.test(key.replace(`${family} `, '')) && key.startsWith(family);
+  return (
+    /^(iptables-restore$|nat |filter |mangle |nftables$|elements )/.test(key.replace(`${family} `, '')) &&
+    key.startsWith(family)
+  );
 }
 
 /** Steps of a family begin with its name; what does not is of all. */

@@ -27,6 +27,8 @@ export interface RuleCount {
   readonly table: string;
   readonly total: number;
   readonly last: number;
+  /** nftables mode: elements of maps and sets. */
+  readonly elements?: number;
 }
 
 /** Connections that came to a frontend, by the kernel's own counter, which begins anew whenever it is written. */

@@ -43,6 +43,8 @@ const READ = {
     'table',
     'ip_family',
   ],
+  slicewire_nftables_rules: ['gauge', 'Rules in the table of slicewire', 'ip_family'],
+  slicewire_nftables_elements: ['gauge', 'Elements of its maps and sets', 'ip_family'],
   slicewire_connections_total: [
     'counter',
     'Connections that came to a frontend (--nftables-count-connections), from 0 again when its endpoints are more or fewer',
@@ -65,7 +67,11 @@ const OF_IPTABLES: readonly string[] = [
   'kubeproxy_sync_proxy_rules_iptables_total',
   'kubeproxy_sync_proxy_rules_iptables_last',
 ];
-const OF_NFTABLES: readonly string[] = ['slicewire_connections_total'];
+const OF_NFTABLES: readonly string[] = [
+  'slicewire_nftables_rules',
+  'slicewire_nftables_elements',
+  'slicewire_connections_total',
+];
 
 /** kube-proxy's: from 1 ms on, 15 times doubled. */
 const SYNC_BUCKETS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
@@ -109,7 +115,8 @@ export class Metrics {
   readonly #lastQueued: Gauge;
   readonly #answers: Readonly<Record<'healthz' | 'livez', Counter>>;
   readonly #restoreFailures: Counter;
-  readonly #partialFailures: Counter;
+  /** None in nftables mode: there, all writes are of changes alone. */
+  readonly #partialFailures: Counter | undefined;
   readonly #sweep: Histogram;
   readonly #swept: Counter;
   readonly #plan: Histogram;
@@ -148,12 +155,11 @@ export class Metrics {
       healthz: counter('kubeproxy_proxy_healthz_total', 'Answers of /healthz, by status', ['code']),
       livez: counter('kubeproxy_proxy_livez_total', 'Answers of /livez, by status', ['code']),
     };
-    this.#restoreFailures = counter(`${of}_proxy_rules_iptables_restore_failures_total`, 'Failed writes of rules', F);
-    this.#partialFailures = counter(
-      `${of}_proxy_rules_iptables_partial_restore_failures_total`,
-      'Failed writes of changes alone',
-      F,
-    );
+    const isNft = options.mode === 'nftables';
+    const failures = isNft ? 'nftables_sync_failures' : 'iptables_restore_failures';
+    this.#restoreFailures = counter(`${of}_proxy_rules_${failures}_total`, 'Failed writes of rules', F);
+    const partial = `${of}_proxy_rules_iptables_partial_restore_failures_total`;
+    this.#partialFailures = isNft ? undefined : counter(partial, 'Failed writes of changes alone', F);
     this.#sweep = histogram('kubeproxy_conntrack_reconciler_sync_duration_seconds', 'Time to delete stale flows', F);
     this.#swept = counter('kubeproxy_conntrack_reconciler_deleted_entries_total', 'Stale flows that were deleted', F);
     this.#plan = histogram('slicewire_apply_duration_seconds', 'Time to plan and write, of each sync', []);
@@ -199,7 +205,7 @@ export class Metrics {
     }
     for (const ip_family of facts.failedWrites) {
       this.#restoreFailures.inc({ ip_family });
-      if (!isFull) this.#partialFailures.inc({ ip_family });
+      if (!isFull) this.#partialFailures?.inc({ ip_family });
     }
     this.#plan.observe(facts.writing / 1000);
     this.#steps.inc(facts.steps);

@@ -1,6 +1,8 @@
 /** The chart of docs/benchmarks.md, as SVG: ratios to the floor of the same run, so that it says the same on any machine. */
+import type { ModesResult } from './modes.ts';
+import type { NftablesResult } from './nftables.ts';
 import type { Results } from './page.ts';
-import { median } from './text.ts';
+import { median, size } from './text.ts';
 
 interface Bar {
   readonly label: string;
@@ -40,7 +42,7 @@ export function chart(results: Results): string {
   ].join('\n');
 }
 
-function panelsOf({ cold, change, connections, large }: Results): Panel[] {
+function panelsOf({ cold, change, connections, large, modes, nftables }: Results): Panel[] {
   const nft = cold.filter(({ backend, shape }) => backend === 'nft' && shape.nodePorts === undefined);
   const starts = nft.flatMap(({ shape, cold: own, floor, rival }) => {
     const name = `${shape.services.toLocaleString('en')} × ${shape.endpoints}`;
@@ -73,6 +75,8 @@ function panelsOf({ cold, change, connections, large }: Results): Panel[] {
     bar('one flat chain, the restore alone', 1, `${median(large.flat).toFixed(0)} ms`),
   ];
   return [
+    ...sideBySide(modes),
+    againstLayout(nftables),
     {
       title: 'Cold start, exec to all rules',
       note: '1 = one iptables-restore of the same rules, nothing else',
@@ -90,6 +94,54 @@ function panelsOf({ cold, change, connections, large }: Results): Panel[] {
       bars: flaps,
     },
   ];
+}
+
+/** All three modes on one kernel, beside nftables mode. */
+function sideBySide({ shape, modes, rival, isMachine }: ModesResult): Panel[] {
+  const least = modes.find(({ mode }) => mode === 'nftables');
+  const note = `${size(shape)}, 1 = nftables mode${isMachine ? ' (emulated machine: read the ratios)' : ''}`;
+  const change = median(least?.change ?? []);
+  return [
+    {
+      title: 'All modes: one endpoint changed',
+      note,
+      bars: [
+        ...modes.map(({ mode, change: own }) =>
+          bar(`slicewire, ${mode} mode`, median(own) / change, `${median(own).toFixed(0)} ms`),
+        ),
+        bar('one chain, kube-proxy nftables', median(rival.change) / change, `${median(rival.change).toFixed(0)} ms`),
+      ],
+    },
+    {
+      title: 'All modes: cold start',
+      note,
+      bars: [
+        ...modes.map(({ mode, cold }) =>
+          bar(`slicewire, ${mode} mode`, cold / (least?.cold ?? Number.NaN), seconds(cold)),
+        ),
+        bar(
+          'nft -f alone, kube-proxy nftables',
+          median(rival.load) / (least?.cold ?? Number.NaN),
+          seconds(median(rival.load)),
+        ),
+      ],
+    },
+  ];
+}
+
+/** nftables mode with its reading of lists, beside `nft -f` of the same state and of kube-proxy's layout. */
+function againstLayout({ starts }: NftablesResult): Panel {
+  const plain = starts.filter(({ shape }) => shape.affinity === undefined && shape.nodePorts === undefined);
+  return {
+    title: 'nftables mode: cold start, exec to all elements',
+    note: '1 = nft -f of the same state, without reading any list',
+    bars: plain.flatMap(({ shape, cold, floor, rival }) => {
+      const least = median(floor);
+      const own = bar(`slicewire, ${size(shape)}`, median(cold) / least, seconds(median(cold)));
+      if (rival.length === 0) return [own];
+      return [own, bar(`kube-proxy's layout, ${size(shape)}`, median(rival) / least, seconds(median(rival)))];
+    }),
+  };
 }
 
 function bar(label: string, value: number, text: string): Bar {

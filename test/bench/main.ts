@@ -13,6 +13,7 @@ import { type ColdOptions, measureCold } from './cold.ts';
 import { measureConnections } from './connections.ts';
 import { measureFlows } from './flows.ts';
 import { measureLarge } from './large.ts';
+import { measureModes } from './modes.ts';
 import { measureNftables, type NftablesStartOptions } from './nftables.ts';
 import { page, type Results } from './page.ts';
 import { measureProducers } from './producers.ts';
@@ -85,6 +86,7 @@ const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } 
   flows: () => inTurn(FLOWS, measureFlows),
   producers: () => inTurn(PRODUCERS, measureProducers),
   nftables: () => measureNftables(NFTABLES),
+  modes: () => measureModes(1000),
   machine: describeMachine,
 };
 

@@ -1,5 +1,6 @@
 /** The part of docs/benchmarks.md that is about nftables mode. */
 import { connectionCells, lastBesideSingle } from './connections.ts';
+import type { ModesResult } from './modes.ts';
 import type { NftablesResult, NftablesStart } from './nftables.ts';
 import { type Aim, median, most, ms, quantile, ratio, size, spread, spreadOf, table } from './text.ts';
 
@@ -108,4 +109,29 @@ ${table(
 Time of \`connect()\` in microseconds, as below for iptables mode.
 
 ${table(['Services', 'through the last', 'through the only one', 'last / only'], connections.map(connectionCells))}`;
+}
+
+export function modesSection({ shape, modes, rival, isMachine }: ModesResult): string {
+  const where = isMachine ? 'the virtual machine (test/vm/machine), whose processors are emulated' : 'this kernel';
+  const least = modes.find(({ mode }) => mode === 'nftables');
+  const row = (name: string, cold: number, change: readonly number[]) => [
+    name,
+    spread([cold]),
+    ratio(cold, least?.cold ?? Number.NaN),
+    ms(median(change), 1),
+    ratio(median(change), median(least?.change ?? [])),
+  ];
+  return `## The three modes side by side
+
+${size(shape)} on one kernel that has all of them: ${where}; read the ratios. Cold start from exec to the end of the first sync,
+lists included; one endpoint changed, from event to kernel, minSyncPeriod 0. Last, kube-proxy's nftables layout of the same Services: one \`nft -f\` of a text that is
+there already, and one chain more.
+
+${table(
+  ['', 'cold start', 'beside nftables mode', 'one change, p50', 'beside nftables mode'],
+  [
+    ...modes.map(({ mode, cold, change }) => row(`slicewire, ${mode}`, cold, change)),
+    row("kube-proxy's nftables layout, `nft -f` alone", median(rival.load), rival.change),
+  ],
+)}`;
 }

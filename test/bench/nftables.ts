@@ -76,8 +76,14 @@ async function measureStart({ shape, runs, hasRival, rest }: NftablesStartOption
   });
 }
 
+/** Milliseconds: `nft -f` of all of it, and of one chain and one rule more. */
+export interface RivalMeasured {
+  readonly load: readonly number[];
+  readonly change: readonly number[];
+}
+
 /** kube-proxy's layout of the same Services, in a namespace that has nothing else. */
-async function measureRival(trial: Trial): Promise<{ load: number[]; change: number[] }> {
+export async function measureRival(trial: Trial): Promise<RivalMeasured> {
   await trial.empty('other');
   const load = [await trial.nft(kubeProxyTable(proxiedServices(trial.shape)))];
   const change: number[] = [];

@@ -5,8 +5,9 @@ import type { ColdResult } from './cold.ts';
 import { type ConnectionsResult, connectionCells, lastBesideSingle } from './connections.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 import type { LargeResult } from './large.ts';
+import type { ModesResult } from './modes.ts';
 import type { NftablesResult } from './nftables.ts';
-import { nftablesAims, nftablesSection } from './nftables-page.ts';
+import { modesSection, nftablesAims, nftablesSection } from './nftables-page.ts';
 import type { ProducersResult } from './producers.ts';
 import type { RolloutResult } from './rollout.ts';
 import type { ShapesResult } from './shapes.ts';
@@ -24,13 +25,16 @@ export interface Results {
   readonly flows: readonly FlowsMeasured[];
   readonly producers: readonly ProducersResult[];
   readonly nftables: NftablesResult;
+  readonly modes: ModesResult;
 }
 
 export function page(results: Results): string {
   const nftables = (all: Results) => nftablesSection(all.nftables);
+  const modes = (all: Results) => modesSection(all.modes);
   const sections = [
     head,
     aims,
+    modes,
     nftables,
     cold,
     memory,

@@ -12,6 +12,7 @@ import { service, serviceCidr, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { ManifestNode } from './manifest-node.ts';
+import { askNode } from './node-server.ts';
 
 const MODE = '--mode=nftables';
 /** Look after the table each second. */
@@ -274,10 +275,8 @@ describe('the agent in nftables mode on a real kernel', () => {
 
   /** A server of the agent answers so, sooner or later. */
   async function answers(path: string, status: number): Promise<void> {
-    const script = `console.log((await fetch('http://127.0.0.1:10256/${path}')).status)`;
-    const ask = () => lab.exec('node', process.execPath, '--input-type=module', '-e', script);
     for (const end = performance.now() + PATIENCE; ; await pause(100)) {
-      const said = Number(await ask());
+      const { status: said } = await askNode(lab, `/${path}`);
       if (said === status) return;
       assert.ok(performance.now() < end, `/${path}: ${said}`);
     }

@@ -12,6 +12,7 @@ import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { type Answer, askNode } from './node-server.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const PORT = 8080;
@@ -40,12 +41,6 @@ oomScoreAdj: null
 portRange: ""
 ${fields}
 `;
-
-interface Answer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
 
 describe('an agent that operators run', () => {
   let lab: Lab;
@@ -107,13 +102,7 @@ describe('an agent that operators run', () => {
     return agent;
   }
 
-  /** Ask a server of the node, from inside it. */
-  async function ask(path: string, port = 10_256, init = '{}'): Promise<Answer> {
-    const script = `const a = await fetch('http://127.0.0.1:${port}${path}', ${init});
-      console.log(JSON.stringify({ status: a.status, headers: Object.fromEntries(a.headers), body: await a.text() }));`;
-    const { stdout, stderr } = await inNode(process.execPath, '--input-type=module', '-e', script);
-    return stdout === '' ? assert.fail(stderr) : (JSON.parse(stdout) as Answer);
-  }
+  const ask = (path: string, port?: number, init?: string) => askNode(lab, path, port, init);
 
   async function answers(what: string, path: string, fits: (answer: Answer) => boolean): Promise<void> {
     const end = performance.now() + LONGEST;

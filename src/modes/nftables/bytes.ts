@@ -11,8 +11,12 @@ export function protocolOf(number: number): Protocol | undefined {
   return (Object.keys(PROTOCOLS) as Protocol[]).find((protocol) => PROTOCOLS[protocol] === number);
 }
 
+export function protocolByte(protocol: Protocol): Bytes {
+  return String.fromCharCode(PROTOCOLS[protocol]);
+}
+
 export function protocolWord(protocol: Protocol): Bytes {
-  return `${String.fromCharCode(PROTOCOLS[protocol])}\0\0\0`;
+  return `${protocolByte(protocol)}\0\0\0`;
 }
 
 export function portWord(port: number): Bytes {

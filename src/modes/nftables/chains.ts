@@ -5,7 +5,7 @@
  * verdicts and goes to the chain of as many endpoints as there are; that chooses a number, looks the endpoint up, translates.
  */
 import { createHash } from 'node:crypto';
-import type { Expression, Hook, NftRule, Word } from '../../host/nftables-kernel.ts';
+import type { Bytes, Expression, Hook, NftRule, Word } from '../../host/nftables-kernel.ts';
 import { addressWidth } from '../../model/address.ts';
 import type { LocalDetector } from '../netfilter/local-traffic.ts';
 import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
@@ -339,9 +339,16 @@ export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): reado
   ];
 }
 
+/** Bytes, without what fills up a word. */
+interface StickyTarget {
+  readonly address: Bytes;
+  readonly protocol: Bytes;
+  readonly port: Bytes;
+}
+
 /** An endpoint of a Service with affinity: remembers the client, and translates. */
-export function stickyEndpoint(memory: string, seconds: number, target: { address: string; port: string }): NftChain {
-  const width = target.address.length / 4;
+export function stickyEndpoint(memory: string, seconds: number, { address, protocol, port }: StickyTarget): NftChain {
+  const width = address.length / 4;
   const rules: NftRule[] = [
     {
       text: 'remember the client',
@@ -350,8 +357,11 @@ export function stickyEndpoint(memory: string, seconds: number, target: { addres
     {
       text: 'the endpoint',
       expressions: [
-        { do: 'value', to: 0, value: target.address },
-        { do: 'value', to: width, value: target.port },
+        // It comes with no other. But only behind this does `nft` list the port as one.
+        load('protocol', 0),
+        { do: 'compare', from: 0, is: 'equal', value: protocol },
+        { do: 'value', to: 0, value: address },
+        { do: 'value', to: width, value: port },
         { do: 'translate', address: 0, port: width },
       ],
     },

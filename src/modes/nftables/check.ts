@@ -1,9 +1,9 @@
 /** What a kernel must take for nftables mode to work: one of everything that the mode writes. Pure. */
 import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
-import { addressWidth } from '../../model/address.ts';
+import { addressWidth, portBytes } from '../../model/address.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import { NOBODY } from '../mode.ts';
-import { numberWord, portWord, protocolWord } from './bytes.ts';
+import { numberWord, portWord, protocolByte, protocolWord } from './bytes.ts';
 import { balancerChain, type NftChain, skeleton, stickyEndpoint } from './chains.ts';
 import { memorySet, SETS } from './names.ts';
 import { planTable } from './plan.ts';
@@ -20,7 +20,10 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
   const chains = new Map<string, NftChain>([
     ...skeleton(settings),
     [balancer, balancerChain({ entry: 'cluster-ip', isLocal: false, masquerades: false, endpoints: 2 }, settings)],
-    ['endpoint-check', stickyEndpoint(memory.name, 1, target)],
+    [
+      'endpoint-check',
+      stickyEndpoint(memory.name, 1, { address: target.address, protocol: protocolByte('TCP'), port: portBytes(1) }),
+    ],
   ]);
   const sets = new Map<string, NftSet>([...Object.values(SETS), memory].map((set) => [set.name, set]));
   const key = target.address + protocolWord('TCP') + target.port;

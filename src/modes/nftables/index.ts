@@ -134,11 +134,9 @@ class NftablesMode implements Mode<NftablesPlan> {
   }
 
   ruleCounts(): readonly RuleCount[] {
-    return this.#families.map(({ family, table }) => ({
-      family,
-      table: 'nftables',
-      total: table.counts.rules,
-      last: 0,
+    return this.#families.map(({ family, table: { counts } }) => ({
+      ...{ family, table: 'nftables', total: counts.rules, last: 0 },
+      elements: counts.elements,
     }));
   }
 

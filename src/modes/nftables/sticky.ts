@@ -1,7 +1,7 @@
 /** The chains of a Service with ClientIP affinity: one for each endpoint, which remembers its clients. Pure. */
-import { addressBytes } from '../../model/address.ts';
+import { addressBytes, portBytes } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import { portWord } from './bytes.ts';
+import { protocolByte } from './bytes.ts';
 import { localPolicyRules, type NftChain, stickyEndpoint, stickyEntry, stickyList } from './chains.ts';
 import { memorySet, stickyId } from './names.ts';
 import type { NftablesSettings } from './settings.ts';
@@ -18,10 +18,11 @@ export function stickyChains(port: ServicePort, settings: NftablesSettings): Sti
   const id = stickyId(port.id, port.protocol.toLowerCase());
   const chains = new Map<string, NftChain>();
   const memories = new Set<string>();
+  const protocol = protocolByte(port.protocol);
   const member = (backend: Backend) => {
     const own = stickyId(port.id, port.protocol.toLowerCase(), backend.text);
     const [chain, memory] = [`endpoint-${own}`, memorySet(own).name];
-    const target = { address: addressBytes(backend.address), port: portWord(backend.port) };
+    const target = { address: addressBytes(backend.address), protocol, port: portBytes(backend.port) };
     chains.set(chain, stickyEndpoint(memory, port.affinitySeconds, target));
     memories.add(memory);
     return { chain, memory };

@@ -1,0 +1,66 @@
+/** Between IPVS mode and nftables mode, the agent as a process: no request fails, and the former's objects are gone. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { LAB, Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+import { startTraffic } from '../helpers/traffic.ts';
+import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
+import { ManifestNode } from '../netns/manifest-node.ts';
+
+/** Milliseconds: the machine may be emulated. */
+const PATIENCE = 90_000;
+const ROUTES = [
+  { from: 'client', address: LAB.node.v4, port: NODE_PORT },
+  { from: 'pod-3', address: WEB, port: 80 },
+  { from: 'node', address: WEB, port: 80 },
+];
+
+describe('between IPVS mode and nftables mode', () => {
+  let lab: Lab;
+  let node: ManifestNode;
+
+  before(async () => {
+    lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
+    for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
+    node = await ManifestNode.create(lab);
+    await node.write('web', ...webObjects([1, 2], { hasOther: false }));
+  });
+  after(async () => {
+    await node.clear();
+    await lab.remove();
+  });
+
+  /** An agent works until it is replaced. */
+  async function works(mode: 'ipvs' | 'nftables'): Promise<void> {
+    const agent = node.start(`--mode=${mode}`, '--cluster-cidr', LAB.clusterCidr.v4);
+    await agent.synced(0, PATIENCE);
+    await agent.stop();
+  }
+  const weights = async () => [...(await lab.exec('node', 'ipvsadm', '-Sn')).matchAll(/ -w (\d+)/g)].map(([, w]) => w);
+  const tables = () => lab.exec('node', 'nft', 'list', 'tables');
+
+  it('there and back under continuous traffic no request fails, and what connections hold alone is left', async () => {
+    await works('ipvs');
+    const traffic = startTraffic(lab, ROUTES);
+    try {
+      for (let round = 1; round <= 2; round++) {
+        await works('nftables');
+        assert.match(await tables(), /table ip slicewire\n/);
+        assert.deepEqual(
+          [...new Set(await weights())].filter((weight) => weight !== '0'),
+          [],
+          'servers only drain',
+        );
+        assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-(SERVICES|SVC|LOAD-BALANCER)/);
+        await works('ipvs');
+        assert.doesNotMatch(await tables(), /slicewire/);
+        assert.ok((await weights()).includes('1'));
+      }
+    } finally {
+      const { requests, failures } = await traffic.stop();
+      assert.deepEqual(failures.slice(0, 5), []);
+      assert.ok(requests > 50, `${requests} requests`);
+    }
+  });
+});
