@@ -87,7 +87,8 @@ describe('metrics', () => {
     assert.ok(has('kubeproxy_sync_proxy_rules_nftables_sync_failures_total'));
     assert.ok(lines.includes('kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 1'));
     assert.ok(!lines.some((line) => line.includes('_iptables_')));
-    for (const name of ['nftables_rules', 'nftables_elements', 'connections_total']) assert.ok(has(`slicewire_${name}`));
+    for (const name of ['nftables_rules', 'nftables_elements', 'connections_total'])
+      assert.ok(has(`slicewire_${name}`));
   });
 
   it('have kube-proxy’s buckets', async () => {
