@@ -19,6 +19,7 @@ export const NFT_MSG_DELSETELEM = 14;
 export const NFTA_TABLE_NAME = 1;
 export const NFTA_TABLE_FLAGS = 2;
 export const NFTA_TABLE_HANDLE = 4;
+export const NFTA_TABLE_USERDATA = 6;
 export const NFTA_CHAIN_HOOK = 4;
 export const NFTA_CHAIN_TYPE = 7;
 export const NFTA_HOOK_HOOKNUM = 1;

@@ -176,16 +176,13 @@ export function verdict(what: Verdict): Expression {
 export interface LookupOptions {
   /** Where the data of a map goes: words, or `verdict`, which is carried out. */
   readonly to?: Word | 'verdict';
-  /** The rule goes on when there is no such element. */
-  readonly isInverted?: boolean;
 }
 
 /** Look the words up in a set or map; the rule ends when there is no such element. */
-export function lookup(set: string, from: Word, { to, isInverted = false }: LookupOptions = {}): Expression {
+export function lookup(set: string, from: Word, { to }: LookupOptions = {}): Expression {
   return expression('lookup', (data) => {
     data.text(NFTA_LOOKUP_SET, set).u32be(NFTA_LOOKUP_SREG, reg(from));
     if (to !== undefined) data.u32be(NFTA_LOOKUP_DREG, to === 'verdict' ? NFT_REG_VERDICT : reg(to));
-    if (isInverted) data.u32be(5, 1);
   });
 }
 

@@ -70,14 +70,17 @@ import {
   NFTA_TABLE_FLAGS,
   NFTA_TABLE_HANDLE,
   NFTA_TABLE_NAME,
+  NFTA_TABLE_USERDATA,
   NFTA_VERDICT_CHAIN,
   NFTA_VERDICT_CODE,
 } from './constants.ts';
 import { type Expression, type Verdict, writeVerdict } from './expressions.ts';
 
 const NLM_F_APPEND = 0x800;
-/** NFTNL_UDATA_RULE_COMMENT: a comment, as nft writes and lists it. */
+/** NFTNL_UDATA_RULE_COMMENT, NFTNL_UDATA_TABLE_COMMENT */
 const UDATA_COMMENT = 0;
+/** Bytes with the NUL: nft takes 128 (NFTNL_UDATA_COMMENT_MAXLEN). */
+const LONGEST_COMMENT = 128;
 const ENOENT = 2;
 /** The expression that counts packets. */
 const COUNTER = 'counter';
@@ -95,10 +98,18 @@ function request(message: number, { family }: TableId, flags: number, write: (bo
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, message), flags, body: [body.end()] };
 }
 
-export function addTable(id: TableId): Request {
+/** `comment`: whose table it is, for people; kernels before 5.10 do not keep it. */
+export function addTable(id: TableId, comment: string): Request {
   return request(NFT_MSG_NEWTABLE, id, NLM_F_CREATE, (body) =>
-    body.text(NFTA_TABLE_NAME, id.table).u32be(NFTA_TABLE_FLAGS, 0),
+    body.text(NFTA_TABLE_NAME, id.table).u32be(NFTA_TABLE_FLAGS, 0).bytes(NFTA_TABLE_USERDATA, userComment(comment)),
   );
+}
+
+/** User data that is a comment, as nft writes and lists it. Throws RangeError when it is too long for the kernel to keep as one. */
+function userComment(comment: string): Buffer {
+  const text = Buffer.from(`${comment}\0`);
+  if (text.length > LONGEST_COMMENT) throw new RangeError(`nftables: a comment of more than ${LONGEST_COMMENT} bytes`);
+  return Buffer.concat([Buffer.from([UDATA_COMMENT, text.length]), text]);
 }
 
 export function deleteTable(id: TableId): Request {
@@ -141,8 +152,7 @@ export function addRule(id: TableId, chain: string, expressions: readonly Expres
     body.nest(NFTA_RULE_EXPRESSIONS, (list) => {
       for (const write of expressions) write(list);
     });
-    const text = Buffer.from(`${comment}\0`);
-    body.bytes(NFTA_RULE_USERDATA, Buffer.concat([Buffer.from([UDATA_COMMENT, text.length]), text]));
+    body.bytes(NFTA_RULE_USERDATA, userComment(comment));
   });
 }
 

@@ -57,8 +57,9 @@ export class Cache implements Objects {
     return this.#node;
   }
 
-  /** Of all ServiceCIDRs, sorted. */
-  get serviceCidrs(): readonly Cidr[] {
+  /** Of all ServiceCIDRs, sorted; undefined: not known yet, or nobody follows them. */
+  get serviceCidrs(): readonly Cidr[] | undefined {
+    if (!this.#synced.has('servicecidrs')) return undefined;
     return [...new Set([...this.#serviceCidrs.values()].flat())].sort();
   }
 

@@ -17,7 +17,7 @@ import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type ModeHere, type ModeInput, modeHere } from './modes.ts';
 import { tuneConntrack } from './tune.ts';
-import { type World, waitForNode } from './world.ts';
+import { type World, waitForNode, waitForServiceCidrs } from './world.ts';
 
 export interface AgentOptions {
   readonly config: Config;
@@ -92,6 +92,7 @@ async function buildMode(
   const facts = { services: cache.counts('services').total, slices: cache.counts('slices').total };
   log.info(facts, 'the initial lists are complete');
   await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
+  if (config.mode === 'nftables') await waitForServiceCidrs(world, { clock: realClock, signal });
   // Rules depend on these settings: whether they could be made is known before.
   if (isRun) await tuneConntrack(config, log);
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
@@ -120,24 +121,27 @@ export async function usableFamilies(
   signal: AbortSignal,
   onProblem: (text: string) => void = () => undefined,
 ): Promise<Usable> {
-  if (!(await mayChangeNetwork())) {
-    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
+  const { families, tools, problems } = await toolsHere(config, signal);
+  if (config.mode === 'nftables') {
+    // It writes by none, but takes over from proxies that did, perhaps with tools of their own.
+    for (const problem of problems) onProblem(`what a proxy left in iptables cannot be seen, nor removed: ${problem}`);
+    return { families, tools };
   }
-  const here: Family[] = [];
-  for (const family of FAMILIES) if (await hasFamily(family)) here.push(family);
-  const { tools, problems } = await usableTools(here, config, signal);
-  // It writes by none: where they do not work, no mode that needs them has left anything.
-  if (config.mode === 'nftables') return { families: here, tools };
   if (tools.length === 0) throw new CannotRun(`iptables does not work here: ${problems.join('; ')}`);
   for (const problem of problems) onProblem(`one family is not served: ${problem}`);
   return { families: tools.map(({ family }) => family), tools };
 }
 
-async function usableTools(
-  families: readonly Family[],
+/** The families that this node has, the tools of iptables that work here, and why others do not. Throws CannotRun without the rights. */
+export async function toolsHere(
   { iptablesBackend }: Config,
   signal: AbortSignal,
-): Promise<{ readonly tools: readonly IptablesTools[]; readonly problems: readonly string[] }> {
+): Promise<Usable & { readonly problems: readonly string[] }> {
+  if (!(await mayChangeNetwork())) {
+    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
+  }
+  const families: Family[] = [];
+  for (const family of FAMILIES) if (await hasFamily(family)) families.push(family);
   const found = iptablesBackend === 'auto' ? await backendOfKubelet(realCommands, hasLegacyTables, signal) : undefined;
   const backend = found ?? iptablesBackend;
   const usable: IptablesTools[] = [];
@@ -156,7 +160,7 @@ async function usableTools(
       else throw error;
     }
   }
-  return { tools: usable, problems };
+  return { families, tools: usable, problems };
 }
 
 /** A mistake is a warning; what merely has no effect on this node is not. */

@@ -3,7 +3,7 @@ import type { Config } from '../config/config.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
-import { usableFamilies } from './agent.ts';
+import { toolsHere } from './agent.ts';
 import { hasIpvsTraces, type Leaving, leavingIpvs, leavingNftables, leavingRules, PROXY_TABLES } from './leaving.ts';
 
 export interface CleanupOptions {
@@ -14,7 +14,7 @@ export interface CleanupOptions {
 
 /** Exit status 0; what cannot be removed is an error. */
 export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
-  const { tools } = await usableFamilies(config, signal);
+  const { tools, problems: unusable } = await toolsHere(config, signal);
   const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal };
   const clean = async (leaving: Leaving | undefined) =>
     leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
@@ -22,7 +22,8 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   const ofRules = async () => await clean(await leavingRules(input));
   const ofNftables = async () => await clean(leavingNftables(Object.values(PROXY_TABLES)));
   const removed: string[] = [];
-  const problems: string[] = [];
+  // What tools that do not work here would remove stays, and nothing else.
+  const problems: string[] = [...unusable];
   // One mode's trouble must not keep the other's rules.
   for (const part of [ofIpvs, ofRules, ofNftables]) {
     try {

@@ -3,7 +3,7 @@ import { access } from 'node:fs/promises';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../host/commands.ts';
 import { hasServiceDevice } from '../host/devices.ts';
-import type { IptablesTools } from '../host/iptables-tools.ts';
+import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
 import { openIpvsKernel } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
 import { openNftables, TABLE } from '../host/nftables-netlink.ts';
@@ -86,7 +86,13 @@ const TRACES = [
 
 async function hasRules({ members, signal }: LeavingInput): Promise<boolean> {
   for (const { tools } of members) {
-    for (const trace of TRACES) if (await tools.hasChain({ ...trace, wait: 1 }, signal)) return true;
+    try {
+      for (const trace of TRACES) if (await tools.hasChain({ ...trace, wait: 1 }, signal)) return true;
+    } catch (error) {
+      // Somebody holds the lock: there may be rules, and the sync waits for it.
+      if (error instanceof IptablesError && !error.isRefusal) return true;
+      throw error;
+    }
   }
   return false;
 }

@@ -30,8 +30,8 @@ import {
 } from './settings.ts';
 
 export interface ModeInput extends OnMachine {
-  /** Where cluster IPs are taken from, as far as it is known now. */
-  readonly serviceCidrs: () => readonly Cidr[];
+  /** Where cluster IPs are taken from; undefined: not known now. */
+  readonly serviceCidrs: () => readonly Cidr[] | undefined;
   /** The families that this node has, and for which the mode works. */
   readonly families: readonly Family[];
   /**
@@ -62,7 +62,10 @@ export interface ModeHere {
 /** Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs. */
 export async function modeHere(input: ModeInput): Promise<ModeHere> {
   const here = await MODES[input.config.mode](input);
-  const leaving = await leavingModes(input.config.mode, input);
+  const leaving = await leavingModes(input.config.mode, input).catch((error: unknown) => {
+    here.close();
+    throw error;
+  });
   return {
     ...here,
     mode: leaving.reduce((next, { mode }) => handover(next, mode), here.mode),
@@ -108,6 +111,7 @@ function closeLooks(members: ModeInput['members']): void {
 async function nftablesHere({
   config,
   families,
+  members,
   node,
   serviceCidrs,
   willBeLiberal,
@@ -120,7 +124,10 @@ async function nftablesHere({
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
     return hereWith(nftablesMode({ families: settings, kernel }) as Mode, settings, {
-      close: () => kernel.close(),
+      close: () => {
+        closeLooks(members);
+        kernel.close();
+      },
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),

@@ -17,8 +17,7 @@ const ONCE_TRIES = 5;
 
 /** Resolves with the exit status. Stopping removes nothing (invariant 10). */
 export async function runCommand({ config, log, signal, ...rest }: RunOptions): Promise<number> {
-  // What nftables mode writes is ready in a second: there, room for young objects is worth what it takes.
-  if (config.mode !== 'nftables') growSparingly();
+  growSparingly();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source }, 'starting');
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);

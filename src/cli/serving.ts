@@ -4,6 +4,7 @@ import { fileFromConfig } from '../config/config-file.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { type Clock, realClock } from '../host/clock.ts';
 import { FAMILIES, type Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -245,7 +246,14 @@ export class Serving {
     const read = metricSamples({
       world: () => this.#world,
       rules: () => this.#agent?.mode.ruleCounts() ?? [],
-      connections: async () => (await this.#agent?.mode.connectionCounts?.()) ?? [],
+      connections: async () => {
+        try {
+          return (await this.#agent?.mode.connectionCounts?.()) ?? [];
+        } catch (error) {
+          this.#options.log.error(`connections cannot be counted: ${causeOf(error)}`);
+          return [];
+        }
+      },
       clock: this.#clock,
       isHealthy: () => this.health.state.healthy,
       gaps: () => this.#gaps.counts,

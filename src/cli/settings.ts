@@ -49,7 +49,7 @@ export async function iptablesSettings(input: SettingsInput): Promise<IptablesSe
 
 /** The settings of nftables mode on this machine. */
 export async function nftablesSettings(
-  input: Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly serviceCidrs: readonly Cidr[] },
+  input: Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly serviceCidrs: readonly Cidr[] | undefined },
 ): Promise<NftablesSettings> {
   const interfaces = await interfaceAddresses(input.family);
   const settings = await translatingSettings(
@@ -58,7 +58,7 @@ export async function nftablesSettings(
   );
   return {
     ...settings,
-    serviceCidrs: input.serviceCidrs.filter((cidr) => familyOf(cidr) === input.family),
+    serviceCidrs: input.serviceCidrs?.filter((cidr) => familyOf(cidr) === input.family),
     countsConnections: input.config.countsConnections,
   };
 }

@@ -2,7 +2,7 @@
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
-import type { Source, SourceEvent, WatchStatus } from '../model/events.ts';
+import type { Source, SourceEvent, SourceKind, WatchStatus } from '../model/events.ts';
 import type { Fault, NodeView } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
@@ -28,6 +28,7 @@ export interface World {
   /** Ends with the signal; rejects when the source cannot go on. */
   readonly source: Promise<void>;
   readonly watches: () => readonly WatchStatus[];
+  readonly cannotFollow: (of: SourceKind) => boolean;
   /** Called after each event that changed something; one is called at a time. */
   onChange(call: () => void): void;
 }
@@ -51,6 +52,7 @@ export function startWorld(options: WorldOptions): World {
     synced,
     source: running,
     watches: () => source.watches?.() ?? [],
+    cannotFollow: (of) => source.cannotFollow?.(of) ?? false,
     onChange: (call) => intake.onChange(call),
   };
 }
@@ -99,6 +101,24 @@ function buildSource({ config, log, follow }: WorldOptions): Source {
 const LOOK = 1000;
 const FOR_ADDRESSES = 30_000;
 const FOR_POD_CIDRS = 300_000;
+
+/** Milliseconds between two looks at the ServiceCIDRs, and for how long. */
+const CIDRS_LOOK = 20;
+const FOR_CIDRS = 3000;
+
+/**
+ * Wait until the ServiceCIDRs are known, or cannot be, or for 3 s: Services need not wait for them, but what is built with
+ * them need not be built again.
+ */
+export async function waitForServiceCidrs(
+  { cache, cannotFollow }: World,
+  { clock, signal }: Pick<NodeWait, 'clock' | 'signal'>,
+): Promise<void> {
+  const isSettled = () => cache.serviceCidrs !== undefined || cannotFollow('servicecidrs');
+  for (const until = clock.now() + FOR_CIDRS; !isSettled() && clock.now() < until; ) {
+    await sleep(clock, CIDRS_LOOK, signal);
+  }
+}
 
 export interface NodeWait {
   readonly config: Config;

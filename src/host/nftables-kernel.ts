@@ -22,7 +22,6 @@ export type Expression =
       readonly set: string;
       readonly from: Word;
       readonly to?: Word | 'verdict';
-      readonly isInverted?: boolean;
     }
   /** A number from `first` on, of `count`. */
   | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
@@ -97,7 +96,7 @@ export type NftWrite =
 
 /** What the kernel has of our table. Rules are told by their texts. */
 export interface NftState {
-  readonly chains: ReadonlyMap<string, { readonly isBase: boolean; readonly rules: readonly string[] }>;
+  readonly chains: ReadonlyMap<string, { readonly rules: readonly string[] }>;
   /** Elements by set; none of sets that are memories. */
   readonly sets: ReadonlyMap<string, readonly NftElement[]>;
 }

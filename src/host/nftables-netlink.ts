@@ -46,6 +46,7 @@ import {
 } from './nftables-kernel.ts';
 
 export const TABLE = 'slicewire';
+const COMMENT = 'Services, by slicewire';
 /** Bytes of the longest transaction. */
 const LONGEST = 64 * 1024 * 1024;
 /** Bytes of what asks. */
@@ -126,9 +127,9 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   async #state(id: TableId): Promise<NftState> {
-    const chains = new Map<string, { isBase: boolean; rules: string[] }>();
+    const chains = new Map<string, { rules: string[] }>();
     for (const { chain, comment } of readRules(this.#socket, id)) {
-      const known = chains.get(chain) ?? { isBase: false, rules: [] };
+      const known = chains.get(chain) ?? { rules: [] };
       known.rules.push(comment);
       chains.set(chain, known);
     }
@@ -138,7 +139,7 @@ export class NftNetlink implements NftKernel, NftTables {
       const elements: NftElement[] = [];
       if (!isDynamic) {
         for (const part of readElements(this.#socket, id, name)) {
-          for (const element of part) elements.push(seen(element));
+          for (const element of part) elements.push(elementOf(element));
           await breath();
         }
       }
@@ -235,7 +236,7 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 }
 
-function seen({ key, end, data = '', packets }: Element): NftElement {
+function elementOf({ key, end, data = '', packets }: Element): NftElement {
   const text = typeof data === 'string' ? data : 'chain' in data ? `goto ${data.chain}` : data.kind;
   const element = { key, end, data: text };
   return packets === undefined ? element : { ...element, isCounted: true };
@@ -263,7 +264,7 @@ function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]
     };
     switch (what.kind) {
       case 'add-table':
-        add(addTable(id));
+        add(addTable(id, COMMENT));
         break;
       case 'delete-table':
         add(deleteTable(id));

@@ -55,6 +55,8 @@ export interface WatchStatus {
 export interface Source {
   /** Of each kind that is watched; a source that watches nobody has none. */
   watches?(): readonly WatchStatus[];
+  /** Whether a kind, also one that nothing depends on, cannot be followed now. */
+  cannotFollow?(of: SourceKind): boolean;
   /** Emit until the signal aborts; resolves then. Rejects only when going on is pointless, such as a file that is not there. */
   run(emit: EventSink, signal: AbortSignal): Promise<void>;
 }

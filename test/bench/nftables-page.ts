@@ -56,7 +56,7 @@ export function nftablesSection({ starts, change, connections }: NftablesResult)
   return `## nftables mode
 
 From exec to the end of the first sync, the API server's lists included. Floor: one \`nft -f\` of the same state into an empty namespace, from a text that
-is there already: no list is read for it. kube-proxy's layout: one \`nft -f\` of the same Services with a chain a Service and a chain an endpoint; then the time of one such
+is there already: no list is read for it. kube-proxy's layout (up to 1.35; since then without the endpoints' chains): one \`nft -f\` of the same Services with a chain a Service, an anonymous map in each, and a chain an endpoint; then the time of one such
 chain more. «Sticky»: all Services have ClientIP affinity; «mixed» as below. Memory in megabytes, the agent at its peak and at rest.
 
 ${table(

@@ -147,7 +147,7 @@ class Walk {
           return;
         case 'lookup': {
           const found = this.#lookup(expression.set, words, expression.from);
-          if ((found === undefined) !== (expression.isInverted ?? false)) {
+          if (found === undefined) {
             next.push(state);
             return;
           }

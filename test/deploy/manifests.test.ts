@@ -112,7 +112,7 @@ function podOf(objects: readonly ObjectOf[]): PodSpec {
 for (const [overlay, mode, capabilities] of [
   ['iptables', 'iptables', ['NET_ADMIN']],
   ['ipvs', 'ipvs', ['NET_ADMIN', 'NET_RAW']],
-  ['nftables', 'nftables', ['NET_ADMIN']],
+  ['nftables', 'nftables', ['NET_ADMIN', 'NET_RAW']],
   ['kubeadm', undefined, ['NET_ADMIN', 'NET_RAW']],
 ] as const) {
   describe(`deploy/overlays/${overlay}`, async () => {

@@ -81,8 +81,7 @@ export class FakeNft implements NftKernel {
     const table = this.tables.get(family);
     if (table === undefined) return Promise.resolve(undefined);
     const chains = [...table.chains].map(
-      ([name, { hook, rules }]) =>
-        [name, { isBase: hook !== undefined, rules: rules.map(({ text }) => text) }] as const,
+      ([name, { rules }]) => [name, { rules: rules.map(({ text }) => text) }] as const,
     );
     const sets = [...table.sets].map(
       ([name, { set, elements }]) => [name, set.isMemory ? [] : [...elements.values()]] as const,
@@ -98,7 +97,7 @@ export class FakeNft implements NftKernel {
       try {
         if (write.kind === 'add-table') table = table ?? { chains: new Map(), sets: new Map() };
         else if (write.kind === 'delete-table') table = undefined;
-        else if (table === undefined) throw new Refused('ENOENT: no such file or directory');
+        else if (table === undefined) throw new Refused('ENOENT: no such file or directory', undefined, 'environment');
         else this.#write(table, write as ObjectWrite);
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
@@ -144,7 +143,7 @@ export class FakeNft implements NftKernel {
         if (!sets.has(write.set.name)) sets.set(write.set.name, { set: write.set, elements: new Map() });
         break;
       case 'delete-set':
-        if (!sets.delete(write.set)) throw new Refused('ENOENT: no such file or directory');
+        if (!sets.delete(write.set)) throw new Refused('ENOENT: no such file or directory', undefined, 'environment');
         break;
       default:
         this.#writeElements(sets, write);
@@ -156,14 +155,14 @@ export class FakeNft implements NftKernel {
     write: Extract<NftWrite, { kind: 'add-elements' | 'delete-elements' }>,
   ): void {
     const elements = sets.get(write.set.name)?.elements;
-    if (elements === undefined) throw new Refused('ENOENT: no such file or directory');
+    if (elements === undefined) throw new Refused('ENOENT: no such file or directory', undefined, 'environment');
     for (const [i, element] of write.elements.entries()) {
       const said = this.options.refuses?.(write, element);
       if (said !== undefined) throw new Refused(said, i);
       const key = element.key + element.end;
       if (write.kind === 'delete-elements') {
-        if (!elements.delete(key)) throw new Refused('ENOENT: no such file or directory', i);
-      } else if (elements.has(key)) throw new Refused('EEXIST: file already exists', i);
+        if (!elements.delete(key)) throw new Refused('ENOENT: no such file or directory', i, 'environment');
+      } else if (elements.has(key)) throw new Refused('EEXIST: file already exists', i, 'environment');
       else elements.set(key, element);
     }
   }
@@ -190,7 +189,7 @@ export class FakeNft implements NftKernel {
 
 function chainOf(chains: FakeTable['chains'], name: string): FakeChain {
   const chain = chains.get(name);
-  if (chain === undefined) throw new Refused('ENOENT: no such file or directory');
+  if (chain === undefined) throw new Refused('ENOENT: no such file or directory', undefined, 'environment');
   return chain;
 }
 

@@ -1,4 +1,4 @@
-/** A table as kube-proxy's nftables mode leaves it: a chain a Service with a map of its own, and a chain an endpoint. */
+/** A table as kube-proxy's nftables mode leaves it, up to 1.35: a chain a Service with a map of its own, and a chain an endpoint. */
 import { createHash } from 'node:crypto';
 import type { ProxiedService } from './kube-proxy-rules.ts';
 

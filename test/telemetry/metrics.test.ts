@@ -81,6 +81,16 @@ describe('metrics', () => {
     assert.ok(!(await made('ipvs').text()).includes('proxy_rules_iptables_total'));
   });
 
+  it('of failed writes and of what the table holds have names of their own in nftables mode, as kube-proxy’s', async () => {
+    const lines = await linesOf(made('nftables'));
+    const has = (name: string) => lines.some((line) => line.startsWith(`# TYPE ${name} `));
+    assert.ok(has('kubeproxy_sync_proxy_rules_nftables_sync_failures_total'));
+    assert.ok(lines.includes('kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 1'));
+    assert.ok(!lines.some((line) => line.includes('_iptables_')));
+    for (const name of ['nftables_rules', 'nftables_elements', 'connections_total'])
+      assert.ok(has(`slicewire_${name}`));
+  });
+
   it('have kube-proxy’s buckets', async () => {
     const lines = await linesOf(made('iptables'));
     const bounds = (name: string) =>

@@ -111,7 +111,7 @@ function elementsOfNode({ nodePortAddresses, serviceCidrs }: NftablesSettings): 
   const [none, all] = [numberWord(0), numberWord(255)];
   return [
     ...addresses.map((key): [SetName, NftElement] => ['nodePortAddresses', { key, end: '', data: '' }]),
-    ...widest(serviceCidrs)
+    ...widest(serviceCidrs ?? [])
       .map(rangeOf)
       .map(({ first, last }): [SetName, NftElement] => [
         'serviceCidrs',

@@ -30,6 +30,7 @@ export interface NftablesOptions {
 
 interface FamilyState {
   readonly family: Family;
+  readonly countsConnections: boolean;
   readonly desired: NftablesDesired;
   readonly table: FamilyTable;
   /** Why the last read failed, if it did. */
@@ -43,8 +44,14 @@ export interface NftablesPlan extends Plan {
 export function nftablesMode({ families, kernel }: NftablesOptions): Mode<NftablesPlan> {
   return new NftablesMode(
     families.map((settings) => {
-      const table = new FamilyTable(settings.family, kernel);
-      return { family: settings.family, table, desired: new NftablesDesired(settings, table), unread: undefined };
+      // Not known is not none: what stands of them stays until they are.
+      const table = new FamilyTable(
+        settings.family,
+        kernel,
+        settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [],
+      );
+      const { family, countsConnections } = settings;
+      return { family, countsConnections, table, desired: new NftablesDesired(settings, table), unread: undefined };
     }),
   );
 }
@@ -142,7 +149,8 @@ class NftablesMode implements Mode<NftablesPlan> {
 
   async connectionCounts(): Promise<readonly ConnectionCount[]> {
     const found: ConnectionCount[] = [];
-    for (const { family, table } of this.#families) {
+    for (const { family, countsConnections, table } of this.#families) {
+      if (!countsConnections || !table.isKnown || table.isEmpty) continue;
       for (const set of [SETS.services, SETS.nodePorts]) {
         for (const { key, owner, count } of await table.lookups(set)) {
           found.push({ service: owner, family, ...frontendOf(set, key, family), count });

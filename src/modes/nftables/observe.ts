@@ -12,11 +12,17 @@ export function udpFrontendsIn(family: Family, elementsOf: (set: NftSet) => Iter
   const found: UdpFrontend[] = [];
   for (const set of [SETS.services, SETS.nodePorts]) {
     for (const { key } of elementsOf(set)) {
-      const { address, protocol, port } = frontendOf(set, key, family);
-      if (protocol === 'UDP') found.push({ family, address, port });
+      if (protocolOf(key.charCodeAt(addressLength(set, family))) !== 'UDP') continue;
+      const { address, port } = frontendOf(set, key, family);
+      found.push({ family, address, port });
     }
   }
   return found;
+}
+
+/** Bytes of the address with which a key of the set begins. */
+function addressLength(set: NftSet, family: Family): number {
+  return set === SETS.nodePorts ? 0 : addressWidth(family) / 8;
 }
 
 /** The frontend whose key this is in `services` or `node-ports`. */
@@ -25,7 +31,7 @@ export function frontendOf(
   key: Bytes,
   family: Family,
 ): { readonly address: Address | undefined; readonly protocol: Protocol | undefined; readonly port: number } {
-  const width = set === SETS.nodePorts ? 0 : addressWidth(family) / 8;
+  const width = addressLength(set, family);
   return {
     address: width === 0 ? undefined : addressOf(key.slice(0, width)),
     protocol: protocolOf(key.charCodeAt(width)),

@@ -2,30 +2,20 @@
  * What to write of one family's table, as transactions: the kernel carries out each of them as a whole, and a packet sees
  * none of it or all. First what others lead to, then elements, all of a Service together, last what nothing leads to any more. Pure.
  */
-import type { Bytes, NftSet, NftWrite } from '../../host/nftables-kernel.ts';
+import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import type { NftChain } from './chains.ts';
-import { entryText } from './print.ts';
-import type { Entry } from './render.ts';
+import { type ElementChange, type Group, groupsOf, type PendingElements } from './groups.ts';
 
 export interface PendingTable {
   readonly family: Family;
   readonly hasTable: boolean;
   readonly chains: Delta<string, NftChain>;
   readonly sets: Delta<string, NftSet>;
-  /** By set, and there by key. */
-  readonly elements: readonly (readonly [NftSet, Delta<Bytes, Entry>])[];
-}
-
-/** A change of one element. */
-export interface ElementChange {
-  readonly key: Bytes;
-  readonly set: NftSet;
-  readonly from: Entry | undefined;
-  readonly to: Entry | undefined;
+  readonly elements: PendingElements;
 }
 
 export interface Transaction {
@@ -42,63 +32,34 @@ export interface Transaction {
 
 export interface TablePlan {
   readonly family: Family;
+  /** Who was left out when it was made. */
+  readonly setAside: SetAside;
   readonly steps: readonly Step[];
   readonly transactions: readonly Transaction[];
 }
 
 /** Changes in one transaction, unless those of one Service are more: it is made and carried out without a pause. */
 const MOST_CHANGES = 5000;
+/** Chains, rules and sets in one: they take the kernel longer, and nothing leads to them yet. */
+const MOST_OBJECTS = 1000;
 
 export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
-  const groups = groupsOf(pending, setAside);
+  const groups = groupsOf(pending.family, pending.elements, setAside);
   const first = foundation(pending);
-  const last = setAside.size === 0 ? demolition(pending) : undefined;
-  const transactions = [...first, ...packed(groups), ...(last ? [last] : [])];
+  const last = setAside.size === 0 ? demolition(pending) : [];
+  const built = first.length === 0 ? [] : objectSteps(pending, 'create');
+  const gone = last.length === 0 ? [] : objectSteps(pending, 'remove');
+  const keysOf = (steps: readonly Step[]) => steps.map(({ key }) => key);
   return {
     family: pending.family,
-    transactions,
-    steps: [...objectSteps(pending, first, last), ...groups.map((group) => group.step)],
-  };
-}
-
-interface Group {
-  readonly step: Step;
-  readonly changes: readonly ElementChange[];
-}
-
-/** Changes of elements, all of a Service together. */
-function groupsOf({ family, elements }: PendingTable, setAside: SetAside): Group[] {
-  const byOwner = new Map<string, ElementChange[]>();
-  const add = (set: NftSet, key: Bytes, from: Entry | undefined, to: Entry | undefined) => {
-    const owner = to?.owner ?? from?.owner ?? '';
-    if (setAside.has(owner) || (from?.owner !== undefined && setAside.has(from.owner))) return;
-    const change = { key, set, from, to };
-    const known = byOwner.get(owner);
-    if (known === undefined) byOwner.set(owner, [change]);
-    else known.push(change);
-  };
-  for (const [set, { create, update, remove }] of elements) {
-    for (const [key, to] of create) add(set, key, undefined, to);
-    for (const [key, { from, to }] of update) add(set, key, from, to);
-    for (const [key, from] of remove) add(set, key, from, undefined);
-  }
-  return [...byOwner].map(([owner, changes]) => ({ changes, step: elementStep(family, owner, changes) }));
-}
-
-function elementStep(family: Family, owner: string, changes: readonly ElementChange[]): Step {
-  const isNew = changes.every(({ from }) => from === undefined);
-  const isGone = changes.every(({ to }) => to === undefined);
-  return {
-    key: `${family} elements ${owner === '' ? 'of no Service' : `of ${owner}`}`,
-    action: isNew ? 'create' : isGone ? 'remove' : 'update',
-    phase: isGone ? 'remove rules' : 'create servers, destinations, chains and rules',
-    owner: owner === '' ? undefined : owner,
-    concerns: () => (owner === '' || isGone ? [] : [owner]),
-    lines: () =>
-      changes.flatMap(({ set, from, to }) => [
-        ...(from ? [`- ${set.name} ${entryText(set, from, family)}`] : []),
-        ...(to ? [`+ ${set.name} ${entryText(set, to, family)}`] : []),
-      ]),
+    setAside,
+    transactions: [
+      // All that elements lead to is there with the last of them.
+      ...first.map((one, i) => (i === first.length - 1 ? { ...one, steps: keysOf(built) } : one)),
+      ...packed(groups),
+      ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
+    ],
+    steps: [...built, ...gone, ...groups.map(({ step }) => step)],
   };
 }
 
@@ -127,7 +88,7 @@ function foundation({ hasTable, chains, sets }: PendingTable): Transaction[] {
       chain: [name, to] as const,
     })),
   ];
-  return inParts(pieces, ({ writes }) => writes.length).map((part) => ({
+  return inParts(pieces, MOST_OBJECTS, ({ writes }) => writes.length).map((part) => ({
     writes: part.flatMap(({ writes }) => writes),
     chains: part.flatMap(({ chain }) => (chain === undefined ? [] : [chain])),
     sets: part.flatMap(({ set }) => (set === undefined ? [] : [set])),
@@ -137,27 +98,27 @@ function foundation({ hasTable, chains, sets }: PendingTable): Transaction[] {
 }
 
 /** Chains and sets to which nothing leads any more. */
-function demolition({ chains, sets }: PendingTable): Transaction | undefined {
-  if (chains.remove.size + sets.remove.size === 0) return undefined;
+function demolition({ chains, sets }: PendingTable): Transaction[] {
+  if (chains.remove.size + sets.remove.size === 0) return [];
   const writes: NftWrite[] = [];
   for (const chain of chains.remove.keys()) writes.push({ kind: 'flush-chain', chain });
   for (const chain of chains.remove.keys()) writes.push({ kind: 'delete-chain', chain });
   for (const set of sets.remove.keys()) writes.push({ kind: 'delete-set', set });
   const gone = <T>(map: ReadonlyMap<string, T>) => [...map.keys()].map((name) => [name, undefined] as const);
-  return { writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true };
+  return [{ writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true }];
 }
 
 function packed(groups: readonly Group[]): Transaction[] {
-  return inParts(groups, ({ changes }) => changes.length).map(elementsTransaction);
+  return inParts(groups, MOST_CHANGES, ({ changes }) => changes.length).map(elementsTransaction);
 }
 
 /** In their order, as many as fit into one transaction together. */
-function inParts<T>(all: readonly T[], sizeOf: (one: T) => number): T[][] {
+function inParts<T>(all: readonly T[], most: number, sizeOf: (one: T) => number): T[][] {
   const parts: T[][] = [];
   let size = Number.POSITIVE_INFINITY;
   for (const one of all) {
     const more = sizeOf(one);
-    if (size + more > MOST_CHANGES) {
+    if (size + more > most) {
       parts.push([]);
       size = 0;
     }
@@ -183,28 +144,24 @@ function elementsTransaction(groups: readonly Group[]): Transaction {
   return { writes, chains: [], sets: [], elements: changes, steps: groups.map(({ step }) => step.key) };
 }
 
-function objectSteps(
-  { family, chains, sets, hasTable }: PendingTable,
-  first: readonly Transaction[],
-  last: Transaction | undefined,
-): Step[] {
+/** Of the table, its sets and chains. */
+function objectSteps({ family, chains, sets, hasTable }: PendingTable, which: 'create' | 'remove'): Step[] {
   const steps: Step[] = [];
   const step = (what: string, action: Step['action'], lines: () => readonly string[]) => {
     const phase = action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets';
     steps.push({ key: `${family} ${what}`, action, phase, owner: undefined, concerns: () => [], lines });
   };
   const rulesOf = (sign: string, { rules }: NftChain) => rules.map(({ text }) => `${sign} ${text}`);
-  if (first.length > 0) {
-    if (!hasTable) step('table', 'create', () => []);
-    for (const name of sets.create.keys()) step(`set ${name}`, 'create', () => []);
-    for (const [name, chain] of chains.create) step(`chain ${name}`, 'create', () => rulesOf('+', chain));
-    for (const [name, { from, to }] of chains.update) {
-      step(`chain ${name}`, 'update', () => [...rulesOf('-', from), ...rulesOf('+', to)]);
-    }
-  }
-  if (last !== undefined) {
+  if (which === 'remove') {
     for (const [name, chain] of chains.remove) step(`chain ${name}`, 'remove', () => rulesOf('-', chain));
     for (const name of sets.remove.keys()) step(`set ${name}`, 'remove', () => []);
+    return steps;
+  }
+  if (!hasTable) step('table', 'create', () => []);
+  for (const name of sets.create.keys()) step(`set ${name}`, 'create', () => []);
+  for (const [name, chain] of chains.create) step(`chain ${name}`, 'create', () => rulesOf('+', chain));
+  for (const [name, { from, to }] of chains.update) {
+    step(`chain ${name}`, 'update', () => [...rulesOf('-', from), ...rulesOf('+', to)]);
   }
   return steps;
 }

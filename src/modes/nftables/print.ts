@@ -1,7 +1,6 @@
 /** Elements as people read them, in the words of `nft`. Pure. */
-import ipaddr from 'ipaddr.js';
 import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kernel.ts';
-import { type Address, type Family, parseAddress } from '../../model/address.ts';
+import { type Address, addressOfBytes, type Family } from '../../model/address.ts';
 import { protocolOf } from './bytes.ts';
 
 /** `10.96.0.10 . tcp . 80 : goto cluster-ip-3`, with ` counter` after the key where it counts. */
@@ -38,6 +37,5 @@ function fieldText(field: Field, part: Bytes): string {
 
 /** The address of 4 or 16 bytes. */
 export function addressOf(bytes: Bytes): Address {
-  const text = ipaddr.fromByteArray([...bytes].map((char) => char.charCodeAt(0))).toString();
-  return parseAddress(text) as Address;
+  return addressOfBytes(Buffer.from(bytes, 'latin1'));
 }

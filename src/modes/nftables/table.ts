@@ -10,12 +10,15 @@ import { Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import type { NftChain } from './chains.ts';
 import type { DesiredSink } from './desire.ts';
+import { ownKey, sharedKey } from './groups.ts';
 import { isKnownSet, SETS, setNamed } from './names.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 import type { Entry } from './render.ts';
 
 const NONE: ReadonlyMap<Bytes, Entry> = new Map();
+/** Elements of a set that another program changed are named up to so many; all of them are counted. */
+const MOST_TOLD = 50;
 
 function sameChain(a: NftChain, b: NftChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
@@ -28,6 +31,7 @@ function sameEntry(a: Entry, b: Entry): boolean {
 export class FamilyTable implements DesiredSink {
   readonly family: Family;
   readonly #kernel: NftKernel;
+  readonly #left: readonly NftSet[];
   readonly #chains = new Tracker<string, NftChain>(sameChain);
   readonly #sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
   /** Of each set whose elements are ours to write. */
@@ -36,12 +40,16 @@ export class FamilyTable implements DesiredSink {
   );
   #hasTable = false;
   #isWaiting = false;
+  /** What was written last met another table than was believed to be there. */
+  #isStale = false;
   /** A look found what another program changed: it is read again, though nobody wrote since. */
   #hasDrift = false;
 
-  constructor(family: Family, kernel: NftKernel) {
+  /** `left`: sets whose elements stay as they are. */
+  constructor(family: Family, kernel: NftKernel, left: readonly NftSet[] = []) {
     this.family = family;
     this.#kernel = kernel;
+    this.#left = left;
   }
 
   /** False until the kernel was read, and after a write whose outcome is not known. */
@@ -133,8 +141,8 @@ export class FamilyTable implements DesiredSink {
     const ofChains = this.#chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
     const ofElements = [...this.#elements].flatMap(([set, tracker]) => {
       const found = elements.get(set) ?? NONE;
-      return tracker.driftFrom(found).map((key) => {
-        const entry = found.get(key) ?? tracker.applied?.get(key);
+      return tracker.driftFrom(found).map((key, i) => {
+        const entry = i < MOST_TOLD ? (found.get(key) ?? tracker.applied?.get(key)) : undefined;
         return `${this.family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, this.family)}`;
       });
     });
@@ -149,45 +157,60 @@ export class FamilyTable implements DesiredSink {
         hasTable: this.#hasTable,
         chains: this.#chains.delta(),
         sets: this.#sets.delta(),
-        elements: [...this.#elements].map(([set, tracker]) => [set, tracker.delta()] as const),
+        elements: [...this.#elements]
+          .filter(([set]) => !this.#left.includes(set))
+          .map(([set, tracker]) => [set, tracker.delta()] as const),
       },
       setAside,
     );
   }
 
-  /** A transaction that is refused has changed nothing: the others go on, but for the first, on which they all stand. */
-  async apply({ transactions, steps }: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
+  /**
+   * Carry a plan out. Where the table is not what it was believed to be, it is read and planned once more: another program
+   * changed it since it was read.
+   */
+  async apply(plan: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
+    const report = await this.#carryOut(plan, signal);
+    if (!this.#isStale) return report;
+    await this.observe();
+    const again = await this.#carryOut(this.plan(plan.setAside), signal);
+    return { ...again, applied: report.applied + again.applied };
+  }
+
+  /** A transaction that is refused has changed nothing: the others go on, but for those on which they all stand. */
+  async #carryOut({ transactions }: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
     this.#isWaiting = false;
-    if (transactions.length === 0) return NOTHING_TO_DO;
+    this.#isStale = false;
     const failed: FailedStep[] = [];
+    let applied = 0;
     for (const [i, transaction] of transactions.entries()) {
       if (i > 0) await breath();
       signal.throwIfAborted();
-      try {
-        const refusals = await this.#kernel.commit(this.family, transaction.writes);
-        if (refusals.length === 0) this.#wrote(transaction);
-        else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) this.#isWaiting = true;
-        else failed.push(...refusals.map((refusal) => this.#failure(transaction, refusal)));
-        // The table is not what it was believed to be.
-        if (refusals.some(({ blame }) => blame === 'environment')) this.#forget();
-        if (!this.isKnown) break;
-      } catch (error) {
-        this.#forget();
-        failed.push({ ...this.#whole(), blame: 'environment', cause: causeOf(error) });
-        break;
-      }
-      if (failed.length > 0 && transaction.elements.length === 0) break;
+      const refusals = await this.#commit(transaction, failed);
+      if (refusals?.length === 0) applied += transaction.steps.length;
+      if (!this.isKnown || (failed.length > 0 && transaction.elements.length === 0)) break;
     }
-    if (failed.length === 0) return { outcome: 'complete', applied: steps.length, failed, skipped: [] };
-    const applied = this.isKnown ? steps.length - this.#left(transactions) : 0;
-    return { outcome: applied > 0 ? 'partial' : 'failed', applied: Math.max(0, applied), failed, skipped: [] };
+    if (failed.length === 0) return { ...NOTHING_TO_DO, applied };
+    return { outcome: applied > 0 ? 'partial' : 'failed', applied, failed, skipped: [] };
   }
 
-  /** Steps of transactions that did not come through. */
-  #left(transactions: readonly Transaction[]): number {
-    const isOpen = ({ elements }: Transaction) =>
-      elements.some(({ set, key, to }) => this.#trackerOf(set).applied?.get(key) !== to);
-    return transactions.filter(isOpen).reduce((sum, { steps }) => sum + steps.length, 0);
+  /** Returns what was refused; undefined when nobody knows. */
+  async #commit(transaction: Transaction, failed: FailedStep[]): Promise<readonly NftRefusal[] | undefined> {
+    try {
+      const refusals = await this.#kernel.commit(this.family, transaction.writes);
+      if (refusals.length === 0) this.#wrote(transaction);
+      else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) this.#isWaiting = true;
+      else failed.push(...refusals.map((refusal) => this.#failure(transaction, refusal)));
+      if (refusals.some(({ blame }) => blame === 'environment')) {
+        this.#isStale = true;
+        this.#forget();
+      }
+      return refusals;
+    } catch (error) {
+      this.#forget();
+      failed.push({ ...this.#whole(), blame: 'environment', cause: causeOf(error) });
+      return undefined;
+    }
   }
 
   #whole(): Pick<FailedStep, 'key' | 'owner' | 'line'> {
@@ -205,13 +228,14 @@ export class FamilyTable implements DesiredSink {
     const entry = (element === undefined ? undefined : what.elements[element]) as Entry | undefined;
     if (entry === undefined) return { ...this.#whole(), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
     const line = `${what.set.name} ${entryText(what.set, entry, this.family)}`;
-    return {
-      key: `${this.family} elements of ${entry.owner}`,
-      owner: entry.owner,
-      line,
-      blame,
-      cause: `${cause}: ${line}`,
-    };
+    // Nobody is to blame for what another program did.
+    if (blame === 'environment') return { ...this.#whole(), blame, cause: `${cause}: ${line}` };
+    const { owner } = entry;
+    const key =
+      owner === undefined
+        ? sharedKey(this.family, { set: what.set, from: entry, to: entry })
+        : ownKey(this.family, owner);
+    return { key, owner, line, blame, cause: `${cause}: ${line}` };
   }
 
   #wrote({ chains, sets, elements }: Transaction): void {

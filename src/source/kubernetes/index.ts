@@ -43,7 +43,8 @@ export function kubernetesSource(options: KubernetesOptions): Source {
   }));
   return {
     // What is of use and not needed says nothing of the agent's health.
-    watches: () => kinds.map(({ watch }) => watch.status).filter(({ of }) => SOURCE_KINDS.includes(of)),
+    watches: () => kinds.filter(({ watch }) => SOURCE_KINDS.includes(watch.status.of)).map(({ watch }) => watch.status),
+    cannotFollow: (of) => kinds.some(({ watch: { status } }) => status.of === of && status.failure !== undefined),
     async run(emit, signal) {
       const credentials = await loadCredentials(options);
       const client = apiClient(credentials, options.silence ?? SILENCE);

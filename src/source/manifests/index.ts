@@ -67,7 +67,7 @@ class Follower {
       const cause = await this.#rescan();
       if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
     }
-    for (const kind of SOURCE_KINDS) this.#emit({ kind: 'synced', of: kind });
+    for (const kind of [...SOURCE_KINDS, 'servicecidrs'] as const) this.#emit({ kind: 'synced', of: kind });
     if (path === '-' || once) return;
     await this.#follow(signal);
   }
