@@ -58,7 +58,8 @@ export class EndpointsController {
 
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
-    if (after === undefined) this.queue.add(key);
+    // Those of a Service that went while they were written are not kept, either.
+    if (after === undefined || this.#context.world.members.service(key) === undefined) this.queue.add(key);
     else if (this.queue.failures(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
   }
 

@@ -7,6 +7,9 @@ import { address, ControllerRig } from './rig.ts';
 
 const many = (count: number) => Array.from({ length: count }, (_, i) => i);
 
+/** Kinds of objects that are watched. */
+const KINDS = 5;
+
 describe('the controllers', () => {
   it('write slices and Endpoints of a Service, and what changes of them', async (t) => {
     const rig = await ControllerRig.create(t);
@@ -112,10 +115,12 @@ describe('the controllers', () => {
   it('nothing is done on the strength of a cache that is behind', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');
-    rig.service('web');
     for (const n of many(3)) rig.pod('web', n);
-    rig.server.trapWrite({ tellsLate: 800 });
     await rig.start({ controllers: 'endpointslice-controller' });
+    // A watch that is opened later is told at once what was written before.
+    await until('all is watched', () => rig.server.watches === KINDS);
+    rig.server.trapWrite({ tellsLate: 800 });
+    rig.service('web');
     await until('the slice is there', () => rig.slices('web').length === 1);
     // The watch does not tell of it yet: who believed the cache would write another one.
     rig.pod('web', 3);
