@@ -14,6 +14,9 @@ import { ManifestStore } from '../../src/source/manifests/store.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 
+/** Kinds that are told to be complete. */
+const KINDS = ['services', 'slices', 'nodes', 'servicecidrs'];
+
 function web(name = 'web', clusterIP = '10.96.0.1'): object {
   return service({ name, spec: { clusterIP, ports: [{ port: 80 }] } });
 }
@@ -348,7 +351,7 @@ async function follow(t: TestContext, path: string, options: FollowOptions = {})
     abort.abort();
     await ended;
   });
-  await until('synced', () => view.synced.length === 3);
+  await until('synced', () => view.synced.length === KINDS.length);
   return view;
 }
 
@@ -368,8 +371,8 @@ describe('a folder', () => {
     await writeFile(join(folder, 'inner', 'f.yaml'), yaml('f'));
     const view = await follow(t, folder);
     assert.deepEqual(Object.keys(view.objects), ['service default/a', 'service default/b', 'service default/c']);
-    assert.deepEqual(view.synced, ['services', 'slices', 'nodes']);
-    assert.ok(view.events.slice(-3).every(({ kind }) => kind === 'synced'));
+    assert.deepEqual(view.synced, KINDS);
+    assert.ok(view.events.slice(-KINDS.length).every(({ kind }) => kind === 'synced'));
     assert.deepEqual(view.faults, []);
   });
 
@@ -398,7 +401,7 @@ describe('a folder', () => {
     const view = new View();
     const source = manifestsSource({ path: folder, nodeName: 'node-a', clock: realClock, once: true });
     await source.run(view.emit, new AbortController().signal);
-    assert.deepEqual([Object.keys(view.objects), view.synced.length], [['service default/a'], 3]);
+    assert.deepEqual([Object.keys(view.objects), view.synced.length], [['service default/a'], KINDS.length]);
   });
 
   test('is followed: a new file, a change, a rename over, a removal', async (t) => {
@@ -418,7 +421,7 @@ describe('a folder', () => {
     await shows(view, { 'service default/b': '10.96.0.3', 'service default/c': '10.96.0.1' });
     await rm(file('b.yaml'));
     await shows(view, { 'service default/c': '10.96.0.1' });
-    assert.equal(view.synced.length, 3);
+    assert.equal(view.synced.length, KINDS.length);
     assert.deepEqual(view.faults, []);
   });
 
