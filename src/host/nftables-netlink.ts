@@ -53,8 +53,8 @@ const LONGEST = 64 * 1024 * 1024;
 const LONGEST_QUESTION = 4096;
 /** Elements a message: a list of them has at most 64 KiB. */
 const ELEMENTS = 300;
-/** How often a transaction is tried again when somebody else wrote meanwhile. */
-const TRIES = 20;
+/** How often a transaction is tried that must be alone; where others write all the time, it is then written beside them. */
+const TRIES = 8;
 /** How often the table is read again when somebody wrote meanwhile; then most likely what they wrote was not this table. */
 const READS = 5;
 /** Where others write all the time, the table is read for no more than this share of the time to see whether it was ours. */
@@ -195,16 +195,14 @@ export class NftNetlink implements NftKernel, NftTables {
   async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
     const { requests, of } = encode({ family, table: TABLE }, writes);
     for (let tries = 1; ; tries++) {
-      const before = this.#generation();
+      const before = tries > TRIES ? undefined : this.#generation();
       let results: readonly (NetlinkError | undefined)[];
       try {
         results = commit(this.#socket, requests, before);
       } catch (error) {
-        if (error instanceof NetlinkError && error.errno === ERESTART && tries < TRIES) {
-          await breath();
-          continue;
-        }
-        throw error;
+        if (before === undefined || !(error instanceof NetlinkError && error.errno === ERESTART)) throw error;
+        await breath();
+        continue;
       }
       const refusals = results.flatMap((error, i) => (error === undefined ? [] : [refusal(error, requests[i], of[i])]));
       if (refusals.length === 0) this.#wrote(family, before);
@@ -221,9 +219,11 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   /** A transaction of ours made the next generation of this one (nf_tables_api.c, nft_base_seq_inc): nothing else changed in it. */
-  #wrote(family: Family, before: number): void {
-    const generation = (before + 1) >>> 0 || 1;
-    for (const [of, seen] of this.#seen) if (seen.generation === before) this.#seen.set(of, { ...seen, generation });
+  #wrote(family: Family, before: number | undefined): void {
+    const generation = before === undefined ? undefined : (before + 1) >>> 0 || 1;
+    for (const [of, seen] of this.#seen) {
+      if (before !== undefined && seen.generation === before) this.#seen.set(of, { ...seen, generation });
+    }
     if (this.#seen.has(family)) return;
     const handle = tableHandle(this.#socket, { family, table: TABLE });
     if (handle !== undefined) this.#seen.set(family, { handle, generation, due: 0 });

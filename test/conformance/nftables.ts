@@ -52,7 +52,7 @@ class NftablesSubject implements Subject {
     this.#family = family;
     this.#story = story;
     const families = FAMILIES.map((of) => nftablesSettingsOf(of, of === family ? (story.settings ?? {}) : {}));
-    const mode = nftablesMode({ families, kernel: this.#kernel }) as Mode;
+    const mode = nftablesMode({ families, kernel: this.#kernel, keep: 0 }) as Mode;
     this.#rig = new Rig({ commands: new FakeIptables(), mode });
   }
 

@@ -164,7 +164,10 @@ for (const [overlay, mode, capabilities] of [
       const rules = role.rules as readonly { resources: string[]; verbs: string[] }[];
       assert.deepEqual(
         rules.flatMap(({ resources, verbs }) => resources.map((resource) => `${resource}: ${verbs.join(' ')}`)),
-        ['services: list watch', 'nodes: list watch', 'endpointslices: list watch', 'events: create'],
+        [
+          ...['services', 'nodes', 'endpointslices', 'servicecidrs'].map((kind) => `${kind}: list watch`),
+          'events: create',
+        ],
       );
     });
   });

@@ -16,6 +16,8 @@ export interface NftRigOptions {
   /** Go on with this kernel, as a new agent does after a restart. */
   readonly kernel?: FakeNft;
   readonly retry?: number;
+  /** Milliseconds for which a chain stays to which nothing leads any more. */
+  readonly keep?: number;
 }
 
 export interface NftRig {
@@ -34,11 +36,13 @@ export function nftRig({
   families = FAMILIES,
   kernel = new FakeNft(),
   retry = 0,
+  keep = 0,
 }: NftRigOptions = {}): NftRig {
   kernel.options = { ...kernel.options, onCommit: (family) => assertDense(kernel, family) };
   const mode = nftablesMode({
     families: families.map((family) => ({ ...nftSettings(family), ...settings?.(family) })),
     kernel,
+    keep,
   }) as Mode;
   return { kernel, rig: new Rig({ commands: new FakeIptables(), mode, retry }) };
 }

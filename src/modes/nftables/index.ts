@@ -26,6 +26,8 @@ import { FamilyTable } from './table.ts';
 export interface NftablesOptions {
   readonly families: readonly NftablesSettings[];
   readonly kernel: NftKernel;
+  /** Milliseconds for which a chain stays to which nothing leads any more; see `FamilyTable`. */
+  readonly keep?: number;
 }
 
 interface FamilyState {
@@ -41,15 +43,12 @@ export interface NftablesPlan extends Plan {
   readonly tables: readonly TablePlan[];
 }
 
-export function nftablesMode({ families, kernel }: NftablesOptions): Mode<NftablesPlan> {
+export function nftablesMode({ families, kernel, keep = 1000 }: NftablesOptions): Mode<NftablesPlan> {
   return new NftablesMode(
     families.map((settings) => {
       // Not known is not none: what stands of them stays until they are.
-      const table = new FamilyTable(
-        settings.family,
-        kernel,
-        settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [],
-      );
+      const left = settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [];
+      const table = new FamilyTable(settings.family, kernel, { left, keep });
       const { family, countsConnections } = settings;
       return { family, countsConnections, table, desired: new NftablesDesired(settings, table), unread: undefined };
     }),

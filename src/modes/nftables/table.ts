@@ -6,7 +6,7 @@ import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
-import { Tracker } from '../../reconcile/tracker.ts';
+import { type Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import type { NftChain } from './chains.ts';
 import type { DesiredSink } from './desire.ts';
@@ -28,10 +28,24 @@ function sameEntry(a: Entry, b: Entry): boolean {
   return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
 }
 
+interface TableOptions {
+  /** Sets whose elements stay as they are. */
+  readonly left: readonly NftSet[];
+  /**
+   * Milliseconds for which a chain or set stays to which nothing leads any more, and the right of an endpoint to reach itself:
+   * packets are on their way. They go through the chains of the state in which they began, of which the kernel keeps two, so that
+   * a second change right after the first would empty them; and they are masqueraded some time after they were translated.
+   */
+  readonly keep: number;
+}
+
 export class FamilyTable implements DesiredSink {
   readonly family: Family;
   readonly #kernel: NftKernel;
   readonly #left: readonly NftSet[];
+  readonly #keep: number;
+  /** Since when nobody needs these chains, sets and elements, which are there. */
+  #idle: ReadonlyMap<string, number> = new Map();
   readonly #chains = new Tracker<string, NftChain>(sameChain);
   readonly #sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
   /** Of each set whose elements are ours to write. */
@@ -45,11 +59,11 @@ export class FamilyTable implements DesiredSink {
   /** A look found what another program changed: it is read again, though nobody wrote since. */
   #hasDrift = false;
 
-  /** `left`: sets whose elements stay as they are. */
-  constructor(family: Family, kernel: NftKernel, left: readonly NftSet[] = []) {
+  constructor(family: Family, kernel: NftKernel, { left, keep }: TableOptions) {
     this.family = family;
     this.#kernel = kernel;
     this.#left = left;
+    this.#keep = keep;
   }
 
   /** False until the kernel was read, and after a write whose outcome is not known. */
@@ -59,7 +73,7 @@ export class FamilyTable implements DesiredSink {
 
   /** Something could not be deleted yet. */
   get isWaiting(): boolean {
-    return this.#isWaiting;
+    return this.#isWaiting || this.#idle.size > 0;
   }
 
   /** There is no table of ours; only when it was read. */
@@ -151,18 +165,27 @@ export class FamilyTable implements DesiredSink {
 
   /** Throws when nothing is known. */
   plan(setAside: SetAside): TablePlan {
-    return planTable(
-      {
-        family: this.family,
-        hasTable: this.#hasTable,
-        chains: this.#chains.delta(),
-        sets: this.#sets.delta(),
-        elements: [...this.#elements]
-          .filter(([set]) => !this.#left.includes(set))
-          .map(([set, tracker]) => [set, tracker.delta()] as const),
-      },
-      setAside,
-    );
+    const now = performance.now();
+    const idle = new Map<string, number>();
+    /** Of what goes: what nobody has needed for long enough. */
+    const due = <T>(what: string, delta: Delta<string, T>): Delta<string, T> => {
+      const isDue = (name: string) => {
+        const since = this.#idle.get(`${what} ${name}`) ?? now;
+        if (now - since >= this.#keep) return true;
+        idle.set(`${what} ${name}`, since);
+        return false;
+      };
+      return { ...delta, remove: new Map([...delta.remove].filter(([name]) => isDue(name))) };
+    };
+    const elements = [...this.#elements]
+      .filter(([set]) => !this.#left.includes(set))
+      .map(([set, tracker]) => {
+        const delta = tracker.delta();
+        return [set, set === SETS.hairpin ? due(set.name, delta) : delta] as const;
+      });
+    const [chains, sets] = [due('chain', this.#chains.delta()), due('set', this.#sets.delta())];
+    this.#idle = idle;
+    return planTable({ family: this.family, hasTable: this.#hasTable, chains, sets, elements }, setAside);
   }
 
   /**

@@ -1,6 +1,7 @@
 /** nftables mode when the kernel refuses: one Service's fault is its own, and what is in use is waited for. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { nftRig } from '../../helpers/nft-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { NEVER } from '../../helpers/rig.ts';
@@ -53,6 +54,21 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.equal((await rig.sync()).outcome, 'complete');
     assert.ok(!chains().includes('cluster-ip-2'));
     assert.equal(rig.mode.isWaiting, false);
+  });
+
+  it('keeps a chain for a while to which nothing leads any more: packets may be in it', async () => {
+    const { rig, kernel } = nftRig({ families: ['IPv4'], keep: 100 });
+    await rig.put(...web('web', 1, 2)).sync();
+    await rig.put(...web('web', 1, 3)).sync();
+    const chains = () =>
+      [...(kernel.tables.get('IPv4')?.chains.keys() ?? [])].filter((name) => name.startsWith('cluster-ip-'));
+    assert.deepEqual([chains(), rig.mode.isWaiting], [['cluster-ip-2', 'cluster-ip-3'], true]);
+    await setTimeout(120);
+    assert.equal((await rig.sync()).outcome, 'complete');
+    assert.deepEqual([chains(), rig.mode.isWaiting], [['cluster-ip-3'], false]);
+    await rig.put(...web('web', 1, 2)).sync();
+    await rig.put(...web('web', 1, 3)).sync();
+    assert.deepEqual(chains(), ['cluster-ip-3', 'cluster-ip-2'], 'one that is needed again stays');
   });
 
   it('reads again what it does not know any more, and writes only what differs', async () => {
