@@ -7,10 +7,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { LAB, Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
-import { ManifestNode } from './manifest-node.ts';
 
 const PORT = 8080;
 const endpoint = (n: number) => ({ addresses: [podAddress(n).v4], nodeName: 'node' });

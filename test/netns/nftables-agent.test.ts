@@ -8,10 +8,10 @@ import type { AgentProcess, LogLine } from '../../src/cli/demo/agent-process.ts'
 import { LAB, Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { generationIn } from '../helpers/generation.ts';
+import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, serviceCidr, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
-import { ManifestNode } from './manifest-node.ts';
 import { askNode } from './node-server.ts';
 
 const MODE = '--mode=nftables';

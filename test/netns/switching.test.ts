@@ -9,12 +9,12 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { LAB, Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { kubeProxyTable } from './kube-proxy-table.ts';
-import { ManifestNode } from './manifest-node.ts';
 
 /** Milliseconds: the machine may have more to do. */
 const PATIENCE = 60_000;

@@ -3,13 +3,15 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { LAB, Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { ManifestNode } from '../helpers/manifest-node.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
-import { ManifestNode } from '../netns/manifest-node.ts';
 
 /** Milliseconds: the machine may be emulated. */
 const PATIENCE = 90_000;
+/** Between two requests of one route: an emulated processor is to be left some time for the agent. */
+const PAUSE = 250;
 const ROUTES = [
   { from: 'client', address: LAB.node.v4, port: NODE_PORT },
   { from: 'pod-3', address: WEB, port: 80 },
@@ -23,7 +25,7 @@ describe('between IPVS mode and nftables mode', () => {
   before(async () => {
     lab = await Lab.create({ commands: realCommands, pods: 3, remotePods: 0, signal: NEVER });
     for (const n of [1, 2]) await lab.serve(`pod-${n}`, 'TCP', POD_PORT);
-    node = await ManifestNode.create(lab);
+    node = await ManifestNode.createBundled(lab);
     await node.write('web', ...webObjects([1, 2], { hasOther: false }));
   });
   after(async () => {
@@ -42,25 +44,23 @@ describe('between IPVS mode and nftables mode', () => {
 
   it('there and back under continuous traffic no request fails, and what connections hold alone is left', async () => {
     await works('ipvs');
-    const traffic = startTraffic(lab, ROUTES);
+    const traffic = startTraffic(lab, ROUTES, { pause: PAUSE });
     try {
-      for (let round = 1; round <= 2; round++) {
-        await works('nftables');
-        assert.match(await tables(), /table ip slicewire\n/);
-        assert.deepEqual(
-          [...new Set(await weights())].filter((weight) => weight !== '0'),
-          [],
-          'servers only drain',
-        );
-        assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-(SERVICES|SVC|LOAD-BALANCER)/);
-        await works('ipvs');
-        assert.doesNotMatch(await tables(), /slicewire/);
-        assert.ok((await weights()).includes('1'));
-      }
+      await works('nftables');
+      assert.match(await tables(), /table ip slicewire\n/);
+      assert.deepEqual(
+        [...new Set(await weights())].filter((weight) => weight !== '0'),
+        [],
+        'servers only drain',
+      );
+      assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /KUBE-(SERVICES|SVC|LOAD-BALANCER)/);
+      await works('ipvs');
+      assert.doesNotMatch(await tables(), /slicewire/);
+      assert.ok((await weights()).includes('1'));
     } finally {
       const { requests, failures } = await traffic.stop();
       assert.deepEqual(failures.slice(0, 5), []);
-      assert.ok(requests > 50, `${requests} requests`);
+      assert.ok(requests > 30, `${requests} requests`);
     }
   });
 });
