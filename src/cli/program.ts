@@ -149,6 +149,10 @@ function withAgentFlags(command: Command): Command {
     .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; no cluster is needed')
     .option('--kubeconfig <file>', 'how to reach the API server; without it and --manifests, as a pod in its cluster')
     .option('--master <url>', 'address of the API server; wins over the kubeconfig')
+    .option(
+      '--kube-api-content-type <type>',
+      'of lists: application/vnd.kubernetes.protobuf (default), where the API server has it, or application/json',
+    )
     .option('--hostname-override <name>', 'name of this Node; default: the host name')
     .option('--bind-address <address>', "this node's primary address; no socket listens on it")
     .option(

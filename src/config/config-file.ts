@@ -1,6 +1,6 @@
 /** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration (reference 1.1, 1.2, 1.6). */
 import { dump, load } from 'js-yaml';
-import { type Config, ConfigError, camel, type Flags } from './config.ts';
+import { CONTENT_TYPES, type Config, ConfigError, camel, type Flags, type SourceConfig } from './config.ts';
 import { durationText, parseDuration } from './duration.ts';
 import { FIELDS, type Field, SECTIONS } from './fields.ts';
 
@@ -113,9 +113,7 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
     metricsBindAddress: config.serve.metrics.text,
     bindAddressHardFail: config.serve.hardFail,
     enableProfiling: config.serve.profiling,
-    clientConnection: {
-      kubeconfig: (config.source.kind === 'kubernetes' ? config.source.kubeconfig : undefined) ?? '',
-    },
+    clientConnection: connectionFields(config.source),
     clusterCIDR: detectLocal.kind === 'cluster-cidr' ? detectLocal.cidrs.join(',') : '',
     ...detectLocalFields(config),
     nodePortAddresses: [
@@ -157,6 +155,11 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
 
 export function fileText(config: Config): string {
   return dump(fileFromConfig(config));
+}
+
+function connectionFields(source: SourceConfig): object {
+  if (source.kind !== 'kubernetes') return { kubeconfig: '' };
+  return { kubeconfig: source.kubeconfig ?? '', contentType: CONTENT_TYPES[source.readsProtobuf ? 0 : 1] };
 }
 
 function detectLocalFields({ detectLocal }: Config): object {

@@ -8,7 +8,16 @@ import { isOn, type Reader, readChoice, readCidrs, readDuration, readInteger, re
 
 export type SourceConfig =
   | { readonly kind: 'manifests'; readonly path: string }
-  | { readonly kind: 'kubernetes'; readonly kubeconfig: string | undefined; readonly master: string | undefined };
+  | {
+      readonly kind: 'kubernetes';
+      readonly kubeconfig: string | undefined;
+      readonly master: string | undefined;
+      /** Lists of Services and EndpointSlices, where the API server has it. */
+      readonly readsProtobuf: boolean;
+    };
+
+/** Kinds of content that the API server can be asked for; the first is kube-proxy's default, too. */
+export const CONTENT_TYPES = ['application/vnd.kubernetes.protobuf', 'application/json'] as const;
 
 /** How pods of this node are told from other traffic (reference 1.9). */
 export type DetectLocal =
@@ -164,12 +173,13 @@ function readSource(read: Reader): SourceConfig {
   const path = read.text('manifests');
   const kubeconfig = read.text('kubeconfig');
   const master = read.text('master');
+  const contentType = readChoice(read, 'kube-api-content-type', { initial: CONTENT_TYPES[0], choices: CONTENT_TYPES });
   if (path !== undefined && (kubeconfig !== undefined || master !== undefined)) {
     read.fault('manifests', 'is one source, and --kubeconfig or --master another: name one of them');
   }
   if (path === '') read.fault('manifests', 'must name a folder, a file, or - for standard input');
   if (path !== undefined) return { kind: 'manifests', path };
-  return { kind: 'kubernetes', kubeconfig, master };
+  return { kind: 'kubernetes', kubeconfig, master, readsProtobuf: contentType === CONTENT_TYPES[0] };
 }
 
 function readNodeName(read: Reader): string {

@@ -29,7 +29,7 @@ const idle = (why: string, type: FieldType, ...paths: readonly string[]): Field[
   paths.map((path) => ({ path, type, idle: why }));
 
 const WINDOWS = 'it belongs to Windows';
-const REQUESTS = 'requests are JSON, a few a minute';
+const REQUESTS = 'requests are a few a minute';
 const AT_ONCE = 'the log is written at once, as lines of one form';
 
 export const FIELDS: readonly Field[] = [
@@ -44,6 +44,7 @@ export const FIELDS: readonly Field[] = [
     'detectLocal.bridgeInterface': 'pod-bridge-interface',
     'detectLocal.interfaceNamePrefix': 'pod-interface-name-prefix',
     'clientConnection.kubeconfig': 'kubeconfig',
+    'clientConnection.contentType': 'kube-api-content-type',
     'ipvs.scheduler': 'ipvs-scheduler',
     'logging.format': 'logging-format',
   }),
@@ -85,7 +86,7 @@ export const FIELDS: readonly Field[] = [
     nodePortAddresses: 'nodeport-addresses',
     'ipvs.excludeCIDRs': 'ipvs-exclude-cidrs',
   }),
-  ...idle(REQUESTS, 'text', 'clientConnection.acceptContentTypes', 'clientConnection.contentType'),
+  ...idle('it follows from clientConnection.contentType', 'text', 'clientConnection.acceptContentTypes'),
   ...idle(REQUESTS, 'number', 'clientConnection.qps'),
   ...idle('there are no hidden metrics', 'text', 'showHiddenMetricsForVersion'),
   ...idle('there are no gates', 'map of booleans', 'featureGates'),

@@ -12,7 +12,7 @@ const flags = (why: string, ...names: string[]): IdleFlag[] => names.map((name) 
 
 export const IDLE_FLAGS: readonly IdleFlag[] = [
   ...flags('there are no hidden metrics', 'show-hidden-metrics-for-version'),
-  ...flags('requests are JSON, a few a minute', 'kube-api-content-type', 'kube-api-qps', 'kube-api-burst'),
+  ...flags('requests are a few a minute', 'kube-api-qps', 'kube-api-burst'),
   ...flags('changes come by watch', 'config-sync-period'),
   ...flags('there are no gates', 'feature-gates'),
   ...flags(

@@ -18,6 +18,8 @@ export class FaultBook {
 
   /** All faults of one thing now. Returns those that are new with it, for the log. */
   set(key: string, faults: readonly Fault[]): readonly Fault[] {
+    // Most things never had any: nobody looks them up.
+    if (faults.length === 0 && this.#faults.size === 0) return [];
     const before = this.#faults.get(key) ?? [];
     for (const { effect } of before) this.#count(effect, -1);
     for (const { effect } of faults) this.#count(effect, 1);

@@ -14,12 +14,13 @@ import {
   readProtocol,
 } from './decode.ts';
 import { FaultList } from './faults.ts';
+import { SliceMessage } from './protobuf.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
 /** A slice of a headless Service comes out as gone, without a fault; one of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('EndpointSlice', key, object);
-  const parsed = parse(sliceSchema, object, faults);
+  const parsed = object instanceof SliceMessage ? object : parse(sliceSchema, object, faults);
   const slice = parsed === undefined ? undefined : toSlice(parsed, key, faults);
   const changed = parsed?.metadata.annotations?.[TRIGGER_ANNOTATION];
   return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: trimmed(faults.list) };

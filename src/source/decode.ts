@@ -9,9 +9,16 @@ import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from
 import { PROTOCOLS } from '../model/objects.ts';
 import { trimmed } from '../model/trimmed.ts';
 import { FaultList } from './faults.ts';
-import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
+import { ServiceMessage } from './protobuf.ts';
+import {
+  type ApiNode,
+  type ApiService,
+  nodeSchema,
+  PROXY_NAME_LABEL,
+  serviceCidrSchema,
+  serviceSchema,
+} from './schema.ts';
 
-export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';
 /** Of the API server (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
@@ -30,7 +37,7 @@ export function objectKey(object: unknown): string | undefined {
 /** A v1 Service. Kinds that a service proxy skips (reference 4.1) come out as gone, without a fault. */
 export function decodeService(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('Service', key, object);
-  const parsed = parse(serviceSchema, object, faults);
+  const parsed = object instanceof ServiceMessage ? object : parse(serviceSchema, object, faults);
   const service = parsed === undefined ? undefined : toService(parsed, key, faults);
   return { kind: 'service', key, service, faults: trimmed(faults.list) };
 }

@@ -1,6 +1,6 @@
 /** The chart of docs/benchmarks.md, as SVG: ratios to the floor of the same run, so that it says the same on any machine. */
 import type { ModesResult } from './modes.ts';
-import type { NftablesResult } from './nftables.ts';
+import { isPlain, type NftablesResult } from './nftables.ts';
 import type { Results } from './page.ts';
 import { median, size } from './text.ts';
 
@@ -131,11 +131,10 @@ function sideBySide({ shape, modes, rival, isMachine }: ModesResult): Panel[] {
 
 /** nftables mode with its reading of lists, beside `nft -f` of the same state and of kube-proxy's layout. */
 function againstLayout({ starts }: NftablesResult): Panel {
-  const plain = starts.filter(({ shape }) => shape.affinity === undefined && shape.nodePorts === undefined);
   return {
     title: 'nftables mode: cold start, exec to all elements',
     note: '1 = nft -f of the same state, without reading any list',
-    bars: plain.flatMap(({ shape, cold, floor, rival }) => {
+    bars: starts.filter(isPlain).flatMap(({ shape, cold, floor, rival }) => {
       const least = median(floor);
       const own = bar(`slicewire, ${size(shape)}`, median(cold) / least, seconds(median(cold)));
       if (rival.length === 0) return [own];

@@ -50,15 +50,17 @@ const start = (
   endpoints: number,
   more: Partial<NftablesStartOptions> = {},
 ): NftablesStartOptions => ({
-  ...{ shape: { services, endpoints }, runs: 1, hasRival: false, rest: 0 },
+  ...{ shape: { services, endpoints }, runs: 1, hasRival: false, rest: 0, asJson: false },
   ...more,
 });
 const NFTABLES = {
   starts: [
     start(1000, 5, { runs: 3, hasRival: true }),
     start(10_000, 5, { runs: 3, hasRival: true, rest: 30 }),
+    start(10_000, 5, { runs: 3, asJson: true }),
     start(10_000, 5, { shape: { services: 10_000, endpoints: 5, ...MIXED } }),
     start(44_000, 1, { runs: 3 }),
+    start(44_000, 1, { runs: 3, asJson: true }),
     start(5000, 50, { runs: 3 }),
     start(8000, 30, { runs: 3 }),
     start(1000, 5, { shape: { services: 1000, endpoints: 5, affinity: 1 } }),

@@ -23,10 +23,13 @@ export interface NftablesStartOptions {
   readonly hasRival: boolean;
   /** Seconds at rest that are watched; 0: none. */
   readonly rest: number;
+  /** The lists are JSON, as where the API server has no protobuf. */
+  readonly asJson: boolean;
 }
 
 export interface NftablesStart extends StartsResult {
   readonly shape: ClusterShape;
+  readonly asJson: boolean;
   readonly elements: number;
   readonly chains: number;
   /** Milliseconds of each run. */
@@ -42,6 +45,10 @@ export interface NftablesResult {
   readonly connections: readonly ConnectionsResult[];
 }
 
+/** Nothing of it is out of the ordinary. */
+export const isPlain = ({ shape, asJson }: NftablesStart): boolean =>
+  shape.affinity === undefined && shape.nodePorts === undefined && !asJson;
+
 const RIVAL_CHANGES = 15;
 
 export async function measureNftables(options: NftablesOptions): Promise<NftablesResult> {
@@ -56,9 +63,10 @@ export async function measureNftables(options: NftablesOptions): Promise<Nftable
   return { starts, change, connections };
 }
 
-async function measureStart({ shape, runs, hasRival, rest }: NftablesStartOptions): Promise<NftablesStart> {
-  process.stdout.write(`  nftables ${JSON.stringify(shape)}\n`);
-  return await Trial.of({ shape, mode: 'nftables' }, async (trial) => {
+async function measureStart({ shape, runs, hasRival, rest, asJson }: NftablesStartOptions): Promise<NftablesStart> {
+  process.stdout.write(`  nftables ${JSON.stringify(shape)}${asJson ? ', JSON' : ''}\n`);
+  const flags = asJson ? ['--kube-api-content-type', 'application/json'] : [];
+  return await Trial.of({ shape, mode: 'nftables', flags }, async (trial) => {
     const starts = new AgentStarts(trial);
     const floor: number[] = [];
     let text = '';
@@ -72,7 +80,7 @@ async function measureStart({ shape, runs, hasRival, rest }: NftablesStartOption
     const rival = hasRival ? await measureRival(trial) : { load: [], change: [] };
     const elements = text.split('\n').filter((line) => /^\t\t\s+\S.*,$|^\t\telements = /.test(line)).length;
     const chains = text.split('\n').filter((line) => line.startsWith('\tchain ')).length;
-    return { shape, elements, chains, floor, rival: rival.load, rivalChange: rival.change, ...starts.result };
+    return { shape, asJson, elements, chains, floor, rival: rival.load, rivalChange: rival.change, ...starts.result };
   });
 }
 

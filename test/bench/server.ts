@@ -3,6 +3,7 @@
  * serves lists in pages and watches over TLS, and changes endpoints on command (`server-protocol.ts`).
  */
 import { setTimeout as pause } from 'node:timers/promises';
+import { itemBytes } from '../helpers/api-protobuf.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import {
   type ClusterShape,
@@ -82,6 +83,8 @@ server.put(nodeObject());
 for (let n = 0; n < shape.services; n++) for (const object of objectsOf(shape, n)) server.put(object);
 // What a cluster's making left in its history is long forgotten.
 server.compact();
+// A real server keeps what it told once as it told it.
+for (const kind of ['Service', 'EndpointSlice']) for (const object of server.objects(kind)) itemBytes(object);
 setInterval(() => server.bookmark(), BOOKMARKS);
 obey<ServerCommand, ServerAnswer>(
   async (command) => ({ changes: await carryOut(command), kubeconfig, watches: server.watches }),

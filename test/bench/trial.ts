@@ -23,6 +23,8 @@ export interface TrialOptions {
   readonly mode?: BenchMode;
   /** The agent from its source instead of the executable. */
   readonly isSource?: boolean;
+  /** What the agent is told beside. */
+  readonly flags?: readonly string[];
 }
 
 export interface Started {
@@ -80,12 +82,23 @@ export class Trial {
     flags?: readonly string[];
     meanwhile?: (pid: number) => void;
   } = {}): Promise<Started> {
-    const { mode = 'iptables' } = this.#options;
+    const { mode = 'iptables', flags: always = [] } = this.#options;
     const own = ['--hostname-override', 'node-0', '--cluster-cidr', '10.128.0.0/9'];
     const kernel = mode === 'iptables' ? ['--iptables-backend', this.backend] : [];
     const source = ['--kubeconfig', this.server.kubeconfig];
     // The size of the table of connections is the machine's.
-    const args = ['run', '--mode', mode, ...source, ...own, ...kernel, '--conntrack-max-per-core', '0', ...flags];
+    const args = [
+      'run',
+      '--mode',
+      mode,
+      ...source,
+      ...own,
+      ...kernel,
+      '--conntrack-max-per-core',
+      '0',
+      ...always,
+      ...flags,
+    ];
     const start = performance.now();
     const agent = new AgentProcess(this.lab, args, this.#options.isSource === true ? undefined : EXECUTABLE);
     this.#agents.push(agent);

@@ -112,7 +112,7 @@ describe('bad input on the command line', () => {
 
   it('a flag of kube-proxy that has no effect is accepted and named', async () => {
     const { error } = await slicewire(['--manifests', '/no/such', '--kube-api-qps', '1', '--feature-gates', 'A=true']);
-    assert.match(error, /--kube-api-qps has no effect: requests are JSON/);
+    assert.match(error, /--kube-api-qps has no effect: requests are a few a minute/);
     assert.match(error, /--feature-gates has no effect/);
     assert.match(error, /there is no such file or folder/);
   });

@@ -49,7 +49,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   'clientConnection.kubeconfig': anyText,
   'clientConnection.acceptContentTypes': anyText,
-  'clientConnection.contentType': anyText,
+  'clientConnection.contentType': {
+    good: ['', 'application/json', 'application/vnd.kubernetes.protobuf'],
+    bad: ['text/plain', 'json', 1],
+  },
   'clientConnection.qps': { good: [0, 5, 0.5], bad: ['5', true] },
   'clientConnection.burst': { good: [0, 10], bad: [-1, 1.5, '10'] },
   'ipvs.scheduler': { good: ['', 'rr', 'wlc', 'mh'], bad: ['a b', '-h', 'x'.repeat(16), 1], beside: ipvs },

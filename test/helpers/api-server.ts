@@ -16,13 +16,16 @@ import {
   pageToken,
   readPageToken,
   sendJson,
+  sendProtobuf,
   sendStatus,
   sendText,
   statusBody,
   type Target,
+  takesProtobuf,
   targetOf,
 } from './api-answers.ts';
 import { makeCertificate } from './api-certificate.ts';
+import { listBytes } from './api-protobuf.ts';
 import { SelectorInvalid, type Selects, selects } from './api-selectors.ts';
 import { type ApiObject, ApiStore, type Change, type Collection, itemText, objectText } from './api-store.ts';
 import { write } from './api-writes.ts';
@@ -83,6 +86,8 @@ export class ApiServer {
   readonly events: ApiObject[] = [];
   /** Namespaces that go away: nothing can be created in them. */
   readonly leaving = new Set<string>();
+  /** What is sent as protobuf is none. */
+  garbleProtobuf = false;
   #failures: Failure[] = [];
   #expiring = 0;
   /** What happens to the next writes. */
@@ -340,12 +345,16 @@ export class ApiServer {
       ...(left > 0 && isCounted ? { remainingItemCount: left } : {}),
     };
     const head = { kind: `${collection.kind}List`, apiVersion: collection.apiVersion, metadata };
-    sendText(response, 200, `${JSON.stringify(head).slice(0, -1)},"items":[${items.join(',')}]}`);
+    const isSent =
+      takesProtobuf(response) &&
+      sendProtobuf(response, 200, {}, () => (this.garbleProtobuf ? [Buffer.from('k8s')] : listBytes(head, items)));
+    if (isSent) return;
+    sendText(response, 200, `${JSON.stringify(head).slice(0, -1)},"items":[${items.map(itemText).join(',')}]}`);
   }
 
   #page({ collection, namespace, selected, limit, isCounted, version, start }: PageInput): Page {
     const within = namespace === undefined ? '' : `${namespace}/`;
-    const items: string[] = [];
+    const items: ApiObject[] = [];
     let [last, left] = ['', 0];
     for (const [key, object] of this.#store.from(version, collection.kind, within + start)) {
       if (!key.startsWith(within)) break;
@@ -354,7 +363,7 @@ export class ApiServer {
         left += 1;
         if (!isCounted) break;
       } else {
-        items.push(itemText(object));
+        items.push(object);
         last = key.slice(within.length);
       }
     }
@@ -460,7 +469,7 @@ interface PageInput {
 }
 
 interface Page {
-  readonly items: readonly string[];
+  readonly items: readonly ApiObject[];
   /** A page token names the last key within what was asked for. */
   readonly last: string;
   /** How many are left; at most 1 when they are not counted. */

@@ -3,6 +3,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import { breath } from '../../host/clock.ts';
+import { PROTOBUF, ProtobufUnreadable, readStatusMessage } from '../protobuf.ts';
 
 /** What the API server answered instead of what was asked for. */
 export class ApiError extends Error {
@@ -29,6 +30,12 @@ export class ApiError extends Error {
   }
 }
 
+/** The server has protobuf, and this answer in it cannot be read: JSON can be asked for. */
+export class UnreadableAnswer extends ApiError {}
+
+/** Reads an answer in protobuf: what its JSON would be. Throws ProtobufUnreadable. */
+export type ProtobufReader = (bytes: Buffer) => unknown;
+
 /** A connection stood, and nothing came. */
 class Silence extends Error {}
 
@@ -37,8 +44,8 @@ export type Query = Readonly<Record<string, string | undefined>>;
 export interface ApiClient {
   /** Where requests go, for the log. */
   readonly server: string;
-  /** One JSON answer. Throws ApiError. */
-  get(path: string, query: Query, signal: AbortSignal): Promise<unknown>;
+  /** One answer: JSON, or in protobuf where the server has it and a reader is given. Throws ApiError. */
+  get(path: string, query: Query, signal: AbortSignal, protobuf?: ProtobufReader): Promise<unknown>;
   /** Create, replace or delete an object; returns what the server made of it. Throws ApiError. */
   write(request: WriteRequest, signal: AbortSignal): Promise<unknown>;
   /** The lines of an answer that goes on; `onOpen` is called when it begins. Ends when the server ends it; throws ApiError. */
@@ -87,22 +94,24 @@ export function apiClient(credentials: Credentials, silence: number): ApiClient 
     async write({ method, path, body }, signal) {
       const answer = await reuse({ method, path, query: {}, signal, ...(body ? { body: JSON.stringify(body) } : {}) });
       if (![200, 201, 202].includes(answer.statusCode ?? 0)) throw await statusError(answer, path);
-      return parseJson(await wholeText(answer), path);
+      return parseJson(await wholeBody(answer), path);
     },
-    async get(path, query, signal) {
-      const answer = await reuse({ path, query, signal });
+    async get(path, query, signal, protobuf) {
+      const accept = protobuf === undefined ? JSON_TYPE : `${PROTOBUF}, ${JSON_TYPE}`;
+      const answer = await reuse({ path, query, signal, accept });
       if (answer.statusCode !== 200) throw await statusError(answer, path);
-      const text = await wholeText(answer);
-      // JSON.parse of a page holds the event loop; let what waits go first.
+      const bytes = await wholeBody(answer);
+      // Reading a page holds the event loop; let what waits go first.
       await breath();
-      return parseJson(text, path);
+      return protobuf !== undefined && isProtobuf(answer) ? readWith(protobuf, bytes, path) : parseJson(bytes, path);
     },
     async *lines(path, query, signal, onOpen) {
       const answer = await open(path, query, signal);
       onOpen?.();
       try {
         let rest = '';
-        for await (const piece of readPieces(answer, silence)) {
+        answer.setEncoding('utf8');
+        for await (const piece of readPieces<string>(answer, silence)) {
           const lines = (rest + piece).split('\n');
           rest = lines.pop() ?? '';
           for (const line of lines) if (line !== '') yield line;
@@ -115,10 +124,16 @@ export function apiClient(credentials: Credentials, silence: number): ApiClient 
   };
 }
 
-async function wholeText(answer: http.IncomingMessage): Promise<string> {
-  const pieces: string[] = [];
-  for await (const piece of readPieces(answer, ANSWER_TIMEOUT)) pieces.push(piece);
-  return pieces.join('');
+async function wholeBody(answer: http.IncomingMessage): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+const JSON_TYPE = 'application/json';
+
+function isProtobuf(answer: http.IncomingMessage): boolean {
+  return answer.headers['content-type']?.split(';')[0]?.trim() === PROTOBUF;
 }
 
 /** Writes are many, and so are the pages of a list: their connections are used again. What authenticates a connection keeps it apart from others. */
@@ -138,6 +153,8 @@ interface RequestInput {
   readonly path: string;
   readonly query: Query;
   readonly signal: AbortSignal;
+  /** Kinds of content; JSON unless it says otherwise. */
+  readonly accept?: string;
   /** JSON. */
   readonly body?: string;
   /** Whose connections are used again; without them, one for this request. */
@@ -149,13 +166,13 @@ class LostWhileIdle extends ApiError {}
 
 async function request(
   credentials: Credentials,
-  { method = 'GET', path, query, signal, body, agents }: RequestInput,
+  { method = 'GET', path, query, signal, accept = JSON_TYPE, body, agents }: RequestInput,
 ): Promise<http.IncomingMessage> {
   const url = new URL(credentials.server.replace(/\/$/, '') + path);
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
-  const headers: Record<string, string | number> = { accept: 'application/json' };
+  const headers: Record<string, string | number> = { accept };
   if (body !== undefined) {
-    headers['content-type'] = 'application/json';
+    headers['content-type'] = JSON_TYPE;
     headers['content-length'] = Buffer.byteLength(body);
   }
   const options: https.RequestOptions = { method, headers, signal };
@@ -185,11 +202,11 @@ async function request(
   });
 }
 
-async function* readPieces(answer: http.IncomingMessage, silence: number): AsyncGenerator<string> {
-  answer.setEncoding('utf8');
+/** As the answer gives them out: text when an encoding was set. */
+async function* readPieces<T>(answer: http.IncomingMessage, silence: number): AsyncGenerator<T> {
   answer.setTimeout(silence, () => answer.destroy(new Silence(`nothing was heard for ${silence / 1000} s`)));
   try {
-    for await (const piece of answer) yield String(piece);
+    for await (const piece of answer) yield piece as T;
   } catch (error) {
     throw error instanceof Error && error.name !== 'AbortError'
       ? new ApiError(`connection lost: ${error.message}`, 0, error instanceof Silence ? { lack: 'silent' } : {})
@@ -202,40 +219,61 @@ function noAnswer(url: URL, error: Error): ApiError {
   return new ApiError(`${url.origin} cannot be reached: ${error.message || code}`, 0, { lack: 'unreachable' });
 }
 
+/** Bytes; more of what is no Status is not kept. */
+const LONGEST_STATUS = 10_000;
+
 /** A Status object says why; without one, the HTTP status must do. */
 async function statusError(answer: http.IncomingMessage, path: string): Promise<ApiError> {
-  let body = '';
+  const pieces: Buffer[] = [];
+  let length = 0;
   try {
-    for await (const piece of readPieces(answer, ANSWER_TIMEOUT)) body += body.length < 10_000 ? piece : '';
+    for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) {
+      if (length < LONGEST_STATUS) pieces.push(piece);
+      length += piece.length;
+    }
   } catch {
     // The status is the message; a body that breaks off adds nothing to it.
   }
   const seconds = Number(answer.headers['retry-after']);
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined;
   const status = answer.statusCode ?? 0;
-  const { message = answer.statusMessage ?? '', reason, details } = readStatus(body);
+  const {
+    message = answer.statusMessage ?? '',
+    reason,
+    details,
+  } = readStatus(Buffer.concat(pieces), isProtobuf(answer));
   const reasons = [reason, ...(details?.causes ?? []).map((cause) => cause.reason)].filter((one) => one !== undefined);
   return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter, reasons });
 }
 
 interface Status {
-  readonly message?: string;
-  readonly reason?: string;
-  readonly details?: { readonly causes?: readonly { readonly reason?: string }[] };
+  readonly message?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly details?: { readonly causes?: readonly { readonly reason?: string | undefined }[] };
 }
 
-function readStatus(body: string): Status {
+function readStatus(body: Buffer, inProtobuf: boolean): Status {
   try {
-    return (JSON.parse(body) as Status | null) ?? {};
+    return inProtobuf ? readStatusMessage(body) : ((JSON.parse(body.toString()) as Status | null) ?? {});
   } catch {
     // Not a Status: some proxy between us and the API server answered.
     return {};
   }
 }
 
-function parseJson(text: string, path: string): unknown {
+function readWith(protobuf: ProtobufReader, bytes: Buffer, path: string): unknown {
   try {
-    return JSON.parse(text);
+    return protobuf(bytes);
+  } catch (error) {
+    if (!(error instanceof ProtobufUnreadable)) throw error;
+    const why = `${error.message}; it is asked for as JSON from now on`;
+    throw new UnreadableAnswer(`${path}: the answer in protobuf cannot be read: ${why}`, 0);
+  }
+}
+
+function parseJson(bytes: Buffer, path: string): unknown {
+  try {
+    return JSON.parse(bytes.toString());
   } catch (error) {
     throw new ApiError(`${path}: the answer is not JSON: ${(error as Error).message}`, 0);
   }

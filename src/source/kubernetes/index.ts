@@ -9,8 +9,10 @@ import {
   type SourceKind,
 } from '../../model/events.ts';
 import { HEADLESS_LABEL } from '../../producers/objects.ts';
-import { decodeNode, decodeService, decodeServiceCidr, objectKey, PROXY_NAME_LABEL } from '../decode.ts';
+import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../decode.ts';
 import { decodeSlice } from '../decode-slice.ts';
+import { readServices, readSlices } from '../protobuf.ts';
+import { PROXY_NAME_LABEL } from '../schema.ts';
 import { apiClient, SILENCE } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from './reflector.ts';
@@ -24,6 +26,8 @@ export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
   /** ServiceCIDRs are followed as well, where the API server has them (1.33). */
   readonly hasServiceCidrs: boolean;
+  /** Lists are asked for in protobuf, which costs both sides less, where the API server has it; watches are JSON. */
+  readonly readsProtobuf: boolean;
   readonly clock: Clock;
   readonly log: SourceLog;
   /** Objects a page of a list; only tests ask for another number. */
@@ -64,7 +68,7 @@ interface WatchedKind {
   readonly decode: (object: unknown, key: string) => SourceEvent;
 }
 
-function watched({ nodeName, hasServiceCidrs }: KubernetesOptions): WatchedKind[] {
+function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions): WatchedKind[] {
   const serviceCidrs: WatchedKind = {
     of: 'servicecidrs',
     resource: { path: '/apis/networking.k8s.io/v1/servicecidrs' },
@@ -78,12 +82,17 @@ function watched({ nodeName, hasServiceCidrs }: KubernetesOptions): WatchedKind[
         path: '/api/v1/services',
         labelSelector: `!${PROXY_NAME_LABEL}`,
         fieldSelector: 'spec.clusterIP!=None',
+        ...(readsProtobuf ? { protobuf: readServices } : {}),
       },
       decode: decodeService,
     },
     {
       of: 'slices',
-      resource: { path: '/apis/discovery.k8s.io/v1/endpointslices', labelSelector: `!${HEADLESS_LABEL}` },
+      resource: {
+        path: '/apis/discovery.k8s.io/v1/endpointslices',
+        labelSelector: `!${HEADLESS_LABEL}`,
+        ...(readsProtobuf ? { protobuf: readSlices } : {}),
+      },
       decode: decodeSlice,
     },
     {

@@ -12,13 +12,15 @@
  */
 import { breath, type Clock, sleep } from '../../host/clock.ts';
 import { backoff } from './backoff.ts';
-import { type ApiClient, ApiError, type Query } from './client.ts';
+import { type ApiClient, ApiError, type ProtobufReader, type Query, UnreadableAnswer } from './client.ts';
 
 export interface Resource {
   /** `/api/v1/services` */
   readonly path: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
+  /** Reads its list from protobuf; without it, or where the server does not have it, the list is JSON. */
+  readonly protobuf?: ProtobufReader;
 }
 
 /** The little of an object that the reflector reads. */
@@ -73,11 +75,14 @@ export class Reflector {
   #version = '';
   #failures = 0;
   #isSynced = false;
+  /** What a list in protobuf is read with, until one could not be. */
+  #protobuf: ProtobufReader | undefined;
   /** An expired version leads to a list at once, but only once before a watch works again. */
   #mayRelist = true;
 
   constructor(options: ReflectorOptions) {
     this.#options = options;
+    this.#protobuf = options.resource.protobuf;
   }
 
   /** List and watch until the signal aborts. Never rejects for another reason. */
@@ -90,6 +95,7 @@ export class Reflector {
         await this.#watch(signal);
       } catch (error) {
         if (signal.aborted) return;
+        if (error instanceof UnreadableAnswer) this.#protobuf = undefined;
         mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
         await this.#wait(error, signal);
       }
@@ -143,7 +149,7 @@ export class Reflector {
     const { resource, client } = this.#options;
     const ask = (next?: string) =>
       client
-        .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal)
+        .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal, this.#protobuf)
         .then((it) => asList(it, resource));
     let asked = ask();
     for (;;) {

@@ -5,7 +5,9 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
-import { type ApiClient, ApiError, apiClient } from '../../../src/source/kubernetes/client.ts';
+import { type ApiClient, ApiError, apiClient, UnreadableAnswer } from '../../../src/source/kubernetes/client.ts';
+import { ProtobufUnreadable } from '../../../src/source/protobuf.ts';
+import { statusBytes } from '../../helpers/api-protobuf.ts';
 import { until } from '../../helpers/until.ts';
 
 const NEVER = new AbortController().signal;
@@ -288,5 +290,71 @@ describe('abort', () => {
     });
     for await (const _ of client.lines('/', {}, NEVER)) break;
     await until('the end of the connection', () => isClosed);
+  });
+});
+
+describe('protobuf', () => {
+  const TYPE = 'application/vnd.kubernetes.protobuf';
+  const read = (bytes: Buffer): unknown => {
+    if (bytes.length === 0) throw new ProtobufUnreadable('it is empty');
+    return { read: bytes.toString('hex') };
+  };
+  /** What was accepted, and the answer. */
+  const answering = async (t: TestContext, status: number, type: string, body: Uint8Array) => {
+    const accepted: (string | undefined)[] = [];
+    const client = await serving(t, (request, response) => {
+      accepted.push(request.headers.accept);
+      response.writeHead(status, { 'content-type': type }).end(body);
+    });
+    return { client, accepted };
+  };
+
+  test('is asked for where there is a reader, which gets every byte as it came', async (t) => {
+    const { client, accepted } = await answering(t, 200, TYPE, Buffer.of(0x6b, 0xff, 0x00, 0x80));
+    assert.deepEqual(await client.get('/', {}, NEVER, read), { read: '6bff0080' });
+    assert.deepEqual(accepted, [`${TYPE}, application/json`]);
+  });
+
+  test('is not asked for where there is none', async (t) => {
+    const { client, accepted } = await answering(t, 200, 'application/json', Buffer.from('{"a":1}'));
+    assert.deepEqual(await client.get('/', {}, NEVER), { a: 1 });
+    assert.deepEqual(accepted, ['application/json']);
+  });
+
+  test('is not expected of a server that has JSON alone', async (t) => {
+    const { client } = await answering(t, 200, 'application/json; charset=utf-8', Buffer.from('{"a":1}'));
+    assert.deepEqual(await client.get('/', {}, NEVER, read), { a: 1 });
+  });
+
+  test('that cannot be read is an error of its own', async (t) => {
+    const { client } = await answering(t, 200, TYPE, Buffer.alloc(0));
+    await assert.rejects(client.get('/list', {}, NEVER, read), (error: unknown) => {
+      assert.ok(error instanceof UnreadableAnswer);
+      return apiError(/^\/list: the answer in protobuf cannot be read: it is empty; .* JSON from now on$/, 0)(error);
+    });
+  });
+
+  test('has errors as well: their message and their reasons', async (t) => {
+    const causes = [{ reason: 'ResourceVersionTooLarge', message: '', field: '' }];
+    const status = {
+      status: 'Failure',
+      message: 'too old',
+      reason: 'Expired',
+      code: 410,
+      metadata: {},
+      details: { causes },
+    };
+    const body = Buffer.concat(statusBytes({ kind: 'Status', apiVersion: 'v1', ...status }));
+    const { client } = await answering(t, 410, TYPE, body);
+    await assert.rejects(client.get('/list', {}, NEVER, read), (error: unknown) => {
+      assert.ok(error instanceof ApiError);
+      assert.deepEqual(error.reasons, ['Expired', 'ResourceVersionTooLarge']);
+      return apiError(/^\/list: 410 too old$/, 410)(error);
+    });
+  });
+
+  test('of an error that cannot be read leaves its status', async (t) => {
+    const { client } = await answering(t, 503, TYPE, Buffer.of(1, 2, 3));
+    await assert.rejects(client.get('/list', {}, NEVER, read), apiError(/^\/list: 503 Service Unavailable$/, 503));
   });
 });

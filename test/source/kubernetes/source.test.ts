@@ -44,6 +44,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     master: undefined,
     nodeName: 'node-a',
     hasServiceCidrs: false,
+    readsProtobuf: true,
     clock,
     log: { info: note('info'), warn: note('warn') },
     ...options,
@@ -108,6 +109,57 @@ describe('ServiceCIDRs', () => {
       ['services', 'slices', 'nodes'],
       'they say nothing of health',
     );
+  });
+});
+
+describe('lists in protobuf', () => {
+  const TYPE = 'application/vnd.kubernetes.protobuf, application/json';
+  const lists = (server: ApiServer) =>
+    server.requests({ kind: 'list' }).map(({ path, headers }) => `${path.split('/').at(-1)} ${headers.accept}`);
+
+  test('are asked for of Services and EndpointSlices, unless JSON is wanted; the events are the same', async (t) => {
+    const told: SourceEvent[][] = [];
+    for (const readsProtobuf of [true, false]) {
+      const server = await start(t);
+      for (const object of [
+        service({
+          name: 'web',
+          createdAt: '2026-11-21T00:27:50Z',
+          spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] },
+        }),
+        service({ name: 'bad', spec: { clusterIP: 'nowhere', ports: [{ port: 80 }] } }),
+        slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.1', 'nowhere'] }),
+      ]) {
+        const { metadata } = object as { metadata: object };
+        server.put({ ...object, metadata: { ...metadata, uid: 'c5f33a0a-6490-4017-946a-8d35a8e292f1' } });
+      }
+      const { events } = await running(t, server, { readsProtobuf });
+      assert.deepEqual(lists(server).sort(), [
+        `endpointslices ${readsProtobuf ? TYPE : 'application/json'}`,
+        'nodes application/json',
+        `services ${readsProtobuf ? TYPE : 'application/json'}`,
+      ]);
+      told.push(events.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)));
+    }
+    assert.equal(told[0]?.length, 6);
+    assert.deepEqual(told[0], told[1]);
+  });
+
+  test('that cannot be read are asked for as JSON from then on', async (t) => {
+    const server = await start(t);
+    fill(server);
+    server.garbleProtobuf = true;
+    const { log, clock, events } = run(t, { kubeconfig: await server.kubeconfig() });
+    await until('two retries wait', () => clock.pending >= 2);
+    clock.advance(2000);
+    await until('three watches', () => server.watches === 3);
+    assert.ok(texts(events).includes('service default/web set'));
+    const warned = log
+      .filter(({ level }) => level === 'warn')
+      .map(({ facts, text }) => `${text} ${JSON.stringify(facts)}`);
+    assert.match(warned.join('\n'), /the answer in protobuf cannot be read: .*asked for as JSON from now on/);
+    const asked = server.requests({ kind: 'list', resource: 'services' }).map(({ headers }) => headers.accept);
+    assert.deepEqual(asked, [TYPE, 'application/json']);
   });
 });
 
@@ -378,6 +430,7 @@ describe('a kubeconfig', () => {
       master: undefined,
       nodeName: 'n',
       hasServiceCidrs: false,
+      readsProtobuf: true,
       clock: new FakeClock(),
       log,
     };
