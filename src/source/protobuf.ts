@@ -134,7 +134,8 @@ class ObjectMeta {
 
   /** RFC 3339, to the second. */
   get creationTimestamp(): string | undefined {
-    return this.created === undefined ? undefined : new Date(this.created * 1000).toISOString();
+    const date = new Date((this.created ?? Number.NaN) * 1000);
+    return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
   }
 }
 

@@ -42,6 +42,8 @@ interface Run {
   readonly state: State;
 }
 
+type Ending = Extract<Expression, { readonly do: 'translate' | 'masquerade' | 'reject' | 'verdict' }>;
+
 class Walk {
   readonly #table: FakeTable;
   readonly #packet: Packet;
@@ -114,7 +116,7 @@ class Walk {
     const { words, state } = run;
     for (let i = at; i < expressions.length; i++) {
       const expression = expressions[i] as Expression;
-      const { next, done } = into;
+      const { next } = into;
       switch (expression.do) {
         case 'load':
           put(words, expression.to, this.#loaded(expression.what, state));
@@ -168,26 +170,36 @@ class Walk {
             into,
           );
           return;
-        case 'translate': {
-          const address = addressOf(take(words, expression.address, this.#width()));
-          const bytes = take(words, expression.port, 2);
-          const port = bytes.charCodeAt(0) * 256 + bytes.charCodeAt(1);
-          const dnat = address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
-          done.push({ state: { ...state, destination: address, port, dnat }, verdict: 'accept' });
-          return;
-        }
-        case 'masquerade':
-          done.push({ state: { ...state, masqueraded: true }, verdict: 'accept' });
-          return;
-        case 'reject':
-          done.push({ state, verdict: 'reject' });
-          return;
-        case 'verdict':
-          this.#take(expression.verdict, state, into);
+        default:
+          this.#end(expression, run, into);
           return;
       }
     }
     into.next.push(state);
+  }
+
+  /** Of an expression behind which nothing of its rule is looked at. */
+  #end(expression: Ending, { words, state }: Run, into: { next: State[]; done: Outcome[] }): void {
+    const { done } = into;
+    switch (expression.do) {
+      case 'translate': {
+        const address = addressOf(take(words, expression.address, this.#width()));
+        const bytes = take(words, expression.port, 2);
+        const port = bytes.charCodeAt(0) * 256 + bytes.charCodeAt(1);
+        const dnat = address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+        done.push({ state: { ...state, destination: address, port, dnat }, verdict: 'accept' });
+        break;
+      }
+      case 'masquerade':
+        done.push({ state: { ...state, masqueraded: true }, verdict: 'accept' });
+        break;
+      case 'reject':
+        done.push({ state, verdict: 'reject' });
+        break;
+      case 'verdict':
+        this.#take(expression.verdict, state, into);
+        break;
+    }
   }
 
   #follow(data: string, state: State, into: { next: State[]; done: Outcome[] }): void {

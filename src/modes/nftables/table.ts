@@ -1,16 +1,14 @@
 /** One family's table: what should be in it, what is, and the transactions between. */
 
-import { breath } from '../../host/clock.ts';
-import type { Bytes, NftKernel, NftRefusal, NftSet, NftState } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftKernel, NftSet, NftState } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
-import { causeOf } from '../../model/cause.ts';
 import type { ServiceKey } from '../../model/objects.ts';
-import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
+import type { ApplyReport } from '../../reconcile/step.ts';
 import { type Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
+import { applyTransactions, type TableReport } from './apply.ts';
 import type { NftChain } from './chains.ts';
 import type { DesiredSink } from './desire.ts';
-import { ownKey, sharedKey } from './groups.ts';
 import { isKnownSet, SETS, setNamed } from './names.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { entryText } from './print.ts';
@@ -54,8 +52,6 @@ export class FamilyTable implements DesiredSink {
   );
   #hasTable = false;
   #isWaiting = false;
-  /** What was written last met another table than was believed to be there. */
-  #isStale = false;
   /** A look found what another program changed: it is read again, though nobody wrote since. */
   #hasDrift = false;
 
@@ -194,71 +190,18 @@ export class FamilyTable implements DesiredSink {
    */
   async apply(plan: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
     const report = await this.#carryOut(plan, signal);
-    if (!this.#isStale) return report;
+    if (!report.isStale) return report;
     await this.observe();
     const again = await this.#carryOut(this.plan(plan.setAside), signal);
     return { ...again, applied: report.applied + again.applied };
   }
 
-  /** A transaction that is refused has changed nothing: the others go on, but for those on which they all stand. */
-  async #carryOut({ transactions }: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
-    this.#isWaiting = false;
-    this.#isStale = false;
-    const failed: FailedStep[] = [];
-    let applied = 0;
-    for (const [i, transaction] of transactions.entries()) {
-      if (i > 0) await breath();
-      signal.throwIfAborted();
-      const refusals = await this.#commit(transaction, failed);
-      if (refusals?.length === 0) applied += transaction.steps.length;
-      if (!this.isKnown || (failed.length > 0 && transaction.elements.length === 0)) break;
-    }
-    if (failed.length === 0) return { ...NOTHING_TO_DO, applied };
-    return { outcome: applied > 0 ? 'partial' : 'failed', applied, failed, skipped: [] };
-  }
-
-  /** Returns what was refused; undefined when nobody knows. */
-  async #commit(transaction: Transaction, failed: FailedStep[]): Promise<readonly NftRefusal[] | undefined> {
-    try {
-      const refusals = await this.#kernel.commit(this.family, transaction.writes);
-      if (refusals.length === 0) this.#wrote(transaction);
-      else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) this.#isWaiting = true;
-      else failed.push(...refusals.map((refusal) => this.#failure(transaction, refusal)));
-      if (refusals.some(({ blame }) => blame === 'environment')) {
-        this.#isStale = true;
-        this.#forget();
-      }
-      return refusals;
-    } catch (error) {
-      this.#forget();
-      failed.push({ ...this.#whole(), blame: 'environment', cause: causeOf(error) });
-      return undefined;
-    }
-  }
-
-  #whole(): Pick<FailedStep, 'key' | 'owner' | 'line'> {
-    return { key: `${this.family} nftables`, owner: undefined, line: undefined };
-  }
-
-  #failure({ writes }: Transaction, refusal: NftRefusal): FailedStep {
-    const { write, element, cause } = refusal;
-    const blame = refusal.blame === 'content' ? 'content' : 'environment';
-    const what = writes[write];
-    if (what === undefined || !('elements' in what)) {
-      const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;
-      return { ...this.#whole(), blame, cause: `${cause}${name}` };
-    }
-    const entry = (element === undefined ? undefined : what.elements[element]) as Entry | undefined;
-    if (entry === undefined) return { ...this.#whole(), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
-    const line = `${what.set.name} ${entryText(what.set, entry, this.family)}`;
-    // Nobody is to blame for what another program did.
-    if (blame === 'environment') return { ...this.#whole(), blame, cause: `${cause}: ${line}` };
-    const { owner } = entry;
-    const key =
-      owner === undefined
-        ? sharedKey(this.family, { set: what.set, from: entry, to: entry })
-        : ownKey(this.family, owner);
-    return { key, owner, line, blame, cause: `${cause}: ${line}` };
+  async #carryOut({ transactions }: TablePlan, signal: AbortSignal): Promise<TableReport> {
+    const target = { family: this.family, kernel: this.#kernel, wrote: (done: Transaction) => this.#wrote(done) };
+    const report = await applyTransactions(transactions, target, signal);
+    this.#isWaiting = report.isWaiting;
+    if (report.isLost) this.#forget();
+    return report;
   }
 
   #wrote({ chains, sets, elements }: Transaction): void {
