@@ -4,6 +4,9 @@
  */
 import { type Address, type Cidr, cidrContains } from '../../src/model/address.ts';
 import { type SavedTable, SaveReader } from '../../src/modes/netfilter/restore-text.ts';
+import { type Fate, fateOf, isStopped, merge, type Outcome, type State, stopped, type Verdict } from './fates.ts';
+
+export type { Fate } from './fates.ts';
 
 /** The first packet of a connection. */
 export interface Packet {
@@ -35,31 +38,6 @@ export interface IpvsFacts {
 
 /** What a built-in chain does with what no rule decides. */
 type Policies = ReadonlyMap<string, 'accept' | 'drop'>;
-
-export interface Fate {
-  readonly kind: 'balanced' | 'rejected' | 'dropped' | 'untouched';
-  /** `ip:port` when balanced, "" otherwise. */
-  readonly backend: string;
-  readonly masqueraded: boolean;
-  readonly probability: number;
-}
-
-interface State {
-  readonly mark: number;
-  /** Where it is going now. */
-  readonly destination: Address;
-  readonly port: number;
-  readonly dnat: string | undefined;
-  readonly masqueraded: boolean;
-  readonly probability: number;
-}
-
-type Verdict = 'end' | 'return' | 'accept' | 'drop' | 'reject';
-
-interface Outcome {
-  readonly state: State;
-  readonly verdict: Verdict;
-}
 
 export function fatesOf(saved: string, packet: Packet, facts: NodeFacts): Fate[] {
   return interpreter(saved)(packet, facts);
@@ -359,27 +337,4 @@ function translated(state: State, to: string): State {
   const colon = to.lastIndexOf(':');
   const destination = to.slice(0, colon).replace(/[[\]]/g, '') as Address;
   return { ...state, destination, port: Number(to.slice(colon + 1)), dnat: to };
-}
-
-function isStopped({ verdict }: Outcome): boolean {
-  return verdict === 'drop' || verdict === 'reject';
-}
-
-function stopped({ state, verdict }: Outcome): Fate {
-  const kind = verdict === 'drop' ? 'dropped' : 'rejected';
-  return { kind, backend: '', masqueraded: false, probability: state.probability };
-}
-
-function fateOf({ dnat, masqueraded, probability }: State): Fate {
-  return { kind: dnat === undefined ? 'untouched' : 'balanced', backend: dnat ?? '', masqueraded, probability };
-}
-
-function merge(fates: readonly Fate[]): Fate[] {
-  const merged = new Map<string, Fate>();
-  for (const fate of fates) {
-    const key = `${fate.kind} ${fate.backend} ${fate.masqueraded}`;
-    const before = merged.get(key)?.probability ?? 0;
-    merged.set(key, { ...fate, probability: before + fate.probability });
-  }
-  return [...merged.values()];
 }

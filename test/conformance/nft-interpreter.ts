@@ -7,29 +7,14 @@ import { type Address, addressBytes, type Family, portBytes } from '../../src/mo
 import { numberWord, protocolWord } from '../../src/modes/nftables/bytes.ts';
 import { addressOf } from '../../src/modes/nftables/print.ts';
 import type { FakeTable } from '../helpers/fake-nft.ts';
-import type { Fate, Packet } from './interpreter.ts';
+import { type Fate, fateOf, isStopped, merge, type Outcome, type State, stopped } from './fates.ts';
+import type { Packet } from './interpreter.ts';
 
 export interface NftFacts {
   readonly family: Family;
   readonly localAddresses: ReadonlySet<string>;
   /** Memories that have the client. */
   readonly remembered: ReadonlySet<string>;
-}
-
-interface State {
-  readonly mark: number;
-  readonly destination: Address;
-  readonly port: number;
-  readonly dnat: string | undefined;
-  readonly masqueraded: boolean;
-  readonly probability: number;
-}
-
-type Verdict = 'end' | 'return' | 'accept' | 'drop' | 'reject';
-
-interface Outcome {
-  readonly state: State;
-  readonly verdict: Verdict;
 }
 
 export function nftFates(table: FakeTable, packet: Packet, facts: NftFacts): Fate[] {
@@ -311,29 +296,4 @@ function masked(bytes: string, mask: string, flip: string): string {
 
 function numberOf(bytes: string): number {
   return [0, 1, 2, 3].reduce((sum, i) => sum + bytes.charCodeAt(i) * 256 ** i, 0);
-}
-
-/** Between first and last: what stands before the range is the same in both. */
-
-function isStopped({ verdict }: Outcome): boolean {
-  return verdict === 'drop' || verdict === 'reject';
-}
-
-function stopped({ state, verdict }: Outcome): Fate {
-  const kind = verdict === 'drop' ? 'dropped' : 'rejected';
-  return { kind, backend: '', masqueraded: false, probability: state.probability };
-}
-
-function fateOf({ dnat, masqueraded, probability }: State): Fate {
-  return { kind: dnat === undefined ? 'untouched' : 'balanced', backend: dnat ?? '', masqueraded, probability };
-}
-
-function merge(fates: readonly Fate[]): Fate[] {
-  const merged = new Map<string, Fate>();
-  for (const fate of fates) {
-    const key = `${fate.kind} ${fate.backend} ${fate.masqueraded}`;
-    const before = merged.get(key)?.probability ?? 0;
-    merged.set(key, { ...fate, probability: before + fate.probability });
-  }
-  return [...merged.values()];
 }

@@ -9,8 +9,9 @@ import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
 import type { ModeWork } from '../../reconcile/work.ts';
+import { cleanUp } from '../cleanup.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
-import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
+import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
@@ -205,19 +206,12 @@ class IptablesMode implements Mode<IptablesPlan> {
     return this.#families.flatMap(({ tables }) => tables.ruleCounts());
   }
 
-  async cleanup(signal: AbortSignal): Promise<readonly string[]> {
-    const removed: string[] = [];
-    const problems: string[] = [];
-    for (const { family, tools } of this.#families) {
-      try {
-        removed.push(...(await cleanupFamily(tools, signal)));
-      } catch (error) {
-        if (signal.aborted) throw error;
-        problems.push(`${family}: ${causeOf(error)}`);
-      }
-    }
-    if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
-    return removed;
+  cleanup(signal: AbortSignal): Promise<readonly string[]> {
+    const parts = this.#families.map(({ family, tools }) => ({
+      name: family,
+      remove: () => cleanupFamily(tools, signal),
+    }));
+    return cleanUp(parts, signal);
   }
 }
 

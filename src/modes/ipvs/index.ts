@@ -11,7 +11,8 @@ import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
 import type { ModeWork } from '../../reconcile/work.ts';
-import { CleanupIncomplete, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
+import { cleanUp } from '../cleanup.ts';
+import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { applyFamily, type FamilyReport } from './apply.ts';
 import { cleanupFamily } from './cleanup.ts';
@@ -198,25 +199,24 @@ class IpvsMode implements Mode<IpvsPlan> {
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
     const kernel = this.#kernel;
-    const removed: string[] = [];
-    const problems: string[] = [];
     const lists = await readLists(kernel);
-    for (const { family, state, tools } of this.#members) {
-      try {
+    const families = this.#members.map(({ family, state, tools }) => ({
+      name: family,
+      remove: async () => {
         const { seen } = await observeFamily(kernel, state, lists);
-        removed.push(...(await cleanupFamily({ tools, kernel, seen, signal })));
-      } catch (error) {
-        if (signal.aborted) throw error;
-        problems.push(`${family}: ${causeOf(error)}`);
-      }
-    }
-    if (await kernel.hasDevice()) {
-      const [error] = await kernel.write([{ kind: 'remove-device' }], signal);
-      if (error === undefined) removed.push(`device ${SERVICE_DEVICE}`);
-      else problems.push(`device ${SERVICE_DEVICE}: ${error.message}`);
-    }
-    if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
-    return removed;
+        return await cleanupFamily({ tools, kernel, seen, signal });
+      },
+    }));
+    const device = {
+      name: `device ${SERVICE_DEVICE}`,
+      remove: async () => {
+        if (!(await kernel.hasDevice())) return [];
+        const [error] = await kernel.write([{ kind: 'remove-device' }], signal);
+        if (error !== undefined) throw error;
+        return [`device ${SERVICE_DEVICE}`];
+      },
+    };
+    return await cleanUp([...families, device], signal);
   }
 
   async #observeMember({ state, desired }: Member, lists: KernelLists, signal: AbortSignal) {

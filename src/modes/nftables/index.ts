@@ -7,15 +7,8 @@ import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
 import type { ModeWork } from '../../reconcile/work.ts';
-import {
-  CleanupIncomplete,
-  type ConnectionCount,
-  type Mode,
-  NOBODY,
-  type ObserveReport,
-  type RuleCount,
-  type SetAside,
-} from '../mode.ts';
+import { cleanUp } from '../cleanup.ts';
+import { type ConnectionCount, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { NftablesDesired } from './desire.ts';
 import { SETS } from './names.ts';
 import { frontendOf, udpFrontendsIn } from './observe.ts';
@@ -159,18 +152,8 @@ class NftablesMode implements Mode<NftablesPlan> {
     return found;
   }
 
-  async cleanup(signal: AbortSignal): Promise<readonly string[]> {
-    const removed: string[] = [];
-    const problems: string[] = [];
-    for (const { family, table } of this.#families) {
-      try {
-        removed.push(...(await table.cleanup()));
-      } catch (error) {
-        if (signal.aborted) throw error;
-        problems.push(`${family}: ${causeOf(error)}`);
-      }
-    }
-    if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
-    return removed;
+  cleanup(signal: AbortSignal): Promise<readonly string[]> {
+    const parts = this.#families.map(({ family, table }) => ({ name: family, remove: () => table.cleanup() }));
+    return cleanUp(parts, signal);
   }
 }

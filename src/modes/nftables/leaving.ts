@@ -12,7 +12,8 @@ import {
   type Step,
 } from '../../reconcile/step.ts';
 import type { ModeWork } from '../../reconcile/work.ts';
-import { CleanupIncomplete, type Mode, type ObserveReport, type RuleCount } from '../mode.ts';
+import { cleanUp } from '../cleanup.ts';
+import type { Mode, ObserveReport, RuleCount } from '../mode.ts';
 
 export interface TableId {
   readonly family: Family;
@@ -98,20 +99,17 @@ class LeavingTables implements Mode<TablesPlan> {
     return [];
   }
 
-  cleanup(): Promise<readonly string[]> {
-    const problems: string[] = [];
-    const removed: string[] = [];
-    for (const { family, table } of this.#tables) {
-      try {
-        if (!this.#kernel.hasTable(family, table)) continue;
+  cleanup(signal: AbortSignal): Promise<readonly string[]> {
+    const parts = this.#tables.map(({ family, table }) => {
+      const name = `${family} nftables table ${table}`;
+      const remove = () => {
+        if (!this.#kernel.hasTable(family, table)) return [];
         this.#kernel.deleteTable(family, table);
-        removed.push(`${family} nftables table ${table}`);
-      } catch (error) {
-        problems.push(`${family} nftables table ${table}: ${causeOf(error)}`);
-      }
-    }
-    if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
-    return Promise.resolve(removed);
+        return [name];
+      };
+      return { name, remove: () => Promise.try(remove) };
+    });
+    return cleanUp(parts, signal);
   }
 }
 
