@@ -6,6 +6,7 @@ import type { Source, SourceEvent, SourceKind, WatchStatus } from '../model/even
 import type { Fault, NodeView } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
+import { PROTOBUF } from '../source/protobuf.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 
@@ -94,7 +95,8 @@ function buildSource({ config, log, follow }: WorldOptions): Source {
     return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
   }
   const hasServiceCidrs = config.mode === 'nftables';
-  return kubernetesSource({ ...config.source, nodeName, hasServiceCidrs, clock: realClock, log });
+  const readsProtobuf = config.source.contentType === PROTOBUF;
+  return kubernetesSource({ ...config.source, nodeName, hasServiceCidrs, readsProtobuf, clock: realClock, log });
 }
 
 /** Milliseconds between two looks at the Node, and for how long (reference 1.7). */

@@ -1,6 +1,6 @@
 /** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration (reference 1.1, 1.2, 1.6). */
 import { dump, load } from 'js-yaml';
-import { CONTENT_TYPES, type Config, ConfigError, camel, type Flags, type SourceConfig } from './config.ts';
+import { type Config, ConfigError, camel, type Flags, type SourceConfig } from './config.ts';
 import { durationText, parseDuration } from './duration.ts';
 import { FIELDS, type Field, SECTIONS } from './fields.ts';
 
@@ -159,7 +159,7 @@ export function fileText(config: Config): string {
 
 function connectionFields(source: SourceConfig): object {
   if (source.kind !== 'kubernetes') return { kubeconfig: '' };
-  return { kubeconfig: source.kubeconfig ?? '', contentType: CONTENT_TYPES[source.readsProtobuf ? 0 : 1] };
+  return { kubeconfig: source.kubeconfig ?? '', contentType: source.contentType };
 }
 
 function detectLocalFields({ detectLocal }: Config): object {

@@ -12,8 +12,8 @@ export type SourceConfig =
       readonly kind: 'kubernetes';
       readonly kubeconfig: string | undefined;
       readonly master: string | undefined;
-      /** Lists of Services and EndpointSlices, where the API server has it. */
-      readonly readsProtobuf: boolean;
+      /** Of lists of Services and EndpointSlices, where the API server has it. */
+      readonly contentType: (typeof CONTENT_TYPES)[number];
     };
 
 /** Kinds of content that the API server can be asked for; the first is kube-proxy's default, too. */
@@ -179,7 +179,7 @@ function readSource(read: Reader): SourceConfig {
   }
   if (path === '') read.fault('manifests', 'must name a folder, a file, or - for standard input');
   if (path !== undefined) return { kind: 'manifests', path };
-  return { kind: 'kubernetes', kubeconfig, master, readsProtobuf: contentType === CONTENT_TYPES[0] };
+  return { kind: 'kubernetes', kubeconfig, master, contentType };
 }
 
 function readNodeName(read: Reader): string {

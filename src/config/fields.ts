@@ -86,7 +86,11 @@ export const FIELDS: readonly Field[] = [
     nodePortAddresses: 'nodeport-addresses',
     'ipvs.excludeCIDRs': 'ipvs-exclude-cidrs',
   }),
-  ...idle('it follows from clientConnection.contentType', 'text', 'clientConnection.acceptContentTypes'),
+  ...idle(
+    'clientConnection.contentType says what lists are asked for as',
+    'text',
+    'clientConnection.acceptContentTypes',
+  ),
   ...idle(REQUESTS, 'number', 'clientConnection.qps'),
   ...idle('there are no hidden metrics', 'text', 'showHiddenMetricsForVersion'),
   ...idle('there are no gates', 'map of booleans', 'featureGates'),

@@ -185,6 +185,8 @@ export interface EndpointsObject {
 
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
+/** Another proxy's Services have it (reference 1.8). */
+export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 /** When the change happened for which an object was written, with nanoseconds (KEP-752, reference 3.6). */
 export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';

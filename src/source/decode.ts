@@ -8,16 +8,10 @@ import type { SourceEvent } from '../model/events.ts';
 import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../model/objects.ts';
 import { PROTOCOLS } from '../model/objects.ts';
 import { trimmed } from '../model/trimmed.ts';
+import { PROXY_NAME_LABEL } from '../producers/objects.ts';
 import { FaultList } from './faults.ts';
 import { ServiceMessage } from './protobuf.ts';
-import {
-  type ApiNode,
-  type ApiService,
-  nodeSchema,
-  PROXY_NAME_LABEL,
-  serviceCidrSchema,
-  serviceSchema,
-} from './schema.ts';
+import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
 
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';
 /** Of the API server (ClientIPConfig). */

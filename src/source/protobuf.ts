@@ -4,22 +4,20 @@
  * (k8s.io/api core/v1, discovery/v1, k8s.io/apimachinery meta/v1 and runtime); they never change.
  */
 import { PbfReader } from 'pbf';
-import { HEADLESS_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
-import { type ApiService, type ApiSlice, PROXY_NAME_LABEL } from './schema.ts';
+import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
+import type { ApiService, ApiSlice } from './schema.ts';
 
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
 
 /** What came is not what it says, or breaks off. */
 export class ProtobufUnreadable extends Error {}
 
-/** An answer as its JSON would be. */
-export interface ProtobufList<T> {
-  readonly metadata: { readonly resourceVersion: string | undefined; readonly continue: string | undefined };
-  readonly items: readonly T[];
-}
-
 /** What begins every answer. */
 const MAGIC = Buffer.from('k8s\0');
+
+/** How a field is written: as a number, or with its length (protobuf.dev, «Encoding»). */
+const VARINT = 0;
+const WITH_LENGTH = 2;
 
 class Reader extends PbfReader {
   readonly #bytes: Buffer;
@@ -31,8 +29,13 @@ class Reader extends PbfReader {
     this.#bytes = bytes;
   }
 
-  /** The length of what comes, as the place behind it. */
+  #mustBe(type: number): void {
+    if (this.type !== type) throw new ProtobufUnreadable('a field is of another type');
+  }
+
+  /** Where the value that comes ends. */
   end(): number {
+    this.#mustBe(WITH_LENGTH);
     const end = this.readVarint() + this.pos;
     if (end <= this.length) return end;
     throw new ProtobufUnreadable('it breaks off');
@@ -70,12 +73,23 @@ class Reader extends PbfReader {
   }
 
   int(): number {
+    this.#mustBe(VARINT);
     return this.readVarint(true);
+  }
+
+  bool(): boolean {
+    return this.int() !== 0;
   }
 
   /** Read a message into an object, field by field; fields that are not read are passed over. */
   into<T>(object: T, field: (tag: number, object: T, from: Reader) => void, end = this.end()): T {
-    for (let tag = this.nextField(end); tag !== 0; tag = this.nextField(end)) field(tag, object, this);
+    while (this.pos < end) {
+      const tag = this.nextField(end);
+      if (tag === 0) throw new ProtobufUnreadable('a field has no number');
+      const start = this.pos;
+      field(tag, object, this);
+      if (this.pos === start) this.skip(this.type);
+    }
     if (this.pos !== end) throw new ProtobufUnreadable('a field is longer than its message');
     return object;
   }
@@ -200,7 +214,7 @@ function specField(tag: number, spec: ServiceSpec, from: Reader): void {
   else if (tag === 14) spec.sessionAffinityConfig = from.into({ clientIP: undefined }, affinityField);
   else if (tag === 18) spec.clusterIPs.push(from.text());
   else if (tag === 19) spec.ipFamilies.push(from.common());
-  else if (tag === 22) spec.internalTrafficPolicy = from.commonOrNone();
+  else if (tag === 22) spec.internalTrafficPolicy = from.common();
 }
 
 class Ingress {
@@ -242,9 +256,9 @@ class Conditions {
 }
 
 function conditionsField(tag: number, conditions: Conditions, from: Reader): void {
-  if (tag === 1) conditions.ready = from.readBoolean();
-  else if (tag === 2) conditions.serving = from.readBoolean();
-  else if (tag === 3) conditions.terminating = from.readBoolean();
+  if (tag === 1) conditions.ready = from.bool();
+  else if (tag === 2) conditions.serving = from.bool();
+  else if (tag === 3) conditions.terminating = from.bool();
 }
 
 type Named = { name: string };
@@ -281,7 +295,7 @@ class EndpointPort {
 
 function endpointPortField(tag: number, port: EndpointPort, from: Reader): void {
   if (tag === 1) port.name = from.common();
-  else if (tag === 2) port.protocol = from.commonOrNone();
+  else if (tag === 2) port.protocol = from.common();
   else if (tag === 3) port.port = from.int();
 }
 
@@ -308,7 +322,8 @@ export const readServices = (bytes: Buffer) =>
 export const readSlices = (bytes: Buffer) =>
   readList(bytes, 'EndpointSliceList', (from) => from.into(new SliceMessage(), sliceField));
 
-class List<T> {
+/** A page, as its JSON would be. */
+export class ListMessage<T> {
   readonly metadata: { resourceVersion: string | undefined; continue: string | undefined } = {
     resourceVersion: undefined,
     continue: undefined,
@@ -316,16 +331,18 @@ class List<T> {
   readonly items: T[] = [];
 }
 
-function listMetaField(tag: number, meta: List<unknown>['metadata'], from: Reader): void {
-  if (tag === 2) meta.resourceVersion = from.text();
+function listMetaField(tag: number, meta: ListMessage<unknown>['metadata'], from: Reader): void {
+  if (tag === 2) meta.resourceVersion = from.text() || undefined;
   else if (tag === 3) meta.continue = from.text();
 }
 
-function readList<T>(bytes: Buffer, kind: string, item: (from: Reader) => T): ProtobufList<T> {
-  return readAnswer(bytes, kind, new List<T>(), (tag, list, from) => {
+function readList<T>(bytes: Buffer, kind: string, item: (from: Reader) => T): ListMessage<T> {
+  const read = readAnswer(bytes, kind, new ListMessage<T>(), (tag, list, from) => {
     if (tag === 1) from.into(list.metadata, listMetaField);
     else if (tag === 2) list.items.push(item(from));
   });
+  if (read.metadata.resourceVersion === undefined) throw new ProtobufUnreadable('it has no resourceVersion');
+  return read;
 }
 
 /** What the API server says instead of what was asked for. */
@@ -338,7 +355,7 @@ export class StatusMessage {
 /** A Status. Throws ProtobufUnreadable. */
 export function readStatusMessage(bytes: Buffer): StatusMessage {
   return readAnswer(bytes, 'Status', new StatusMessage(), (tag, status, from) => {
-    if (tag === 3) status.message = from.text();
+    if (tag === 3) status.message = from.text() || undefined;
     else if (tag === 4) status.reason = from.text() || undefined;
     else if (tag === 5) from.into(status.details, detailsField);
   });
@@ -378,8 +395,9 @@ function readAnswer<T>(
       from.length,
     );
   } catch (error) {
-    // The library's own: a number that does not end, a type that there is not.
-    throw error instanceof ProtobufUnreadable ? error : new ProtobufUnreadable((error as Error).message);
+    // The library's own are plain: a number that does not end, a type that there is not.
+    const isPlain = error instanceof Error && error.constructor === Error;
+    throw isPlain ? new ProtobufUnreadable(error.message) : error;
   }
   if (!envelope.isThere) throw new ProtobufUnreadable('there is nothing in it');
   return envelope.object;

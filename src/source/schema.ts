@@ -1,9 +1,6 @@
 /** The shape of the API objects that are read: what must be there, and of which type. What the values mean is `decode.ts`. */
 import { z } from 'zod';
 
-/** Another proxy's Services have it (reference 1.8). */
-export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
-
 export const metadata = z.object({
   name: z.string().min(1),
   namespace: z.string().optional(),

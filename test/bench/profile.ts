@@ -164,8 +164,8 @@ ${shareTable(memoryByFunction(churnHeap.head), 'MB')}
 - Collecting garbage was the longest step that held the event loop: the one collection after the first sync that gives memory back takes 0.2 s for
   each 100 MB. It is left out above 160 MB, and the room for young objects does not grow.
 - Planning was next: to find out what a new rule refers to, each rule was searched from its start. Its last word says it.
-- \`JSON.parse\` of the lists and checking their schema cost about as much as rendering all rules. Pages are taken in 50 objects at a time,
-  with a breath between.
+- As JSON, parsing the lists and checking their schema cost about as much as rendering all rules: hence protobuf, of which what is not used is passed
+  over. Pages are taken in 50 objects at a time, with a breath between.
 - Names of chains are hashes; all chains of a Service share one, which is now made once.
 - Under churn nothing stands out: a change is parsed, rendered and written, and the processes that write are most of the cost. What remains in
   memory after it is what was replaced and not collected yet.

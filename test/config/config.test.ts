@@ -66,7 +66,7 @@ describe('configuration', () => {
       kind: 'kubernetes',
       kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf',
       master: undefined,
-      readsProtobuf: true,
+      contentType: 'application/vnd.kubernetes.protobuf',
     });
     assert.deepEqual(config.detectLocal, { kind: 'cluster-cidr', cidrs: ['10.244.0.0/16'] });
     assert.deepEqual([config.syncPeriod, config.minSyncPeriod], [30_000, 1000]);

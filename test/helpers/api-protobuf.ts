@@ -44,6 +44,7 @@ const MESSAGES: Readonly<Record<string, Message>> = {
     generation: [7, 'int!'],
     creationTimestamp: [8, 'Time!'],
     deletionTimestamp: [9, 'Time'],
+    deletionGracePeriodSeconds: [10, 'int'],
     labels: [11, 'map'],
     annotations: [12, 'map'],
     ownerReferences: [13, 'OwnerReference*'],
@@ -82,9 +83,23 @@ const MESSAGES: Readonly<Record<string, Message>> = {
     internalTrafficPolicy: [22, 'string'],
     trafficDistribution: [23, 'string'],
   },
-  LoadBalancerIngress: { ip: [1, 'string!'], hostname: [2, 'string!'], ipMode: [3, 'string'] },
+  PortStatus: { port: [1, 'int!'], protocol: [2, 'string!'], error: [3, 'string'] },
+  LoadBalancerIngress: {
+    ip: [1, 'string!'],
+    hostname: [2, 'string!'],
+    ipMode: [3, 'string'],
+    ports: [4, 'PortStatus*'],
+  },
   LoadBalancerStatus: { ingress: [1, 'LoadBalancerIngress*'] },
-  ServiceStatus: { loadBalancer: [1, 'LoadBalancerStatus!'] },
+  Condition: {
+    type: [1, 'string!'],
+    status: [2, 'string!'],
+    observedGeneration: [3, 'int!'],
+    lastTransitionTime: [4, 'Time!'],
+    reason: [5, 'string!'],
+    message: [6, 'string!'],
+  },
+  ServiceStatus: { loadBalancer: [1, 'LoadBalancerStatus!'], conditions: [2, 'Condition*'] },
   Service: { metadata: [1, 'ObjectMeta!'], spec: [2, 'ServiceSpec!'], status: [3, 'ServiceStatus!'] },
   EndpointConditions: { ready: [1, 'bool'], serving: [2, 'bool'], terminating: [3, 'bool'] },
   ObjectReference: {
@@ -151,7 +166,7 @@ function expect<T>(fits: boolean, value: T, what: string): T {
 function writeFields(pbf: PbfWriter, type: string, object: object): void {
   const message = MESSAGES[type];
   if (message === undefined) throw new Error(`there is no message ${type}`);
-  for (const [name, value] of Object.entries(object)) expect(value === undefined || name in message, value, name);
+  for (const name of Object.keys(object)) if (!(name in message)) throw new Error(`${type} has no field ${name} here`);
   for (const [name, [tag, kind]] of Object.entries(message)) {
     const value = (object as Record<string, unknown>)[name] ?? undefined;
     if (kind.endsWith('*')) {

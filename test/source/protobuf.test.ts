@@ -182,7 +182,11 @@ describe('lists in protobuf', () => {
     });
     const spec = of(2, of(1, int(3, 80)), of(3, '10.96.0.1'), of(4, 'ClusterIP'), of(18, '10.96.0.1'), of(22, 'Local'));
     const named = of(1, of(1, 'web'), of(3, 'default'), of(8, int(1, 90)));
-    const services = of(2, of(2, named, spec, of(3, of(1, of(1, of(1, '192.0.2.1'), of(3, 'VIP'))))));
+    const services = of(
+      2,
+      of(1, of(2, '7')),
+      of(2, named, spec, of(3, of(1, of(1, of(1, '192.0.2.1'), of(3, 'VIP'))))),
+    );
     const head = of(1, of(1, 'v1'), of(2, 'ServiceList'));
     const [web = assert.fail()] = readServices(Buffer.concat([Buffer.from('k8s\0'), head, services])).items;
     const event = decodeService(web, 'default/web');
@@ -216,23 +220,76 @@ describe('lists in protobuf', () => {
     assert.throws(() => readSlices(Buffer.alloc(0)), ProtobufUnreadable);
   });
 
+  it('are refused where a field is of another type, has no number, or comes at the wrong end', () => {
+    const list = (...item: Buffer[]) => {
+      const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
+      return Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7')), of(2, ...item))]);
+    };
+    assert.equal(readServices(list(of(2, of(3, '10.96.0.1')))).items[0]?.spec.clusterIP, '10.96.0.1');
+    for (const wrong of [
+      of(2, int(3, 1), of(1, 'a')),
+      of(2, of(1, of(3, '80'))),
+      of(2, of(3, '10.96.0.1'), Buffer.of(0)),
+      of(1, of(11, of(2, 'web'), of(1, 'kubernetes.io/service-name'))),
+      int(2, 1),
+    ]) {
+      assert.throws(() => readServices(list(wrong)), ProtobufUnreadable, wrong.toString('hex'));
+    }
+  });
+
+  it('may have fields that nobody knows yet', () => {
+    const future = [of(99, 'new'), int(98, 1), Buffer.concat([varint(97 * 8 + 5), Buffer.alloc(4)])];
+    const item = of(2, ...future, of(2, ...future, of(3, '10.96.0.1'), ...future), ...future);
+    const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
+    const bytes = Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7'), ...future), item, ...future)]);
+    assert.equal(readServices(bytes).items[0]?.spec.clusterIP, '10.96.0.1');
+  });
+
+  it('without a version are refused, as watches begin there', () => {
+    for (const metadata of [{}, { resourceVersion: '' }])
+      assert.throws(() => readServices(listOf('Service', [], metadata)), /it has no resourceVersion/);
+  });
+
+  it('have times that are none, too', () => {
+    // 10^15 seconds.
+    const created = of(8, varint(8), Buffer.from('80809aa6eaafe301', 'hex'));
+    const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
+    const item = of(2, of(1, created), of(2, of(3, '10.96.0.1'), of(1, int(3, 80))));
+    const bytes = Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7')), item)]);
+    const event = decodeService(readServices(bytes).items[0], 'default/web');
+    assert.ok(event.kind === 'service');
+    assert.equal(event.service?.createdAt, 0);
+  });
+
   it('of any bytes are read or refused, and nothing else happens', () => {
-    const whole = listOf('Service', [FULL, FULL]);
-    const place = fc.tuple(fc.nat(whole.length - 1), fc.nat(255));
-    fc.assert(
-      fc.property(fc.array(place, { minLength: 1, maxLength: 4 }), (places) => {
-        const bytes = Buffer.from(whole);
-        for (const [at, byte] of places) bytes[at] = byte;
-        try {
-          for (const item of readServices(bytes).items) decodeService(item, 'default/full');
-        } catch (error) {
-          assert.ok(error instanceof ProtobufUnreadable, String(error));
-        }
-      }),
-      { numRuns: 3000 },
-    );
+    const slices = [
+      slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.1', { addresses: ['10.0.0.2'], nodeName: 'n' }] }),
+    ];
+    anyBytes(listOf('Service', [FULL, FULL]), (bytes) => {
+      for (const item of readServices(bytes).items) decodeService(item, 'default/full');
+    });
+    anyBytes(listOf('EndpointSlice', slices), (bytes) => {
+      for (const item of readSlices(bytes).items) decodeSlice(item, 'default/web-1');
+    });
   });
 });
+
+/** Some bytes of what is right are others: it is read, or refused. */
+function anyBytes(whole: Buffer, read: (bytes: Buffer) => void): void {
+  const place = fc.tuple(fc.nat(whole.length - 1), fc.nat(255));
+  fc.assert(
+    fc.property(fc.array(place, { minLength: 1, maxLength: 4 }), (places) => {
+      const bytes = Buffer.from(whole);
+      for (const [at, byte] of places) bytes[at] = byte;
+      try {
+        read(bytes);
+      } catch (error) {
+        assert.ok(error instanceof ProtobufUnreadable, String(error));
+      }
+    }),
+    { numRuns: 3000 },
+  );
+}
 
 describe('a Status in protobuf', () => {
   it('has its message, its reason and those of its causes', () => {
@@ -244,6 +301,12 @@ describe('a Status in protobuf', () => {
       [message, reason, details.causes],
       ['too old', 'Expired', [{ reason: 'ResourceVersionTooLarge' }]],
     );
+    anyBytes(Buffer.concat(bytes), readStatusMessage);
+  });
+
+  it('without a message has none', () => {
+    const bytes = statusBytes({ kind: 'Status', apiVersion: 'v1', ...{ message: '', code: 500 } });
+    assert.equal(readStatusMessage(Buffer.concat(bytes)).message, undefined);
   });
 });
 

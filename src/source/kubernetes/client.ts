@@ -266,8 +266,7 @@ function readWith(protobuf: ProtobufReader, bytes: Buffer, path: string): unknow
     return protobuf(bytes);
   } catch (error) {
     if (!(error instanceof ProtobufUnreadable)) throw error;
-    const why = `${error.message}; it is asked for as JSON from now on`;
-    throw new UnreadableAnswer(`${path}: the answer in protobuf cannot be read: ${why}`, 0);
+    throw new UnreadableAnswer(`${path}: the answer in protobuf cannot be read: ${error.message}`, 0);
   }
 }
 

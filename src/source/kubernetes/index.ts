@@ -8,11 +8,10 @@ import {
   type SourceEvent,
   type SourceKind,
 } from '../../model/events.ts';
-import { HEADLESS_LABEL } from '../../producers/objects.ts';
+import { HEADLESS_LABEL, PROXY_NAME_LABEL } from '../../producers/objects.ts';
 import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../decode.ts';
 import { decodeSlice } from '../decode-slice.ts';
 import { readServices, readSlices } from '../protobuf.ts';
-import { PROXY_NAME_LABEL } from '../schema.ts';
 import { apiClient, SILENCE } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from './reflector.ts';

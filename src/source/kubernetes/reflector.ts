@@ -95,9 +95,8 @@ export class Reflector {
         await this.#watch(signal);
       } catch (error) {
         if (signal.aborted) return;
-        if (error instanceof UnreadableAnswer) this.#protobuf = undefined;
         mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
-        await this.#wait(error, signal);
+        await this.#wait(this.#withoutProtobuf(error), signal);
       }
     }
   }
@@ -113,6 +112,13 @@ export class Reflector {
     sink.failed(cause, this.#failures);
     const retryAfter = error instanceof ApiError ? error.retryAfter : undefined;
     await sleep(clock, backoff(this.#failures, random(), retryAfter), signal).catch(() => undefined);
+  }
+
+  /** What could not be read as protobuf is asked for as JSON. */
+  #withoutProtobuf(error: unknown): unknown {
+    if (!(error instanceof UnreadableAnswer)) return error;
+    this.#protobuf = undefined;
+    return new ApiError(`${error.message}; it is asked for as JSON from now on`, 0);
   }
 
   #succeeded(): void {

@@ -330,7 +330,7 @@ describe('protobuf', () => {
     const { client } = await answering(t, 200, TYPE, Buffer.alloc(0));
     await assert.rejects(client.get('/list', {}, NEVER, read), (error: unknown) => {
       assert.ok(error instanceof UnreadableAnswer);
-      return apiError(/^\/list: the answer in protobuf cannot be read: it is empty; .* JSON from now on$/, 0)(error);
+      return apiError(/^\/list: the answer in protobuf cannot be read: it is empty$/, 0)(error);
     });
   });
 
