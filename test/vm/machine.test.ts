@@ -11,12 +11,12 @@ import { isIpvsHere, runThere } from './run-there.ts';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const FILES = readdirSync(HERE).filter((file) => file.endsWith('.vm.ts'));
-const isStories = (file: string) => file.startsWith('stories');
+const isFirst = (file: string) => /^(stories|sctp|unusable)/.test(file);
 
 /** Of about the same length. */
 const PARTS = {
-  'the stories': FILES.filter(isStories),
-  'all other tests': FILES.filter((file) => !isStories(file)),
+  'the stories, SCTP, and a kernel that lacks something': FILES.filter(isFirst),
+  'all other tests': FILES.filter((file) => !isFirst(file)),
 };
 
 describe('on a kernel with IPVS', { concurrency: (await isIpvsHere()) ? 1 : Object.keys(PARTS).length }, () => {
