@@ -13,12 +13,12 @@ import { growSparingly } from '../host/memory.ts';
 import { faultText } from '../model/objects.ts';
 import type { ObjectKey } from '../producers/objects.ts';
 import { type Asked, type Handler, keepOpen, NOT_FOUND, textAnswer } from '../serve/http.ts';
-import { apiClient, SILENCE } from '../source/kubernetes/client.ts';
+import { apiClient } from '../source/kubernetes/client.ts';
 import { loadCredentials } from '../source/kubernetes/credentials.ts';
 import { EventRecorder } from '../source/kubernetes/recorder.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
-import { version } from './version.ts';
+import { userAgent, version } from './version.ts';
 
 /** One of the three, as far as its life is concerned. */
 interface Part {
@@ -42,7 +42,7 @@ export async function controllerCommand(config: ControllerConfig, signal: AbortS
 
 /** Resolves when the signal aborts. */
 export async function runController(config: ControllerConfig, log: Log, signal: AbortSignal): Promise<void> {
-  const client = apiClient(await loadCredentials(config), SILENCE);
+  const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller') });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
   const world = new World({
     client,
@@ -73,6 +73,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     log.info('this replica writes no more');
   };
   await live(world, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal);
+  client.close();
   await listening.catch(() => undefined);
   log.info('stopped; slices stay as they are');
 }
@@ -128,6 +129,7 @@ const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' }
 function tellOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): Tell {
   const recorder = new EventRecorder({
     cluster,
+    userAgent: userAgent('controller'),
     reporter: { controller: 'slicewire-controller', instance: `slicewire-controller-${hostname()}` },
     clock: realClock,
     signal,

@@ -24,7 +24,7 @@ import type { Agent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { faultCounts } from './faults.ts';
 import { metricSamples } from './metric-samples.ts';
-import { version } from './version.ts';
+import { userAgent, version } from './version.ts';
 import type { World } from './world.ts';
 
 export interface ServingOptions {
@@ -270,6 +270,7 @@ export class Serving {
         ? undefined
         : new EventRecorder({
             cluster: source,
+            userAgent: userAgent('agent'),
             reporter: { controller: 'slicewire', instance: `slicewire-${nodeName}` },
             clock: this.#clock,
             signal,

@@ -9,6 +9,7 @@ import { manifestsSource } from '../source/manifests/index.ts';
 import { PROTOBUF } from '../source/protobuf.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
+import { userAgent } from './version.ts';
 
 export interface WorldOptions {
   readonly config: Config;
@@ -96,7 +97,8 @@ function buildSource({ config, log, follow }: WorldOptions): Source {
   }
   const hasServiceCidrs = config.mode === 'nftables';
   const readsProtobuf = config.source.contentType === PROTOBUF;
-  return kubernetesSource({ ...config.source, nodeName, hasServiceCidrs, readsProtobuf, clock: realClock, log });
+  const about = { nodeName, hasServiceCidrs, readsProtobuf, userAgent: userAgent('agent') };
+  return kubernetesSource({ ...config.source, ...about, clock: realClock, log });
 }
 
 /** Milliseconds between two looks at the Node, and for how long (reference 1.7). */

@@ -4,9 +4,9 @@
  *
  * - only a complete sync ends what is pending (invariant 8), and the first sync is pending from the start;
  * - rules that nobody could look at for long are not known to stand;
- * - a watch that is refused, or silent for long though it seems open, is stuck.
+ * - a kind that the API server refuses to be followed is not followed.
  *
- * An API server that cannot be reached, or is ill itself, is told in the answer but is not this node's illness: what is programmed works on,
+ * A watch that stands and says nothing is well: a quiet cluster has nothing to say. An API server that cannot be reached, or is ill itself, is told in the answer but is not this node's illness: what is programmed works on,
  * and load balancers that ask every node would find all of them ill at once.
  */
 import type { Family } from '../model/address.ts';
@@ -49,9 +49,6 @@ export interface HealthState {
   /** What is worth knowing and makes nothing unhealthy. */
   readonly notes: readonly string[];
 }
-
-/** Milliseconds: bookmarks come about once a minute, and a silent watch is opened again after 90 s. */
-const SILENT = 120_000;
 
 export class Health {
   readonly #options: HealthOptions;
@@ -142,13 +139,8 @@ export class Health {
   #judgeWatches(reasons: string[], notes: string[]): void {
     const { timeout, watches } = this.#settings;
     const now = this.#options.now();
-    for (const { of, heardAt, failure } of watches()) {
-      const silence = now - heardAt;
-      if (failure === undefined) {
-        if (silence >= Math.max(timeout, SILENT))
-          reasons.push(`the watch of ${nameOf(of)} is stuck: silent since ${seconds(silence)}`);
-        continue;
-      }
+    for (const { of, failure } of watches()) {
+      if (failure === undefined) continue;
       const text = `${nameOf(of)} cannot be followed since ${seconds(now - failure.since)}: ${failure.cause}`;
       if (!failure.isServers && now - failure.since >= timeout) reasons.push(text);
       else notes.push(text);

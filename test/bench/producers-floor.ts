@@ -10,7 +10,7 @@ const client = apiClient(
       options.agent = false;
     },
   },
-  600_000,
+  { userAgent: 'floor' },
 );
 const path = '/apis/discovery.k8s.io/v1/namespaces/team-2/endpointslices';
 const list = (await client.get(path, {}, signal)) as {

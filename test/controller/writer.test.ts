@@ -19,7 +19,7 @@ async function start(t: TestContext) {
       return Promise.resolve();
     },
   };
-  return { server, client: apiClient(credentials, 1000) };
+  return { server, client: apiClient(credentials, { userAgent: 'test' }) };
 }
 
 describe('what the cache does not show', () => {

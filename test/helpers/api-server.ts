@@ -5,8 +5,9 @@
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
+import http2 from 'node:http2';
 import https from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -33,8 +34,8 @@ import { write } from './api-writes.ts';
 export type { ApiObject } from './api-store.ts';
 
 export interface ApiServerOptions {
-  /** HTTPS with a certificate of its own, which `kubeconfig()` names. Needs openssl. */
-  readonly tls?: boolean;
+  /** HTTPS with a certificate of its own, which `kubeconfig()` names. Needs openssl. HTTP/2 for those who speak it, unless it has HTTP/1.1 alone. */
+  readonly tls?: boolean | 'http/1.1';
   /** The bearer token that requests must carry; without it any request is admitted. */
   readonly token?: string;
   /** What comes before `/api` in paths, as behind a gateway: `/k8s/cluster-1`. */
@@ -49,6 +50,8 @@ export interface ApiRequest {
   /** The query's parameters by name. */
   readonly query: Readonly<Record<string, string>>;
   readonly headers: http.IncomingHttpHeaders;
+  /** `1.1` or `2.0` */
+  readonly httpVersion: string;
 }
 
 /** Which requests `failNext` means. */
@@ -75,9 +78,19 @@ interface Watch {
   isSilent: boolean;
 }
 
+type Listener = http.Server | https.Server | http2.Http2SecureServer;
+
+async function listenerFor({ tls }: ApiServerOptions, folder: string): Promise<Listener> {
+  if (!tls) return http.createServer();
+  const certificate = await makeCertificate(folder);
+  if (tls === 'http/1.1') return https.createServer(certificate);
+  return http2.createSecureServer({ ...certificate, allowHTTP1: true });
+}
+
 export class ApiServer {
   readonly #options: ApiServerOptions;
-  readonly #server: http.Server;
+  readonly #server: Listener;
+  readonly #sockets = new Set<Socket>();
   readonly #folder: string;
   readonly #store = new ApiStore();
   readonly #watches = new Set<Watch>();
@@ -97,16 +110,22 @@ export class ApiServer {
   /** Listen on a free port of the loopback. Stop it with `stop()`. */
   static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
     const folder = await mkdtemp(join(tmpdir(), 'api-server-'));
-    const server = options.tls ? https.createServer(await makeCertificate(folder)) : http.createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const server = await listenerFor(options, folder);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
     return new ApiServer(options, server, folder);
   }
 
-  private constructor(options: ApiServerOptions, server: http.Server, folder: string) {
+  private constructor(options: ApiServerOptions, server: Listener, folder: string) {
     this.#options = options;
     this.#server = server;
     this.#folder = folder;
-    server.on('request', (request, response) => this.#answer(request, response));
+    server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
+    const answer = (request: http.IncomingMessage, response: http.ServerResponse) => this.#answer(request, response);
+    // What HTTP/2 gives has the same form.
+    server.on('request', answer as (...args: unknown[]) => void);
   }
 
   /** What a client connects to, the prefix included. */
@@ -127,13 +146,13 @@ export class ApiServer {
 
   /** Connections that are open, used or not. */
   connections(): Promise<number> {
-    return new Promise((resolve) => this.#server.getConnections((_, count) => resolve(count)));
+    return Promise.resolve(this.#sockets.size);
   }
 
   /** End every connection, and remove the kubeconfig. */
   async stop(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
-    this.#server.closeAllConnections();
+    this.cutConnections();
     await closed;
     await rm(this.#folder, { recursive: true, force: true });
   }
@@ -184,9 +203,13 @@ export class ApiServer {
     this.#store.touch();
   }
 
-  /** Send a bookmark to each watch that wants them. */
+  /**
+   * A minute is over: send a bookmark to each watch that wants them. As the real server, not before something of that kind
+   * changed after the version at which the watch began.
+   */
   bookmark(): void {
     for (const watch of this.#watches) {
+      if (this.#store.lastChange(watch.collection.kind) <= watch.after) continue;
       const { kind, apiVersion, bookmark } = watch.collection;
       const metadata = { resourceVersion: this.version, creationTimestamp: null };
       if (watch.wantsBookmarks) send(watch, 'BOOKMARK', { kind, apiVersion, metadata, ...bookmark });
@@ -207,10 +230,16 @@ export class ApiServer {
 
   /** Cut every connection, as a server that crashes does. */
   cutConnections(): void {
-    this.#server.closeAllConnections();
+    for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Open watches stay open and never say anything again: what a lost path in the network looks like. New ones work. */
+  /** The store is restored from a backup that was made at this version: what was written since never was. */
+  restore(version: string): void {
+    this.#store.rewind(Number(version));
+    this.cutConnections();
+  }
+
+  /** Open watches stay open and never say anything again, as where something on the way swallows what is sent. New ones work. */
   silence(): void {
     for (const watch of this.#watches) watch.isSilent = true;
   }
@@ -519,5 +548,6 @@ function logEntry(request: http.IncomingMessage, url: URL, target: Target | unde
   const known = target?.name !== undefined ? 'get' : isWatch ? 'watch' : 'list';
   const read = target === undefined ? 'other' : known;
   const kind = target !== undefined && request.method !== 'GET' ? 'write' : read;
-  return { kind, method: request.method ?? '', path: url.pathname, query, headers: request.headers };
+  const { method = '', headers, httpVersion } = request;
+  return { kind, method, path: url.pathname, query, headers, httpVersion };
 }

@@ -132,6 +132,17 @@ class Shelf {
     }
   }
 
+  /** Keep nothing that came after a version. */
+  rewind(version: number): void {
+    for (const [key, states] of this.#states) {
+      const kept = states.filter((state) => state.version <= version);
+      if (kept.length === 0) this.#states.delete(key);
+      else this.#states.set(key, kept);
+    }
+    this.#keys = [...this.#states.keys()];
+    this.#isSorted = false;
+  }
+
   /** Keep nothing but the newest states. */
   forget(): void {
     for (const [key, states] of this.#states) {
@@ -157,6 +168,7 @@ function firstAt<T>(items: readonly T[], fits: (item: T) => boolean): number {
 export class ApiStore {
   readonly #shelves = new Map(COLLECTIONS.map(({ kind }) => [kind, new Shelf()]));
   #history: Change[] = [];
+  readonly #changed = new Map<string, number>();
   #version = 1000;
   #oldest = 0;
 
@@ -209,6 +221,18 @@ export class ApiStore {
     this.#oldest = this.#version;
   }
 
+  /** The version of the newest change of a kind; 0 when there was none. */
+  lastChange(kind: string): number {
+    return this.#changed.get(kind) ?? 0;
+  }
+
+  /** As it was at a version: what came later never was. */
+  rewind(version: number): void {
+    this.#version = version;
+    this.#history = this.#history.filter((change) => change.version <= version);
+    for (const shelf of this.#shelves.values()) shelf.rewind(version);
+  }
+
   changesSince(version: number): readonly Change[] {
     return this.#history.slice(firstAt(this.#history, (change) => change.version > version));
   }
@@ -227,6 +251,7 @@ export class ApiStore {
     this.#version += 1;
     const change = { ...write, version: this.#version };
     this.#history.push(change);
+    this.#changed.set(write.kind, change.version);
     this.#shelf(write.kind).add(write.key, change.version, write.after);
     return change;
   }

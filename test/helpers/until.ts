@@ -5,9 +5,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 const LONGEST = 5000;
 
 /** Resolve as soon as the condition holds; reject after some milliseconds, naming what was waited for. */
-export async function until(what: string, holds: () => boolean, longest = LONGEST): Promise<void> {
+export async function until(what: string, holds: () => boolean | Promise<boolean>, longest = LONGEST): Promise<void> {
   const end = performance.now() + longest;
-  while (!holds()) {
+  while (!(await holds())) {
     if (performance.now() > end) throw new Error(`waited in vain for: ${what}`);
     await pause(1);
   }

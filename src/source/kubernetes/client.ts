@@ -1,9 +1,13 @@
 /** Requests to the API server, by the configuration that client-node loads: kubeconfig, in-cluster, `--master`. */
 
-import http from 'node:http';
-import https from 'node:https';
+import { STATUS_CODES } from 'node:http';
+import type { RequestOptions } from 'node:https';
+import type { Readable } from 'node:stream';
 import { breath } from '../../host/clock.ts';
 import { PROTOBUF, ProtobufUnreadable, readStatusMessage } from '../protobuf.ts';
+import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
+import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
+import { Transport } from './transport.ts';
 
 /** What the API server answered instead of what was asked for. */
 export class ApiError extends Error {
@@ -12,8 +16,8 @@ export class ApiError extends Error {
   readonly status: number;
   /** Milliseconds that the server asks to wait. */
   readonly retryAfter: number | undefined;
-  /** Nobody answered; or somebody did, and then was silent for too long. */
-  readonly lack: 'unreachable' | 'silent' | undefined;
+  /** Nobody answered, or a connection that stood is dead. */
+  readonly lack: 'unreachable' | undefined;
   /** What a program can tell from the answer: its reason, and the reasons of its causes. */
   readonly reasons: readonly string[];
 
@@ -36,9 +40,6 @@ export class UnreadableAnswer extends ApiError {}
 /** Reads an answer in protobuf: what its JSON would be. Throws ProtobufUnreadable. */
 export type ProtobufReader = (bytes: Buffer) => unknown;
 
-/** A connection stood, and nothing came. */
-class Silence extends Error {}
-
 export type Query = Readonly<Record<string, string | undefined>>;
 
 export interface ApiClient {
@@ -52,79 +53,88 @@ export interface ApiClient {
   lines(path: string, query: Query, signal: AbortSignal, onOpen?: () => void): AsyncIterable<string>;
 }
 
+/** A client with its connections. */
+export interface OpenClient extends ApiClient {
+  /** Let go of the connections; what is under way ends. */
+  close(): void;
+}
+
 export type WriteRequest =
   | { readonly method: 'POST' | 'PUT'; readonly path: string; readonly body: object }
   | { readonly method: 'DELETE'; readonly path: string; readonly body?: object };
 
-/** Sets what authenticates a request: headers, certificates, the agent. client-node's KubeConfig does it for each request, so that a token that was renewed is used. */
+/** Sets what authenticates a request: headers, certificates, the agent of a proxy. client-node's KubeConfig does it for each request, so that a token that was renewed is used. */
 export interface Credentials {
   readonly server: string;
-  apply(options: https.RequestOptions): Promise<void>;
+  apply(options: RequestOptions): Promise<void>;
 }
 
-/** Milliseconds for an answer's headers, and between two pieces of an answer to a get. */
-const ANSWER_TIMEOUT = 30_000;
-/** Milliseconds until the kernel begins to probe a quiet connection: a peer that is gone is noticed within a minute. */
-const KEEP_ALIVE = 20_000;
+/** Milliseconds for which a watch may outlive the time for which it was asked for: something on the way holds it open then. */
+const OVERDUE = 60_000;
 
-/** Milliseconds without a byte after which a watch is opened again: bookmarks come about once a minute. */
-export const SILENCE = 90_000;
+export interface ClientOptions {
+  readonly userAgent: string;
+  readonly pings?: PingTimes;
+  /** Milliseconds; only tests ask for another time. */
+  readonly overdue?: number;
+}
 
-/** `silence`: milliseconds without a byte after which a watch is given up; bookmarks come about once a minute. */
-export function apiClient(credentials: Credentials, silence: number): ApiClient {
+/** Connections are made when something is asked for; `close` ends them. */
+export function apiClient(
+  credentials: Credentials,
+  { userAgent, pings = PINGS, overdue = OVERDUE }: ClientOptions,
+): OpenClient {
   const { server } = credentials;
-  const agents = keptAgents();
-  /** On a connection that was used before, if there is one. */
-  const reuse = async (asked: Omit<RequestInput, 'agents'>): Promise<http.IncomingMessage> => {
-    try {
-      return await request(credentials, { ...asked, agents });
-    } catch (error) {
-      // The server closed a connection that nobody used, just as it was used again: nothing came of it.
-      if (error instanceof LostWhileIdle) return await request(credentials, { ...asked, agents });
-      throw error;
-    }
-  };
-  const open = async (path: string, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> => {
-    const answer = await request(credentials, { path, query, signal });
-    if (answer.statusCode === 200) return answer;
-    throw await statusError(answer, path);
-  };
+  const transport = new Transport(pings);
+  const send = (asked: RequestInput) => request({ credentials, transport, userAgent }, asked);
   return {
     server,
+    close: () => transport.close(),
     async write({ method, path, body }, signal) {
-      const answer = await reuse({ method, path, query: {}, signal, ...(body ? { body: JSON.stringify(body) } : {}) });
-      if (![200, 201, 202].includes(answer.statusCode ?? 0)) throw await statusError(answer, path);
+      const answer = await send({ method, path, query: {}, signal, ...(body ? { body: JSON.stringify(body) } : {}) });
+      if (![200, 201, 202].includes(answer.status)) throw await statusError(answer, path);
       return parseJson(await wholeBody(answer), path);
     },
     async get(path, query, signal, protobuf) {
       const accept = protobuf === undefined ? JSON_TYPE : `${PROTOBUF}, ${JSON_TYPE}`;
-      const answer = await reuse({ path, query, signal, accept });
-      if (answer.statusCode !== 200) throw await statusError(answer, path);
+      const answer = await send({ path, query, signal, accept });
+      if (answer.status !== 200) throw await statusError(answer, path);
       const bytes = await wholeBody(answer);
       // Reading a page holds the event loop; let what waits go first.
       await breath();
       return protobuf !== undefined && isProtobuf(answer) ? readWith(protobuf, bytes, path) : parseJson(bytes, path);
     },
     async *lines(path, query, signal, onOpen) {
-      const answer = await open(path, query, signal);
+      const answer = await send({ path, query, signal, isWatch: true });
+      if (answer.status !== 200) throw await statusError(answer, path);
       onOpen?.();
+      const { body } = answer;
+      const seconds = Number(query.timeoutSeconds ?? Number.NaN);
+      const late = Number.isNaN(seconds) ? undefined : endLate(body, seconds * 1000 + overdue);
       try {
         let rest = '';
-        answer.setEncoding('utf8');
-        for await (const piece of readPieces<string>(answer, silence)) {
+        body.setEncoding('utf8');
+        for await (const piece of readPieces<string>(answer)) {
           const lines = (rest + piece).split('\n');
           rest = lines.pop() ?? '';
           for (const line of lines) if (line !== '') yield line;
         }
         if (rest !== '') throw new ApiError(`the watch of ${path} broke off within an event`, 0);
       } finally {
-        answer.destroy();
+        clearTimeout(late);
+        body.destroy();
       }
     },
   };
 }
 
-async function wholeBody(answer: http.IncomingMessage): Promise<Buffer> {
+/** The server ends a watch when its time is up. One that goes on has something in between that does not hear the server any more. */
+function endLate(body: Readable, milliseconds: number): NodeJS.Timeout {
+  const text = `the server did not end the watch within ${Math.round(milliseconds / 1000)} s`;
+  return setTimeout(() => body.destroy(new Error(text)), milliseconds).unref();
+}
+
+async function wholeBody(answer: Incoming): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) pieces.push(piece);
   return Buffer.concat(pieces);
@@ -132,20 +142,8 @@ async function wholeBody(answer: http.IncomingMessage): Promise<Buffer> {
 
 const JSON_TYPE = 'application/json';
 
-function isProtobuf(answer: http.IncomingMessage): boolean {
-  return answer.headers['content-type']?.split(';')[0]?.trim() === PROTOBUF;
-}
-
-/** Writes are many, and so are the pages of a list: their connections are used again. What authenticates a connection keeps it apart from others. */
-interface Agents {
-  readonly http: http.Agent;
-  readonly https: https.Agent;
-}
-
-function keptAgents(): Agents {
-  // A server closes what is unused for longer: Go's after 120 s at most, gateways often after 60.
-  const options = { keepAlive: true, timeout: 30_000, scheduling: 'lifo' } as const;
-  return { http: new http.Agent(options), https: new https.Agent(options) };
+function isProtobuf({ headers }: Incoming): boolean {
+  return headers['content-type']?.split(';')[0]?.trim() === PROTOBUF;
 }
 
 interface RequestInput {
@@ -157,60 +155,56 @@ interface RequestInput {
   readonly accept?: string;
   /** JSON. */
   readonly body?: string;
-  /** Whose connections are used again; without them, one for this request. */
-  readonly agents?: Agents;
+  readonly isWatch?: boolean;
 }
 
-/** A connection that had been used before broke off before anything was answered. */
-class LostWhileIdle extends ApiError {}
+interface Sender {
+  readonly credentials: Credentials;
+  readonly transport: Transport;
+  readonly userAgent: string;
+}
 
+/** Throws ApiError when nobody answers, and the signal's reason when it aborted. */
 async function request(
-  credentials: Credentials,
-  { method = 'GET', path, query, signal, accept = JSON_TYPE, body, agents }: RequestInput,
-): Promise<http.IncomingMessage> {
+  { credentials, transport, userAgent }: Sender,
+  { method = 'GET', path, query, signal, accept = JSON_TYPE, body, isWatch = false }: RequestInput,
+): Promise<Incoming> {
   const url = new URL(credentials.server.replace(/\/$/, '') + path);
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
-  const headers: Record<string, string | number> = { accept };
+  const auth: RequestOptions = { headers: {} };
+  await credentials.apply(auth);
+  const headers: Record<string, string | number> = { accept, 'user-agent': userAgent };
+  // A name in two spellings would be two fields in HTTP/2.
+  for (const [name, value] of Object.entries(auth.headers ?? {})) headers[name.toLowerCase()] = String(value);
   if (body !== undefined) {
     headers['content-type'] = JSON_TYPE;
     headers['content-length'] = Buffer.byteLength(body);
   }
-  const options: https.RequestOptions = { method, headers, signal };
-  await credentials.apply(options);
-  const isPlain = url.protocol === 'http:';
-  const send = isPlain ? http.request : https.request;
-  // An agent that is set leads through a proxy.
-  if (agents !== undefined && options.agent === false) options.agent = isPlain ? agents.http : agents.https;
-  return await new Promise((resolve, reject) => {
-    const sent = send(url, options, (answer) => {
-      clearTimeout(late);
-      resolve(answer);
-    });
-    // A timer of our own: that of http begins only when the connection stands.
-    const late = setTimeout(
-      () => sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`)),
-      ANSWER_TIMEOUT,
-    );
-    sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE));
-    sent.on('error', (error) => {
-      clearTimeout(late);
-      const { message, status, lack } = noAnswer(url, error);
-      const wasIdle = sent.reusedSocket && (error as NodeJS.ErrnoException).code === 'ECONNRESET';
-      reject(signal.aborted ? signal.reason : new (wasIdle ? LostWhileIdle : ApiError)(message, status, { lack }));
-    });
-    sent.end(body);
-  });
+  const outgoing: Outgoing = { method, url, headers, body, auth, isWatch, signal };
+  try {
+    return await transport.request(outgoing);
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    throw noAnswer(url, error as Error);
+  }
 }
 
-/** As the answer gives them out: text when an encoding was set. */
-async function* readPieces<T>(answer: http.IncomingMessage, silence: number): AsyncGenerator<T> {
-  answer.setTimeout(silence, () => answer.destroy(new Silence(`nothing was heard for ${silence / 1000} s`)));
+/** As the answer gives them out: text when an encoding was set. `silence`: milliseconds between two of them. Throws ApiError. */
+async function* readPieces<T>({ body, isWhole }: Incoming, silence?: number): AsyncGenerator<T> {
+  const text = `nothing was heard for ${(silence ?? 0) / 1000} s`;
+  const late = silence === undefined ? undefined : setTimeout(() => body.destroy(new Error(text)), silence);
   try {
-    for await (const piece of answer) yield piece as T;
+    for await (const piece of body) {
+      late?.refresh();
+      yield piece as T;
+    }
+    if (!isWhole()) throw new Error('the server broke off its answer');
   } catch (error) {
-    throw error instanceof Error && error.name !== 'AbortError'
-      ? new ApiError(`connection lost: ${error.message}`, 0, error instanceof Silence ? { lack: 'silent' } : {})
-      : error;
+    if (!(error instanceof Error) || error.name === 'AbortError') throw error;
+    const lack = error instanceof ConnectionDead ? { lack: 'unreachable' as const } : {};
+    throw new ApiError(`connection lost: ${error.message}`, 0, lack);
+  } finally {
+    clearTimeout(late);
   }
 }
 
@@ -223,7 +217,7 @@ function noAnswer(url: URL, error: Error): ApiError {
 const LONGEST_STATUS = 10_000;
 
 /** A Status object says why; without one, the HTTP status must do. */
-async function statusError(answer: http.IncomingMessage, path: string): Promise<ApiError> {
+async function statusError(answer: Incoming, path: string): Promise<ApiError> {
   const pieces: Buffer[] = [];
   let length = 0;
   try {
@@ -236,9 +230,9 @@ async function statusError(answer: http.IncomingMessage, path: string): Promise<
   }
   const seconds = Number(answer.headers['retry-after']);
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined;
-  const status = answer.statusCode ?? 0;
+  const { status } = answer;
   const {
-    message = answer.statusMessage ?? '',
+    message = answer.statusText || (STATUS_CODES[status] ?? ''),
     reason,
     details,
   } = readStatus(Buffer.concat(pieces), isProtobuf(answer));

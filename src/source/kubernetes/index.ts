@@ -12,8 +12,9 @@ import { HEADLESS_LABEL, PROXY_NAME_LABEL } from '../../producers/objects.ts';
 import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../decode.ts';
 import { decodeSlice } from '../decode-slice.ts';
 import { readServices, readSlices } from '../protobuf.ts';
-import { apiClient, SILENCE } from './client.ts';
+import { apiClient } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
+import type { PingTimes } from './http2.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from './reflector.ts';
 import { type SourceLog, Watch, watchSink } from './watch.ts';
 
@@ -31,8 +32,10 @@ export interface KubernetesOptions extends ClusterConfig {
   readonly log: SourceLog;
   /** Objects a page of a list; only tests ask for another number. */
   readonly pageSize?: number;
-  /** Milliseconds without a byte after which a watch is opened again. */
-  readonly silence?: number;
+  /** How requests say who makes them. */
+  readonly userAgent: string;
+  /** Only tests ask for other times. */
+  readonly pings?: PingTimes;
 }
 
 export function kubernetesSource(options: KubernetesOptions): Source {
@@ -50,13 +53,14 @@ export function kubernetesSource(options: KubernetesOptions): Source {
     cannotFollow: (of) => kinds.some(({ watch: { status } }) => status.of === of && status.failure !== undefined),
     async run(emit, signal) {
       const credentials = await loadCredentials(options);
-      const client = apiClient(credentials, options.silence ?? SILENCE);
+      const { userAgent, pings } = options;
+      const client = apiClient(credentials, { userAgent, ...(pings === undefined ? {} : { pings }) });
       const reflectors = kinds.map(({ kind, watch }) => {
         const { clock, pageSize = PAGE } = options;
         const sink = eventSink(kind, emit, watch);
         return new Reflector({ resource: kind.resource, client, clock, sink, random: Math.random, pageSize });
       });
-      await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+      await Promise.all(reflectors.map((reflector) => reflector.run(signal))).finally(() => client.close());
     },
   };
 }

@@ -26,6 +26,7 @@ export interface Regarding {
 
 export interface RecorderOptions {
   readonly cluster: ClusterConfig;
+  readonly userAgent: string;
   /** Who tells: the program, and which one of those that run. */
   readonly reporter: { readonly controller: string; readonly instance: string };
   readonly clock: Clock;
@@ -79,7 +80,7 @@ export class EventRecorder {
       for (let event = this.#waiting.shift(); event !== undefined && !signal.aborted; event = this.#waiting.shift()) {
         await this.#take();
         try {
-          this.#client ??= apiClient(await loadCredentials(this.#options.cluster), 0);
+          this.#client ??= await this.#connect();
           const body = this.#object(event, clock.wall());
           await this.#client.write({ method: 'POST', path: pathOf(event), body }, signal);
           this.#hasFailed = false;
@@ -93,6 +94,13 @@ export class EventRecorder {
     } finally {
       this.#isWriting = false;
     }
+  }
+
+  async #connect(): Promise<ApiClient> {
+    const { cluster, userAgent, signal } = this.#options;
+    const client = apiClient(await loadCredentials(cluster), { userAgent });
+    signal.addEventListener('abort', () => client.close(), { once: true });
+    return client;
   }
 
   async #take(): Promise<void> {

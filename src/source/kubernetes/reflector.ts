@@ -5,8 +5,11 @@
  * 1. Never give up: every failure is followed by a retry, with jitter, and Retry-After is honoured.
  * 2. Never miss a change: a watch goes on from the last resourceVersion, bookmarks move that forward, and 410 in either
  *    form (a status, or an event in the stream) leads to a new list; what is not in it is told to be gone.
- * 3. Notice silence: a watch without a byte for long is closed and opened again (`client.ts`).
+ * 3. Silence is no failure: a server says nothing on a watch of what nobody changes. Whether the connection lives is asked of
+ *    the connection (`http2.ts`, `http1.ts`).
  * 4. Hold the event loop briefly: lists come in pages.
+ * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
+ *    nothing that was known is taken for the same. They can be compared as numbers (KEP-5504).
  *
  * Streaming lists (sendInitialEvents) are not used: servers before 1.34 refuse them, and a list in pages does the same.
  */
@@ -43,6 +46,8 @@ export interface ReflectorSink {
   failed(error: Error, failures: number): void;
   /** A request succeeded after failures. */
   recovered(failures: number): void;
+  /** The server's versions went back: its store was restored. All is listed again, and nothing known is taken for the same. */
+  restored(from: string, to: string): void;
 }
 
 export interface ReflectorOptions {
@@ -160,6 +165,7 @@ export class Reflector {
     let asked = ask();
     for (;;) {
       const page = await asked;
+      if (isOlder(page.version, this.#version)) this.#distrust(page.version);
       const isLast = page.continue === undefined || page.continue === '';
       if (!isLast) {
         // The server works on the next page while this one is taken in. Why it fails is seen when it is waited for.
@@ -172,6 +178,13 @@ export class Reflector {
       }
       if (isLast) return page.version;
     }
+  }
+
+  /** An object of the same version may be another one now. */
+  #distrust(version: string): void {
+    this.#options.sink.restored(this.#version, version);
+    for (const key of this.#known.keys()) this.#known.set(key, '');
+    this.#version = '';
   }
 
   #seen(item: ApiObject, seen: Map<string, string>): void {
@@ -222,6 +235,11 @@ export class Reflector {
     if (object === undefined || version === undefined) {
       throw new ApiError(`the watch of ${resource.path} sent an event without a resourceVersion`, 0);
     }
+    if (isOlder(version, this.#version)) {
+      const before = this.#version;
+      this.#distrust(version);
+      throw new ApiError(`the version of the API server went back from ${before} to ${version}`, GONE);
+    }
     const key = keyOf(object);
     if (type === 'DELETED') {
       sink.gone(key);
@@ -239,6 +257,12 @@ export class Reflector {
     const { labelSelector, fieldSelector } = this.#options.resource;
     return { labelSelector, fieldSelector };
   }
+}
+
+/** Whether a version was given out before another: they are numbers that only grow (KEP-5504). What is no number is not compared. */
+function isOlder(version: string, than: string): boolean {
+  if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) return false;
+  return version.length === than.length ? version < than : version.length < than.length;
 }
 
 function isExpired(error: unknown): boolean {

@@ -20,19 +20,19 @@ interface WatchOptions {
 }
 
 /** What of a reflector's sink concerns how well it can follow. */
-export function watchSink(watch: Watch<string>): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'recovered'> {
+export function watchSink(
+  watch: Watch<string>,
+): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'recovered' | 'restored'> {
   return {
     heard: () => watch.heard(),
     opened: () => watch.opened(),
     failed: (error, failures) => watch.failed(error, failures),
     recovered: (failures) => watch.recovered(failures),
+    restored: (from, to) => watch.restored(from, to),
   };
 }
 
 type WatchFailure = NonNullable<WatchStatus['failure']>;
-
-/** So often in a row a watch may stand and be silent: when that comes again, something swallows what is sent. */
-const MOST_SILENCES = 2;
 
 /** How well one kind can be followed: for the log, and for those who ask. */
 export class Watch<Kind extends string> {
@@ -42,8 +42,6 @@ export class Watch<Kind extends string> {
   /** When the watch that stands now was opened. */
   #openedAt: number | undefined;
   #failure: WatchFailure | undefined;
-  /** Watches in a row that stood and were silent. */
-  #silences = 0;
   /** As people read it. */
   #since = '';
 
@@ -54,9 +52,8 @@ export class Watch<Kind extends string> {
   }
 
   get status(): { readonly of: Kind; readonly heardAt: number; readonly failure: WatchFailure | undefined } {
-    // A watch that stands works, though a quiet cluster says nothing on it for a minute.
-    const isOpen = this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
-    const stands = isOpen && this.#silences < MOST_SILENCES;
+    // A watch that stands works, though a quiet cluster says nothing on it: the connection is asked whether it lives.
+    const stands = this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
     return { of: this.#of, heardAt: this.#heardAt, failure: stands ? undefined : this.#failure };
   }
 
@@ -74,20 +71,22 @@ export class Watch<Kind extends string> {
     const { clock, log, meanwhile, isOptional = false } = this.#options;
     const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
-    // Who was silent for too long has not been followed for as long.
-    const since = this.#failure?.since ?? (lack === 'silent' ? this.#heardAt : clock.now());
+    const since = this.#failure?.since ?? clock.now();
     // A server that is overloaded or has lost its own store is ill itself.
     const isServers = lack === 'unreachable' || status === 429 || status >= 500;
     const isTold = isOptional && this.#failure?.cause === error.message;
     this.#failure = { since, isServers, cause: error.message };
-    this.#silences = lack === 'silent' ? this.#silences + 1 : 0;
     if (isTold) return;
     const facts = { of: this.#of, since: this.#since, failures };
     log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}, trying again`);
   }
 
+  restored(from: string, to: string): void {
+    const text = `the API server's version of ${this.#of} went back from ${from} to ${to}: its store was restored; listing all again`;
+    this.#options.log.warn({ of: this.#of, from, to }, text);
+  }
+
   recovered(failures: number): void {
-    this.#silences = 0;
     const facts = { of: this.#of, since: this.#since, failures };
     this.#failure = undefined;
     this.#options.log.info(facts, `following ${this.#of} again`);

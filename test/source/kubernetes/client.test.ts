@@ -11,7 +11,7 @@ import { statusBytes } from '../../helpers/api-protobuf.ts';
 import { until } from '../../helpers/until.ts';
 
 const NEVER = new AbortController().signal;
-const SILENCE = 5000;
+const TEST = { userAgent: 'test' };
 
 async function listen(t: TestContext, server: net.Server): Promise<string> {
   const sockets = new Set<net.Socket>();
@@ -30,7 +30,7 @@ async function listen(t: TestContext, server: net.Server): Promise<string> {
 }
 
 function clientOf(server: string): ApiClient {
-  return apiClient({ server, apply: () => Promise.resolve() }, SILENCE);
+  return apiClient({ server, apply: () => Promise.resolve() }, TEST);
 }
 
 async function serving(t: TestContext, answer: http.RequestListener): Promise<ApiClient> {
@@ -241,7 +241,7 @@ describe('a request', () => {
           return Promise.resolve();
         },
       },
-      SILENCE,
+      TEST,
     );
     await client.get('/', {}, NEVER);
     await client.get('/', {}, NEVER);
@@ -250,7 +250,7 @@ describe('a request', () => {
 
   test('whose credentials fail, fails with their reason', async () => {
     const apply = () => Promise.reject(new Error('exec: no such plugin'));
-    const client = apiClient({ server: 'http://127.0.0.1:1', apply }, SILENCE);
+    const client = apiClient({ server: 'http://127.0.0.1:1', apply }, TEST);
     await assert.rejects(client.get('/', {}, NEVER), /no such plugin/);
   });
 });

@@ -1,5 +1,6 @@
 /** A reflector at work, with a log of what it told. */
-import { apiClient } from '../../../src/source/kubernetes/client.ts';
+import { apiClient, type Credentials } from '../../../src/source/kubernetes/client.ts';
+import type { PingTimes } from '../../../src/source/kubernetes/http2.ts';
 import { Reflector, type Resource } from '../../../src/source/kubernetes/reflector.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { until } from '../../helpers/until.ts';
@@ -8,8 +9,9 @@ export interface FollowOptions {
   readonly clock?: FakeClock;
   readonly resource?: Resource;
   readonly pageSize?: number;
-  /** Milliseconds. */
-  readonly silence?: number;
+  readonly pings?: PingTimes;
+  /** What a request is authenticated with. */
+  readonly apply?: Credentials['apply'];
   readonly random?: () => number;
 }
 
@@ -33,12 +35,14 @@ export class Following {
   readonly #abort = new AbortController();
 
   constructor(t: Ending, server: string, options: FollowOptions = {}) {
-    const { clock = new FakeClock(), resource = SERVICES, pageSize = 500, silence = 60_000 } = options;
-    const { random = () => 0.5 } = options;
+    const { clock = new FakeClock(), resource = SERVICES, pageSize = 500, apply = () => Promise.resolve() } = options;
+    const { random = () => 0.5, pings } = options;
     this.clock = clock;
-    const client = apiClient({ server, apply: () => Promise.resolve() }, silence);
+    const client = apiClient({ server, apply }, { userAgent: 'test', ...(pings === undefined ? {} : { pings }) });
     const sink = this.#sink();
-    this.ended = new Reflector({ resource, client, clock, sink, random, pageSize }).run(this.#abort.signal);
+    this.ended = new Reflector({ resource, client, clock, sink, random, pageSize })
+      .run(this.#abort.signal)
+      .finally(() => client.close());
     t.after(() => this.stop());
   }
 
@@ -88,6 +92,7 @@ export class Following {
         this.errors.push(error.message);
       },
       recovered: (failures) => this.told.push(`recovered ${failures}`),
+      restored: (from, to) => this.told.push(`restored ${from} ${to}`),
     };
   }
 }

@@ -23,6 +23,7 @@ async function start(t: TestContext) {
   t.after(() => abort.abort());
   const recorder = new EventRecorder({
     cluster: { kubeconfig: await server.kubeconfig(), master: undefined },
+    userAgent: 'test',
     reporter: { controller: 'slicewire', instance: 'slicewire-node-a' },
     clock,
     signal: abort.signal,

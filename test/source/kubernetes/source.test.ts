@@ -16,7 +16,7 @@ import { makeCertificate } from '../../helpers/api-certificate.ts';
 import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
 import { service, slice } from '../../helpers/objects.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { until } from '../../helpers/until.ts';
 
 interface Running {
   readonly events: SourceEvent[];
@@ -45,6 +45,7 @@ function run(t: TestContext, options: Partial<KubernetesOptions>): Running {
     nodeName: 'node-a',
     hasServiceCidrs: false,
     readsProtobuf: true,
+    userAgent: 'slicewire/test',
     clock,
     log: { info: note('info'), warn: note('warn') },
     ...options,
@@ -241,17 +242,6 @@ describe('a cluster', () => {
     });
   });
 
-  test('that is silent is watched again, after the milliseconds that were asked for', async (t) => {
-    const server = await start(t);
-    const { log, clock, events } = await running(t, server, { silence: 100 });
-    server.silence();
-    server.put(service({ name: 'web', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } }));
-    await until('three failures', () => log.length >= 3);
-    await until('three waits', () => clock.pending === 3);
-    clock.finishWaits();
-    await until('the event', () => texts(events).includes('service default/web set'));
-  });
-
   test('that refuses is told with what, since when and why; that it works again is told too', async (t) => {
     const server = await start(t);
     server.failNext(2, 403, {}, { resource: 'services' });
@@ -346,7 +336,7 @@ describe('credentials', () => {
     await writeFile(file, JSON.stringify(config));
     await mkdir(join(folder, 'client'));
     await makeCertificate(join(folder, 'client'), 'first');
-    const client = apiClient(await loadCredentials({ kubeconfig: file, master: undefined }), 1000);
+    const client = apiClient(await loadCredentials({ kubeconfig: file, master: undefined }), { userAgent: 'test' });
     await client.get('/', {}, new AbortController().signal);
     await makeCertificate(join(folder, 'client'), 'second');
     await client.get('/', {}, new AbortController().signal);
@@ -431,6 +421,7 @@ describe('a kubeconfig', () => {
       nodeName: 'n',
       hasServiceCidrs: false,
       readsProtobuf: true,
+      userAgent: 'slicewire/test',
       clock: new FakeClock(),
       log,
     };
@@ -449,8 +440,14 @@ describe('how well a kind can be followed', () => {
     const it = await running(t, server);
     it.clock.advance(50_000);
     assert.deepEqual(slices(it), { of: 'slices', heardAt: 0, failure: undefined });
-    server.bookmark();
+    server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.244.0.1'] }));
     await until('it is heard', () => slices(it).heardAt === 50_000);
+    // For the rest of an hour nothing happens, and nothing is wrong.
+    for (let minute = 1; minute < 60; minute += 1) it.clock.advance(60_000);
+    assert.deepEqual(
+      it.watches().map(({ failure }) => failure),
+      [undefined, undefined, undefined],
+    );
   });
 
   test('tells a refusal from a server that is away, and since when', async (t) => {
@@ -479,38 +476,5 @@ describe('how well a kind can be followed', () => {
     const it = run(t, { master: 'http://127.0.0.1:9' });
     await until('it failed', () => slices(it).failure !== undefined);
     assert.equal(slices(it).failure?.isServers, true);
-  });
-
-  test('tells silence from when it began', async (t) => {
-    const server = await start(t);
-    const it = await running(t, server, { silence: 100 });
-    it.clock.advance(5000);
-    await until('silence is noticed', () => slices(it).failure !== undefined);
-    assert.deepEqual([slices(it).failure?.since, slices(it).failure?.isServers], [0, false]);
-  });
-
-  test('takes a watch that stands for well, but not after silence twice in a row', async (t) => {
-    const server = await start(t);
-    const it = await running(t, server, { silence: 400 });
-    const opened = () => server.requests({ kind: 'watch', resource: 'endpointslices' }).length;
-    const silent = async (times: number) => {
-      await until('silence is noticed', () => it.log.filter(({ facts }) => facts.of === 'slices').length >= times);
-      await until('it watches again', () => {
-        it.clock.finishWaits();
-        return opened() > times;
-      });
-    };
-    await silent(1);
-    await until('a watch stands', () => {
-      it.clock.advance(1000);
-      return slices(it).failure === undefined;
-    });
-    await silent(2);
-    await aWhile();
-    it.clock.advance(1000);
-    assert.notEqual(slices(it).failure, undefined);
-    const heard = setInterval(() => server.bookmark(), 20);
-    await until('it is heard', () => slices(it).failure === undefined);
-    clearInterval(heard);
   });
 });

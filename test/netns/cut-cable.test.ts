@@ -1,0 +1,34 @@
+/** A cut cable: packets to and from the API server are dropped, and nobody says so. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const INSIDE = fileURLToPath(new URL('./cut-cable-inside.ts', import.meta.url));
+
+/** Seconds: the promise of docs/operations.md. */
+const NOTICED = 45;
+/** Seconds that a busy machine may add. */
+const SLACK = 15;
+
+describe('a cut cable to the API server', () => {
+  let lab: Lab;
+  before(async () => {
+    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+  });
+  after(() => lab.remove());
+
+  it(`is noticed within ${NOTICED} s over HTTP/2 and over HTTP/1.1, and what was missed is read`, async (context) => {
+    const command = lab.inside('node', process.execPath, [INSIDE]);
+    const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+    assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
+    const [two, one] = JSON.parse(stdout) as { httpVersions: string[]; seconds: number; cause: string }[];
+    assert.deepEqual([two?.httpVersions, one?.httpVersions], [['2.0'], ['1.1']]);
+    for (const found of [two, one]) assert.ok((found?.seconds ?? 999) < NOTICED + SLACK, JSON.stringify(found));
+    assert.match(two?.cause ?? '', /no answer to a PING/);
+    assert.match(one?.cause ?? '', /connection lost: .*(ETIMEDOUT|EHOSTUNREACH)/);
+    context.diagnostic(`noticed after ${two?.seconds} s (HTTP/2) and ${one?.seconds} s (HTTP/1.1)`);
+  });
+});
