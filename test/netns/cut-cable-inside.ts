@@ -68,5 +68,5 @@ const report = all.map(({ httpVersions, failedAt = 0, cause }) => ({
   seconds: (failedAt - cutAt) / 1000,
   cause,
 }));
-console.log(JSON.stringify(report));
+process.stdout.write(`${JSON.stringify(report)}\n`);
 process.exit(0);
