@@ -37,7 +37,9 @@ clearInterval(bookmarks);
 const warnings = log.filter(({ level }) => !['info', 'debug'].includes(String(level))).map(({ msg }) => msg);
 const watches = server.requests({ kind: 'watch' }).length;
 const connections = await server.connections();
-process.stdout.write(`${JSON.stringify({ minutes, tls, counts, firstBad, watches, connections, warnings }, undefined, 2)}\n`);
+process.stdout.write(
+  `${JSON.stringify({ minutes, tls, counts, firstBad, watches, connections, warnings }, undefined, 2)}\n`,
+);
 await agent.stop();
 await server.stop();
 process.exit(0);
