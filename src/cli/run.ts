@@ -1,7 +1,7 @@
 /** `slicewire run`: the agent, or with --once one sync. */
 import type { Config } from '../config/config.ts';
 import { sleep } from '../host/clock.ts';
-import { growSparingly } from '../host/memory.ts';
+import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 import type { Fault } from '../model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent, tellFault } from './agent.ts';
@@ -18,7 +18,10 @@ const ONCE_TRIES = 5;
 /** Resolves with the exit status. Stopping removes nothing (invariant 10). */
 export async function runCommand({ config, log, signal, ...rest }: RunOptions): Promise<number> {
   growSparingly();
-  log.info({ node: config.nodeName, mode: config.mode, source: config.source }, 'starting');
+  const memory = memoryRoom();
+  log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
+  const problem = memoryProblem(memory);
+  if (problem !== undefined) log.warn(problem);
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {

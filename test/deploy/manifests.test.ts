@@ -7,6 +7,7 @@ import { Command } from 'commander';
 import { loadAll } from 'js-yaml';
 import { DaemonSet } from 'kubernetes-models/apps/v1/DaemonSet';
 import { Deployment } from 'kubernetes-models/apps/v1/Deployment';
+import { PodDisruptionBudget } from 'kubernetes-models/policy/v1/PodDisruptionBudget';
 import { ClusterRole } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRole';
 import { ClusterRoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRoleBinding';
 import { Role } from 'kubernetes-models/rbac.authorization.k8s.io/v1/Role';
@@ -44,6 +45,7 @@ type ObjectOf = {
 const KINDS: Readonly<Record<string, new (data: never) => { validate(): void }>> = {
   DaemonSet,
   Deployment,
+  PodDisruptionBudget,
   ClusterRole,
   ClusterRoleBinding,
   Role,
@@ -85,6 +87,7 @@ interface Container {
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
   readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly resources: { readonly limits: Readonly<Record<string, string>> };
   readonly livenessProbe: Probe;
   readonly readinessProbe: Probe;
 }
@@ -139,6 +142,12 @@ for (const [overlay, mode, capabilities] of [
         assert.deepEqual([hostNetwork, priorityClassName, containers.length], [true, 'system-node-critical', 1]);
       },
     );
+
+    it('bounds memory, and not the processor that a first sync needs', options, () => {
+      const { containers, initContainers } = podOf(all);
+      const limits = [...containers, ...initContainers].map(({ resources }) => resources.limits);
+      assert.deepEqual(limits, [{ memory: '1Gi' }, { memory: '256Mi' }]);
+    });
 
     it('names a configuration that the agent understands, where it is mounted', options, () => {
       const { containers, initContainers, volumes } = podOf(all);
@@ -309,6 +318,16 @@ describe('deploy/controller', async () => {
   }
 
   it('is right by the published schemas', options, () => isRightBySchemas(all));
+
+  it('keeps one of the replicas when nodes are drained, and bounds their memory', options, () => {
+    const { spec } = all.find(({ kind }) => kind === 'PodDisruptionBudget') ?? assert.fail();
+    const labels = { 'k8s-app': 'slicewire-controller' };
+    assert.deepEqual(spec, { maxUnavailable: 1, selector: { matchLabels: labels } });
+    const set = all.find(({ kind }) => kind === 'Deployment') ?? assert.fail();
+    const { replicas, selector } = set.spec as { replicas: number; selector: object };
+    assert.deepEqual([replicas, selector], [2, { matchLabels: labels }]);
+    assert.deepEqual(podOf(all).containers[0]?.resources.limits, { memory: '768Mi' });
+  });
 
   it('gives the controllers no user, no capability, and no file that they can write', options, () => {
     const { containers, hostNetwork, priorityClassName, securityContext } = podOf(all);

@@ -5,6 +5,9 @@ import { load } from 'js-yaml';
 import { fileProblem } from '../file-problem.ts';
 import type { Credentials } from './client.ts';
 
+/** What deploy/base names where the address of a control plane belongs; no such name exists (RFC 2606). */
+const PLACEHOLDER = 'control-plane.example';
+
 /** The kubeconfig cannot be used: said at the start. */
 export class KubeconfigUnusable extends Error {
   readonly code = 'KUBECONFIG_UNUSABLE';
@@ -69,8 +72,12 @@ async function tokenFileOf(kubeconfig: string, user: string | undefined): Promis
 
 function serverUrl(text: string, kubeconfig: string | undefined): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol === 'http:' || url?.protocol === 'https:') return text;
   const where = kubeconfig === undefined ? '--master' : `--kubeconfig ${kubeconfig}: server`;
+  if (url?.hostname === PLACEHOLDER) {
+    const what = `${PLACEHOLDER} is the placeholder of deploy/base/kubeconfig.conf`;
+    throw new KubeconfigUnusable(`${where} ${text}: ${what}; put the address of your control plane in its place`);
+  }
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return text;
   throw new KubeconfigUnusable(`${where} ${text}: must be a URL such as https://10.0.0.1:6443`);
 }
 

@@ -1,7 +1,7 @@
 /** The source as a whole: from a kubeconfig to events. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -395,6 +395,15 @@ describe('a kubeconfig', () => {
       await unusable({ kubeconfig: file }, /--kubeconfig .*/);
     });
   }
+
+  test('whose server is the placeholder of deploy/base', async (t) => {
+    const server = 'https://control-plane.example:6443';
+    const file = await kubeconfig(t, { clusters: [{ name: 'c', cluster: { server } }] });
+    const message = `--kubeconfig ${file}: server ${server}: control-plane.example is the placeholder of deploy/base/kubeconfig.conf; put the address of your control plane in its place`;
+    await assert.rejects(loadCredentials({ kubeconfig: file, master: undefined }), { message });
+    const deployed = await readFile(new URL('../../../deploy/base/kubeconfig.conf', import.meta.url), 'utf8');
+    assert.ok(deployed.includes(`server: ${server}\n`));
+  });
 
   test('is overruled by --master, and either may stand alone', async (t) => {
     const file = await kubeconfig(t, {});

@@ -1,0 +1,67 @@
+/** How much memory the process may take: what the cgroup says, and what the engine makes of it. */
+import assert from 'node:assert/strict';
+import { mkdir, rmdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { realCommands } from '../../src/host/commands.ts';
+import { type MemoryRoom, memoryProblem } from '../../src/host/memory.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const MB = 2 ** 20;
+const MEMORY = fileURLToPath(new URL('../../src/host/memory.ts', import.meta.url));
+
+/** A cgroup of version 1 or 2 with this limit; undefined where none can be made. */
+async function cgroup(limit: number): Promise<string | undefined> {
+  for (const [root, file] of [
+    ['/sys/fs/cgroup/memory', 'memory.limit_in_bytes'],
+    ['/sys/fs/cgroup', 'memory.max'],
+  ] as const) {
+    const folder = join(root, `slicewire-test-${process.pid}`);
+    try {
+      await mkdir(folder);
+    } catch {
+      continue;
+    }
+    try {
+      await writeFile(join(folder, file), String(limit), { flag: 'r+' });
+      return folder;
+    } catch {
+      await rmdir(folder);
+    }
+  }
+  return undefined;
+}
+
+describe('room for memory', () => {
+  it('is too small where the engine may take more for objects than the cgroup leaves it', () => {
+    assert.equal(memoryProblem({ limit: undefined, objects: 4192 * MB }), undefined);
+    assert.equal(memoryProblem({ limit: 1024 * MB, objects: 536 * MB }), undefined);
+    assert.equal(
+      memoryProblem({ limit: 256 * MB, objects: 262 * MB }),
+      'the memory limit of this container or unit is 256 MB, and the engine may take 262 MB for objects: the kernel may end the agent. A limit of 390 MB or more is safe',
+    );
+  });
+
+  it('follows the limit of the cgroup, which the manifests of deploy/ set', async (context) => {
+    const folder = await cgroup(1024 * MB);
+    if (folder === undefined) {
+      context.skip('no cgroup with a limit of memory can be made on this machine');
+      return;
+    }
+    try {
+      const program = `import { memoryRoom } from ${JSON.stringify(MEMORY)}; process.stdout.write(JSON.stringify(memoryRoom()));`;
+      // The shell joins the group and becomes the program.
+      const join = `echo $$ > ${folder}/cgroup.procs && exec "$0" --input-type=module -e "$1"`;
+      const args = ['-c', join, process.execPath, program];
+      const { exitCode, stdout, stderr } = await realCommands.run({ file: 'sh', args }, NEVER);
+      assert.equal(exitCode, 0, stderr);
+      const room = JSON.parse(stdout) as MemoryRoom;
+      assert.equal(room.limit, 1024 * MB);
+      assert.ok(room.objects > 400 * MB && room.objects < 700 * MB, stdout);
+      assert.equal(memoryProblem(room), undefined);
+    } finally {
+      await rmdir(folder);
+    }
+  });
+});
