@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, addressBytes, socketBytes } from '../../src/model/address.ts';
-import type { UdpFlows } from '../../src/model/udp-flows.ts';
+import type { Flows } from '../../src/model/flows.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
@@ -11,15 +11,16 @@ const A = '10.244.1.11:5353';
 const B = '10.244.2.11:5353';
 const NODE = '192.168.77.2';
 const isNodeAddress = (address: string) => address === addressBytes(NODE as Address);
+const nowhere = () => false;
 
 function bytes(text: string): string {
   const [address = '', port = ''] = text.split(/:(?=\d+$)/);
   return socketBytes(address as Address, Number(port));
 }
 
-function verdict(flows: UdpFlows, destination: string, replySource: string): string {
-  const flow = { destination: bytes(destination), replySource: bytes(replySource) };
-  return flows.judge('IPv4', flow, isNodeAddress).kind;
+function verdict(flows: Flows, destination: string, replySource: string): string {
+  const flow = { protocol: 'UDP', destination: bytes(destination), replySource: bytes(replySource) } as const;
+  return flows.judge('IPv4', flow, { now: isNodeAddress, before: nowhere }).kind;
 }
 
 interface Dns {

@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import type { Flow } from '../../native/conntrack.ts';
 import type { FlowTable } from '../../src/host/conntrack.ts';
 import { type Address, type Family, socketBytes } from '../../src/model/address.ts';
-import type { UdpFlows } from '../../src/model/udp-flows.ts';
-import { FlowSweeper, type SweepReport } from '../../src/sync/flow-sweeper.ts';
+import type { FlowKind, Flows } from '../../src/model/flows.ts';
+import { FlowSweeper, type SweepCount, type SweepReport } from '../../src/sync/flow-sweeper.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -17,11 +17,13 @@ const POD = socketBytes('10.244.1.11' as Address, 53);
 const GONE = socketBytes('10.244.1.99' as Address, 53);
 
 function flow(replySource: string): Flow {
-  return { destination: VIP, replySource, tuple: new Uint8Array(), id: new Uint8Array() };
+  return { protocol: 'UDP', destination: VIP, replySource, tuple: new Uint8Array(), id: new Uint8Array() };
 }
 
 interface Played {
   readonly parts: readonly (readonly Flow[])[];
+  /** Of connections that nobody answered. */
+  readonly openings?: readonly (readonly Flow[])[];
   readonly changed?: boolean;
   readonly fails?: string;
   /** Called when a part is asked for. */
@@ -38,6 +40,8 @@ class Tables {
   closed = 0;
   /** Parts that were asked for. */
   asked = 0;
+  /** Listings of connections that nobody answered. */
+  openings = 0;
   readonly #played: readonly Played[];
 
   constructor(...played: readonly Played[]) {
@@ -50,6 +54,7 @@ class Tables {
     if (played.fails !== undefined) return Promise.reject(new Error(played.fails));
     return Promise.resolve({
       udpFlows: (family: Family) => this.#list(family, played),
+      openings: (family: Family) => this.#listOpenings(family, played),
       delete: (_: Family, flows: readonly Flow[]) => {
         this.deleted.push(...flows);
         return flows.length;
@@ -59,6 +64,13 @@ class Tables {
       },
     });
   };
+
+  *#listOpenings(family: Family, { openings = [] }: Played): Generator<readonly Flow[], boolean> {
+    if (family === 'IPv6') return false;
+    this.openings += 1;
+    yield* openings;
+    return false;
+  }
 
   *#list(family: Family, { parts, changed = false, takes = 0, onPart }: Played): Generator<readonly Flow[], boolean> {
     if (family === 'IPv6') return false;
@@ -72,7 +84,7 @@ class Tables {
   }
 }
 
-async function dnsFlows(): Promise<UdpFlows> {
+async function dnsFlows(): Promise<Flows> {
   const rig = new Rig({ commands: new FakeIptables() });
   const ports = [{ name: '', port: 53, protocol: 'UDP' }];
   rig.put(
@@ -83,10 +95,14 @@ async function dnsFlows(): Promise<UdpFlows> {
   return rig.flows;
 }
 
+function countOf({ kinds }: SweepReport, kind: FlowKind): SweepCount {
+  return kinds.get(kind) ?? assert.fail(`no sweep of ${kind}`);
+}
+
 interface Started {
   readonly sweeper: FlowSweeper;
   readonly reports: SweepReport[];
-  readonly flows: UdpFlows;
+  readonly flows: Flows;
   /** Milliseconds of the last rest that was begun. */
   rest(): number | undefined;
   /** Wait for the n-th sweep and the rest after it. */
@@ -127,8 +143,9 @@ describe('flow sweeper', () => {
     const tables = new Tables({ parts: [[flow(POD), flow(GONE)], [], [flow(GONE), flow(POD), flow(VIP)]] });
     const { sweeper, flows } = await sweeperOver(tables);
     const report = await sweeper.sweep(NEVER);
-    assert.deepEqual([report.seen, report.deleted, report.outcome], [5, 3, 'complete']);
-    assert.deepEqual([...report.owners], ['default/dns/UDP/IPv4']);
+    const { seen, deleted, owners } = countOf(report, 'udp');
+    assert.deepEqual([seen, deleted, report.outcome], [5, 3, 'complete']);
+    assert.deepEqual([...owners], ['default/dns/UDP/IPv4']);
     assert.deepEqual(new Set(tables.deleted.map((one) => one.replySource)), new Set([GONE, VIP]));
     assert.equal(tables.closed, 1);
     assert.equal(flows.isDirty, false);
