@@ -107,8 +107,8 @@ describe('stale flows on a real kernel', () => {
       const since = agent.log.length;
       await dns('TCP', 2);
       const deleted = 'deleted 2 stale connections that were never answered (TCP, SCTP)';
-      const told = await agent.logged(({ msg }) => msg === deleted, { since, within: PATIENCE });
-      assert.deepEqual(told['services'], ['default/dns/TCP/IPv4']);
+      const { services } = await agent.logged(({ msg }) => msg === deleted, { since, within: PATIENCE });
+      assert.deepEqual(services, ['default/dns/TCP/IPv4']);
       for (const ask of clients) assert.equal(await ask(), 'pod-2');
     });
 

@@ -272,4 +272,99 @@ describe('flow sweeper', () => {
     assert.equal(tables.closed, 1);
     assert.equal(flows.isDirty, true);
   });
+
+  it('looks only through flows of the kind that may be stale, and counts them apart', async () => {
+    const opening: Flow = { ...flow(GONE), protocol: 'TCP' };
+    const tables = new Tables({ parts: [[flow(GONE)]], openings: [[opening], [opening]] });
+    const started = await sweeperOver(tables);
+    const { sweeper, flows, reports } = started;
+    const stop = new AbortController();
+    const running = sweeper.start(stop.signal);
+    sweeper.request();
+    await started.swept(1);
+    assert.deepEqual([...(reports[0]?.kinds.keys() ?? [])], ['udp', 'opening']);
+    assert.deepEqual([countOf(reports[0] ?? assert.fail(), 'opening').seen, tables.openings], [2, 1]);
+    // A connection to nobody's port is nobody's: the Service has a port of UDP alone.
+    assert.deepEqual([countOf(reports[0] ?? assert.fail(), 'opening').deleted, tables.deleted.length], [0, 1]);
+    tables.clock.advance(1000);
+    flows.notSwept(flows.begin(['opening']));
+    sweeper.request();
+    await started.swept(2);
+    assert.deepEqual([...(reports[1]?.kinds.keys() ?? [])], ['opening']);
+    assert.deepEqual([tables.asked, tables.openings], [1, 2]);
+    stop.abort();
+    await running;
+  });
+
+  it('sweeps what is due when it is to finish, again when that was not all, and no more than three times', async () => {
+    const tables = new Tables({ parts: [[flow(GONE)]], changed: true }, { parts: [[flow(GONE)]] });
+    const { sweeper, flows, reports } = await sweeperOver(tables);
+    await sweeper.finish(NEVER);
+    assert.deepEqual(
+      reports.map(({ outcome }) => outcome),
+      ['changed', 'complete'],
+    );
+    assert.equal(flows.isDirty, false);
+    await sweeper.finish(NEVER);
+    assert.equal(reports.length, 2, 'nothing was due');
+    const changing = await sweeperOver(new Tables({ parts: [[flow(GONE)]], changed: true }));
+    await changing.sweeper.finish(NEVER);
+    assert.equal(changing.reports.length, 3);
+    const failing = await sweeperOver(new Tables({ parts: [], fails: 'EPERM: operation not permitted' }));
+    await failing.sweeper.finish(NEVER);
+    assert.deepEqual(
+      failing.reports.map(({ outcome }) => outcome),
+      ['failed'],
+    );
+  });
+
+  it('does not begin to finish when the time is over, and ends between two parts', async () => {
+    const stop = new AbortController();
+    const tables = new Tables({ parts: [[flow(GONE)], [flow(GONE)]], onPart: () => stop.abort() });
+    const { sweeper, reports } = await sweeperOver(tables);
+    await sweeper.finish(stop.signal);
+    assert.deepEqual(
+      reports.map(({ outcome }) => outcome),
+      ['stopped'],
+    );
+    assert.equal(tables.asked, 1);
+    await sweeper.finish(stop.signal);
+    assert.equal(reports.length, 1);
+  });
+
+  it('hands over which addresses took node ports: flows to those that take none any more go, until a sweep saw all', async () => {
+    const rig = new Rig({ commands: new FakeIptables() });
+    const ports = [{ name: '', port: 53, protocol: 'UDP' }];
+    rig.put(
+      service({
+        name: 'dns',
+        spec: { type: 'NodePort', clusterIP: '10.96.0.10', ports: [{ port: 53, protocol: 'UDP', nodePort: 30_053 }] },
+      }),
+      slice({ name: 'dns-1', service: 'dns', ports, endpoints: ['10.244.1.11'] }),
+    );
+    await rig.sync();
+    const to: Flow = { ...flow(POD), destination: socketBytes('192.0.2.2' as Address, 30_053) };
+    const made = (tables: Tables, isServed: boolean) =>
+      new FlowSweeper({
+        flows: rig.flows,
+        open: tables.open,
+        clock: tables.clock,
+        families: ['IPv4'],
+        nodeAddresses: () => Promise.resolve(() => isServed),
+        retry: 30_000,
+        onSweep: () => undefined,
+      });
+    const before = new Tables({ parts: [[to]] });
+    const first = made(before, true);
+    await first.sweep(NEVER);
+    assert.deepEqual(before.deleted, []);
+    const now = new Tables({ parts: [[to]], changed: true }, { parts: [[to]] });
+    const next = made(now, false);
+    next.inherit(first.handOver());
+    rig.flows.written(new Set());
+    for (const deleted of [1, 2, 2]) {
+      await next.sweep(NEVER);
+      assert.equal(now.deleted.length, deleted, 'as long as not every flow was seen');
+    }
+  });
 });
