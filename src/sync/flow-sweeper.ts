@@ -4,7 +4,7 @@
  *
  * The table of connections is read part by part, with a breath after each, and nothing of it is kept (k8s#129982). After a
  * sweep the sweeper rests nine times as long as it worked, so that it never takes more than a tenth of a core, whatever
- * the churn. A sweep that failed is made again: the work left is a state, not an event (k8s#126130). When the agent stops, or
+ * the churn; for connections that nobody answered it is a hundredth. A sweep that failed is made again: the work left is a state, not an event (k8s#126130). When the agent stops, or
  * other parts of it take over, what is due is swept at once, and what was not is handed over.
  */
 
@@ -20,6 +20,8 @@ import { Wait } from './wait.ts';
 const REST = 1000;
 /** Rest this many times as long as the sweep took. */
 const REST_FACTOR = 9;
+/** And so many times before connections that nobody answered are swept again: endpoints of TCP come and go all the time, and who was kept out tries again. */
+const OPENING_REST_FACTOR = 99;
 /** Sweeps of a table that changes while it is read, after which what was seen is taken for all (reference 8.2). */
 const MOST_CHANGED = 5;
 /** Sweeps with which a stop is held up at most. */
@@ -73,6 +75,8 @@ export class FlowSweeper {
   readonly #parts: SweeperParts;
   readonly #wait: Wait;
   #isAsked = false;
+  /** Connections that nobody answered are not swept before. */
+  #openingsAt = Number.NEGATIVE_INFINITY;
   /** As they were when every flow was seen the last time, with all rules written. */
   #nodeAddresses: ReadonlyMap<Family, IsNodeAddress> = new Map();
 
@@ -89,13 +93,20 @@ export class FlowSweeper {
 
   /** Sweep when asked, until the signal aborts. */
   async start(signal: AbortSignal): Promise<void> {
-    const { flows, retry } = this.#parts;
+    const { flows, retry, clock } = this.#parts;
     let failures = 0;
     while (!signal.aborted) {
       if (!this.#isAsked) await this.#wait.start({ time: undefined, isWakeable: true, signal });
       this.#isAsked = false;
-      const { due } = flows;
-      if (signal.aborted || due.length === 0) continue;
+      const rest = this.#openingsAt - clock.now();
+      const due = flows.due.filter((kind) => kind !== 'opening' || rest <= 0);
+      if (signal.aborted) return;
+      if (due.length === 0) {
+        if (!flows.isDirty) continue;
+        await this.#wait.start({ time: rest, isWakeable: true, signal });
+        this.#isAsked = true;
+        continue;
+      }
       const { outcome, duration } = await this.sweep(signal, due);
       failures = outcome === 'complete' ? 0 : failures + 1;
       if (outcome === 'changed' && failures >= MOST_CHANGED) {
@@ -103,7 +114,8 @@ export class FlowSweeper {
         if (!this.#isAsked) flows.begin(due);
         failures = 0;
       }
-      if (failures > 0) this.#isAsked = true;
+      if (failures > 0 || flows.isDirty) this.#isAsked = true;
+      if (due.includes('opening')) this.#openingsAt = clock.now() + Math.max(REST, duration * OPENING_REST_FACTOR);
       const patience = outcome === 'failed' ? Math.min(Math.max(REST, retry), REST * 2 ** (failures - 1)) : REST;
       await this.#wait.start({ time: Math.max(patience, duration * REST_FACTOR), isWakeable: false, signal });
     }

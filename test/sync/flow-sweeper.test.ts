@@ -296,6 +296,29 @@ describe('flow sweeper', () => {
     await running;
   });
 
+  it('rests longer before connections that nobody answered are swept again, and sweeps UDP flows meanwhile', async () => {
+    const tables = new Tables({ parts: [], takes: 100 });
+    const started = await sweeperOver(tables);
+    const { sweeper, flows, reports } = started;
+    const stop = new AbortController();
+    const running = sweeper.start(stop.signal);
+    sweeper.request();
+    await started.swept(1);
+    dirty(started);
+    tables.clock.advance(1000);
+    await started.swept(2);
+    assert.deepEqual([...(reports[1]?.kinds.keys() ?? [])], ['udp']);
+    assert.deepEqual(flows.due, ['opening']);
+    tables.clock.advance(1000);
+    await aWhile();
+    assert.deepEqual([reports.length, started.rest()], [2, 7800], '9900 in all, of which 2100 are over');
+    tables.clock.advance(7800);
+    await started.swept(3);
+    assert.deepEqual([...(reports[2]?.kinds.keys() ?? [])], ['opening']);
+    stop.abort();
+    await running;
+  });
+
   it('sweeps what is due when it is to finish, again when that was not all, and no more than three times', async () => {
     const tables = new Tables({ parts: [[flow(GONE)]], changed: true }, { parts: [[flow(GONE)]] });
     const { sweeper, flows, reports } = await sweeperOver(tables);
