@@ -14,6 +14,9 @@
 #include <linux/icmp.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_sctp.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
@@ -83,9 +86,20 @@ int main(void) {
   CONSTANT(IPCTNL_MSG_CT_DELETE);
   CONSTANT(CTA_TUPLE_ORIG);
   CONSTANT(CTA_TUPLE_REPLY);
+  CONSTANT(CTA_STATUS);
+  CONSTANT(CTA_PROTOINFO);
   CONSTANT(CTA_ID);
   CONSTANT(CTA_ZONE);
   CONSTANT(CTA_FILTER);
+  CONSTANT(CTA_STATUS_MASK);
+  CONSTANT(CTA_PROTOINFO_TCP);
+  CONSTANT(CTA_PROTOINFO_SCTP);
+  CONSTANT(CTA_PROTOINFO_TCP_STATE);
+  CONSTANT(CTA_PROTOINFO_SCTP_STATE);
+  CONSTANT(IPS_SEEN_REPLY);
+  CONSTANT(IPS_DST_NAT);
+  CONSTANT(TCP_CONNTRACK_SYN_SENT);
+  CONSTANT(SCTP_CONNTRACK_COOKIE_WAIT);
   CONSTANT(CTA_TUPLE_IP);
   CONSTANT(CTA_TUPLE_PROTO);
   CONSTANT(CTA_TUPLE_ZONE);

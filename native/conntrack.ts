@@ -1,6 +1,7 @@
 /**
- * The kernel's table of connections over nfnetlink (linux/netfilter/nfnetlink_conntrack.h): list the UDP flows of a
- * family, delete some. Only flows without a conntrack zone are told: zones belong to other software.
+ * The kernel's table of connections over nfnetlink (linux/netfilter/nfnetlink_conntrack.h): list the UDP flows of a family, and
+ * the connections of TCP and SCTP that nobody answered; delete some. Only flows without a conntrack zone are told: zones belong
+ * to other software.
  */
 import { attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
@@ -11,9 +12,21 @@ export const IPCTNL_MSG_CT_GET = 1;
 export const IPCTNL_MSG_CT_DELETE = 2;
 export const CTA_TUPLE_ORIG = 1;
 export const CTA_TUPLE_REPLY = 2;
+export const CTA_STATUS = 3;
+export const CTA_PROTOINFO = 4;
 export const CTA_ID = 12;
 export const CTA_ZONE = 18;
 export const CTA_FILTER = 25;
+export const CTA_STATUS_MASK = 26;
+export const CTA_PROTOINFO_TCP = 1;
+export const CTA_PROTOINFO_SCTP = 3;
+export const CTA_PROTOINFO_TCP_STATE = 1;
+export const CTA_PROTOINFO_SCTP_STATE = 1;
+/** linux/netfilter/nf_conntrack_common.h: somebody answered; the destination is translated. */
+export const IPS_SEEN_REPLY = 1 << 1;
+export const IPS_DST_NAT = 1 << 5;
+export const TCP_CONNTRACK_SYN_SENT = 1;
+export const SCTP_CONNTRACK_COOKIE_WAIT = 2;
 export const CTA_TUPLE_IP = 1;
 export const CTA_TUPLE_PROTO = 2;
 /** A zone of one direction alone. */
@@ -28,13 +41,19 @@ export const CTA_PROTO_DST_PORT = 3;
 export const CTA_FILTER_ORIG_FLAGS = 1;
 /** Compare the protocol's number (net/netfilter/nf_internals.h, CTA_FILTER_F_CTA_PROTO_NUM). */
 const FILTER_PROTOCOL = 1 << 3;
+const IPPROTO_TCP = 6;
 const IPPROTO_UDP = 17;
+const IPPROTO_SCTP = 132;
 const ENOENT = 2;
+/** What is looked at of the status of a connection that opens, and what it must be: translated, and not answered. */
+const OPENING_MASK = IPS_SEEN_REPLY | IPS_DST_NAT;
+const OPENING = IPS_DST_NAT;
 
 export type FlowFamily = NetfilterFamily;
 
-/** A UDP flow: where its first packet was sent, and who answers it. */
+/** A flow: where its first packet was sent, and who answers it. */
 export interface Flow {
+  readonly protocol: 'TCP' | 'UDP' | 'SCTP';
   /** Address and port, as bytes in network order: 6 or 18, each a character of Latin-1. */
   readonly destination: string;
   readonly replySource: string;
@@ -87,6 +106,14 @@ export class ConntrackSocket {
     return yield* this.#lists.decoded(listRequest(family, this.#isFiltered), decodeFlow);
   }
 
+  /**
+   * The connections of a family whose destination is translated and that nobody answered: of TCP in SYN_SENT, of SCTP in
+   * COOKIE_WAIT. The kernel picks them by their status (from 5.15 on; others are left out here). As `udpFlows`.
+   */
+  *openings(family: FlowFamily): Generator<readonly Flow[], boolean> {
+    return yield* this.#lists.decoded(openingsRequest(family, this.#isFiltered), decodeOpening);
+  }
+
   /** Delete flows; returns how many were still there. Throws NetlinkError for a refusal. */
   delete(family: FlowFamily, flows: readonly Flow[]): number {
     let deleted = 0;
@@ -114,6 +141,21 @@ export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
   };
 }
 
+export function openingsRequest(family: FlowFamily, isFiltered: boolean): Request {
+  const filter = [attribute(CTA_STATUS, bigEndian(OPENING)), attribute(CTA_STATUS_MASK, bigEndian(OPENING_MASK))];
+  return {
+    type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET),
+    flags: 0,
+    body: [netfilterHeader(family), ...(isFiltered ? filter : [])],
+  };
+}
+
+function bigEndian(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
+
 export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): Request {
   return {
     type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE),
@@ -122,24 +164,67 @@ export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): Request 
   };
 }
 
-/** undefined for other protocols, and for a flow in a zone. */
+/** undefined for other protocols than UDP, and for a flow in a zone. */
 export function decodeFlow(buffer: Buffer, { start, end }: Message): Flow | undefined {
+  return flowOf(buffer, start + NFGENMSG, end, UDP);
+}
+
+/** undefined for what is no connection of TCP or SCTP that is translated and was not answered, and for one in a zone. */
+export function decodeOpening(buffer: Buffer, { start, end }: Message): Flow | undefined {
   const body = start + NFGENMSG;
+  const status = findAttribute(buffer, body, end, CTA_STATUS);
+  if (status < 0 || (buffer.readUInt32BE(status) & OPENING_MASK) !== OPENING) return undefined;
+  const info = findAttribute(buffer, body, end, CTA_PROTOINFO);
+  if (info < 0) return undefined;
+  const infoEnd = info + valueLength(buffer, info);
+  for (const kind of [TCP, SCTP]) {
+    const own = findAttribute(buffer, info, infoEnd, kind.info);
+    if (own < 0) continue;
+    const state = findAttribute(buffer, own, own + valueLength(buffer, own), kind.stateAt);
+    return state >= 0 && buffer[state] === kind.opening ? flowOf(buffer, body, end, kind) : undefined;
+  }
+  return undefined;
+}
+
+function flowOf(buffer: Buffer, body: number, end: number, { name: protocol, number }: Transported): Flow | undefined {
   const original = findAttribute(buffer, body, end, CTA_TUPLE_ORIG);
   const reply = findAttribute(buffer, body, end, CTA_TUPLE_REPLY);
   const id = findAttribute(buffer, body, end, CTA_ID);
   if (original < 0 || reply < 0 || id < 0 || findAttribute(buffer, body, end, CTA_ZONE) >= 0) return undefined;
   const originalEnd = original + valueLength(buffer, original);
-  const destination = socketOf(buffer, original, originalEnd, DESTINATION);
-  const replySource = socketOf(buffer, reply, reply + valueLength(buffer, reply), SOURCE);
+  const destination = socketOf(buffer, original, originalEnd, { ...DESTINATION, number });
+  const replySource = socketOf(buffer, reply, reply + valueLength(buffer, reply), { ...SOURCE, number });
   if (destination === undefined || replySource === undefined) return undefined;
   return {
+    protocol,
     destination,
     replySource,
     tuple: buffer.subarray(original, originalEnd),
     id: buffer.subarray(id, id + valueLength(buffer, id)),
   };
 }
+
+interface Transported {
+  readonly name: Flow['protocol'];
+  readonly number: number;
+}
+
+const UDP: Transported = { name: 'UDP', number: IPPROTO_UDP };
+/** With the attribute that tells of it, that of its state there, and the state in which it was not answered. */
+const TCP = {
+  name: 'TCP',
+  number: IPPROTO_TCP,
+  info: CTA_PROTOINFO_TCP,
+  stateAt: CTA_PROTOINFO_TCP_STATE,
+  opening: TCP_CONNTRACK_SYN_SENT,
+} as const;
+const SCTP = {
+  name: 'SCTP',
+  number: IPPROTO_SCTP,
+  info: CTA_PROTOINFO_SCTP,
+  stateAt: CTA_PROTOINFO_SCTP_STATE,
+  opening: SCTP_CONNTRACK_COOKIE_WAIT,
+} as const;
 
 interface Side {
   readonly v4: number;
@@ -150,14 +235,19 @@ interface Side {
 const SOURCE: Side = { v4: CTA_IP_V4_SRC, v6: CTA_IP_V6_SRC, port: CTA_PROTO_SRC_PORT };
 const DESTINATION: Side = { v4: CTA_IP_V4_DST, v6: CTA_IP_V6_DST, port: CTA_PROTO_DST_PORT };
 
-/** Address and port of one side of a UDP tuple, as bytes. */
-function socketOf(buffer: Buffer, start: number, end: number, side: Side): string | undefined {
+/** Address and port of one side of a tuple of this protocol, as bytes. */
+function socketOf(
+  buffer: Buffer,
+  start: number,
+  end: number,
+  side: Side & { readonly number: number },
+): string | undefined {
   const ip = findAttribute(buffer, start, end, CTA_TUPLE_IP);
   const proto = findAttribute(buffer, start, end, CTA_TUPLE_PROTO);
   if (ip < 0 || proto < 0 || findAttribute(buffer, start, end, CTA_TUPLE_ZONE) >= 0) return undefined;
   const protoEnd = proto + valueLength(buffer, proto);
   const number = findAttribute(buffer, proto, protoEnd, CTA_PROTO_NUM);
-  if (number < 0 || buffer[number] !== IPPROTO_UDP) return undefined;
+  if (number < 0 || buffer[number] !== side.number) return undefined;
   const port = findAttribute(buffer, proto, protoEnd, side.port);
   const ipEnd = ip + valueLength(buffer, ip);
   let address = findAttribute(buffer, ip, ipEnd, side.v4);

@@ -7,9 +7,9 @@ import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables
 import { hasFamily, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
 import { rulesLook } from '../host/rules-look.ts';
 import { FAMILIES, type Family, familyOf } from '../model/address.ts';
+import { Flows } from '../model/flows.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
-import { UdpFlows } from '../model/udp-flows.ts';
 import type { Mode } from '../modes/mode.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../sync/loop.ts';
@@ -38,7 +38,7 @@ export interface Agent {
   readonly loop: SyncLoop;
   readonly mode: Mode;
   readonly here: ModeHere;
-  /** Deletes stale UDP flows once rules were written. */
+  /** Deletes stale flows once rules were written. */
   readonly sweeper: FlowSweeper;
   readonly clock: Clock;
 }
@@ -60,10 +60,11 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
     throw error;
   });
   const { mode } = here;
-  const flows = new UdpFlows();
+  const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
+  const flows = new Flows((at) => model.frontend(at));
   const loop = new SyncLoop({
     cache,
-    model: new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' }),
+    model,
     flows,
     mode,
     clock: realClock,
@@ -180,7 +181,7 @@ function mustFit({ detectLocal }: Config, families: readonly Family[]): void {
 interface SweeperInput {
   readonly config: Config;
   readonly log: Log;
-  readonly flows: UdpFlows;
+  readonly flows: Flows;
   readonly here: ModeHere;
   readonly onSweep: ((report: SweepReport) => void) | undefined;
 }
@@ -200,11 +201,18 @@ function buildSweeper({ config, log, flows, here, onSweep }: SweeperInput): Flow
   });
 }
 
-function tellSweep({ seen, deleted, owners, duration, outcome, cause }: SweepReport, log: Log): void {
-  const facts = { seen, deleted, services: [...owners].slice(0, 20), milliseconds: Math.round(duration) };
+function tellSweep({ kinds, duration, outcome, cause }: SweepReport, log: Log): void {
+  const milliseconds = Math.round(duration);
   if (outcome === 'failed') {
     const follows = 'flows that are stale stay until they time out or it succeeds';
-    log.error({ ...facts, cause }, `cannot look through the UDP flows of the kernel: ${cause}; ${follows}`);
-  } else if (deleted > 0) log.info(facts, `deleted ${deleted} stale UDP flows`);
-  else log.debug(facts, 'no stale UDP flows');
+    log.error({ milliseconds, cause }, `cannot look through the connections of the kernel: ${cause}; ${follows}`);
+    return;
+  }
+  for (const [kind, { seen, deleted, owners }] of kinds) {
+    const facts = { seen, deleted, services: [...owners].slice(0, 20), milliseconds };
+    if (deleted > 0) log.info(facts, `deleted ${deleted} stale ${STALE[kind]}`);
+    else log.debug(facts, `no stale ${STALE[kind]}`);
+  }
 }
+
+const STALE = { udp: 'UDP flows', opening: 'connections that were never answered (TCP, SCTP)' } as const;

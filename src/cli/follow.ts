@@ -20,6 +20,8 @@ const READING_SHARE = 0.01;
 
 /** Milliseconds that a sync may go on when the agent is to stop; the unit gives 30 s. */
 const GRACE = 10_000;
+/** Milliseconds that the last sweep may take. */
+const LAST_SWEEP = 3000;
 
 export interface FollowOptions {
   readonly config: Config;
@@ -38,7 +40,7 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   tellSteps(agent.mode, log);
   // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
   const inTurn = turns();
-  const grace = graceAfter(signal, agent.clock);
+  const grace = graceAfter(signal, agent.clock, GRACE);
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
@@ -59,9 +61,19 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
     await Promise.race([syncing, guard, sweeping, agent.world.source.then(() => aborted(signal))]);
   } finally {
     // Who comes next must find the kernel as this one left it: no write of ours may still be on its way.
-    if (signal.aborted) await Promise.allSettled([syncing, guard, sweeping]);
+    if (signal.aborted) {
+      await Promise.allSettled([syncing, guard, sweeping]);
+      await sweepLast(agent, signal);
+    }
     grace.cancel();
   }
+}
+
+/** Flows that the last writes made stale: nobody after this would know of those of Services that are gone. */
+async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promise<void> {
+  const late = graceAfter(signal, clock, LAST_SWEEP);
+  await sweeper.finish(late.signal);
+  late.cancel();
 }
 
 function firstPeriod({ mode, syncPeriod }: Config): number {
@@ -147,11 +159,11 @@ interface Grace {
 }
 
 /** A signal that aborts some time after another: a write that goes on then may end. */
-function graceAfter(signal: AbortSignal, clock: Clock): Grace {
+function graceAfter(signal: AbortSignal, clock: Clock, time: number): Grace {
   const late = new AbortController();
   let cancel = () => {};
   const begin = () => {
-    cancel = clock.after(GRACE, () => late.abort(signal.reason));
+    cancel = clock.after(time, () => late.abort(signal.reason));
   };
   if (signal.aborted) begin();
   else signal.addEventListener('abort', begin, { once: true });

@@ -30,7 +30,7 @@ export async function initCommand({ config, log, signal }: InitOptions): Promise
     if (problem === undefined) log.info(`${name} is ${to} now`);
     else log.error(`cannot write ${to} to /proc/sys/${name}: ${problem.cause}`);
   }
-  const failed = problems.length + (await tuneConntrack(config, log));
+  const failed = problems.length + (await tuneConntrack(config, log, 'error'));
   if (failed > 0) return 1;
   log.info('the kernel settings are right');
   return 0;

@@ -138,6 +138,7 @@ export class Lives {
     this.#wake = () => undefined;
     before?.stop.abort(new Error('other parts take over'));
     await before?.ended.catch(() => undefined);
+    if (before !== undefined) agent.sweeper.inherit(before.agent.sweeper.handOver());
     before?.agent.here.close();
     if (before !== undefined && before.followed !== followed) before.followed.stop.abort();
     if (before?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);

@@ -9,7 +9,7 @@ import type { RulesLook } from '../host/rules-look.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { type Address, type Cidr, cidrContains, type Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
-import type { IsNodeAddress } from '../model/udp-flows.ts';
+import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { handover } from '../modes/handover.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
 import { ipvsMode } from '../modes/ipvs/index.ts';

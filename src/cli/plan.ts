@@ -1,6 +1,8 @@
 /** `slicewire plan`: what `run` would change in this kernel now. Writes nothing. */
 import type { Config } from '../config/config.ts';
+import { type BarredWrite, barredText } from '../host/conntrack-settings.ts';
 import type { Fault } from '../model/objects.ts';
+import { settingKey } from '../reconcile/setting.ts';
 import { planText, type Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 import { startAgent, tellFault } from './agent.ts';
@@ -24,13 +26,20 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
     const world = startWorld({ config, log, follow: false, signal: until, onFault });
     const agent = await startAgent(world, { config, log, isRun: false, signal: until, onFault });
     const { plan: ofMode } = await agent.loop.plan(until);
-    const plan = { steps: [...(await conntrackSteps(config)), ...ofMode.steps] };
-    if (output === 'text') print(planText(plan));
-    else print(JSON.stringify({ steps: plan.steps.map(stepFacts) }, undefined, 2));
+    const { steps, barred } = await conntrackSteps(config);
+    const plan = { steps: [...steps, ...ofMode.steps] };
+    if (output === 'text') print([...barred.map(barredText), planText(plan)].join('\n'));
+    else
+      print(JSON.stringify({ steps: plan.steps.map(stepFacts), cannotChange: barred.map(barredFacts) }, undefined, 2));
     return plan.steps.length === 0 ? 0 : 2;
   } finally {
     own.abort();
   }
+}
+
+/** A setting that would be changed if it could be, as JSON. */
+function barredFacts({ name, from, to, leftBy, cause }: BarredWrite): object {
+  return { key: settingKey(name), from, to, cause, leftBy };
 }
 
 /** A step as JSON. */

@@ -105,8 +105,8 @@ export class Serving {
     this.#serviceHealth.update(changes);
   };
 
-  readonly onSweep = ({ duration, deletedIn }: SweepReport): void => {
-    this.#metrics.swept(duration, deletedIn);
+  readonly onSweep = ({ duration, kinds }: SweepReport): void => {
+    this.#metrics.swept(duration, { udp: kinds.get('udp')?.deletedIn, opening: kinds.get('opening')?.deletedIn });
   };
 
   readonly onFault = (fault: Fault): void => {

@@ -13,8 +13,8 @@ import {
   hostCidr,
   isLoopback,
 } from '../model/address.ts';
+import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import type { NodeView } from '../model/objects.ts';
-import type { IsNodeAddress } from '../model/udp-flows.ts';
 import type { IptablesSettings } from '../modes/iptables/settings.ts';
 import type { IpvsSettings } from '../modes/ipvs/settings.ts';
 import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';

@@ -1,36 +1,44 @@
 /** The settings of conntrack, which are not a mode's: what `run` and `run --init-only` write, and `plan` shows. */
 import { cpus } from 'node:os';
 import type { Config } from '../config/config.ts';
-import { conntrackWrites } from '../host/conntrack-settings.ts';
+import {
+  type BarredWrite,
+  barredText,
+  type ConntrackWrite,
+  conntrackWrites,
+  sortWrites,
+} from '../host/conntrack-settings.ts';
 import { realSysctls, writeSettings } from '../host/sysctls.ts';
-import { type SettingWrite, settingKey, settingStep } from '../reconcile/setting.ts';
+import { settingKey, settingStep } from '../reconcile/setting.ts';
 import type { Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** What `tuneConntrack` would write now, as steps. */
-export async function conntrackSteps(config: Config): Promise<Step[]> {
-  return (await pending(config)).map((write) => settingStep(settingKey(write.name), write));
+/** What `tuneConntrack` would write now, as steps; and what it could not. */
+export async function conntrackSteps(
+  config: Config,
+): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
+  const { possible, barred } = await sortWrites(await pending(config));
+  return { steps: possible.map((write) => settingStep(settingKey(write.name), write)), barred };
 }
 
 /**
  * Write them; returns how many could not be written. Services work without: where kube-proxy ends, in a container that may
  * not write them, the agent says so and goes on (k8s#141943).
  */
-export async function tuneConntrack(config: Config, log: Log): Promise<number> {
-  const writes = await pending(config);
-  const failed = await writeSettings(writes, realSysctls);
-  for (const { name, from, to } of writes) {
+export async function tuneConntrack(config: Config, log: Log, level: 'warn' | 'error' = 'warn'): Promise<number> {
+  const { possible, barred } = await sortWrites(await pending(config));
+  const failed = await writeSettings(possible, realSysctls);
+  const stays = [...barred];
+  for (const write of possible) {
+    const { name, from, to } = write;
     const failure = failed.find((other) => other.name === name);
-    const what = settingKey(name);
-    if (failure === undefined) log.info({ setting: name, from, to }, `${what} is ${to} now`);
-    else {
-      const hint = 'run --init-only with more privileges writes it; a value of 0 in the flags --conntrack-… leaves it';
-      log.error({ setting: name, from, to }, `${what} stays ${from ?? 'absent'}, not ${to}: ${failure.cause}; ${hint}`);
-    }
+    if (failure !== undefined) stays.push({ ...write, cause: failure.cause });
+    else log.info({ setting: name, from, to }, `${settingKey(name)} is ${to} now`);
   }
-  return failed.length;
+  for (const write of stays) log[level]({ setting: write.name, from: write.from, to: write.to }, barredText(write));
+  return stays.length;
 }
 
-function pending({ conntrack }: Config): Promise<SettingWrite[]> {
+function pending({ conntrack }: Config): Promise<ConntrackWrite[]> {
   return conntrackWrites(conntrack, { cores: cpus().length, sysctls: realSysctls });
 }

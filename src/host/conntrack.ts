@@ -6,6 +6,8 @@ import { realSysctls } from './sysctls.ts';
 export interface FlowTable {
   /** UDP flows, part by part: each `next` holds the event loop for one part. Returns whether a flow may be missing. */
   udpFlows(family: Family): Generator<readonly Flow[], boolean>;
+  /** Connections of TCP and SCTP that are translated and that nobody answered, the same way. */
+  openings(family: Family): Generator<readonly Flow[], boolean>;
   /** Returns how many were still there. Throws when the kernel refuses. */
   delete(family: Family, flows: readonly Flow[]): number;
   close(): void;

@@ -6,8 +6,6 @@ import { wholeListing } from './listing.ts';
 /** kube-proxy's name (reference 6.3). */
 export const SERVICE_DEVICE = 'kube-ipvs0';
 const ENODEV = 19;
-/** linux/rtnetlink.h: an address that is good on one link alone. */
-const SCOPE_LINK = 253;
 
 /** The device of Services is of another kind than it should be. */
 export class DeviceUnusable extends Error {
@@ -19,7 +17,7 @@ export interface DeviceAddresses {
   readonly service: readonly Address[];
   /** 127.0.0.0/8 and ::1. */
   readonly loopback: readonly Address[];
-  /** All others but link-local ones; also those that routing put on the loopback device. */
+  /** All others but IPv6 link-local ones; also those that routing put on the loopback device, and those of scope link of IPv4. */
   readonly others: readonly Address[];
 }
 
@@ -53,12 +51,20 @@ export async function readAddresses(route: NetlinkSocket, family: Family): Promi
   const mine = await serviceDevice(route);
   const listed = await wholeListing(() => deviceAddresses(route, family));
   const unique = (some: typeof listed) => [...new Set(some.map(({ bytes }) => addressOfBytes(bytes)))];
-  const host = unique(listed.filter(({ index, scope }) => index !== mine && scope !== SCOPE_LINK));
+  const host = unique(listed.filter(({ index, bytes }) => index !== mine && !isLinkLocal(bytes)));
   return {
     service: unique(listed.filter(({ index }) => index === mine)),
     loopback: host.filter(isLoopback),
     others: host.filter((address) => !isLoopback(address)),
   };
+}
+
+/**
+ * fe80::/10, which is good on one link alone (RFC 4291, 2.5.6). Of IPv4 the scope is what an administrator gave the address, and
+ * says nothing of who may use it: kube-proxy takes all of them (net.InterfaceAddrs).
+ */
+function isLinkLocal(bytes: Uint8Array): boolean {
+  return bytes.length === 16 && bytes[0] === 0xfe && ((bytes[1] ?? 0) & 0xc0) === 0x80;
 }
 
 /** The same on a socket of its own. */

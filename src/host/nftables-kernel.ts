@@ -130,6 +130,8 @@ export type Standing = 'yes' | 'no' | 'unclear';
 export interface NftTables {
   /** Throws when the kernel does not say. */
   hasTable(family: Family, table: string): boolean;
+  /** Keys of the elements of a set; none when there is no such set. Throws when it cannot be read. */
+  keys(family: Family, table: string, set: string): Promise<readonly Bytes[]>;
   /** Throws when it cannot be deleted. */
   deleteTable(family: Family, table: string): void;
 }

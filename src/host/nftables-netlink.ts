@@ -171,6 +171,17 @@ export class NftNetlink implements NftKernel, NftTables {
     return tableHandle(this.#socket, { family, table }) !== undefined;
   }
 
+  async keys(family: Family, table: string, set: string): Promise<readonly Bytes[]> {
+    const id = { family, table };
+    const keys: Bytes[] = [];
+    if (![...readSets(this.#socket, id)].some(({ name }) => name === set)) return keys;
+    for (const part of readElements(this.#socket, id, set)) {
+      for (const { key } of part) keys.push(key);
+      await breath();
+    }
+    return keys;
+  }
+
   deleteTable(family: Family, table: string): void {
     const [error] = commit(this.#socket, [deleteTable({ family, table })]);
     if (error !== undefined) throw error;

@@ -2,7 +2,8 @@
  * Kernel settings under /proc/sys. A name is written with slashes: `net/ipv4/conf/all/route_localnet`. One that begins
  * with a slash is a file elsewhere: `/sys/module/nf_conntrack/parameters/hashsize`.
  */
-import { readFile, writeFile } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { open, readFile, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { SettingWrite } from '../reconcile/setting.ts';
 
@@ -13,6 +14,8 @@ export interface Sysctls {
 }
 
 const ROOT = '/proc/sys';
+/** Bits of a file's mode by which anybody may write it. */
+const WRITE = 0o222;
 
 export const realSysctls: Sysctls = {
   async read(name) {
@@ -27,6 +30,32 @@ export const realSysctls: Sysctls = {
     await writeFile(resolve(ROOT, name), value);
   },
 };
+
+/**
+ * Why a setting cannot be written here; undefined when nothing is in the way that can be seen without writing. It is opened, which
+ * is what the kernel judges by: access(2) knows nothing of a capability that a user who is not root was given (access(2)).
+ */
+export async function whyNotWritable(name: string): Promise<string | undefined> {
+  try {
+    await (await open(resolve(ROOT, name), constants.O_WRONLY)).close();
+    return undefined;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return 'there is no such setting';
+    if (code === 'EROFS') return 'it is on a file system that is mounted read-only';
+    if (await isReadOnly(name)) return 'in this network namespace it can only be read';
+    return code === 'EACCES' || code === 'EPERM' ? 'this process has no right to write it' : message;
+  }
+}
+
+/** Nobody may write it, whatever his rights: the kernel takes settings of the whole machine from its first network namespace alone. */
+export async function isReadOnly(name: string): Promise<boolean> {
+  try {
+    return ((await stat(resolve(ROOT, name))).mode & WRITE) === 0;
+  } catch {
+    return false;
+  }
+}
 
 /** Write them; returns what could not be written, with the cause. The others are written all the same. */
 export async function writeSettings(

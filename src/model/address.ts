@@ -109,6 +109,17 @@ export function socketBytes(address: Address, port: number): string {
   return addressBytes(address) + portBytes(port);
 }
 
+/** The canonical address of 4 or 16 bytes in network order, each a character of Latin-1. */
+export function addressOfText(bytes: string): Address {
+  return addressOfBytes(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
+}
+
+/** `ip:port` of `socketBytes`. */
+export function socketText(socket: string): string {
+  const at = socket.length - 2;
+  return endpointText(addressOfText(socket.slice(0, at)), socket.charCodeAt(at) * 256 + socket.charCodeAt(at + 1));
+}
+
 /** The canonical address of a string of 32 or 128 `0` and `1`. */
 export function fromBinary(bits: string): Address {
   const bytes: number[] = [];

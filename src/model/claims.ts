@@ -6,8 +6,17 @@
  * before load balancer before external IP), then by age, then by name: never by the order of arrival, so that building
  * from nothing and applying changes agree (invariant 12).
  */
-import type { Fault, Service, ServiceKey } from './objects.ts';
+import type { Address, Family } from './address.ts';
+import type { Fault, Protocol, Service, ServiceKey } from './objects.ts';
 import type { Frontend, FrontendRole, ServicePort } from './service-port.ts';
+
+/** What a connection is sent to; no address: a node port. */
+export interface FrontendAt {
+  readonly family: Family;
+  readonly protocol: Protocol;
+  readonly address: Address | undefined;
+  readonly port: number;
+}
 
 /** One wish of a Service: the thing, and how strong the wish is. */
 interface Claim {
@@ -57,6 +66,11 @@ export class Claims {
     return undefined;
   }
 
+  /** The Service that holds this frontend. */
+  holder(at: FrontendAt): ServiceKey | undefined {
+    return this.#byThing.get(socketThing(at))?.[0]?.service;
+  }
+
   #drop(thing: string, service: ServiceKey, affected: Set<ServiceKey>): void {
     const left = (this.#byThing.get(thing) ?? []).filter((claim) => claim.service !== service);
     for (const claim of left) affected.add(claim.service);
@@ -87,9 +101,13 @@ function addThings(into: Map<string, number>, port: ServicePort, frontend: Front
 
 /** A cluster IP belongs to one Service as a whole; other addresses may be shared by Services with different ports. */
 function things(port: ServicePort, frontend: Frontend): string[] {
-  if (frontend.address === undefined) return [`node-port/${port.family}/${port.protocol}/${frontend.port}`];
-  const socket = `${frontend.address}/${port.protocol}/${frontend.port}`;
+  const { family, protocol } = port;
+  const socket = socketThing({ family, protocol, address: frontend.address, port: frontend.port });
   return frontend.role === 'cluster-ip' ? [`cluster-ip/${frontend.address}`, socket] : [socket];
+}
+
+function socketThing({ family, protocol, address, port }: FrontendAt): string {
+  return address === undefined ? `node-port/${family}/${protocol}/${port}` : `${address}/${protocol}/${port}`;
 }
 
 /** The fault of a frontend that lost its claim. */

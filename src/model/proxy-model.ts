@@ -1,5 +1,5 @@
 /** The whole intent, the same for every mode: which ServicePorts should exist. An update returns those that changed, and only those. */
-import { Claims, rivalFault, strongerTwin, twinFault } from './claims.ts';
+import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import { sameData } from './equal.ts';
 import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
 import type { IdleHints } from './selection.ts';
@@ -14,6 +14,8 @@ export interface Objects {
 /** What an update changed; a key whose value is undefined is gone. */
 export interface ModelChanges {
   readonly ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>;
+  /** What those that were there before were like. */
+  readonly before: ReadonlyMap<ServicePortKey, ServicePort>;
   /** Services whose faults may have changed, with all of their faults now. */
   readonly faults: ReadonlyMap<ServiceKey, readonly Fault[]>;
 }
@@ -39,6 +41,18 @@ export class ProxyModel {
     return this.#visited;
   }
 
+  /** Whose frontend this is. The cost is that of one Service. */
+  frontend(at: FrontendAt): ServicePort | undefined {
+    const holder = this.#claims.holder(at);
+    for (const { key, family, protocol } of (holder === undefined ? undefined : this.#asked.get(holder)) ?? []) {
+      if (family !== at.family || protocol !== at.protocol) continue;
+      const port = this.#ports.get(key);
+      if (port?.frontends.some(({ address, port: number }) => address === at.address && number === at.port))
+        return port;
+    }
+    return undefined;
+  }
+
   /**
    * Take in the Services that were touched. The cost follows their number and size (invariant 11). A changed location
    * (the Node's zone) touches every Service.
@@ -62,27 +76,34 @@ export class ProxyModel {
     return this.#settle(settle, before);
   }
 
-  #settle(keys: ReadonlySet<ServiceKey>, before: ReadonlyMap<ServiceKey, readonly ServicePort[]>): ModelChanges {
+  #settle(keys: ReadonlySet<ServiceKey>, asked: ReadonlyMap<ServiceKey, readonly ServicePort[]>): ModelChanges {
     this.#visited += keys.size;
+    const before = new Map<ServicePortKey, ServicePort>();
     const ports = new Map<ServicePortKey, ServicePort | undefined>();
     const faults = new Map<ServiceKey, readonly Fault[]>();
     for (const key of keys) {
       const found: Fault[] = [];
       const now = new Set<ServicePortKey>();
-      for (const asked of this.#asked.get(key) ?? []) {
-        const settled = this.#withoutLost(asked, found);
+      for (const port of this.#asked.get(key) ?? []) {
+        const settled = this.#withoutLost(port, found);
         if (settled.idleHints !== undefined) found.push(hintsFault(settled, settled.idleHints));
-        now.add(asked.key);
-        if (sameData(settled, this.#ports.get(asked.key))) continue;
-        this.#ports.set(asked.key, settled);
-        ports.set(asked.key, settled);
+        now.add(port.key);
+        const was = this.#ports.get(port.key);
+        if (sameData(settled, was)) continue;
+        if (was !== undefined) before.set(port.key, was);
+        this.#ports.set(port.key, settled);
+        ports.set(port.key, settled);
       }
-      for (const old of before.get(key) ?? []) {
-        if (!now.has(old.key) && this.#ports.delete(old.key)) ports.set(old.key, undefined);
+      for (const { key: old } of asked.get(key) ?? []) {
+        const was = now.has(old) ? undefined : this.#ports.get(old);
+        if (was === undefined) continue;
+        before.set(old, was);
+        this.#ports.delete(old);
+        ports.set(old, undefined);
       }
       faults.set(key, found);
     }
-    return { ports, faults };
+    return { ports, before, faults };
   }
 
   #withoutLost(port: ServicePort, faults: Fault[]): ServicePort {

@@ -2,7 +2,7 @@
 import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, socketBytes } from './address.ts';
 import { type EndpointsByPort, isOnNode, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
-import { type IdleHints, selectEndpoints } from './selection.ts';
+import { type IdleHints, type Selection, selectEndpoints } from './selection.ts';
 import { trimmed } from './trimmed.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
@@ -55,6 +55,11 @@ export interface ServicePort {
   readonly readyHere: readonly Address[];
   /** For UDP: whose flows may go on; undefined for other protocols, whose connections end by themselves. */
   readonly flowTargets: FlowTargets | undefined;
+  /**
+   * For other protocols: endpoints, as `ip:port`, that are ready or serve but are no backends here: one that terminates, or
+   * is left out by hints, may still answer a connection that is being opened. As a rule there are none.
+   */
+  readonly alsoAnswering: readonly string[];
   /** Why hints that endpoints have are not used here; undefined when they are, or when there are none. */
   readonly idleHints: IdleHints | undefined;
 }
@@ -145,6 +150,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     readyHere: healthCheckNodePort === 0 ? [] : trimmed(readyHere(mineOf, location.nodeName)),
     idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName) : undefined,
+    alsoAnswering: spec.protocol === 'UDP' ? trimmed([]) : alsoAnswering(mineOf, selection),
   };
 }
 
@@ -159,9 +165,21 @@ function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | 
 }
 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {
-  const answering = endpoints.filter(({ endpoint }) => endpoint.ready || endpoint.serving);
+  const answering = endpoints.filter(isAnswering);
   const bytes = (list: readonly PortEndpoint[]) => trimmed(list.map((e) => socketBytes(e.endpoint.address, e.port)));
   return { all: bytes(answering), here: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
+}
+
+function isAnswering({ endpoint }: PortEndpoint): boolean {
+  return endpoint.ready || endpoint.serving;
+}
+
+function alsoAnswering(endpoints: readonly PortEndpoint[], { cluster, local }: Selection): readonly string[] {
+  const answering = endpoints.filter(isAnswering);
+  // Whoever is selected answers.
+  if (answering.length === cluster.length) return trimmed([]);
+  const selected = new Set([...cluster, ...local]);
+  return trimmed(answering.filter((e) => !selected.has(e)).map(({ text }) => text));
 }
 
 function backend(e: PortEndpoint, nodeName: string): Backend {

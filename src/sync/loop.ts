@@ -2,11 +2,12 @@
 import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
+import type { Flows } from '../model/flows.ts';
 import { isNeededFirst } from '../model/needed-first.ts';
 import type { Fault, ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import type { UdpFlows } from '../model/udp-flows.ts';
+
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
@@ -20,7 +21,7 @@ export interface SyncParts {
   readonly cache: Cache;
   readonly model: ProxyModel;
   /** Told of what changed in the model and of what was found in the kernel. */
-  readonly flows: UdpFlows;
+  readonly flows: Flows;
   readonly mode: Mode;
   readonly clock: Clock;
   readonly nodeName: string;
@@ -174,9 +175,9 @@ export class SyncLoop {
     const { cache, model, mode, flows, nodeName, onFault, onPorts } = this.#parts;
     // What changed, or is gone, is no longer what was refused.
     for (const key of portion) this.#refused.delete(key);
-    const { ports, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
+    const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
     mode.desire(ports);
-    flows.update(ports);
+    flows.update(ports, before);
     onPorts?.(ports);
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
   }

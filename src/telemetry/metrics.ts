@@ -84,6 +84,12 @@ const LATENCY_BUCKETS = [
 ];
 
 /** What a sync has to tell. Milliseconds. */
+/** Flows that a sweep deleted, by family; undefined: it was not one of that kind. */
+export interface DeletedFlows {
+  readonly udp: ReadonlyMap<string, number> | undefined;
+  readonly opening: ReadonlyMap<string, number> | undefined;
+}
+
 export interface SyncFacts {
   /** Families of which all was written. */
   readonly complete: readonly string[];
@@ -119,6 +125,7 @@ export class Metrics {
   readonly #partialFailures: Counter | undefined;
   readonly #sweep: Histogram;
   readonly #swept: Counter;
+  readonly #sweptOpening: Counter;
   readonly #plan: Histogram;
   readonly #steps: Counter;
   readonly #visited: Counter;
@@ -161,7 +168,16 @@ export class Metrics {
     const partial = `${of}_proxy_rules_iptables_partial_restore_failures_total`;
     this.#partialFailures = isNft ? undefined : counter(partial, 'Failed writes of changes alone', F);
     this.#sweep = histogram('kubeproxy_conntrack_reconciler_sync_duration_seconds', 'Time to delete stale flows', F);
-    this.#swept = counter('kubeproxy_conntrack_reconciler_deleted_entries_total', 'Stale flows that were deleted', F);
+    this.#swept = counter(
+      'kubeproxy_conntrack_reconciler_deleted_entries_total',
+      'Stale UDP flows that were deleted',
+      F,
+    );
+    this.#sweptOpening = counter(
+      'slicewire_unanswered_connections_deleted_total',
+      'Connections of TCP and SCTP that were never answered, towards endpoints that left, that were deleted',
+      F,
+    );
     this.#plan = histogram('slicewire_apply_duration_seconds', 'Time to plan and write, of each sync', []);
     this.#steps = counter('slicewire_steps_total', 'Steps written: chains, servers, sets, settings', []);
     this.#visited = counter('slicewire_sync_services_visited_total', 'Services that syncs looked at', []);
@@ -220,10 +236,11 @@ export class Metrics {
   }
 
   /** Stale flows were looked for; milliseconds. */
-  swept(duration: number, deleted: ReadonlyMap<string, number>): void {
+  swept(duration: number, { udp, opening }: DeletedFlows): void {
     for (const ip_family of this.#options.families) {
       this.#sweep.observe({ ip_family }, duration / 1000);
-      this.#swept.inc({ ip_family }, deleted.get(ip_family) ?? 0);
+      this.#swept.inc({ ip_family }, udp?.get(ip_family) ?? 0);
+      this.#sweptOpening.inc({ ip_family }, opening?.get(ip_family) ?? 0);
     }
   }
 

@@ -1,5 +1,6 @@
 /** Run inside a namespace by flows.ts: fills the kernel's table of connections, sweeps it, and prints what that took as JSON. */
 import { createSocket } from 'node:dgram';
+import type { Flow } from '../../native/conntrack.ts';
 import { AF_INET, SOCK_RAW, sendTo, socket } from '../../native/libc.ts';
 import { realClock } from '../../src/host/clock.ts';
 import { realCommands } from '../../src/host/commands.ts';
@@ -20,6 +21,8 @@ export interface FlowsMeasured {
   /** Milliseconds. */
   readonly sweep: number;
   readonly sweepOfNone: number;
+  /** Of connections that nobody answered, with none there. */
+  readonly sweepOfOpenings: number;
   /** The longest time that the event loop was held. */
   readonly longest: number;
   /** conntrack -L -p udp, and conntrack -D of the stale ones. */
@@ -72,18 +75,19 @@ let longest = 0;
 /** The same table, watched: from one breath to the next. */
 const watched = async (): Promise<FlowTable> => {
   const table = await openFlowTable();
+  function* timedParts(parts: Generator<readonly Flow[], boolean>): Generator<readonly Flow[], boolean> {
+    for (;;) {
+      const start = performance.now();
+      const next = parts.next();
+      longest = Math.max(longest, performance.now() - start);
+      if (next.done === true) return next.value;
+      yield next.value;
+    }
+  }
   return {
     close: () => table.close(),
-    *udpFlows(family) {
-      const parts = table.udpFlows(family);
-      for (;;) {
-        const start = performance.now();
-        const next = parts.next();
-        longest = Math.max(longest, performance.now() - start);
-        if (next.done === true) return next.value;
-        yield next.value;
-      }
-    },
+    udpFlows: (family) => timedParts(table.udpFlows(family)),
+    openings: (family) => timedParts(table.openings(family)),
     delete: (family, some) => table.delete(family, some),
   };
 };
@@ -105,8 +109,9 @@ await fillUdp(200, stale);
 const remove = await timed(() => conntrack('-D', '-p', 'udp', '--orig-dst', '10.200.0.0/16'));
 await fillUdp(200, stale);
 const list = await timed(() => conntrack('-L', '-p', 'udp', '-o', 'extended'));
-const sweep = await timed(() => sweeper.sweep(NEVER));
-const sweepOfNone = await timed(() => sweeper.sweep(NEVER));
-const measured: FlowsMeasured = { flows, others, stale, sweep, sweepOfNone, longest, list, remove };
+const sweep = await timed(() => sweeper.sweep(NEVER, ['udp']));
+const sweepOfNone = await timed(() => sweeper.sweep(NEVER, ['udp']));
+const sweepOfOpenings = await timed(() => sweeper.sweep(NEVER, ['opening']));
+const measured: FlowsMeasured = { flows, others, stale, sweep, sweepOfNone, sweepOfOpenings, longest, list, remove };
 process.stdout.write(`${JSON.stringify(measured)}\n`);
 process.exit(0);

@@ -8,9 +8,9 @@ import type { ChainLook } from '../../src/host/rules-look.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import { FAMILIES } from '../../src/model/address.ts';
 import { goneEvent, SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
+import { Flows } from '../../src/model/flows.ts';
 import type { Fault } from '../../src/model/objects.ts';
 import { ProxyModel } from '../../src/model/proxy-model.ts';
-import { UdpFlows } from '../../src/model/udp-flows.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
 import type { Mode } from '../../src/modes/mode.ts';
@@ -54,7 +54,7 @@ export class Rig {
   readonly cache = new Cache();
   readonly faults: Fault[] = [];
   readonly mode: Mode;
-  readonly flows = new UdpFlows();
+  readonly flows: Flows;
   readonly loop: SyncLoop;
   #became: ReadonlySet<string> = new Set();
 
@@ -69,6 +69,7 @@ export class Rig {
     });
     this.mode = options.mode ?? (iptablesMode(families.map(inFamily)) as Mode);
     const model = new ProxyModel({ nodeName, zone: '' });
+    this.flows = new Flows((at) => model.frontend(at));
     const onFault = (fault: Fault) => this.faults.push(fault);
     this.loop = new SyncLoop({
       cache: this.cache,

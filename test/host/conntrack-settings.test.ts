@@ -1,7 +1,7 @@
 /** The settings of conntrack, as kube-proxy makes them (reference 8.1). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { conntrackMax, conntrackWrites } from '../../src/host/conntrack-settings.ts';
+import { barredText, conntrackMax, conntrackWrites, sortWrites } from '../../src/host/conntrack-settings.ts';
 import { writeSettings } from '../../src/host/sysctls.ts';
 import { fakeSysctls } from '../helpers/rig.ts';
 
@@ -80,6 +80,30 @@ describe('conntrack settings', () => {
     const options = { cores: 4, sysctls };
     assert.deepEqual(await writeSettings(await conntrackWrites(DEFAULTS, options), sysctls), []);
     assert.deepEqual(await conntrackWrites(DEFAULTS, options), []);
+  });
+
+  it('says of a setting that this kernel does not have that there is none', async () => {
+    const none = {
+      name: 'net/netfilter/nf_conntrack_none_of_this_name',
+      to: '32768',
+      leftBy: '--conntrack-max-per-core=0',
+    };
+    const { possible, barred } = await sortWrites([none]);
+    assert.deepEqual(possible, []);
+    assert.deepEqual(barred.map(barredText), [
+      'sysctl net.netfilter.nf_conntrack_none_of_this_name cannot be changed here: there is no such setting; 32768 was wanted; --conntrack-max-per-core=0 leaves it',
+    ]);
+  });
+
+  it('names the flag that leaves each as it is', async () => {
+    const all = { ...DEFAULTS, tcpBeLiberal: true, udpTimeout: 40_000, udpStreamTimeout: 300_000 };
+    const writes = await conntrackWrites(all, { cores: 8, sysctls: kernel() });
+    const flags = ['max-per-core=0', 'max-per-core=0', 'tcp-timeout-established=0', 'tcp-timeout-close-wait=0'];
+    flags.push('tcp-be-liberal=false', 'udp-timeout=0', 'udp-timeout-stream=0');
+    assert.deepEqual(
+      writes.map(({ leftBy }) => leftBy),
+      flags.map((flag) => `--conntrack-${flag}`),
+    );
   });
 
   it('tells what could not be written, and writes the rest', async () => {

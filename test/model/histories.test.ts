@@ -8,10 +8,10 @@ import fc from 'fast-check';
 import { Cache } from '../../src/cache/cache.ts';
 import { type Address, FAMILIES, type Family, familyOf, socketBytes } from '../../src/model/address.ts';
 import { goneEvent, SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
-import type { Endpoint, Fault, Slice } from '../../src/model/objects.ts';
+import { Flows } from '../../src/model/flows.ts';
+import type { Endpoint, Fault, Protocol, Slice } from '../../src/model/objects.ts';
 import { ProxyModel } from '../../src/model/proxy-model.ts';
 import type { Backend, Frontend, ServicePort, ServicePortKey } from '../../src/model/service-port.ts';
-import { UdpFlows } from '../../src/model/udp-flows.ts';
 import { IptablesDesired } from '../../src/modes/iptables/desire.ts';
 import { type ChainKey, splitChainKey } from '../../src/modes/netfilter/names.ts';
 import type { Chain } from '../../src/modes/netfilter/rules.ts';
@@ -26,7 +26,7 @@ const LONGEST = 60;
 class Kept {
   readonly cache = new Cache();
   readonly model = new ProxyModel({ nodeName: 'node', zone: '' });
-  readonly flows = new UdpFlows();
+  readonly flows = new Flows((at) => this.model.frontend(at));
   readonly faults = new Map<string, readonly Fault[]>();
   readonly chains = new Map<string, Chain>();
   readonly #desired = new Map<Family, IptablesDesired>(
@@ -44,12 +44,12 @@ class Kept {
   update(): void {
     const { services } = this.cache.takeChanges();
     const location = { nodeName: 'node', zone: this.cache.node?.zone ?? '' };
-    const { ports, faults } = this.model.update(services, this.cache, location);
+    const { ports, before, faults } = this.model.update(services, this.cache, location);
     for (const [key, found] of faults) {
       if (found.length > 0) this.faults.set(key, found);
       else this.faults.delete(key);
     }
-    this.flows.update(ports);
+    this.flows.update(ports, before);
     for (const [family, desired] of this.#desired) {
       const mine = [...ports].filter(([key]) => key.endsWith(`/${family}`));
       for (const [key, chain] of [...desired.update(mine), ...desired.shared()]) {
@@ -86,6 +86,8 @@ function assertSame(kept: Kept, fresh: Kept): void {
 
 const HOSTS = [1, 2, 3, 4, 5, 6];
 
+const EVERYWHERE = { now: () => true, before: () => true };
+
 /**
  * What every flow that could be would be judged, with what the objects say beside it: live when a slice of the Service has
  * the endpoint ready or serving, on this node where the policy asks for it. Flows to former frontends belong to the
@@ -102,14 +104,14 @@ function verdicts({ flows, model, cache }: Kept): string[] {
       for (const host of HOSTS) {
         const endpoint = (is4 ? `10.244.1.${host}` : `fd00:244:1::${host}`) as Address;
         for (const target of [8080, 8081, 8082]) {
-          const flow = { destination: socketBytes(to, number), replySource: socketBytes(endpoint, target) };
-          const { kind } = flows.judge(port.family, flow, () => true);
-          if (port.protocol === 'UDP') {
-            const name = port.id.slice(port.id.lastIndexOf(':') + 1);
-            const mustBeHere = role === 'cluster-ip' && policy === 'Local';
-            const isLive = answers(cache.slicesOf(port.service), { endpoint, target, name, mustBeHere });
-            assert.equal(kind, isLive ? 'live' : 'stale', `${port.key}: ${to} ${number} to ${endpoint} ${target}`);
-          }
+          const { protocol } = port;
+          const flow = { protocol, destination: socketBytes(to, number), replySource: socketBytes(endpoint, target) };
+          const { kind } = flows.judge(port.family, flow, EVERYWHERE);
+          const name = port.id.slice(port.id.lastIndexOf(':') + 1);
+          // A connection that opens is taken from endpoints that are gone alone.
+          const mustBeHere = protocol === 'UDP' && role === 'cluster-ip' && policy === 'Local';
+          const isLive = answers(cache.slicesOf(port.service), { endpoint, target, name, protocol, mustBeHere });
+          assert.equal(kind, isLive ? 'live' : 'stale', `${port.key}: ${to} ${number} to ${endpoint} ${target}`);
           told.push(`${to} ${number} ${endpoint} ${target} ${kind}`);
         }
       }
@@ -122,14 +124,15 @@ interface Asked {
   readonly endpoint: Address;
   readonly target: number;
   readonly name: string;
+  readonly protocol: Protocol;
   readonly mustBeHere: boolean;
 }
 
 /** Of entries for one address the one that is of most use counts: ready, then serving, then not terminating; then the first by name. */
-function answers(slices: readonly Slice[], { endpoint, target, name, mustBeHere }: Asked): boolean {
+function answers(slices: readonly Slice[], { endpoint, target, name, protocol, mustBeHere }: Asked): boolean {
   const entries = [...slices]
     .sort((a, b) => (a.key < b.key ? -1 : 1))
-    .filter((slice) => slice.ports.some((p) => p.name === name && p.protocol === 'UDP' && p.port === target))
+    .filter((slice) => slice.ports.some((p) => p.name === name && p.protocol === protocol && p.port === target))
     .flatMap((slice) => slice.endpoints.filter(({ address }) => address === endpoint));
   const rank = (e: Endpoint) => [e.ready, e.serving, !e.terminating].map(Number).join('');
   const [best] = entries.sort((a, b) => (rank(a) === rank(b) ? 0 : rank(a) > rank(b) ? -1 : 1));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, addressBytes, socketBytes } from '../../src/model/address.ts';
-import type { UdpFlows } from '../../src/model/udp-flows.ts';
+import type { Flows } from '../../src/model/flows.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
@@ -11,15 +11,16 @@ const A = '10.244.1.11:5353';
 const B = '10.244.2.11:5353';
 const NODE = '192.168.77.2';
 const isNodeAddress = (address: string) => address === addressBytes(NODE as Address);
+const nowhere = () => false;
 
 function bytes(text: string): string {
   const [address = '', port = ''] = text.split(/:(?=\d+$)/);
   return socketBytes(address as Address, Number(port));
 }
 
-function verdict(flows: UdpFlows, destination: string, replySource: string): string {
-  const flow = { destination: bytes(destination), replySource: bytes(replySource) };
-  return flows.judge('IPv4', flow, isNodeAddress).kind;
+function verdict(flows: Flows, destination: string, replySource: string): string {
+  const flow = { protocol: 'UDP', destination: bytes(destination), replySource: bytes(replySource) } as const;
+  return flows.judge('IPv4', flow, { now: isNodeAddress, before: nowhere }).kind;
 }
 
 interface Dns {
@@ -144,7 +145,7 @@ describe('udp flows', () => {
     assert.equal(rig.flows.isDirty, true, 'the first endpoint came: the node may have sent to nobody meanwhile');
   });
 
-  it('of TCP are nobody’s business', async () => {
+  it('to a port that a Service has of TCP alone are foreign', async () => {
     const { flows } = await synced({ protocol: 'TCP' });
     assert.equal(verdict(flows, '10.96.0.10:53', '10.244.1.99:5353'), 'foreign');
   });
@@ -228,5 +229,43 @@ describe('udp flows', () => {
     await rig.put(moved, endpoints).remove('Service', 'default/dns').sync();
     assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
     assert.equal(verdict(rig.flows, '10.96.0.10:53', B), 'live');
+  });
+
+  it('to a node port are stale on an address that took node ports before, when they were translated', async () => {
+    const { flows } = await synced();
+    const nodes = { now: nowhere, before: isNodeAddress };
+    const judged = (destination: string, replySource: string) =>
+      flows.judge('IPv4', { protocol: 'UDP', destination: bytes(destination), replySource: bytes(replySource) }, nodes);
+    assert.deepEqual(judged(`${NODE}:30053`, A), { kind: 'stale', owner: undefined });
+    assert.equal(judged(`${NODE}:30053`, `${NODE}:30053`).kind, 'foreign', 'a server of the node itself');
+    assert.equal(judged('192.168.77.9:30053', A).kind, 'foreign');
+  });
+
+  it('of a Service that went are handed over to the parts that take over, and swept once these have written', async () => {
+    const rig = await synced();
+    sweep(rig);
+    await rig.remove('Service', 'default/dns').sync();
+    const next = new Rig({ commands: new FakeIptables(), families: ['IPv4'] });
+    next.flows.inherit(rig.flows.handOver());
+    assert.equal(next.flows.isDirty, false, 'its rules are not written');
+    // A sweep meanwhile does not count.
+    next.flows.swept(next.flows.begin());
+    assert.equal((await next.sync()).outcome, 'complete');
+    assert.equal(next.flows.isDirty, true);
+    for (const frontend of ['10.96.0.10:53', '192.0.2.10:53', `${NODE}:30053`]) {
+      assert.equal(verdict(next.flows, frontend, A), 'stale', frontend);
+    }
+    sweep(next);
+    assert.equal(verdict(next.flows, '10.96.0.10:53', A), 'foreign');
+  });
+
+  it('are not stale by what was handed over where the frontend is there again', async () => {
+    const rig = await synced();
+    sweep(rig);
+    await rig.remove('Service', 'default/dns').sync();
+    const next = put(new Rig({ commands: new FakeIptables(), families: ['IPv4'] }));
+    next.flows.inherit(rig.flows.handOver());
+    await next.sync();
+    assert.equal(verdict(next.flows, '10.96.0.10:53', A), 'live');
   });
 });

@@ -1,7 +1,7 @@
 /** Netlink messages byte by byte, each under the command of conntrack(8) that asks the same; and a kernel that a test plays. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConntrackSocket, deleteRequest, type Flow, listRequest } from '../../native/conntrack.ts';
+import { ConntrackSocket, deleteRequest, type Flow, listRequest, openingsRequest } from '../../native/conntrack.ts';
 import { attribute, encodeMessage, NetlinkError, NLM_F_ACK, NLM_F_DUMP, nested } from '../../native/netlink.ts';
 import { MOST_REQUESTS, NetlinkProtocolError, NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
 import { hex } from '../helpers/hex.ts';
@@ -53,9 +53,8 @@ function played(
 }
 
 /** All flows of a listing, copied, and what it returned. */
-function drain(socket: ConntrackSocket): { flows: Flow[]; changed: boolean } {
+function drain(socket: ConntrackSocket, parts = socket.udpFlows('IPv4')): { flows: Flow[]; changed: boolean } {
   const flows: Flow[] = [];
-  const parts = socket.udpFlows('IPv4');
   for (;;) {
     const next = parts.next();
     if (next.done === true) return { flows, changed: next.value };
@@ -77,8 +76,17 @@ describe('netlink messages', () => {
     );
   });
 
+  it('conntrack -L -g -u UNREPLIED: translated, and not answered', () => {
+    const request = openingsRequest('IPv4', true);
+    assert.deepEqual(
+      encodeMessage({ ...request, flags: NLM_F_DUMP }, 1),
+      hex('24000000 0101 0103 01000000 00000000  02 00 0000  0800 0300 00000020  0800 1a00 00000022'),
+    );
+    assert.equal(openingsRequest('IPv4', false).body.length, 1);
+  });
+
   it('conntrack -D of one flow, by its tuple and its number', () => {
-    const flow: Flow = { destination: '', replySource: '', tuple: TUPLE, id: ID };
+    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     assert.deepEqual(
       encodeMessage({ ...deleteRequest('IPv4', flow), flags: NLM_F_ACK }, 7),
       Buffer.concat([hex('50000000 0201 0500 07000000 00000000  02 00 0000  3400 0180'), TUPLE, hex('0800 0c00'), ID]),
@@ -97,6 +105,7 @@ describe('netlink socket', () => {
     assert.equal(flows.length, 3);
     assert.equal(changed, false);
     assert.deepEqual(flows[0], {
+      protocol: 'UDP',
       destination: '\x0a\x60\x00\x0a\x00\x35',
       replySource: '\x0a\xf4\x01\x0b\x14\xe9',
       tuple: TUPLE,
@@ -110,6 +119,40 @@ describe('netlink socket', () => {
     assert.equal(TUPLE[28], 17);
     const transport = played(Buffer.concat([entry(1, [], tcp), entry(1, [attribute(18, hex('0001'))])]), done(1));
     assert.deepEqual(drain(new ConntrackSocket({ open: () => transport })).flows, []);
+  });
+
+  it('lists connections that are translated and not answered: TCP in SYN_SENT, SCTP in COOKIE_WAIT, and no others', () => {
+    const of = (protocol: number, bytes: Buffer) => {
+      const changed = Buffer.from(bytes);
+      changed[28] = protocol;
+      return changed;
+    };
+    const told = (protocol: number, status: string, ...info: readonly Buffer[]) => {
+      const body: Uint8Array[] = [hex('02000000'), nested(1, of(protocol, TUPLE)), nested(2, of(protocol, REPLY))];
+      body.push(attribute(3, hex(status)), ...info, attribute(12, ID));
+      return encodeMessage({ type: 0x100, flags: 2, body }, 1);
+    };
+    const tcp = (state: string) => nested(4, nested(1, attribute(1, hex(state))));
+    const sctp = (state: string) => nested(4, nested(3, attribute(1, hex(state))));
+    const all = [
+      told(6, '000001a8', tcp('01')),
+      told(132, '00000028', sctp('02')),
+      // Answered, established; answered and opening from both sides; not translated; another state; UDP.
+      told(6, '000001ae', tcp('03')),
+      told(6, '000001aa', tcp('09')),
+      told(6, '00000188', tcp('01')),
+      told(6, '000001a8', tcp('02')),
+      told(132, '00000028', sctp('03')),
+      told(17, '000001a8'),
+    ];
+    const socket = new ConntrackSocket({ open: () => played(Buffer.concat(all), done(1)) });
+    const { flows } = drain(socket, socket.openings('IPv4'));
+    assert.deepEqual(
+      flows.map(({ protocol }) => protocol),
+      ['TCP', 'SCTP'],
+    );
+    assert.equal(flows[0]?.destination, '\x0a\x60\x00\x0a\x00\x35');
+    assert.equal(flows[0]?.replySource, '\x0a\xf4\x01\x0b\x14\xe9');
   });
 
   it('tells that the table changed during a listing', () => {
@@ -146,7 +189,7 @@ describe('netlink socket', () => {
   });
 
   it('sends deletes together, and matches each error to its flow', () => {
-    const flow: Flow = { destination: '', replySource: '', tuple: TUPLE, id: ID };
+    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     const kernels = [played(), played(Buffer.concat([error(2, 0), error(1, 2)]), error(3, 0))];
     const [, deletes] = kernels;
     const socket = new ConntrackSocket({ open: () => kernels.shift() ?? assert.fail() });
@@ -155,12 +198,12 @@ describe('netlink socket', () => {
   });
 
   it('throws when a delete is refused', () => {
-    const flow: Flow = { destination: '', replySource: '', tuple: TUPLE, id: ID };
+    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     assert.throws(() => new ConntrackSocket({ open: () => played(error(1, 1)) }).delete('IPv4', [flow]), /EPERM/);
   });
 
   it('sends no more at once than can be acknowledged', () => {
-    const flow: Flow = { destination: '', replySource: '', tuple: TUPLE, id: ID };
+    const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     const acknowledge = (first: number, count: number) =>
       Buffer.concat(Array.from({ length: count }, (_, i) => error(first + i, 0)));
     const transport = played(acknowledge(1, MOST_REQUESTS), acknowledge(MOST_REQUESTS + 1, 3));

@@ -64,11 +64,57 @@ describe('the agent on a real kernel', () => {
     const size = ['--conntrack-max-per-core', '1', '--conntrack-min', most];
     const once = await node.run('run', '--once', ...size);
     assert.equal(once.status, 0, once.error);
-    assert.match(once.error, /nf_conntrack_max stays \d+, not \d+: E\w+: /);
+    const stays = new RegExp(
+      `"level":"warn".*sysctl net\\.netfilter\\.nf_conntrack_max cannot be changed here: in this network namespace it can only be read; it stays \\d+, ${most} was wanted; --conntrack-max-per-core=0 leaves it`,
+    );
+    assert.match(once.error, stays);
+    assert.doesNotMatch(once.error, /"level":"error"/);
     assert.equal(await read(), '86400');
     assert.equal((await asks('10.96.0.10')).outcome, 'reply');
     assert.equal((await node.run('run', '--init-only', ...size)).status, 1);
     assert.equal((await node.run('run', '--init-only')).status, 0);
+  });
+
+  it('plans no change of a setting that cannot be written, and says so', async () => {
+    const max = Number(await lab.exec('node', 'sysctl', '-n', 'net.netfilter.nf_conntrack_max'));
+    // More buckets are wanted as well: their file can be opened here, and what is written is refused.
+    const size = ['--conntrack-max-per-core', '1', '--conntrack-min', String(4 * max + 8)];
+    assert.equal((await node.run('run', '--once')).status, 0);
+    const plan = await node.run('plan', ...size);
+    const cannot = (setting: string, why: string) =>
+      `${setting} cannot be changed here: ${why}; it stays \\d+, \\d+ was wanted; --conntrack-max-per-core=0 leaves it\n`;
+    const max_ = cannot('sysctl net\\.netfilter\\.nf_conntrack_max', 'in this network namespace it can only be read');
+    const hash = cannot('\\S+/hashsize', 'the kernel takes it from the first network namespace of the machine alone');
+    assert.match(plan.out, new RegExp(`^${max_}${hash}nothing to do\n$`));
+    assert.equal(plan.status, 0);
+    const json = await node.run('plan', '--output', 'json', ...size);
+    assert.equal(json.status, 0);
+    const told = JSON.parse(json.out) as { steps: object[]; cannotChange: { key: string; leftBy: string }[] };
+    assert.deepEqual(told.steps, []);
+    assert.deepEqual(told.cannotChange[0], {
+      key: 'sysctl net.netfilter.nf_conntrack_max',
+      from: String(max),
+      to: String(4 * max + 8),
+      cause: 'in this network namespace it can only be read',
+      leftBy: '--conntrack-max-per-core=0',
+    });
+  });
+
+  it('plans no change of settings on a /proc/sys that is mounted read-only', async () => {
+    assert.equal((await node.run('run', '--once')).status, 0);
+    await lab.exec('node', 'sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_established=432000');
+    const by = ['unshare', '-m', 'sh', '-c', 'mount -o bind,ro /proc/sys /proc/sys && exec "$@"', 'sh'];
+    const plan = await node.runBy(by, 'plan');
+    const why = 'it is on a file system that is mounted read-only; it stays 432000, 86400 was wanted';
+    const line = `sysctl net.netfilter.nf_conntrack_tcp_timeout_established cannot be changed here: ${why}`;
+    assert.equal(plan.out, `${line}; --conntrack-tcp-timeout-established=0 leaves it\nnothing to do\n`);
+    assert.equal(plan.status, 0);
+    const once = await node.runBy(by, 'run', '--once');
+    assert.match(once.error, /"level":"warn".*tcp_timeout_established cannot be changed here/);
+    assert.equal(once.status, 0, once.error);
+    assert.equal((await node.runBy(by, 'run', '--init-only')).status, 1);
+    // Where it can be written it is a change as before.
+    assert.equal((await node.run('plan')).status, 2);
   });
 
   it('stops with its rules in place, and a restart finds nothing to do (invariant 10)', async () => {

@@ -4,6 +4,8 @@ import type { ProxiedService } from './kube-proxy-rules.ts';
 
 export interface TableService extends ProxiedService {
   readonly nodePort?: number;
+  /** Default: tcp. */
+  readonly protocol?: 'tcp' | 'udp';
 }
 
 export interface TableOptions {
@@ -20,32 +22,32 @@ export function kubeProxyTable(
   const chains: string[] = [];
   const elements: string[] = [];
   const nodePorts: string[] = [];
-  for (const { id, clusterIP, port, nodePort, endpoints } of services) {
-    const name = nameOf(id);
+  for (const { id, clusterIP, port, nodePort, endpoints, protocol = 'tcp' } of services) {
+    const name = nameOf(id, protocol);
     const service = `service-${hash(name)}-${name}`;
     const targets = endpoints.map(
       (endpoint) => `endpoint-${hash(name + endpoint)}-${name}__${endpoint.replace(':', '/')}`,
     );
-    elements.push(`${clusterIP} . tcp . ${port} : goto ${service}`);
+    elements.push(`${clusterIP} . ${protocol} . ${port} : goto ${service}`);
     for (const [i, target] of targets.entries()) {
       const [address] = endpoints[i]?.split(':') ?? [];
       chains.push(
         `chain ${target} {`,
         `ip saddr ${address} jump mark-for-masquerade`,
-        `meta l4proto tcp dnat to ${endpoints[i]}`,
+        `meta l4proto ${protocol} dnat to ${endpoints[i]}`,
         '}',
       );
     }
     const choices = targets.map((target, i) => `${i} : goto ${target}`).join(', ');
     chains.push(
       `chain ${service} {`,
-      `ip daddr ${clusterIP} tcp dport ${port} ip saddr != ${clusterCidr} jump mark-for-masquerade`,
+      `ip daddr ${clusterIP} ${protocol} dport ${port} ip saddr != ${clusterCidr} jump mark-for-masquerade`,
       `numgen random mod ${targets.length} vmap { ${choices} }`,
       '}',
     );
     if (nodePort === undefined) continue;
     const external = `external-${hash(name)}-${name}`;
-    nodePorts.push(`tcp . ${nodePort} : goto ${external}`);
+    nodePorts.push(`${protocol} . ${nodePort} : goto ${external}`);
     chains.push(`chain ${external} {`, 'jump mark-for-masquerade', `goto ${service}`, '}');
   }
   const filled = [
@@ -79,10 +81,10 @@ function elementsOf(set: string, elements: readonly string[]): string {
   return elements.length === 0 ? '' : `add element ip kube-proxy ${set} { ${elements.join(',\n')} }`;
 }
 
-/** `namespace/name:port` as `namespace/name/tcp/port`. */
-function nameOf(id: string): string {
+/** `namespace/name:port` as `namespace/name/PROTOCOL/port`. */
+function nameOf(id: string, protocol: string): string {
   const [service = '', port = ''] = id.split(':');
-  return `${service}/tcp/${port}`;
+  return `${service}/${protocol}/${port}`;
 }
 
 function hash(text: string): string {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Command, CommandResult } from '../../src/host/commands.ts';
-import { UdpFlows } from '../../src/model/udp-flows.ts';
+import { Flows } from '../../src/model/flows.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
@@ -113,7 +113,7 @@ describe('faults', () => {
     const { mode } = onlyIPv4(kernel);
     const model = new ProxyModel({ nodeName: 'node', zone: '' });
     const loop = new SyncLoop({
-      flows: new UdpFlows(),
+      flows: new Flows(() => undefined),
       cache,
       model,
       mode,

@@ -4,8 +4,8 @@ import { describe, it } from 'node:test';
 import type { Flow } from '../../native/conntrack.ts';
 import type { FlowTable } from '../../src/host/conntrack.ts';
 import { type Address, type Family, socketBytes } from '../../src/model/address.ts';
-import type { UdpFlows } from '../../src/model/udp-flows.ts';
-import { FlowSweeper, type SweepReport } from '../../src/sync/flow-sweeper.ts';
+import type { FlowKind, Flows } from '../../src/model/flows.ts';
+import { FlowSweeper, type SweepCount, type SweepReport } from '../../src/sync/flow-sweeper.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -17,11 +17,13 @@ const POD = socketBytes('10.244.1.11' as Address, 53);
 const GONE = socketBytes('10.244.1.99' as Address, 53);
 
 function flow(replySource: string): Flow {
-  return { destination: VIP, replySource, tuple: new Uint8Array(), id: new Uint8Array() };
+  return { protocol: 'UDP', destination: VIP, replySource, tuple: new Uint8Array(), id: new Uint8Array() };
 }
 
 interface Played {
   readonly parts: readonly (readonly Flow[])[];
+  /** Of connections that nobody answered. */
+  readonly openings?: readonly (readonly Flow[])[];
   readonly changed?: boolean;
   readonly fails?: string;
   /** Called when a part is asked for. */
@@ -38,6 +40,8 @@ class Tables {
   closed = 0;
   /** Parts that were asked for. */
   asked = 0;
+  /** Listings of connections that nobody answered. */
+  openings = 0;
   readonly #played: readonly Played[];
 
   constructor(...played: readonly Played[]) {
@@ -50,6 +54,7 @@ class Tables {
     if (played.fails !== undefined) return Promise.reject(new Error(played.fails));
     return Promise.resolve({
       udpFlows: (family: Family) => this.#list(family, played),
+      openings: (family: Family) => this.#listOpenings(family, played),
       delete: (_: Family, flows: readonly Flow[]) => {
         this.deleted.push(...flows);
         return flows.length;
@@ -59,6 +64,13 @@ class Tables {
       },
     });
   };
+
+  *#listOpenings(family: Family, { openings = [] }: Played): Generator<readonly Flow[], boolean> {
+    if (family === 'IPv6') return false;
+    this.openings += 1;
+    yield* openings;
+    return false;
+  }
 
   *#list(family: Family, { parts, changed = false, takes = 0, onPart }: Played): Generator<readonly Flow[], boolean> {
     if (family === 'IPv6') return false;
@@ -72,7 +84,7 @@ class Tables {
   }
 }
 
-async function dnsFlows(): Promise<UdpFlows> {
+async function dnsFlows(): Promise<Flows> {
   const rig = new Rig({ commands: new FakeIptables() });
   const ports = [{ name: '', port: 53, protocol: 'UDP' }];
   rig.put(
@@ -83,10 +95,14 @@ async function dnsFlows(): Promise<UdpFlows> {
   return rig.flows;
 }
 
+function countOf({ kinds }: SweepReport, kind: FlowKind): SweepCount {
+  return kinds.get(kind) ?? assert.fail(`no sweep of ${kind}`);
+}
+
 interface Started {
   readonly sweeper: FlowSweeper;
   readonly reports: SweepReport[];
-  readonly flows: UdpFlows;
+  readonly flows: Flows;
   /** Milliseconds of the last rest that was begun. */
   rest(): number | undefined;
   /** Wait for the n-th sweep and the rest after it. */
@@ -127,8 +143,9 @@ describe('flow sweeper', () => {
     const tables = new Tables({ parts: [[flow(POD), flow(GONE)], [], [flow(GONE), flow(POD), flow(VIP)]] });
     const { sweeper, flows } = await sweeperOver(tables);
     const report = await sweeper.sweep(NEVER);
-    assert.deepEqual([report.seen, report.deleted, report.outcome], [5, 3, 'complete']);
-    assert.deepEqual([...report.owners], ['default/dns/UDP/IPv4']);
+    const { seen, deleted, owners } = countOf(report, 'udp');
+    assert.deepEqual([seen, deleted, report.outcome], [5, 3, 'complete']);
+    assert.deepEqual([...owners], ['default/dns/UDP/IPv4']);
     assert.deepEqual(new Set(tables.deleted.map((one) => one.replySource)), new Set([GONE, VIP]));
     assert.equal(tables.closed, 1);
     assert.equal(flows.isDirty, false);
@@ -254,5 +271,123 @@ describe('flow sweeper', () => {
     assert.deepEqual([tables.asked, tables.deleted.length], [1, 1]);
     assert.equal(tables.closed, 1);
     assert.equal(flows.isDirty, true);
+  });
+
+  it('looks only through flows of the kind that may be stale, and counts them apart', async () => {
+    const opening: Flow = { ...flow(GONE), protocol: 'TCP' };
+    const tables = new Tables({ parts: [[flow(GONE)]], openings: [[opening], [opening]] });
+    const started = await sweeperOver(tables);
+    const { sweeper, flows, reports } = started;
+    const stop = new AbortController();
+    const running = sweeper.start(stop.signal);
+    sweeper.request();
+    await started.swept(1);
+    assert.deepEqual([...(reports[0]?.kinds.keys() ?? [])], ['udp', 'opening']);
+    assert.deepEqual([countOf(reports[0] ?? assert.fail(), 'opening').seen, tables.openings], [2, 1]);
+    // A connection to nobody's port is nobody's: the Service has a port of UDP alone.
+    assert.deepEqual([countOf(reports[0] ?? assert.fail(), 'opening').deleted, tables.deleted.length], [0, 1]);
+    tables.clock.advance(1000);
+    flows.notSwept(flows.begin(['opening']));
+    sweeper.request();
+    await started.swept(2);
+    assert.deepEqual([...(reports[1]?.kinds.keys() ?? [])], ['opening']);
+    assert.deepEqual([tables.asked, tables.openings], [1, 2]);
+    stop.abort();
+    await running;
+  });
+
+  it('rests longer before connections that nobody answered are swept again, and sweeps UDP flows meanwhile', async () => {
+    const tables = new Tables({ parts: [], takes: 100 });
+    const started = await sweeperOver(tables);
+    const { sweeper, flows, reports } = started;
+    const stop = new AbortController();
+    const running = sweeper.start(stop.signal);
+    sweeper.request();
+    await started.swept(1);
+    dirty(started);
+    tables.clock.advance(1000);
+    await started.swept(2);
+    assert.deepEqual([...(reports[1]?.kinds.keys() ?? [])], ['udp']);
+    assert.deepEqual(flows.due, ['opening']);
+    tables.clock.advance(1000);
+    await aWhile();
+    assert.deepEqual([reports.length, started.rest()], [2, 7800], '9900 in all, of which 2100 are over');
+    tables.clock.advance(7800);
+    await started.swept(3);
+    assert.deepEqual([...(reports[2]?.kinds.keys() ?? [])], ['opening']);
+    stop.abort();
+    await running;
+  });
+
+  it('sweeps what is due when it is to finish, again when that was not all, and no more than three times', async () => {
+    const tables = new Tables({ parts: [[flow(GONE)]], changed: true }, { parts: [[flow(GONE)]] });
+    const { sweeper, flows, reports } = await sweeperOver(tables);
+    await sweeper.finish(NEVER);
+    assert.deepEqual(
+      reports.map(({ outcome }) => outcome),
+      ['changed', 'complete'],
+    );
+    assert.equal(flows.isDirty, false);
+    await sweeper.finish(NEVER);
+    assert.equal(reports.length, 2, 'nothing was due');
+    const changing = await sweeperOver(new Tables({ parts: [[flow(GONE)]], changed: true }));
+    await changing.sweeper.finish(NEVER);
+    assert.equal(changing.reports.length, 3);
+    const failing = await sweeperOver(new Tables({ parts: [], fails: 'EPERM: operation not permitted' }));
+    await failing.sweeper.finish(NEVER);
+    assert.deepEqual(
+      failing.reports.map(({ outcome }) => outcome),
+      ['failed'],
+    );
+  });
+
+  it('does not begin to finish when the time is over, and ends between two parts', async () => {
+    const stop = new AbortController();
+    const tables = new Tables({ parts: [[flow(GONE)], [flow(GONE)]], onPart: () => stop.abort() });
+    const { sweeper, reports } = await sweeperOver(tables);
+    await sweeper.finish(stop.signal);
+    assert.deepEqual(
+      reports.map(({ outcome }) => outcome),
+      ['stopped'],
+    );
+    assert.equal(tables.asked, 1);
+    await sweeper.finish(stop.signal);
+    assert.equal(reports.length, 1);
+  });
+
+  it('hands over which addresses took node ports: flows to those that take none any more go, until a sweep saw all', async () => {
+    const rig = new Rig({ commands: new FakeIptables() });
+    const ports = [{ name: '', port: 53, protocol: 'UDP' }];
+    rig.put(
+      service({
+        name: 'dns',
+        spec: { type: 'NodePort', clusterIP: '10.96.0.10', ports: [{ port: 53, protocol: 'UDP', nodePort: 30_053 }] },
+      }),
+      slice({ name: 'dns-1', service: 'dns', ports, endpoints: ['10.244.1.11'] }),
+    );
+    await rig.sync();
+    const to: Flow = { ...flow(POD), destination: socketBytes('192.0.2.2' as Address, 30_053) };
+    const made = (tables: Tables, isServed: boolean) =>
+      new FlowSweeper({
+        flows: rig.flows,
+        open: tables.open,
+        clock: tables.clock,
+        families: ['IPv4'],
+        nodeAddresses: () => Promise.resolve(() => isServed),
+        retry: 30_000,
+        onSweep: () => undefined,
+      });
+    const before = new Tables({ parts: [[to]] });
+    const first = made(before, true);
+    await first.sweep(NEVER);
+    assert.deepEqual(before.deleted, []);
+    const now = new Tables({ parts: [[to]], changed: true }, { parts: [[to]] });
+    const next = made(now, false);
+    next.inherit(first.handOver());
+    rig.flows.written(new Set());
+    for (const deleted of [1, 2, 2]) {
+      await next.sweep(NEVER);
+      assert.equal(now.deleted.length, deleted, 'as long as not every flow was seen');
+    }
   });
 });

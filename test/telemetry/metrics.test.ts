@@ -54,7 +54,7 @@ function made(mode: MetricsOptions['mode']): Metrics {
   metrics.synced({ ...sync, complete: ['IPv4', 'IPv6'], failedWrites: [], isFull: true, outcome: 'complete' }, 102);
   metrics.answered('healthz', 503);
   metrics.answered('livez', 200);
-  metrics.swept(20, new Map([['IPv4', 5]]));
+  metrics.swept(20, { udp: new Map([['IPv4', 5]]), opening: new Map([['IPv6', 2]]) });
   return metrics;
 }
 
@@ -118,6 +118,8 @@ describe('metrics', () => {
       'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv6"} 1',
       'kubeproxy_proxy_healthz_total{code="503"} 1',
       'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 5',
+      'slicewire_unanswered_connections_deleted_total{ip_family="IPv4"} 0',
+      'slicewire_unanswered_connections_deleted_total{ip_family="IPv6"} 2',
       'kubeproxy_sync_proxy_rules_iptables_total{table="nat",ip_family="IPv4"} 7',
       'slicewire_steps_total 8',
       'slicewire_sync_services_visited_total 6',

@@ -52,10 +52,14 @@ function keptConnection(name: string): Agent {
 }
 
 /** One HTTP request, on a connection of its own unless it is named. The time limit holds from the first packet on, as http's own does not. */
-function askHttp({ address, port, timeout, from, keep }: Ask): Promise<Answer> {
+function askHttp({ address, port, timeout, from, fromPort, keep }: Ask): Promise<Answer> {
   return new Promise((resolve) => {
     const agent = keep === undefined ? false : keptConnection(keep);
-    const options = { host: address, port, agent, ...(from === undefined ? {} : { localAddress: from }) };
+    const local = {
+      ...(from === undefined ? {} : { localAddress: from }),
+      ...(fromPort === undefined ? {} : { localPort: fromPort }),
+    };
+    const options = { host: address, port, agent, ...local };
     const request = get(options, (response) => {
       let body = '';
       response.on('data', (piece) => {

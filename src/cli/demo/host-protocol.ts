@@ -17,7 +17,7 @@ export interface Ask {
   readonly timeout: number;
   /** Source address; default: the kernel's choice. */
   readonly from?: string | undefined;
-  /** Source port, UDP only: a client that keeps it keeps its flow. Default: the kernel's choice. */
+  /** Source port: a client that keeps it keeps its flow. Default: the kernel's choice. */
   readonly fromPort?: number | undefined;
   /** TCP: ask over the connection of this name, which stays open for the next that names it. Default: one of its own. */
   readonly keep?: string | undefined;

@@ -2,6 +2,7 @@
 import type { NftTables } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import {
   type ApplyReport,
@@ -14,11 +15,19 @@ import {
 import type { ModeWork } from '../../reconcile/work.ts';
 import { cleanUp } from '../cleanup.ts';
 import type { Mode, ObserveReport, RuleCount } from '../mode.ts';
+import { SETS } from './names.ts';
+import { udpFrontendsIn } from './observe.ts';
 
 export interface TableId {
   readonly family: Family;
   readonly table: string;
 }
+
+/** Maps whose keys are what a table translates: addresses and ports of Services, and node ports. The keys are alike. */
+const MAPS: Readonly<Record<string, { readonly services: string; readonly nodePorts: string }>> = {
+  slicewire: { services: SETS.services.name, nodePorts: SETS.nodePorts.name },
+  'kube-proxy': { services: 'service-ips', nodePorts: 'service-nodeports' },
+};
 
 interface TablesPlan extends Plan {
   readonly tables: readonly TableId[];
@@ -55,15 +64,26 @@ class LeavingTables implements Mode<TablesPlan> {
 
   settle(): void {}
 
-  observe(): Promise<Observed<ObserveReport>> {
+  async observe(): Promise<Observed<ObserveReport>> {
+    this.#there = undefined;
     try {
-      this.#there = this.#tables.filter(({ family, table }) => this.#kernel.hasTable(family, table));
+      const there = this.#tables.filter(({ family, table }) => this.#kernel.hasTable(family, table));
+      const udpFrontends: UdpFrontend[] = [];
+      for (const id of there) udpFrontends.push(...(await this.#udpFrontends(id)));
+      this.#there = there;
+      return { kind: 'known', value: { isBare: there.length === 0, drift: [], unread: [], udpFrontends } };
     } catch (error) {
-      this.#there = undefined;
-      return Promise.resolve({ kind: 'unknown', cause: causeOf(error) });
+      return { kind: 'unknown', cause: causeOf(error) };
     }
-    const isBare = this.#there.length === 0;
-    return Promise.resolve({ kind: 'known', value: { isBare, drift: [], unread: [], udpFrontends: [] } });
+  }
+
+  /** Flows to these are left when the table goes, and who comes next may not have such a Service any more. */
+  async #udpFrontends({ family, table }: TableId): Promise<readonly UdpFrontend[]> {
+    const maps = MAPS[table];
+    if (maps === undefined) return [];
+    const services = await this.#kernel.keys(family, table, maps.services);
+    const nodePorts = await this.#kernel.keys(family, table, maps.nodePorts);
+    return udpFrontendsIn(family, (set) => (set === SETS.services ? services : nodePorts).map((key) => ({ key })));
   }
 
   refresh(): Promise<void> {

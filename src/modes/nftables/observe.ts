@@ -8,7 +8,10 @@ import { SETS } from './names.ts';
 import { addressOf } from './print.ts';
 
 /** UDP frontends that are translated. */
-export function udpFrontendsIn(family: Family, elementsOf: (set: NftSet) => Iterable<NftElement>): UdpFrontend[] {
+export function udpFrontendsIn(
+  family: Family,
+  elementsOf: (set: NftSet) => Iterable<Pick<NftElement, 'key'>>,
+): UdpFrontend[] {
   const found: UdpFrontend[] = [];
   for (const set of [SETS.services, SETS.nodePorts]) {
     for (const { key } of elementsOf(set)) {

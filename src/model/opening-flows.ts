@@ -1,0 +1,116 @@
+/**
+ * Which connections that are still being opened may go on: of TCP those that sent a SYN and heard nothing, of SCTP an INIT.
+ *
+ * The kernel keeps such an entry for as long as its client goes on from the same port, and sends every try to the endpoint of the
+ * first one: when that left, the client is kept out for good (k8s#101607). Only what was translated is judged, so what was sent
+ * to an address of a Service and never answered:
+ *
+ * - to a frontend that exists: live when it goes to an endpoint that new connections go to, or one that is ready or serves
+ *   beside them; otherwise stale;
+ * - to a frontend that existed: stale;
+ * - all others are foreign, and stay. A connection that was answered is never looked at: it ends by itself.
+ *
+ * Frontends are looked up in the model instead of being kept a second time: such entries are few, and Services many.
+ *
+ * Pure: it holds state, and does no I/O.
+ */
+import { addressOfText, type Family, socketText } from './address.ts';
+import type { FrontendAt } from './claims.ts';
+import {
+  type FlowEnds,
+  FOREIGN,
+  FORMER,
+  frontendKey,
+  Leftovers,
+  LIVE,
+  type NodeAddresses,
+  nodePortKey,
+  type Verdict,
+} from './flow-leftovers.ts';
+import type { Protocol } from './objects.ts';
+import type { ServicePort, ServicePortKey } from './service-port.ts';
+
+/** Whose frontend this is now. */
+export type FrontendLookup = (at: FrontendAt) => ServicePort | undefined;
+
+export class OpeningFlows {
+  readonly left = new Leftovers();
+  readonly #lookup: FrontendLookup;
+  /** Who may answer, as `ip:port`, of the ServicePorts that were asked for since the last change. */
+  readonly #targets = new Map<ServicePortKey, ReadonlySet<string>>();
+
+  constructor(lookup: FrontendLookup) {
+    this.#lookup = lookup;
+  }
+
+  /** Take in ServicePorts that changed, with what they were before. The cost follows their number and size. */
+  update(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void {
+    this.#targets.clear();
+    for (const was of before.values()) {
+      if (was.protocol === 'UDP') continue;
+      for (const at of keysOf(was)) this.left.went(at, was.service);
+      if (mayLeaveStale(was, changes.get(was.key))) this.left.pend(was.service);
+    }
+    for (const port of changes.values()) {
+      if (port === undefined || port.protocol === 'UDP') continue;
+      for (const at of keysOf(port)) this.left.stands(at);
+    }
+  }
+
+  /** Frontends that were no more, and whose flows nobody swept yet, by `handOver` of who worked before. */
+  inherit(former: readonly string[]): void {
+    for (const at of former) this.left.found(at);
+  }
+
+  judge(family: Family, { protocol, destination, replySource }: FlowEnds, nodes: NodeAddresses): Verdict {
+    if (replySource === destination) return FOREIGN;
+    const addressLength = family === 'IPv4' ? 4 : 16;
+    const [address, port] = [destination.slice(0, addressLength), destination.slice(addressLength)];
+    const at = { family, protocol, port: port.charCodeAt(0) * 256 + port.charCodeAt(1) };
+    const isOfNode = nodes.now(address);
+    const standing =
+      this.#lookup({ ...at, address: addressOfText(address) }) ??
+      (isOfNode ? this.#lookup({ ...at, address: undefined }) : undefined);
+    if (standing !== undefined) {
+      return this.#targetsOf(standing).has(socketText(replySource)) ? LIVE : { kind: 'stale', owner: standing.key };
+    }
+    if (this.left.has(keyOf(protocol, destination))) return FORMER;
+    if (!isOfNode && !nodes.before(address)) return FOREIGN;
+    const wasNodePort =
+      this.left.has(keyOf(protocol, nodePortKey(family, port))) || this.#lookup({ ...at, address: undefined });
+    return wasNodePort ? FORMER : FOREIGN;
+  }
+
+  #targetsOf(port: ServicePort): ReadonlySet<string> {
+    const known = this.#targets.get(port.key);
+    if (known !== undefined) return known;
+    const targets = targetsOf(port);
+    this.#targets.set(port.key, targets);
+    return targets;
+  }
+}
+
+function targetsOf({ cluster, local, alsoAnswering }: ServicePort): Set<string> {
+  const targets = new Set(alsoAnswering);
+  for (const { text } of cluster) targets.add(text);
+  for (const { text } of local) targets.add(text);
+  return targets;
+}
+
+/** A target left, or a frontend did. What is new has no flows yet. */
+function mayLeaveStale(was: ServicePort, is: ServicePort | undefined): boolean {
+  if (is === undefined) return true;
+  const [frontends, targets] = [new Set(keysOf(is)), targetsOf(is)];
+  return keysOf(was).some((at) => !frontends.has(at)) || [...targetsOf(was)].some((target) => !targets.has(target));
+}
+
+function keysOf({ protocol, family, frontends }: ServicePort): readonly string[] {
+  return frontends.map(({ address, port }) => keyOf(protocol, frontendKey(family, address, port)));
+}
+
+function keyOf(protocol: Protocol, key: string): string {
+  return `${protocol} ${key}`;
+}
