@@ -111,9 +111,19 @@ describe('bad input on the command line', () => {
   });
 
   it('a flag of kube-proxy that has no effect is accepted and named', async () => {
-    const { error } = await slicewire(['--manifests', '/no/such', '--kube-api-qps', '1', '--feature-gates', 'A=true']);
+    const { error } = await slicewire([
+      '--manifests',
+      '/no/such',
+      '--kube-api-qps',
+      '1',
+      '--feature-gates',
+      'WinDSR=true',
+    ]);
     assert.match(error, /--kube-api-qps has no effect: requests are a few a minute/);
-    assert.match(error, /--feature-gates has no effect/);
+    assert.match(
+      error,
+      /--feature-gates: WinDSR: no effect: AllowServiceExternalIPs is the only gate that slicewire has/,
+    );
     assert.match(error, /there is no such file or folder/);
   });
 
