@@ -8,7 +8,7 @@ import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables
 import { hasFamily, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
 import { rulesLook } from '../host/rules-look.ts';
 import { FAMILIES, type Family, familyOf } from '../model/address.ts';
-import { type Fault, faultText } from '../model/objects.ts';
+import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import { UdpFlows } from '../model/udp-flows.ts';
 import type { Mode } from '../modes/mode.ts';
@@ -184,11 +184,6 @@ export async function toolsHere(
     }
   }
   return { families, tools: usable, problems };
-}
-
-/** A mistake is a warning; what merely has no effect on this node is not. */
-export function tellFault(fault: Fault, log: Log): void {
-  log[fault.effect === 'no effect here' ? 'info' : 'warn']({ fault }, faultText(fault));
 }
 
 /** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (reference 1.7). */
