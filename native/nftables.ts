@@ -1,8 +1,26 @@
-/** nftables over nfnetlink (linux/netfilter/nf_tables.h): whether there is a chain, and whether anything changed. */
+/** nftables over nfnetlink (linux/netfilter/nf_tables.h): whether there is a chain, what its rules counted, and whether anything changed. */
 import { BodyWriter } from './body-writer.ts';
-import { findAttribute, type Message, NetlinkError, type Request, valueLength } from './netlink.ts';
+import {
+  ATTRIBUTE_HEADER,
+  align,
+  findAttribute,
+  type Message,
+  NetlinkError,
+  type Request,
+  valueLength,
+} from './netlink.ts';
 import { NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
+import {
+  NFT_MSG_GETRULE,
+  NFT_MSG_NEWRULE,
+  NFTA_COUNTER_PACKETS,
+  NFTA_EXPR_DATA,
+  NFTA_EXPR_NAME,
+  NFTA_RULE_CHAIN,
+  NFTA_RULE_EXPRESSIONS,
+  NFTA_RULE_TABLE,
+} from './nft/constants.ts';
 
 export const NFNL_SUBSYS_NFTABLES = 10;
 export const NFT_MSG_NEWCHAIN = 3;
@@ -45,6 +63,12 @@ export class NftablesSocket {
     return said;
   }
 
+  /** Packets that each rule of a chain counted, in their order; none where there is no such chain. Throws NetlinkError, SystemError. */
+  ruleCounters(id: ChainId): number[] {
+    const parts = this.#socket.decoded(rulesRequest(id), (buffer, message) => decodeRuleCounter(buffer, message, id));
+    return [...parts].flat();
+  }
+
   /** Throws NetlinkError, SystemError; RangeError when the kernel tells of another chain. */
   hasChain(id: ChainId): boolean {
     try {
@@ -57,6 +81,44 @@ export class NftablesSocket {
       throw error;
     }
   }
+}
+
+/** `nft list chain`, its rules alone. Kernels that know no chain here list all rules of the table. */
+export function rulesRequest({ family, table, chain }: ChainId): Request {
+  const body = writer.begin(netfilterHeader(family)).text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain);
+  return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE), flags: 0, body: [body.end()] };
+}
+
+/** Packets that a rule of this chain counted, 0 when it has no counter; undefined when the message tells of another. */
+export function decodeRuleCounter(
+  buffer: Buffer,
+  { type, start, end }: Message,
+  { table, chain }: ChainId,
+): number | undefined {
+  if (type !== netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWRULE)) return undefined;
+  const from = start + NFGENMSG;
+  if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== table) return undefined;
+  if (textAt(buffer, from, end, NFTA_RULE_CHAIN) !== chain) return undefined;
+  const list = findAttribute(buffer, from, end, NFTA_RULE_EXPRESSIONS);
+  const stop = list < 0 ? -1 : list + valueLength(buffer, list);
+  for (let at = list; at >= 0 && at + ATTRIBUTE_HEADER <= stop; ) {
+    const size = buffer.readUInt16LE(at);
+    if (size < ATTRIBUTE_HEADER) break;
+    if (textAt(buffer, at + ATTRIBUTE_HEADER, at + size, NFTA_EXPR_NAME) === 'counter') {
+      const data = findAttribute(buffer, at + ATTRIBUTE_HEADER, at + size, NFTA_EXPR_DATA);
+      const packets =
+        data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS);
+      return packets < 0 ? 0 : Number(buffer.readBigUInt64BE(packets));
+    }
+    at += align(size);
+  }
+  return 0;
+}
+
+/** NUL-terminated. */
+function textAt(buffer: Buffer, start: number, end: number, type: number): string | undefined {
+  const at = findAttribute(buffer, start, end, type);
+  return at < 0 ? undefined : buffer.toString('latin1', at, at + Math.max(0, valueLength(buffer, at) - 1));
 }
 
 /** The first message of every nft: which generation of the ruleset there is. */
@@ -81,7 +143,5 @@ export function chainRequest({ family, table, chain }: ChainId): Request {
 /** The chain's name; undefined when the message tells of none. */
 export function decodeChain(buffer: Buffer, { type, start, end }: Message): string | undefined {
   if (type !== netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWCHAIN)) return undefined;
-  const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_CHAIN_NAME);
-  // NUL-terminated.
-  return at < 0 ? undefined : buffer.toString('latin1', at, at + Math.max(0, valueLength(buffer, at) - 1));
+  return textAt(buffer, start + NFGENMSG, end, NFTA_CHAIN_NAME);
 }

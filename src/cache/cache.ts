@@ -71,6 +71,10 @@ export class Cache implements Objects {
     return this.#services.get(key);
   }
 
+  services(): IterableIterator<Service> {
+    return this.#services.values();
+  }
+
   slicesOf(key: ServiceKey): readonly Slice[] {
     return this.#slices.get(key) ?? [];
   }

@@ -1,5 +1,6 @@
 /** Puts the parts together: the one place that knows all of them. `run` and `plan` share it. */
 import type { Config } from '../config/config.ts';
+import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
 import { aborted, type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
@@ -8,7 +9,7 @@ import { hasFamily, hasLegacyTables, mayChangeNetwork } from '../host/node-facts
 import { rulesLook } from '../host/rules-look.ts';
 import { FAMILIES, type Family, familyOf } from '../model/address.ts';
 import { Flows } from '../model/flows.ts';
-import { type Fault, faultText } from '../model/objects.ts';
+import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
 import type { Mode } from '../modes/mode.ts';
 import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
@@ -60,7 +61,11 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
     throw error;
   });
   const { mode } = here;
-  const model = new ProxyModel({ nodeName: config.nodeName, zone: cache.node?.zone ?? '' });
+  tellExternalIPs(world, options);
+  const model = new ProxyModel(
+    { nodeName: config.nodeName, zone: cache.node?.zone ?? '' },
+    { servesExternalIPs: servesExternalIPs(config.featureGates) },
+  );
   const flows = new Flows((at) => model.frontend(at));
   const loop = new SyncLoop({
     cache,
@@ -77,6 +82,24 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
   });
   const sweeper = buildSweeper({ config, log, flows, here, onSweep });
   return { world, loop, mode, here, sweeper, clock: realClock };
+}
+
+/** Names that one line of the log has. */
+const NAMES = 10;
+
+/** Whose external IPs the feature gate leaves aside, in one line: who counted on them hears of it. */
+function tellExternalIPs({ cache }: World, { config, log }: AgentOptions): void {
+  if (servesExternalIPs(config.featureGates)) return;
+  const keys: string[] = [];
+  for (const { key, externalIPs } of cache.services()) if (externalIPs.length > 0) keys.push(key);
+  if (keys.length === 0) return;
+  const first = keys.sort().slice(0, NAMES).join(', ');
+  const more = keys.length > NAMES ? ` and ${keys.length - NAMES} more` : '';
+  const who = keys.length === 1 ? '1 Service' : `${keys.length} Services`;
+  log.warn(
+    { field: 'spec.externalIPs', count: keys.length },
+    `the external IPs of ${who} are not served, since the feature gate ${EXTERNAL_IPS_GATE} is false: ${first}${more}`,
+  );
 }
 
 /** Wait for the initial lists and the Node, and build the mode that they ask for. What stands in the kernel is read meanwhile. */
@@ -162,11 +185,6 @@ export async function toolsHere(
     }
   }
   return { families, tools: usable, problems };
-}
-
-/** A mistake is a warning; what merely has no effect on this node is not. */
-export function tellFault(fault: Fault, log: Log): void {
-  log[fault.effect === 'no effect here' ? 'info' : 'warn']({ fault }, faultText(fault));
 }
 
 /** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (reference 1.7). */

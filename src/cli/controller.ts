@@ -10,7 +10,6 @@ import { SlicesController } from '../controller/slices-controller.ts';
 import { World } from '../controller/world.ts';
 import { realClock } from '../host/clock.ts';
 import { growSparingly } from '../host/memory.ts';
-import { faultText } from '../model/objects.ts';
 import type { ObjectKey } from '../producers/objects.ts';
 import { type Asked, type Handler, keepOpen, NOT_FOUND, textAnswer } from '../serve/http.ts';
 import { apiClient } from '../source/kubernetes/client.ts';
@@ -18,6 +17,7 @@ import { loadCredentials } from '../source/kubernetes/credentials.ts';
 import { EventRecorder } from '../source/kubernetes/recorder.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
+import { FaultLog, SEE_ALL_OF_CONTROLLER } from './fault-log.ts';
 import { userAgent, version } from './version.ts';
 
 /** One of the three, as far as its life is concerned. */
@@ -44,11 +44,12 @@ export async function controllerCommand(config: ControllerConfig, signal: AbortS
 export async function runController(config: ControllerConfig, log: Log, signal: AbortSignal): Promise<void> {
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller') });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
+  const faults = new FaultLog({ log, clock: realClock, seeAll: SEE_ALL_OF_CONTROLLER });
   const world = new World({
     client,
     clock: realClock,
     log,
-    onFault: (fault) => log.warn({ fault }, faultText(fault)),
+    onFault: (fault) => void faults.tell(fault),
   });
   const parts = new Map<Name, Part>();
   const elector = config.leader && electorOf(config.leader, { client, log });
@@ -72,7 +73,9 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     await Promise.all([...parts.values()].map((part) => part.run(until)));
     log.info('this replica writes no more');
   };
-  await live(world, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal);
+  await live(world, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
+    faults.flush(),
+  );
   client.close();
   await listening.catch(() => undefined);
   log.info('stopped; slices stay as they are');

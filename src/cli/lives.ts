@@ -12,9 +12,10 @@ import type { Fault } from '../model/objects.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
-import { type Agent, startAgent, tellFault } from './agent.ts';
+import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { watchConfigFile } from './config-watch.ts';
+import { FaultLog } from './fault-log.ts';
 import { follow, tellReady } from './follow.ts';
 import { type Loaded, loadConfig, tellNotes } from './prepare.ts';
 import { Serving } from './serving.ts';
@@ -69,11 +70,13 @@ export class Lives {
   #isOutdated = false;
   #wake: () => void = () => undefined;
   #serving: Serving | undefined;
+  readonly #faults: FaultLog;
   #isReady = false;
 
   constructor(options: RunOptions) {
     this.#options = options;
     this.#wanted = options.config;
+    this.#faults = new FaultLog({ log: options.log, clock: realClock });
   }
 
   /** Resolves when the signal aborts. */
@@ -86,6 +89,7 @@ export class Lives {
     try {
       await Promise.race([lives, watching.then(() => lives)]);
     } finally {
+      this.#faults.flush();
       await this.#serving?.close();
     }
     signal.throwIfAborted();
@@ -238,8 +242,8 @@ export class Lives {
   }
 
   #onFault(fault: Fault): void {
-    tellFault(fault, this.#options.log);
-    this.#serving?.onFault(fault);
+    // Who hears of it by an event hears of what the log tells: thousands would crowd out those of others.
+    if (this.#faults.tell(fault)) this.#serving?.onFault(fault);
   }
 
   async #ready(): Promise<void> {

@@ -1,6 +1,6 @@
 /** Values of metrics that are read when somebody asks, from where they are kept. */
 import type { Clock } from '../host/clock.ts';
-import type { ConnectionCount, RuleCount } from '../modes/mode.ts';
+import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
 import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
 import type { World } from './world.ts';
 
@@ -8,6 +8,8 @@ export interface SampleSources {
   readonly world: () => World;
   readonly rules: () => readonly RuleCount[];
   readonly connections: () => Promise<readonly ConnectionCount[]>;
+  /** What rules counted so far, by what they do. */
+  readonly packets: (what: PacketCount['what']) => Promise<number>;
   readonly clock: Clock;
   readonly isHealthy: () => boolean;
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
@@ -19,6 +21,7 @@ export function metricSamples({
   world,
   rules: ruleCounts,
   connections,
+  packets,
   clock,
   isHealthy,
   gaps,
@@ -43,6 +46,9 @@ export function metricSamples({
       gaps().map(([traffic_policy, ip_family, value]) => ({ labels: { traffic_policy, ip_family }, value })),
     kubeproxy_sync_proxy_rules_iptables_total: () => rules('total'),
     kubeproxy_sync_proxy_rules_iptables_last: () => rules('last'),
+    kubeproxy_iptables_ct_state_invalid_dropped_packets_total: async () => one(await packets('invalid-dropped')),
+    kubeproxy_iptables_localhost_nodeports_accepted_packets_total: async () =>
+      one(await packets('localhost-node-ports')),
     slicewire_nftables_rules: () => inNftables('total'),
     slicewire_nftables_elements: () => inNftables('elements'),
     slicewire_connections_total: async () =>

@@ -1,11 +1,13 @@
 /** `slicewire plan`: what `run` would change in this kernel now. Writes nothing. */
 import type { Config } from '../config/config.ts';
+import { realClock } from '../host/clock.ts';
 import { type BarredWrite, barredText } from '../host/conntrack-settings.ts';
 import type { Fault } from '../model/objects.ts';
 import { settingKey } from '../reconcile/setting.ts';
 import { planText, type Step } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
-import { startAgent, tellFault } from './agent.ts';
+import { startAgent } from './agent.ts';
+import { FaultLog } from './fault-log.ts';
 import { conntrackSteps } from './tune.ts';
 import { startWorld } from './world.ts';
 
@@ -21,18 +23,23 @@ export interface PlanOptions {
 export async function planCommand({ config, log, signal, output, print }: PlanOptions): Promise<number> {
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
+  const faults = new FaultLog({ log, clock: realClock });
   try {
-    const onFault = (fault: Fault) => tellFault(fault, log);
+    const onFault = (fault: Fault) => void faults.tell(fault);
     const world = startWorld({ config, log, follow: false, signal: until, onFault });
     const agent = await startAgent(world, { config, log, isRun: false, signal: until, onFault });
     const { plan: ofMode } = await agent.loop.plan(until);
     const { steps, barred } = await conntrackSteps(config);
     const plan = { steps: [...steps, ...ofMode.steps] };
     if (output === 'text') print([...barred.map(barredText), planText(plan)].join('\n'));
-    else
-      print(JSON.stringify({ steps: plan.steps.map(stepFacts), cannotChange: barred.map(barredFacts) }, undefined, 2));
+    else {
+      const found = [agent.world.cache, agent.loop].flatMap((of) => of.faults.all);
+      const cannotChange = barred.map(barredFacts);
+      print(JSON.stringify({ steps: plan.steps.map(stepFacts), cannotChange, faults: found }, undefined, 2));
+    }
     return plan.steps.length === 0 ? 0 : 2;
   } finally {
+    faults.flush();
     own.abort();
   }
 }

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
+import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { causeOf } from '../model/cause.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
@@ -45,7 +46,8 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
   if (typeof commandLine.config !== 'string') {
     const { writeConfigTo } = commandLine;
     const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
-    return { config: configFromFlags(commandLine, origins), notes, text: undefined };
+    const config = configFromFlags(commandLine, origins);
+    return { config, notes: [...notes, ...gateNotes('--feature-gates', config.featureGates)], text: undefined };
   }
   const text = await readConfig(commandLine.config);
   const file = flagsFromFile(text, commandLine);
@@ -60,7 +62,20 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
   for (const { path, idle = '' } of file.idle) {
     notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
   }
+  notes.push(...gateNotes('--config: featureGates', config.featureGates));
+  // A switch of security that is silently not taken would be the worst of surprises.
+  if (commandLine[camel('feature-gates')] !== undefined) {
+    const text = "--feature-gates has no effect beside --config: the file's featureGates count";
+    notes.push({ facts: { flag: 'feature-gates' }, text });
+  }
   return { config, notes, text };
+}
+
+function gateNotes(from: string, gates: FeatureGates): Note[] {
+  const idle = idleGates(gates);
+  if (idle.length === 0) return [];
+  const text = `${from}: ${idle.join(', ')}: no effect: ${EXTERNAL_IPS_GATE} is the only gate that slicewire has`;
+  return [{ facts: { gates: idle }, text }];
 }
 
 export function tellNotes({ notes }: Loaded, log: Log): void {

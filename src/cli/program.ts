@@ -82,6 +82,7 @@ function buildProgram({ signal, setStatus }: Context): Command {
     .option('--version', 'the same as the command version')
     .action(async (flags: Flags) => setStatus(await runOrAct(flags, { signal, print })));
   withAgentFlags(program.command('plan').description('what run would change in this kernel now; writes nothing'))
+    .option('--config <file>', 'a KubeProxyConfiguration; it takes the place of most flags')
     .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
     .action(async (flags: Flags) => {
       const output = flags.output === 'json' ? 'json' : 'text';
@@ -215,6 +216,12 @@ function withAgentFlags(command: Command): Command {
     .option(
       '--nodeport-addresses <list>',
       'CIDRs, primary, localhost, all: where node ports are served (default: all; in nftables mode: primary)',
+    )
+    .option(
+      '--feature-gates <pairs>',
+      'AllowServiceExternalIPs=false: no external IPs (spec.externalIPs) are served; others have no effect',
+      // As Go's: each time it is given adds to what was given before.
+      (pairs: string, before: string | undefined) => (before === undefined ? pairs : `${before},${pairs}`),
     )
     .option('--logging-format <format>', 'json or text (default: text on a terminal)')
     .option('-v, --v <level>', 'how much to log; from 4 on, every step that is written');

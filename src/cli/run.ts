@@ -1,10 +1,11 @@
 /** `slicewire run`: the agent, or with --once one sync. */
 import type { Config } from '../config/config.ts';
-import { sleep } from '../host/clock.ts';
+import { realClock, sleep } from '../host/clock.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 import type { Fault } from '../model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
-import { type Agent, startAgent, tellFault } from './agent.ts';
+import { type Agent, startAgent } from './agent.ts';
+import { FaultLog } from './fault-log.ts';
 import { faultCounts } from './faults.ts';
 import { Lives, type RunOptions } from './lives.ts';
 import { tellReport, tellSteps } from './reports.ts';
@@ -41,9 +42,18 @@ export async function runCommand({ config, log, signal, ...rest }: RunOptions): 
 }
 
 async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<number> {
-  const onFault = (fault: Fault) => tellFault(fault, log);
-  const world = startWorld({ config, log, follow: false, signal, onFault });
-  const agent = await startAgent(world, { config, log, isRun: true, signal, onFault });
+  const faults = new FaultLog({ log, clock: realClock });
+  const onFault = (fault: Fault) => void faults.tell(fault);
+  try {
+    const world = startWorld({ config, log, follow: false, signal, onFault });
+    const agent = await startAgent(world, { config, log, isRun: true, signal, onFault });
+    return await syncUntilDone(agent, log, signal);
+  } finally {
+    faults.flush();
+  }
+}
+
+async function syncUntilDone(agent: Agent, log: Log, signal: AbortSignal): Promise<number> {
   tellSteps(agent.mode, log);
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);

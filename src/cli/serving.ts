@@ -8,7 +8,7 @@ import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import type { ModeName } from '../modes/mode.ts';
+import type { ModeName, PacketCount } from '../modes/mode.ts';
 import { Health } from '../serve/health.ts';
 import { healthHandler } from '../serve/health-server.ts';
 import { type Handler, keepOpen } from '../serve/http.ts';
@@ -24,6 +24,7 @@ import type { Agent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { faultCounts } from './faults.ts';
 import { metricSamples } from './metric-samples.ts';
+import { PacketTotals } from './packet-totals.ts';
 import { userAgent, version } from './version.ts';
 import type { World } from './world.ts';
 
@@ -55,6 +56,9 @@ export class Serving {
   #recorder: EventRecorder | undefined;
   readonly #serviceHealth: ServiceHealth;
   #gaps = new LocalGaps();
+  readonly #packets = new PacketTotals();
+  /** Why they could not be read, while that is so. */
+  #packetsUnread: string | undefined;
 
   constructor(config: Config, world: World, options: ServingOptions) {
     this.#options = options;
@@ -254,6 +258,7 @@ export class Serving {
           return [];
         }
       },
+      packets: (what) => this.#packetsOf(what),
       clock: this.#clock,
       isHealthy: () => this.health.state.healthy,
       gaps: () => this.#gaps.counts,
@@ -261,6 +266,24 @@ export class Serving {
       faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),
     });
     return new Metrics({ mode, families, version: version(), read });
+  }
+
+  /** What rules counted; where they cannot be read now, what was read last. */
+  async #packetsOf(what: PacketCount['what']): Promise<number> {
+    try {
+      this.#packets.take((await this.#agent?.mode.packetCounts?.(this.#options.signal)) ?? []);
+      this.#packetsUnread = undefined;
+    } catch (error) {
+      const cause = causeOf(error);
+      if (cause !== this.#packetsUnread) {
+        this.#options.log.warn(
+          { cause },
+          `the packets that rules counted cannot be read: ${cause}; metrics tell the last`,
+        );
+      }
+      this.#packetsUnread = cause;
+    }
+    return this.#packets.total(what);
   }
 
   #startRecorder({ source, nodeName }: Config): void {

@@ -55,7 +55,7 @@ export function flagsFromFile(text: string, commandLine: Flags): FileFlags {
     else if (field.flag === undefined) {
       if (!isZero(value)) idle.push(field);
     } else if (!isUnset(path, value)) {
-      flags[camel(field.flag)] = Array.isArray(value) ? value.join(',') : String(value);
+      flags[camel(field.flag)] = flagText(value);
       origins.set(camel(field.flag), path);
     }
   }
@@ -68,6 +68,14 @@ export function flagsFromFile(text: string, commandLine: Flags): FileFlags {
   // A folder of manifests takes the place of the cluster that the file names.
   if (flags.manifests !== undefined) delete flags.kubeconfig;
   return { flags, origins, idle, lenient, given: { ...object } };
+}
+
+function flagText(value: unknown): string {
+  if (Array.isArray(value)) return value.join(',');
+  if (typeof value !== 'object' || value === null) return String(value);
+  return Object.entries(value)
+    .map(([name, one]) => `${name}=${one}`)
+    .join(',');
 }
 
 /** The file that says the same as a configuration, every default filled in: what --write-config-to writes and /configz shows. What a file said that has no meaning here is kept. */
@@ -121,6 +129,7 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
       ...config.nodePortAddresses.cidrs,
     ],
     oomScoreAdj: config.oomScoreAdj,
+    ...(Object.keys(config.featureGates).length === 0 ? {} : { featureGates: config.featureGates }),
     configSyncPeriod: durationText(config.configSyncPeriod),
     iptables: {
       ...(isNft ? {} : masquerading),

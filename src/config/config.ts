@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import type { ConntrackSettings } from '../host/conntrack-settings.ts';
 import type { IptablesBackend } from '../host/iptables-tools.ts';
 import { type Address, type Cidr, familyOf, parseAddress } from '../model/address.ts';
+import { type FeatureGates, readFeatureGates } from './feature-gates.ts';
 import { readServe, type ServeConfig } from './listen.ts';
 import { isOn, type Reader, readChoice, readCidrs, readDuration, readInteger, readTimeout } from './readers.ts';
 
@@ -71,6 +72,8 @@ export interface Config {
   readonly log: LogConfig;
   /** What the kernel prefers to end when memory is short: -1000 never, 1000 first. */
   readonly oomScoreAdj: number;
+  /** Those that were set. */
+  readonly featureGates: FeatureGates;
   /** Milliseconds; nothing follows from it, since changes come by watch. */
   readonly configSyncPeriod: number;
   /** The fields of the file, as they stood there. */
@@ -141,6 +144,7 @@ export function configFromFlags(flags: Flags, { origins, file, given = {} }: Con
     serve: readServe(read, { isIPv6: (read.text('bind-address') ?? '').includes(':'), hasFile: file !== undefined }),
     log: readLog(read),
     oomScoreAdj: readInteger(read, 'oom-score-adj', { initial: -999, least: -1000, most: 1000 }),
+    featureGates: readFeatureGates(read),
     configSyncPeriod: readPositive(read, 'config-sync-period', '15m'),
     given,
   };

@@ -86,6 +86,7 @@ export const FIELDS: readonly Field[] = [
     nodePortAddresses: 'nodeport-addresses',
     'ipvs.excludeCIDRs': 'ipvs-exclude-cidrs',
   }),
+  ...flagged('map of booleans', { featureGates: 'feature-gates' }),
   ...idle(
     'clientConnection.contentType says what lists are asked for as',
     'text',
@@ -93,7 +94,6 @@ export const FIELDS: readonly Field[] = [
   ),
   ...idle(REQUESTS, 'number', 'clientConnection.qps'),
   ...idle('there are no hidden metrics', 'text', 'showHiddenMetricsForVersion'),
-  ...idle('there are no gates', 'map of booleans', 'featureGates'),
   ...idle(AT_ONCE, 'duration or nanoseconds', 'logging.flushFrequency'),
   ...idle(AT_ONCE, 'any', 'logging.vmodule', 'logging.options'),
   ...idle('it was for the userspace proxy', 'text', 'portRange'),

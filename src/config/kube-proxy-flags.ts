@@ -14,7 +14,6 @@ export const IDLE_FLAGS: readonly IdleFlag[] = [
   ...flags('there are no hidden metrics', 'show-hidden-metrics-for-version'),
   ...flags('requests are a few a minute', 'kube-api-qps', 'kube-api-burst'),
   ...flags('changes come by watch', 'config-sync-period'),
-  ...flags('there are no gates', 'feature-gates'),
   ...flags(
     'the log is written at once, as lines of one form',
     'log-flush-frequency',

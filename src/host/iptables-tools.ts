@@ -154,6 +154,21 @@ export class IptablesTools {
     throw await this.#failure(`${this.#prefix} -t ${table} -S ${chain}`, result);
   }
 
+  /** Packets that each rule of a chain counted, in their order; none where there is no such chain. Throws an IptablesError. */
+  async counters({ table, chain, wait = LOCK_WAIT_SECONDS }: ChainQuery, signal: AbortSignal): Promise<number[]> {
+    const args = ['--wait', String(wait), '-t', table, '-v', '-S', chain];
+    const result = await this.#runner.run({ file: this.#prefix, args }, signal);
+    if (result.exitCode !== 0) {
+      if (NO_CHAIN.test(result.stderr)) return [];
+      throw await this.#failure(`${this.#prefix} -t ${table} -v -S ${chain}`, result);
+    }
+    // -A CHAIN … -c PACKETS BYTES -j TARGET; a comment may hold what looks like it.
+    const rules = result.stdout.split('\n').filter((line) => line.startsWith('-A '));
+    return rules.map((line) =>
+      Number(/ -c (\d+) \d+(?: -[jg] |$)/.exec(line.replace(/"(?:\\.|[^"])*"/g, ''))?.[1] ?? 0),
+    );
+  }
+
   async #run(
     suffix: string,
     args: readonly string[],

@@ -4,6 +4,7 @@
  */
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
+import { type Clock, realClock } from './clock.ts';
 import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tools.ts';
 
 /** Who can tell whether a chain stands; the tools do it by a process. */
@@ -12,10 +13,13 @@ export interface ChainLook {
   hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean>;
   /** The number of the ruleset, another after each change of it by anybody; undefined where that cannot be told. */
   generation?(): Promise<number | undefined>;
+  /** Packets that each rule of a chain counted, in their order; perhaps those of a moment ago. Throws when that cannot be told. */
+  counters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
 }
 
 export interface RulesLook extends ChainLook {
   generation(): Promise<number | undefined>;
+  counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
   /** Let go of the kernel. */
   close(): void;
 }
@@ -29,6 +33,8 @@ export interface RulesSocket {
   ask(query: ChainQuery): boolean | string;
   /** The number of the ruleset, where the kernel has one. */
   generation?(): number;
+  /** Packets that each rule of a chain counted, where the kernel tells it of one chain. */
+  counters?(query: ChainQuery): readonly number[];
   close(): void;
 }
 
@@ -36,11 +42,16 @@ export interface RulesSocket {
 export type OpenRules = (variant: IptablesVariant, family: Family) => Promise<RulesSocket>;
 
 export interface RulesLookOptions {
-  readonly tools: Pick<IptablesTools, 'family' | 'variant' | 'writes' | 'hasChain'>;
+  readonly tools: Pick<IptablesTools, 'family' | 'variant' | 'writes' | 'hasChain' | 'counters'>;
   /** The kernel could not be asked, and a process is; each cause is told once. */
   readonly onProblem: (text: string) => void;
   readonly open?: OpenRules;
+  readonly clock?: Clock;
 }
+
+/** Counters by a process: milliseconds for which they are told again, and how many times as long as they took to read. */
+const COUNTERS_STAY = 15_000;
+const COUNTERS_SHARE = 100;
 
 export const openRules: OpenRules = async (variant, family) => {
   // Loaded only here: a command that never looks needs no foreign functions.
@@ -54,6 +65,7 @@ export const openRules: OpenRules = async (variant, family) => {
   return {
     ask: ({ table, chain }) => socket.hasChain({ family, table, chain }),
     generation: () => socket.generation(),
+    counters: ({ table, chain }) => socket.ruleCounters({ family, table, chain }),
     close: () => socket.close(),
   };
 };
@@ -72,8 +84,12 @@ class KernelLook implements RulesLook {
   /** Of each chain that a process found: what its table was like. */
   readonly #stood = new Map<string, string>();
   readonly #told = new Set<string>();
+  readonly #clock: Clock;
+  /** What a process counted of each chain, and until when that is told. */
+  readonly #counted = new Map<string, { until: number; readonly counters: Promise<readonly number[]> }>();
 
-  constructor({ tools, onProblem, open = openRules }: RulesLookOptions) {
+  constructor({ tools, onProblem, open = openRules, clock = realClock }: RulesLookOptions) {
+    this.#clock = clock;
     this.#tools = tools;
     this.#onProblem = onProblem;
     this.#open = open;
@@ -101,6 +117,24 @@ class KernelLook implements RulesLook {
 
   async generation(): Promise<number | undefined> {
     return await this.#asking((socket) => socket.generation?.());
+  }
+
+  async counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]> {
+    const said = await this.#asking((socket) => socket.counters?.(query));
+    if (said !== undefined) return said;
+    const key = `${query.table} ${query.chain}`;
+    const start = this.#clock.now();
+    const before = this.#counted.get(key);
+    if (before !== undefined && start < before.until) return await before.counters;
+    // Until it is done nobody else starts one.
+    const counted = { until: Number.POSITIVE_INFINITY, counters: this.#tools.counters(query, signal) };
+    this.#counted.set(key, counted);
+    try {
+      return await counted.counters;
+    } finally {
+      const now = this.#clock.now();
+      counted.until = now + Math.max(COUNTERS_STAY, (now - start) * COUNTERS_SHARE);
+    }
   }
 
   #ask(query: ChainQuery): Promise<boolean | string | undefined> {

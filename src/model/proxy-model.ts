@@ -20,16 +20,25 @@ export interface ModelChanges {
   readonly faults: ReadonlyMap<ServiceKey, readonly Fault[]>;
 }
 
+export interface ProxyModelOptions {
+  /** spec.externalIPs counts; without it any tenant's claim on any address is left aside (KEP-5707, CVE-2020-8554). */
+  readonly servesExternalIPs?: boolean;
+}
+
 export class ProxyModel {
   readonly #claims = new Claims();
   /** As the objects ask for, before claims are settled. */
   readonly #asked = new Map<ServiceKey, readonly ServicePort[]>();
   readonly #ports = new Map<ServicePortKey, ServicePort>();
+  /** What is said of external IPs that are left aside. */
+  readonly #leftAside = new Map<ServiceKey, Fault>();
+  readonly #servesExternalIPs: boolean;
   #location: Location;
   #visited = 0;
 
-  constructor(location: Location) {
+  constructor(location: Location, { servesExternalIPs = true }: ProxyModelOptions = {}) {
     this.#location = location;
+    this.#servesExternalIPs = servesExternalIPs;
   }
 
   get ports(): ReadonlyMap<ServicePortKey, ServicePort> {
@@ -66,7 +75,7 @@ export class ProxyModel {
     const settle = new Set(keys);
     const before = new Map<ServiceKey, readonly ServicePort[]>();
     for (const key of keys) {
-      const service = objects.service(key);
+      const service = this.#served(key, objects.service(key));
       const asked = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
       before.set(key, this.#asked.get(key) ?? []);
       if (service === undefined) this.#asked.delete(key);
@@ -76,13 +85,24 @@ export class ProxyModel {
     return this.#settle(settle, before);
   }
 
+  /** The Service without what is not served here at all. */
+  #served(key: ServiceKey, service: Service | undefined): Service | undefined {
+    if (service === undefined || this.#servesExternalIPs || service.externalIPs.length === 0) {
+      this.#leftAside.delete(key);
+      return service;
+    }
+    this.#leftAside.set(key, externalIPsFault(service));
+    return { ...service, externalIPs: [] };
+  }
+
   #settle(keys: ReadonlySet<ServiceKey>, asked: ReadonlyMap<ServiceKey, readonly ServicePort[]>): ModelChanges {
     this.#visited += keys.size;
     const before = new Map<ServicePortKey, ServicePort>();
     const ports = new Map<ServicePortKey, ServicePort | undefined>();
     const faults = new Map<ServiceKey, readonly Fault[]>();
     for (const key of keys) {
-      const found: Fault[] = [];
+      const leftAside = this.#leftAside.get(key);
+      const found: Fault[] = leftAside === undefined ? [] : [leftAside];
       const now = new Set<ServicePortKey>();
       for (const port of this.#asked.get(key) ?? []) {
         const settled = this.#withoutLost(port, found);
@@ -119,6 +139,18 @@ export class ProxyModel {
     });
     return frontends.length === port.frontends.length ? port : { ...port, frontends };
   }
+}
+
+/** Right in itself, and nothing for its owner to mend: who runs the node switched it off. */
+function externalIPsFault({ key, externalIPs }: Service): Fault {
+  return {
+    kind: 'Service',
+    object: key,
+    field: 'spec.externalIPs',
+    value: externalIPs.slice(0, 10).join(','),
+    problem: 'are not served, since the feature gate AllowServiceExternalIPs is false',
+    effect: 'no effect here',
+  };
 }
 
 /** Hints exist and do nothing here: the question that people ask (eks-anywhere#6770). */

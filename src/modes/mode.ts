@@ -42,6 +42,14 @@ export interface ConnectionCount {
   readonly count: number;
 }
 
+/** Packets that rules of ours counted, by what they do: of iptables mode, as kube-proxy's counters of nfacct. */
+export interface PacketCount {
+  readonly what: 'invalid-dropped' | 'localhost-node-ports';
+  readonly family: Family;
+  /** Since the rule was written last. */
+  readonly packets: number;
+}
+
 /** Owners, and keys of shared objects, that a plan leaves as they are because they were refused. */
 export type SetAside = ReadonlySet<string>;
 export const NOBODY: SetAside = new Set();
@@ -79,6 +87,8 @@ export interface Mode<P extends Plan = Plan> {
   ruleCounts(): readonly RuleCount[];
   /** In modes that can count, and none where that is not asked for. Throws when the kernel does not say. */
   connectionCounts?(): Promise<readonly ConnectionCount[]>;
+  /** In modes that have such rules; none of a rule that does not stand as it was written. Throws when the kernel does not say. */
+  packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
   /** Remove all that is ours and nothing else; returns what was removed, as lines. Throws when part of it failed, after the rest was done. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

@@ -188,6 +188,15 @@ export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
 /** Another proxy's Services have it (reference 1.8). */
 export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+/**
+ * Services and slices with one of these are nobody's: another program serves the one, and nothing proxies the other, whatever
+ * its cluster IP is (KEP-2447; `IsHeadlessService` in k8s.io/api/core/v1).
+ */
+export const UNSERVED_LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL] as const;
+
+export function isUnserved(labels: Labels | null | undefined): boolean {
+  return UNSERVED_LABELS.some((label) => labels?.[label] !== undefined);
+}
 /** When the change happened for which an object was written, with nanoseconds (KEP-752, reference 3.6). */
 export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
 

@@ -3,7 +3,7 @@ import { familyOf, parseAddress } from '../model/address.ts';
 import type { SourceEvent } from '../model/events.ts';
 import type { Endpoint, Slice, SlicePort } from '../model/objects.ts';
 import { trimmed } from '../model/trimmed.ts';
-import { HEADLESS_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
+import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
 import {
   isPortName,
   isPortNumber,
@@ -17,7 +17,7 @@ import { FaultList } from './faults.ts';
 import { SliceMessage } from './protobuf.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
-/** A slice of a headless Service comes out as gone, without a fault; one of host names (FQDN) with a notice. */
+/** A slice of a headless Service, or for another proxy, comes out as gone, without a fault; one of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('EndpointSlice', key, object);
   const parsed = object instanceof SliceMessage ? object : parse(sliceSchema, object, faults);
@@ -33,7 +33,7 @@ function timeOf(text: string | undefined): number {
 
 function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefined {
   const labels = api.metadata.labels ?? {};
-  if (labels[HEADLESS_LABEL] !== undefined) return undefined;
+  if (isUnserved(labels)) return undefined;
   if (api.addressType === 'FQDN') return faults.notice('addressType', 'FQDN', 'names are not addresses');
   const service = labels[SERVICE_NAME_LABEL] ?? '';
   const field = `metadata.labels[${SERVICE_NAME_LABEL}]`;

@@ -8,7 +8,7 @@ import type { SourceEvent } from '../model/events.ts';
 import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../model/objects.ts';
 import { PROTOCOLS } from '../model/objects.ts';
 import { trimmed } from '../model/trimmed.ts';
-import { PROXY_NAME_LABEL } from '../producers/objects.ts';
+import { isUnserved } from '../producers/objects.ts';
 import { FaultList } from './faults.ts';
 import { ServiceMessage } from './protobuf.ts';
 import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
@@ -89,7 +89,7 @@ export const PORT_NAME_PROBLEM = 'must be a port name: small letters, digits and
 
 function toService(api: ApiService, key: string, faults: FaultList): Service | undefined {
   const { spec, metadata } = api;
-  if (spec.type === 'ExternalName' || metadata.labels?.[PROXY_NAME_LABEL] !== undefined) return undefined;
+  if (spec.type === 'ExternalName' || isUnserved(metadata.labels)) return undefined;
   const clusterIPs = readClusterIPs(spec, faults);
   if (clusterIPs === undefined || clusterIPs.length === 0) return undefined;
   const ports = (spec.ports ?? []).map((port, i) => readPort(port, `spec.ports[${i}]`, faults));

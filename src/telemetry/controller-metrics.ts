@@ -1,5 +1,6 @@
 /** Metrics of `slicewire controller`, under the names of kube-controller-manager (k8s.io/endpointslice/metrics and the mirroring controller's). */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { BUILD_INFO, buildLabels } from './metrics.ts';
 
 /** A queue of work, read when metrics are asked for. */
 export interface QueueSample {
@@ -130,10 +131,7 @@ export class ControllerMetrics {
       ),
       mirror: [counter(`${mirror}_changes`, 'Writes of mirrored EndpointSlices', ['operation'])],
     };
-    gauge('kubernetes_build_info', 'Version of the program', ['git_version', 'platform']).set(
-      { git_version: `v${options.version}`, platform: `${process.platform}/${process.arch}` },
-      1,
-    );
+    gauge(BUILD_INFO.name, BUILD_INFO.help, BUILD_INFO.labels).set(buildLabels(options.version), 1);
     this.#addRead(options);
     collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
   }

@@ -43,6 +43,15 @@ const READ = {
     'table',
     'ip_family',
   ],
+  // Their names and words are kube-proxy's (k8s#122812, k8s#125015).
+  kubeproxy_iptables_ct_state_invalid_dropped_packets_total: [
+    'counter',
+    'packets dropped by iptables to work around conntrack problems',
+  ],
+  kubeproxy_iptables_localhost_nodeports_accepted_packets_total: [
+    'counter',
+    'Number of packets accepted on nodeports of loopback interface',
+  ],
   slicewire_nftables_rules: ['gauge', 'Rules in the table of slicewire', 'ip_family'],
   slicewire_nftables_elements: ['gauge', 'Elements of its maps and sets', 'ip_family'],
   slicewire_connections_total: [
@@ -62,10 +71,26 @@ const READ = {
 } as const satisfies Readonly<Record<string, readonly ['gauge' | 'counter', help: string, ...labels: string[]]>>;
 export type ReadName = keyof typeof READ;
 
+/**
+ * Not kubernetes_build_info: its git_version is Kubernetes' own, and the version of another program among those sets off
+ * the alert KubeVersionMismatch of the kubernetes-mixin.
+ */
+export const BUILD_INFO = {
+  name: 'slicewire_build_info',
+  help: 'Version of slicewire, and what it runs on',
+  labels: ['version', 'node_version', 'platform'],
+};
+
+export function buildLabels(version: string): Labels {
+  return { version, node_version: process.versions.node, platform: `${process.platform}/${process.arch}` };
+}
+
 /** Metrics of iptables mode alone. */
 const OF_IPTABLES: readonly string[] = [
   'kubeproxy_sync_proxy_rules_iptables_total',
   'kubeproxy_sync_proxy_rules_iptables_last',
+  'kubeproxy_iptables_ct_state_invalid_dropped_packets_total',
+  'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
 ];
 const OF_NFTABLES: readonly string[] = [
   'slicewire_nftables_rules',
@@ -188,10 +213,7 @@ export class Metrics {
     );
     this.#outcomes = counter('slicewire_syncs_total', 'Syncs by their outcome', ['outcome']);
     this.#drift = counter('slicewire_drift_total', 'Kernel objects of ours that another program had changed', []);
-    gauge('kubernetes_build_info', 'Version of the program', ['git_version', 'platform']).set(
-      { git_version: `v${options.version}`, platform: `${process.platform}/${process.arch}` },
-      1,
-    );
+    gauge(BUILD_INFO.name, BUILD_INFO.help, BUILD_INFO.labels).set(buildLabels(options.version), 1);
     this.#addRead();
     collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
   }

@@ -1,6 +1,6 @@
 /** What people get wrong: one clear line, exit status 1, nothing written. Runs in a namespace, so that nothing could be. */
 import assert from 'node:assert/strict';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -25,12 +25,12 @@ describe('bad input on the command line', () => {
   async function slicewire(
     args: readonly string[],
     wrapper: readonly string[] = [],
-  ): Promise<{ status: number | undefined; error: string }> {
+  ): Promise<{ status: number | undefined; error: string; output: string }> {
     const command = ['netns', 'exec', namespace, ...wrapper, process.execPath, MAIN, ...args];
-    const { exitCode, stderr } = await realCommands.run({ file: 'ip', args: command }, NEVER);
+    const { exitCode, stderr, stdout } = await realCommands.run({ file: 'ip', args: command }, NEVER);
     const rules = await realCommands.run({ file: 'ip', args: ['netns', 'exec', namespace, 'iptables-save'] }, NEVER);
     assert.ok(!rules.stdout.includes('KUBE-'), 'nothing may be written');
-    return { status: exitCode, error: stderr };
+    return { status: exitCode, error: stderr, output: stdout };
   }
 
   const cases: readonly { readonly args: readonly string[]; readonly says: RegExp }[] = [
@@ -111,9 +111,19 @@ describe('bad input on the command line', () => {
   });
 
   it('a flag of kube-proxy that has no effect is accepted and named', async () => {
-    const { error } = await slicewire(['--manifests', '/no/such', '--kube-api-qps', '1', '--feature-gates', 'A=true']);
+    const { error } = await slicewire([
+      '--manifests',
+      '/no/such',
+      '--kube-api-qps',
+      '1',
+      '--feature-gates',
+      'WinDSR=true',
+    ]);
     assert.match(error, /--kube-api-qps has no effect: requests are a few a minute/);
-    assert.match(error, /--feature-gates has no effect/);
+    assert.match(
+      error,
+      /--feature-gates: WinDSR: no effect: AllowServiceExternalIPs is the only gate that slicewire has/,
+    );
     assert.match(error, /there is no such file or folder/);
   });
 
@@ -128,6 +138,32 @@ describe('bad input on the command line', () => {
     assert.equal(written.status, 0);
     const read = await slicewire(['--config', file, '--manifests', '/no/such']);
     assert.match(read.error, /--manifests \/no\/such: there is no such file or folder/);
+  });
+
+  it('a thousand broken documents are some lines with their number, and all of them in the JSON of plan', async () => {
+    const manifests = join(folder, 'broken');
+    await mkdir(manifests);
+    const broken = (n: number) =>
+      n % 2 === 0
+        ? 'kind: Service\nmetadata: {name: [\n'
+        : `apiVersion: v1\nkind: Service\nmetadata: {name: s${n}}\nspec: {clusterIP: 10.96.0.300, ports: [{port: 80}]}\n`;
+    for (let file = 0; file < 10; file++) {
+      const documents = Array.from({ length: 100 }, (_, n) => broken(file * 100 + n));
+      await writeFile(join(manifests, `${file}.yaml`), documents.join('---\n'));
+    }
+    const args = ['plan', '--manifests', manifests, '--conntrack-max-per-core', '0', '--output', 'json'];
+    const { error, output } = await slicewire(args);
+    const told = error.split('\n').filter((line) => line.includes('set aside'));
+    assert.ok(told.length <= 42, `${told.length} lines`);
+    for (const [kind, count] of [
+      ['file line', 480],
+      ['Service spec.clusterIP', 480],
+    ])
+      assert.ok(
+        error.includes(`${kind} (object set aside): ${count} more faults of this kind are not told one by one`),
+      );
+    const { faults } = JSON.parse(output) as { faults: { kind: string; effect: string }[] };
+    assert.equal(faults.filter(({ effect }) => effect === 'object set aside').length, 1000);
   });
 
   it('stopped before it was done: that is not «nothing to do»', async () => {

@@ -160,10 +160,10 @@ describe('configuration', () => {
   });
 
   it('keeps what a file says that has no meaning here, and names no node that nobody named', () => {
-    const file = `${KUBEADM}featureGates: {A: true}\nnftables: {masqueradeBit: 3}\n`;
+    const file = `${KUBEADM}featureGates: {WinDSR: true}\nnftables: {masqueradeBit: 3}\n`;
     const { flags, given } = flagsFromFile(file, {});
     const written = fileText(configFromFlags(flags, { given }));
-    for (const line of ['hostnameOverride: ""', 'A: true', 'masqueradeBit: 3', 'qps: 0', 'masqueradeBit: 14']) {
+    for (const line of ['hostnameOverride: ""', 'WinDSR: true', 'masqueradeBit: 3', 'qps: 0', 'masqueradeBit: 14']) {
       assert.ok(written.replaceAll("'", '"').includes(line), `${line} in ${written}`);
     }
   });

@@ -92,6 +92,7 @@ export const REGRESSIONS: Readonly<Record<string, string>> = {
   'k8s#71894': 'deleting a Service cuts its connections',
   'k8s#110302': 'affinity holds a client to an endpoint that is not ready',
   'k8s#89358': 'the timeout of affinity is not kept',
+  'k8s#134321': 'the label of headless Services on a Service with a cluster IP is not looked at',
   'k8s#57678': 'external policy Local on a node port',
   'k8s#66062': 'external policy Local on a load balancer',
   'k8s#71596': 'external policy Local without an endpoint here, from a pod',

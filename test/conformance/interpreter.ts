@@ -221,6 +221,8 @@ class Walk {
         const states = value.split(',');
         return states.includes(this.#packet.state) || (states.includes('DNAT') && state.dnat !== undefined);
       }
+      case '--ctorigdst':
+        return cidrContains(value as Cidr, this.#packet.destination);
       case '--dst-type':
         return this.#isLocal(state.destination);
       case '--src-type':

@@ -26,8 +26,9 @@ class IptablesSubject implements Subject {
   constructor(family: Family, story: StoryCase) {
     this.#family = family;
     this.#story = story;
-    const { settings } = story;
-    this.#rig = new Rig({ commands: this.#kernel, settings: (of) => (of === family ? { ...settings } : {}) });
+    const { settings, servesExternalIPs } = story;
+    const own = (of: Family) => (of === family ? { ...settings } : {});
+    this.#rig = new Rig({ commands: this.#kernel, settings: own, servesExternalIPs });
     if (story.closed === true) for (const chain of ['INPUT', 'FORWARD']) this.#kernel.policies.set(chain, 'DROP');
   }
 

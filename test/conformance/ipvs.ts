@@ -46,7 +46,8 @@ class IpvsSubject implements Subject {
   constructor(family: Family, story: StoryCase) {
     this.#family = family;
     this.#story = story;
-    this.#made = ipvsRig({ settings: (of) => (of === family ? ipvsSettingsOf(story.settings ?? {}) : {}) });
+    const own = (of: Family) => (of === family ? ipvsSettingsOf(story.settings ?? {}) : {});
+    this.#made = ipvsRig({ settings: own, servesExternalIPs: story.servesExternalIPs });
     const { kernel, iptables } = this.#made;
     for (const address of story.nodeHas ?? []) kernel.others.add(address as Address);
     if (story.closed === true) for (const chain of ['INPUT', 'FORWARD']) iptables.policies.set(chain, 'DROP');

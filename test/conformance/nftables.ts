@@ -53,7 +53,7 @@ class NftablesSubject implements Subject {
     this.#story = story;
     const families = FAMILIES.map((of) => nftablesSettingsOf(of, of === family ? (story.settings ?? {}) : {}));
     const mode = nftablesMode({ families, kernel: this.#kernel, keep: 0 }) as Mode;
-    this.#rig = new Rig({ commands: new FakeIptables(), mode });
+    this.#rig = new Rig({ commands: new FakeIptables(), mode, servesExternalIPs: story.servesExternalIPs });
   }
 
   async reach(state: StoryState): Promise<void> {

@@ -58,6 +58,8 @@ export interface StoryState {
 
 export interface StoryCase extends StoryState {
   readonly settings?: StorySettings;
+  /** The feature gate AllowServiceExternalIPs; default: on. */
+  readonly servesExternalIPs?: boolean;
   /** Addresses that the node has beside its own, as a load balancer may give it. */
   readonly nodeHas?: readonly string[];
   /** The node's own firewall drops what nobody accepts, in INPUT and FORWARD. */

@@ -21,6 +21,7 @@ export interface IpvsRigOptions {
   /** Milliseconds after which refused Services are tried again; default: at every sync. */
   readonly retry?: number;
   readonly look?: (family: Family) => ChainLook;
+  readonly servesExternalIPs?: boolean | undefined;
 }
 
 export interface IpvsRig {
@@ -49,7 +50,11 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
     wantedSettings: new Map(),
     isLeaving,
   }) as Mode;
-  return { kernel, iptables, rig: new Rig({ commands: iptables, mode, retry }) };
+  return {
+    kernel,
+    iptables,
+    rig: new Rig({ commands: iptables, mode, retry, servesExternalIPs: options.servesExternalIPs }),
+  };
 }
 
 function newKernel(): FakeIpvs {

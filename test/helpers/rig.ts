@@ -33,6 +33,8 @@ export interface RigOptions {
   readonly families?: readonly ('IPv4' | 'IPv6')[];
   readonly look?: (family: 'IPv4' | 'IPv6') => ChainLook;
   readonly settings?: (family: 'IPv4' | 'IPv6') => Partial<IptablesSettings>;
+  /** The feature gate AllowServiceExternalIPs; default: on. */
+  readonly servesExternalIPs?: boolean | undefined;
 }
 
 export const NEVER: AbortSignal = new AbortController().signal;
@@ -68,7 +70,7 @@ export class Rig {
       sysctls,
     });
     this.mode = options.mode ?? (iptablesMode(families.map(inFamily)) as Mode);
-    const model = new ProxyModel({ nodeName, zone: '' });
+    const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs: options.servesExternalIPs !== false });
     this.flows = new Flows((at) => model.frontend(at));
     const onFault = (fault: Fault) => this.faults.push(fault);
     this.loop = new SyncLoop({

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { breath } from '../../src/host/clock.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { type OpenRules, rulesLook } from '../../src/host/rules-look.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -198,5 +199,68 @@ describe('a look at a chain', () => {
     await asking;
     await breath();
     assert.deepEqual([made.opened.length, made.closed], [2, 2]);
+  });
+});
+
+describe('packets that rules counted', () => {
+  const QUERY = { table: 'filter', chain: 'KUBE-FORWARD' };
+  const LISTED = [
+    '-N KUBE-FORWARD',
+    '-A KUBE-FORWARD -m conntrack --ctstate INVALID -c 12 720 -j DROP',
+    '-A KUBE-FORWARD -m comment --comment "a \\"b\\" -c 5 5 -j X" -c 3 180 -j ACCEPT',
+    '-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -c 7 420',
+    '',
+  ].join('\n');
+
+  async function made(said: string, listed = { exitCode: 0, stdout: LISTED, stderr: '' }) {
+    const runs: string[] = [];
+    const answer = { ...listed };
+    const iptables = new FakeIptables({
+      intercept: ({ file, args }) => {
+        if (args[0] === '--version') return { exitCode: 0, stdout: said, stderr: '' };
+        runs.push([file, ...args].join(' '));
+        return answer;
+      },
+    });
+    const tools = new IptablesTools(iptables, 'IPv4', 'auto');
+    await tools.version(NEVER);
+    const clock = new FakeClock();
+    const socket = { ask: () => true, counters: () => [1, 2], close: () => undefined };
+    const { counters: _, ...legacy } = socket;
+    const open: OpenRules = (variant) => Promise.resolve(variant === 'nft' ? socket : legacy);
+    const look = rulesLook({ tools, onProblem: assert.fail, open, clock });
+    return { runs, answer, clock, count: () => look.counters(QUERY, NEVER) };
+  }
+
+  it('are asked of nftables itself: no process is started', async () => {
+    const { count, runs } = await made('iptables v1.8.9 (nf_tables)\n');
+    assert.deepEqual(await count(), [1, 2]);
+    assert.deepEqual(runs, []);
+  });
+
+  it('are read by a process with the legacy variant, four times a minute at most', async () => {
+    const { count, runs, clock } = await made('iptables v1.8.9 (legacy)\n');
+    assert.deepEqual(await Promise.all([count(), count()]), [
+      [12, 3, 7],
+      [12, 3, 7],
+    ]);
+    assert.deepEqual(runs, ['iptables --wait 5 -t filter -v -S KUBE-FORWARD']);
+    clock.advance(14_000);
+    await count();
+    assert.equal(runs.length, 1);
+    clock.advance(1000);
+    await count();
+    assert.equal(runs.length, 2);
+  });
+
+  it('are none of a chain that is not there; another trouble is told, and tried again', async () => {
+    const nothing = { exitCode: 1, stdout: '', stderr: 'iptables: No chain/target/match by that name.\n' };
+    assert.deepEqual(await (await made('iptables v1.8.9 (legacy)\n', nothing)).count(), []);
+    const denied = { exitCode: 3, stdout: '', stderr: 'Permission denied' };
+    const { count, clock, answer } = await made('iptables v1.8.9 (legacy)\n', denied);
+    await assert.rejects(count(), /iptables -t filter -v -S KUBE-FORWARD failed .*Permission denied/);
+    Object.assign(answer, { exitCode: 0, stdout: LISTED });
+    clock.advance(15_000);
+    assert.deepEqual(await count(), [12, 3, 7]);
   });
 });

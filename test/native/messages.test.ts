@@ -348,6 +348,27 @@ describe('nftables messages', () => {
   golden('nft list ruleset, its first question', nftables.generationRequest())`
     14000000 100a 0500 ${SEVENTH}  02 00 0000`;
 
+  golden('nft list chain ip nat KUBE-PROXY-CANARY, its rules', nftables.rulesRequest({ family: 'IPv4', ...CANARY }))`
+    34000000 070a 0500 ${SEVENTH}  02 00 0000  0800 0100 6e617400  1600 0200 4b5542452d50524f58592d43414e415259 00 0000`;
+
+  it('reads what the rules of a chain counted: 0 where one has no counter, nothing of another chain', () => {
+    const name = (digit: string) => `0800 0100 6e617400  1600 0200 4b5542452d50524f58592d43414e4152${digit} 00 0000`;
+    // An expression of a match before the counter; its bytes come before its packets.
+    const match = '1400 0180  0a00 0100 6d61746368 00 0000  0400 0280';
+    const counter = (packets: string) =>
+      `2c00 0180  0c00 0100 636f756e74657200  1c00 0280  0c00 0100 0000000000000fff  0c00 0200 ${packets}`;
+    const rule = (length: string, digit: string, list: string) =>
+      `${length} 060a 0200 ${FIRST}  02 00 0003  ${name(digit)}  0c00 0300 0000000000000007  ${list}`;
+    const two = rule('84000000', '59', `4400 0480  ${match}  ${counter('0000000100000002')}`);
+    const none = rule('58000000', '59', `1800 0480  ${match}`);
+    const other = rule('70000000', '58', `3000 0480  ${counter('0000000000000005')}`);
+    const read = (...datagrams: string[]) =>
+      new nftables.NftablesSocket(() => kernelWith(...datagrams).transport).ruleCounters({ family: 'IPv4', ...CANARY });
+    assert.deepEqual(read(two, other, none, DONE), [2 ** 32 + 2, 0]);
+    assert.deepEqual(read(DONE), []);
+    assert.throws(() => read(error('ffffffff')), refusedWith(1));
+  });
+
   it('reads the generation of the ruleset, and throws where none is told', () => {
     const generation = (...datagrams: string[]) =>
       new nftables.NftablesSocket(() => kernelWith(...datagrams).transport).generation();

@@ -14,9 +14,10 @@ import type { Patience, ToldMode } from './telling.ts';
 export function nftTold(lab: Lab, patience: Patience): ToldMode & { close(): void } {
   const kernel = new NftNetlink(transportsIn(lab.namespace('node')));
   return {
-    open({ settings = {} }, family) {
+    open({ settings = {}, servesExternalIPs }, family) {
       const families = FAMILIES.map((each) => nftablesSettingsOf(each, each === family ? settings : {}));
-      return new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) as Mode });
+      const mode = nftablesMode({ families, kernel }) as Mode;
+      return new Rig({ commands: new FakeIptables(), mode, servesExternalIPs });
     },
     tool: (family) => (family === 'IPv4' ? 'iptables-nft' : 'ip6tables-nft'),
     patience,

@@ -177,6 +177,39 @@ describe('an agent that operators run', () => {
     assert.match((await ask('/configz', 10_249)).body, /"masqueradeBit":15/);
   });
 
+  it('serves external IPs as the feature gate says, from one change of the file to the next (KEP-5707)', async () => {
+    const spec = { clusterIP: '10.96.0.10', ports: [{ port: 80 }], externalIPs: ['198.51.100.7', '192.168.77.2'] };
+    const ports = [{ name: '', port: PORT }];
+    const endpoints = [{ addresses: [podAddress(1).v4], nodeName: 'node' }];
+    const items = [
+      service({ name: 'web', spec }),
+      slice({ name: 'web-1', service: 'web', addressType: 'IPv4', ports, endpoints }),
+    ];
+    await writeFile(join(folder, 'web.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+    const gate = (value: boolean) => writeFile(file, config(`featureGates: {AllowServiceExternalIPs: ${value}}`));
+    const reached = async () => (await lab.ask('client', { address: '198.51.100.7', port: 80, timeout: 1000 })).outcome;
+    await lab.exec('client', 'ip', 'route', 'add', '198.51.100.7/32', 'via', '192.168.77.2');
+    const agent = start();
+    await agent.synced();
+    assert.equal(await reached(), 'reply');
+    const left =
+      'the external IPs of 1 Service are not served, since the feature gate AllowServiceExternalIPs is false: default/web';
+    await gate(false);
+    await agent.logged(({ msg }) => msg === left);
+    await agent.synced(agent.log.findIndex(({ msg }) => msg === left));
+    assert.doesNotMatch(await lab.exec('node', 'iptables-save'), /198\.51\.100\.7|-d 192\.168\.77\.2/);
+    assert.equal(await reached(), 'timeout');
+    assert.equal((await lab.ask('pod-3', { address: '10.96.0.10', port: 80 })).outcome, 'reply');
+    assert.match((await ask('/configz', 10_249)).body, /"featureGates":\{"AllowServiceExternalIPs":false\}/);
+    const plan = await inNode(process.execPath, MAIN, 'plan', ...flags());
+    assert.equal(plan.exitCode, 0, plan.stdout + plan.stderr);
+    assert.ok(plan.stderr.includes(left), plan.stderr);
+    const since = agent.log.length;
+    await gate(true);
+    await agent.synced(since);
+    assert.equal(await reached(), 'reply');
+  });
+
   it('refuses a changed file that is wrong, names all that is, and goes on with the former', async () => {
     const agent = start();
     await agent.synced();

@@ -23,12 +23,13 @@ for (const backend of ['nft', 'legacy'] as const) {
     after(() => lab.remove());
     const mode: ToldMode = {
       // What the story before left in the kernel is found there, and replaced.
-      open: ({ settings }, family) =>
+      open: ({ settings, servesExternalIPs }, family) =>
         new Rig({
           commands: commandsIn(lab, 'node'),
           sysctls: sysctlsIn(lab, 'node'),
           backend,
           settings: (of) => (of === family ? { ...settings } : {}),
+          servesExternalIPs,
         }),
       tool: (family) => `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${backend}`,
       patience: PATIENCE,

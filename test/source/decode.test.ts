@@ -107,8 +107,8 @@ describe('a Service', () => {
     });
   });
 
-  const label = (value: string) => ({
-    metadata: { name: 'web', labels: { 'service.kubernetes.io/service-proxy-name': value } },
+  const label = (value: string, name = 'service-proxy-name') => ({
+    metadata: { name: 'web', labels: { [`service.kubernetes.io/${name}`]: value } },
   });
   for (const [what, spec, more] of [
     ['headless', { clusterIP: 'None' }],
@@ -120,6 +120,8 @@ describe('a Service', () => {
     ['ExternalName with a cluster IP of before', { type: 'ExternalName', ports: [{ port: 0 }] }],
     ["another proxy's", {}, label('other')],
     ["another proxy's, with an empty name", {}, label('')],
+    ['labelled as headless, with a cluster IP', {}, label('', 'headless')],
+    ['labelled as headless, whatever the value', {}, label('false', 'headless')],
   ] as [string, Fields, Fields?][]) {
     test(`${what} is skipped without a fault`, () => {
       assert.deepEqual(decodedService(spec, more), { value: undefined, faults: [], texts: [] });
@@ -517,9 +519,11 @@ describe('a slice', () => {
     }
   });
 
-  test('of a headless Service is skipped without a fault, and of host names with a notice', () => {
-    const labels = { 'kubernetes.io/service-name': 'web', 'service.kubernetes.io/headless': '' };
-    assert.deepEqual(decodedSlice({}, labels), { value: undefined, faults: [], texts: [] });
+  test('of a headless Service or for another proxy is skipped without a fault, and of host names with a notice', () => {
+    for (const mark of ['headless', 'service-proxy-name']) {
+      const labels = { 'kubernetes.io/service-name': 'web', [`service.kubernetes.io/${mark}`]: '' };
+      assert.deepEqual(decodedSlice({}, labels), { value: undefined, faults: [], texts: [] });
+    }
     const names = { addressType: 'FQDN', endpoints: [{ addresses: ['example.com'] }] };
     const { value, texts } = decodedSlice(names);
     assert.equal(value, undefined);

@@ -79,6 +79,25 @@ describe('Pods in manifests', () => {
     assert.deepEqual(folder.told, []);
   });
 
+  test('make slices for another proxy, which nobody here reads, and again for this one without the label', () => {
+    const folder = new Folder();
+    const labelled = SERVICE.replace(
+      '{name: web}',
+      '{name: web, labels: {service.kubernetes.io/service-proxy-name: x}}',
+    );
+    folder.set({ 'a.yaml': labelled, 'b.yaml': pod('web-1', '10.0.0.1') });
+    assert.deepEqual(folder.endpoints(), []);
+    folder.set({ 'a.yaml': SERVICE });
+    assert.deepEqual(folder.endpoints(), ['10.0.0.1:8080 ready']);
+    folder.set({ 'a.yaml': labelled });
+    assert.deepEqual(folder.endpoints(), []);
+    // The label of headless Services is never copied to slices: what the Service is decides there.
+    folder.set({
+      'a.yaml': SERVICE.replace('{name: web}', '{name: web, labels: {service.kubernetes.io/headless: ""}}'),
+    });
+    assert.deepEqual(folder.endpoints(), ['10.0.0.1:8080 ready']);
+  });
+
   test('that say that they are not ready, end, or are finished, count as such', () => {
     const folder = new Folder();
     const unready = `, conditions: [{type: Ready, status: "False"}]`;

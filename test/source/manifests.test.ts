@@ -390,6 +390,26 @@ describe('a folder', () => {
     await shows(view, {});
   });
 
+  for (const label of ['service-proxy-name', 'headless']) {
+    const labels = `labels: {service.kubernetes.io/${label}: ""}`;
+    const labelled = (text: string) => text.replace('metadata:', `metadata:\n  ${labels}`);
+
+    test(`drops a Service that gets the label ${label}, and has it again without`, async (t) => {
+      const folder = await temporary(t);
+      // What is told of a port for those that make slices does not make it a broken Service.
+      const text = `${yaml('a')}    targetPort: "No Name"\n`;
+      await writeFile(join(folder, 'a.yaml'), text);
+      await writeFile(join(folder, 'b.yaml'), yaml('b', '10.96.0.2'));
+      const view = await follow(t, folder);
+      await shows(view, { 'service default/a': '10.96.0.1', 'service default/b': '10.96.0.2' });
+      await writeFile(join(folder, 'a.yaml'), labelled(text));
+      await writeFile(join(folder, 'b.yaml'), labelled(yaml('b', '10.96.0.2')));
+      await shows(view, {});
+      await writeFile(join(folder, 'b.yaml'), yaml('b', '10.96.0.2'));
+      await shows(view, { 'service default/b': '10.96.0.2' });
+    });
+  }
+
   test('that is empty is complete', async (t) => {
     const view = await follow(t, await temporary(t));
     assert.deepEqual([view.objects, view.faults], [{}, []]);

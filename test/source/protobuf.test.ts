@@ -100,8 +100,10 @@ describe('lists in protobuf', () => {
   });
 
   it('have every field of a Service that is used, and one that another proxy serves', () => {
-    const label = { 'service.kubernetes.io/service-proxy-name': 'x' };
-    same('Service', [FULL, service({ name: 'other', labels: label, spec: { clusterIP: '10.96.0.2', ports: [] } })]);
+    const spec = { clusterIP: '10.96.0.2', ports: [] };
+    const other = service({ name: 'other', labels: { 'service.kubernetes.io/service-proxy-name': 'x' }, spec });
+    const headless = service({ name: 'headless', labels: { 'service.kubernetes.io/headless': '' }, spec });
+    same('Service', [FULL, other, headless]);
   });
 
   it('have every field of a slice that is used', () => {
@@ -128,6 +130,10 @@ describe('lists in protobuf', () => {
       full,
       { ...full, metadata },
       { ...full, metadata: { ...metadata, labels: headless } },
+      {
+        ...full,
+        metadata: { ...metadata, labels: { ...metadata.labels, 'service.kubernetes.io/service-proxy-name': '' } },
+      },
       { ...full, metadata: { ...metadata, labels: {} } },
       slice({ name: 'six', service: 'web', endpoints: ['2001:db8::1'] }),
       { ...slice({ name: 'names', service: 'web', endpoints: [] }), addressType: 'FQDN' },

@@ -1,6 +1,7 @@
 /** Metrics under kube-proxy's names (reference 9.4), and ours. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { ControllerMetrics } from '../../src/telemetry/controller-metrics.ts';
 import { Metrics, type MetricsOptions, type ReadName, type Samples } from '../../src/telemetry/metrics.ts';
 
 /** Every name of reference 9.4 that has a meaning here, with its labels. */
@@ -26,6 +27,8 @@ const OF_IPTABLES: typeof OF_ALL = {
   sync_proxy_rules_iptables_total: ['gauge', 'ip_family,table'],
   sync_proxy_rules_iptables_last: ['gauge', 'ip_family,table'],
   sync_proxy_rules_iptables_partial_restore_failures_total: ['counter', 'ip_family'],
+  iptables_ct_state_invalid_dropped_packets_total: ['counter', ''],
+  iptables_localhost_nodeports_accepted_packets_total: ['counter', ''],
 };
 
 const F = { ip_family: 'IPv4' };
@@ -78,7 +81,9 @@ describe('metrics', () => {
   }
 
   it('of rules are those of iptables mode alone', async () => {
-    assert.ok(!(await made('ipvs').text()).includes('proxy_rules_iptables_total'));
+    const text = await made('ipvs').text();
+    for (const name of ['proxy_rules_iptables_total', 'ct_state_invalid_dropped', 'localhost_nodeports_accepted'])
+      assert.ok(!text.includes(name), name);
   });
 
   it('of failed writes and of what the table holds have names of their own in nftables mode, as kube-proxy’s', async () => {
@@ -89,6 +94,32 @@ describe('metrics', () => {
     assert.ok(!lines.some((line) => line.includes('_iptables_')));
     for (const name of ['nftables_rules', 'nftables_elements', 'connections_total'])
       assert.ok(has(`slicewire_${name}`));
+  });
+
+  it('of packets have kube-proxy’s words, without a label', async () => {
+    const lines = await linesOf(made('iptables'));
+    for (const [name, help] of [
+      ['ct_state_invalid_dropped', 'packets dropped by iptables to work around conntrack problems'],
+      ['localhost_nodeports_accepted', 'Number of packets accepted on nodeports of loopback interface'],
+    ]) {
+      assert.ok(lines.includes(`# HELP kubeproxy_iptables_${name}_packets_total ${help}`));
+      assert.ok(lines.includes(`kubeproxy_iptables_${name}_packets_total 3`));
+    }
+  });
+
+  it('tell the version by a name that is not Kubernetes’ own: KubeVersionMismatch of the kubernetes-mixin compares those', async () => {
+    const controller = new ControllerMetrics({
+      version: '9.9.9',
+      queues: () => [],
+      isLeader: () => true,
+      leaseName: '',
+    });
+    const platform = `${process.platform}/${process.arch}`;
+    const wanted = `slicewire_build_info{version="9.9.9",node_version="${process.versions.node}",platform="${platform}"} 1`;
+    for (const text of [await made('iptables').text(), await controller.text()]) {
+      assert.ok(text.split('\n').includes(wanted), text.slice(-2000));
+      assert.doesNotMatch(text, /kubernetes_build_info|git_version/);
+    }
   });
 
   it('have kube-proxy’s buckets', async () => {
@@ -131,7 +162,6 @@ describe('metrics', () => {
         lines.includes(line),
         `${line}\nnot in\n${lines.filter((one) => one.startsWith(line.slice(0, 40))).join('\n')}`,
       );
-    assert.ok(lines.some((line) => line.startsWith('kubernetes_build_info{git_version="v9.9.9"')));
     assert.ok(lines.some((line) => line.startsWith('process_resident_memory_bytes')));
   });
 });

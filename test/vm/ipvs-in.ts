@@ -24,6 +24,7 @@ export interface IpvsInOptions {
   readonly commands?: CommandRunner;
   /** Kernel settings; those of the namespace by default, each with a process of its own. */
   readonly sysctls?: Sysctls;
+  readonly servesExternalIPs?: boolean | undefined;
 }
 
 /** Write the kernel settings of the mode once, and hold them for right from then on. */
@@ -57,5 +58,6 @@ export function modeIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}
 }
 
 export function rigIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Rig {
-  return new Rig({ commands: commandsIn(lab, 'node'), mode: modeIn(lab, kernel, options) });
+  const { servesExternalIPs } = options;
+  return new Rig({ commands: commandsIn(lab, 'node'), mode: modeIn(lab, kernel, options), servesExternalIPs });
 }

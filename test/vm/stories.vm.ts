@@ -19,14 +19,15 @@ describe('stories with real packets, ipvs', () => {
   });
   after(() => lab.remove());
   const mode: ToldMode = {
-    open: async ({ settings }, family) => {
+    open: async ({ settings, servesExternalIPs }, family) => {
       // Connections of the story before would hold its servers for minutes; all else is found there, and replaced.
       const servers = await kernel.servers();
       await kernel.write(
         servers.map((server) => ({ kind: 'remove-server', server })),
         NEVER,
       );
-      return rigIn(lab, kernel, { settings: () => ipvsSettingsOf(settings ?? {}), families: [family], sysctls });
+      const own = { settings: () => ipvsSettingsOf(settings ?? {}), servesExternalIPs };
+      return rigIn(lab, kernel, { ...own, families: [family], sysctls });
     },
     tool: (family) => (family === 'IPv4' ? 'iptables' : 'ip6tables'),
     patience: EMULATED,

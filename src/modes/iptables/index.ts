@@ -11,7 +11,7 @@ import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../r
 import type { ModeWork } from '../../reconcile/work.ts';
 import { cleanUp } from '../cleanup.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
-import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
+import { type Mode, NOBODY, type ObserveReport, type PacketCount, type RuleCount, type SetAside } from '../mode.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
@@ -20,6 +20,7 @@ import { type ChainChanges, IptablesDesired } from './desire.ts';
 import { FIREWALL_JUMPS, JUMPS } from './jumps.ts';
 import { udpFrontendsIn } from './observe.ts';
 import type { IptablesSettings } from './settings.ts';
+import { type CountedRule, countedRules } from './static-chains.ts';
 
 interface FamilyState {
   readonly family: Family;
@@ -28,6 +29,9 @@ interface FamilyState {
   readonly desired: IptablesDesired | undefined;
   readonly tables: FamilyTables;
   readonly kernelSettings: KernelSettings;
+  /** Rules whose packets are told. */
+  readonly counted: readonly CountedRule[];
+  readonly look: ChainLook | undefined;
   /** Why the last read failed, if it did. */
   unread: string | undefined;
 }
@@ -72,6 +76,8 @@ function leavingFamily({ settings: { family }, tools, look, sysctls }: IptablesF
     family,
     tools,
     desired: undefined,
+    counted: [],
+    look,
     tables: new FamilyTables({ tools, look, isOurs, jumps: [] }),
     kernelSettings: new KernelSettings({ sysctls, prefix: family, wanted: new Map(), hint: '' }),
     unread: undefined,
@@ -84,6 +90,8 @@ function newFamily({ settings, tools, look, sysctls }: IptablesFamilies[number])
     family,
     tools,
     desired: new IptablesDesired(settings),
+    counted: countedRules(settings),
+    look,
     tables: new FamilyTables({
       tools,
       look,
@@ -204,6 +212,19 @@ class IptablesMode implements Mode<IptablesPlan> {
 
   ruleCounts(): readonly RuleCount[] {
     return this.#families.flatMap(({ tables }) => tables.ruleCounts());
+  }
+
+  async packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]> {
+    const counts: PacketCount[] = [];
+    for (const { family, counted, look, tools } of this.#families) {
+      for (const { what, table, chain, index, of } of counted) {
+        const query = { table, chain, wait: 1 };
+        const counters = await (look?.counters?.(query, signal) ?? tools.counters(query, signal));
+        const packets = counters.length === of ? counters[index] : undefined;
+        if (packets !== undefined) counts.push({ what, family, packets });
+      }
+    }
+    return counts;
   }
 
   cleanup(signal: AbortSignal): Promise<readonly string[]> {

@@ -1,4 +1,5 @@
 /** Chains whose rules depend on the settings alone (reference 5.5), and those that hold a dispatch tree and something beside it. Pure. */
+import type { PacketCount } from '../mode.ts';
 import {
   CANARY,
   type ChainKey,
@@ -16,6 +17,39 @@ import { type Chain, comment, jump, type Rule, rule, to } from '../netfilter/rul
 import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
 import type { IptablesSettings } from './settings.ts';
 
+/** An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839). */
+const DROPS_INVALID = rule(['-m conntrack --ctstate INVALID', jump('DROP')]);
+
+/**
+ * Counts and does nothing else: the first packet of each connection that was sent to 127.0.0.0/8 and goes to an endpoint,
+ * behind the rule that lets nothing pass here but what is marked. kube-proxy counts it with nfacct, which not every kernel has,
+ * by one rule more for each node port (k8s#125015).
+ */
+const COUNTS_LOCALHOST = rule(['-m conntrack --ctstate DNAT --ctorigdst 127.0.0.0/8']);
+
+/** Where a rule stands whose packets are told. */
+export interface CountedRule {
+  readonly what: PacketCount['what'];
+  readonly table: 'nat' | 'filter';
+  readonly chain: string;
+  readonly index: number;
+  /** Rules of the chain: with another number it is not as it was written. */
+  readonly of: number;
+}
+
+export function countedRules(settings: IptablesSettings): CountedRule[] {
+  const chains = staticChains(settings);
+  const find = (what: CountedRule['what'], table: CountedRule['table'], chain: string, wanted: Rule): CountedRule[] => {
+    const rules = chains.get(chainKey(table, chain)) ?? [];
+    const index = rules.indexOf(wanted);
+    return index < 0 ? [] : [{ what, table, chain, index, of: rules.length }];
+  };
+  return [
+    ...find('invalid-dropped', 'filter', FORWARD, DROPS_INVALID),
+    ...find('localhost-node-ports', 'nat', POSTROUTING, COUNTS_LOCALHOST),
+  ];
+}
+
 /** Chains with no tree in them. */
 export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): Map<ChainKey, Chain> {
   const chains = new Map<ChainKey, Chain>();
@@ -25,9 +59,11 @@ export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): 
   add('nat', MARK_MASQ, ...markRules(masqueradeBit));
   // An endpoint that reaches itself would answer itself directly: its address is hidden from it.
   const hairpin = rule([`-m mark ! --mark ${markMatch(masqueradeBit)} -m conntrack --ctstate DNAT`, jump(HAIRPIN)]);
-  add('nat', POSTROUTING, hairpin, ...masqueradeMarked(masqueradeBit));
-  // An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839).
-  const invalid = settings.dropInvalid ? [rule(['-m conntrack --ctstate INVALID', jump('DROP')])] : [];
+  const masquerade = masqueradeMarked(masqueradeBit);
+  // Behind the rule that lets go of what is not marked.
+  if (settings.localhostNodePorts) masquerade.splice(1, 0, COUNTS_LOCALHOST);
+  add('nat', POSTROUTING, hairpin, ...masquerade);
+  const invalid = settings.dropInvalid ? [DROPS_INVALID] : [];
   add('filter', FORWARD, ...invalid, ...forwardRules(masqueradeBit));
   if (settings.localhostNodePorts) add('filter', FIREWALL, localnetGuard());
   for (const table of ['mangle', 'nat', 'filter'] as const) add(table, CANARY);

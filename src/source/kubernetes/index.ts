@@ -8,7 +8,7 @@ import {
   type SourceEvent,
   type SourceKind,
 } from '../../model/events.ts';
-import { HEADLESS_LABEL, PROXY_NAME_LABEL } from '../../producers/objects.ts';
+import { UNSERVED_LABELS } from '../../producers/objects.ts';
 import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../decode.ts';
 import { decodeSlice } from '../decode-slice.ts';
 import { readServices, readSlices } from '../protobuf.ts';
@@ -71,6 +71,9 @@ interface WatchedKind {
   readonly decode: (object: unknown, key: string) => SourceEvent;
 }
 
+/** What is nobody's is not sent at all; a label that comes or goes is a deletion or an addition to the watch. */
+const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
+
 function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions): WatchedKind[] {
   const serviceCidrs: WatchedKind = {
     of: 'servicecidrs',
@@ -83,7 +86,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
       of: 'services',
       resource: {
         path: '/api/v1/services',
-        labelSelector: `!${PROXY_NAME_LABEL}`,
+        labelSelector: SERVED,
         fieldSelector: 'spec.clusterIP!=None',
         ...(readsProtobuf ? { protobuf: readServices } : {}),
       },
@@ -93,7 +96,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
       of: 'slices',
       resource: {
         path: '/apis/discovery.k8s.io/v1/endpointslices',
-        labelSelector: `!${HEADLESS_LABEL}`,
+        labelSelector: SERVED,
         ...(readsProtobuf ? { protobuf: readSlices } : {}),
       },
       decode: decodeSlice,

@@ -92,11 +92,15 @@ export function goneOf(kind: Kind, key: string): Held {
   }
 }
 
-/** An object that an edit broke stays as it was (invariant 3), with its faults told: a typo withdraws nothing that works. */
+/**
+ * An object that an edit broke stays as it was (invariant 3), with its faults told: a typo withdraws nothing that works. One
+ * that is skipped, such as a Service that is another proxy's now, is not broken.
+ */
 export function lastGood(now: Held, before: Held | undefined): Held {
   if (before === undefined || holdsObject(now) || !holdsObject(before)) return now;
   const faults = faultsOf(now.event);
-  if (faults.length === 0 || !('faults' in before.event)) return now;
+  const isBroken = faults.some(({ effect }) => effect === 'object set aside');
+  if (!isBroken || !('faults' in before.event)) return now;
   return { ...before, event: { ...before.event, faults } };
 }
 

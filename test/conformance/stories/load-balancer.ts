@@ -1,5 +1,5 @@
 /** External IPs and the load balancer's addresses: who has them, and who may use them. */
-import { among, DROPPED, type Story, UNTOUCHED } from '../story.ts';
+import { among, DROPPED, REJECTED, type Story, UNTOUCHED } from '../story.ts';
 import type { World } from '../world.ts';
 import { balancerWeb, clusterCidr, NODE_PORT, PORT, pods, told, toldFrom, vips, web } from './build.ts';
 
@@ -31,6 +31,42 @@ const addressStories: readonly Story[] = [
         packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
       };
     },
+  },
+  {
+    title: 'with AllowServiceExternalIPs=false no external IP is served, whatever else the Service has',
+    field: '--feature-gates, spec.externalIPs',
+    covers: ['4.3 externalIPs', 'CVE-2020-8554', 'KEP-5707'],
+    tell: (w) => ({
+      servesExternalIPs: false,
+      objects: [
+        web(
+          w,
+          {
+            type: 'LoadBalancer',
+            ports: [{ port: PORT, nodePort: NODE_PORT }],
+            externalIPs: [w.externalIP(1), w.node, w.vip(2)],
+          },
+          vips(w.vip(1)),
+        ),
+        pods(w, 'pod-1'),
+      ],
+      packets: [
+        ...[w.externalIP(1), w.vip(2)].flatMap((to) => toldFrom(['outside', 'pod-3'], to, UNTOUCHED)),
+        told('pod-3', w.clusterIP(10), among(['pod-1'])),
+        told('outside', w.vip(1), among(['pod-1'], 'all')),
+        told('outside', w.node, among(['pod-1'], 'all'), { port: NODE_PORT }),
+      ],
+    }),
+  },
+  {
+    title: 'without endpoints an external IP is not even refused when the gate leaves it aside',
+    field: '--feature-gates, spec.externalIPs',
+    covers: ['4.3 externalIPs', 'KEP-5707'],
+    tell: (w) => ({
+      servesExternalIPs: false,
+      objects: [web(w, { externalIPs: [w.externalIP(1)] })],
+      packets: [told('outside', w.externalIP(1), UNTOUCHED), told('pod-3', w.clusterIP(10), REJECTED)],
+    }),
   },
   {
     title: 'addresses of the other family stop nothing',

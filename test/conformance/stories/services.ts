@@ -1,5 +1,5 @@
 /** Which Services are served at all (4.1, 4.2), and what of their ports counts. */
-import { among, REJECTED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
+import { among, type Expected, REJECTED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
 import { type World, world } from '../world.ts';
 import { NODE_PORT, nodePortWeb, PORT, pods, podsWith, told, web } from './build.ts';
 
@@ -41,6 +41,57 @@ export const serviceStories: readonly Story[] = [
       ],
       packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)],
     }),
+  },
+  {
+    title: 'a Service with the label of headless ones is left alone, whatever its cluster IP is',
+    field: 'metadata.labels[service.kubernetes.io/headless]',
+    covers: ['4.1', 'k8s#134321'],
+    tell: (w) => {
+      const served = nodePortWeb(w, { externalIPs: [w.externalIP(1)] });
+      const packets = (expected: Expected, masqueraded: Expected) => [
+        told('pod-3', w.clusterIP(10), expected),
+        told('outside', w.externalIP(1), masqueraded),
+        told('outside', w.node, masqueraded, { port: NODE_PORT }),
+      ];
+      const state = (object: object) => ({
+        objects: [object, pods(w, 'pod-1')],
+        packets: packets(among(['pod-1']), among(['pod-1'], 'all')),
+      });
+      const left = (object: object) => ({
+        objects: [object, pods(w, 'pod-1')],
+        packets: packets(UNTOUCHED, UNTOUCHED),
+      });
+      const label = (value: string) => ({ labels: { 'service.kubernetes.io/headless': value } });
+      return {
+        ...left(labelled(served, label(''))),
+        next: [state(served), left(labelled(served, label('false'))), state(served)],
+      };
+    },
+  },
+  {
+    title: 'slices with the label of another proxy, or of headless Services, are passed over, and count without it',
+    field: 'metadata.labels[service.kubernetes.io/service-proxy-name] of a slice',
+    covers: ['3.2'],
+    tell: (w) => {
+      const own = podsWith(w, { name: 'own' }, ['pod-1']);
+      const other = podsWith(w, { name: 'other' }, ['pod-2']);
+      const both = {
+        objects: [web(w), own, other],
+        packets: [told('pod-3', w.clusterIP(10), among(['pod-1', 'pod-2']))],
+      };
+      const without = (label: string) => ({
+        objects: [
+          web(w),
+          own,
+          labelled(other, { labels: { 'kubernetes.io/service-name': 'web', [`service.kubernetes.io/${label}`]: 'x' } }),
+        ],
+        packets: [told('pod-3', w.clusterIP(10), among(['pod-1']))],
+      });
+      return {
+        ...without('service-proxy-name'),
+        next: [both, without('headless'), both, without('service-proxy-name')],
+      };
+    },
   },
   {
     title: 'a Service that becomes one of those is as good as deleted',

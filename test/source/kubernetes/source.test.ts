@@ -199,13 +199,43 @@ describe('a cluster', () => {
         .requests({ kind })
         .map(({ path, query }) => `${path} ${query.labelSelector ?? ''} ${query.fieldSelector ?? ''}`)
         .sort();
+    const served = '!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless';
     const wanted = [
       '/api/v1/nodes  metadata.name=node-a',
-      '/api/v1/services !service.kubernetes.io/service-proxy-name spec.clusterIP!=None',
-      '/apis/discovery.k8s.io/v1/endpointslices !service.kubernetes.io/headless ',
+      `/api/v1/services ${served} spec.clusterIP!=None`,
+      `/apis/discovery.k8s.io/v1/endpointslices ${served} `,
     ];
     assert.deepEqual(asked('list'), wanted);
     assert.deepEqual(asked('watch'), wanted);
+  });
+
+  test('with a Service or slice that gets a label of those left alone drops it, and has it again without', async (t) => {
+    const server = await start(t);
+    const { events } = await running(t, server);
+    const spec = { clusterIP: '10.96.0.1', ports: [{ port: 80 }] };
+    const wanted: string[] = [];
+    const told = async (object: object, text: string) => {
+      server.put(object);
+      wanted.push(text);
+      await until(text, () => texts(events).filter((one) => !one.startsWith('synced')).length === wanted.length);
+    };
+    const owner = { 'kubernetes.io/service-name': 'web' };
+    const endpoints = slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.1'] });
+    const metadata = { name: 'web-1', namespace: 'default' };
+    for (const label of ['service.kubernetes.io/headless', 'service.kubernetes.io/service-proxy-name']) {
+      await told(service({ name: 'web', spec }), 'service default/web set');
+      await told(service({ name: 'web', labels: { [label]: '' }, spec }), 'service default/web gone');
+      await told(endpoints, 'slice default/web-1 set');
+      await told(
+        { ...endpoints, metadata: { ...metadata, labels: { ...owner, [label]: 'x' } } },
+        'slice default/web-1 gone',
+      );
+    }
+    await told(service({ name: 'web', spec }), 'service default/web set');
+    assert.deepEqual(
+      texts(events).filter((one) => !one.startsWith('synced')),
+      wanted,
+    );
   });
 
   test('one object that is broken has its fault, and the rest is there', async (t) => {

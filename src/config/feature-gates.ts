@@ -1,0 +1,148 @@
+/**
+ * `--feature-gates` of kube-proxy. It takes the gates of all of Kubernetes, and ends at a name that is none
+ * (k8s.io/component-base/featuregate, SetFromMap); so its command line and file can be taken as they stand.
+ */
+import { parseBool, type Reader } from './readers.ts';
+
+/** External IPs of Services are served; true unless it is switched off, as in 1.36 (KEP-5707, against CVE-2020-8554). */
+export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
+
+export type FeatureGates = Readonly<Record<string, boolean>>;
+
+/**
+ * Those that a kube-proxy of 1.30 to 1.37 knows: pkg/features/kube_features.go of 1.30,
+ * test/featuregates_linter/test_data/unversioned_feature_list.yaml of 1.31,
+ * test/compatibility_lifecycle/reference/versioned_feature_list.yaml from 1.33 on (all of kubernetes/kubernetes), and the
+ * options of --feature-gates in the command line reference of 1.35 and 1.36 (kubernetes.io/docs/reference).
+ */
+const KNOWN: ReadonlySet<string> = new Set(
+  `
+  APIListChunking APIPriorityAndFairness APIResponseCompression APIServerIdentity APIServerTracing
+  APIServerWebhookAuthenticationToken APIServingWithRoutine AdmissionWebhookMatchConditions
+  AggregatedDiscoveryEndpoint AggregatedDiscoveryRemoveBetaType AllAlpha AllBeta AllowDNSOnlyNodeCSR
+  AllowInsecureKubeletCertificateSigningRequests AllowOverwriteTerminationGracePeriodSeconds
+  AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs AllowServiceLBStatusOnNonLB
+  AllowUnsafeMalformedObjectDeletion AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AppArmor AppArmorFields
+  AtomicFIFO AtomicWriteVolumeUserFields AuthorizeNodeWithSelectors AuthorizePodWebsocketUpgradeCreatePermission
+  AuthorizeWithSelectors BtreeWatchCache CBORServingAndStorage CPUCFSQuotaPeriod CPUManager
+  CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CPUManagerPolicyOptions CRDObservedGenerationTracking
+  CRDValidationRatcheting CRIListStreaming CSIMigrationPortworx CSIMigrationRBD CSINodeExpandSecret
+  CSIServiceAccountTokenSecrets CSIVolumeHealth ChangeContainerStatusOnKubeletRestart
+  ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowCBOR ClientsAllowTLSCacheGC
+  ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook
+  CloudDualStackNodeIPs ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz ComponentSLIs ComponentStatusz
+  CompositePodGroup ConcurrentWatchObjectDecode ConsistentHTTPGetHandlers ConsistentListFromCache
+  ConsistentListFromCacheSkipTimeoutFallback ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules
+  ContainerStopSignals ContextualLogging ControllerManagerReleaseLeaderElectionLockOnExit CoordinatedLeaderElection
+  CronJobsScheduledAnnotation CrossNamespaceVolumeDataSource CustomCPUCFSQuotaPeriod CustomResourceFieldSelectors
+  CustomResourceValidationExpressions DRAAdminAccess DRAConsumableCapacity DRAControlPlaneController
+  DRADerivedAttributes DRADeviceBindingConditions DRADeviceCompatibilityGroups DRADeviceTaintRules DRADeviceTaints
+  DRAExtendedResource DRAFractionalCapacityRange DRAListTypeAttributes DRANodeAllocatableResources
+  DRAOptionalNodeOperations DRAPartitionableDevices DRAPartitionableDevicesType DRAPrioritizedList
+  DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus
+  DRASchedulerFilterTimeout DRAWorkloadResourceClaims DeclarativeValidation DeclarativeValidationBeta
+  DeclarativeValidationTakeover DefaultHostNetworkHostPortsInPodTemplates DefaultPodSysctls
+  DeploymentPodReplacementPolicy DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency
+  DevicePluginCDIDevices DisableAllocatorDualWrite DisableCPUQuotaWithExclusiveCPUs DisableCloudProviders
+  DisableKubeletCloudCredentialProviders DisableNodeKubeProxyVersion DynamicResourceAllocation
+  EfficientWatchResumption ElasticIndexedJob EmptyDirVolumeMode EnvFiles EtcdRangeStream EventedPLEG
+  EvictionRequestAPI ExcludeAdmissionWebhookVirtualResources ExecProbeTimeout ExtendWebSocketsToKubelet
+  ExternalServiceAccountTokenSigner GRPCContainerProbeTLS GangScheduling GenericWorkload GitRepoVolumeDriver
+  GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority H2CContainerProbe HPAConfigurableTolerance
+  HPAContainerMetrics HPAGeneration HPAOptimizedSelectorStore HPAScaleToZero HonorPVReclaimPolicy HostnameOverride
+  HugepageAwareEviction ImageMaximumGCAge ImageVolume ImageVolumeWithDigest InOrderInformers
+  InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
+  InPlacePodVerticalScalingAllocatedStatus InPlacePodVerticalScalingExclusiveCPUs
+  InPlacePodVerticalScalingExclusiveMemory InPlacePodVerticalScalingInitContainers
+  InPlacePodVerticalScalingMemoryBackedVolumes InPlacePodVerticalScalingSchedulerPreemption InTreePluginAWSUnregister
+  InTreePluginAzureDiskUnregister InTreePluginAzureFileUnregister InTreePluginGCEUnregister
+  InTreePluginOpenStackUnregister InTreePluginPortworxUnregister InTreePluginRBDUnregister
+  InTreePluginvSphereUnregister InformerResourceVersion InterPodAffinityHostnameFastPath JobBackoffLimitPerIndex
+  JobManagedBy JobPodFailurePolicy JobPodReplacementPolicy JobReadyPods JobSuccessPolicy KMSv1 KMSv2 KMSv2KDF
+  KubeProxyDrainingTerminatingNodes KubeProxyIPVS KubeProxyNFTablesLocalhostNodePorts KubeletAllocatedPodsEndpoint
+  KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages KubeletFineGrainedAuthz
+  KubeletInUserNamespace KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet
+  KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly KubeletSeparateDiskGC
+  KubeletServiceAccountTokenForCredentialProviders KubeletTracing LegacyServiceAccountTokenCleanUp
+  LegacySidecarContainers ListFromCacheSnapshot LoadBalancerIPMode LocalStorageCapacityIsolationFSQuotaMonitoring
+  LogarithmicScaleDown LoggingAlphaOptions LoggingBetaOptions ManifestBasedAdmissionControlConfig
+  MatchLabelKeysInPodAffinity MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
+  MaxUnavailableStatefulSet MemoryManager MemoryQoS MinDomainsInPodTopologySpread MultiCIDRServiceAllocator
+  MutableCSINodeAllocatableCount MutablePVNodeAffinity MutablePodResourcesForSuspendedJobs
+  MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy NFTablesNetlink NFTablesProxyMode
+  NativeHistograms NewVolumeManagerReconstruction NodeControllerLeaseCircuitBreaker NodeDeclaredFeatures
+  NodeInclusionPolicyInPodTopologySpread NodeLifecycleConditions NodeLogQuery NodeOutOfServiceVolumeDetach NodeSwap
+  NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching OrderedNamespaceDeletion
+  PDBUnhealthyPodEvictionPolicy PLEGOnDemandRelist PersistentVolumeClaimUnusedSinceTime
+  PersistentVolumeLastPhaseTransitionTime PodAndContainerStatsFromCRI PodCertificateRequest PodDeletionCost
+  PodDisruptionConditions PodGroupPreemptionPolicy PodHostIPs PodIndexLabel PodLevelResourceManagers PodLevelResources
+  PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass PodLifecycleSleepAction
+  PodLifecycleSleepActionAllowZero PodLogsQuerySplitStreams PodObservedGenerationTracking
+  PodReadyToStartContainersCondition PodSchedulingReadiness PodTopologyLabelsAdmission PodsAPI PortForwardWebsockets
+  PreferSameTrafficDistribution PreventStaticPodAPIReferences ProcMountType QOSReserved ReadWriteOncePod
+  RecoverVolumeExpansionFailure RecursiveReadOnlyMounts ReduceDefaultCrashLoopBackOffDecay RelaxedDNSSearchValidation
+  RelaxedEnvironmentVariableValidation RelaxedServiceNameValidation ReloadKubeletClientCAFile
+  ReloadKubeletServerCertificateFile RemainingItemCount RemoteRequestHeaderUID ResilientWatchCacheInitialization
+  ResourceHealthStatus ResourceHealthStatusMessage RestartAllContainersOnContainerExits RetryGenerateName
+  RotateKubeletServerCertificate RuntimeClassInImageCriAPI RuntimeClassInImageCriApi SELinuxChangePolicy SELinuxMount
+  SELinuxMountReadWriteOncePod SchedulerAsyncAPICalls SchedulerAsyncPreemption SchedulerPopFromBackoffQ
+  SchedulerPreQueueingHints SchedulerQueueingHints SeparateCacheWatchRPC SeparateTaintEvictionController
+  ServerSideApply ServerSideFieldValidation ServiceAccountNodeAudienceRestriction ServiceAccountTokenJTI
+  ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
+  ServiceCIDRStatusFieldWiping ServiceNodePortStaticSubrange ServiceTrafficDistribution ShardedListAndWatch
+  SidecarContainers SizeBasedListCostEstimate SizeMemoryBackedVolumes SkipReadOnlyValidationGCE
+  StableLoadBalancerNodeSet StaleControllerConsistencyDaemonSet StaleControllerConsistencyHPA
+  StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+  StatefulSetAutoDeletePVC StatefulSetRecreateStrategy StatefulSetSemanticRevisionComparison StatefulSetStartOrdinal
+  StorageCapacityScoring StorageNamespaceIndex StorageVersionAPI StorageVersionHash StorageVersionMigrator
+  StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StrictCostEnforcementForVAP
+  StrictCostEnforcementForWebhooks StrictIPCIDRValidation StructuredAuthenticationConfiguration
+  StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
+  StructuredAuthorizationConfiguration SupplementalGroupsPolicy SystemdWatchdog TaintTolerationComparisonOperators
+  TokenRequestServiceAccountUIDValidation TopologyAwareHints TopologyAwareWorkloadScheduling
+  TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions TopologyManagerPolicyOptions
+  TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
+  UnlockWhileProcessingFIFO UserNamespacesHostNetworkSupport UserNamespacesPodSecurityStandards UserNamespacesSupport
+  ValidatingAdmissionPolicy VolumeAttributesClass VolumeBindMountOptions VolumeCapacityPriority VolumeLimitScaling
+  WatchBookmark WatchCacheInitializationPostStartHook WatchCacheStallResume WatchFromStorageWithoutResourceVersion
+  WatchList WatchListClient WatchListCompression WebhookRoundTripLoadBalancing WinDSR WinOverlay
+  WindowsCPUAndMemoryAffinity WindowsGracefulNodeShutdown WindowsHostNetwork WorkloadAwarePreemption WorkloadWithJob
+  ZeroLimitedNominalConcurrencyShares
+`
+    .trim()
+    .split(/\s+/),
+);
+
+const FLAG = 'feature-gates';
+
+/** From `A=true,B=false`, as Go's MapStringBool reads it. */
+export function readFeatureGates(read: Reader): FeatureGates {
+  const gates: Record<string, boolean> = {};
+  for (const pair of (read.text(FLAG) ?? '').split(',')) {
+    if (pair.trim() === '') continue;
+    const [, name = '', text = ''] = /^([^=]*)=(.*)$/.exec(pair) ?? [];
+    const value = parseBool(text.trim());
+    const gate = name.trim();
+    if (!pair.includes('='))
+      read.fault(FLAG, `${pair}: must be a name with true or false, such as ${EXTERNAL_IPS_GATE}=false`);
+    else if (!KNOWN.has(gate)) read.fault(FLAG, `unrecognized feature gate: ${gate}${meantBy(gate)}`);
+    else if (value === undefined) read.fault(FLAG, `invalid value of ${gate}=${text.trim()}: must be true or false`);
+    else gates[gate] = value;
+  }
+  return gates;
+}
+
+/** What somebody who mistyped a name may have meant. */
+function meantBy(gate: string): string {
+  const near = [...KNOWN].find((known) => known.toLowerCase() === gate.toLowerCase());
+  return near === undefined ? '' : `; ${near} is one`;
+}
+
+export function servesExternalIPs(gates: FeatureGates): boolean {
+  return gates[EXTERNAL_IPS_GATE] ?? true;
+}
+
+/** Gates that were set, and that nothing here follows from. */
+export function idleGates(gates: FeatureGates): string[] {
+  return Object.keys(gates).filter((gate) => gate !== EXTERNAL_IPS_GATE);
+}

@@ -1,0 +1,23 @@
+/** Counters of rules as metrics: they only grow, whatever becomes of the rules. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { PacketTotals } from '../../src/cli/packet-totals.ts';
+import type { PacketCount } from '../../src/modes/mode.ts';
+
+it('totals of packets grow by what the kernel counted, over counters that begin anew and families that are not told', () => {
+  const totals = new PacketTotals();
+  const count = (packets: number, family: 'IPv4' | 'IPv6' = 'IPv4'): PacketCount => ({
+    what: 'invalid-dropped',
+    family,
+    packets,
+  });
+  assert.equal(totals.total('invalid-dropped'), 0);
+  totals.take([count(5), count(2, 'IPv6')]);
+  assert.equal(totals.total('invalid-dropped'), 7, 'what was counted before the agent began');
+  totals.take([count(8), count(2, 'IPv6')]);
+  totals.take([count(1, 'IPv6')]);
+  assert.equal(totals.total('invalid-dropped'), 11, 'one began anew, the other is not told now');
+  totals.take([count(9), count(1, 'IPv6')]);
+  assert.equal(totals.total('invalid-dropped'), 12);
+  assert.equal(totals.total('localhost-node-ports'), 0);
+});
