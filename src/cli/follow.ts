@@ -87,7 +87,12 @@ function syncer(
     }
     const [report, since] = await inTurn(async () => {
       const began = clock.now();
-      return [await loop.sync(grace), began] as const;
+      serving.health.syncBegan();
+      try {
+        return [await loop.sync(grace), began] as const;
+      } finally {
+        serving.health.syncEnded();
+      }
     });
     if (config.mode === 'ipvs' && report.reading > 0) {
       period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
@@ -116,6 +121,7 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
   const { config, log, signal, onLoss, inTurn, serving, onOutdated } = options;
   const { clock, mode, loop } = agent;
   while (!signal.aborted) {
+    serving.health.looked();
     await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
     if (signal.aborted) return;
     if (mode.isWaiting) onLoss();

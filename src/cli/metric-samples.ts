@@ -1,6 +1,7 @@
 /** Values of metrics that are read when somebody asks, from where they are kept. */
 import type { Clock } from '../host/clock.ts';
 import type { ConnectionCount, RuleCount } from '../modes/mode.ts';
+import type { HealthState } from '../serve/health.ts';
 import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
 import type { World } from './world.ts';
 
@@ -9,7 +10,9 @@ export interface SampleSources {
   readonly rules: () => readonly RuleCount[];
   readonly connections: () => Promise<readonly ConnectionCount[]>;
   readonly clock: Clock;
-  readonly isHealthy: () => boolean;
+  readonly health: () => HealthState;
+  /** Services that the kernel refuses. */
+  readonly refused: () => number;
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
@@ -20,7 +23,8 @@ export function metricSamples({
   rules: ruleCounts,
   connections,
   clock,
-  isHealthy,
+  health,
+  refused,
   gaps,
   reloads,
   faults,
@@ -55,7 +59,9 @@ export function metricSamples({
       watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),
     slicewire_watch_failing: () =>
       watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
-    slicewire_healthy: () => one(isHealthy() ? 1 : 0),
+    slicewire_services_refused: () => one(refused()),
+    slicewire_healthy: () => one(health().healthy ? 1 : 0),
+    slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),
     slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),
   };
 }
