@@ -6,16 +6,33 @@ import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tools.ts';
 
+/** What the kernel tells of the rules without reading them: something else after a change by anybody. */
+export type RulesState =
+  /** The nft variant: the number of the ruleset, which all families and programs share. */
+  | { readonly kind: 'ruleset'; readonly generation: number }
+  /** The legacy variant: of each table its numbers. A rule in the place of another of the same size leaves them as they are. */
+  | { readonly kind: 'tables'; readonly tables: ReadonlyMap<string, TableNumbers> };
+
+/** Of a table of the legacy variant. */
+export interface TableNumbers {
+  /** Hooks, number and size of its entries, as text to compare. */
+  readonly text: string;
+  readonly entries: number;
+}
+
 /** Who can tell whether a chain stands; the tools do it by a process. */
 export interface ChainLook {
   /** Throws when that cannot be told. */
   hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean>;
   /** The number of the ruleset, another after each change of it by anybody; undefined where that cannot be told. */
   generation?(): Promise<number | undefined>;
+  /** What the kernel tells of these tables; undefined where it tells nothing. */
+  state?(tables: readonly string[]): Promise<RulesState | undefined>;
 }
 
 export interface RulesLook extends ChainLook {
   generation(): Promise<number | undefined>;
+  state(tables: readonly string[]): Promise<RulesState | undefined>;
   /** Let go of the kernel. */
   close(): void;
 }
@@ -29,6 +46,8 @@ export interface RulesSocket {
   ask(query: ChainQuery): boolean | string;
   /** The number of the ruleset, where the kernel has one. */
   generation?(): number;
+  /** The numbers of a table, where it has such. */
+  numbers?(table: string): TableNumbers;
   close(): void;
 }
 
@@ -47,7 +66,8 @@ export const openRules: OpenRules = async (variant, family) => {
   if (variant === 'legacy') {
     const { XtablesSocket } = await import('../../native/xtables.ts');
     const socket = new XtablesSocket(family);
-    return { ask: ({ table }) => socket.tableNumbers(table), close: () => socket.close() };
+    const numbers = (table: string) => socket.tableNumbers(table);
+    return { ask: ({ table }) => numbers(table).text, numbers, close: () => socket.close() };
   }
   const { NftablesSocket } = await import('../../native/nftables.ts');
   const socket = new NftablesSocket();
@@ -101,6 +121,17 @@ class KernelLook implements RulesLook {
 
   async generation(): Promise<number | undefined> {
     return await this.#asking((socket) => socket.generation?.());
+  }
+
+  async state(tables: readonly string[]): Promise<RulesState | undefined> {
+    return await this.#asking((socket): RulesState | undefined => {
+      const { numbers } = socket;
+      if (numbers !== undefined) {
+        return { kind: 'tables', tables: new Map(tables.map((table) => [table, numbers(table)])) };
+      }
+      const generation = socket.generation?.();
+      return generation === undefined ? undefined : { kind: 'ruleset', generation };
+    });
   }
 
   #ask(query: ChainQuery): Promise<boolean | string | undefined> {

@@ -111,6 +111,10 @@ class Handover implements Mode<HandoverPlan> {
     return await this.#next.probe(signal);
   }
 
+  async mayDiffer(): Promise<boolean> {
+    return (await this.#next.mayDiffer?.()) ?? false;
+  }
+
   async connectionCounts(): Promise<readonly ConnectionCount[]> {
     return (await this.#next.connectionCounts?.()) ?? [];
   }
