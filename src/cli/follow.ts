@@ -15,6 +15,8 @@ import { firstPeriod, Readings } from './readings.ts';
 import { tellReport, tellSteps } from './reports.ts';
 import type { Serving } from './serving.ts';
 
+/** Milliseconds that a look may read. */
+const LONGEST_READING = 30_000;
 /** Milliseconds that a sync may go on when the agent is to stop; the unit gives 30 s. */
 const GRACE = 10_000;
 
@@ -124,10 +126,11 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
       // Before the first sync is complete there is nothing to look for yet; what is pending then is told as that.
       const seen = await inTurn(() => lookAt(mode, signal));
       if (seen === 'stands' || seen === 'unclear') serving.health.verified();
-      if (seen === 'unclear' && readings.mayRead) log.debug('another program wrote rules: reading ours again');
-      else if (seen === 'gone')
+      if (seen === 'unclear') {
+        if (!readings.mayRead || !(await differs(agent, options))) continue;
+      } else if (seen === 'gone') {
         log.warn('rules are gone that were written: another program flushed them; writing them again');
-      else continue;
+      } else continue;
       loop.distrust();
       readings.begun();
       onLoss();
@@ -137,6 +140,38 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
       serving.health.notVerified(cause);
       log.warn({ cause }, `cannot tell whether the rules still stand: ${cause}`);
     }
+  }
+}
+
+/**
+ * Read whether what another program wrote concerns our rules. Syncs go on meanwhile: iptables-save begins anew whenever the ruleset
+ * changes, and does not end beside a program that writes all the time where the rules are many.
+ */
+async function differs({ mode, clock }: Agent, { log, signal, inTurn, readings }: WatchOptions): Promise<boolean> {
+  const late = new AbortController();
+  const cancel = clock.after(LONGEST_READING, () => late.abort());
+  const began = clock.now();
+  readings.begun();
+  try {
+    const { reading } = await inTurn(() => {
+      const reading = mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve(false);
+      // It is waited for below, out of turn.
+      reading.catch(() => undefined);
+      return Promise.resolve({ reading });
+    });
+    const isOther = await reading;
+    log.debug(`another program wrote rules: ours ${isOther ? 'are others now' : 'stand'}`);
+    return isOther;
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    const after = `${LONGEST_READING / 1000} s`;
+    log.warn(
+      `cannot tell whether all rules still stand: reading them did not end in ${after}, for other programs write all the time`,
+    );
+    return false;
+  } finally {
+    cancel();
+    readings.took(clock.now() - began);
   }
 }
 

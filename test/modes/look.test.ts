@@ -130,6 +130,8 @@ class Told {
   generation = 7;
   /** Another program writes right after the next commit. */
   meanwhile: (() => void) | undefined;
+  /** Who asks waits for it. */
+  held: Promise<void> | undefined;
 
   readonly ruleset = (): RulesState => ({ kind: 'ruleset', generation: this.generation });
 
@@ -154,7 +156,10 @@ class Told {
   look(kind: RulesState['kind']): LookOf {
     return (family) => ({
       hasChain: ({ table, chain }) => Promise.resolve(this.iptables.kernels[family].get(table)?.has(chain) === true),
-      state: () => Promise.resolve(kind === 'ruleset' ? this.ruleset() : this.tables(family)),
+      state: async () => {
+        await this.held;
+        return kind === 'ruleset' ? this.ruleset() : this.tables(family);
+      },
     });
   }
 
@@ -209,12 +214,40 @@ for (const mode of ['iptables', 'ipvs'] as const) {
           const { told, rig, readAgain } = await made();
           told.takes(count);
           assert.equal(await rig.mode.probe(NEVER), true, 'the canaries stand');
-          for (let i = 0; i < 2; i++) assert.equal(await rig.mode.mayDiffer?.(), true);
+          for (let i = 0; i < 2; i++) {
+            assert.equal(await rig.mode.mayDiffer?.(), true);
+            assert.equal(await rig.mode.differs?.(NEVER), true);
+          }
           const drift = await readAgain();
           assert.match(drift.join('\n'), /^IPv6 nat KUBE-POSTROUTING \(\d+ rules? gone\)$/);
           assert.equal(await rig.mode.mayDiffer?.(), false);
         });
       }
+
+      it('is no once reading told that what another program wrote is none of ours', async () => {
+        const { told, rig } = await made();
+        told.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.push('-s 203.0.113.1/32 -j ACCEPT');
+        told.generation += 1;
+        assert.equal(await rig.mode.mayDiffer?.(), true);
+        assert.equal(await rig.mode.differs?.(NEVER), false);
+        assert.equal(await rig.mode.mayDiffer?.(), false);
+      });
+
+      it('says nothing by a reading beside a write of its own', async () => {
+        const { told, rig } = await made();
+        told.takes(1);
+        const { promise, resolve } = Promise.withResolvers<void>();
+        told.held = promise;
+        const differs = rig.mode.differs?.(NEVER);
+        told.held = undefined;
+        rig.loop.distrust();
+        // The sync mends it while the reading goes on.
+        assert.equal((await rig.sync()).outcome, 'complete');
+        told.takes(1);
+        resolve();
+        assert.equal(await differs, false);
+        assert.equal(await rig.mode.mayDiffer?.(), true, 'what came then is not lost');
+      });
 
       it('is yes when another program wrote while a write of its own went on', async () => {
         const { told, rig } = await made();

@@ -210,6 +210,10 @@ class IptablesMode implements Mode<IptablesPlan> {
     return false;
   }
 
+  async differs(signal: AbortSignal): Promise<boolean> {
+    return (await Promise.all(this.#families.map(({ tables }) => tables.differs(signal)))).includes(true);
+  }
+
   ruleCounts(): readonly RuleCount[] {
     return this.#families.flatMap(({ tables }) => tables.ruleCounts());
   }

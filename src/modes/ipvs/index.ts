@@ -200,6 +200,10 @@ class IpvsMode implements Mode<IpvsPlan> {
     return false;
   }
 
+  async differs(signal: AbortSignal): Promise<boolean> {
+    return (await Promise.all(this.#members.map(({ state }) => state.tables.differs(signal)))).includes(true);
+  }
+
   ruleCounts(): readonly RuleCount[] {
     return this.#members.flatMap(({ state }) => state.tables.ruleCounts());
   }

@@ -73,7 +73,7 @@ export class FamilyTables {
   async observe(
     signal: AbortSignal,
   ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: string[] }> {
-    const { tools, look, isOurs, shared = new Set() } = this.#options;
+    const { look } = this.#options;
     try {
       // Taken before the read: what changes in between is read the next time.
       const [generation, state] = [await look?.generation?.(), await look?.state?.(TABLES)];
@@ -83,7 +83,7 @@ export class FamilyTables {
         this.#stood = state;
         return { chains: applied, drift: [] };
       }
-      const seen = await observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
+      const seen = await this.#read(signal);
       const drift = this.#drift(seen);
       this.#chains.observe(seen.chains);
       this.#jumps.observe(seen.jumps);
@@ -94,6 +94,11 @@ export class FamilyTables {
       this.#chains.forget();
       throw error;
     }
+  }
+
+  #read(signal: AbortSignal): Promise<SeenTables> {
+    const { tools, isOurs, shared = new Set() } = this.#options;
+    return observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
   }
 
   /** What another program changed, and how. */
@@ -108,6 +113,19 @@ export class FamilyTables {
       return `${stepKey(family, `${table} ${chain}`)} to ${target} (${seen === undefined ? 'gone' : 'nobody of us wrote it'})`;
     });
     return [...ofChains, ...ofJumps];
+  }
+
+  /** Read them and compare; nothing else is believed than before. Throws when the read fails. */
+  async differs(signal: AbortSignal): Promise<boolean> {
+    const { tools, look } = this.#options;
+    const { writes } = tools;
+    const state = await look?.state?.(TABLES);
+    const seen = await this.#read(signal);
+    // What was read while a write of ours went on says nothing, and is asked for again.
+    if (tools.writes !== writes || !this.isKnown) return false;
+    if (this.#drift(seen).length > 0) return true;
+    this.#stood = state;
+    return false;
   }
 
   /** Whether another program may have written since the rules were read, or that cannot be told: only reading tells what. */
