@@ -362,6 +362,8 @@ int main(void) {
   SIZE(struct ip6t_getinfo);
   OFFSET(struct ipt_getinfo, valid_hooks);
   OFFSET(struct ip6t_getinfo, valid_hooks);
+  OFFSET(struct ipt_getinfo, num_entries);
+  OFFSET(struct ip6t_getinfo, num_entries);
   CONSTANT(IPPROTO_IP);
   CONSTANT(IPPROTO_IPV6);
   CONSTANT(IPT_SO_GET_INFO);

@@ -5,9 +5,9 @@ import { aborted, type Clock, realClock } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
-import { hasFamily, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
+import { familiesHere, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
 import { rulesLook } from '../host/rules-look.ts';
-import { FAMILIES, type Family, familyOf } from '../model/address.ts';
+import { type Family, familyOf } from '../model/address.ts';
 import { Flows } from '../model/flows.ts';
 import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
@@ -164,8 +164,7 @@ export async function toolsHere(
   if (!(await mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
-  const families: Family[] = [];
-  for (const family of FAMILIES) if (await hasFamily(family)) families.push(family);
+  const families = await familiesHere();
   const found = iptablesBackend === 'auto' ? await backendOfKubelet(realCommands, hasLegacyTables, signal) : undefined;
   const backend = found ?? iptablesBackend;
   const usable: IptablesTools[] = [];

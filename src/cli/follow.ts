@@ -5,19 +5,18 @@ import { releaseMemory } from '../host/memory.ts';
 import { tellSupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
 import { type InTurn, turns } from '../model/turns.ts';
+import type { Mode } from '../modes/mode.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { faultCounts } from './faults.ts';
+import { firstPeriod, Readings } from './readings.ts';
 import { tellReport, tellSteps } from './reports.ts';
 import type { Serving } from './serving.ts';
 
-/** Without any request the state is compared with the kernel's this often (reference 10.1). */
-const RESYNC = 60 * 60 * 1000;
-/** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does, but for no more than this share of the time. */
-const READING_SHARE = 0.01;
-
+/** Milliseconds that a look may read. */
+const LONGEST_READING = 30_000;
 /** Milliseconds that a sync may go on when the agent is to stop; the unit gives 30 s. */
 const GRACE = 10_000;
 /** Milliseconds that the last sweep may take. */
@@ -41,12 +40,13 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
   const inTurn = turns();
   const grace = graceAfter(signal, agent.clock, GRACE);
+  const readings = new Readings(agent.clock, config);
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: syncer(agent, { ...options, grace: grace.signal }, inTurn),
+    run: syncer(agent, { ...options, grace: grace.signal, readings }, inTurn),
   });
   const request = () => {
     serving.queued();
@@ -54,7 +54,7 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   };
   agent.world.onChange(request);
   request();
-  const guard = watchKernel(agent, { ...options, onLoss: request, inTurn });
+  const guard = watchKernel(agent, { ...options, onLoss: request, inTurn, readings });
   const sweeping = agent.sweeper.start(signal);
   const syncing = scheduler.start(signal);
   try {
@@ -76,34 +76,31 @@ async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promis
   late.cancel();
 }
 
-function firstPeriod({ mode, syncPeriod }: Config): number {
-  return mode === 'ipvs' ? syncPeriod : RESYNC;
-}
-
 /** What the scheduler runs: one sync, and what follows from it. */
 function syncer(
   agent: Agent,
-  options: FollowOptions & { readonly grace: AbortSignal },
+  options: FollowOptions & { readonly grace: AbortSignal; readonly readings: Readings },
   inTurn: InTurn,
 ): () => Promise<boolean> {
-  const { config, log, grace, serving, onSynced } = options;
+  const { log, grace, serving, readings, onSynced } = options;
   const { clock, loop } = agent;
   const status = new SyncStatus();
-  let lastFull = clock.now();
-  let period = firstPeriod(config);
   return async () => {
     // A run that no request asked for is the resync: the kernel is read again.
-    if (clock.now() - lastFull >= period) {
+    if (readings.isDue) {
       loop.distrust();
-      lastFull = clock.now();
+      readings.begun();
     }
     const [report, since] = await inTurn(async () => {
       const began = clock.now();
-      return [await loop.sync(grace), began] as const;
+      serving.health.syncBegan();
+      try {
+        return [await loop.sync(grace), began] as const;
+      } finally {
+        serving.health.syncEnded();
+      }
     });
-    if (config.mode === 'ipvs' && report.reading > 0) {
-      period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
-    }
+    if (report.reading > 0) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     tellReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
@@ -121,13 +118,15 @@ interface WatchOptions extends FollowOptions {
   /** Sync again. */
   readonly onLoss: () => void;
   readonly inTurn: InTurn;
+  readonly readings: Readings;
 }
 
 /** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */
 async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
-  const { config, log, signal, onLoss, inTurn, serving, onOutdated } = options;
+  const { config, log, signal, onLoss, inTurn, serving, readings, onOutdated } = options;
   const { clock, mode, loop } = agent;
   while (!signal.aborted) {
+    serving.health.looked();
     await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
     if (signal.aborted) return;
     if (mode.isWaiting) onLoss();
@@ -137,11 +136,15 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
         onOutdated();
       }
       // Before the first sync is complete there is nothing to look for yet; what is pending then is told as that.
-      const stands = await inTurn(async () => (mode.isObserved ? await mode.probe(signal) : undefined));
-      if (stands === true) serving.health.verified();
-      if (stands !== false) continue;
-      log.warn('rules are gone that were written: another program flushed them; writing them again');
+      const seen = await inTurn(() => lookAt(mode, signal));
+      if (seen === 'stands' || seen === 'unclear') serving.health.verified();
+      if (seen === 'unclear') {
+        if (!readings.mayRead || !(await differs(agent, options))) continue;
+      } else if (seen === 'gone') {
+        log.warn('rules are gone that were written: another program flushed them; writing them again');
+      } else continue;
       loop.distrust();
+      readings.begun();
       onLoss();
     } catch (error) {
       if (signal.aborted) return;
@@ -150,6 +153,46 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
       log.warn({ cause }, `cannot tell whether the rules still stand: ${cause}`);
     }
   }
+}
+
+/**
+ * Read whether what another program wrote concerns our rules. Syncs go on meanwhile: iptables-save begins anew whenever the ruleset
+ * changes, and does not end beside a program that writes all the time where the rules are many.
+ */
+async function differs({ mode, clock }: Agent, { log, signal, inTurn, readings }: WatchOptions): Promise<boolean> {
+  const late = new AbortController();
+  const cancel = clock.after(LONGEST_READING, () => late.abort());
+  const began = clock.now();
+  readings.begun();
+  try {
+    const { reading } = await inTurn(() => {
+      const reading = mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve(false);
+      // It is waited for below, out of turn.
+      reading.catch(() => undefined);
+      return Promise.resolve({ reading });
+    });
+    const isOther = await reading;
+    log.debug(`another program wrote rules: ours ${isOther ? 'are others now' : 'stand'}`);
+    return isOther;
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    const after = `${LONGEST_READING / 1000} s`;
+    log.warn(
+      `cannot tell whether all rules still stand: reading them did not end in ${after}, for other programs write all the time`,
+    );
+    return false;
+  } finally {
+    cancel();
+    readings.took(clock.now() - began);
+  }
+}
+
+type Seen = 'nothing yet' | 'stands' | 'gone' | 'unclear';
+
+async function lookAt(mode: Mode, signal: AbortSignal): Promise<Seen> {
+  if (!mode.isObserved) return 'nothing yet';
+  if (!(await mode.probe(signal))) return 'gone';
+  return (await mode.mayDiffer?.()) === true ? 'unclear' : 'stands';
 }
 
 interface Grace {

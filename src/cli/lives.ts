@@ -4,6 +4,7 @@ import { aborted, realClock } from '../host/clock.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
+import { familiesHere } from '../host/node-facts.ts';
 import { setOomScore } from '../host/process-settings.ts';
 import { keepAlive } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
@@ -122,7 +123,7 @@ export class Lives {
       if (this.#wanted !== config) building.abort(new Error('another configuration is wanted'));
     };
     const followed = await this.#followedFor(config, before, AbortSignal.any([signal, building.signal]));
-    const serving = this.#servingFor(followed.world, config);
+    const serving = await this.#servingFor(followed.world, config);
     let agent: Agent;
     try {
       agent = await startAgent(followed.world, {
@@ -225,10 +226,10 @@ export class Lives {
     return { world, config, stop };
   }
 
-  #servingFor(world: World, config: Config): Serving {
+  async #servingFor(world: World, config: Config): Promise<Serving> {
     if (this.#serving !== undefined) return this.#serving;
     const { log, signal } = this.#options;
-    const serving = new Serving(config, world, { log, signal });
+    const serving = new Serving(config, world, { log, signal, expected: await familiesHere() });
     this.#serving = serving;
     serving.start();
     serving.tellNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });

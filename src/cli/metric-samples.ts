@@ -1,6 +1,7 @@
 /** Values of metrics that are read when somebody asks, from where they are kept. */
 import type { Clock } from '../host/clock.ts';
 import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
+import type { HealthState } from '../serve/health.ts';
 import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
 import type { World } from './world.ts';
 
@@ -11,7 +12,9 @@ export interface SampleSources {
   /** What rules counted so far, by what they do. */
   readonly packets: (what: PacketCount['what']) => Promise<number>;
   readonly clock: Clock;
-  readonly isHealthy: () => boolean;
+  readonly health: () => HealthState;
+  /** Services that the kernel refuses. */
+  readonly refused: () => number;
   readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
   readonly reloads: () => ReadonlyMap<string, number>;
   readonly faults: () => Readonly<Record<string, number>>;
@@ -23,7 +26,8 @@ export function metricSamples({
   connections,
   packets,
   clock,
-  isHealthy,
+  health,
+  refused,
   gaps,
   reloads,
   faults,
@@ -61,7 +65,9 @@ export function metricSamples({
       watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),
     slicewire_watch_failing: () =>
       watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
-    slicewire_healthy: () => one(isHealthy() ? 1 : 0),
+    slicewire_services_refused: () => one(refused()),
+    slicewire_healthy: () => one(health().healthy ? 1 : 0),
+    slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),
     slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),
   };
 }

@@ -4,6 +4,9 @@ import { stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 
+/** Changes by others that the line of the log names; the record holds more. */
+const MOST_NAMED = 5;
+
 /** At debug level, tell each step of each plan that is applied. */
 export function tellSteps(mode: Mode, log: Log): void {
   const apply = mode.apply.bind(mode);
@@ -25,7 +28,10 @@ export function tellReport(report: SyncReport, log: Log, { isFirst, failingSince
   const { outcome, applied: steps } = report;
   const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
   if (report.drift.length > 0) {
-    log.warn({ drift: report.drift.slice(0, 20), count: report.drift.length }, 'another program had changed our rules');
+    const more = report.drift.length - MOST_NAMED;
+    const named = `${report.drift.slice(0, MOST_NAMED).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
+    const facts = { drift: report.drift.slice(0, 20), count: report.drift.length };
+    log.warn(facts, `another program had changed our rules: ${named}`);
   }
   for (const step of report.failed) {
     const who = step.owner === undefined ? step.key : `Service ${step.owner} is set aside: ${step.key}`;

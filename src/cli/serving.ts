@@ -6,7 +6,7 @@ import { type Clock, realClock } from '../host/clock.ts';
 import { FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
-import { type Fault, faultText } from '../model/objects.ts';
+import { type Fault, faultText, type ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { ModeName, PacketCount } from '../modes/mode.ts';
 import { Health } from '../serve/health.ts';
@@ -25,12 +25,15 @@ import { CannotRun } from './cannot-run.ts';
 import { faultCounts } from './faults.ts';
 import { metricSamples } from './metric-samples.ts';
 import { PacketTotals } from './packet-totals.ts';
+import { ServedByFamily, sentencesOf, type Verdict, verdictOf } from './verdict.ts';
 import { userAgent, version } from './version.ts';
 import type { World } from './world.ts';
 
 export interface ServingOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Families of this node. */
+  readonly expected: readonly Family[];
 }
 
 /** What the agent serves at one address. */
@@ -59,6 +62,9 @@ export class Serving {
   readonly #packets = new PacketTotals();
   /** Why they could not be read, while that is so. */
   #packetsUnread: string | undefined;
+  #served = new ServedByFamily();
+  /** Services that the kernel refused in the last sync, with what their events say: the same for as long as they are refused. */
+  #refused: ReadonlyMap<ServiceKey, string> = new Map();
 
   constructor(config: Config, world: World, options: ServingOptions) {
     this.#options = options;
@@ -101,11 +107,13 @@ export class Serving {
   /** What was rendered for the agent before is forgotten: a new one tells all of it again. */
   renew(): void {
     this.#gaps = new LocalGaps();
+    this.#served = new ServedByFamily();
     this.#serviceHealth.renew();
   }
 
   readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
     this.#gaps.update(changes);
+    this.#served.update(changes);
     this.#serviceHealth.update(changes);
   };
 
@@ -129,9 +137,9 @@ export class Serving {
   /** `since`: when the sync began, on the clock that never runs backwards. */
   async synced(report: SyncReport, since: number): Promise<void> {
     const families = this.#agent?.here.families ?? [];
-    const failed = failedFamilies(report, families);
-    const complete = families.filter((family) => !failed.includes(family));
-    this.health.synced(complete, since);
+    const { complete, causes, refused } = verdictOf(report, families, this.#served);
+    this.health.synced(complete, since, causes);
+    this.health.refused(sentencesOf(refused));
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
     const now = this.#clock.wall();
     this.#metrics.synced(
@@ -149,7 +157,7 @@ export class Serving {
       },
       now / 1000,
     );
-    for (const { owner, key, cause } of report.failed) if (owner !== undefined) this.#tellSetAside(owner, key, cause);
+    this.#tellSetAside(refused);
     if (report.outcome !== 'failed') await this.#serviceHealth.sync();
   }
 
@@ -222,6 +230,8 @@ export class Serving {
     return {
       timeout: 2 * config.syncPeriod,
       families,
+      expected: this.#options.expected,
+      waitingFor: () => world.cache.waitingFor,
       watches: world.watches,
       node: () => world.cache.node,
       hasNodes: config.source.kind === 'kubernetes',
@@ -260,7 +270,8 @@ export class Serving {
       },
       packets: (what) => this.#packetsOf(what),
       clock: this.#clock,
-      isHealthy: () => this.health.state.healthy,
+      health: () => this.health.state,
+      refused: () => this.#refused.size,
       gaps: () => this.#gaps.counts,
       reloads: () => this.#reloads,
       faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),
@@ -301,9 +312,15 @@ export class Serving {
           });
   }
 
-  #tellSetAside(owner: string, step: string, cause: string): void {
-    const note = `is set aside, since the kernel refused ${step}: ${cause}`;
-    this.#emit({ type: 'Warning', reason: 'SetAside', action: 'Sync', note, regarding: this.#regardingService(owner) });
+  #tellSetAside(refused: Verdict['refused']): void {
+    const notes = new Map<ServiceKey, string>();
+    for (const [owner, { key, cause }] of refused) {
+      const note = this.#refused.get(owner) ?? `is set aside, since the kernel refused ${key}: ${cause}`;
+      notes.set(owner, note);
+      const regarding = this.#regardingService(owner);
+      this.#emit({ type: 'Warning', reason: 'SetAside', action: 'Sync', note, regarding });
+    }
+    this.#refused = notes;
   }
 
   #regardingService(service: string): Regarding {
@@ -323,12 +340,4 @@ function isOfRules(key: string, family: Family): boolean {
     /^(iptables-restore$|nat |filter |mangle |nftables$|elements )/.test(key.replace(`${family} `, '')) &&
     key.startsWith(family)
   );
-}
-
-/** Steps of a family begin with its name; what does not is of all. */
-function failedFamilies({ outcome, failed }: SyncReport, families: readonly Family[]): Family[] {
-  if (outcome === 'complete') return [];
-  const isOfOne = failed.length > 0 && failed.every(({ key }) => FAMILIES.some((family) => key.startsWith(family)));
-  if (!isOfOne) return [...families];
-  return families.filter((family) => failed.some(({ key }) => key.startsWith(family)));
 }

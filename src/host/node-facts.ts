@@ -1,6 +1,6 @@
 /** Facts about this machine that the rules depend on. */
 import { readFile } from 'node:fs/promises';
-import { type Address, type Family, familyOf, isLoopback } from '../model/address.ts';
+import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../model/address.ts';
 import { addressesHere } from './devices.ts';
 
 const CAP_NET_ADMIN = 12n;
@@ -27,6 +27,13 @@ export async function hasFamily(family: Family): Promise<boolean> {
     () => false,
   );
   return present && disabled.trim() !== '1';
+}
+
+/** The families that the kernel has switched on. */
+export async function familiesHere(): Promise<readonly Family[]> {
+  const families: Family[] = [];
+  for (const family of FAMILIES) if (await hasFamily(family)) families.push(family);
+  return families;
 }
 
 /**

@@ -7,6 +7,20 @@ import { causeOf } from '../model/cause.ts';
 import { type Clock, realClock } from './clock.ts';
 import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tools.ts';
 
+/** What the kernel tells of the rules without reading them: something else after a change by anybody. */
+export type RulesState =
+  /** The nft variant: the number of the ruleset, which all families and programs share. */
+  | { readonly kind: 'ruleset'; readonly generation: number }
+  /** The legacy variant: of each table its numbers. A rule in the place of another of the same size leaves them as they are. */
+  | { readonly kind: 'tables'; readonly tables: ReadonlyMap<string, TableNumbers> };
+
+/** Of a table of the legacy variant. */
+export interface TableNumbers {
+  /** Hooks, number and size of its entries, as text to compare. */
+  readonly text: string;
+  readonly entries: number;
+}
+
 /** Who can tell whether a chain stands; the tools do it by a process. */
 export interface ChainLook {
   /** Throws when that cannot be told. */
@@ -15,11 +29,14 @@ export interface ChainLook {
   generation?(): Promise<number | undefined>;
   /** Packets that each rule of a chain counted, in their order; perhaps those of a moment ago. Throws when that cannot be told. */
   counters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
+  /** What the kernel tells of these tables; undefined where it tells nothing. */
+  state?(tables: readonly string[]): Promise<RulesState | undefined>;
 }
 
 export interface RulesLook extends ChainLook {
   generation(): Promise<number | undefined>;
   counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
+  state(tables: readonly string[]): Promise<RulesState | undefined>;
   /** Let go of the kernel. */
   close(): void;
 }
@@ -35,6 +52,8 @@ export interface RulesSocket {
   generation?(): number;
   /** Packets that each rule of a chain counted, where the kernel tells it of one chain. */
   counters?(query: ChainQuery): readonly number[];
+  /** The numbers of a table, where it has such. */
+  numbers?(table: string): TableNumbers;
   close(): void;
 }
 
@@ -58,7 +77,8 @@ export const openRules: OpenRules = async (variant, family) => {
   if (variant === 'legacy') {
     const { XtablesSocket } = await import('../../native/xtables.ts');
     const socket = new XtablesSocket(family);
-    return { ask: ({ table }) => socket.tableNumbers(table), close: () => socket.close() };
+    const numbers = (table: string) => socket.tableNumbers(table);
+    return { ask: ({ table }) => numbers(table).text, numbers, close: () => socket.close() };
   }
   const { NftablesSocket } = await import('../../native/nftables.ts');
   const socket = new NftablesSocket();
@@ -135,6 +155,17 @@ class KernelLook implements RulesLook {
       const now = this.#clock.now();
       counted.until = now + Math.max(COUNTERS_STAY, (now - start) * COUNTERS_SHARE);
     }
+  }
+
+  async state(tables: readonly string[]): Promise<RulesState | undefined> {
+    return await this.#asking((socket): RulesState | undefined => {
+      const { numbers } = socket;
+      if (numbers !== undefined) {
+        return { kind: 'tables', tables: new Map(tables.map((table) => [table, numbers(table)])) };
+      }
+      const generation = socket.generation?.();
+      return generation === undefined ? undefined : { kind: 'ruleset', generation };
+    });
   }
 
   #ask(query: ChainQuery): Promise<boolean | string | undefined> {

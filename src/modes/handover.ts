@@ -111,6 +111,14 @@ class Handover implements Mode<HandoverPlan> {
     return await this.#next.probe(signal);
   }
 
+  async mayDiffer(): Promise<boolean> {
+    return (await this.#next.mayDiffer?.()) ?? false;
+  }
+
+  async differs(signal: AbortSignal): Promise<boolean> {
+    return (await this.#next.differs?.(signal)) ?? false;
+  }
+
   async connectionCounts(): Promise<readonly ConnectionCount[]> {
     return (await this.#next.connectionCounts?.()) ?? [];
   }

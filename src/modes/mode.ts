@@ -83,6 +83,16 @@ export interface Mode<P extends Plan = Plan> {
   apply(plan: P, signal: AbortSignal): Promise<ApplyReport>;
   /** Whether what was written still stands, as far as a cheap look can tell. */
   probe(signal: AbortSignal): Promise<boolean>;
+  /**
+   * Whether something of what stands may be another than was written, though `probe` found it standing: another program wrote since
+   * it was read, or that cannot be told. Only `differs` tells, which may cost much. A mode that does not say it needs no such reading.
+   */
+  mayDiffer?(): Promise<boolean>;
+  /**
+   * Read, and compare with what was written; nothing else is believed than before. It may go on beside a sync, but is to begin between
+   * two. Throws when it cannot be read.
+   */
+  differs?(signal: AbortSignal): Promise<boolean>;
   /** Of what is believed to stand; none of a family that is not known. */
   ruleCounts(): readonly RuleCount[];
   /** In modes that can count, and none where that is not asked for. Throws when the kernel does not say. */

@@ -1,34 +1,41 @@
-/** /healthz and /livez (reference 9.1). */
-import type { Health, HealthState } from './health.ts';
+/** /healthz and /livez as kube-proxy answers them, and /readyz in the same form. */
+import type { Health, HealthState, Question } from './health.ts';
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND } from './http.ts';
 
 export interface HealthServerParts {
   readonly health: Health;
   readonly wall: () => number;
   /** Called with what was asked for and the status of the answer. */
-  readonly onAnswer: (path: 'healthz' | 'livez', status: number) => void;
+  readonly onAnswer: (question: Question, status: number) => void;
 }
+
+const QUESTIONS: ReadonlyMap<string, Question> = new Map([
+  ['/healthz', 'healthz'],
+  ['/livez', 'livez'],
+  ['/readyz', 'readyz'],
+]);
 
 /** Answers every method, as kube-proxy does. */
 export function healthHandler({ health, wall, onAnswer }: HealthServerParts): Handler {
   return ({ path }: Asked): Answer => {
-    if (path !== '/healthz' && path !== '/livez') return NOT_FOUND;
+    const question = QUESTIONS.get(path);
+    if (question === undefined) return NOT_FOUND;
     const { state } = health;
-    const isLivez = path === '/livez';
-    const status = state.healthy && (isLivez || state.nodeEligible) ? 200 : 503;
-    onAnswer(isLivez ? 'livez' : 'healthz', status);
-    return jsonAnswer(status, JSON.stringify(healthBody(state, { isLivez, isWell: status === 200, now: wall() })));
+    const isWell = state.reasons[question].length === 0;
+    const status = isWell && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
+    onAnswer(question, status);
+    return jsonAnswer(status, JSON.stringify(healthBody(state, { question, isWell: status === 200, now: wall() })));
   };
 }
 
 interface BodyInput {
-  readonly isLivez: boolean;
+  readonly question: Question;
   readonly isWell: boolean;
   readonly now: number;
 }
 
 /** kube-proxy's fields in its order, then ours: why, and what else is worth knowing. */
-function healthBody(state: HealthState, { isLivez, isWell, now }: BodyInput): object {
+function healthBody(state: HealthState, { question, isWell, now }: BodyInput): object {
   const time = (at: number) => new Date(at).toISOString();
   const status = Object.fromEntries(
     [...state.families].map(([family, { lastUpdated, healthy }]) => [
@@ -36,13 +43,17 @@ function healthBody(state: HealthState, { isLivez, isWell, now }: BodyInput): ob
       { lastUpdated: time(lastUpdated), healthy },
     ]),
   );
+  const reasons = state.reasons[question];
+  // What is a reason for another answer is worth knowing here.
+  const others = [...state.reasons.readyz, ...state.reasons.healthz].filter((reason) => !reasons.includes(reason));
+  const notes = [...new Set([...others, ...state.notes])];
   return {
     lastUpdated: time(isWell || !Number.isFinite(state.lastUpdated) ? now : state.lastUpdated),
     currentTime: time(now),
-    ...(isLivez ? {} : { nodeEligible: state.nodeEligible }),
-    healthy: state.healthy,
+    ...(question === 'healthz' ? { nodeEligible: state.nodeEligible } : {}),
+    healthy: reasons.length === 0,
     status,
-    ...(state.reasons.length > 0 ? { reasons: state.reasons } : {}),
-    ...(state.notes.length > 0 ? { notes: state.notes } : {}),
+    ...(reasons.length > 0 ? { reasons } : {}),
+    ...(notes.length > 0 ? { notes } : {}),
   };
 }

@@ -66,7 +66,9 @@ const READ = {
   slicewire_faults: ['gauge', 'Faults of objects now, by what follows from them', 'effect'],
   slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server said something about a kind of object', 'kind'],
   slicewire_watch_failing: ['gauge', '1 while a kind of object cannot be followed', 'kind'],
-  slicewire_healthy: ['gauge', '1 when /livez answers 200'],
+  slicewire_services_refused: ['gauge', 'Services that the kernel refuses: they stay as they were'],
+  slicewire_healthy: ['gauge', '1 when /healthz answers 200, or would if the Node were eligible'],
+  slicewire_ready: ['gauge', '1 when /readyz answers 200'],
   slicewire_config_reloads_total: ['counter', 'Changes of the configuration file, by what became of them', 'result'],
 } as const satisfies Readonly<Record<string, readonly ['gauge' | 'counter', help: string, ...labels: string[]]>>;
 export type ReadName = keyof typeof READ;
@@ -144,7 +146,7 @@ export class Metrics {
   readonly #latency: Histogram;
   readonly #lastSync: Gauge;
   readonly #lastQueued: Gauge;
-  readonly #answers: Readonly<Record<'healthz' | 'livez', Counter>>;
+  readonly #answers: Readonly<Record<'healthz' | 'livez' | 'readyz', Counter>>;
   readonly #restoreFailures: Counter;
   /** None in nftables mode: there, all writes are of changes alone. */
   readonly #partialFailures: Counter | undefined;
@@ -186,6 +188,7 @@ export class Metrics {
     this.#answers = {
       healthz: counter('kubeproxy_proxy_healthz_total', 'Answers of /healthz, by status', ['code']),
       livez: counter('kubeproxy_proxy_livez_total', 'Answers of /livez, by status', ['code']),
+      readyz: counter('slicewire_readyz_total', 'Answers of /readyz, by status', ['code']),
     };
     const isNft = options.mode === 'nftables';
     const failures = isNft ? 'nftables_sync_failures' : 'iptables_restore_failures';
@@ -253,7 +256,7 @@ export class Metrics {
     this.#outcomes.inc({ outcome: facts.outcome });
   }
 
-  answered(path: 'healthz' | 'livez', status: number): void {
+  answered(path: 'healthz' | 'livez' | 'readyz', status: number): void {
     this.#answers[path].inc({ code: String(status) });
   }
 

@@ -79,6 +79,8 @@ function isRightBySchemas(objects: readonly ObjectOf[]): void {
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string };
+  readonly periodSeconds?: number;
+  readonly failureThreshold?: number;
 }
 
 interface Container {
@@ -90,6 +92,7 @@ interface Container {
   readonly resources: { readonly limits: Readonly<Record<string, string>> };
   readonly livenessProbe: Probe;
   readonly readinessProbe: Probe;
+  readonly startupProbe?: Probe;
 }
 
 interface Volume {
@@ -167,6 +170,29 @@ for (const [overlay, mode, capabilities] of [
       assert.deepEqual([configFromFlags(flags).mode, lenient, idle], [mode, [], []]);
       assert.ok('kubeconfig.conf' in data);
     });
+
+    it(
+      'asks each question of the agent where it answers it, and rolls out no faster than agents get ready',
+      options,
+      () => {
+        const [agent = assert.fail()] = podOf(all).containers;
+        const { livenessProbe, readinessProbe, startupProbe = assert.fail(), ports } = agent;
+        const paths = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet);
+        assert.deepEqual(
+          paths,
+          ['/livez', '/livez', '/readyz'].map((path) => ({ path, port: 'healthz' })),
+        );
+        assert.deepEqual(
+          ports.map(({ name, containerPort }) => [name, containerPort]),
+          [['healthz', 10_256]],
+        );
+        // A busy node has its time to load the program.
+        assert.ok((startupProbe.periodSeconds ?? 10) * (startupProbe.failureThreshold ?? 3) >= 120);
+        const set = all.find(({ kind }) => kind === 'DaemonSet') ?? assert.fail();
+        const { minReadySeconds } = set.spec as { minReadySeconds?: number };
+        assert.ok(minReadySeconds !== undefined && minReadySeconds >= (readinessProbe.periodSeconds ?? 10));
+      },
+    );
 
     it('lets the agent do what it does with the API, and nothing else', options, () => {
       const role = all.find(({ kind }) => kind === 'ClusterRole') ?? assert.fail();

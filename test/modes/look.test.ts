@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
+import type { ChainLook, RulesState } from '../../src/host/rules-look.ts';
 import type { Family } from '../../src/model/address.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
+import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 
 const MODES = {
@@ -13,7 +15,7 @@ const MODES = {
   ipvs: (iptables: FakeIptables, look?: LookOf) => ipvsRig({ iptables, ...(look === undefined ? {} : { look }) }).rig,
 } as const;
 
-type LookOf = (family: Family) => { hasChain(query: { table: string; chain: string }): Promise<boolean> };
+type LookOf = (family: Family) => ChainLook;
 
 for (const [mode, rigOf] of Object.entries(MODES)) {
   describe(`the look after the rules in mode ${mode}`, () => {
@@ -121,3 +123,159 @@ describe('reading ahead', () => {
     assert.equal(count(iptables), 4);
   });
 });
+
+/** What the kernel tells of the rules, made of what is in memory. */
+class Told {
+  readonly iptables = new FakeIptables({ onCommit: () => this.committed() });
+  generation = 7;
+  /** Another program writes right after the next commit. */
+  meanwhile: (() => void) | undefined;
+  /** Who asks waits for it. */
+  held: Promise<void> | undefined;
+
+  readonly ruleset = (): RulesState => ({ kind: 'ruleset', generation: this.generation });
+
+  /** As the legacy variant counts: each chain of a program has a head and an end. */
+  tables(family: Family): RulesState {
+    const numbers = new Map<string, { text: string; entries: number }>();
+    for (const [table, chains] of this.iptables.kernels[family]) {
+      let entries = 0;
+      for (const [name, rules] of chains) entries += rules.length + (name.startsWith('KUBE-') ? 2 : 1);
+      numbers.set(table, { text: `${entries} entries`, entries });
+    }
+    return { kind: 'tables', tables: numbers };
+  }
+
+  committed(): void {
+    this.generation += 1;
+    const { meanwhile } = this;
+    this.meanwhile = undefined;
+    meanwhile?.();
+  }
+
+  look(kind: RulesState['kind']): LookOf {
+    return (family) => ({
+      hasChain: ({ table, chain }) => Promise.resolve(this.iptables.kernels[family].get(table)?.has(chain) === true),
+      state: async () => {
+        await this.held;
+        return kind === 'ruleset' ? this.ruleset() : this.tables(family);
+      },
+    });
+  }
+
+  /** Another program takes the rules of a chain, the first ones or all. */
+  takes(count?: number): void {
+    const rules = this.iptables.kernels.IPv6.get('nat')?.get('KUBE-POSTROUTING') ?? assert.fail();
+    rules.splice(0, count ?? rules.length);
+    this.generation += 1;
+  }
+}
+
+const WEB = [
+  service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } }),
+  slice({ name: 'web-1', service: 'web', addressType: 'IPv4', endpoints: ['10.244.0.1'] }),
+];
+
+for (const mode of ['iptables', 'ipvs'] as const) {
+  for (const kind of ['ruleset', 'tables'] as const) {
+    describe(`whether the rules of mode ${mode} may differ, told by what the kernel says of its ${kind}`, () => {
+      const made = async () => {
+        const told = new Told();
+        const rig = MODES[mode](told.iptables, told.look(kind));
+        assert.equal((await rig.sync()).outcome, 'complete');
+        const reads = () => told.iptables.ran.filter(({ file }) => file.endsWith('-save')).length;
+        const readAgain = async () => {
+          rig.loop.distrust();
+          const { drift, outcome } = await rig.sync();
+          assert.equal(outcome, 'complete');
+          return drift;
+        };
+        return { told, rig, reads, readAgain };
+      };
+
+      it('is no after writes of its own, of one family or both, and nothing was read for that', async () => {
+        const { rig, reads } = await made();
+        const before = reads();
+        assert.equal(await rig.mode.mayDiffer?.(), false);
+        rig.put(...WEB);
+        assert.equal((await rig.sync()).outcome, 'complete');
+        assert.equal(await rig.mode.mayDiffer?.(), false);
+        rig.remove('Service', 'default/web');
+        assert.equal((await rig.sync()).outcome, 'complete');
+        assert.equal(await rig.mode.mayDiffer?.(), false);
+        assert.equal(reads(), before);
+      });
+
+      for (const [what, count] of [
+        ['deleted one rule', 1],
+        ['flushed a chain', undefined],
+      ] as const) {
+        it(`is yes when another program ${what}, until it was read, which tells what is gone`, async () => {
+          const { told, rig, readAgain } = await made();
+          told.takes(count);
+          assert.equal(await rig.mode.probe(NEVER), true, 'the canaries stand');
+          for (let i = 0; i < 2; i++) {
+            assert.equal(await rig.mode.mayDiffer?.(), true);
+            assert.equal(await rig.mode.differs?.(NEVER), true);
+          }
+          const drift = await readAgain();
+          assert.match(drift.join('\n'), /^IPv6 nat KUBE-POSTROUTING \(\d+ rules? gone\)$/);
+          assert.equal(await rig.mode.mayDiffer?.(), false);
+        });
+      }
+
+      it('is no once reading told that what another program wrote is none of ours', async () => {
+        const { told, rig } = await made();
+        told.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.push('-s 203.0.113.1/32 -j ACCEPT');
+        told.generation += 1;
+        assert.equal(await rig.mode.mayDiffer?.(), true);
+        assert.equal(await rig.mode.differs?.(NEVER), false);
+        assert.equal(await rig.mode.mayDiffer?.(), false);
+      });
+
+      it('says nothing by a reading beside a write of its own', async () => {
+        const { told, rig } = await made();
+        told.takes(1);
+        const { promise, resolve } = Promise.withResolvers<void>();
+        told.held = promise;
+        const differs = rig.mode.differs?.(NEVER);
+        told.held = undefined;
+        rig.loop.distrust();
+        // The sync mends it while the reading goes on.
+        assert.equal((await rig.sync()).outcome, 'complete');
+        told.takes(1);
+        resolve();
+        assert.equal(await differs, false);
+        assert.equal(await rig.mode.mayDiffer?.(), true, 'what came then is not lost');
+      });
+
+      it('is yes when another program wrote while a write of its own went on', async () => {
+        const { told, rig } = await made();
+        told.meanwhile = () => told.takes(1);
+        rig.put(
+          service({ name: 'six', spec: { clusterIP: 'fd00::10', ipFamilies: ['IPv6'], ports: [{ port: 80 }] } }),
+          ...WEB,
+        );
+        assert.equal((await rig.sync()).outcome, 'complete');
+        // IPVS mode writes Services beside iptables.
+        if (told.meanwhile !== undefined) told.takes(1);
+        assert.equal(await rig.mode.mayDiffer?.(), true);
+      });
+
+      it('tells jumps into its chains that another program took', async () => {
+        const { told, readAgain, rig } = await made();
+        told.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.splice(0);
+        told.generation += 1;
+        assert.equal(await rig.mode.mayDiffer?.(), true);
+        assert.deepEqual(await readAgain(), ['IPv4 nat PREROUTING to KUBE-SERVICES (gone)']);
+        assert.equal(await rig.mode.mayDiffer?.(), false);
+      });
+    });
+  }
+
+  it(`may differ in mode ${mode} where nobody can tell`, async () => {
+    const rig = MODES[mode](new FakeIptables());
+    await rig.sync();
+    assert.equal(await rig.mode.mayDiffer?.(), true);
+  });
+}

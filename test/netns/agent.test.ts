@@ -1,16 +1,19 @@
 /** The agent as a process on a real kernel: restarts, take-over, other programs in the way, and what it says of them. */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { LogLine } from '../../src/cli/demo/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { generationIn } from '../helpers/generation.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
+import { askNode } from './node-server.ts';
 
 const PORT = 8080;
 const endpoint = (n: number) => ({ addresses: [podAddress(n).v4], nodeName: 'node' });
@@ -31,7 +34,13 @@ describe('the agent on a real kernel', () => {
     // Each test begins on a node without a proxy.
     await node.run('cleanup');
   });
-  afterEach(() => node.clear());
+  afterEach(async () => {
+    await node.stop();
+    if ((await lab.exec('node', 'iptables-legacy-save')).includes('KUBE-SERVICES')) {
+      await node.run('cleanup', '--iptables-backend', 'legacy');
+    }
+    await node.clear();
+  });
 
   function webObjects(name: string, clusterIP: string, pods: readonly number[]): object[] {
     return [
@@ -192,16 +201,130 @@ describe('the agent on a real kernel', () => {
     assert.deepEqual(jumpLines(rules), jumpsBefore);
   });
 
-  it('notices that another program flushed the rules, and writes them again (k8s#129128)', async () => {
+  for (const backend of ['nft', 'legacy'] as const) {
+    const tool = `iptables-${backend}`;
+    const rulesOf = async () => comparable(await lab.exec('node', `${tool}-save`));
+    /** Look after the rules each second. */
+    const flags = ['--iptables-backend', backend, '--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s'];
+    const has = (text: string) => (line: LogLine) => line.msg.includes(text);
+
+    it(`knows its own writes, and does not read for them (${backend})`, async () => {
+      const agentRun = node.start(...flags, '-v', '4');
+      await agentRun.synced();
+      for (const pods of [[1], [1, 2]]) {
+        const since = agentRun.log.length;
+        await node.write('web', ...webObjects('web', '10.96.0.10', pods));
+        await agentRun.synced(since);
+        await pause(2500);
+      }
+      assert.deepEqual(
+        agentRun.log.filter(({ msg }) => msg.includes('another program')),
+        [],
+      );
+      const since = agentRun.log.length;
+      await lab.exec('node', tool, '-t', 'nat', '-A', 'PREROUTING', '-s', '203.0.113.1', '-j', 'ACCEPT');
+      await agentRun.logged(has('another program wrote rules: ours stand'), { since, within: 60_000 });
+      await lab.exec('node', tool, '-t', 'nat', '-D', 'PREROUTING', '-s', '203.0.113.1', '-j', 'ACCEPT');
+    });
+
+    it(`notices that another program flushed the rules and removed the chains (${backend}), and writes them again (k8s#129128)`, async () => {
+      const agentRun = node.start(...flags);
+      await agentRun.synced();
+      const since = agentRun.log.length;
+      await lab.exec('node', tool, '-t', 'nat', '-F');
+      await lab.exec('node', tool, '-t', 'nat', '-X');
+      await agentRun.synced(since);
+      assert.equal((await asks('10.96.0.10')).outcome, 'reply');
+      await agentRun.logged(has('another program flushed them'), { since });
+    });
+
+    for (const [what, commands, told] of [
+      [
+        'flushed every table and left the chains',
+        ['nat', 'filter', 'mangle'].map((table) => ['-t', table, '-F']),
+        /: (IPv4 \w+ KUBE-\S+ \(\d+ rules? gone\); ){5}and \d+ more$/,
+      ],
+      [
+        'flushed one chain',
+        [['-t', 'nat', '-F', 'KUBE-POSTROUTING']],
+        /: IPv4 nat KUBE-POSTROUTING \(\d+ rules gone\)$/,
+      ],
+      ['deleted one rule', [['-t', 'nat', '-D', 'KUBE-SERVICES', '1']], /: IPv4 nat KUBE-SERVICES \(1 rule gone\)$/],
+      ['deleted a jump', [['-t', 'nat', '-D', 'PREROUTING', '1']], /: IPv4 nat PREROUTING to KUBE-SERVICES \(gone\)$/],
+    ] as const) {
+      it(`notices that another program ${what} (${backend}), says what, writes it again, and is quiet then`, async () => {
+        const agentRun = node.start(...flags);
+        await agentRun.synced();
+        const right = await rulesOf();
+        const since = agentRun.log.length;
+        for (const words of commands) await lab.exec('node', tool, ...words);
+        assert.notEqual(await rulesOf(), right);
+        const drift = await agentRun.logged(has('another program had changed our rules'), { since });
+        assert.match(drift.msg, told);
+        await agentRun.synced(since);
+        assert.equal(await rulesOf(), right);
+        assert.equal((await asks('10.96.0.10')).outcome, 'reply');
+        const after = agentRun.log.length;
+        await pause(2500);
+        // What it wrote itself it need not read, and is at rest.
+        assert.deepEqual(agentRun.log.slice(after), []);
+      });
+    }
+  }
+
+  it('goes on with its syncs while reading what another program wrote does not end', async () => {
+    const save = (await lab.exec('node', 'sh', '-c', 'command -v iptables-save')).trim();
+    const tools = join(node.folder, 'tools');
+    const hang = join(tools, 'hang');
+    await mkdir(tools);
+    // As the real one beside a program that writes all the time, where there are many rules.
+    await writeFile(join(tools, 'iptables-save'), `#!/bin/sh\n[ -e ${hang} ] && exec sleep 1000\nexec ${save} "$@"\n`);
+    await chmod(join(tools, 'iptables-save'), 0o755);
+    const flags = ['--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s'];
+    const agentRun = node.startBy(['env', `PATH=${tools}:${process.env.PATH}`], ...flags);
+    await agentRun.synced();
+    await writeFile(hang, '');
+    await lab.exec('node', 'iptables', '-t', 'nat', '-F');
+    await pause(2500);
+    const since = agentRun.log.length;
+    await node.write('other', ...webObjects('other', '10.96.0.11', [3]));
+    await agentRun.synced(since);
+    assert.match(await saved(), /10\.96\.0\.11/);
+    const cannot = ({ msg }: LogLine) => msg.startsWith('cannot tell whether all rules still stand: reading them did');
+    await agentRun.logged(cannot, { since, within: 60_000 });
+    assert.equal((await askNode(lab, '/livez')).status, 200);
+  });
+
+  it('reads its rules seldom beside a program that writes all the time, and notices a flush all the same', async () => {
+    await lab.exec('node', 'nft', 'add table ip busy; add set ip busy ports { type inet_service; }');
+    const words = ['add', 'delete'].map((does) => `${does} element ip busy ports { 1 }`).join('\n');
+    const neighbour = node.shell(`exec nft -i < <(yes '${words}')`);
     const agentRun = node.start('--iptables-sync-period', '1s', '--iptables-min-sync-period', '0s');
     await agentRun.synced();
+    const full = async (what: string) => {
+      const { body } = await askNode(lab, '/metrics', 10_249);
+      const line = new RegExp(`^kubeproxy_sync_full_proxy_rules_duration_seconds_${what}{ip_family="IPv4"} (.*)$`, 'm');
+      return Number(line.exec(body)?.[1]);
+    };
+    const written = generationIn(lab.namespace('node'));
+    const [count, sum, begun] = [await full('count'), await full('sum'), performance.now()];
+    // Reading takes some tens of milliseconds, and that is a hundredth of the time.
+    while ((await full('count')) === count && performance.now() - begun < 60_000) await pause(500);
+    await pause(5000);
+    const share = ((await full('sum')) - sum) / ((performance.now() - begun) / 1000);
+    assert.ok((await full('count')) > count, 'what another program wrote is looked at');
+    assert.ok(share < 0.05, `${(100 * share).toFixed(1)} % of the time`);
+    assert.ok(generationIn(lab.namespace('node')) - written > 1000, 'the other program wrote meanwhile');
     const since = agentRun.log.length;
     await lab.exec('node', 'iptables', '-t', 'nat', '-F');
-    await lab.exec('node', 'iptables', '-t', 'nat', '-X');
+    await agentRun.logged(({ msg }) => msg.includes('another program had changed our rules'), {
+      since,
+      within: 60_000,
+    });
     await agentRun.synced(since);
     assert.equal((await asks('10.96.0.10')).outcome, 'reply');
-    assert.ok(agentRun.log.slice(since).some((line) => line.msg.includes('another program flushed them')));
-    await agentRun.stop();
+    await neighbour.stop();
+    await lab.exec('node', 'nft', 'delete table ip busy');
   });
 
   it('is set right by the next start after being killed at any moment', async () => {

@@ -183,9 +183,10 @@ async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
   await answers('told', '/healthz', ({ status, body }) => status === 200 && body.includes('cannot be followed'));
   server.recover();
   server.failNext(1000, 403);
-  await answers('refused', '/livez', ({ status, body }) => status === 503 && body.includes('403'));
+  await answers('refused', '/healthz', ({ status, body }) => status === 503 && body.includes('403'));
+  assert.equal((await ask('/livez'))?.status, 200, 'no restart gives rights');
   server.recover();
-  await answers('well again', '/livez', ({ status }) => status === 200);
+  await answers('well again', '/healthz', ({ status }) => status === 200);
   return agent;
 }
 

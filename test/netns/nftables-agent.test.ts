@@ -119,7 +119,7 @@ describe('the agent in nftables mode on a real kernel', () => {
       const agent = await started();
       const since = agent.log.length;
       await nft(...words);
-      const isDrift = ({ msg }: LogLine) => msg === 'another program had changed our rules';
+      const isDrift = ({ msg }: LogLine) => msg.startsWith('another program had changed our rules: IPv4 ');
       const drift = await agent.logged(isDrift, { since, within: PATIENCE });
       assert.match(JSON.stringify(drift.drift), /IPv4 /);
       await agent.synced(since, PATIENCE);
@@ -207,7 +207,7 @@ describe('the agent in nftables mode on a real kernel', () => {
     const status = await readFile(`/proc/${agent.pid}/status`, 'utf8');
     assert.equal(/^CapEff:\s*0*(\w+)$/m.exec(status)?.[1], (1 << 12).toString(16));
     await served();
-    for (const path of ['healthz', 'livez']) await answers(path, 200);
+    for (const path of ['healthz', 'readyz', 'livez']) await answers(path, 200);
     const bad = agent.log.filter(({ level }) => level === 'warn' || level === 'error');
     assert.deepEqual(bad, []);
   });
@@ -235,16 +235,19 @@ describe('the agent in nftables mode on a real kernel', () => {
 
   it('is ill when the kernel refuses to write, says so, and is well when it does not', async () => {
     const agent = await started();
-    await answers('livez', 200);
+    await answers('healthz', 200);
     // A table that has an owner is written by nobody else, and goes with it.
     const words = 'delete table ip slicewire; add table ip slicewire { flags owner; }';
     const owner = node.shell(`exec nft -i < <(echo '${words}'; exec tail -f /dev/null --pid=$$)`);
-    await answers('livez', 503);
+    await answers('readyz', 503);
+    await answers('healthz', 503);
+    await answers('livez', 200);
     assert.match(agent.text(), /^error .*EPERM/m);
     const since = agent.log.length;
     await owner.stop();
     await agent.synced(since, PATIENCE);
-    await answers('livez', 200);
+    await answers('healthz', 200);
+    await answers('readyz', 200);
     await served();
   });
 

@@ -130,7 +130,7 @@ describe('an agent that operators run', () => {
     );
     const health = await ask('/healthz');
     assert.deepEqual([health.status, health.headers['content-type']], [200, 'application/json']);
-    assert.equal((await ask('/livez')).status, 200);
+    for (const path of ['/livez', '/readyz']) assert.equal((await ask(path)).status, 200);
     const check = await ask('/', 32_000);
     assert.deepEqual([check.status, check.headers['x-load-balancing-endpoint-weight']], [200, '1']);
     assert.equal((await ask('/proxyMode', 10_249)).body, 'iptables');
@@ -273,11 +273,18 @@ describe('an agent that operators run', () => {
     await pause(200);
     const begun = performance.now();
     await writeManifests(1);
-    await answers('ill', '/livez', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
+    const who =
+      /IPv4: changes are not in the kernel since \d+ s: .*the xtables lock, which (flock|sleep) \(process \d+\) holds/;
+    await answers('ill', '/healthz', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
     // Two syncPeriods of 1 s, and a margin for processes that start.
     assert.ok(performance.now() - begun < LONGEST / 2);
+    // Each tool waits for the lock before it says whose it is.
+    await answers('says why', '/healthz', ({ status, body }) => status === 503 && who.test(body));
+    assert.equal((await ask('/readyz')).status, 503);
+    assert.equal((await ask('/livez')).status, 200, 'no restart frees the lock');
     await holder.stop();
-    await answers('well', '/livez', ({ status }) => status === 200);
+    await answers('well', '/healthz', ({ status }) => status === 200);
+    await answers('ready', '/readyz', ({ status }) => status === 200);
     await agent.stop();
     await inNode(process.execPath, MAIN, 'cleanup', '--iptables-backend', 'legacy');
   });

@@ -377,7 +377,7 @@ describe('faults', () => {
     nat.get('KUBE-SERVICES')?.splice(0, 1);
     rig.loop.distrust();
     const report = await rig.sync();
-    assert.deepEqual(report.drift, ['IPv4 nat KUBE-SERVICES']);
+    assert.deepEqual(report.drift, ['IPv4 nat KUBE-SERVICES (1 rule gone)']);
     assert.equal(kernel.save('IPv4'), right);
   });
 });

@@ -57,6 +57,7 @@ function made(mode: MetricsOptions['mode']): Metrics {
   metrics.synced({ ...sync, complete: ['IPv4', 'IPv6'], failedWrites: [], isFull: true, outcome: 'complete' }, 102);
   metrics.answered('healthz', 503);
   metrics.answered('livez', 200);
+  metrics.answered('readyz', 503);
   metrics.swept(20, { udp: new Map([['IPv4', 5]]), opening: new Map([['IPv6', 2]]) });
   return metrics;
 }
@@ -148,6 +149,7 @@ describe('metrics', () => {
       'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv6"} 1',
       'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv6"} 1',
       'kubeproxy_proxy_healthz_total{code="503"} 1',
+      'slicewire_readyz_total{code="503"} 1',
       'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 5',
       'slicewire_unanswered_connections_deleted_total{ip_family="IPv4"} 0',
       'slicewire_unanswered_connections_deleted_total{ip_family="IPv6"} 2',

@@ -14,6 +14,7 @@ import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import { type Mode, NOBODY, type ObserveReport, type PacketCount, type RuleCount, type SetAside } from '../mode.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
+import { OwnWrites } from '../netfilter/standing.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { cleanupFamily } from './cleanup.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
@@ -68,7 +69,8 @@ export function iptablesMode(
   families: IptablesFamilies,
   { isLeaving = false }: IptablesOptions = {},
 ): Mode<IptablesPlan> {
-  return new IptablesMode(families.map(isLeaving ? leavingFamily : newFamily));
+  const own = new OwnWrites();
+  return new IptablesMode(families.map((family) => (isLeaving ? leavingFamily(family) : newFamily(family, own))));
 }
 
 function leavingFamily({ settings: { family }, tools, look, sysctls }: IptablesFamilies[number]): FamilyState {
@@ -84,7 +86,7 @@ function leavingFamily({ settings: { family }, tools, look, sysctls }: IptablesF
   };
 }
 
-function newFamily({ settings, tools, look, sysctls }: IptablesFamilies[number]): FamilyState {
+function newFamily({ settings, tools, look, sysctls }: IptablesFamilies[number], own: OwnWrites): FamilyState {
   const { family, localhostNodePorts } = settings;
   return {
     family,
@@ -95,6 +97,7 @@ function newFamily({ settings, tools, look, sysctls }: IptablesFamilies[number])
     tables: new FamilyTables({
       tools,
       look,
+      own,
       isOurs,
       // The kubelet's, unless we need it.
       shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),
@@ -208,6 +211,15 @@ class IptablesMode implements Mode<IptablesPlan> {
   async probe(signal: AbortSignal): Promise<boolean> {
     for (const { tables } of this.#families) if (!(await tables.hasCanaries(signal))) return false;
     return true;
+  }
+
+  async mayDiffer(): Promise<boolean> {
+    for (const { tables } of this.#families) if (await tables.mayDiffer()) return true;
+    return false;
+  }
+
+  async differs(signal: AbortSignal): Promise<boolean> {
+    return (await Promise.all(this.#families.map(({ tables }) => tables.differs(signal)))).includes(true);
   }
 
   ruleCounts(): readonly RuleCount[] {

@@ -13,6 +13,7 @@ import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../r
 import type { ModeWork } from '../../reconcile/work.ts';
 import { cleanUp } from '../cleanup.ts';
 import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
+import { OwnWrites } from '../netfilter/standing.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { applyFamily, type FamilyReport } from './apply.ts';
 import { cleanupFamily } from './cleanup.ts';
@@ -73,7 +74,8 @@ class IpvsMode implements Mode<IpvsPlan> {
     this.#kernel = options.kernel;
     this.#isLeaving = options.isLeaving === true;
     this.#node = new NodeState(options);
-    this.#members = options.families.map((family) => newMember(family, this.#isLeaving));
+    const own = new OwnWrites();
+    this.#members = options.families.map((family) => newMember({ ...family, own }, this.#isLeaving));
   }
 
   get isObserved(): boolean {
@@ -193,6 +195,15 @@ class IpvsMode implements Mode<IpvsPlan> {
     return true;
   }
 
+  async mayDiffer(): Promise<boolean> {
+    for (const { state } of this.#members) if (await state.tables.mayDiffer()) return true;
+    return false;
+  }
+
+  async differs(signal: AbortSignal): Promise<boolean> {
+    return (await Promise.all(this.#members.map(({ state }) => state.tables.differs(signal)))).includes(true);
+  }
+
   ruleCounts(): readonly RuleCount[] {
     return this.#members.flatMap(({ state }) => state.tables.ruleCounts());
   }
@@ -266,10 +277,13 @@ class IpvsMode implements Mode<IpvsPlan> {
   }
 }
 
-function newMember({ settings, tools, look }: IpvsOptions['families'][number], isLeaving: boolean): Member {
+type MemberInput = IpvsOptions['families'][number] & { readonly own: OwnWrites };
+
+function newMember({ settings, tools, look, own }: MemberInput, isLeaving: boolean): Member {
   const tables = new FamilyTables({
     tools,
     look,
+    own,
     isOurs: isLeaving ? isSource : isOursOrSource,
     jumps: isLeaving ? [] : JUMPS,
   });

@@ -12,6 +12,11 @@ import { type RestoreLine, restoreLines, restoreTexts, type TableBlock } from '.
 /** Lines of the input shown on each side of the one that failed. */
 const CONTEXT = 3;
 
+export interface TablesReport extends ApplyReport {
+  /** Transactions that were made: one for each COMMIT. */
+  readonly commits: number;
+}
+
 /**
  * Apply, and tell the trackers. After a failure they know nothing: a restore commits table by table, so part of it may
  * be in the kernel (invariant 4).
@@ -21,8 +26,9 @@ export async function applyTables(
   trackers: TablesTrackers,
   tools: IptablesTools,
   signal: AbortSignal,
-): Promise<ApplyReport> {
-  if (plan.steps.length === 0) return NOTHING_TO_DO;
+): Promise<TablesReport> {
+  let commits = 0;
+  if (plan.steps.length === 0) return { ...NOTHING_TO_DO, commits };
   for (const blocks of plan.restores()) {
     if (blocks === undefined) {
       await breath();
@@ -30,6 +36,7 @@ export async function applyTables(
     }
     try {
       await tools.restore(() => restoreTexts(blocks), signal);
+      commits += blocks.length;
     } catch (error) {
       trackers.chains.forget();
       trackers.jumps.forget();
@@ -38,12 +45,12 @@ export async function applyTables(
       const skipped = plan.steps
         .filter((step) => step.key !== failed.key)
         .map((step) => ({ key: step.key, blockedBy: failed.key }));
-      return { outcome: 'failed', applied: 0, failed: [failed], skipped };
+      return { outcome: 'failed', applied: 0, failed: [failed], skipped, commits };
     }
   }
   for (const [key, chain] of plan.chains) trackers.chains.wrote(key, chain);
   for (const [key, entry] of plan.jumps) trackers.jumps.wrote(key, entry);
-  return { outcome: 'complete', applied: plan.steps.length, failed: [], skipped: [] };
+  return { outcome: 'complete', applied: plan.steps.length, failed: [], skipped: [], commits };
 }
 
 /** Find the line that the tool complained of, and whose it is. */

@@ -1,16 +1,17 @@
 /** The chains and jumps of one family: what should be there, what is, and the writes between. What the modes share. */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
-import type { ChainLook } from '../../host/rules-look.ts';
+import type { ChainLook, RulesState } from '../../host/rules-look.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { CANARY, type ChainKey, splitChainKey } from './names.ts';
-import { type IsOurs, observeTables } from './observe.ts';
+import { type IsOurs, observeTables, type SeenTables, TABLES } from './observe.ts';
 import { planTables, stepKey, type TablesPlan } from './plan.ts';
 import { PORTION_LINES } from './portions.ts';
 import { type Chain, sameChain } from './rules.ts';
+import { differenceOf, EntryCount, isBy, OwnWrites } from './standing.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
@@ -20,6 +21,8 @@ export interface TablesOptions {
   /** Chains to read beside ours: shared with others, and never removed. */
   readonly shared?: ReadonlySet<ChainKey>;
   readonly jumps: readonly Jump[];
+  /** Shared by the families of a mode. */
+  readonly own?: OwnWrites;
 }
 
 export class FamilyTables {
@@ -29,11 +32,15 @@ export class FamilyTables {
 
   /** Of the ruleset when it was read last. A write of ours makes it another. */
   #generation: number | undefined;
+  /** What the kernel told of the rules when they were as believed; undefined: that is not known. */
+  #stood: RulesState | undefined;
+  readonly #own: OwnWrites;
   /** Rules of the last write, by table. */
   readonly #last = new Map<string, number>();
 
   constructor(options: TablesOptions) {
     this.#options = options;
+    this.#own = options.own ?? new OwnWrites();
     for (const entry of options.jumps) this.#jumps.desire(jumpKey(entry), entry);
   }
 
@@ -66,23 +73,65 @@ export class FamilyTables {
   async observe(
     signal: AbortSignal,
   ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: string[] }> {
-    const { tools, look, isOurs, shared = new Set() } = this.#options;
+    const { look } = this.#options;
     try {
       // Taken before the read: what changes in between is read the next time.
-      const generation = await look?.generation?.();
+      const [generation, state] = [await look?.generation?.(), await look?.state?.(TABLES)];
       const { applied } = this.#chains;
       const isSame = generation !== undefined && generation === this.#generation;
-      if (isSame && applied !== undefined) return { chains: applied, drift: [] };
-      const seen = await observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
-      const drift = this.#chains.driftFrom(seen.chains).map((key) => stepKey(tools.family, key));
+      if (isSame && applied !== undefined) {
+        this.#stood = state;
+        return { chains: applied, drift: [] };
+      }
+      const seen = await this.#read(signal);
+      const drift = this.#drift(seen);
       this.#chains.observe(seen.chains);
       this.#jumps.observe(seen.jumps);
       this.#generation = generation;
+      this.#stood = state;
       return { chains: seen.chains, drift };
     } catch (error) {
       this.#chains.forget();
       throw error;
     }
+  }
+
+  #read(signal: AbortSignal): Promise<SeenTables> {
+    const { tools, isOurs, shared = new Set() } = this.#options;
+    return observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
+  }
+
+  /** What another program changed, and how. */
+  #drift({ chains, jumps }: SeenTables): string[] {
+    const { family } = this.#options.tools;
+    const ofChains = this.#chains.driftFrom(chains).map((key) => {
+      return `${stepKey(family, key)} (${differenceOf(this.#chains.applied?.get(key), chains.get(key))})`;
+    });
+    const ofJumps = this.#jumps.driftFrom(jumps).map((key) => {
+      const seen = jumps.get(key);
+      const { table, chain, target } = seen ?? this.#jumps.applied?.get(key) ?? { table: '', chain: '', target: '' };
+      return `${stepKey(family, `${table} ${chain}`)} to ${target} (${seen === undefined ? 'gone' : 'nobody of us wrote it'})`;
+    });
+    return [...ofChains, ...ofJumps];
+  }
+
+  /** Read them and compare; nothing else is believed than before. Throws when the read fails. */
+  async differs(signal: AbortSignal): Promise<boolean> {
+    const { tools, look } = this.#options;
+    const { writes } = tools;
+    const state = await look?.state?.(TABLES);
+    const seen = await this.#read(signal);
+    // What was read while a write of ours went on says nothing, and is asked for again.
+    if (tools.writes !== writes || !this.isKnown) return false;
+    if (this.#drift(seen).length > 0) return true;
+    this.#stood = state;
+    return false;
+  }
+
+  /** Whether another program may have written since the rules were read, or that cannot be told: only reading tells what. */
+  async mayDiffer(): Promise<boolean> {
+    const now = await this.#options.look?.state?.(TABLES);
+    return now === undefined || !this.#own.isSame(this.#stood, now);
   }
 
   /** What to write; `only` these chains and the jumps into them, where that is said. Throws when nothing is known. */
@@ -106,15 +155,37 @@ export class FamilyTables {
   }
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
-    const { tools } = this.#options;
-    if (plan.steps.length > 0) {
-      this.#last.clear();
-      for (const [key, chain] of plan.chains) {
-        const { table } = splitChainKey(key);
-        this.#last.set(table, (this.#last.get(table) ?? 0) + (chain?.length ?? 0));
-      }
+    const { tools, look } = this.#options;
+    const trackers = { chains: this.#chains, jumps: this.#jumps };
+    if (plan.steps.length === 0) return await applyTables(plan, trackers, tools, signal);
+    this.#last.clear();
+    for (const [key, chain] of plan.chains) {
+      const { table } = splitChainKey(key);
+      this.#last.set(table, (this.#last.get(table) ?? 0) + (chain?.length ?? 0));
     }
-    return await applyTables(plan, { chains: this.#chains, jumps: this.#jumps }, tools, signal);
+    const entries = this.#entriesOf(plan);
+    const stood = this.#stood;
+    this.#stood = undefined;
+    const before = await look?.state?.(TABLES);
+    const report = await applyTables(plan, trackers, tools, signal);
+    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(stood, before)) return report;
+    const after = await look?.state?.(TABLES);
+    if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
+    if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
+    this.#stood = after;
+    return report;
+  }
+
+  /** How many entries more each table will have. */
+  #entriesOf({ chains, jumps }: TablesPlan): ReadonlyMap<string, number> {
+    const count = new EntryCount();
+    for (const [key, chain] of chains) count.chain(key, this.#chains.applied?.get(key), chain);
+    for (const [key, entry] of jumps) {
+      const before = this.#jumps.applied?.get(key);
+      if (entry !== undefined && before === undefined) count.add(entry.table, 1);
+      if (entry === undefined && before !== undefined) count.add(before.table, -1);
+    }
+    return count.entries;
   }
 
   /** Whether the chains stand that a program removes which flushes all. */

@@ -1,0 +1,107 @@
+/** What a sync that was not complete means for each family: who is to blame decides. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { ServedByFamily, sentencesOf, verdictOf } from '../../src/cli/verdict.ts';
+import type { ServicePort } from '../../src/model/service-port.ts';
+import type { FailedStep } from '../../src/reconcile/step.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { Rig } from '../helpers/rig.ts';
+
+const BOTH = ['IPv4', 'IPv6'] as const;
+const LOCK = 'iptables-restore waited in vain for the xtables lock, which flock (process 7) holds';
+
+function served(...keys: string[]): ServedByFamily {
+  const made = new ServedByFamily();
+  made.update(new Map(keys.map((key) => [key, { key } as ServicePort])));
+  return made;
+}
+
+const WEB_AND_GAME = served('default/web/TCP/IPv4', 'default/web/TCP/IPv6', 'default/game:play/SCTP/IPv4');
+
+function step(blame: FailedStep['blame'], fields: Partial<FailedStep> = {}): FailedStep {
+  const cause = blame === 'content' ? 'iptables-restore failed\n> 3: -A KUBE-SEP-X -p sctp' : LOCK;
+  return { key: 'IPv4 nat KUBE-SEP-X', owner: undefined, line: undefined, blame, cause, ...fields };
+}
+
+const judge = (of: ServedByFamily, ...failed: FailedStep[]) => verdictOf({ outcome: 'partial', failed }, BOTH, of);
+
+describe('the verdict of a sync', () => {
+  it('lets no family pay for a Service that the kernel refuses, and names it in one line', () => {
+    const { complete, causes, refused } = judge(WEB_AND_GAME, step('content', { owner: 'default/game' }));
+    assert.deepEqual([complete, causes.size], [['IPv4', 'IPv6'], 0]);
+    assert.deepEqual(sentencesOf(refused), [
+      'Service default/game: the kernel refused IPv4 nat KUBE-SEP-X: iptables-restore failed',
+    ]);
+  });
+
+  it('blames the family for what cannot be written at all, and all of them for what is of none', () => {
+    const { complete, causes, refused } = judge(
+      WEB_AND_GAME,
+      step('content', { owner: 'default/game' }),
+      step('environment', { key: 'IPv4 iptables-restore' }),
+    );
+    assert.deepEqual([complete, [...causes], refused.size], [['IPv6'], [['IPv4', LOCK]], 1]);
+    assert.deepEqual(judge(WEB_AND_GAME, step('environment', { key: 'read the kernel' })).complete, []);
+    // The Service that a failure was traced to is not to blame for a lock.
+    assert.deepEqual(judge(WEB_AND_GAME, step('environment', { owner: 'default/game' })).complete, ['IPv6']);
+  });
+
+  it('blames the family when what all share is refused', () => {
+    const { complete, causes } = judge(WEB_AND_GAME, step('content', { key: 'IPv6 filter KUBE-FORWARD' }));
+    assert.deepEqual([complete, [...causes]], [['IPv4'], [['IPv6', 'iptables-restore failed']]]);
+  });
+
+  it('blames the family when every Service that it has is refused: a match that this kernel does not have', () => {
+    const all = [step('content', { owner: 'default/game' }), step('content', { owner: 'default/web' })];
+    const { complete, causes } = judge(WEB_AND_GAME, ...all);
+    const cause = 'the kernel refuses every Service: iptables-restore failed';
+    assert.deepEqual(
+      [complete, [...causes]],
+      [
+        [],
+        [
+          ['IPv4', cause],
+          ['IPv6', cause],
+        ],
+      ],
+    );
+    const onlyWeb = judge(WEB_AND_GAME, step('content', { owner: 'default/web' }));
+    assert.deepEqual(onlyWeb.complete, ['IPv4'], 'IPv6 has no other');
+    WEB_AND_GAME.update(new Map([['default/api/TCP/IPv6', { key: 'default/api/TCP/IPv6' } as ServicePort]]));
+    assert.deepEqual(judge(WEB_AND_GAME, step('content', { owner: 'default/web' })).complete, ['IPv4', 'IPv6']);
+    WEB_AND_GAME.update(new Map([['default/api/TCP/IPv6', undefined]]));
+    assert.deepEqual(judge(WEB_AND_GAME, step('content', { owner: 'default/web' })).complete, ['IPv4']);
+  });
+
+  it('names twenty Services, and how many more there are', () => {
+    const many = Array.from({ length: 25 }, (_, i) => step('content', { owner: `default/game-${i}` }));
+    const sentences = sentencesOf(judge(WEB_AND_GAME, ...many).refused);
+    assert.deepEqual([sentences.length, sentences.at(-1)], [21, 'and 5 more Services, which the log names']);
+  });
+
+  for (const legacy of [false, true]) {
+    it(`is that of a tool that takes no SCTP, ${legacy ? 'and does not name' : 'which names'} the line`, async () => {
+      const iptables = new FakeIptables({ legacy, refuse: (line) => line.includes('-p sctp') });
+      const rig = new Rig({ commands: iptables, families: ['IPv4'] });
+      const objects = (name: string, protocol: string, clusterIP: string) => [
+        service({ name, spec: { clusterIP, ports: [{ port: 80, protocol }] } }),
+        slice({
+          ...{ name: `${name}-1`, service: name, addressType: 'IPv4' },
+          ports: [{ name: '', port: 80, protocol }],
+          endpoints: [{ addresses: ['10.244.0.2'] }],
+        }),
+      ];
+      rig.put(...objects('web', 'TCP', '10.96.0.10'), ...objects('game', 'SCTP', '10.96.0.11'));
+      const report = await rig.sync();
+      assert.equal(report.outcome, 'partial');
+      const of = served('default/web/TCP/IPv4', 'default/game/SCTP/IPv4');
+      const { complete, refused } = verdictOf(report, ['IPv4'], of);
+      assert.deepEqual([complete, [...refused.keys()]], [['IPv4'], ['default/game']]);
+      assert.match(
+        sentencesOf(refused)[0] ?? '',
+        /^Service default\/game: the kernel refused IPv4 \S.*: iptables-restore/,
+      );
+    });
+  }
+});

@@ -1,0 +1,29 @@
+/** What probes and load balancers hear of the agent as a process: while its API server is away, and when the kernel refuses. */
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { NEVER } from '../helpers/rig.ts';
+
+const INSIDE = fileURLToPath(new URL('./probes-inside.ts', import.meta.url));
+
+describe('/livez, /readyz and /healthz of an agent', () => {
+  let lab: Lab;
+  before(async () => {
+    lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
+  });
+  after(() => lab.remove());
+
+  for (const [what, story] of [
+    ['are told apart while no API server is where the kubeconfig says: alive, and not ready', 'waits'],
+    ['are 200 while the kernel refuses one tenant’s Service, which a note, a metric and an event tell', 'refuses'],
+    ['name who holds the lock while nothing can be written, which is no reason to restart', 'locked'],
+  ] as const) {
+    it(what, async () => {
+      const command = lab.inside('node', process.execPath, [INSIDE, story]);
+      const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
+      assert.equal(exitCode, 0, `${stdout}\n${stderr}`);
+    });
+  }
+});
