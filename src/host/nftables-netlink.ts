@@ -25,6 +25,7 @@ import {
   tableHandle,
 } from '../../native/nft/objects.ts';
 import { commit } from '../../native/nft/transaction.ts';
+import { type Part, typeofMap } from '../../native/nft/typeof.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -66,8 +67,8 @@ const ERESTART = 85;
 const ENVIRONMENT = [1, 4, 11, 12, 105];
 const EBUSY = 16;
 
-/** Numbers of nft's data types (nft's datatype.h), by which those who list the table read it; six bits a field. */
-const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
+/** Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, integer), by which those who list the table read it; six bits a field. */
+const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 4 };
 const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
 
 /** Opens nftables of this network namespace. Throws NftUnusable when the kernel has none, or lets nobody in. */
@@ -326,9 +327,20 @@ function setSpec({ name, key, data, hasRanges = false, isMemory = false }: NftSe
     fields: key.map((field) => fieldLength(field, family)),
     keyType: typeOf(key, family),
     ...value,
+    ...(key.includes('number') && Array.isArray(data)
+      ? { userData: typeofMap(partsOf(key, family), partsOf(data, family)) }
+      : {}),
     isInterval: hasRanges,
     isDynamic: isMemory,
   };
+}
+
+/** What `nft` calls the fields of a map of endpoints. */
+function partsOf(fields: readonly Field[], family: Family): Part[] {
+  return fields.map((field): Part => {
+    if (field === 'address') return { kind: 'destination address', family };
+    return { kind: field === 'number' ? 'random number' : field === 'port' ? 'destination port' : field };
+  });
 }
 
 function fieldLength(field: Field, family: Family): number {

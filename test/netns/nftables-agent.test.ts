@@ -84,7 +84,7 @@ describe('the agent in nftables mode on a real kernel', () => {
     const text = await node.run('plan', MODE);
     assert.equal(text.status, 2, text.error);
     assert.match(text.out, /^\+ IPv4 elements of default\/web/m);
-    assert.match(text.out, /^ {4}\+ services 10\.96\.0\.10 \. tcp \. 80 : goto cluster-ip-2$/m);
+    assert.match(text.out, /^ {4}\+ services 10\.96\.0\.10 \. tcp \. 80 : goto cluster-ip-of-2$/m);
     const json = await node.run('plan', MODE, '--output', 'json');
     assert.equal(json.status, 2);
     const { steps } = JSON.parse(json.out) as { steps: { service?: string; action: string; lines: string[] }[] };
