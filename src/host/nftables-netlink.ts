@@ -67,8 +67,12 @@ const ERESTART = 85;
 const ENVIRONMENT = [1, 4, 11, 12, 105];
 const EBUSY = 16;
 
-/** Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, integer), by which those who list the table read it; six bits a field. */
-const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 4 };
+/**
+ * Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, mark), by which those who list the table read it; six
+ * bits a field. A number has user data beside it (`partsOf`), by which nft 1.0.6 and later go; older ones abort when they list an
+ * «integer» in a concatenation (1.0.2: «Assertion `ilen > 0' failed»), but not a mark.
+ */
+const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
 const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
 
 /** Opens nftables of this network namespace. Throws NftUnusable when the kernel has none, or lets nobody in. */
