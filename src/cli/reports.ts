@@ -1,6 +1,6 @@
 /** What a sync did, for the log. */
 import type { Mode } from '../modes/mode.ts';
-import { stepText } from '../reconcile/step.ts';
+import { type FailedStep, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 
@@ -11,6 +11,46 @@ export function tellSteps(mode: Mode, log: Log): void {
     if (log.isLevelEnabled('debug')) for (const step of plan.steps) log.debug(stepText(step));
     return apply(plan, signal);
   };
+}
+
+/** Tells at debug level where something was thrown, once for each message. */
+export function stackTeller(log: Log): (error: unknown) => void {
+  const told = new Set<string>();
+  return (error) => {
+    const message = String(error);
+    if (told.has(message)) return;
+    told.add(message);
+    log.debug({ stack: error instanceof Error ? error.stack : undefined }, `thrown in a sync: ${message}`);
+  };
+}
+
+/** Services named in one line. */
+const MOST_NAMED = 5;
+
+/** Why a step failed, without the one line that was refused: of a thousand steps that fail alike it is the same. */
+function causeAlone({ cause, line, blame }: FailedStep): string {
+  return `${blame} ${line === undefined ? cause : cause.replaceAll(line, '')}`;
+}
+
+/** One line for all steps that failed of one cause. */
+function tellFailed(steps: readonly FailedStep[], log: Log): void {
+  const [first] = steps;
+  if (first === undefined) return;
+  const { key, owner, cause } = first;
+  const who = owner === undefined ? key : `Service ${owner} is set aside: ${key}`;
+  const services = [...new Set(steps.flatMap((step) => step.owner ?? []))];
+  if (steps.length === 1) {
+    log.error({ step: key, service: owner }, `${who}: ${cause}`);
+    return;
+  }
+  const others = services.filter((service) => service !== owner);
+  const named = others.slice(0, MOST_NAMED).join(', ');
+  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more` : '';
+  const ofWhom = others.length === 0 ? '' : `, of Services ${named}${more}`;
+  log.error(
+    { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
+    `${who}: ${cause} (and ${steps.length - 1} more steps failed of the same cause${ofWhom})`,
+  );
 }
 
 export interface Circumstances {
@@ -27,10 +67,7 @@ export function tellReport(report: SyncReport, log: Log, { isFirst, failingSince
   if (report.drift.length > 0) {
     log.warn({ drift: report.drift.slice(0, 20), count: report.drift.length }, 'another program had changed our rules');
   }
-  for (const step of report.failed) {
-    const who = step.owner === undefined ? step.key : `Service ${step.owner} is set aside: ${step.key}`;
-    log.error({ step: step.key, service: step.owner }, `${who}: ${step.cause}`);
-  }
+  for (const alike of Map.groupBy(report.failed, causeAlone).values()) tellFailed(alike, log);
   if (report.outcome === 'complete') {
     if (report.applied > 0) log.info(facts, 'synced');
     else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');

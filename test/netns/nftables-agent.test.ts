@@ -185,6 +185,31 @@ describe('the agent in nftables mode on a real kernel', () => {
     assert.deepEqual(bad, []);
   });
 
+  it('lives beside a program that deletes its table all the time, and is right when that ends', async () => {
+    await node.write('crowd', ...Array.from({ length: 400 }, (_, i) => crowded(i)).flat());
+    const agent = node.start(...FLAGS, '--nftables-sync-period', '100ms');
+    await agent.synced(0, PATIENCE);
+    const pauses = Array.from({ length: 40 }, (_, i) => (20 + ((i * 7919) % 280)) / 1000);
+    const deletions = pauses.map((seconds) => `nft delete table ip slicewire; sleep ${seconds}`);
+    const vandal = node.shell(`${deletions.join('; ')}; exit 0`);
+    // Its writes find no table, again and again.
+    for (let i = 0; i < 60; i++) {
+      await becomes(...(i % 2 === 0 ? [1] : [1, 2]));
+      await pause(100);
+    }
+    await vandal.ended;
+    await becomes(2);
+    await agent.logged(({ msg }) => msg === 'synced', { since: agent.log.length, within: PATIENCE });
+    await served();
+    const failed = agent.log.filter(({ step, count }) => step !== undefined && count === undefined);
+    const alike = new Map<string, number>();
+    for (const { time, msg } of failed) alike.set(`${time} ${msg}`, (alike.get(`${time} ${msg}`) ?? 0) + 1);
+    assert.ok(Math.max(0, ...alike.values()) <= 2, 'one line for each cause');
+    await agent.stop();
+    assert.equal(await agent.ended, 0);
+    await nothingToDo();
+  });
+
   it('names object, field and value of what is wrong, and serves everything else', async () => {
     await node.write(
       'wrong',
