@@ -186,14 +186,14 @@ describe('the agent in nftables mode on a real kernel', () => {
   });
 
   it('lives beside a program that deletes its table all the time, and is right when that ends', async () => {
-    await node.write('crowd', ...Array.from({ length: 400 }, (_, i) => crowded(i)).flat());
+    await node.write('crowd', ...Array.from({ length: 2000 }, (_, i) => crowded(i)).flat());
     const agent = node.start(...FLAGS, '--nftables-sync-period', '100ms');
     await agent.synced(0, PATIENCE);
-    const pauses = Array.from({ length: 40 }, (_, i) => (20 + ((i * 7919) % 280)) / 1000);
+    const pauses = Array.from({ length: 80 }, (_, i) => (20 + ((i * 7919) % 160)) / 1000);
     const deletions = pauses.map((seconds) => `nft delete table ip slicewire; sleep ${seconds}`);
     const vandal = node.shell(`${deletions.join('; ')}; exit 0`);
     // Its writes find no table, again and again.
-    for (let i = 0; i < 60; i++) {
+    for (let i = 0; i < 100; i++) {
       await becomes(...(i % 2 === 0 ? [1] : [1, 2]));
       await pause(100);
     }

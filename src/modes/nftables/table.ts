@@ -182,7 +182,8 @@ export class FamilyTable implements DesiredSink {
       });
     const [chains, sets] = [due('chain', this.#chains.delta()), due('set', this.#sets.delta())];
     this.#idle = idle;
-    return planTable({ family: this.family, hasTable: this.#hasTable, chains, sets, elements }, setAside);
+    const { room } = this.#kernel;
+    return planTable({ family: this.family, hasTable: this.#hasTable, chains, sets, elements, room }, setAside);
   }
 
   /**
