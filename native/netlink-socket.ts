@@ -4,7 +4,17 @@
  * Nothing here waits: the kernel answers a request before `sendto` returns, and makes the next part of a listing while the
  * last is received (af_netlink.c, netlink_dump). So a missing answer is an error, not a reason to wait.
  */
-import { AF_NETLINK, close, receive, SOCK_RAW, SystemError, sendTo, setSocketOption, socket } from './libc.ts';
+import {
+  AF_NETLINK,
+  close,
+  getSocketOption,
+  receive,
+  SOCK_RAW,
+  SystemError,
+  sendTo,
+  setSocketOption,
+  socket,
+} from './libc.ts';
 import {
   decodeError,
   decodeMessages,
@@ -24,7 +34,10 @@ export const SOL_NETLINK = 270;
 export const NETLINK_CAP_ACK = 10;
 export const NETLINK_EXT_ACK = 11;
 export const SOL_SOCKET = 1;
-/** The size of the receive buffer, whatever the system's limit says; needs NET_ADMIN (socket(7)). */
+/** The size of the receive buffer, within net.core.rmem_max, and of the send buffer, within net.core.wmem_max (socket(7)). */
+export const SO_RCVBUF = 8;
+export const SO_SNDBUF = 7;
+/** The same whatever these limits say; needs NET_ADMIN in the first user namespace (sock.c, sk_setsockopt). */
 export const SO_RCVBUFFORCE = 33;
 /** struct sockaddr_nl of the kernel: port 0, no groups. */
 const KERNEL = Buffer.from([AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -41,24 +54,32 @@ export interface Transport {
   /** Returns the length of the datagram; throws when none is there. */
   receive(into: Uint8Array): number;
   close(): void;
+  /** Bytes of the longest datagram that can be sent, where that was asked for. */
+  readonly room?: number;
 }
 
-/** What is sent at once may be as long as this; needs NET_ADMIN (socket(7)). */
 export const SO_SNDBUFFORCE = 32;
+/** Of the send buffer, what a datagram must leave (af_netlink.c, netlink_sendmsg: EMSGSIZE). */
+const SEND_MARGIN = 32;
 
-/** A socket of a netlink family (NETLINK_NETFILTER is 12); `longest`: bytes of a datagram that is sent. Throws SystemError. */
+/**
+ * A socket of a netlink family (NETLINK_NETFILTER is 12); `longest`: bytes of a datagram that is to be sent, and `room` of the
+ * transport says how much of that is had. Throws SystemError.
+ */
 export function openTransport(protocol: number, longest?: number): Transport {
   const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
   try {
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_EXT_ACK, 1);
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_CAP_ACK, 1);
-    growReceiveBuffer(descriptor);
-    if (longest !== undefined) setSocketOption(descriptor, SOL_SOCKET, SO_SNDBUFFORCE, longest);
+    grow(descriptor, RECEIVE, RECEIVE_BUFFER);
+    if (longest !== undefined) grow(descriptor, SEND, longest);
   } catch (error) {
     close(descriptor);
     throw error;
   }
+  const room = longest === undefined ? undefined : sendBuffer(descriptor) - SEND_MARGIN;
   return {
+    ...(room === undefined ? {} : { room }),
     send: (datagram) => {
       sendTo(descriptor, datagram, KERNEL);
     },
@@ -67,13 +88,24 @@ export function openTransport(protocol: number, longest?: number): Transport {
   };
 }
 
-/** Who may not do so may not write either, and needs no room for answers to many writes. */
-function growReceiveBuffer(descriptor: number): void {
+const RECEIVE = { forced: SO_RCVBUFFORCE, limited: SO_RCVBUF } as const;
+const SEND = { forced: SO_SNDBUFFORCE, limited: SO_SNDBUF } as const;
+
+/** To this size; in a user namespace, where root may not pass the system's limit, as far as that goes. */
+function grow(descriptor: number, { forced, limited }: typeof RECEIVE | typeof SEND, size: number): void {
   try {
-    setSocketOption(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER);
+    setSocketOption(descriptor, SOL_SOCKET, forced, size);
   } catch (error) {
     if (!(error instanceof SystemError && error.errno === EPERM)) throw error;
+    setSocketOption(descriptor, SOL_SOCKET, limited, size);
   }
+}
+
+/** Bytes. */
+function sendBuffer(descriptor: number): number {
+  const value = Buffer.alloc(4);
+  getSocketOption(descriptor, SOL_SOCKET, SO_SNDBUF, value);
+  return value.readInt32LE();
 }
 
 /** One part of a listing: messages in a buffer that the next part overwrites. */
@@ -98,6 +130,11 @@ export class NetlinkSocket {
 
   close(): void {
     this.#transport.close();
+  }
+
+  /** Bytes of the longest datagram that can be sent; undefined: nobody asked for long ones. */
+  get room(): number | undefined {
+    return this.#transport.room;
   }
 
   /**

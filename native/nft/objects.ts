@@ -67,6 +67,7 @@ import {
   NFTA_SET_KEY_TYPE,
   NFTA_SET_NAME,
   NFTA_SET_TABLE,
+  NFTA_SET_USERDATA,
   NFTA_TABLE_FLAGS,
   NFTA_TABLE_HANDLE,
   NFTA_TABLE_NAME,
@@ -166,6 +167,8 @@ export interface SetSpec {
   readonly isInterval?: boolean;
   /** Elements are added by packets, and time out. */
   readonly isDynamic?: boolean;
+  /** What `nft` reads of it beside its types (`typeof.ts`). */
+  readonly userData?: Buffer;
 }
 
 const words = (bytes: number) => Math.ceil(bytes / 4) * 4;
@@ -173,7 +176,7 @@ const words = (bytes: number) => Math.ceil(bytes / 4) * 4;
 const VERDICT_LENGTH = 16;
 
 export function addSet(id: TableId, spec: SetSpec, number: number): Request {
-  const { name, fields, keyType, data, isInterval = false, isDynamic = false } = spec;
+  const { name, fields, keyType, data, isInterval = false, isDynamic = false, userData } = spec;
   const flags =
     (data ? NFT_SET_MAP : 0) |
     (isInterval ? NFT_SET_INTERVAL : 0) |
@@ -199,6 +202,7 @@ export function addSet(id: TableId, spec: SetSpec, number: number): Request {
       );
     }
     body.u32be(NFTA_SET_ID, number);
+    if (userData !== undefined) body.bytes(NFTA_SET_USERDATA, userData);
   });
 }
 

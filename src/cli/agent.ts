@@ -17,6 +17,7 @@ import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type ModeHere, type ModeInput, modeHere } from './modes.ts';
+import { stackTeller } from './reports.ts';
 import { tuneConntrack } from './tune.ts';
 import { type World, waitForNode, waitForServiceCidrs } from './world.ts';
 
@@ -79,6 +80,7 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
     ...(onPorts === undefined ? {} : { onPorts }),
     onFirst: (services) => log.info({ services }, 'what others need first is in place; the rest follows'),
     onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
+    onThrown: stackTeller(log),
   });
   const sweeper = buildSweeper({ config, log, flows, here, onSweep });
   return { world, loop, mode, here, sweeper, clock: realClock };

@@ -12,7 +12,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { faultCounts } from './faults.ts';
 import { firstPeriod, Readings } from './readings.ts';
-import { tellReport, tellSteps } from './reports.ts';
+import { stackTeller, tellReport, tellSteps } from './reports.ts';
 import type { Serving } from './serving.ts';
 
 /** Milliseconds that a look may read. */
@@ -46,7 +46,7 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: syncer(agent, { ...options, grace: grace.signal, readings }, inTurn),
+    run: untiring(syncer(agent, { ...options, grace: grace.signal, readings }, inTurn), grace.signal, log),
   });
   const request = () => {
     serving.queued();
@@ -55,7 +55,7 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   agent.world.onChange(request);
   request();
   const guard = watchKernel(agent, { ...options, onLoss: request, inTurn, readings });
-  const sweeping = agent.sweeper.start(signal);
+  const sweeping = sweepOn(agent, options);
   const syncing = scheduler.start(signal);
   try {
     await Promise.race([syncing, guard, sweeping, agent.world.source.then(() => aborted(signal))]);
@@ -74,6 +74,21 @@ async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promis
   const late = graceAfter(signal, clock, LAST_SWEEP);
   await sweeper.finish(late.signal);
   late.cancel();
+}
+
+/** Whatever is thrown beside a sync, where it is told or served, is no reason to end: it is told, and the sync made again. */
+function untiring(run: () => Promise<boolean>, grace: AbortSignal, log: Log): () => Promise<boolean> {
+  const tellStack = stackTeller(log);
+  return async () => {
+    try {
+      return await run();
+    } catch (error) {
+      if (grace.aborted) throw error;
+      tellStack(error);
+      log.error(`what a sync did cannot be told: ${causeOf(error)}; it will be made again`);
+      return false;
+    }
+  };
 }
 
 /** What the scheduler runs: one sync, and what follows from it. */
@@ -114,6 +129,22 @@ function syncer(
   };
 }
 
+/** Sweep until the agent stops, whatever is thrown meanwhile: flows that are stale are still to be found then. */
+async function sweepOn({ sweeper, clock }: Agent, { config, log, signal }: FollowOptions): Promise<void> {
+  const tellStack = stackTeller(log);
+  while (!signal.aborted) {
+    try {
+      await sweeper.start(signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      tellStack(error);
+      log.error(`the sweep of stale flows broke off: ${causeOf(error)}; it begins again`);
+      sweeper.request();
+      await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
+    }
+  }
+}
+
 interface WatchOptions extends FollowOptions {
   /** Sync again. */
   readonly onLoss: () => void;
@@ -129,8 +160,8 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
     serving.health.looked();
     await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
     if (signal.aborted) return;
-    if (mode.isWaiting) onLoss();
     try {
+      if (mode.isWaiting) onLoss();
       if (!(await agent.here.isCurrent())) {
         log.info('what the Node, the cluster or this machine says changed: building on what is so now');
         onOutdated();

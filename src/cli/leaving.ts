@@ -5,7 +5,7 @@ import { realCommands } from '../host/commands.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
 import { openIpvsKernel } from '../host/ipvs-kernel.ts';
-import { NftUnusable } from '../host/nftables-kernel.ts';
+import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
 import { openNftables, TABLE } from '../host/nftables-netlink.ts';
 import type { RulesLook } from '../host/rules-look.ts';
 import { realSysctls } from '../host/sysctls.ts';
@@ -68,8 +68,9 @@ export function leavingNftables(names: readonly string[]): Leaving | undefined {
     kernel = openNftables();
   } catch (error) {
     // A kernel without nftables has no tables of it.
-    if (error instanceof NftUnusable) return undefined;
-    throw error;
+    if (error instanceof NftMissing) return undefined;
+    if (!(error instanceof NftUnusable)) throw error;
+    throw new NftUnusable(`${error.message}; the tables ${names.join(' and ')} stay where there are any`);
   }
   const ids = FAMILIES.flatMap((family) => names.map((table) => ({ family, table })));
   const there = ids.filter(({ family, table }) => kernel.hasTable(family, table));

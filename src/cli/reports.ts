@@ -1,10 +1,10 @@
 /** What a sync did, for the log. */
 import type { Mode } from '../modes/mode.ts';
-import { stepText } from '../reconcile/step.ts';
+import { type FailedStep, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** Changes by others that the line of the log names; the record holds more. */
+/** Services, or changes by others, that one line of the log names; the record holds more. */
 const MOST_NAMED = 5;
 
 /** At debug level, tell each step of each plan that is applied. */
@@ -14,6 +14,43 @@ export function tellSteps(mode: Mode, log: Log): void {
     if (log.isLevelEnabled('debug')) for (const step of plan.steps) log.debug(stepText(step));
     return apply(plan, signal);
   };
+}
+
+/** Tells at debug level where something was thrown, once for each message. */
+export function stackTeller(log: Log): (error: unknown) => void {
+  const told = new Set<string>();
+  return (error) => {
+    const message = String(error);
+    if (told.has(message)) return;
+    told.add(message);
+    log.debug({ stack: error instanceof Error ? error.stack : undefined }, `thrown in a sync: ${message}`);
+  };
+}
+
+/** Why a step failed, without the one line that was refused: of a thousand steps that fail alike it is the same. */
+function causeAlone({ cause, line, blame }: FailedStep): string {
+  return `${blame} ${line === undefined ? cause : cause.replaceAll(line, '')}`;
+}
+
+/** One line for all steps that failed of one cause. */
+function tellFailed(steps: readonly FailedStep[], log: Log): void {
+  const [first] = steps;
+  if (first === undefined) return;
+  const { key, owner, cause } = first;
+  const who = owner === undefined ? key : `Service ${owner} is set aside: ${key}`;
+  const services = [...new Set(steps.flatMap((step) => step.owner ?? []))];
+  if (steps.length === 1) {
+    log.error({ step: key, service: owner }, `${who}: ${cause}`);
+    return;
+  }
+  const others = services.filter((service) => service !== owner);
+  const named = others.slice(0, MOST_NAMED).join(', ');
+  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more` : '';
+  const ofWhom = others.length === 0 ? '' : `, of Services ${named}${more}`;
+  log.error(
+    { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
+    `${who}: ${cause} (and ${steps.length - 1} more steps failed of the same cause${ofWhom})`,
+  );
 }
 
 export interface Circumstances {
@@ -33,10 +70,7 @@ export function tellReport(report: SyncReport, log: Log, { isFirst, failingSince
     const facts = { drift: report.drift.slice(0, 20), count: report.drift.length };
     log.warn(facts, `another program had changed our rules: ${named}`);
   }
-  for (const step of report.failed) {
-    const who = step.owner === undefined ? step.key : `Service ${step.owner} is set aside: ${step.key}`;
-    log.error({ step: step.key, service: step.owner }, `${who}: ${step.cause}`);
-  }
+  for (const alike of Map.groupBy(report.failed, causeAlone).values()) tellFailed(alike, log);
   if (report.outcome === 'complete') {
     if (report.applied > 0) log.info(facts, 'synced');
     else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');

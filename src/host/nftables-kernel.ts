@@ -111,6 +111,8 @@ export interface NftRefusal {
 }
 
 export interface NftKernel {
+  /** Bytes of the longest transaction; undefined: as long as any. */
+  readonly room?: number | undefined;
   /** undefined: there is no table of ours. Throws when it cannot be read. */
   read(family: Family): Promise<NftState | undefined>;
   /** Whether nobody wrote anything since the table was read here, but by `commit` here. Throws when it cannot be asked. */
@@ -138,5 +140,10 @@ export interface NftTables {
 
 /** This kernel cannot do what nftables mode needs. */
 export class NftUnusable extends Error {
-  readonly code = 'NFT_UNUSABLE';
+  readonly code: string = 'NFT_UNUSABLE';
+}
+
+/** This kernel has no nftables at all, and so no table of anybody. */
+export class NftMissing extends NftUnusable {
+  override readonly code = 'NFT_MISSING';
 }

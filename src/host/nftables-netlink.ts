@@ -1,5 +1,6 @@
 /** The kernel's nftables over netlink: our table as data, and transactions (linux/netfilter/nf_tables.h). */
 
+import { SystemError } from '../../native/libc.ts';
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -25,6 +26,7 @@ import {
   tableHandle,
 } from '../../native/nft/objects.ts';
 import { commit } from '../../native/nft/transaction.ts';
+import { type Part, typeofMap } from '../../native/nft/typeof.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -36,6 +38,7 @@ import {
   type Loaded,
   type NftElement,
   type NftKernel,
+  NftMissing,
   type NftRefusal,
   type NftSet,
   type NftState,
@@ -51,6 +54,9 @@ const COMMENT = 'Services, by slicewire';
 const LONGEST = 64 * 1024 * 1024;
 /** Bytes of what asks. */
 const LONGEST_QUESTION = 4096;
+/** Bytes of the header of a message, filled up, and of the messages around a transaction. */
+const MESSAGE = 20;
+const BRACKETS = 64;
 /** Elements a message: a list of them has at most 64 KiB. */
 const ELEMENTS = 300;
 /** How often a transaction is tried that must be alone; where others write all the time, it is then written beside them. */
@@ -66,18 +72,34 @@ const ERESTART = 85;
 const ENVIRONMENT = [1, 4, 11, 12, 105];
 const EBUSY = 16;
 
-/** Numbers of nft's data types (nft's datatype.h), by which those who list the table read it; six bits a field. */
+/**
+ * Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, mark), by which those who list the table read it; six
+ * bits a field. A number has user data beside it (`partsOf`), by which nft 1.0.6 and later go; older ones abort when they list an
+ * «integer» in a concatenation (1.0.2: «Assertion `ilen > 0' failed»), but not a mark.
+ */
 const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
 const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
 
-/** Opens nftables of this network namespace. Throws NftUnusable when the kernel has none, or lets nobody in. */
+const EPERM = 1;
+/** What a kernel without it says: EINVAL (nfnetlink.c, of a subsystem that it does not know), EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP. */
+const NO_NFTABLES: readonly number[] = [22, 93, 95, 97];
+/** A process may have the capability in a user namespace of its own, and this network namespace belong to another (user_namespaces(7)). */
+const NEEDED_RIGHTS =
+  'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in a user namespace that made the network namespace';
+
+/** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it lets nobody in. */
 export function openNftables(): NftNetlink {
   try {
     const kernel = new NftNetlink();
     kernel.hasTable('IPv4', TABLE);
     return kernel;
   } catch (error) {
-    throw new NftUnusable(`the kernel's nftables cannot be used (modprobe nf_tables): ${causeOf(error)}`);
+    const cause = causeOf(error);
+    const errno = error instanceof NetlinkError || error instanceof SystemError ? error.errno : undefined;
+    if (errno === EPERM) throw new NftUnusable(`the kernel's nftables may not be used: ${cause}; ${NEEDED_RIGHTS}`);
+    const isMissing = errno !== undefined && NO_NFTABLES.includes(errno);
+    if (isMissing) throw new NftMissing(`the kernel has no nftables (modprobe nf_tables): ${cause}`);
+    throw new NftUnusable(`the kernel's nftables cannot be used: ${cause}`);
   }
 }
 
@@ -103,6 +125,10 @@ export class NftNetlink implements NftKernel, NftTables {
 
   close(): void {
     this.#socket.close();
+  }
+
+  get room(): number | undefined {
+    return this.#socket.room;
   }
 
   async read(family: Family): Promise<NftState | undefined> {
@@ -205,6 +231,8 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
     const { requests, of } = encode({ family, table: TABLE }, writes);
+    const tooLong = this.#tooLong(requests);
+    if (tooLong !== undefined) return [tooLong];
     for (let tries = 1; ; tries++) {
       const before = tries > TRIES ? undefined : this.#generation();
       let results: readonly (NetlinkError | undefined)[];
@@ -219,6 +247,18 @@ export class NftNetlink implements NftKernel, NftTables {
       if (refusals.length === 0) this.#wrote(family, before);
       return refusals;
     }
+  }
+
+  /** Of a transaction that cannot be sent, which is all of one Service then: others are made to fit. */
+  #tooLong(requests: readonly Request[]): NftRefusal | undefined {
+    const { room } = this;
+    const bytes = requests.reduce(
+      (sum, { body }) => sum + MESSAGE + body.reduce((all, part) => all + part.length, 0),
+      0,
+    );
+    if (room === undefined || bytes <= room - BRACKETS) return undefined;
+    const cause = `a transaction of ${bytes} bytes is longer than the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as its root`;
+    return { write: 0, element: 0, cause, blame: 'content' };
   }
 
   stands(family: Family): Promise<Standing> {
@@ -337,9 +377,20 @@ function setSpec({ name, key, data, hasRanges = false, isMemory = false }: NftSe
     fields: key.map((field) => fieldLength(field, family)),
     keyType: typeOf(key, family),
     ...value,
+    ...(key.includes('number') && Array.isArray(data)
+      ? { userData: typeofMap(partsOf(key, family), partsOf(data, family)) }
+      : {}),
     isInterval: hasRanges,
     isDynamic: isMemory,
   };
+}
+
+/** What `nft` calls the fields of a map of endpoints. */
+function partsOf(fields: readonly Field[], family: Family): Part[] {
+  return fields.map((field): Part => {
+    if (field === 'address') return { kind: 'destination address', family };
+    return { kind: field === 'number' ? 'random number' : field === 'port' ? 'destination port' : field };
+  });
 }
 
 function fieldLength(field: Field, family: Family): number {

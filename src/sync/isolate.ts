@@ -7,6 +7,7 @@
  * to blame. The cost is paid only after a refusal: the number of culprits times the logarithm of the number of owners.
  * Who was refused is remembered (`SyncLoop`), so that the next sync does not pay it again.
  */
+import { causeOf } from '../model/cause.ts';
 import type { Mode } from '../modes/mode.ts';
 import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO } from '../reconcile/step.ts';
 
@@ -126,6 +127,16 @@ function reportOf(state: Isolation, last: ApplyReport): ApplyReport {
   const hasDone = state.applied > 0 || last.outcome !== 'failed';
   const outcome = failed.length === 0 ? 'complete' : hasDone ? 'partial' : 'failed';
   return { outcome, applied: state.applied, failed, skipped: last.skipped };
+}
+
+/** What nobody but who wrote slicewire can mend. */
+const MISTAKES = [TypeError, ReferenceError, SyntaxError];
+
+/** The report of a sync in which something was thrown. */
+export function thrownReport(error: unknown): ApplyReport {
+  const isMistake = MISTAKES.some((kind) => error instanceof kind);
+  const cause = isMistake ? `a mistake in slicewire itself, please report it: ${String(error)}` : causeOf(error);
+  return failedReport('sync', cause);
 }
 
 /** The report of a sync that could not read the kernel: nothing was written (invariant 2). */

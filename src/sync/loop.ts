@@ -1,6 +1,7 @@
 /** One sync: take the changes, update the model, let the mode plan and apply, and report (design 2). The only place where the stages meet while running. */
 import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
 import { isNeededFirst } from '../model/needed-first.ts';
@@ -11,7 +12,7 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
-import { applyIsolating, type Refused, unreadReport } from './isolate.ts';
+import { applyIsolating, type Refused, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
 
 /** Services whose desired state is made between two breaths of the event loop. */
@@ -35,6 +36,8 @@ export interface SyncParts {
   readonly onFirst?: (services: readonly ServiceKey[]) => void;
   /** Part of the kernel could not be read; the rest was. */
   readonly onUnread: (cause: string) => void;
+  /** Something was thrown that nobody expected; the sync failed of it, and its report says so. */
+  readonly onThrown?: (error: unknown) => void;
 }
 
 export class SyncLoop {
@@ -47,6 +50,12 @@ export class SyncLoop {
   #mustObserve = true;
   #hasBegun = false;
   readonly #triggers: number[] = [];
+  /** Services that were touched, and whose desired state was not made yet. */
+  readonly #owed = new Set<ServiceKey>();
+  /** What changed in the model, and is not told to all. */
+  #untold = new Map<ServicePortKey, ServicePort | undefined>();
+  /** As they were before, those that were there. */
+  #untoldBefore = new Map<ServicePortKey, ServicePort>();
   /** Wall time. */
   readonly #begun: number;
 
@@ -68,31 +77,45 @@ export class SyncLoop {
     return { plan: this.#parts.mode.plan(), drift };
   }
 
-  /** One sync. Throws when a source is not synced yet (invariant 1), and when aborted. */
+  /**
+   * One sync. Throws when a source is not synced yet (invariant 1), and when aborted. Whatever else is thrown, by the kernel,
+   * a tool or a mistake, is a report of a sync that failed: what is believed is not trusted any more, and what was touched is not lost.
+   */
   async sync(signal: AbortSignal): Promise<SyncReport> {
-    const { mode, clock } = this.#parts;
+    const { clock, onThrown } = this.#parts;
     const start = clock.now();
     const before = this.#work();
     const touched = this.#take();
-    let seen: Seen;
     try {
-      const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
-      await this.#desire(begun?.left ?? touched);
-      seen = (await begun?.reading) ?? (await this.#observe(signal));
+      return await this.#syncTaken(touched, { start, before }, signal);
     } catch (error) {
-      if (signal.aborted || !(error instanceof KernelNotRead)) throw error;
-      const now = clock.now();
+      if (signal.aborted) throw error;
+      this.#mustObserve = true;
+      const isUnread = error instanceof KernelNotRead;
+      if (!isUnread) onThrown?.(error);
+      const duration = clock.now() - start;
       const nothing = { drift: [], writing: 0, triggers: [], work: workBetween(before, this.#work()) };
-      return { ...unreadReport(error.message), ...nothing, duration: now - start, reading: now - start };
+      const report = isUnread ? unreadReport(error.message) : thrownReport(error);
+      return { ...report, ...nothing, duration, reading: isUnread ? duration : 0 };
     }
-    const { drift, reading } = seen;
+  }
+
+  async #syncTaken(
+    touched: readonly ServiceKey[],
+    { start, before }: Beginning,
+    signal: AbortSignal,
+  ): Promise<SyncReport> {
+    const { mode, clock } = this.#parts;
+    const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
+    await this.#desire(begun?.left ?? touched);
+    const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
     this.#pardon(start);
     try {
       await mode.refresh(signal);
     } catch (error) {
       if (signal.aborted) throw error;
       // What is not known now stays as it is (invariant 2).
-      this.#parts.onUnread((error as Error).message);
+      this.#parts.onUnread(causeOf(error));
     }
     const write = clock.now();
     const report = await applyIsolating(mode, this.#refused, signal);
@@ -148,7 +171,7 @@ export class SyncLoop {
     this.#refusedAt = undefined;
   }
 
-  /** The Services touched since the last time. */
+  /** The Services touched since the last time, and those that a sync took in before and did not come to. */
   #take(): readonly ServiceKey[] {
     const { cache } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
@@ -157,7 +180,8 @@ export class SyncLoop {
     for (const at of triggers) if (at >= this.#begun) this.#triggers.push(at);
     // A Node that is deleted keeps its zone for us (reference 1.8).
     this.#zone = cache.node?.zone ?? this.#zone;
-    return [...services];
+    for (const key of services) this.#owed.add(key);
+    return [...this.#owed];
   }
 
   /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
@@ -176,10 +200,15 @@ export class SyncLoop {
     // What changed, or is gone, is no longer what was refused.
     for (const key of portion) this.#refused.delete(key);
     const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
-    mode.desire(ports);
-    flows.update(ports, before);
-    onPorts?.(ports);
+    for (const [key, port] of ports) this.#untold.set(key, port);
+    for (const [key, port] of before) if (!this.#untoldBefore.has(key)) this.#untoldBefore.set(key, port);
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
+    mode.desire(this.#untold);
+    flows.update(this.#untold, this.#untoldBefore);
+    onPorts?.(this.#untold);
+    this.#untold = new Map();
+    this.#untoldBefore = new Map();
+    for (const key of portion) this.#owed.delete(key);
   }
 
   /** Read the kernel, where that is needed. Throws KernelNotRead. */
@@ -199,6 +228,12 @@ export class SyncLoop {
     flows.distrust();
     return { drift: seen.value.drift, isBare: seen.value.isBare, reading: clock.now() - start };
   }
+}
+
+/** When a sync began, and the work that was done by then. */
+interface Beginning {
+  readonly start: number;
+  readonly before: Work;
 }
 
 /** What the first sync goes on with: the Services that are still to come, and the reading of the kernel that goes on. */

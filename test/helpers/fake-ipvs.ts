@@ -47,7 +47,7 @@ export class FakeIpvs implements IpvsKernel {
     this.options = options;
   }
 
-  write(writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
+  async write(writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
     if (writes.length > 0) this.sends += 1;
     return Promise.resolve(
       writes.map((write) => {
@@ -58,41 +58,42 @@ export class FakeIpvs implements IpvsKernel {
     );
   }
 
-  hasDevice(): Promise<boolean> {
+  async hasDevice(): Promise<boolean> {
     this.options.onRead?.('device');
     return Promise.resolve(this.device);
   }
 
-  addresses(family: Family): Promise<{ ours: Address[]; others: Address[] }> {
+  async addresses(family: Family): Promise<{ ours: Address[]; others: Address[] }> {
     this.options.onRead?.('addresses');
     const of = (all: Iterable<Address>) => [...all].filter((address) => familyOf(address) === family);
     return Promise.resolve({ ours: of(this.ours), others: of(this.others) });
   }
 
-  servers(): Promise<Server[]> {
+  async servers(): Promise<Server[]> {
     this.options.onRead?.('servers');
     return Promise.resolve([...this.virtual.values()].map(({ server }) => server));
   }
 
-  destinations(server: ServerId): Promise<SeenDestination[]> {
+  async destinations(server: ServerId): Promise<SeenDestination[]> {
     this.options.onRead?.('destinations');
     const found = this.virtual.get(keyOf(server));
     if (found === undefined) return Promise.reject(new KernelError('missing', 'ESRCH: no such process'));
     return Promise.resolve([...found.destinations.values()].map((one) => ({ ...one, isMasqueraded: true })));
   }
 
-  setNames(): Promise<string[]> {
+  async setNames(): Promise<string[]> {
     this.options.onRead?.('sets');
     return Promise.resolve([...this.sets.keys()]);
   }
 
-  readSet(name: string): Promise<SeenSet | undefined> {
+  async readSet(name: string): Promise<SeenSet | undefined> {
     this.options.onRead?.('set');
     const set = this.sets.get(name);
     return Promise.resolve(set === undefined ? undefined : { type: set.spec.type, entries: [...set.entries] });
   }
 
-  timeouts(): Promise<Timeouts> {
+  async timeouts(): Promise<Timeouts> {
+    this.options.onRead?.('timeouts');
     return Promise.resolve(this.configured);
   }
 

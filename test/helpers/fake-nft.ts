@@ -42,6 +42,10 @@ export interface FakeNftOptions {
   readonly refuses?: (write: NftWrite, element: NftElement | undefined) => string | undefined;
   /** Chains that are still in use, though nothing leads to them. */
   readonly uses?: (chain: string) => boolean;
+  /** Called at each question and write, before anything is done; it may throw. */
+  readonly onCall?: (what: string) => void;
+  /** Called when a transaction was carried out and the answer is on its way; it may throw. */
+  readonly onAnswer?: () => void;
   /** Called after each transaction that was carried out. */
   readonly onCommit?: (family: Family) => void;
 }
@@ -67,6 +71,7 @@ export class FakeNft implements NftKernel {
 
   /** Somebody else may write at any time. */
   isUnchanged(): boolean {
+    this.options.onCall?.('generation');
     return false;
   }
 
@@ -75,8 +80,9 @@ export class FakeNft implements NftKernel {
     return Promise.resolve(new Map(elements.filter(({ isCounted }) => isCounted).map(({ key }) => [key, 0])));
   }
 
-  read(family: Family): Promise<NftState | undefined> {
+  async read(family: Family): Promise<NftState | undefined> {
     this.#reads += 1;
+    this.options.onCall?.('read');
     if (this.unreadable !== undefined) return Promise.reject(new Error(this.unreadable));
     const table = this.tables.get(family);
     if (table === undefined) return Promise.resolve(undefined);
@@ -89,7 +95,8 @@ export class FakeNft implements NftKernel {
     return Promise.resolve({ chains: new Map(chains), sets: new Map(sets) });
   }
 
-  commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
+  async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
+    this.options.onCall?.('commit');
     const before = this.tables.get(family);
     let table = before && copyOf(before);
     const refusals: NftRefusal[] = [];
@@ -110,10 +117,12 @@ export class FakeNft implements NftKernel {
     else this.tables.set(family, table);
     this.commits.push(writes);
     this.options.onCommit?.(family);
+    this.options.onAnswer?.();
     return Promise.resolve([]);
   }
 
-  stands(family: Family): Promise<Standing> {
+  async stands(family: Family): Promise<Standing> {
+    this.options.onCall?.('stands');
     if (!this.tables.has(family)) return Promise.resolve('no');
     return Promise.resolve(this.isTouched ? 'unclear' : 'yes');
   }

@@ -1,9 +1,10 @@
 /** nftables mode in the node of a lab, as one that stories are told of. */
 import type { Lab } from '../../src/cli/demo/lab.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
-import { FAMILIES } from '../../src/model/address.ts';
+import { FAMILIES, type Family } from '../../src/model/address.ts';
 import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
+import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
@@ -11,11 +12,18 @@ import { Rig } from '../helpers/rig.ts';
 import type { Patience, ToldMode } from './telling.ts';
 
 /** Over what the story before left in the kernel. */
-export function nftTold(lab: Lab, patience: Patience): ToldMode & { close(): void } {
+export function nftTold(
+  lab: Lab,
+  patience: Patience,
+  beside: (family: Family) => Partial<NftablesSettings> = () => ({}),
+): ToldMode & { close(): void } {
   const kernel = new NftNetlink(transportsIn(lab.namespace('node')));
   return {
     open({ settings = {}, servesExternalIPs }, family) {
-      const families = FAMILIES.map((each) => nftablesSettingsOf(each, each === family ? settings : {}));
+      const families = FAMILIES.map((each) => ({
+        ...nftablesSettingsOf(each, each === family ? settings : {}),
+        ...beside(each),
+      }));
       const mode = nftablesMode({ families, kernel }) as Mode;
       return new Rig({ commands: new FakeIptables(), mode, servesExternalIPs });
     },

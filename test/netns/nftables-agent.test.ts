@@ -84,7 +84,7 @@ describe('the agent in nftables mode on a real kernel', () => {
     const text = await node.run('plan', MODE);
     assert.equal(text.status, 2, text.error);
     assert.match(text.out, /^\+ IPv4 elements of default\/web/m);
-    assert.match(text.out, /^ {4}\+ services 10\.96\.0\.10 \. tcp \. 80 : goto cluster-ip-2$/m);
+    assert.match(text.out, /^ {4}\+ services 10\.96\.0\.10 \. tcp \. 80 : goto cluster-ip-of-2$/m);
     const json = await node.run('plan', MODE, '--output', 'json');
     assert.equal(json.status, 2);
     const { steps } = JSON.parse(json.out) as { steps: { service?: string; action: string; lines: string[] }[] };
@@ -183,6 +183,31 @@ describe('the agent in nftables mode on a real kernel', () => {
     assert.equal(await nft('-a', 'list', 'table', 'ip', 'somebodys'), theirs);
     const bad = [...agent.log, ...next.log].filter(({ level, msg }) => level === 'error' || msg.startsWith('cannot'));
     assert.deepEqual(bad, []);
+  });
+
+  it('lives beside a program that deletes its table all the time, and is right when that ends', async () => {
+    await node.write('crowd', ...Array.from({ length: 2000 }, (_, i) => crowded(i)).flat());
+    const agent = node.start(...FLAGS, '--nftables-sync-period', '100ms');
+    await agent.synced(0, PATIENCE);
+    const pauses = Array.from({ length: 80 }, (_, i) => (20 + ((i * 7919) % 160)) / 1000);
+    const deletions = pauses.map((seconds) => `nft delete table ip slicewire; sleep ${seconds}`);
+    const vandal = node.shell(`${deletions.join('; ')}; exit 0`);
+    // Its writes find no table, again and again.
+    for (let i = 0; i < 100; i++) {
+      await becomes(...(i % 2 === 0 ? [1] : [1, 2]));
+      await pause(100);
+    }
+    await vandal.ended;
+    await becomes(2);
+    await agent.logged(({ msg }) => msg === 'synced', { since: agent.log.length, within: PATIENCE });
+    await served();
+    const failed = agent.log.filter(({ step, count }) => step !== undefined && count === undefined);
+    const alike = new Map<string, number>();
+    for (const { time, msg } of failed) alike.set(`${time} ${msg}`, (alike.get(`${time} ${msg}`) ?? 0) + 1);
+    assert.ok(Math.max(0, ...alike.values()) <= 2, 'one line for each cause');
+    await agent.stop();
+    assert.equal(await agent.ended, 0);
+    await nothingToDo();
   });
 
   it('names object, field and value of what is wrong, and serves everything else', async () => {

@@ -43,6 +43,8 @@ export interface ToldMode {
   readonly unserved: Unserved;
   /** A Service that is gone may be refused until its connections have ended. */
   readonly drains: boolean;
+  /** Before packets are sent. */
+  readonly onSynced?: () => Promise<void>;
 }
 
 /** The stories that can be told of a mode with real packets, in each family. */
@@ -117,6 +119,7 @@ export async function tellReally(
     for (const state of [told, ...(told.next ?? [])]) {
       const report = await rig.become(state).sync();
       assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
+      await mode.onSynced?.();
       const silent: (() => Promise<void>)[] = [];
       for (const fate of state.packets) {
         const { packet } = fate;

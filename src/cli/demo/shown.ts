@@ -50,7 +50,7 @@ async function rulesOfWeb(lab: Lab): Promise<string> {
 /** The agent needs no nft; people may have it. */
 async function mapsOfServices(lab: Lab): Promise<string> {
   const shown: string[] = [];
-  for (const map of ['services', 'node-ports', 'endpoints']) {
+  for (const map of ['services', 'node-ports', 'backends']) {
     try {
       shown.push(await lab.exec('node', 'nft', 'list', 'map', 'ip', 'slicewire', map));
     } catch {

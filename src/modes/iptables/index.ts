@@ -158,9 +158,10 @@ class IptablesMode implements Mode<IptablesPlan> {
     for (const state of this.#families) {
       state.unread = undefined;
       try {
+        // Before the rules: when it fails, those are not known, and nothing is planned of what was not read.
+        await state.kernelSettings.observe();
         const seen = await state.tables.observe(signal);
         drift.push(...seen.drift);
-        await state.kernelSettings.observe();
         udpFrontends.push(...udpFrontendsIn(state.family, seen.chains));
       } catch (error) {
         if (signal.aborted) throw error;

@@ -73,7 +73,7 @@ function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): 
   if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
   const line = `${what.set.name} ${entryText(what.set, entry, family)}`;
   // Nobody is to blame for what another program did.
-  if (blame === 'environment') return { ...whole(family), blame, cause: `${cause}: ${line}` };
+  if (blame === 'environment') return { ...whole(family), line, blame, cause: `${cause}: ${line}` };
   const { owner } = entry;
   const key =
     owner === undefined ? sharedKey(family, { set: what.set, from: entry, to: entry }) : ownKey(family, owner);

@@ -15,7 +15,7 @@ const NONE = new Map<string, never>();
 /** The skeleton, a chain that balances, one with affinity, and elements of every kind. */
 export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[] {
   const { family, countsConnections } = settings;
-  const [memory, balancer] = [memorySet('check'), 'cluster-ip-2'];
+  const [memory, balancer] = [memorySet('check'), 'cluster-ip-of-2'];
   const target = { address: '\0'.repeat(addressWidth(family) / 8), port: portWord(1) };
   const chains = new Map<string, NftChain>([
     ...skeleton(settings),

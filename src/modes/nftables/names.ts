@@ -9,9 +9,9 @@ export const SETS = {
   /** The same of node ports, whose key has no address. */
   nodePorts: { name: 'node-ports', key: ['protocol', 'port'], data: 'verdict' },
   /** Endpoints by frontend and number: dense from 0, those of policy Local from LOCAL on. */
-  endpoints: { name: 'endpoints', key: ['address', 'protocol', 'port', 'number'], data: ['address', 'port'] },
+  endpoints: { name: 'backends', key: ['address', 'protocol', 'port', 'number'], data: ['address', 'port'] },
   nodePortEndpoints: {
-    name: 'node-port-endpoints',
+    name: 'node-port-backends',
     key: ['protocol', 'port', 'number'],
     data: ['address', 'port'],
   },
@@ -31,6 +31,15 @@ export const SETS = {
 } as const satisfies Record<string, NftSet>;
 export type SetName = keyof typeof SETS;
 
+/**
+ * Sets of the table as it was written at first, whose number was of a type that `nft` lists and does not load. A set cannot be changed, nor
+ * given another content at one moment with all rules that look into it. So those of today have other names, and so have the chains
+ * that look into them: Services go over one by one, each in its transaction, and what nothing leads to any more goes after them.
+ */
+const FORMER: ReadonlyMap<string, NftSet> = new Map(
+  ['endpoints', 'node-port-endpoints'].map((name) => [name, { name, key: [] }]),
+);
+
 const MEMORY = 'affinity-';
 
 /** Clients that went to an endpoint; `id`: of the endpoint of a Service. */
@@ -42,11 +51,11 @@ const BY_NAME = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.na
 
 /** A set by its name: one of the skeleton, or a memory. */
 export function setNamed(name: string): NftSet {
-  return BY_NAME.get(name) ?? memorySet(name.slice(MEMORY.length));
+  return BY_NAME.get(name) ?? FORMER.get(name) ?? memorySet(name.slice(MEMORY.length));
 }
 
 export function isKnownSet(name: string): boolean {
-  return BY_NAME.has(name) || name.startsWith(MEMORY);
+  return BY_NAME.has(name) || FORMER.has(name) || name.startsWith(MEMORY);
 }
 
 /** What chains and memories of Services with affinity are called by: kube-proxy's hash of Service, protocol and endpoint. */
@@ -75,9 +84,9 @@ export interface BalancerSpec {
   readonly endpoints: number;
 }
 
-/** `external-5`, `external-pods-5`, `node-port-here-3`, `cluster-ip-5`, `cluster-ip-local-2`. */
+/** `external-of-5`, `external-pods-of-5`, `node-port-here-of-3`, `cluster-ip-of-5`, `cluster-ip-local-of-2`. */
 export function balancerName({ entry, isLocal, masquerades, endpoints }: BalancerSpec): string {
-  return `${entry}${whoOf(entry, isLocal, masquerades)}-${endpoints}`;
+  return `${entry}${whoOf(entry, isLocal, masquerades)}-of-${endpoints}`;
 }
 
 function whoOf(entry: EntryPoint, isLocal: boolean, masquerades: boolean): string {
@@ -94,5 +103,5 @@ export interface LocalPolicySpec {
 }
 
 export function localPolicyName({ entry, all, here }: LocalPolicySpec): string {
-  return `${entry}-local-${all}-${here}`;
+  return `${entry}-local-of-${all}-${here}`;
 }

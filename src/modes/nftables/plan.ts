@@ -16,6 +16,8 @@ export interface PendingTable {
   readonly chains: Delta<string, NftChain>;
   readonly sets: Delta<string, NftSet>;
   readonly elements: PendingElements;
+  /** Bytes of the longest transaction; undefined: as long as any. */
+  readonly room?: number | undefined;
 }
 
 export interface Transaction {
@@ -42,10 +44,15 @@ export interface TablePlan {
 const MOST_CHANGES = 5000;
 /** Chains, rules and sets in one: they take the kernel longer, and nothing leads to them yet. */
 const MOST_OBJECTS = 1000;
+/** Bytes that a change of an element takes at most (the old one deleted, a new one of IPv6 with its verdict added), and an object (a rule with all of its expressions). */
+const BYTES_A_CHANGE = 250;
+const BYTES_AN_OBJECT = 1500;
 
 export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
   const groups = groupsOf(pending.family, pending.elements, setAside);
-  const first = foundation(pending);
+  const { room = Number.POSITIVE_INFINITY } = pending;
+  const most = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
+  const first = foundation(pending, most(MOST_OBJECTS, BYTES_AN_OBJECT));
   const last = setAside.size === 0 ? demolition(pending) : [];
   const built = first.length === 0 ? [] : objectSteps(pending, 'create');
   const gone = last.length === 0 ? [] : objectSteps(pending, 'remove');
@@ -56,7 +63,7 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
     transactions: [
       // All that elements lead to is there with the last of them.
       ...first.map((one, i) => (i === first.length - 1 ? { ...one, steps: keysOf(built) } : one)),
-      ...packed(groups),
+      ...packed(groups, most(MOST_CHANGES, BYTES_A_CHANGE)),
       ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
     ],
     steps: [...built, ...gone, ...groups.map(({ step }) => step)],
@@ -74,7 +81,7 @@ interface Piece {
  * The table, sets and chains with their rules, before an element leads to them. All chains are there, empty, before the first
  * rule, which may jump to any of them; adding one that is there already changes nothing, so that it may end anywhere.
  */
-function foundation({ hasTable, chains, sets }: PendingTable): Transaction[] {
+function foundation({ hasTable, chains, sets }: PendingTable, most: number): Transaction[] {
   const changedSets = [...sets.update].map(([name, { to }]) => [name, to] as const);
   const rulesOf = (chain: string, { rules }: NftChain) =>
     rules.map((rule) => ({ kind: 'add-rule', chain, rule }) as const);
@@ -88,7 +95,7 @@ function foundation({ hasTable, chains, sets }: PendingTable): Transaction[] {
       chain: [name, to] as const,
     })),
   ];
-  return inParts(pieces, MOST_OBJECTS, ({ writes }) => writes.length).map((part) => ({
+  return inParts(pieces, most, ({ writes }) => writes.length).map((part) => ({
     writes: part.flatMap(({ writes }) => writes),
     chains: part.flatMap(({ chain }) => (chain === undefined ? [] : [chain])),
     sets: part.flatMap(({ set }) => (set === undefined ? [] : [set])),
@@ -108,8 +115,8 @@ function demolition({ chains, sets }: PendingTable): Transaction[] {
   return [{ writes, chains: gone(chains.remove), sets: gone(sets.remove), elements: [], steps: [], mayWait: true }];
 }
 
-function packed(groups: readonly Group[]): Transaction[] {
-  return inParts(groups, MOST_CHANGES, ({ changes }) => changes.length).map(elementsTransaction);
+function packed(groups: readonly Group[], most: number): Transaction[] {
+  return inParts(groups, most, ({ changes }) => changes.length).map(elementsTransaction);
 }
 
 /** In their order, as many as fit into one transaction together. */

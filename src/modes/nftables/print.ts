@@ -3,7 +3,7 @@ import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kerne
 import { type Address, addressOfBytes, type Family } from '../../model/address.ts';
 import { protocolOf } from './bytes.ts';
 
-/** `10.96.0.10 . tcp . 80 : goto cluster-ip-3`, with ` counter` after the key where it counts. */
+/** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`, with ` counter` after the key where it counts. */
 export function entryText(
   { key: fields, data: type }: NftSet,
   { key, end, data, isCounted }: NftElement,

@@ -2,8 +2,9 @@
 
 import type { Bytes, NftKernel, NftSet, NftState } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
+import { causeOf } from '../../model/cause.ts';
 import type { ServiceKey } from '../../model/objects.ts';
-import type { ApplyReport } from '../../reconcile/step.ts';
+import { type ApplyReport, failedReport } from '../../reconcile/step.ts';
 import { type Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import { applyTransactions, type TableReport } from './apply.ts';
@@ -181,7 +182,8 @@ export class FamilyTable implements DesiredSink {
       });
     const [chains, sets] = [due('chain', this.#chains.delta()), due('set', this.#sets.delta())];
     this.#idle = idle;
-    return planTable({ family: this.family, hasTable: this.#hasTable, chains, sets, elements }, setAside);
+    const { room } = this.#kernel;
+    return planTable({ family: this.family, hasTable: this.#hasTable, chains, sets, elements, room }, setAside);
   }
 
   /**
@@ -189,11 +191,31 @@ export class FamilyTable implements DesiredSink {
    * changed it since it was read.
    */
   async apply(plan: TablePlan, signal: AbortSignal): Promise<ApplyReport> {
-    const report = await this.#carryOut(plan, signal);
-    if (!report.isStale) return report;
-    await this.observe();
-    const again = await this.#carryOut(this.plan(plan.setAside), signal);
-    return { ...again, applied: report.applied + again.applied };
+    try {
+      const report = await this.#carryOut(plan, signal);
+      if (!report.isStale) return report;
+      const unread = await this.#unread(signal);
+      if (unread !== undefined)
+        return { ...unread, outcome: report.applied > 0 ? 'partial' : 'failed', applied: report.applied };
+      const again = await this.#carryOut(this.plan(plan.setAside), signal);
+      return { ...again, applied: report.applied + again.applied };
+    } catch (error) {
+      // What was written by then is not known.
+      this.#forget();
+      throw error;
+    }
+  }
+
+  /** Read it; why that could not be done. The next sync reads it then: nothing is known. */
+  async #unread(signal: AbortSignal): Promise<ApplyReport | undefined> {
+    try {
+      await this.observe();
+      return undefined;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const cause = `the table is not what it was believed to be, and cannot be read: ${causeOf(error)}`;
+      return failedReport(`${this.family} nftables`, cause);
+    }
   }
 
   async #carryOut({ transactions }: TablePlan, signal: AbortSignal): Promise<TableReport> {

@@ -31,12 +31,12 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.equal(report.outcome, 'partial');
     const owners = new Set(report.failed.map(({ owner }) => owner));
     assert.deepEqual([...owners], ['default/bad']);
-    assert.match(report.failed[0]?.line ?? '', /^endpoints 10\.96\.0\.2 \. tcp \. 80 \. 0 : 10\.244\.2\.1 \. 8080$/);
-    const endpoints = kernel.tables.get('IPv4')?.sets.get('endpoints')?.elements;
+    assert.match(report.failed[0]?.line ?? '', /^backends 10\.96\.0\.2 \. tcp \. 80 \. 0 : 10\.244\.2\.1 \. 8080$/);
+    const endpoints = kernel.tables.get('IPv4')?.sets.get('backends')?.elements;
     assert.equal(endpoints?.size, 4);
     kernel.options = { ...kernel.options, refuses: () => undefined };
     assert.equal((await rig.sync()).outcome, 'complete');
-    assert.equal(kernel.tables.get('IPv4')?.sets.get('endpoints')?.elements.size, 6);
+    assert.equal(kernel.tables.get('IPv4')?.sets.get('backends')?.elements.size, 6);
   });
 
   it('waits for a chain that is still in use, and serves meanwhile', async () => {
@@ -44,15 +44,15 @@ describe('nftables mode, when the kernel refuses', () => {
     rig.put(...web('web', 1, 2));
     await rig.sync();
     let isUsed = true;
-    kernel.options = { ...kernel.options, uses: (chain) => isUsed && chain === 'cluster-ip-2' };
+    kernel.options = { ...kernel.options, uses: (chain) => isUsed && chain === 'cluster-ip-of-2' };
     rig.put(...web('web', 1, 3));
     assert.equal((await rig.sync()).outcome, 'complete');
     const chains = () => [...(kernel.tables.get('IPv4')?.chains.keys() ?? [])];
-    assert.ok(chains().includes('cluster-ip-2') && chains().includes('cluster-ip-3'));
+    assert.ok(chains().includes('cluster-ip-of-2') && chains().includes('cluster-ip-of-3'));
     assert.equal(rig.mode.isWaiting, true);
     isUsed = false;
     assert.equal((await rig.sync()).outcome, 'complete');
-    assert.ok(!chains().includes('cluster-ip-2'));
+    assert.ok(!chains().includes('cluster-ip-of-2'));
     assert.equal(rig.mode.isWaiting, false);
   });
 
@@ -62,13 +62,13 @@ describe('nftables mode, when the kernel refuses', () => {
     await rig.put(...web('web', 1, 3)).sync();
     const chains = () =>
       [...(kernel.tables.get('IPv4')?.chains.keys() ?? [])].filter((name) => name.startsWith('cluster-ip-'));
-    assert.deepEqual([chains(), rig.mode.isWaiting], [['cluster-ip-2', 'cluster-ip-3'], true]);
+    assert.deepEqual([chains(), rig.mode.isWaiting], [['cluster-ip-of-2', 'cluster-ip-of-3'], true]);
     await setTimeout(120);
     assert.equal((await rig.sync()).outcome, 'complete');
-    assert.deepEqual([chains(), rig.mode.isWaiting], [['cluster-ip-3'], false]);
+    assert.deepEqual([chains(), rig.mode.isWaiting], [['cluster-ip-of-3'], false]);
     await rig.put(...web('web', 1, 2)).sync();
     await rig.put(...web('web', 1, 3)).sync();
-    assert.deepEqual(chains(), ['cluster-ip-3', 'cluster-ip-2'], 'one that is needed again stays');
+    assert.deepEqual(chains(), ['cluster-ip-of-3', 'cluster-ip-of-2'], 'one that is needed again stays');
   });
 
   it('reads again what it does not know any more, and writes only what differs', async () => {
@@ -79,7 +79,7 @@ describe('nftables mode, when the kernel refuses', () => {
     rig.loop.distrust();
     rig.put(...web('web', 1, 1));
     assert.equal((await rig.sync()).outcome, 'failed');
-    assert.equal(kernel.tables.get('IPv4')?.sets.get('endpoints')?.elements.size, 2, 'nothing was removed');
+    assert.equal(kernel.tables.get('IPv4')?.sets.get('backends')?.elements.size, 2, 'nothing was removed');
     kernel.unreadable = undefined;
     const before = kernel.commits.length;
     assert.equal((await rig.sync()).outcome, 'complete');
@@ -99,7 +99,7 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.equal(await rig.mode.probe(NEVER), false);
     rig.loop.distrust();
     const { outcome, drift } = await rig.sync();
-    assert.deepEqual([outcome, drift], ['complete', ['IPv4 services 10.96.0.1 . tcp . 80 : goto cluster-ip-2']]);
+    assert.deepEqual([outcome, drift], ['complete', ['IPv4 services 10.96.0.1 . tcp . 80 : goto cluster-ip-of-2']]);
     assert.equal(await rig.mode.probe(NEVER), true);
   });
 });

@@ -45,7 +45,7 @@ describe('what goes into one transaction', () => {
     const report = await again.rig.put(...balanced('web', 1, ['10.1.0.0/16'], 2)).sync();
     assert.equal(report.outcome, 'complete');
     const changed = setsOf(again.kernel.commits.slice(before)).filter((sets) => sets.size > 0);
-    assert.deepEqual(changed, [new Set(['services', 'endpoints', 'source-ranges'])]);
+    assert.deepEqual(changed, [new Set(['services', 'backends', 'source-ranges'])]);
   });
 
   it('an address that another Service takes over changes hands as a whole', async () => {

@@ -1,0 +1,147 @@
+/**
+ * What `nft` lists of the table, `nft` loads: people save their firewall by `nft list ruleset > file` and load it at boot, and one
+ * table that does not load leaves a node without any of it.
+ *
+ * With the machine's nft, and with others that NFT_PROGRAMS names (paths, a colon between).
+ */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import type { Lab } from '../../src/cli/demo/lab.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { NftNetlink } from '../../src/host/nftables-netlink.ts';
+import { type Cidr, FAMILIES, type Family } from '../../src/model/address.ts';
+import type { Mode } from '../../src/modes/mode.ts';
+import { nftablesMode } from '../../src/modes/nftables/index.ts';
+import { SETS } from '../../src/modes/nftables/names.ts';
+import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
+import type { Story } from '../conformance/story.ts';
+import { world } from '../conformance/world.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { transportsIn } from '../helpers/namespace-sockets.ts';
+import { NEVER, Rig } from '../helpers/rig.ts';
+import { nftTold } from './nft-told.ts';
+import { realStories, storyLab, tellReally } from './telling.ts';
+
+const PROGRAMS = ['nft', ...(process.env.NFT_PROGRAMS ?? '').split(':').filter((path) => path !== '')];
+/** Stories of this field have Services with endpoints. */
+const BALANCED = 'spec.ports.name';
+/** Nobody asks for an address of it. */
+const SERVICE_CIDR: Readonly<Record<Family, Cidr>> = { IPv4: '10.97.0.0/16' as Cidr, IPv6: 'fd00:97::/64' as Cidr };
+const PATIENCE = { silence: 400, answer: 2500 };
+/** Chains of this kind: without the numbers of endpoints and the names of Services that they are for. */
+const kindOf = (chain: string) => chain.replace(/(-of)?(-\d+)+$/, '').replace(/-[a-z2-7]{16}$/, '');
+
+describe('what nft lists, nft loads', () => {
+  const namespaces = [1, 2].map((n) => `sw${process.pid}-list-${n}`) as [string, string];
+  let folder: string;
+  let kernel: NftNetlink;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
+    for (const name of namespaces) await done('ip', 'netns', 'add', name);
+    kernel = new NftNetlink(transportsIn(namespaces[0]));
+  });
+  after(async () => {
+    kernel.close();
+    for (const name of namespaces) await done('ip', 'netns', 'delete', name);
+    await rm(folder, { recursive: true });
+  });
+
+  const inside = (i: 0 | 1, ...words: string[]) => done('ip', 'netns', 'exec', namespaces[i], ...words);
+
+  for (const nft of PROGRAMS) {
+    it(`${nft}: every story's table, and the copy lists as the original`, async () => {
+      const file = join(folder, 'ruleset.nft');
+      for (const { story, family, name } of realStories(NFTABLES)) {
+        await write(kernel, story, family);
+        const list = await inside(0, nft, 'list', 'ruleset');
+        await writeFile(file, `flush ruleset\n${list}`);
+        await inside(1, nft, '-f', file);
+        assert.equal(await inside(1, nft, 'list', 'ruleset'), list, name);
+      }
+    });
+  }
+
+  it('a map that counts connections is loaded with its counters', async () => {
+    const { story, family } =
+      realStories(NFTABLES).find(({ story: { field } }) => field === BALANCED) ?? assert.fail('no story');
+    await write(kernel, story, family, { countsConnections: true });
+    const list = await inside(0, 'nft', 'list', 'ruleset');
+    assert.match(list, /counter packets 0/);
+    await writeFile(join(folder, 'counted.nft'), `flush ruleset\n${list}`);
+    await inside(1, 'nft', '-f', join(folder, 'counted.nft'));
+    assert.equal(await inside(1, 'nft', 'list', 'ruleset'), list);
+  });
+});
+
+describe('a table that was listed, deleted and loaded does the same to real packets', () => {
+  let lab: Lab;
+  let folder: string;
+  let told: ReturnType<typeof nftTold>;
+  const seen = { sets: new Set<string>(), chains: new Set<string>() };
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
+    lab = await storyLab();
+    told = nftTold(lab, PATIENCE, (family) => ({ serviceCidrs: [SERVICE_CIDR[family]] }));
+  });
+  after(async () => {
+    told.close();
+    await lab.remove();
+    await rm(folder, { recursive: true });
+  });
+
+  /** Save the firewall and load it, as at a boot. */
+  async function reload(): Promise<void> {
+    const file = join(folder, 'ruleset.nft');
+    const list = await lab.exec('node', 'nft', 'list', 'ruleset');
+    await writeFile(file, list);
+    await lab.exec('node', 'nft', 'flush', 'ruleset');
+    await lab.exec('node', 'nft', '-f', file);
+    note(list, seen);
+  }
+
+  for (const { name, story, family } of realStories(NFTABLES).filter(isChosen)) {
+    it(name, () => tellReally(lab, { ...told, onSynced: reload }, { story, family }));
+  }
+
+  it('these were tables with every map and set in use, and every kind of chain', () => {
+    assert.deepEqual(
+      [...Object.values(SETS).map(({ name }) => name)].filter((name) => !seen.sets.has(name)),
+      [],
+    );
+    assert.deepEqual([...seen.chains].sort(), []);
+  });
+});
+
+type Told = ReturnType<typeof realStories>[number];
+
+/** The first story of each field of the API, in either family, and those with source ranges. */
+function isChosen({ story, family }: Told, _: number, all: readonly Told[]): boolean {
+  const isOfField = (other: Told) => other.story.field === story.field && other.family === family;
+  return /^source ranges let in/.test(story.title) || all.find(isOfField)?.story === story;
+}
+
+/** Sets that hold something, and chains. */
+function note(list: string, { sets, chains }: { sets: Set<string>; chains: Set<string> }): void {
+  for (const [, name = ''] of list.matchAll(/^\t(?:map|set) (\S+) \{\n(?:\t\t(?!elements).*\n)*\t\telements = /gm))
+    sets.add(name);
+  for (const [, name = ''] of list.matchAll(/^\tchain (\S+) \{/gm)) chains.add(kindOf(name));
+}
+
+async function write(kernel: NftNetlink, story: Story, family: Family, settings: object = {}): Promise<void> {
+  const told = story.tell(world(family));
+  const families = FAMILIES.map((each) =>
+    nftablesSettingsOf(each, each === family ? { ...told.settings, ...settings } : {}),
+  );
+  const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) as Mode });
+  const { outcome, failed } = await rig.become(told).sync();
+  assert.equal(outcome, 'complete', JSON.stringify(failed));
+}
+
+async function done(file: string, ...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await realCommands.run({ file, args }, NEVER);
+  assert.equal(exitCode, 0, `${file} ${args.join(' ')}: ${stderr}`);
+  return stdout;
+}
