@@ -1,0 +1,55 @@
+/** How often the kernel is read whole: told with a clock that the test moves. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { firstPeriod, Readings } from '../../src/cli/readings.ts';
+
+const HOUR = 3_600_000;
+
+describe('readings of the kernel', () => {
+  const made = (mode: 'iptables' | 'ipvs') => {
+    const clock = { time: 0, now: () => clock.time };
+    return { clock, readings: new Readings(clock, { mode, syncPeriod: 30_000 }) };
+  };
+
+  it('take a hundredth of the time at most, however often another program writes', () => {
+    const { clock, readings } = made('iptables');
+    let reading = 0;
+    for (clock.time = 0; clock.time < HOUR; clock.time += 1000) {
+      if (!readings.mayRead) continue;
+      readings.begun();
+      readings.took(400);
+      reading += 400;
+    }
+    assert.ok(reading > 0.009 * HOUR && reading <= 0.01 * HOUR + 400, `${reading} ms`);
+  });
+
+  it('are made at once where the last one was long ago', () => {
+    const { clock, readings } = made('iptables');
+    readings.took(2000);
+    clock.time = 199_999;
+    assert.equal(readings.mayRead, false);
+    clock.time = 200_000;
+    assert.equal(readings.mayRead, true);
+  });
+
+  it('are due each hour, and in IPVS mode each syncPeriod, but no more than that share', () => {
+    const { clock, readings } = made('iptables');
+    clock.time = HOUR - 1;
+    assert.equal(readings.isDue, false);
+    clock.time = HOUR;
+    assert.equal(readings.isDue, true);
+    readings.begun();
+    assert.equal(readings.isDue, false);
+    const ipvs = made('ipvs');
+    ipvs.clock.time = 30_000;
+    assert.equal(ipvs.readings.isDue, true);
+    ipvs.readings.took(1000);
+    assert.equal(ipvs.readings.isDue, false);
+    ipvs.clock.time = 100_000;
+    assert.equal(ipvs.readings.isDue, true);
+    assert.deepEqual(
+      [firstPeriod({ mode: 'ipvs', syncPeriod: 7 }), firstPeriod({ mode: 'nftables', syncPeriod: 7 })],
+      [7, HOUR],
+    );
+  });
+});
