@@ -190,6 +190,26 @@ async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
+/** Many objects that cannot be used are some lines, and as many events: those of others find room. */
+async function floods(server: ApiServer, kubeconfig: string): Promise<Child> {
+  for (let n = 1; n <= 250; n++)
+    server.put({ ...web(n), spec: { clusterIP: `nonsense-${n}`, clusterIPs: [], ports: [{ port: 80 }] } });
+  server.put(node());
+  const agent = start(kubeconfig);
+  const number = () => log.find(({ msg }) => msg.includes('more faults of this kind'))?.msg;
+  const end = performance.now() + LONGEST;
+  while ((number() === undefined || server.events.length < 21) && performance.now() < end) await pause(50);
+  assert.match(
+    number() ?? '',
+    /^Service spec\.clusterIP \(object set aside\): 230 more faults of this kind are not told one by one: /,
+  );
+  assert.equal(log.filter(({ msg }) => msg.startsWith('Service default/')).length, 20);
+  assert.equal(server.events.filter(({ reason }) => reason === 'SetAside').length, 20);
+  const { body = '' } = (await ask('/metrics', 10_249)) ?? {};
+  assert.match(body, /^slicewire_faults\{effect="object set aside"\} 250$/m);
+  return agent;
+}
+
 /** What is told of the Node later counts from then on: its pod CIDRs, which are waited for, and its addresses. */
 async function followsNode(server: ApiServer, kubeconfig: string): Promise<Child> {
   server.put({
@@ -270,6 +290,7 @@ await tellStory({
   away,
   'starts-without': startsWithout,
   tells,
+  floods,
   'follows-node': followsNode,
   moves,
 });
