@@ -27,6 +27,9 @@ export interface Loaded {
   readonly notes: readonly Note[];
 }
 
+/** Flags that say what an API server would say of its objects. */
+const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
+
 /** Throws ConfigError. */
 export async function prepare(commandLine: Flags): Promise<Prepared> {
   const loaded = await loadConfig(commandLine);
@@ -41,6 +44,13 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
   for (const { name, why } of IDLE_FLAGS) {
     if (commandLine[camel(name)] === undefined) continue;
     notes.push({ facts: { flag: name }, text: `--${name} has no effect: ${why}` });
+  }
+  for (const name of OF_MANIFESTS) {
+    if (commandLine[camel(name)] === undefined || commandLine.manifests !== undefined) continue;
+    notes.push({
+      facts: { flag: name },
+      text: `--${name} has no effect without --manifests: an API server checks its objects itself`,
+    });
   }
   if (typeof commandLine.config !== 'string') {
     const { writeConfigTo } = commandLine;

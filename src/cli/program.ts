@@ -147,6 +147,14 @@ function withAgentFlags(command: Command): Command {
     .option('--mode <mode>', 'kernel mechanism: iptables, ipvs or nftables (default: iptables)')
     .option('--proxy-mode <mode>', "the same, by kube-proxy's name")
     .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; no cluster is needed')
+    .option(
+      '--service-node-port-range <range>',
+      'with --manifests: node ports outside it are left out, such as 30000-32767 or 30000+2767 (default: 30000-32767)',
+    )
+    .option(
+      '--allow-node-address-ports [bool]',
+      'with --manifests: a Service may have an address of this node with a port that a program here serves',
+    )
     .option('--kubeconfig <file>', 'how to reach the API server; without it and --manifests, as a pod in its cluster')
     .option('--master <url>', 'address of the API server; wins over the kubeconfig')
     .option(

@@ -2,10 +2,14 @@
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
+import { readListeners } from '../host/listeners.ts';
+import { interfaceAddresses } from '../host/node-facts.ts';
+import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, WatchStatus } from '../model/events.ts';
 import type { Fault, NodeView } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
+import type { Listener, NodeReader } from '../source/manifests/node-guard.ts';
 import { PROTOBUF } from '../source/protobuf.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
@@ -92,11 +96,24 @@ class Intake {
 function buildSource({ config, log, follow }: WorldOptions): Source {
   const { nodeName } = config;
   if (config.source.kind === 'manifests') {
-    return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
+    const { path, nodePorts, allowsNodeAddressPorts } = config.source;
+    const node = allowsNodeAddressPorts ? {} : { node: nodeReader(config) };
+    return manifestsSource({ path, nodeName, clock: realClock, once: !follow, nodePorts, ...node });
   }
   const hasServiceCidrs = config.mode === 'nftables';
   const readsProtobuf = config.source.contentType === PROTOBUF;
   return kubernetesSource({ ...config.source, nodeName, hasServiceCidrs, readsProtobuf, clock: realClock, log });
+}
+
+/** What Services of manifests must leave alone on this node: ports that programs serve, and those that this one will. */
+function nodeReader({ serve: { healthz, metrics } }: Config): NodeReader {
+  const own = [healthz, metrics].flatMap((at): Listener[] =>
+    at === undefined ? [] : [{ protocol: 'TCP', address: at.address, port: at.port }],
+  );
+  return {
+    addresses: async () => (await Promise.all(FAMILIES.map(interfaceAddresses))).flat(),
+    listeners: async () => [...own, ...(await readListeners())],
+  };
 }
 
 /** Milliseconds between two looks at the Node, and for how long (reference 1.7). */

@@ -16,6 +16,8 @@ const BESIDE_FILE = [
     'logging-format',
     'once',
     'manifests',
+    'service-node-port-range',
+    'allow-node-address-ports',
     'iptables-backend',
     'nftables-count-connections',
     'output',

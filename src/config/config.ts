@@ -3,11 +3,19 @@ import { hostname } from 'node:os';
 import type { ConntrackSettings } from '../host/conntrack-settings.ts';
 import type { IptablesBackend } from '../host/iptables-tools.ts';
 import { type Address, type Cidr, familyOf, parseAddress } from '../model/address.ts';
+import { NODE_PORTS, type PortRange, parsePortRange, rangeText } from '../model/port-range.ts';
 import { readServe, type ServeConfig } from './listen.ts';
 import { isOn, type Reader, readChoice, readCidrs, readDuration, readInteger, readTimeout } from './readers.ts';
 
 export type SourceConfig =
-  | { readonly kind: 'manifests'; readonly path: string }
+  | {
+      readonly kind: 'manifests';
+      readonly path: string;
+      /** In which node ports must be. */
+      readonly nodePorts: PortRange;
+      /** Services may have an address of this node with a port that is in use on it. */
+      readonly allowsNodeAddressPorts: boolean;
+    }
   | {
       readonly kind: 'kubernetes';
       readonly kubeconfig: string | undefined;
@@ -178,8 +186,21 @@ function readSource(read: Reader): SourceConfig {
     read.fault('manifests', 'is one source, and --kubeconfig or --master another: name one of them');
   }
   if (path === '') read.fault('manifests', 'must name a folder, a file, or - for standard input');
-  if (path !== undefined) return { kind: 'manifests', path };
+  const nodePorts = readNodePorts(read);
+  const allowsNodeAddressPorts = isOn(read, 'allow-node-address-ports', false);
+  if (path !== undefined) return { kind: 'manifests', path, nodePorts, allowsNodeAddressPorts };
   return { kind: 'kubernetes', kubeconfig, master, contentType };
+}
+
+function readNodePorts(read: Reader): PortRange {
+  const found = parsePortRange(read.text('service-node-port-range') || rangeText(NODE_PORTS));
+  if (found === undefined) {
+    read.fault(
+      'service-node-port-range',
+      'must be a range of ports from 1 to 65535, such as 30000-32767 or 30000+2767',
+    );
+  }
+  return found ?? NODE_PORTS;
 }
 
 function readNodeName(read: Reader): string {

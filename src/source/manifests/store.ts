@@ -1,17 +1,29 @@
 /** Which file says what of which object. Pure: files in, events out. */
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
+import { NODE_PORTS, type PortRange } from '../../model/port-range.ts';
 import { objectKey } from '../decode.ts';
 import { FaultList } from '../faults.ts';
+import { admitted } from './admission.ts';
 import { type Documents, readDocuments } from './documents.ts';
 import { goneOf, type Held, isKind, KINDS, type Kind, lastGood } from './kinds.ts';
+import type { NodeGuard } from './node-guard.ts';
 import { ManifestProducer } from './producer.ts';
 
 /** `Kind namespace/name`, Nodes without a namespace. */
 type ObjectId = string;
 
+export interface StoreOptions {
+  /** In which node ports must be. */
+  readonly nodePorts?: PortRange;
+  /** Takes Services first, and tells what it lets pass; without it all pass. */
+  readonly guard?: NodeGuard | undefined;
+}
+
 export class ManifestStore {
   readonly #nodeName: string;
+  readonly #nodePorts: PortRange;
+  readonly #guard: NodeGuard | undefined;
   readonly #emit: EventSink;
   readonly #producer: ManifestProducer;
   /** Objects by file, decoded: the API objects themselves would take several times the memory. */
@@ -19,8 +31,10 @@ export class ManifestStore {
   /** Files that define an object, in the order of their names: the first one counts. */
   readonly #definedIn = new Map<ObjectId, string[]>();
 
-  constructor(nodeName: string, emit: EventSink) {
+  constructor(nodeName: string, emit: EventSink, { nodePorts = NODE_PORTS, guard }: StoreOptions = {}) {
     this.#nodeName = nodeName;
+    this.#nodePorts = nodePorts;
+    this.#guard = guard;
     this.#emit = emit;
     this.#producer = new ManifestProducer(emit);
   }
@@ -100,9 +114,13 @@ export class ManifestStore {
         );
       } else if (objects.has(id))
         faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
-      else objects.set(id, KINDS[kind].decode(object, nameOf(kind, key)));
+      else objects.set(id, this.#decode(kind, nameOf(kind, key), object));
     }
     return { objects, faults: [...documents.faults, ...faults.list] };
+  }
+
+  #decode(kind: Kind, key: string, object: unknown): Held {
+    return admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: this.#nodePorts });
   }
 
   #replace(file: string, objects: ReadonlyMap<ObjectId, Held>): void {
@@ -134,13 +152,12 @@ export class ManifestStore {
     if (input !== undefined) this.#producer.take(key, input);
     // Of other Nodes only what their Pods' endpoints say of them counts.
     if (kind === 'Node' && key !== this.#nodeName) return;
-    if (others.length === 0 || !('faults' in event)) {
-      this.#emit(event);
-      return;
-    }
     const twice = new FaultList(kind, key);
     for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
-    this.#emit({ ...event, faults: [...event.faults, ...twice.list] });
+    const whole = 'faults' in event ? { ...event, faults: [...event.faults, ...twice.list] } : event;
+    if (whole.kind === 'node') this.#guard?.setNode(whole.node?.addresses ?? []);
+    if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.take(whole);
+    else this.#emit(whole);
   }
 }
 
