@@ -232,7 +232,7 @@ function parseObject(text: string): { object: object; lenient: string[] } {
   const { apiVersion, kind, ...fields } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
   if (apiVersion !== API_VERSION || kind !== KIND) {
     throw new ConfigError(
-      `--config: must be a ${KIND} of ${API_VERSION}, not ${String(kind)} of ${String(apiVersion)}`,
+      `--config: must be a ${KIND} of ${API_VERSION}, not one of kind ${wordOf(kind)} and apiVersion ${wordOf(apiVersion)}`,
     );
   }
   return { object: fields, lenient };
@@ -245,6 +245,12 @@ function withoutDuplicates(text: string, strict: Error): unknown {
   } catch {
     throw new ConfigError(`--config: not valid YAML: ${firstLine(strict)}`);
   }
+}
+
+/** What a field says that must be there. */
+function wordOf(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function firstLine(error: Error): string {

@@ -38,7 +38,7 @@ describe('bad input on the command line', () => {
     { args: ['launch'], says: /too many arguments|unknown command/ },
     {
       args: ['--manifests', '/tmp', '--kubeconfig', '/etc/kubeconfig'],
-      says: /--manifests=\/tmp: is one source, and --kubeconfig or --master another/,
+      says: /--manifests=\/tmp: names one source of objects, and --kubeconfig another/,
     },
     {
       args: ['--manifests', '/no/such/folder'],

@@ -188,8 +188,7 @@ class Follower {
     const isSure = this.#doubted.has(file) && this.#doubted.get(file) === content;
     this.#doubted.delete(file);
     if (content !== undefined && isSure && this.#store.empties(file, content)) {
-      // However slow the program that writes it: who wants the objects gone removes the file.
-      this.#store.unreadable(file, 'it holds no object; what it held before stays until the file is removed');
+      this.#store.emptied(file);
     } else if (content !== undefined && (isSure || !this.#store.loses(file, content))) this.#store.set(file, content);
     else if (isSure) this.#gone(file);
     else this.#lookAgain(file, content);

@@ -2,7 +2,7 @@
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
 import { NODE_PORTS, type PortRange } from '../../model/port-range.ts';
-import { objectKey } from '../decode.ts';
+import { isObjectName, objectKey } from '../decode.ts';
 import { FaultList } from '../faults.ts';
 import { admitted } from './admission.ts';
 import { type Documents, readDocuments } from './documents.ts';
@@ -56,10 +56,20 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: [] });
   }
 
-  /** The file could not be read: what it defined before stays (invariant 2), and the fault is told. */
+  /** The file, or the folder, could not be read: what it defined before stays (invariant 2), and the fault is told. */
   unreadable(file: string, cause: string): void {
+    const held = this.#files.get(file)?.size ?? this.#definedIn.size;
+    this.#whole(file, `cannot be read: ${cause}${held > 0 ? '; what it held before stays in force' : ''}`);
+  }
+
+  /** The file has no objects any more: however slow the program that writes it, who wants them gone removes the file. */
+  emptied(file: string): void {
+    this.#whole(file, 'holds no object any more; what it held before stays in force until the file is removed');
+  }
+
+  #whole(file: string, problem: string): void {
     const faults = new FaultList('file', file);
-    faults.setAside('', '', `cannot be read: ${cause}`);
+    faults.setAside('', '', problem);
     this.#emit({ kind: 'faults', key: file, faults: faults.list });
   }
 
@@ -97,23 +107,18 @@ export class ManifestStore {
     for (const [i, object] of documents.objects.entries()) {
       const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
       if (typeof kind !== 'string')
-        faults.setAside(`object ${i + 1}: kind`, kind, 'must be there, for example Service');
+        faults.setAside(`object ${i + 1}: kind`, kind, 'must be the name of a kind, such as Service');
       // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
       if (!isKind(kind)) continue;
       const wanted = KINDS[kind].apiVersion;
       const key = objectKey(object);
       const id = `${kind} ${nameOf(kind, key ?? '')}`;
       if (apiVersion !== wanted)
-        faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for a ${kind}`);
+        faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for ${articled(kind)}`);
       else if (key === undefined) {
-        const name = (object as { metadata?: { name?: unknown } }).metadata?.name;
-        faults.setAside(
-          `object ${i + 1}: metadata.name`,
-          name,
-          `must be the name of a ${kind}, and its namespace valid`,
-        );
-      } else if (objects.has(id))
-        faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
+        const { field, value, problem } = nameProblem(object, kind);
+        faults.setAside(`object ${i + 1}: ${field}`, value, problem);
+      } else if (objects.has(id)) faults.setAside(`object ${i + 1}`, id, 'stands twice in this file; the first counts');
       else objects.set(id, this.#decode(kind, nameOf(kind, key), object));
     }
     return { objects, faults: [...documents.faults, ...faults.list] };
@@ -153,7 +158,7 @@ export class ManifestStore {
     // Of other Nodes only what their Pods' endpoints say of them counts.
     if (kind === 'Node' && key !== this.#nodeName) return;
     const twice = new FaultList(kind, key);
-    for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
+    for (const other of others) twice.leaveOut('', other, `stands in ${first} as well, which counts`);
     const whole = 'faults' in event ? { ...event, faults: [...event.faults, ...twice.list] } : event;
     if (whole.kind === 'node') this.#guard?.setNode(whole.node?.addresses ?? []);
     if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.take(whole);
@@ -164,4 +169,21 @@ export class ManifestStore {
 /** What an object is called within its kind: those of the cluster are in no namespace. */
 function nameOf(kind: Kind, key: string): string {
   return kind === 'Node' || kind === 'ServiceCIDR' ? (key.split('/')[1] ?? '') : key;
+}
+
+/** `a Service`, `an EndpointSlice` */
+function articled(kind: Kind): string {
+  return /^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`;
+}
+
+/** Which of the two names an object cannot have. */
+function nameProblem(object: unknown, kind: Kind): { field: string; value: unknown; problem: string } {
+  const { metadata } = object as { metadata?: { name?: unknown; namespace?: unknown } | null };
+  const { name, namespace = 'default' } = metadata ?? {};
+  const isName = typeof name === 'string' && isObjectName(name);
+  const [field, value] = isName ? ['metadata.namespace', namespace] : ['metadata.name', name];
+  if (value === undefined) return { field, value, problem: `is missing; ${articled(kind)} needs a name` };
+  const form = 'small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
+  const quotes = typeof value === 'number' || typeof value === 'boolean' ? '; write it in quotes' : '';
+  return { field, value, problem: `must be a name: ${form}${quotes}` };
 }
