@@ -25,7 +25,8 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   CERT_CHAIN_TOO_LONG: 'too many authorities stand between its certificate and the one that this agent trusts',
   CERT_REVOKED: 'its certificate was revoked: give the server another',
   INVALID_PURPOSE: 'its certificate is not one for servers: give the server another',
-  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS on this port: is it http:// rather than https://, or another port?',
+  ERR_SSL_WRONG_VERSION_NUMBER:
+    'it does not speak TLS on this port: is it http:// rather than https://, or another port?',
   ERR_SSL_UNSUPPORTED_PROTOCOL: 'it speaks a version of TLS that is too old',
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'it wants another version of TLS than this agent speaks (1.2 and 1.3)',
   ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: `it wants a certificate of this agent, which sent none: look at ${CLIENT}`,
