@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
-import { causeOf } from '../model/cause.ts';
+import { fileProblem } from '../source/file-problem.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 
 export interface Prepared {
@@ -65,7 +65,7 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     given: file.given,
   });
   for (const fault of file.lenient) {
-    notes.push({ facts: { fault }, text: `--config: read leniently, since a strict reading refuses it: ${fault}` });
+    notes.push({ facts: { fault }, text: `--config: ${fault}; the file is used nevertheless, as kube-proxy does` });
   }
   for (const { path, idle = '' } of file.idle) {
     notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
@@ -87,6 +87,6 @@ async function readConfig(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new ConfigError(`--config ${path}: cannot be read: ${causeOf(error)}`);
+    throw new ConfigError(`--config ${path}: cannot be read: ${fileProblem(error)}`);
   }
 }

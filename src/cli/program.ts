@@ -45,6 +45,7 @@ export async function main(args: readonly string[], signal: AbortSignal): Promis
   });
   const program = buildProgram({ signal, setStatus: (value) => (status = value) });
   try {
+    mustBeCommand(program, args);
     await program.parseAsync(goArguments(args), { from: 'user' });
     return status;
   } catch (error) {
@@ -62,6 +63,13 @@ export async function main(args: readonly string[], signal: AbortSignal): Promis
   }
 }
 
+/** A word that is no command is an argument of the default one, which takes none: say what is meant. */
+function mustBeCommand(program: Command, [word = '']: readonly string[]): void {
+  const names = program.commands.map((command) => command.name()).filter((name) => name !== 'demo-host');
+  if (word === '' || word.startsWith('-') || [...names, 'demo-host', 'help'].includes(word)) return;
+  throw new ConfigError(`${word} is no command; the commands are ${names.join(', ')} and help`);
+}
+
 interface Context {
   readonly signal: AbortSignal;
   readonly setStatus: (status: number) => void;
@@ -71,6 +79,7 @@ function buildProgram({ signal, setStatus }: Context): Command {
   const program = new Command('slicewire')
     .description('the service proxy of a node: EndpointSlices in, iptables, IPVS or nftables out')
     .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'slicewire: ')) })
     .showHelpAfterError('(slicewire --help lists the commands, slicewire run --help the flags)');
   const print = (text: string) => process.stdout.write(`${text}\n`);
   withAgentFlags(program.command('run', { isDefault: true }).description('the agent (the default)'))

@@ -89,7 +89,10 @@ class Intake {
   }
 
   mustBeSynced(): void {
-    if (!this.#cache.isSynced) throw new CannotRun(`stopped while waiting for ${this.#cache.waitingFor.join(', ')}`);
+    if (!this.#cache.isSynced)
+      throw new CannotRun(
+        `stopped before the initial lists were complete: ${this.#cache.waitingFor.join(', ')} were missing`,
+      );
   }
 }
 
@@ -162,13 +165,18 @@ export async function waitForNode({ node }: World, { config, log, clock, signal,
   };
   const most = nodePortAddresses.primary !== false ? FOR_ADDRESSES : 0;
   if (source.kind === 'kubernetes' && !(await wait(() => (node()?.addresses.length ?? 0) > 0, most))) {
-    const what = node() === undefined ? 'is no Node of this name' : 'are no addresses in its status';
+    const problem =
+      node() === undefined
+        ? 'the cluster has no such Node (--hostname-override gives another name)'
+        : 'its status has no addresses';
     log.warn(
       { node: nodeName },
-      `there ${what} (${nodeName}): the addresses of this machine's interfaces are taken instead`,
+      `Node ${nodeName}: ${problem}; the addresses of this machine's interfaces count instead`,
     );
   }
   if (detectLocal.kind !== 'node-cidr') return;
   if (await wait(() => (node()?.podCIDRs.length ?? 0) > 0, FOR_POD_CIDRS)) return;
-  throw new CannotRun(`--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${nodeName}, which has none yet`);
+  throw new CannotRun(
+    `Node ${nodeName}: spec.podCIDRs is empty, and --detect-local-mode=NodeCIDR needs it; see that the controller that gives pod CIDRs works`,
+  );
 }

@@ -232,7 +232,7 @@ function parseObject(text: string): { object: object; lenient: string[] } {
   const { apiVersion, kind, ...fields } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
   if (apiVersion !== API_VERSION || kind !== KIND) {
     throw new ConfigError(
-      `--config: must be a ${KIND} of ${API_VERSION}, not one of kind ${wordOf(kind)} and apiVersion ${wordOf(apiVersion)}`,
+      `--config: must be a ${KIND} of ${API_VERSION}; kind is ${wordOf(kind)}, and apiVersion is ${wordOf(apiVersion)}`,
     );
   }
   return { object: fields, lenient };
@@ -249,7 +249,7 @@ function withoutDuplicates(text: string, strict: Error): unknown {
 
 /** What a field says that must be there. */
 function wordOf(value: unknown): string {
-  if (value === undefined || value === null) return 'nothing';
+  if (value === undefined || value === null) return 'missing';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 

@@ -306,7 +306,7 @@ function readPeriods(
   const [period, min] = [flagOf('sync-period'), flagOf('min-sync-period')];
   const syncPeriod = readPositive(read, period, initial.period);
   const minSyncPeriod = readTimeout(read, min, initial.min);
-  if (minSyncPeriod > syncPeriod) {
+  if (syncPeriod > 0 && minSyncPeriod > syncPeriod) {
     const shorter = { flag: min, milliseconds: minSyncPeriod };
     tellOrder(read, { shorter, longer: { flag: period, milliseconds: syncPeriod }, mayBeEqual: true });
   }

@@ -85,11 +85,14 @@ function readControllers(read: Reader): ReadonlySet<Controller> {
     const name = known(word.replace(/^-/, ''));
     if (name === undefined) {
       isRight = false;
-      read.fault('controllers', `${word} is none of *, ${CONTROLLERS.join(', ')}, or one of these after -`);
+      read.fault(
+        'controllers',
+        `${word} is no controller; they are ${CONTROLLERS.join(', ')}; * is all of them, and - before a name leaves it out`,
+      );
     } else if (word.startsWith('-')) chosen.delete(name);
     else chosen.add(name);
   }
-  if (chosen.size === 0 && isRight) read.fault('controllers', 'must leave one at least');
+  if (chosen.size === 0 && isRight) read.fault('controllers', 'must name at least one controller');
   return chosen;
 }
 

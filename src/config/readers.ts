@@ -15,7 +15,7 @@ export function readCidrs(read: Reader, flag: string, what = 'a CIDR such as 10.
   const cidrs: Cidr[] = [];
   for (const text of texts) {
     const cidr = parseCidr(text);
-    if (cidr === undefined) read.fault(flag, `${text} is not ${what}`);
+    if (cidr === undefined) read.fault(flag, texts.length === 1 ? `must be ${what}` : `${text} is not ${what}`);
     else cidrs.push(cidr);
   }
   return cidrs;

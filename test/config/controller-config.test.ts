@@ -124,7 +124,7 @@ describe('configuration of the controllers', () => {
     });
   }
 
-  const NONE = `is none of *, ${CONTROLLERS.join(', ')}, or one of these after -`;
+  const NONE = `is no controller; they are ${CONTROLLERS.join(', ')}; * is all of them, and - before a name leaves it out`;
   const COUNT = 'must be a whole number from 1 to 1000';
   const DURATION = 'must be a duration such as 30s or 1m30s';
   const NAME = 'must be a name: small letters, digits, - and ., at most 253 characters';
@@ -139,8 +139,8 @@ describe('configuration of the controllers', () => {
       `--controllers=*,--endpoints-controller: --endpoints-controller ${NONE}`,
     ],
     [{ controllers: '*,-*' }, `--controllers=*,-*: -* ${NONE}`],
-    [{ controllers: '' }, '--controllers=: must leave one at least'],
-    [{ controllers: `${slices},-${slices}` }, `--controllers=${slices},-${slices}: must leave one at least`],
+    [{ controllers: '' }, '--controllers=: must name at least one controller'],
+    [{ controllers: `${slices},-${slices}` }, `--controllers=${slices},-${slices}: must name at least one controller`],
     [{ maxEndpointsPerSlice: '0' }, `--max-endpoints-per-slice=0: ${COUNT}`],
     [{ maxEndpointsPerSlice: '1001' }, `--max-endpoints-per-slice=1001: ${COUNT}`],
     [{ concurrentServiceEndpointSyncs: '0' }, `--concurrent-service-endpoint-syncs=0: ${COUNT}`],

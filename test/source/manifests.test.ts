@@ -279,7 +279,7 @@ describe('files', () => {
       { apiVersion: 'discovery.k8s.io/v1beta1', kind: 'EndpointSlice', metadata: { name: 'x' } },
       'object 2: apiVersion: discovery.k8s.io/v1beta1: must be discovery.k8s.io/v1 for an EndpointSlice',
     ],
-    [{ ...web(), metadata: {} }, 'object 2: metadata.name: is missing; a Service needs a name'],
+    [{ ...web(), metadata: {} }, 'object 2: metadata.name: is missing; every object needs a name'],
     [
       { ...web(), metadata: { name: 'a\nb' } },
       'object 2: metadata.name: a?b: must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',

@@ -116,7 +116,7 @@ export class ManifestStore {
       if (apiVersion !== wanted)
         faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for ${articled(kind)}`);
       else if (key === undefined) {
-        const { field, value, problem } = nameProblem(object, kind);
+        const { field, value, problem } = nameProblem(object);
         faults.setAside(`object ${i + 1}: ${field}`, value, problem);
       } else if (objects.has(id)) faults.setAside(`object ${i + 1}`, id, 'stands twice in this file; the first counts');
       else objects.set(id, this.#decode(kind, nameOf(kind, key), object));
@@ -171,18 +171,19 @@ function nameOf(kind: Kind, key: string): string {
   return kind === 'Node' || kind === 'ServiceCIDR' ? (key.split('/')[1] ?? '') : key;
 }
 
-/** `a Service`, `an EndpointSlice` */
+/** `a Service`, `an EndpointSlice`, `Endpoints` */
 function articled(kind: Kind): string {
+  if (kind === 'Endpoints') return kind;
   return /^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`;
 }
 
 /** Which of the two names an object cannot have. */
-function nameProblem(object: unknown, kind: Kind): { field: string; value: unknown; problem: string } {
+function nameProblem(object: unknown): { field: string; value: unknown; problem: string } {
   const { metadata } = object as { metadata?: { name?: unknown; namespace?: unknown } | null };
   const { name, namespace = 'default' } = metadata ?? {};
   const isName = typeof name === 'string' && isObjectName(name);
   const [field, value] = isName ? ['metadata.namespace', namespace] : ['metadata.name', name];
-  if (value === undefined) return { field, value, problem: `is missing; ${articled(kind)} needs a name` };
+  if (value === undefined) return { field, value, problem: 'is missing; every object needs a name' };
   const form = 'small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
   const quotes = typeof value === 'number' || typeof value === 'boolean' ? '; write it in quotes' : '';
   return { field, value, problem: `must be a name: ${form}${quotes}` };

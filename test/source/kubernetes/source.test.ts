@@ -385,7 +385,7 @@ describe('a kubeconfig', () => {
       { kubeconfig: '/nowhere/config' },
       /^--kubeconfig \/nowhere\/config: there is no such file or folder$/,
     );
-    await unusable({ kubeconfig: tmpdir() }, /: is a folder$/);
+    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, not a file$/);
   });
 
   test('that is no kubeconfig', async (t) => {
@@ -395,8 +395,8 @@ describe('a kubeconfig', () => {
   });
 
   test('whose context is not there, or names no cluster', async (t) => {
-    await unusable({ kubeconfig: await kubeconfig(t, { 'current-context': 'y' }) }, /no current context/);
-    await unusable({ kubeconfig: await kubeconfig(t, { clusters: [] }) }, /no current context/);
+    await unusable({ kubeconfig: await kubeconfig(t, { 'current-context': 'y' }) }, /: current-context/);
+    await unusable({ kubeconfig: await kubeconfig(t, { clusters: [] }) }, /: current-context/);
   });
 
   for (const server of ['10.0.0.1:6443', 'unix:///run/api.sock', '']) {
