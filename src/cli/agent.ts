@@ -51,7 +51,8 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
   const { cache } = world;
   const { families, tools } = await usableFamilies(config, signal, (text) => log.warn(text));
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
-  if (lost.length > 0) throw new CannotRun(`${lost.join(', ')}: what serves it does not work any more`);
+  if (lost.length > 0)
+    throw new CannotRun(`${lost.join(', ')}: was served until now, and cannot be served on this node any more`);
   mustFit(config, families);
   const members = tools.map((tool) => ({
     tools: tool,

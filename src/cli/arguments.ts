@@ -1,4 +1,5 @@
 /** Go's ways to write flags that commander does not know: `-v=4`, `--cleanup=true`. kube-proxy's command lines have them. */
+import { ConfigError } from '../config/config.ts';
 import { parseBool } from '../config/readers.ts';
 
 /** Flags that name an action: present or not. */
@@ -11,8 +12,8 @@ export function goArguments(args: readonly string[]): string[] {
     if (name === '-v') return ['-v', value];
     if (!ACTIONS.has(name)) return [arg];
     const isOn = parseBool(value);
-    // Another word is told as an unknown option.
-    return isOn === undefined ? [arg] : isOn ? [name] : [];
+    if (isOn === undefined) throw new ConfigError(`${arg}: must be true or false`);
+    return isOn ? [name] : [];
   });
 }
 

@@ -221,7 +221,9 @@ export class Lives {
     } catch (error) {
       stop.abort();
       if (building.aborted || error !== late.reason) throw error;
-      throw new CannotRun(`no lists of ${world.cache.waitingFor.join(', ')} within ${FIRST_LISTS / 1000} s`);
+      throw new CannotRun(
+        `the other source gave no lists of ${world.cache.waitingFor.join(', ')} within ${FIRST_LISTS / 1000} s`,
+      );
     }
     return { world, config, stop };
   }
@@ -273,7 +275,8 @@ export class Lives {
         this.#serving?.reloaded('unchanged');
         return;
       }
-      if (config.log.format !== this.#wanted.log.format) log.warn('logging.format counts from the next start on');
+      if (config.log.format !== this.#wanted.log.format)
+        log.warn('logging.format changed: the log keeps its form until the next start');
       log.level = levelOf(config.log.verbosity);
       log.info(
         { file: path },

@@ -5,7 +5,7 @@ import { type Config, ConfigError, camel, configFromFlags, type Flags } from '..
 import { flagsFromFile } from '../config/config-file.ts';
 import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
-import { causeOf } from '../model/cause.ts';
+import { fileProblem } from '../source/file-problem.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 
 export interface Prepared {
@@ -28,6 +28,9 @@ export interface Loaded {
   readonly notes: readonly Note[];
 }
 
+/** Flags that say what an API server would say of its objects. */
+const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
+
 /** Throws ConfigError. */
 export async function prepare(commandLine: Flags): Promise<Prepared> {
   const loaded = await loadConfig(commandLine);
@@ -43,6 +46,13 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     if (commandLine[camel(name)] === undefined) continue;
     notes.push({ facts: { flag: name }, text: `--${name} has no effect: ${why}` });
   }
+  for (const name of OF_MANIFESTS) {
+    if (commandLine[camel(name)] === undefined || commandLine.manifests !== undefined) continue;
+    notes.push({
+      facts: { flag: name },
+      text: `--${name} has no effect without --manifests: an API server checks its objects itself`,
+    });
+  }
   if (typeof commandLine.config !== 'string') {
     const { writeConfigTo } = commandLine;
     const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
@@ -57,7 +67,7 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     given: file.given,
   });
   for (const fault of file.lenient) {
-    notes.push({ facts: { fault }, text: `--config: read leniently, since a strict reading refuses it: ${fault}` });
+    notes.push({ facts: { fault }, text: `--config: ${fault}; the file is used nevertheless, as kube-proxy does` });
   }
   for (const { path, idle = '' } of file.idle) {
     notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
@@ -92,6 +102,6 @@ async function readConfig(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new ConfigError(`--config ${path}: cannot be read: ${causeOf(error)}`);
+    throw new ConfigError(`--config ${path}: cannot be read: ${fileProblem(error)}`);
   }
 }

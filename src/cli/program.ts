@@ -45,6 +45,7 @@ export async function main(args: readonly string[], signal: AbortSignal): Promis
   });
   const program = buildProgram({ signal, setStatus: (value) => (status = value) });
   try {
+    mustBeCommand(program, args);
     await program.parseAsync(goArguments(args), { from: 'user' });
     return status;
   } catch (error) {
@@ -62,6 +63,13 @@ export async function main(args: readonly string[], signal: AbortSignal): Promis
   }
 }
 
+/** A word that is no command is an argument of the default one, which takes none: say what is meant. */
+function mustBeCommand(program: Command, [word = '']: readonly string[]): void {
+  const names = program.commands.map((command) => command.name()).filter((name) => name !== 'demo-host');
+  if (word === '' || word.startsWith('-') || [...names, 'demo-host', 'help'].includes(word)) return;
+  throw new ConfigError(`${word} is no command; the commands are ${names.join(', ')} and help`);
+}
+
 interface Context {
   readonly signal: AbortSignal;
   readonly setStatus: (status: number) => void;
@@ -71,6 +79,7 @@ function buildProgram({ signal, setStatus }: Context): Command {
   const program = new Command('slicewire')
     .description('the service proxy of a node: EndpointSlices in, iptables, IPVS or nftables out')
     .exitOverride()
+    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'slicewire: ')) })
     .showHelpAfterError('(slicewire --help lists the commands, slicewire run --help the flags)');
   const print = (text: string) => process.stdout.write(`${text}\n`);
   withAgentFlags(program.command('run', { isDefault: true }).description('the agent (the default)'))
@@ -148,6 +157,14 @@ function withAgentFlags(command: Command): Command {
     .option('--mode <mode>', 'kernel mechanism: iptables, ipvs or nftables (default: iptables)')
     .option('--proxy-mode <mode>', "the same, by kube-proxy's name")
     .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; no cluster is needed')
+    .option(
+      '--service-node-port-range <range>',
+      'with --manifests: node ports outside it are left out, such as 30000-32767 or 30000+2767 (default: 30000-32767)',
+    )
+    .option(
+      '--allow-node-address-ports [bool]',
+      'with --manifests: a Service may have an address of this node with a port that a program here serves',
+    )
     .option('--kubeconfig <file>', 'how to reach the API server; without it and --manifests, as a pod in its cluster')
     .option('--master <url>', 'address of the API server; wins over the kubeconfig')
     .option(

@@ -2,10 +2,14 @@
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
+import { readListeners } from '../host/listeners.ts';
+import { interfaceAddresses } from '../host/node-facts.ts';
+import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, WatchStatus } from '../model/events.ts';
 import type { Fault, NodeView } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes/index.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
+import type { Listener, NodeReader } from '../source/manifests/node-guard.ts';
 import { PROTOBUF } from '../source/protobuf.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
@@ -86,19 +90,35 @@ class Intake {
   }
 
   mustBeSynced(): void {
-    if (!this.#cache.isSynced) throw new CannotRun(`stopped while waiting for ${this.#cache.waitingFor.join(', ')}`);
+    if (!this.#cache.isSynced)
+      throw new CannotRun(
+        `stopped before the initial lists were complete: ${this.#cache.waitingFor.join(', ')} were missing`,
+      );
   }
 }
 
 function buildSource({ config, log, follow }: WorldOptions): Source {
   const { nodeName } = config;
   if (config.source.kind === 'manifests') {
-    return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
+    const { path, nodePorts, allowsNodeAddressPorts } = config.source;
+    const node = allowsNodeAddressPorts ? {} : { node: nodeReader(config) };
+    return manifestsSource({ path, nodeName, clock: realClock, once: !follow, nodePorts, ...node });
   }
   const hasServiceCidrs = config.mode === 'nftables';
   const readsProtobuf = config.source.contentType === PROTOBUF;
   const about = { nodeName, hasServiceCidrs, readsProtobuf, userAgent: userAgent('agent') };
   return kubernetesSource({ ...config.source, ...about, clock: realClock, log });
+}
+
+/** What Services of manifests must leave alone on this node: ports that programs serve, and those that this one will. */
+function nodeReader({ serve: { healthz, metrics } }: Config): NodeReader {
+  const own = [healthz, metrics].flatMap((at): Listener[] =>
+    at === undefined ? [] : [{ protocol: 'TCP', address: at.address, port: at.port }],
+  );
+  return {
+    addresses: async () => (await Promise.all(FAMILIES.map(interfaceAddresses))).flat(),
+    listeners: async () => [...own, ...(await readListeners())],
+  };
 }
 
 /** Milliseconds between two looks at the Node, and for how long (reference 1.7). */
@@ -147,13 +167,18 @@ export async function waitForNode({ node }: World, { config, log, clock, signal,
   };
   const most = nodePortAddresses.primary !== false ? FOR_ADDRESSES : 0;
   if (source.kind === 'kubernetes' && !(await wait(() => (node()?.addresses.length ?? 0) > 0, most))) {
-    const what = node() === undefined ? 'is no Node of this name' : 'are no addresses in its status';
+    const problem =
+      node() === undefined
+        ? 'the cluster has no such Node (--hostname-override gives another name)'
+        : 'its status has no addresses';
     log.warn(
       { node: nodeName },
-      `there ${what} (${nodeName}): the addresses of this machine's interfaces are taken instead`,
+      `Node ${nodeName}: ${problem}; the addresses of this machine's interfaces count instead`,
     );
   }
   if (detectLocal.kind !== 'node-cidr') return;
   if (await wait(() => (node()?.podCIDRs.length ?? 0) > 0, FOR_POD_CIDRS)) return;
-  throw new CannotRun(`--detect-local-mode=NodeCIDR needs spec.podCIDRs of the Node ${nodeName}, which has none yet`);
+  throw new CannotRun(
+    `Node ${nodeName}: spec.podCIDRs is empty, and --detect-local-mode=NodeCIDR needs it; see that the controller that gives pod CIDRs works`,
+  );
 }

@@ -16,6 +16,8 @@ const BESIDE_FILE = [
     'logging-format',
     'once',
     'manifests',
+    'service-node-port-range',
+    'allow-node-address-ports',
     'iptables-backend',
     'nftables-count-connections',
     'output',
@@ -239,7 +241,7 @@ function parseObject(text: string): { object: object; lenient: string[] } {
   const { apiVersion, kind, ...fields } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
   if (apiVersion !== API_VERSION || kind !== KIND) {
     throw new ConfigError(
-      `--config: must be a ${KIND} of ${API_VERSION}, not ${String(kind)} of ${String(apiVersion)}`,
+      `--config: must be a ${KIND} of ${API_VERSION}; kind is ${wordOf(kind)}, and apiVersion is ${wordOf(apiVersion)}`,
     );
   }
   return { object: fields, lenient };
@@ -252,6 +254,12 @@ function withoutDuplicates(text: string, strict: Error): unknown {
   } catch {
     throw new ConfigError(`--config: not valid YAML: ${firstLine(strict)}`);
   }
+}
+
+/** What a field says that must be there. */
+function wordOf(value: unknown): string {
+  if (value === undefined || value === null) return 'missing';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function firstLine(error: Error): string {

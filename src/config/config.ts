@@ -3,12 +3,30 @@ import { hostname } from 'node:os';
 import type { ConntrackSettings } from '../host/conntrack-settings.ts';
 import type { IptablesBackend } from '../host/iptables-tools.ts';
 import { type Address, type Cidr, familyOf, parseAddress } from '../model/address.ts';
+import { NODE_PORTS, type PortRange, parsePortRange, rangeText } from '../model/port-range.ts';
 import { type FeatureGates, readFeatureGates } from './feature-gates.ts';
+import { FIELDS } from './fields.ts';
 import { readServe, type ServeConfig } from './listen.ts';
-import { isOn, type Reader, readChoice, readCidrs, readDuration, readInteger, readTimeout } from './readers.ts';
+import {
+  isOn,
+  type Reader,
+  readChoice,
+  readCidrs,
+  readDuration,
+  readInteger,
+  readTimeout,
+  tellOrder,
+} from './readers.ts';
 
 export type SourceConfig =
-  | { readonly kind: 'manifests'; readonly path: string }
+  | {
+      readonly kind: 'manifests';
+      readonly path: string;
+      /** In which node ports must be. */
+      readonly nodePorts: PortRange;
+      /** Services may have an address of this node with a port that is in use on it. */
+      readonly allowsNodeAddressPorts: boolean;
+    }
   | {
       readonly kind: 'kubernetes';
       readonly kubeconfig: string | undefined;
@@ -117,12 +135,14 @@ export interface ConfigOrigins {
 /** Throws a ConfigError that lists every fault: each with its flag or field, its value, and what is allowed. */
 export function configFromFlags(flags: Flags, { origins, file, given = {} }: ConfigOrigins = {}): Config {
   const faults: string[] = [];
+  const name = (flag: string) => fieldOf(flag, flags, origins) ?? `--${flag}`;
   const fault = (flag: string, problem: string) => {
-    const value = String(flags[camel(flag)] ?? '');
-    const field = origins?.get(camel(flag));
-    faults.push(field === undefined ? `--${flag}=${value}: ${problem}` : `--config: ${field}: ${value}: ${problem}`);
+    const field = fieldOf(flag, flags, origins);
+    const value = textFlag(flags, flag);
+    if (field === undefined) faults.push(`${flagText(flags, flag)}: ${problem}`);
+    else faults.push(`--config: ${field}: ${value === undefined ? '' : `${value}: `}${problem}`);
   };
-  const read = { text: (flag: string) => textFlag(flags, flag), fault };
+  const read: Reader = { text: (flag) => textFlag(flags, flag), fault, name };
   const mode = readMode(read);
   const bindAddress = readBindAddress(read);
   const config: Config = {
@@ -158,6 +178,19 @@ export function camel(flag: string): string {
   return flag.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
+/** The field of a file that says what the flag says; undefined where the command line said it, or no file was read. */
+function fieldOf(flag: string, flags: Flags, origins: ConfigOrigins['origins']): string | undefined {
+  if (origins === undefined) return undefined;
+  const isOnCommandLine = flags[camel(flag)] !== undefined && !origins.has(camel(flag));
+  return isOnCommandLine ? undefined : FIELDS.find((field) => field.flag === flag)?.path;
+}
+
+/** `--v=x`, or `--v` where it was not given. */
+export function flagText(flags: Flags, flag: string): string {
+  const value = textFlag(flags, flag);
+  return value === undefined ? `--${flag}` : `--${flag}=${value}`;
+}
+
 export function textFlag(flags: Flags, flag: string): string | undefined {
   const value = flags[camel(flag)];
   return value === undefined ? undefined : String(value);
@@ -165,7 +198,8 @@ export function textFlag(flags: Flags, flag: string): string | undefined {
 
 function readMode(read: Reader): Config['mode'] {
   const modes = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
-  if (modes.length === 2 && modes[0] !== modes[1]) read.fault('proxy-mode', `is another mode than --mode=${modes[0]}`);
+  if (modes.length === 2 && modes[0] !== modes[1])
+    read.fault('proxy-mode', `is another mode than --mode=${modes[0]}; give one of them`);
   const mode = modes[0] ?? 'iptables';
   const known = MODES.find((one) => one === mode);
   if (known !== undefined) return known;
@@ -179,18 +213,32 @@ function readSource(read: Reader): SourceConfig {
   const master = read.text('master');
   const contentType = readChoice(read, 'kube-api-content-type', { initial: CONTENT_TYPES[0], choices: CONTENT_TYPES });
   if (path !== undefined && (kubeconfig !== undefined || master !== undefined)) {
-    read.fault('manifests', 'is one source, and --kubeconfig or --master another: name one of them');
+    const other = read.name(kubeconfig !== undefined ? 'kubeconfig' : 'master');
+    read.fault('manifests', `names one source of objects, and ${other} another; give one of them`);
   }
   if (path === '') read.fault('manifests', 'must name a folder, a file, or - for standard input');
-  if (path !== undefined) return { kind: 'manifests', path };
+  const nodePorts = readNodePorts(read);
+  const allowsNodeAddressPorts = isOn(read, 'allow-node-address-ports', false);
+  if (path !== undefined) return { kind: 'manifests', path, nodePorts, allowsNodeAddressPorts };
   return { kind: 'kubernetes', kubeconfig, master, contentType };
+}
+
+function readNodePorts(read: Reader): PortRange {
+  const found = parsePortRange(read.text('service-node-port-range') || rangeText(NODE_PORTS));
+  if (found === undefined) {
+    read.fault(
+      'service-node-port-range',
+      'must be a range of ports from 1 to 65535, such as 30000-32767 or 30000+2767',
+    );
+  }
+  return found ?? NODE_PORTS;
 }
 
 function readNodeName(read: Reader): string {
   // Empty is not set; only blank is a mistake (reference 1.6).
   const given = read.text('hostname-override') || undefined;
   const name = (given ?? hostname()).trim().toLowerCase();
-  if (name === '') read.fault('hostname-override', 'must not be blank');
+  if (name === '') read.fault('hostname-override', 'must not be blank: it is the name of this Node');
   return name;
 }
 
@@ -202,11 +250,11 @@ function readDetectLocal(read: Reader): DetectLocal {
     const name = read.text(flag) ?? '';
     // A name goes into rules as it is: what the kernel takes as one (dev_valid_name), and no wildcard of iptables.
     const isName = /^[A-Za-z0-9_.-]+$/.test(name) && name.length <= (mode === 'BridgeInterface' ? 15 : 14);
-    if (!isName)
-      read.fault(
-        flag,
-        `must name an interface, of at most 15 characters (a prefix: 14), as --detect-local-mode=${mode} needs it`,
-      );
+    const what =
+      mode === 'BridgeInterface'
+        ? 'must name the bridge of the pods, of at most 15 characters'
+        : "must be what the names of the pods' interfaces begin with, of at most 14 characters";
+    if (!isName) read.fault(flag, `${what}, because ${read.name('detect-local-mode')} is ${mode}`);
     return { kind: 'interface', name: mode === 'BridgeInterface' ? name : `${name}+` };
   }
   if (mode !== 'ClusterCIDR') {
@@ -241,8 +289,9 @@ function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddr
   const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
   const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS[word] ?? word);
   const flag = 'nodeport-addresses';
-  const reader: Reader = { text: () => texts.join(','), fault: (_, problem) => read.fault(flag, problem) };
-  return { primary: words.includes('primary'), cidrs: readCidrs(reader, flag) };
+  const reader: Reader = { ...read, text: () => texts.join(','), fault: (_, problem) => read.fault(flag, problem) };
+  const what = 'primary, localhost, all or a CIDR such as 10.0.0.0/8';
+  return { primary: words.includes('primary'), cidrs: readCidrs(reader, flag, what) };
 }
 
 function readPeriods(
@@ -261,7 +310,10 @@ function readPeriods(
   const [period, min] = [flagOf('sync-period'), flagOf('min-sync-period')];
   const syncPeriod = readPositive(read, period, initial.period);
   const minSyncPeriod = readTimeout(read, min, initial.min);
-  if (minSyncPeriod > syncPeriod) read.fault(min, `must not be longer than --${period}`);
+  if (syncPeriod > 0 && minSyncPeriod > syncPeriod) {
+    const shorter = { flag: min, milliseconds: minSyncPeriod };
+    tellOrder(read, { shorter, longer: { flag: period, milliseconds: syncPeriod }, mayBeEqual: true });
+  }
   return { syncPeriod, minSyncPeriod };
 }
 
@@ -271,8 +323,8 @@ const SCHEDULER = /^[a-z0-9]{1,15}$/;
 /** What the section of another mode says is not checked (reference 1.4); what is wrong with it counts for nothing. */
 function readIdleIpvs(read: Reader): IpvsConfig {
   let isRight = true;
-  const found = readIpvs({ text: read.text, fault: () => (isRight = false) });
-  return isRight ? found : readIpvs({ text: () => undefined, fault: () => undefined });
+  const found = readIpvs({ ...read, fault: () => (isRight = false) });
+  return isRight ? found : readIpvs({ ...read, text: () => undefined, fault: () => undefined });
 }
 
 function readIpvs(read: Reader): IpvsConfig {

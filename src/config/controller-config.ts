@@ -5,9 +5,10 @@ import type { LeaderSettings } from '../controller/leader.ts';
 import type { MirrorSettings } from '../controller/mirror-controller.ts';
 import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
-import { ConfigError, camel, type Flags, type LogConfig, readLog, textFlag } from './config.ts';
+import { ConfigError, type Flags, flagText, type LogConfig, readLog, textFlag } from './config.ts';
+import { durationText } from './duration.ts';
 import { type ListenAddress, parseListen } from './listen.ts';
-import { isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
+import { isOn, type Reader, readDuration, readInteger, readTimeout, tellOrder } from './readers.ts';
 
 /** Names of the controllers, as kube-controller-manager's --controllers has them. */
 export const CONTROLLERS = [
@@ -39,7 +40,8 @@ export function controllerConfig(flags: Flags): ControllerConfig {
   const faults: string[] = [];
   const read: Reader = {
     text: (flag) => textFlag(flags, flag),
-    fault: (flag, problem) => faults.push(`--${flag}=${String(flags[camel(flag)] ?? '')}: ${problem}`),
+    fault: (flag, problem) => faults.push(`${flagText(flags, flag)}: ${problem}`),
+    name: (flag) => `--${flag}`,
   };
   const workers = (flag: string) => readInteger(read, flag, { initial: 5, least: 1, most: 1000 });
   const period = (flag: string) => readTimeout(read, flag, '0s');
@@ -83,11 +85,14 @@ function readControllers(read: Reader): ReadonlySet<Controller> {
     const name = known(word.replace(/^-/, ''));
     if (name === undefined) {
       isRight = false;
-      read.fault('controllers', `${word} is none of *, ${CONTROLLERS.join(', ')}, or one of these after -`);
+      read.fault(
+        'controllers',
+        `${word} is no controller; they are ${CONTROLLERS.join(', ')}; * is all of them, and - before a name leaves it out`,
+      );
     } else if (word.startsWith('-')) chosen.delete(name);
     else chosen.add(name);
   }
-  if (chosen.size === 0 && isRight) read.fault('controllers', 'must leave one at least');
+  if (chosen.size === 0 && isRight) read.fault('controllers', 'must name at least one controller');
   return chosen;
 }
 
@@ -100,17 +105,19 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   // Who cannot renew must stop before others take over, after more than one try.
   if (leaseDuration < 1000) read.fault('leader-elect-lease-duration', 'must be 1s at least');
   if (renewDeadline >= leaseDuration) {
-    read.fault('leader-elect-renew-deadline', 'must be shorter than --leader-elect-lease-duration');
+    const shorter = { flag: 'leader-elect-renew-deadline', milliseconds: renewDeadline };
+    const longer = { flag: 'leader-elect-lease-duration', milliseconds: leaseDuration };
+    tellOrder(read, { shorter, longer, mayBeEqual: false });
   }
   if (retryPeriod <= 0 || retryPeriod * 1.2 >= renewDeadline) {
     read.fault(
       'leader-elect-retry-period',
-      'must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline',
+      `must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline, which is ${durationText(renewDeadline)}`,
     );
   }
   const name = (flag: string, initial: string) => {
     const text = read.text(flag) || initial;
-    if (!NAME.test(text)) read.fault(flag, 'must be the name of an object');
+    if (!NAME.test(text)) read.fault(flag, 'must be a name: small letters, digits, - and ., at most 253 characters');
     return text;
   };
   const lease = {

@@ -1,19 +1,21 @@
 /** How a value of a flag is read: each reader returns what it found, and tells a fault when it is none. */
 import { type Cidr, parseCidr } from '../model/address.ts';
-import { parseDuration } from './duration.ts';
+import { durationText, parseDuration } from './duration.ts';
 
 export interface Reader {
   /** The text of a flag; undefined when it was not given. */
   text(flag: string): string | undefined;
   fault(flag: string, problem: string): void;
+  /** What whoever wrote the configuration calls it: the flag, or the field of the file. */
+  name(flag: string): string;
 }
 
-export function readCidrs(read: Reader, flag: string): Cidr[] {
+export function readCidrs(read: Reader, flag: string, what = 'a CIDR such as 10.244.0.0/16'): Cidr[] {
   const texts = (read.text(flag) ?? '').split(',').filter((text) => text.trim() !== '');
   const cidrs: Cidr[] = [];
   for (const text of texts) {
     const cidr = parseCidr(text);
-    if (cidr === undefined) read.fault(flag, `${text} is not a CIDR`);
+    if (cidr === undefined) read.fault(flag, texts.length === 1 ? `must be ${what}` : `${text} is not ${what}`);
     else cidrs.push(cidr);
   }
   return cidrs;
@@ -31,6 +33,31 @@ export function readTimeout(read: Reader, flag: string, initial: string): number
   const milliseconds = readDuration(read, flag, initial);
   if (milliseconds < 0) read.fault(flag, 'must not be negative');
   return milliseconds;
+}
+
+interface NamedDuration {
+  readonly flag: string;
+  readonly milliseconds: number;
+}
+
+interface Order {
+  readonly shorter: NamedDuration;
+  readonly longer: NamedDuration;
+  readonly mayBeEqual: boolean;
+}
+
+/** Two durations are in the wrong order: the one that somebody gave is at fault, and that the other is a default is said. */
+export function tellOrder(read: Reader, { shorter, longer, mayBeEqual }: Order): void {
+  const isGiven = ({ flag }: NamedDuration) => read.text(flag) !== undefined;
+  const isShorterAtFault = isGiven(shorter) || !isGiven(longer);
+  const [at, other] = isShorterAtFault ? [shorter, longer] : [longer, shorter];
+  const [is, isNot] = isShorterAtFault ? ['shorter', 'longer'] : ['longer', 'shorter'];
+  const must = mayBeEqual ? `must not be ${isNot}` : `must be ${is}`;
+  const isDefault = isGiven(other) ? '' : ' by default';
+  read.fault(
+    at.flag,
+    `${must} than ${read.name(other.flag)}, which is ${durationText(other.milliseconds)}${isDefault}`,
+  );
 }
 
 export function readInteger(

@@ -48,11 +48,20 @@ export const realCommands: CommandRunner = {
     });
     if (signal.aborted) throw signal.reason;
     if (result.exitCode === undefined && result.signal === undefined) {
-      throw new CommandNotStarted(file, result.originalMessage ?? 'unknown cause');
+      throw new CommandNotStarted(file, startProblem(result));
     }
     return { exitCode: result.exitCode, stdout: String(result.stdout), stderr: String(result.stderr) };
   },
 };
+
+/** Why it could not be started, in words. */
+function startProblem(result: {
+  readonly code?: string | undefined;
+  readonly originalMessage?: string | undefined;
+}): string {
+  if (result.code === 'ENOENT') return 'there is no program of this name';
+  return result.code === 'EACCES' ? 'permission denied' : (result.originalMessage ?? 'unknown cause');
+}
 
 /** Join lines into pieces that neither fill the pipe one by one nor hold the event loop for long. */
 function* chunks(lines: Iterable<string>): Generator<string> {

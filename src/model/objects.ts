@@ -105,5 +105,7 @@ export interface Fault {
 export function faultText(fault: Fault): string {
   const field = fault.field === '' ? '' : ` ${fault.field}:`;
   const value = fault.value === '' ? '' : ` ${fault.value}:`;
-  return `${fault.kind} ${fault.object}:${field}${value} ${fault.problem} (${fault.effect})`;
+  const isWholeFile = fault.kind === 'file' && fault.field === '' && fault.effect === 'object set aside';
+  const effect = isWholeFile ? 'file set aside' : fault.effect;
+  return `${fault.kind} ${fault.object}:${field}${value} ${fault.problem} (${effect})`;
 }

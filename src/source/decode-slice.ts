@@ -34,11 +34,16 @@ function timeOf(text: string | undefined): number {
 function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefined {
   const labels = api.metadata.labels ?? {};
   if (isUnserved(labels)) return undefined;
-  if (api.addressType === 'FQDN') return faults.notice('addressType', 'FQDN', 'names are not addresses');
+  if (api.addressType === 'FQDN')
+    return faults.notice(
+      'addressType',
+      'FQDN',
+      'the endpoints are names, not addresses; nothing is served for them on this node',
+    );
   const service = labels[SERVICE_NAME_LABEL] ?? '';
   const field = `metadata.labels[${SERVICE_NAME_LABEL}]`;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
-    return faults.setAside(field, service, 'must name the Service that the slice belongs to');
+    return faults.setAside(field, service, 'must be the name of the Service that the slice belongs to');
   }
   const family = api.addressType;
   if (family !== 'IPv4' && family !== 'IPv6') {

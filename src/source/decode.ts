@@ -19,13 +19,17 @@ const DEFAULT_AFFINITY_SECONDS = 10_800;
 /** RFC 1035 and 1123 labels and names: what the API server admits as names. */
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
+export function isObjectName(text: string): boolean {
+  return NAME.test(text);
+}
+
 /** `namespace/name`, with "default" for a manifest that does not say; undefined when it is no name. */
 export function objectKey(object: unknown): string | undefined {
   const { metadata } = (object ?? {}) as { metadata?: { name?: unknown; namespace?: unknown } };
   const name = metadata?.name;
   const namespace = metadata?.namespace ?? 'default';
   if (typeof name !== 'string' || typeof namespace !== 'string') return undefined;
-  return NAME.test(name) && NAME.test(namespace) ? `${namespace}/${name}` : undefined;
+  return isObjectName(name) && isObjectName(namespace) ? `${namespace}/${name}` : undefined;
 }
 
 /** A v1 Service. Kinds that a service proxy skips (reference 4.1) come out as gone, without a fault. */
@@ -93,7 +97,8 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   const clusterIPs = readClusterIPs(spec, faults);
   if (clusterIPs === undefined || clusterIPs.length === 0) return undefined;
   const ports = (spec.ports ?? []).map((port, i) => readPort(port, `spec.ports[${i}]`, faults));
-  if (ports.length === 0) return faults.setAside('spec.ports', '', 'a Service without ports has nothing to proxy');
+  if (ports.length === 0)
+    return faults.setAside('spec.ports', '', 'must list a port; without one there is nothing to serve');
   if (faults.list.length > 0) return undefined;
   const affinity = readAffinity(spec, faults);
   return {
@@ -130,7 +135,7 @@ function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] 
     else if (family !== undefined && familyOf(address) !== family) {
       faults.setAside(field, text, `must be an ${family} address, as spec.ipFamilies[${i}] says`);
     } else if (found.some((other) => familyOf(other) === familyOf(address))) {
-      faults.setAside(field, text, 'must not be a second address of one family');
+      faults.setAside(field, text, 'must be of another family than the address before it');
     } else found.push(address);
   }
   return found;
@@ -160,12 +165,12 @@ function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): Serv
     const isTwice = marks.some((mark) => seen.has(mark));
     for (const mark of marks) seen.add(mark);
     if (isTwice) {
-      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'an earlier port has this number or name');
+      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'has the number or the name of an earlier port');
       continue;
     }
     const nodeMark = `node port ${protocol} ${nodePort}`;
     const isTaken = nodePort !== 0 && seen.has(nodeMark);
-    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, `an earlier port than ${name} has it`);
+    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, 'is the node port of an earlier port');
     seen.add(nodeMark);
     unique.push(isTaken ? { ...spec, nodePort: 0 } : spec);
   }
@@ -175,7 +180,11 @@ function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): Serv
 function readType(text: string | null | undefined, faults: FaultList): Service['type'] {
   if (text === undefined || text === null || text === 'ClusterIP') return 'ClusterIP';
   if (text === 'NodePort' || text === 'LoadBalancer') return text;
-  faults.useDefault('spec.type', text, 'is not a known type; treated as ClusterIP');
+  faults.useDefault(
+    'spec.type',
+    text,
+    'must be ClusterIP, NodePort, LoadBalancer or ExternalName; treated as ClusterIP',
+  );
   return 'ClusterIP';
 }
 
@@ -199,13 +208,13 @@ function readAffinity(spec: ApiService['spec'], faults: FaultList): number {
     faults.useDefault(
       field,
       undefined,
-      `is not given, as ClientIP affinity needs it; treated as ${DEFAULT_AFFINITY_SECONDS}`,
+      `is missing, and sessionAffinity ClientIP needs it; treated as ${DEFAULT_AFFINITY_SECONDS}`,
     );
     return DEFAULT_AFFINITY_SECONDS;
   }
   // 1 to 86400: the API server's own limits.
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return seconds;
-  faults.useDefault(field, seconds, `must be 1 to 86400; treated as ${DEFAULT_AFFINITY_SECONDS}`);
+  faults.useDefault(field, seconds, `must be a whole number from 1 to 86400; treated as ${DEFAULT_AFFINITY_SECONDS}`);
   return DEFAULT_AFFINITY_SECONDS;
 }
 
@@ -226,7 +235,12 @@ function readIngress(api: ApiService, faults: FaultList): Address[] {
     const field = `status.loadBalancer.ingress[${i}]`;
     if (ip === undefined || ip === null || ip === '') {
       const isNamed = hostname !== undefined && hostname !== null && hostname !== '';
-      if (isNamed) faults.notice(`${field}.hostname`, hostname, 'is a name: no address of it is served here');
+      if (isNamed)
+        faults.notice(
+          `${field}.hostname`,
+          hostname,
+          'is a name, not an address; nothing is served for it on this node',
+        );
       continue;
     }
     const address = parseAddress(ip);
@@ -247,7 +261,7 @@ function readSourceRanges(texts: readonly string[], faults: FaultList): readonly
   for (const [i, text] of texts.entries()) {
     const range = parseCidr(text);
     if (range !== undefined) found.add(range);
-    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; admits nobody');
+    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; it admits nobody');
   }
   return trimmed([...found]);
 }

@@ -1,6 +1,7 @@
 /** Collects what is wrong with one object while it is decoded. */
 import type { z } from 'zod';
 import type { Fault, ObjectKind } from '../model/objects.ts';
+import { shapeProblem } from './shape-problem.ts';
 
 /** Longest value shown in a fault. */
 const LONGEST = 80;
@@ -50,7 +51,7 @@ export class FaultList {
         (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
         whole,
       );
-      this.setAside(pathText(issue.path), value, issue.message);
+      this.setAside(pathText(issue.path), value, shapeProblem(issue, value));
     }
     return undefined;
   }

@@ -124,12 +124,13 @@ describe('configuration of the controllers', () => {
     });
   }
 
-  const NONE = `is none of *, ${CONTROLLERS.join(', ')}, or one of these after -`;
+  const NONE = `is no controller; they are ${CONTROLLERS.join(', ')}; * is all of them, and - before a name leaves it out`;
   const COUNT = 'must be a whole number from 1 to 1000';
   const DURATION = 'must be a duration such as 30s or 1m30s';
-  const NAME = 'must be the name of an object';
-  const SHORTER = 'must be shorter than --leader-elect-lease-duration';
-  const PERIOD = 'must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline';
+  const NAME = 'must be a name: small letters, digits, - and ., at most 253 characters';
+  const SHORTER = 'must be shorter than --leader-elect-lease-duration, which is 15s by default';
+  const LONGER = 'must be longer than --leader-elect-renew-deadline, which is 10s by default';
+  const PERIOD = 'must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline, which is 10s';
   const LISTEN = 'must be an IP address, or one with a port, such as 0.0.0.0:10261';
   const cases: readonly [Flags, string][] = [
     [{ controllers: '*,nodes' }, `--controllers=*,nodes: nodes ${NONE}`],
@@ -138,8 +139,8 @@ describe('configuration of the controllers', () => {
       `--controllers=*,--endpoints-controller: --endpoints-controller ${NONE}`,
     ],
     [{ controllers: '*,-*' }, `--controllers=*,-*: -* ${NONE}`],
-    [{ controllers: '' }, '--controllers=: must leave one at least'],
-    [{ controllers: `${slices},-${slices}` }, `--controllers=${slices},-${slices}: must leave one at least`],
+    [{ controllers: '' }, '--controllers=: must name at least one controller'],
+    [{ controllers: `${slices},-${slices}` }, `--controllers=${slices},-${slices}: must name at least one controller`],
     [{ maxEndpointsPerSlice: '0' }, `--max-endpoints-per-slice=0: ${COUNT}`],
     [{ maxEndpointsPerSlice: '1001' }, `--max-endpoints-per-slice=1001: ${COUNT}`],
     [{ concurrentServiceEndpointSyncs: '0' }, `--concurrent-service-endpoint-syncs=0: ${COUNT}`],
@@ -162,7 +163,7 @@ describe('configuration of the controllers', () => {
       '--leader-elect-lease-duration=999ms: must be 1s at least',
     ],
     [{ leaderElectRenewDeadline: '15s' }, `--leader-elect-renew-deadline=15s: ${SHORTER}`],
-    [{ leaderElectLeaseDuration: '10s' }, `--leader-elect-renew-deadline=: ${SHORTER}`],
+    [{ leaderElectLeaseDuration: '10s' }, `--leader-elect-lease-duration=10s: ${LONGER}`],
     [{ leaderElectRetryPeriod: '0s' }, `--leader-elect-retry-period=0s: ${PERIOD}`],
     [{ leaderElectRetryPeriod: '9s' }, `--leader-elect-retry-period=9s: ${PERIOD}`],
     [{ leaderElectResourceName: 'a/b' }, `--leader-elect-resource-name=a/b: ${NAME}`],

@@ -161,7 +161,7 @@ describe('fields of a KubeProxyConfiguration', () => {
           'iptables.masqueradeBit: 99: must be',
           'mode: x: must be',
           'oomScoreAdj: 5000: must be',
-          'clusterCIDR: y: y is',
+          'clusterCIDR: y: must be',
         ].every((part) => message.includes(part)),
     );
   });
@@ -228,9 +228,10 @@ describe('flags of kube-proxy', () => {
   }
 
   it('are written as Go’s too', () => {
-    assert.deepEqual(goArguments(['run', '-v=4', '--cleanup=true', '--init-only=f', '--profiling=true', '--once=x']), [
-      ...['run', '-v', '4', '--cleanup', '--profiling=true', '--once=x'],
+    assert.deepEqual(goArguments(['run', '-v=4', '--cleanup=true', '--init-only=f', '--profiling=true']), [
+      ...['run', '-v', '4', '--cleanup', '--profiling=true'],
     ]);
+    assert.throws(() => goArguments(['--once=x']), { code: 'CONFIG', message: '--once=x: must be true or false' });
     const isOn = (profiling: string) => configFromFlags({ profiling }).serve.profiling;
     assert.deepEqual(
       [isOn('T'), isOn('0'), configFromFlags({ hostnameOverride: '' }).isNodeNamed],

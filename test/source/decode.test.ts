@@ -186,14 +186,14 @@ describe('a Service is set aside with one fault', () => {
     [{ clusterIPs: ['10.96.0.1', 'x'] }, 'spec.clusterIPs[1]: x: must be an IP address'],
     [
       { clusterIPs: ['10.96.0.1', '10.96.0.2'] },
-      'spec.clusterIPs[1]: 10.96.0.2: must not be a second address of one family',
+      'spec.clusterIPs[1]: 10.96.0.2: must be of another family than the address before it',
     ],
     [
       { clusterIP: 'fd00::1', ipFamilies: ['IPv4'] },
       'spec.clusterIP: fd00::1: must be an IPv4 address, as spec.ipFamilies[0] says',
     ],
-    [{ ports: [] }, 'spec.ports: a Service without ports has nothing to proxy'],
-    [{ ports: undefined }, 'spec.ports: a Service without ports has nothing to proxy'],
+    [{ ports: [] }, 'spec.ports: must list a port; without one there is nothing to serve'],
+    [{ ports: undefined }, 'spec.ports: must list a port; without one there is nothing to serve'],
   ] as [Fields, string][]) {
     test(text, () => {
       const { value, texts } = decodedService(spec);
@@ -243,19 +243,19 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.0/33', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: must be a CIDR; admits nobody (part left out)',
+      'spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: must be a CIDR; it admits nobody (part left out)',
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.1', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.1: must be a CIDR; admits nobody (part left out)',
+      'spec.loadBalancerSourceRanges[0]: 192.0.2.1: must be a CIDR; it admits nobody (part left out)',
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
     [
       { type: 'Balancer' },
-      'spec.type: Balancer: is not a known type; treated as ClusterIP (default used)',
+      'spec.type: Balancer: must be ClusterIP, NodePort, LoadBalancer or ExternalName; treated as ClusterIP (default used)',
       'type',
       'ClusterIP',
     ],
@@ -280,14 +280,14 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
     ...[{}, { sessionAffinityConfig: {} }, { sessionAffinityConfig: { clientIP: { timeoutSeconds: null } } }].map(
       (config) => [
         { sessionAffinity: 'ClientIP', ...config },
-        'spec.sessionAffinityConfig.clientIP.timeoutSeconds: is not given, as ClientIP affinity needs it; treated as 10800 (default used)',
+        'spec.sessionAffinityConfig.clientIP.timeoutSeconds: is missing, and sessionAffinity ClientIP needs it; treated as 10800 (default used)',
         'affinitySeconds',
         10_800,
       ],
     ),
     ...[0, -1, 86_401, 1.5].map((seconds) => [
       { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: seconds } } },
-      `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${seconds}: must be 1 to 86400; treated as 10800 (default used)`,
+      `spec.sessionAffinityConfig.clientIP.timeoutSeconds: ${seconds}: must be a whole number from 1 to 86400; treated as 10800 (default used)`,
       'affinitySeconds',
       10_800,
     ]),
@@ -299,13 +299,13 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
     ],
     [
       { ports: [PORT, { name: 'b', port: 80 }] },
-      'spec.ports[1]: b TCP 80: an earlier port has this number or name (part left out)',
+      'spec.ports[1]: b TCP 80: has the number or the name of an earlier port (part left out)',
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
     [
       { ports: [PORT, { name: 'http', port: 81 }] },
-      'spec.ports[1]: http TCP 81: an earlier port has this number or name (part left out)',
+      'spec.ports[1]: http TCP 81: has the number or the name of an earlier port (part left out)',
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
@@ -389,7 +389,7 @@ describe('what is right though it looks wrong', () => {
     const { value, texts } = decodedService({}, { status: { loadBalancer: { ingress } } });
     assert.deepEqual(value?.loadBalancerIPs, []);
     assert.deepEqual(texts, [
-      'Service default/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a name: no address of it is served here (no effect here)',
+      'Service default/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a name, not an address; nothing is served for it on this node (no effect here)',
     ]);
   });
 
@@ -415,7 +415,7 @@ describe('what is right though it looks wrong', () => {
       [30_080, 0, 30_080],
     );
     assert.deepEqual(texts, [
-      'Service default/web: spec.ports[1].nodePort: 30080: an earlier port than p1 has it (part left out)',
+      'Service default/web: spec.ports[1].nodePort: 30080: is the node port of an earlier port (part left out)',
     ]);
   });
 
@@ -528,12 +528,12 @@ describe('a slice', () => {
     const { value, texts } = decodedSlice(names);
     assert.equal(value, undefined);
     assert.deepEqual(texts, [
-      'EndpointSlice default/web-1: addressType: FQDN: names are not addresses (no effect here)',
+      'EndpointSlice default/web-1: addressType: FQDN: the endpoints are names, not addresses; nothing is served for them on this node (no effect here)',
     ]);
   });
 
   const SERVICE = 'metadata.labels[kubernetes.io/service-name]:';
-  const OWNER = 'must name the Service that the slice belongs to';
+  const OWNER = 'must be the name of the Service that the slice belongs to';
   for (const [labels, shown] of [
     [{}, ''],
     [{ 'kubernetes.io/service-name': '' }, ''],

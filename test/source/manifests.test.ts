@@ -220,7 +220,9 @@ describe('files', () => {
     files.set('f', yaml('a'));
     files.unreadable('f', 'permission denied');
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
-    assert.deepEqual(view.faults, ['file f: cannot be read: permission denied (object set aside)']);
+    assert.deepEqual(view.faults, [
+      'file f: cannot be read: permission denied; what it held before stays in force (file set aside)',
+    ]);
     files.set('f', yaml('a'));
     assert.deepEqual(view.faults, []);
   });
@@ -242,7 +244,7 @@ describe('files', () => {
       for (const file of order) files.set(file, yaml('web', file === 'a.yaml' ? '10.96.0.1' : '10.96.0.2'));
       assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
       assert.deepEqual(view.faults, [
-        'Service default/web: b.yaml: is defined in a.yaml as well, which counts (part left out)',
+        'Service default/web: b.yaml: stands in a.yaml as well, which counts (part left out)',
       ]);
     }
   });
@@ -266,25 +268,25 @@ describe('files', () => {
     files.set('f', `${yaml('web')}---\n${yaml('web', '10.96.0.2')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
     assert.deepEqual(view.faults, [
-      'file f: object 2: Service default/web: is defined twice in this file; the first counts (object set aside)',
+      'file f: object 2: Service default/web: stands twice in this file; the first counts (object set aside)',
     ]);
   });
 
   for (const [object, text] of [
-    [{ apiVersion: 'v1', metadata: { name: 'x' } }, 'object 2: kind: must be there, for example Service'],
+    [{ apiVersion: 'v1', metadata: { name: 'x' } }, 'object 2: kind: must be the name of a kind, such as Service'],
     [{ ...web('x'), apiVersion: 'v2' }, 'object 2: apiVersion: v2: must be v1 for a Service'],
     [
       { apiVersion: 'discovery.k8s.io/v1beta1', kind: 'EndpointSlice', metadata: { name: 'x' } },
-      'object 2: apiVersion: discovery.k8s.io/v1beta1: must be discovery.k8s.io/v1 for a EndpointSlice',
+      'object 2: apiVersion: discovery.k8s.io/v1beta1: must be discovery.k8s.io/v1 for an EndpointSlice',
     ],
-    [{ ...web(), metadata: {} }, 'object 2: metadata.name: must be the name of a Service, and its namespace valid'],
+    [{ ...web(), metadata: {} }, 'object 2: metadata.name: is missing; every object needs a name'],
     [
       { ...web(), metadata: { name: 'a\nb' } },
-      'object 2: metadata.name: a?b: must be the name of a Service, and its namespace valid',
+      'object 2: metadata.name: a?b: must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
     ],
     [
       { ...web(), metadata: { name: '$(x)' } },
-      'object 2: metadata.name: $(x): must be the name of a Service, and its namespace valid',
+      'object 2: metadata.name: $(x): must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
     ],
   ] as [object, string][]) {
     test(`with an object that has the fault ${text}`, () => {

@@ -27,12 +27,12 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a bad CIDR in the ranges': {
     spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8', '10.0.0.0/33'] },
     ingress: [{ ip: '198.51.100.1' }],
-    says: 'spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: must be a CIDR; admits nobody (part left out)',
+    says: 'spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: must be a CIDR; it admits nobody (part left out)',
     isServed: true,
   },
   'affinity without a timeout': {
     spec: { sessionAffinity: 'ClientIP' },
-    says: 'spec.sessionAffinityConfig.clientIP.timeoutSeconds: is not given, as ClientIP affinity needs it; treated as 10800 (default used)',
+    says: 'spec.sessionAffinityConfig.clientIP.timeoutSeconds: is missing, and sessionAffinity ClientIP needs it; treated as 10800 (default used)',
     isServed: true,
   },
   'an affinity that does not exist': {
@@ -65,7 +65,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'an ingress with a hostname': {
     spec: { type: 'LoadBalancer' },
     ingress: [{ hostname: 'lb.example.com' }],
-    says: 'status.loadBalancer.ingress[0].hostname: lb.example.com: is a name: no address of it is served here (no effect here)',
+    says: 'status.loadBalancer.ingress[0].hostname: lb.example.com: is a name, not an address; nothing is served for it on this node (no effect here)',
     isServed: true,
   },
   'an ipMode that does not exist': {

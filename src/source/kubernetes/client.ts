@@ -7,6 +7,7 @@ import { breath } from '../../host/clock.ts';
 import { PROTOBUF, ProtobufUnreadable, readStatusMessage } from '../protobuf.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
+import { tlsProblem } from './tls-problem.ts';
 import { Transport } from './transport.ts';
 
 /** What the API server answered instead of what was asked for. */
@@ -209,8 +210,9 @@ async function* readPieces<T>({ body, isWhole }: Incoming, silence?: number): As
 }
 
 function noAnswer(url: URL, error: Error): ApiError {
-  const { code } = error as NodeJS.ErrnoException;
-  return new ApiError(`${url.origin} cannot be reached: ${error.message || code}`, 0, { lack: 'unreachable' });
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why = tlsProblem(error) ?? (message || code);
+  return new ApiError(`${url.origin} cannot be reached: ${why}`, 0, { lack: 'unreachable' });
 }
 
 /** Bytes; more of what is no Status is not kept. */

@@ -24,7 +24,7 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   const inCluster = kubeconfig === undefined && master === undefined;
   if (inCluster && process.env.KUBERNETES_SERVICE_HOST === undefined) {
     throw new KubeconfigUnusable(
-      'no source of objects: name a folder with --manifests or a cluster with --kubeconfig (this is not a pod of a cluster)',
+      'no source of objects: this is no pod of a cluster; name a folder with --manifests or a cluster with --kubeconfig',
     );
   }
   const { KubeConfig } = await import('@kubernetes/client-node');
@@ -35,11 +35,12 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
     else
       config.loadFromClusterAndUser({ name: 'master', server: master ?? '', skipTLSVerify: false }, { name: 'none' });
   } catch (error) {
-    throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: ${(error as Error).message}`);
+    const where = kubeconfig === undefined ? 'the service account of this pod' : `--kubeconfig ${kubeconfig}`;
+    throw new KubeconfigUnusable(`${where}: cannot be read: ${(error as Error).message}`);
   }
   const cluster = config.getCurrentCluster();
   if (cluster === null)
-    throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: it has no current context with a cluster`);
+    throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: ${contextProblem(config.currentContext)}`);
   const server = serverUrl(master ?? cluster.server, kubeconfig);
   // Without TLS there is nothing to verify; client-node wants that said.
   const skipTLSVerify = server.startsWith('http:') || cluster.skipTLSVerify === true;
@@ -72,7 +73,7 @@ async function tokenFileOf(kubeconfig: string, user: string | undefined): Promis
 
 function serverUrl(text: string, kubeconfig: string | undefined): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  const where = kubeconfig === undefined ? '--master' : `--kubeconfig ${kubeconfig}: server`;
+  const where = kubeconfig === undefined ? '--master' : `--kubeconfig ${kubeconfig}: server of the cluster:`;
   if (url?.hostname === PLACEHOLDER) {
     const what = `${PLACEHOLDER} is the placeholder of deploy/base/kubeconfig.conf`;
     throw new KubeconfigUnusable(`${where} ${text}: ${what}; put the address of your control plane in its place`);
@@ -81,10 +82,16 @@ function serverUrl(text: string, kubeconfig: string | undefined): string {
   throw new KubeconfigUnusable(`${where} ${text}: must be a URL such as https://10.0.0.1:6443`);
 }
 
+function contextProblem(context: string | undefined): string {
+  return context
+    ? `current-context: ${context}: must be a context of this file, with a cluster of this file`
+    : 'current-context is missing';
+}
+
 async function mustBeReadable(path: string): Promise<void> {
   try {
     await access(path, constants.R_OK);
-    if ((await stat(path)).isDirectory()) throw new Error('is a folder');
+    if ((await stat(path)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' });
   } catch (error) {
     throw new KubeconfigUnusable(`--kubeconfig ${path}: ${fileProblem(error)}`);
   }

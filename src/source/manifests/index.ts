@@ -6,8 +6,14 @@ import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type Clock, sleep } from '../../host/clock.ts';
 import { type EventSink, SOURCE_KINDS, type Source } from '../../model/events.ts';
+import type { PortRange } from '../../model/port-range.ts';
 import { fileProblem } from '../file-problem.ts';
+import { NodeGuard, type NodeReader } from './node-guard.ts';
+import { NodeLook } from './node-look.ts';
 import { ManifestStore } from './store.ts';
+import { ManifestsUnusable } from './unusable.ts';
+
+export { ManifestsUnusable };
 
 export interface ManifestsOptions {
   /** A folder, a file, or `-` for standard input. */
@@ -16,6 +22,10 @@ export interface ManifestsOptions {
   readonly clock: Clock;
   /** Read once and do not follow changes. */
   readonly once: boolean;
+  /** In which node ports must be; kube-apiserver's default when it is not given. */
+  readonly nodePorts?: PortRange;
+  /** Asked what ports of this machine are in use; without it Services may have any of its addresses and ports. */
+  readonly node?: NodeReader;
 }
 
 /** What kubectl reads from a folder. */
@@ -29,11 +39,6 @@ const RESCAN = 10_000;
 /** Files read at a time. */
 const AT_ONCE = 64;
 
-/** The path cannot be used at all: said at the start, where somebody made a mistake. */
-export class ManifestsUnusable extends Error {
-  readonly code = 'MANIFESTS_UNUSABLE';
-}
-
 export function manifestsSource(options: ManifestsOptions): Source {
   const path = options.path === '-' ? '-' : normalize(options.path).replace(/(?<=.)\/+$/, '');
   return { run: (emit, signal) => new Follower({ ...options, path }, emit).run(signal) };
@@ -43,6 +48,7 @@ class Follower {
   readonly #options: ManifestsOptions;
   readonly #store: ManifestStore;
   readonly #emit: EventSink;
+  readonly #node: NodeLook | undefined;
   /** Modification time and size of each file when it was read. */
   readonly #stamps = new Map<string, string>();
   readonly #changed = new Set<string>();
@@ -53,14 +59,17 @@ class Follower {
   constructor(options: ManifestsOptions, emit: EventSink) {
     this.#options = options;
     this.#emit = emit;
-    this.#store = new ManifestStore(options.nodeName, emit);
+    const { nodeName, nodePorts, node } = options;
+    const guard = node && new NodeGuard();
+    this.#node = guard && new NodeLook(guard, { nodeName, reader: node, emit });
+    this.#store = new ManifestStore(nodeName, emit, { ...(nodePorts ? { nodePorts } : {}), guard });
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { path, once } = this.#options;
     if (path === '-') {
       this.#store.set('standard input', await text(addAbortSignal(signal, process.stdin)));
-      this.#store.flush();
+      await this.#flush();
     } else {
       const { isFolder } = await this.#look();
       if (!once) this.#watch(isFolder ? path : dirname(path), signal);
@@ -145,6 +154,7 @@ class Follower {
     this.#emit({ kind: 'faults', key: path, faults: [] });
     const present = new Set(files);
     const gone = this.#store.files.filter((file) => !present.has(file));
+    this.#node?.expire();
     await this.#readAll([...files.sort(), ...gone]);
     return undefined;
   }
@@ -155,6 +165,12 @@ class Follower {
       const read = await Promise.all(batch.map((file) => this.#readIfChanged(file)));
       for (const [j, file] of batch.entries()) this.#take(file, read[j] ?? { kind: 'same' });
     }
+    await this.#flush();
+  }
+
+  /** Everything that changed together was taken in. */
+  async #flush(): Promise<void> {
+    await this.#node?.judge();
     this.#store.flush();
   }
 
@@ -172,8 +188,7 @@ class Follower {
     const isSure = this.#doubted.has(file) && this.#doubted.get(file) === content;
     this.#doubted.delete(file);
     if (content !== undefined && isSure && this.#store.empties(file, content)) {
-      // However slow the program that writes it: who wants the objects gone removes the file.
-      this.#store.unreadable(file, 'it holds no object; what it held before stays until the file is removed');
+      this.#store.emptied(file);
     } else if (content !== undefined && (isSure || !this.#store.loses(file, content))) this.#store.set(file, content);
     else if (isSure) this.#gone(file);
     else this.#lookAgain(file, content);

@@ -1,17 +1,29 @@
 /** Which file says what of which object. Pure: files in, events out. */
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
-import { objectKey } from '../decode.ts';
+import { NODE_PORTS, type PortRange } from '../../model/port-range.ts';
+import { isObjectName, objectKey } from '../decode.ts';
 import { FaultList } from '../faults.ts';
+import { admitted } from './admission.ts';
 import { type Documents, readDocuments } from './documents.ts';
 import { goneOf, type Held, isKind, KINDS, type Kind, lastGood } from './kinds.ts';
+import type { NodeGuard } from './node-guard.ts';
 import { ManifestProducer } from './producer.ts';
 
 /** `Kind namespace/name`, Nodes without a namespace. */
 type ObjectId = string;
 
+export interface StoreOptions {
+  /** In which node ports must be. */
+  readonly nodePorts?: PortRange;
+  /** Takes Services first, and tells what it lets pass; without it all pass. */
+  readonly guard?: NodeGuard | undefined;
+}
+
 export class ManifestStore {
   readonly #nodeName: string;
+  readonly #nodePorts: PortRange;
+  readonly #guard: NodeGuard | undefined;
   readonly #emit: EventSink;
   readonly #producer: ManifestProducer;
   /** Objects by file, decoded: the API objects themselves would take several times the memory. */
@@ -19,8 +31,10 @@ export class ManifestStore {
   /** Files that define an object, in the order of their names: the first one counts. */
   readonly #definedIn = new Map<ObjectId, string[]>();
 
-  constructor(nodeName: string, emit: EventSink) {
+  constructor(nodeName: string, emit: EventSink, { nodePorts = NODE_PORTS, guard }: StoreOptions = {}) {
     this.#nodeName = nodeName;
+    this.#nodePorts = nodePorts;
+    this.#guard = guard;
     this.#emit = emit;
     this.#producer = new ManifestProducer(emit);
   }
@@ -42,10 +56,20 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: [] });
   }
 
-  /** The file could not be read: what it defined before stays (invariant 2), and the fault is told. */
+  /** The file, or the folder, could not be read: what it defined before stays (invariant 2), and the fault is told. */
   unreadable(file: string, cause: string): void {
+    const held = this.#files.get(file)?.size ?? this.#definedIn.size;
+    this.#whole(file, `cannot be read: ${cause}${held > 0 ? '; what it held before stays in force' : ''}`);
+  }
+
+  /** The file has no objects any more: however slow the program that writes it, who wants them gone removes the file. */
+  emptied(file: string): void {
+    this.#whole(file, 'holds no object any more; what it held before stays in force until the file is removed');
+  }
+
+  #whole(file: string, problem: string): void {
     const faults = new FaultList('file', file);
-    faults.setAside('', '', `cannot be read: ${cause}`);
+    faults.setAside('', '', problem);
     this.#emit({ kind: 'faults', key: file, faults: faults.list });
   }
 
@@ -83,26 +107,25 @@ export class ManifestStore {
     for (const [i, object] of documents.objects.entries()) {
       const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
       if (typeof kind !== 'string')
-        faults.setAside(`object ${i + 1}: kind`, kind, 'must be there, for example Service');
+        faults.setAside(`object ${i + 1}: kind`, kind, 'must be the name of a kind, such as Service');
       // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
       if (!isKind(kind)) continue;
       const wanted = KINDS[kind].apiVersion;
       const key = objectKey(object);
       const id = `${kind} ${nameOf(kind, key ?? '')}`;
       if (apiVersion !== wanted)
-        faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for a ${kind}`);
+        faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for ${articled(kind)}`);
       else if (key === undefined) {
-        const name = (object as { metadata?: { name?: unknown } }).metadata?.name;
-        faults.setAside(
-          `object ${i + 1}: metadata.name`,
-          name,
-          `must be the name of a ${kind}, and its namespace valid`,
-        );
-      } else if (objects.has(id))
-        faults.setAside(`object ${i + 1}`, id, 'is defined twice in this file; the first counts');
-      else objects.set(id, KINDS[kind].decode(object, nameOf(kind, key)));
+        const { field, value, problem } = nameProblem(object);
+        faults.setAside(`object ${i + 1}: ${field}`, value, problem);
+      } else if (objects.has(id)) faults.setAside(`object ${i + 1}`, id, 'stands twice in this file; the first counts');
+      else objects.set(id, this.#decode(kind, nameOf(kind, key), object));
     }
     return { objects, faults: [...documents.faults, ...faults.list] };
+  }
+
+  #decode(kind: Kind, key: string, object: unknown): Held {
+    return admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: this.#nodePorts });
   }
 
   #replace(file: string, objects: ReadonlyMap<ObjectId, Held>): void {
@@ -134,17 +157,34 @@ export class ManifestStore {
     if (input !== undefined) this.#producer.take(key, input);
     // Of other Nodes only what their Pods' endpoints say of them counts.
     if (kind === 'Node' && key !== this.#nodeName) return;
-    if (others.length === 0 || !('faults' in event)) {
-      this.#emit(event);
-      return;
-    }
     const twice = new FaultList(kind, key);
-    for (const other of others) twice.leaveOut('', other, `is defined in ${first} as well, which counts`);
-    this.#emit({ ...event, faults: [...event.faults, ...twice.list] });
+    for (const other of others) twice.leaveOut('', other, `stands in ${first} as well, which counts`);
+    const whole = 'faults' in event ? { ...event, faults: [...event.faults, ...twice.list] } : event;
+    if (whole.kind === 'node') this.#guard?.setNode(whole.node?.addresses ?? []);
+    if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.take(whole);
+    else this.#emit(whole);
   }
 }
 
 /** What an object is called within its kind: those of the cluster are in no namespace. */
 function nameOf(kind: Kind, key: string): string {
   return kind === 'Node' || kind === 'ServiceCIDR' ? (key.split('/')[1] ?? '') : key;
+}
+
+/** `a Service`, `an EndpointSlice`, `Endpoints` */
+function articled(kind: Kind): string {
+  if (kind === 'Endpoints') return kind;
+  return /^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`;
+}
+
+/** Which of the two names an object cannot have. */
+function nameProblem(object: unknown): { field: string; value: unknown; problem: string } {
+  const { metadata } = object as { metadata?: { name?: unknown; namespace?: unknown } | null };
+  const { name, namespace = 'default' } = metadata ?? {};
+  const isName = typeof name === 'string' && isObjectName(name);
+  const [field, value] = isName ? ['metadata.namespace', namespace] : ['metadata.name', name];
+  if (value === undefined) return { field, value, problem: 'is missing; every object needs a name' };
+  const form = 'small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
+  const quotes = typeof value === 'number' || typeof value === 'boolean' ? '; write it in quotes' : '';
+  return { field, value, problem: `must be a name: ${form}${quotes}` };
 }

@@ -405,7 +405,7 @@ describe('a kubeconfig', () => {
       { kubeconfig: '/nowhere/config' },
       /^--kubeconfig \/nowhere\/config: there is no such file or folder$/,
     );
-    await unusable({ kubeconfig: tmpdir() }, /: is a folder$/);
+    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, not a file$/);
   });
 
   test('that is no kubeconfig', async (t) => {
@@ -415,8 +415,8 @@ describe('a kubeconfig', () => {
   });
 
   test('whose context is not there, or names no cluster', async (t) => {
-    await unusable({ kubeconfig: await kubeconfig(t, { 'current-context': 'y' }) }, /no current context/);
-    await unusable({ kubeconfig: await kubeconfig(t, { clusters: [] }) }, /no current context/);
+    await unusable({ kubeconfig: await kubeconfig(t, { 'current-context': 'y' }) }, /: current-context/);
+    await unusable({ kubeconfig: await kubeconfig(t, { clusters: [] }) }, /: current-context/);
   });
 
   for (const server of ['10.0.0.1:6443', 'unix:///run/api.sock', '']) {
@@ -429,7 +429,7 @@ describe('a kubeconfig', () => {
   test('whose server is the placeholder of deploy/base', async (t) => {
     const server = 'https://control-plane.example:6443';
     const file = await kubeconfig(t, { clusters: [{ name: 'c', cluster: { server } }] });
-    const message = `--kubeconfig ${file}: server ${server}: control-plane.example is the placeholder of deploy/base/kubeconfig.conf; put the address of your control plane in its place`;
+    const message = `--kubeconfig ${file}: server of the cluster: ${server}: control-plane.example is the placeholder of deploy/base/kubeconfig.conf; put the address of your control plane in its place`;
     await assert.rejects(loadCredentials({ kubeconfig: file, master: undefined }), { message });
     const deployed = await readFile(new URL('../../../deploy/base/kubeconfig.conf', import.meta.url), 'utf8');
     assert.ok(deployed.includes(`server: ${server}\n`));

@@ -1,0 +1,66 @@
+/** Which ports programs on this machine serve, as /proc/net tells it (proc_pid_net(5)). */
+import { type FileHandle, open } from 'node:fs/promises';
+import { endianness } from 'node:os';
+import { type Address, addressOfBytes, parseAddress } from '../model/address.ts';
+import type { Protocol } from '../model/objects.ts';
+
+/** A socket that takes what is sent to its port; of all addresses when its own is 0.0.0.0 or ::. */
+export interface Listener {
+  readonly protocol: Protocol;
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** net/tcp_states.h. A socket of UDP that was not connected to anybody is closed, and takes what comes. */
+const LISTEN = '0A';
+const CLOSE = '07';
+
+const TABLES = [
+  { name: 'tcp', protocol: 'TCP', state: LISTEN },
+  { name: 'tcp6', protocol: 'TCP', state: LISTEN },
+  { name: 'udp', protocol: 'UDP', state: CLOSE },
+  { name: 'udp6', protocol: 'UDP', state: CLOSE },
+] as const;
+
+/** Those of this network namespace. `folder`: where the tables are. Rejects when one cannot be read. */
+export async function readListeners(folder = '/proc/net'): Promise<Listener[]> {
+  const found: Listener[] = [];
+  for (const table of TABLES) found.push(...(await readTable(folder, table)));
+  return found;
+}
+
+async function readTable(folder: string, { name, protocol, state }: (typeof TABLES)[number]): Promise<Listener[]> {
+  let file: FileHandle;
+  try {
+    file = await open(`${folder}/${name}`);
+  } catch (error) {
+    // A kernel without IPv6 has no tables of it.
+    if (name.endsWith('6') && (error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+  const found: Listener[] = [];
+  try {
+    let isHead = true;
+    for await (const line of file.readLines({ autoClose: false })) {
+      const [, local = '', , now] = line.trim().split(/\s+/);
+      // Those that listen come first, then perhaps a million that are connected (Documentation/networking/proc_net_tcp.rst).
+      if (!isHead && now !== state && state === LISTEN) break;
+      const listener = now === state ? listenerOf(local, protocol) : undefined;
+      if (listener !== undefined) found.push(listener);
+      isHead = false;
+    }
+  } finally {
+    await file.close();
+  }
+  return found;
+}
+
+/** `0100007F:0016`: words of four bytes in the order of this machine, then the port; port 0 is none. */
+function listenerOf(text: string, protocol: Protocol): Listener | undefined {
+  const [hex = '', port = ''] = text.split(':');
+  const number = Number.parseInt(port, 16);
+  const bytes = Buffer.from(hex, 'hex');
+  if (endianness() === 'LE') bytes.swap32();
+  const address = parseAddress(addressOfBytes(bytes));
+  return address === undefined || !(number > 0) ? undefined : { protocol, address, port: number };
+}

@@ -1,0 +1,169 @@
+/**
+ * A Service of a manifest must not take a port of this node that a program here serves: sshd, the kubelet, the API server. An
+ * API server cannot know of them, but its administrator can close spec.externalIPs (CVE-2020-8554, KEP-5707); nobody stands
+ * before a folder. Pure: what this machine has is asked for through `NodeReader`.
+ *
+ * A frontend that was free when it was judged stays, whatever listens there later: otherwise any program of any user could
+ * end a Service by opening a port.
+ */
+import { type Address, familyOf } from '../../model/address.ts';
+import type { SourceEvent } from '../../model/events.ts';
+import type { Protocol, Service, ServiceKey } from '../../model/objects.ts';
+import { trimmed } from '../../model/trimmed.ts';
+import { FaultList } from '../faults.ts';
+
+/** A socket that takes what is sent to its port; of all addresses when its own is 0.0.0.0 or ::. */
+export interface Listener {
+  readonly protocol: Protocol;
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** What is asked of this machine. */
+export interface NodeReader {
+  /** Of its interfaces, without those that a service proxy put there. */
+  addresses(): Promise<readonly Address[]>;
+  listeners(): Promise<readonly Listener[]>;
+}
+
+type ServiceEvent = Extract<SourceEvent, { kind: 'service' }>;
+
+export class NodeGuard {
+  /** As their manifests have them; those that are gone until that is told. */
+  readonly #held = new Map<ServiceKey, ServiceEvent>();
+  readonly #waiting = new Set<ServiceKey>();
+  /** Services with a frontend on an address of this node. */
+  readonly #onNode = new Set<ServiceKey>();
+  /** Frontends of each Service that were free. */
+  readonly #accepted = new Map<ServiceKey, ReadonlySet<string>>();
+  /** What was refused of each Service when it was told last. */
+  readonly #told = new Map<ServiceKey, string>();
+  #interfaces: readonly Address[] = [];
+  #ofNode: readonly Address[] = [];
+  #own: ReadonlySet<Address> = new Set();
+
+  /** A Service as its manifest has it now: it is told with the next judgement. */
+  take(event: ServiceEvent): void {
+    this.#held.set(event.key, event);
+    this.#waiting.add(event.key);
+  }
+
+  get isWaiting(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  setInterfaces(addresses: readonly Address[]): void {
+    this.#interfaces = addresses;
+    this.#setOwn();
+  }
+
+  /** What the own Node object says. */
+  setNode(addresses: readonly Address[]): void {
+    this.#ofNode = addresses;
+    this.#setOwn();
+  }
+
+  /** Whether anything to be judged is on an address of this node, so that its ports must be known. */
+  get needsListeners(): boolean {
+    return this.#onNode.size > 0 || [...this.#waiting].some((key) => this.#isOnNode(key));
+  }
+
+  /** What is new: Services that wait, and those of which something else is refused than before. */
+  judge(listeners: readonly Listener[]): ServiceEvent[] {
+    const events: ServiceEvent[] = [];
+    for (const key of new Set([...this.#waiting, ...this.#onNode])) {
+      const event = this.#judged(key, listeners);
+      if (event !== undefined) events.push(event);
+    }
+    this.#waiting.clear();
+    return events;
+  }
+
+  #setOwn(): void {
+    const own = new Set([...this.#interfaces, ...this.#ofNode]);
+    if (own.size === this.#own.size && [...own].every((address) => this.#own.has(address))) return;
+    this.#own = own;
+    for (const key of this.#held.keys()) if (this.#isOnNode(key)) this.#onNode.add(key);
+  }
+
+  #isOnNode(key: ServiceKey): boolean {
+    const service = this.#held.get(key)?.service;
+    return service !== undefined && addressesOf(service).some((address) => this.#own.has(address));
+  }
+
+  /** The event to be told; undefined when the same was told before. */
+  #judged(key: ServiceKey, listeners: readonly Listener[]): ServiceEvent | undefined {
+    const event = this.#held.get(key);
+    if (event === undefined) return undefined;
+    const { service } = event;
+    if (service === undefined) {
+      for (const book of [this.#held, this.#onNode, this.#accepted, this.#told]) book.delete(key);
+      return event;
+    }
+    const isNew = this.#waiting.has(key);
+    if (this.#isOnNode(key)) this.#onNode.add(key);
+    else this.#onNode.delete(key);
+    const refused = this.#refusedOf(service, listeners);
+    const signature = [...refused.entries()].join(' ');
+    if (!isNew && signature === (this.#told.get(key) ?? '')) return undefined;
+    this.#told.set(key, signature);
+    return refused.size === 0 ? event : without(event, service, refused);
+  }
+
+  /** Addresses of this node with a port that is in use; what is free, or was, is accepted. */
+  #refusedOf(service: Service, listeners: readonly Listener[]): ReadonlyMap<Address, string> {
+    const before = this.#accepted.get(service.key) ?? new Set();
+    const accepted = new Set<string>();
+    const refused = new Map<Address, string>();
+    for (const address of addressesOf(service).filter((one) => this.#own.has(one))) {
+      for (const { protocol, port } of service.ports) {
+        const frontend = `${address} ${protocol} ${port}`;
+        const isFree =
+          before.has(frontend) || !listeners.some((one) => one.protocol === protocol && takes(one, address, port));
+        if (isFree) accepted.add(frontend);
+        else if (!refused.has(address)) refused.set(address, `${protocol} port ${port}`);
+      }
+    }
+    if (accepted.size > 0) this.#accepted.set(service.key, accepted);
+    else this.#accepted.delete(service.key);
+    return refused;
+  }
+}
+
+function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): readonly Address[] {
+  return [...clusterIPs, ...externalIPs, ...loadBalancerIPs];
+}
+
+/** A socket of :: takes IPv4 as well, unless it was told not to (ipv6(7), IPV6_V6ONLY), which cannot be seen. */
+function takes(listener: Listener, address: Address, port: number): boolean {
+  if (listener.port !== port) return false;
+  if (listener.address === '::') return true;
+  return listener.address === address || (listener.address === '0.0.0.0' && familyOf(address) === 'IPv4');
+}
+
+/** The Service without its refused addresses; without a cluster IP it is none. */
+function without(event: ServiceEvent, service: Service, refused: ReadonlyMap<Address, string>): ServiceEvent {
+  const uid = service.uid === undefined ? {} : { uid: service.uid };
+  const faults = new FaultList('Service', service.key, { metadata: uid });
+  const left = (addresses: readonly Address[], field: string) => {
+    for (const address of addresses) {
+      const port = refused.get(address);
+      if (port === undefined) continue;
+      const problem = `is an address of this node, where ${port} is in use; choose another address or port, or allow it with --allow-node-address-ports`;
+      if (field === 'spec.clusterIPs') faults.setAside(field, address, problem);
+      else faults.leaveOut(field, address, problem);
+    }
+    return trimmed(addresses.filter((address) => !refused.has(address)));
+  };
+  const clusterIPs = left(service.clusterIPs, 'spec.clusterIPs');
+  const rest = {
+    externalIPs: left(service.externalIPs, 'spec.externalIPs'),
+    loadBalancerIPs: left(service.loadBalancerIPs, 'status.loadBalancer.ingress'),
+  };
+  const isAside = clusterIPs.length < service.clusterIPs.length;
+  return {
+    ...event,
+    service: isAside ? undefined : { ...service, ...rest },
+    faults: [...event.faults, ...faults.list],
+  };
+}

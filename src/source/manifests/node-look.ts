@@ -1,0 +1,60 @@
+/** When the guard is told what this machine has: where Services changed, and at each look at the whole folder. */
+import { causeOf } from '../../model/cause.ts';
+import type { EventSink } from '../../model/events.ts';
+import { FaultList } from '../faults.ts';
+import type { NodeGuard, NodeReader } from './node-guard.ts';
+import { ManifestsUnusable } from './unusable.ts';
+
+export interface NodeLookOptions {
+  readonly nodeName: string;
+  readonly reader: NodeReader;
+  readonly emit: EventSink;
+}
+
+export class NodeLook {
+  readonly #guard: NodeGuard;
+  readonly #options: NodeLookOptions;
+  #isDue = true;
+  #hasLooked = false;
+  #hasFault = false;
+
+  constructor(guard: NodeGuard, options: NodeLookOptions) {
+    this.#guard = guard;
+    this.#options = options;
+  }
+
+  /** Look at the next occasion, whether a Service changed or not. */
+  expire(): void {
+    this.#isDue = true;
+  }
+
+  /** Tell the Services that pass. While this machine cannot be read they wait; the first look must succeed. */
+  async judge(): Promise<void> {
+    if (!this.#isDue && !this.#guard.isWaiting) return;
+    const { reader, emit } = this.#options;
+    try {
+      this.#guard.setInterfaces(await reader.addresses());
+      const listeners = this.#guard.needsListeners ? await reader.listeners() : [];
+      for (const event of this.#guard.judge(listeners)) emit(event);
+    } catch (error) {
+      this.#tell(causeOf(error));
+      return;
+    }
+    this.#isDue = false;
+    this.#hasLooked = true;
+    if (this.#hasFault) emit({ kind: 'faults', key: 'this node', faults: [] });
+    this.#hasFault = false;
+  }
+
+  #tell(cause: string): void {
+    const { nodeName, emit } = this.#options;
+    const problem = `its addresses and the ports in use on it cannot be read: ${cause}`;
+    if (!this.#hasLooked) {
+      throw new ManifestsUnusable(`this node: ${problem}; --allow-node-address-ports does without them`);
+    }
+    this.#hasFault = true;
+    const faults = new FaultList('Node', nodeName);
+    faults.leaveOut('', undefined, `${problem}; Services that changed wait until they can`);
+    emit({ kind: 'faults', key: 'this node', faults: faults.list });
+  }
+}

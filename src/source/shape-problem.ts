@@ -1,0 +1,50 @@
+/** What is wrong with the shape of an object, in words for people: a schema library's own words are for those who write schemas. */
+import type { z } from 'zod';
+
+const WANTED: Readonly<Record<string, string>> = {
+  number: 'a number',
+  int: 'a whole number',
+  string: 'a text',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a map of fields',
+  record: 'a map of names to values',
+};
+
+/** `must be a number, not a text; write it without quotes` */
+export function shapeProblem(issue: z.core.$ZodIssue, value: unknown): string {
+  if (issue.code === 'too_small' && (value === '' || (Array.isArray(value) && value.length === 0))) {
+    return 'must not be empty';
+  }
+  const wanted = wantedBy(issue);
+  if (wanted.length === 0) return `cannot be used: ${issue.message}`;
+  const words = wanted.map((type) => WANTED[type] ?? type).join(' or ');
+  if (value === undefined) return `is missing; it must be ${words}`;
+  return `must be ${words}, not ${typeText(value)}${hint(wanted, value)}`;
+}
+
+/** Types of which the value had to be one. */
+function wantedBy(issue: z.core.$ZodIssue): readonly string[] {
+  if (issue.code === 'invalid_type') return [issue.expected];
+  if (issue.code !== 'invalid_union') return [];
+  // Of other issues than those of type the types say nothing.
+  const types = issue.errors.map(([first]) => (first?.code === 'invalid_type' ? first.expected : undefined));
+  return types.filter((type) => type !== undefined);
+}
+
+function typeText(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'string') return 'a text';
+  if (typeof value === 'number') return Number.isNaN(value) ? 'what is no number' : 'a number';
+  return typeof value === 'boolean' ? 'true or false' : 'a map';
+}
+
+/** YAML's ways to write one thing and mean another. */
+function hint(wanted: readonly string[], value: unknown): string {
+  const wants = (type: string) => wanted.includes(type);
+  if (wants('string') && (typeof value === 'number' || typeof value === 'boolean')) return '; write it in quotes';
+  if (typeof value !== 'string') return '';
+  const isMeant = (wants('number') && /^-?\d+$/.test(value)) || (wants('boolean') && /^(true|false)$/.test(value));
+  return isMeant ? '; write it without quotes' : '';
+}

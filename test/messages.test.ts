@@ -1,0 +1,152 @@
+/**
+ * Every message that a user can cause, as a whole: what was given, and what is said. The tables are in `messages/`, one array a
+ * kind of input; a new message is a new row. The code that a user's input takes makes them: nothing here is told twice.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { goArguments } from '../src/cli/arguments.ts';
+import { loadConfig } from '../src/cli/prepare.ts';
+import { controllerConfig } from '../src/config/controller-config.ts';
+import type { Address } from '../src/model/address.ts';
+import type { SourceEvent } from '../src/model/events.ts';
+import { faultText } from '../src/model/objects.ts';
+import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../src/source/decode.ts';
+import { decodeSlice } from '../src/source/decode-slice.ts';
+import { loadCredentials } from '../src/source/kubernetes/credentials.ts';
+import { NodeGuard } from '../src/source/manifests/node-guard.ts';
+import { ManifestStore } from '../src/source/manifests/store.ts';
+import { COMMAND_LINES } from './messages/command-lines.ts';
+import { CONFIG_FILES } from './messages/config-files.ts';
+import { CONTROLLER_FLAGS, FLAGS } from './messages/flags.ts';
+import { KUBECONFIGS } from './messages/kubeconfigs.ts';
+import { MANIFESTS, NODE } from './messages/manifests.ts';
+import { OBJECTS } from './messages/objects.ts';
+import type { Row } from './messages/row.ts';
+
+/** With SHOW_MESSAGES each message that differs is printed, to be read and taken into its table. */
+function rows<Input>(
+  title: string,
+  table: readonly Row<Input>[],
+  tell: (input: Input) => Promise<string> | string,
+): void {
+  describe(title, () => {
+    for (const { name, input, message } of table) {
+      it(name, async () => {
+        const told = await tell(input);
+        if (process.env.SHOW_MESSAGES !== undefined && told !== message)
+          process.stdout.write(`${JSON.stringify({ title, name, told })}\n`);
+        assert.equal(told, message);
+      });
+    }
+    it('has no name and no input twice', () => {
+      assert.equal(new Set(table.map(({ name }) => name)).size, table.length);
+      assert.equal(new Set(table.map(({ input }) => JSON.stringify(input))).size, table.length);
+    });
+  });
+}
+
+/** What was thrown, or the notes that a configuration leads to. */
+async function told(load: () => Promise<{ readonly notes: readonly { readonly text: string }[] }>): Promise<string> {
+  try {
+    return (await load()).notes.map(({ text }) => text).join('\n');
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** Faults of all that was emitted. */
+function faultsOf(events: readonly SourceEvent[]): string {
+  return events.flatMap((event) => ('faults' in event ? event.faults.map(faultText) : [])).join('\n');
+}
+
+const DECODERS: Readonly<Record<string, (object: unknown, key: string) => SourceEvent>> = {
+  Service: decodeService,
+  EndpointSlice: decodeSlice,
+  Node: (object) => decodeNode(object, 'node-a'),
+  ServiceCIDR: (object) => decodeServiceCidr(object, 'kubernetes'),
+};
+
+describe('messages', () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'slicewire-messages-'));
+  });
+  after(() => rm(folder, { recursive: true }));
+  const file = async (name: string, text: string) => {
+    await writeFile(join(folder, name), text);
+    return join(folder, name);
+  };
+  const anonymous = (text: string) => text.replaceAll(folder, 'DIR').replaceAll(process.cwd(), 'DIR');
+
+  rows('of flags', FLAGS, (flags) => told(() => loadConfig(flags)));
+
+  rows('of the flags of the controller', CONTROLLER_FLAGS, (flags) =>
+    told(async () => {
+      controllerConfig(flags);
+      return { notes: [] };
+    }),
+  );
+
+  rows('of a configuration file', CONFIG_FILES, async ({ text, flags }) => {
+    const config = await file('config.yaml', text);
+    return anonymous(await told(() => loadConfig({ ...flags, config })));
+  });
+
+  rows('of a kubeconfig', KUBECONFIGS, async ({ text, ...rest }) => {
+    const kubeconfig = text === undefined ? undefined : await file('kubeconfig', text);
+    try {
+      await loadCredentials({ master: undefined, kubeconfig, ...rest });
+      return '';
+    } catch (error) {
+      return anonymous((error as Error).message);
+    }
+  });
+
+  rows('of manifests', MANIFESTS, (texts) => {
+    const events: SourceEvent[] = [];
+    const emit = (event: SourceEvent) => events.push(event);
+    const guard = new NodeGuard();
+    guard.setInterfaces(NODE.addresses as readonly string[] as Address[]);
+    const store = new ManifestStore('node-a', emit, { guard });
+    for (const [i, text] of texts.entries()) {
+      // What is said of the last step counts.
+      events.length = 0;
+      if (text === undefined) store.unreadable('web.yaml', 'permission denied');
+      else if (store.empties('web.yaml', text)) store.emptied('web.yaml');
+      else store.set(i < 9 ? 'web.yaml' : `${i}.yaml`, text);
+      for (const event of guard.judge(NODE.listeners)) emit(event);
+      store.flush();
+    }
+    return faultsOf(events);
+  });
+
+  rows('of an object of the API server', OBJECTS, (object) => {
+    const decode = DECODERS[(object as { kind: string }).kind];
+    assert.ok(decode !== undefined);
+    return faultsOf([decode(object, objectKey(object) ?? '')]);
+  });
+
+  rows('of the whole program', COMMAND_LINES, async (args) => {
+    const main = new URL('../src/main.ts', import.meta.url).pathname;
+    return await new Promise<string>((resolve) => {
+      execFile(process.execPath, [main, ...args], (_, __, stderr) => resolve(anonymous(stderr.trim())));
+    });
+  });
+
+  it('are many, and none is the word of a library', () => {
+    const all = [FLAGS, CONTROLLER_FLAGS, CONFIG_FILES, KUBECONFIGS, MANIFESTS, OBJECTS, COMMAND_LINES].flat();
+    assert.ok(all.length >= 80, String(all.length));
+    for (const { message } of all) {
+      assert.notEqual(message, '');
+      assert.doesNotMatch(message, /Invalid input|undefined|\[object|ENOENT|expected \w+, received|use-system-ca| {2}/);
+    }
+  });
+
+  it('flags as Go writes them are read first', () => {
+    assert.throws(() => goArguments(['--cleanup=perhaps']), { message: '--cleanup=perhaps: must be true or false' });
+  });
+});

@@ -1,0 +1,44 @@
+/** Whole command lines, run as a process that ends before it looks at the machine; what stands on standard error. */
+import type { Row } from './row.ts';
+
+export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
+  {
+    name: 'a word that is no command',
+    input: ['launch'],
+    message: 'slicewire: launch is no command; the commands are run, plan, cleanup, controller, demo, version and help',
+  },
+  {
+    name: 'a flag that is none',
+    input: ['plan', '--no-such-flag'],
+    message:
+      "slicewire: unknown option '--no-such-flag'\n(slicewire --help lists the commands, slicewire run --help the flags)",
+  },
+  {
+    name: 'a flag without its value',
+    input: ['plan', '--manifests'],
+    message:
+      "slicewire: option '--manifests <path>' argument missing\n(slicewire --help lists the commands, slicewire run --help the flags)",
+  },
+  {
+    name: 'an action that is neither on nor off',
+    input: ['--once=perhaps'],
+    message: 'slicewire: --once=perhaps: must be true or false',
+  },
+  {
+    name: 'a form of the answer that is none',
+    input: ['plan', '--output', 'yaml'],
+    message:
+      "slicewire: option '--output <form>' argument 'yaml' is invalid. Allowed choices are text, json.\n(slicewire --help lists the commands, slicewire run --help the flags)",
+  },
+  {
+    name: 'a word too many',
+    input: ['plan', 'now'],
+    message:
+      "slicewire: too many arguments for 'plan'. Expected 0 arguments but got 1: now.\n(slicewire --help lists the commands, slicewire run --help the flags)",
+  },
+  {
+    name: 'a flag with a wrong value',
+    input: ['plan', '--manifests', '/m', '--mode', 'userspace'],
+    message: 'slicewire: --mode=userspace: must be iptables, ipvs or nftables',
+  },
+];
