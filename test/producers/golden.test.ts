@@ -23,7 +23,7 @@ interface Golden {
 }
 
 const golden: Golden = JSON.parse(
-  readFileSync(new URL('../../../shared/golden/one-namespace.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../data/golden/one-namespace.json', import.meta.url), 'utf8'),
 );
 
 /** Both sides without what the README there calls insignificant; absent and empty are the same. */
