@@ -161,13 +161,16 @@ describe('signals', () => {
     assert.equal(name, 'node');
     assert.equal(options.pop(), 'src/main.ts');
     // As `npm run slicewire` starts it, and without that option, so that what is looked for can be seen at all.
-    for (const given of [options, []]) {
+    for (const { given, opens } of [
+      { given: options, opens: false },
+      { given: [], opens: true },
+    ]) {
       const started = ['env', 'NODE_OPTIONS=', process.execPath, ...given] as const;
       const agent = node.keep(new AgentProcess(lab, [...started.slice(1), ...node.arguments('run')], started[0]));
       // The second finds the rules of the first.
       await agent.logged(({ msg }) => msg.startsWith('synced'), PATIENCE);
       send(agent, 'SIGUSR1');
-      if (given.length === 0) {
+      if (opens) {
         await until('the debugger', () => listeningPorts(agent.pid).includes(DEBUGGER), PATIENCE.within);
       } else {
         await pause(1000);
