@@ -35,6 +35,9 @@ const OPEN = [
 
 const run = (file: string, ...args: string[]) => realCommands.run({ file, args }, NEVER);
 
+/** For env(1): no variable of the tests' own surroundings, and these. */
+const only = (...variables: readonly string[]) => [...[...CLOSED.keys()].flatMap((name) => ['-u', name]), ...variables];
+
 describe('the executable', () => {
   let folder: string;
   let executable: string;
@@ -80,7 +83,7 @@ describe('the executable', () => {
 
   it('has its code compiled: the cache in it is of use', async () => {
     // Node.js warns when it is not.
-    const { exitCode, stdout, stderr } = await run('env', '-u', 'NODE_EXTRA_CA_CERTS', executable, 'version');
+    const { exitCode, stdout, stderr } = await run('env', ...only(), executable, 'version');
     assert.deepEqual([exitCode, stderr], [0, '']);
     assert.match(stdout, /^slicewire \d/);
   });
@@ -95,7 +98,8 @@ describe('the executable', () => {
       injected = join(folder, 'injected.cjs');
       writeFileSync(injected, `require('node:fs').writeFileSync(${JSON.stringify(join(traces, 'injected'))}, '')`);
     });
-    const within = (variables: readonly string[], ...args: string[]) => run('env', ...variables, executable, ...args);
+    const within = (variables: readonly string[], ...args: string[]) =>
+      run('env', ...only(...variables), executable, ...args);
 
     const CASES: readonly { readonly name: string; readonly value: () => string }[] = [
       { name: 'NODE_COMPILE_CACHE', value: () => join(traces, 'compiled') },
@@ -125,7 +129,7 @@ describe('the executable', () => {
     it('does not read the file of OPENSSL_CONF even at first', async () => {
       const file = join(folder, 'openssl.cnf');
       writeFileSync(file, 'nodejs_conf = broken\n[broken]\nproviders = none\n');
-      const node = await run('env', `OPENSSL_CONF=${file}`, process.execPath, '--eval', '');
+      const node = await run('env', ...only(`OPENSSL_CONF=${file}`), process.execPath, '--eval', '');
       assert.match(node.stderr, /OpenSSL configuration error/, 'Node.js reads it, and ends');
       const { exitCode, stderr } = await within([`OPENSSL_CONF=${file}`], 'version');
       assert.equal(exitCode, 0, stderr);
@@ -144,7 +148,7 @@ describe('the executable', () => {
     });
 
     it('takes no option of Node.js from its command line', async () => {
-      const { exitCode, stderr } = await run(executable, '--inspect=127.0.0.1:0', 'version');
+      const { exitCode, stderr } = await run('env', ...only(), executable, '--inspect=127.0.0.1:0', 'version');
       assert.equal(exitCode, 1);
       assert.match(stderr, /unknown option '--inspect/);
     });
