@@ -18,9 +18,9 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Milliseconds: the machine may have more to do. */
 const PATIENCE = { within: 60_000 };
 const DEBUGGER = 9229;
-/** Large packages that no executable is made of. */
+/** What no executable is made of, and is large. */
 const IDLE =
-  /^node_modules\/(?:\.cache|typescript|@typescript|@biomejs|kubernetes-models|@kubernetes-models|node-linux-)/;
+  /^node_modules\/(?:\.cache|typescript|@typescript|@biomejs|kubernetes-models|@kubernetes-models|node-linux-)|\.(?:d\.[cm]?ts|map|md)$/;
 
 /**
  * What `node --help` names beside the variables that are closed, and stays: what operators want, or what can do no harm.
