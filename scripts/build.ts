@@ -1,18 +1,29 @@
 /**
  * `npm run build`: one executable with everything in it, Node.js included, that starts without node_modules (Node.js's single
  * executable applications). It is tried out before this ends: its version, and a plan made of a sample.
+ * The same sources make the same bytes, in whatever folder: two who build it can compare its SHA-256.
+ *
+ *   --output FILE                  the executable (dist/slicewire)
+ *   --sums FILE --archive FILE     compare Node.js with its published release: SHASUMS256.txt, node-vVERSION-linux-x64.tar.xz
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { realCommands } from '../src/host/commands.ts';
 import { mayChangeNetwork } from '../src/host/node-facts.ts';
 import { bundle } from './bundle.ts';
+import { checkRuntime, compareWithRelease, RuntimeRefused, sha256 } from './runtime.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const NEVER = new AbortController().signal;
+const MAIN = 'slicewire.mjs';
+/**
+ * Doors that Node.js has and a daemon of root must not: SIGUSR1 opens its debugger to every user of the machine, and
+ * OPENSSL_CONF can have libraries loaded. The others: src/cli/doors.ts.
+ */
+const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
 const SAMPLE = `apiVersion: v1
 kind: Service
 metadata: {name: web}
@@ -26,35 +37,66 @@ ports: [{port: 8080}]
 endpoints: [{addresses: [10.244.1.11]}]
 `;
 
-const { values } = parseArgs({ options: { output: { type: 'string', default: join(ROOT, 'dist/slicewire') } } });
+const { values } = parseArgs({
+  options: {
+    output: { type: 'string', default: join(ROOT, 'dist/slicewire') },
+    sums: { type: 'string' },
+    archive: { type: 'string' },
+  },
+});
 const folder = mkdtempSync(join(tmpdir(), 'slicewire-build-'));
 try {
+  await checkNode();
   mkdirSync(join(values.output, '..'), { recursive: true });
-  await bundle('src/main.ts', join(folder, 'slicewire.mjs'));
-  await assemble(join(folder, 'slicewire.mjs'), values.output);
-  await tryOut(values.output);
+  await bundle('src/main.ts', join(folder, MAIN));
+  await assemble(resolve(values.output));
+  await tryOut(resolve(values.output));
   const megabytes = Math.round(statSync(values.output).size / 1e6);
-  process.stdout.write(`built: ${values.output} (${megabytes} MB)\n`);
+  process.stdout.write(`built: ${values.output} (${megabytes} MB), SHA-256 ${await sha256(values.output)}\n`);
+} catch (error) {
+  if (!(error instanceof RuntimeRefused)) throw error;
+  process.stderr.write(`build: ${error.message}\n`);
+  process.exitCode = 1;
 } finally {
   rmSync(folder, { recursive: true });
 }
 
+/** The Node.js that runs this is the one that goes into the executable. */
+async function checkNode(): Promise<void> {
+  const { sums, archive } = values;
+  const runtime = {
+    file: process.execPath,
+    version: process.versions.node,
+    platform: `${process.platform}-${process.arch}`,
+  };
+  if ((sums === undefined) !== (archive === undefined)) {
+    throw new RuntimeRefused('--sums and --archive belong together: one has the sum of the other');
+  }
+  const sum = await checkRuntime(runtime);
+  if (sums !== undefined && archive !== undefined) await compareWithRelease(runtime, { sums, archive });
+  const by = sums === undefined ? 'as scripts/runtime.json has it' : 'as scripts/runtime.json and the release have it';
+  process.stdout.write(`Node.js ${runtime.version} for ${runtime.platform}: SHA-256 ${sum}, ${by}\n`);
+}
+
 /** The bundle and the Node.js that runs this, in one file. */
-async function assemble(main: string, output: string): Promise<void> {
-  const config = join(folder, 'sea.json');
+async function assemble(output: string): Promise<void> {
   writeFileSync(
-    config,
+    join(folder, 'sea.json'),
     JSON.stringify({
-      main,
+      // Its path is in the executable: one that is the same everywhere.
+      main: MAIN,
       mainFormat: 'module',
       output,
       disableExperimentalSEAWarning: true,
       useCodeCache: true,
+      execArgv: EXEC_ARGV,
       // The agent is root: NODE_OPTIONS of its surroundings have no say in it.
       execArgvExtension: 'none',
     }),
   );
-  await run(process.execPath, ['--build-sea', config]);
+  // The seed makes the code cache the same each time; V8 leaves it out when it compares the flags of a cache with its own.
+  const args = ['-C', folder, '-u', 'NODE_OPTIONS', process.execPath, '--random-seed=1', '--build-sea', 'sea.json'];
+  await run('env', args);
 }
 
 /** Throws when the executable does not do what it should. */

@@ -10,6 +10,8 @@ export async function bundle(entry: string, outfile: string): Promise<void> {
   await build({
     entryPoints: [join(ROOT, entry)],
     outfile,
+    // Paths of modules are in the bundle, from here on: it is the same wherever the repository is.
+    absWorkingDir: ROOT,
     bundle: true,
     platform: 'node',
     format: 'esm',

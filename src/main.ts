@@ -1,6 +1,10 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --disable-sigusr1
 /** Parse the command line, run, set the exit status; nothing else. */
+import { closeDoors } from './cli/doors.ts';
+import { Hangups } from './cli/hangups.ts';
 import { main } from './cli/program.ts';
+
+closeDoors();
 
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const) {
@@ -12,4 +16,7 @@ for (const name of ['SIGTERM', 'SIGINT'] as const) {
   });
 }
 
-process.exitCode = await main(process.argv.slice(2), stop.signal);
+const hangups = new Hangups(() => stop.abort(new Error('received SIGHUP')));
+process.on('SIGHUP', () => hangups.received());
+
+process.exitCode = await main(process.argv.slice(2), stop.signal, hangups);

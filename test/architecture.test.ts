@@ -34,6 +34,19 @@ function importsOf(file: string): Import[] {
   });
 }
 
+/** Folders whose files may not lead out of the repository. */
+const CLOSED = ['src', 'native', 'test', 'scripts', 'deploy', 'docs', 'systemd', '.ci'];
+
+/** Paths in a file that begin with `..` and end outside the repository, and folders that one machine has. */
+function pathsOut(file: string): string[] {
+  const text = readFileSync(join(ROOT, file), 'utf8');
+  const relatives = [...text.matchAll(/(?<![\w.@-])\.\.?(?:\/[\w.@-]+)*\/\.\.(?:\/[\w.@-]+)*|\.\.\/[\w./@-]+/g)]
+    .map(([path]) => path)
+    .filter((path) => relative(ROOT, resolve(ROOT, dirname(file), path)).startsWith('..'));
+  const absolutes = [...text.matchAll(/(?<![\w.:/-])\/(?:work|home)\/\w[\w./-]*/g)].map(([path]) => path);
+  return [...relatives, ...absolutes].map((path) => `${file}: ${path}`);
+}
+
 const inside = (file: string, ...folders: string[]) => folders.some((folder) => file.startsWith(folder));
 
 /** Files under `folder` import nothing but what is allowed. */
@@ -50,6 +63,16 @@ const PURE_MODE_FILES = [
 describe('architecture', () => {
   it('finds imports at all', () => {
     assert.ok(FILES.length > 40 && IMPORTS.length > 150, `${FILES.length} files, ${IMPORTS.length} imports`);
+  });
+
+  it('nothing refers to what is beside the repository', () => {
+    const files = CLOSED.flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => relative(ROOT, join(entry.parentPath, entry.name))),
+    );
+    assert.ok(files.includes('.ci/run') && files.length > 400, `${files.length} files`);
+    assert.deepEqual(files.flatMap(pathsOut), []);
   });
 
   it('model/ imports nothing outside itself but the address library', () => {

@@ -18,6 +18,7 @@ import { EventRecorder } from '../source/kubernetes/recorder.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from './fault-log.ts';
+import type { Hangups } from './hangups.ts';
 import { userAgent, version } from './version.ts';
 
 /** One of the three, as far as its life is concerned. */
@@ -34,9 +35,15 @@ const QUEUE_NAMES: Readonly<Record<Name, string>> = {
 };
 
 /** Resolves with the exit status when the signal aborts. Stopping removes nothing. */
-export async function controllerCommand(config: ControllerConfig, signal: AbortSignal): Promise<number> {
+export async function controllerCommand(
+  config: ControllerConfig,
+  signal: AbortSignal,
+  hangups: Hangups,
+): Promise<number> {
   growSparingly();
-  await runController(config, await createLog(config.log), signal);
+  const log = await createLog(config.log);
+  hangups.listen(() => log.info('SIGHUP: there is nothing to reload: the controller has no file of configuration'));
+  await runController(config, log, signal);
   return 0;
 }
 

@@ -6,10 +6,11 @@ import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
 import { familiesHere } from '../host/node-facts.ts';
 import { setOomScore } from '../host/process-settings.ts';
-import { keepAlive } from '../host/supervisor.ts';
+import { keepAlive, tellReloading } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
+import { turns } from '../model/turns.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
@@ -18,6 +19,7 @@ import { CannotRun } from './cannot-run.ts';
 import { watchConfigFile } from './config-watch.ts';
 import { FaultLog } from './fault-log.ts';
 import { follow, tellReady } from './follow.ts';
+import type { Hangups } from './hangups.ts';
 import { type Loaded, loadConfig, tellNotes } from './prepare.ts';
 import { Serving } from './serving.ts';
 import { startWorld, type World } from './world.ts';
@@ -37,6 +39,7 @@ export interface RunOptions {
   readonly config: Config;
   readonly log: Log;
   readonly signal: AbortSignal;
+  readonly hangups: Hangups;
   /** The command line: the file that it names is followed. */
   readonly flags: Flags;
   /** What that file said when `config` was made of it. */
@@ -73,6 +76,10 @@ export class Lives {
   #serving: Serving | undefined;
   readonly #faults: FaultLog;
   #isReady = false;
+  /** The supervisor was told of a reload, and waits for its end. */
+  #isReloading = false;
+  /** The file may be read because it changed and because somebody asks for it: one after the other. */
+  readonly #inTurn = turns();
 
   constructor(options: RunOptions) {
     this.#options = options;
@@ -82,8 +89,9 @@ export class Lives {
 
   /** Resolves when the signal aborts. */
   async run(): Promise<void> {
-    const { signal, flags, configText } = this.#options;
+    const { signal, flags, configText, hangups } = this.#options;
     const path = flags.config;
+    hangups.listen(() => void this.#hangup());
     const watching =
       typeof path === 'string' ? this.#followFile(path, configText) : new Promise<never>(() => undefined);
     const lives = this.#live();
@@ -161,7 +169,10 @@ export class Lives {
     const stop = new AbortController();
     serving.renew();
     serving.use(agent, config);
-    if (isReload) serving.reloaded('applied');
+    if (isReload) {
+      serving.reloaded('applied');
+      void this.#reloadEnded();
+    }
     followed.world.cache.touchAll();
     const ended = follow(agent, {
       config,
@@ -203,6 +214,7 @@ export class Lives {
     log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force`);
     this.#serving?.reloaded('failed');
     this.#wanted = before.config;
+    void this.#reloadEnded();
   }
 
   /** The source goes on where the configuration names the same; another one must have its lists before it counts. */
@@ -256,36 +268,79 @@ export class Lives {
   }
 
   async #followFile(path: string, before: string | undefined): Promise<void> {
-    const { log, signal, flags } = this.#options;
+    const { signal } = this.#options;
     const onChange = async () => {
-      let loaded: Loaded;
-      try {
-        loaded = await loadConfig(flags);
-      } catch (error) {
-        log.error(
-          { file: path },
-          `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
-        );
-        this.#serving?.reloaded('refused');
-        return;
-      }
-      tellNotes(loaded, log);
-      const { config } = loaded;
-      if (sameData(config, this.#wanted)) {
-        this.#serving?.reloaded('unchanged');
-        return;
-      }
-      if (config.log.format !== this.#wanted.log.format)
-        log.warn('logging.format changed: the log keeps its form until the next start');
-      log.level = levelOf(config.log.verbosity);
-      log.info(
-        { file: path },
-        'the configuration changed: building the parts of the agent anew; the rules stand meanwhile',
-      );
-      this.#wanted = config;
-      this.#wake();
+      await this.#inTurn(() => this.#readAgain(path));
     };
     await watchConfigFile(path, { clock: realClock, signal, before, onChange });
+  }
+
+  /** SIGHUP: somebody asks for the file to be read, and wants to hear what came of it. */
+  async #hangup(): Promise<void> {
+    const { log, signal, flags } = this.#options;
+    const path = flags.config;
+    if (signal.aborted) return;
+    if (typeof path !== 'string') {
+      log.info(
+        'SIGHUP: there is nothing to reload, since no file is named by --config; flags count from the next start',
+      );
+      return;
+    }
+    log.info({ file: path }, 'SIGHUP: reading the configuration again');
+    await this.#inTurn(async () => {
+      await this.#reloadBegins();
+      const outcome = await this.#readAgain(path);
+      if (outcome === 'unchanged')
+        log.info({ file: path }, 'the configuration says what it said before: nothing to do');
+      if (outcome !== 'building') await this.#reloadEnded();
+    });
+  }
+
+  /** Resolves with what follows from the file as it is now. */
+  async #readAgain(path: string): Promise<'building' | 'refused' | 'unchanged'> {
+    const { log, flags } = this.#options;
+    let loaded: Loaded;
+    try {
+      loaded = await loadConfig(flags);
+    } catch (error) {
+      log.error(
+        { file: path },
+        `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
+      );
+      this.#serving?.reloaded('refused');
+      return 'refused';
+    }
+    tellNotes(loaded, log);
+    const { config } = loaded;
+    if (sameData(config, this.#wanted)) {
+      this.#serving?.reloaded('unchanged');
+      return 'unchanged';
+    }
+    if (config.log.format !== this.#wanted.log.format)
+      log.warn('logging.format changed: the log keeps its form until the next start');
+    log.level = levelOf(config.log.verbosity);
+    log.info(
+      { file: path },
+      'the configuration changed: building the parts of the agent anew; the rules stand meanwhile',
+    );
+    this.#wanted = config;
+    this.#wake();
+    return 'building';
+  }
+
+  /** The supervisor waits for the first sync until then: it is not told of reloads. */
+  async #reloadBegins(): Promise<void> {
+    if (!this.#isReady) return;
+    this.#isReloading = true;
+    await tellReloading().catch((error) =>
+      this.#options.log.warn(`cannot tell the supervisor that the agent reloads: ${causeOf(error)}`),
+    );
+  }
+
+  async #reloadEnded(): Promise<void> {
+    if (!this.#isReloading) return;
+    this.#isReloading = false;
+    await tellReady(this.#options.log);
   }
 }
 

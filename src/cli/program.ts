@@ -17,6 +17,7 @@ import { CannotRun } from './cannot-run.ts';
 import { cleanupCommand } from './cleanup.ts';
 import { withControllerFlags } from './controller-flags.ts';
 import { DEMO_MODES, type DemoMode } from './demo/scene.ts';
+import type { Hangups } from './hangups.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { prepare, withIdleFlags } from './prepare.ts';
@@ -37,13 +38,13 @@ const PLAIN = [
 ];
 
 /** Parse, run, and resolve with the exit status. */
-export async function main(args: readonly string[], signal: AbortSignal): Promise<number> {
+export async function main(args: readonly string[], signal: AbortSignal, hangups: Hangups): Promise<number> {
   let status = 0;
   // Who reads no longer, as in `plan | head`, needs no more; what the command does beside it goes on.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
   });
-  const program = buildProgram({ signal, setStatus: (value) => (status = value) });
+  const program = buildProgram({ signal, hangups, setStatus: (value) => (status = value) });
   try {
     mustBeCommand(program, args);
     await program.parseAsync(goArguments(args), { from: 'user' });
@@ -72,10 +73,11 @@ function mustBeCommand(program: Command, [word = '']: readonly string[]): void {
 
 interface Context {
   readonly signal: AbortSignal;
+  readonly hangups: Hangups;
   readonly setStatus: (status: number) => void;
 }
 
-function buildProgram({ signal, setStatus }: Context): Command {
+function buildProgram({ signal, hangups, setStatus }: Context): Command {
   const program = new Command('slicewire')
     .description('the service proxy of a node: EndpointSlices in, iptables, IPVS or nftables out')
     .exitOverride()
@@ -89,7 +91,7 @@ function buildProgram({ signal, setStatus }: Context): Command {
     .option('--init-only', 'do what needs more than NET_ADMIN (kernel settings), and exit')
     .option('--cleanup', 'the same as the command cleanup')
     .option('--version', 'the same as the command version')
-    .action(async (flags: Flags) => setStatus(await runOrAct(flags, { signal, print })));
+    .action(async (flags: Flags) => setStatus(await runOrAct(flags, { signal, hangups, print })));
   withAgentFlags(program.command('plan').description('what run would change in this kernel now; writes nothing'))
     .option('--config <file>', 'a KubeProxyConfiguration; it takes the place of most flags')
     .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
@@ -108,7 +110,7 @@ function buildProgram({ signal, setStatus }: Context): Command {
       .description('write EndpointSlices and Endpoints for an API server that has no kube-controller-manager'),
   ).action(async (flags: Flags) => {
     const { controllerCommand } = await import('./controller.ts');
-    setStatus(await controllerCommand(controllerConfig(flags), signal));
+    setStatus(await controllerCommand(controllerConfig(flags), signal, hangups));
   });
   program
     .command('demo')
@@ -135,7 +137,7 @@ function buildProgram({ signal, setStatus }: Context): Command {
 /** `run`, and what kube-proxy does instead when one of its action flags is given (reference 1.7). */
 async function runOrAct(
   flags: Flags,
-  { signal, print }: { signal: AbortSignal; print: (text: string) => void },
+  { signal, hangups, print }: Pick<Context, 'signal' | 'hangups'> & { print: (text: string) => void },
 ): Promise<number> {
   if (flags.version === true) {
     print(versionText());
@@ -148,7 +150,7 @@ async function runOrAct(
   }
   if (flags.cleanup === true) return await cleanupCommand({ config: prepared.config, signal, print });
   if (flags.initOnly === true) return await initCommand({ ...prepared, signal });
-  return await runCommand({ ...prepared, signal, flags });
+  return await runCommand({ ...prepared, signal, hangups, flags });
 }
 
 /** kube-proxy's flags by their names and meanings (reference 1.5), and ours. */

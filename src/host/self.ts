@@ -10,5 +10,7 @@ export interface SelfCommand {
 export function selfCommand(...args: readonly string[]): SelfCommand {
   const file = process.execPath;
   // In the executable there is no source beside this file.
-  return isSea() ? { file, args } : { file, args: [fileURLToPath(new URL('../main.ts', import.meta.url)), ...args] };
+  return isSea()
+    ? { file, args }
+    : { file, args: ['--disable-sigusr1', fileURLToPath(new URL('../main.ts', import.meta.url)), ...args] };
 }

@@ -10,6 +10,12 @@ export async function tellSupervisor(...states: string[]): Promise<void> {
   notify(path, ...states);
 }
 
+/** Tell the supervisor that a reload goes on, until it hears `READY=1` (systemd.service(5), Type=notify-reload, which wants to know since when). */
+export async function tellReloading(): Promise<void> {
+  // The clock that Node.js counts by is CLOCK_MONOTONIC, in nanoseconds.
+  await tellSupervisor('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
+}
+
 /**
  * Tell the supervisor that this process lives, twice as often as it wants to hear it (sd_watchdog_enabled(3)); nothing happens
  * where it does not. It is the event loop that is told of: syncs that fail are for health, and a restart mends none of them.

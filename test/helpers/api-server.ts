@@ -1,6 +1,6 @@
 /**
  * A small kube-apiserver over HTTP, for tests of what lists and watches. It behaves as the recorded answers of a real one
- * (test/source/kubernetes/recorded) show: pages, page tokens that expire, watches with bookmarks, and versions that are
+ * (test/data/apiserver) show: pages, page tokens that expire, watches with bookmarks, and versions that are
  * too old. A test moves it: puts and deletes objects, forgets history, closes or silences watches, refuses requests.
  */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

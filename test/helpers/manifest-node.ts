@@ -76,8 +76,12 @@ export class ManifestNode {
 
   /** An agent that goes on. */
   start(...flags: string[]): AgentProcess {
-    const args = [this.#program, 'run', ...this.#own(), ...flags];
-    return this.keep(new AgentProcess(this.#lab, args, process.execPath));
+    return this.keep(new AgentProcess(this.#lab, this.arguments('run', ...flags), process.execPath));
+  }
+
+  /** What Node.js is given to run a command of slicewire. */
+  arguments(command: string, ...flags: string[]): string[] {
+    return [this.#program, command, ...this.#own(), ...flags];
   }
 
   /** The same by a command that does something first: `setpriv …`, `env …`. */

@@ -1,4 +1,4 @@
-/** From what was in the API of a real cluster, what its controllers wrote (../shared/golden): equal in all that is significant there. */
+/** From what was in the API of a real cluster, what its controllers wrote (test/data/golden): equal in all that is significant there. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -22,11 +22,9 @@ interface Golden {
   readonly output: { readonly endpointSlices: readonly SliceObject[]; readonly endpoints: readonly EndpointsObject[] };
 }
 
-const golden: Golden = JSON.parse(
-  readFileSync(new URL('../../../shared/golden/one-namespace.json', import.meta.url), 'utf8'),
-);
+const golden: Golden = JSON.parse(readFileSync(new URL('../data/golden/one-namespace.json', import.meta.url), 'utf8'));
 
-/** Both sides without what the README there calls insignificant; absent and empty are the same. */
+/** Both sides without what the README of test/data calls insignificant; absent and empty are the same. */
 function significant(object: SliceObject | EndpointsObject): object {
   const {
     name: _,

@@ -13,7 +13,7 @@ interface Recording {
 }
 
 function recording(name: string): Recording {
-  return JSON.parse(readFileSync(new URL(`kubernetes/recorded/${name}.json`, import.meta.url), 'utf8'));
+  return JSON.parse(readFileSync(new URL(`../data/apiserver/${name}.json`, import.meta.url), 'utf8'));
 }
 
 async function start(t: TestContext, token?: string): Promise<ApiServer> {

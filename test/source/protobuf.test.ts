@@ -39,9 +39,16 @@ function same(kind: Kind, objects: readonly object[]): void {
 
 /** The items of a recorded list of a real API server. */
 function recorded(file: string): object[] {
-  const path = new URL(`./kubernetes/recorded/${file}.json`, import.meta.url);
+  const path = new URL(`../data/apiserver/${file}.json`, import.meta.url);
   const { body } = JSON.parse(readFileSync(path, 'utf8')) as { body: string };
   return (JSON.parse(body) as { items: object[] }).items;
+}
+
+/** The bytes that a real API server sent. */
+function recordedBytes(file: string): Buffer {
+  const path = new URL(`../data/apiserver/protobuf/${file}.json`, import.meta.url);
+  const { body } = JSON.parse(readFileSync(path, 'utf8')) as { body: string };
+  return Buffer.from(body, 'base64');
 }
 
 const FULL = service({
@@ -87,6 +94,28 @@ describe('lists in protobuf', () => {
     assert.ok(services.length > 5 && slices.length > 1, `${services.length} Services, ${slices.length} slices`);
     same('Service', services);
     same('EndpointSlice', slices);
+  });
+
+  it('say, as a real API server wrote them, what it says in JSON', () => {
+    const lists = [
+      ['Service', 'list-services'],
+      ['Service', 'list-services-page1'],
+      ['EndpointSlice', 'list-endpointslices'],
+    ] as const;
+    for (const [kind, file] of lists) {
+      const { read, decode } = KINDS[kind];
+      const { metadata, items } = read(recordedBytes(file));
+      const objects = recorded(`protobuf/${file}.as-json`) as ApiObject[];
+      assert.ok(objects.length > 1, file);
+      assert.match(metadata.resourceVersion ?? '', /^\d+$/);
+      assert.equal((metadata.continue ?? '') !== '', file.endsWith('page1'));
+      const decoded = (list: readonly object[]) =>
+        list.map((item) => {
+          const { namespace, name } = (item as ApiObject).metadata;
+          return decode(item, `${namespace}/${name}`);
+        });
+      assert.deepEqual(decoded(items), decoded(objects), file);
+    }
   });
 
   it('say what those of a made-up cluster say', () => {
@@ -298,6 +327,11 @@ function anyBytes(whole: Buffer, read: (bytes: Buffer) => void): void {
 }
 
 describe('a Status in protobuf', () => {
+  it('is read as a real API server wrote it', () => {
+    const { message, reason } = readStatusMessage(recordedBytes('not-found'));
+    assert.deepEqual([message, reason], ['services "nothing" not found', 'NotFound']);
+  });
+
   it('has its message, its reason and those of its causes', () => {
     const causes = [{ reason: 'ResourceVersionTooLarge', message: 'Too large', field: '' }];
     const fields = { status: 'Failure', message: 'too old', reason: 'Expired', code: 410, metadata: {} };

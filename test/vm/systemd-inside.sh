@@ -102,6 +102,30 @@ hang() {
   journalctl -u slicewire.service _PID=1 -o cat --no-pager | tell 'hang: journal'
 }
 
+main_pid() { systemctl show slicewire.service --property=MainPID --value; }
+
+reload() {
+  main_pid | tell 'reload: pid before'
+  status=0
+  systemctl reload slicewire.service || status=$?
+  echo "$status" | tell 'reload: status'
+  says_so() { journalctl -u slicewire.service -o cat --no-pager | grep 'SIGHUP:'; }
+  until_so says_so
+  until_so is ActiveState=active
+  says_so | tell 'reload: log'
+  show "$STATE" | tell 'reload: state'
+  main_pid | tell 'reload: pid'
+}
+
+# SIGINT is a clean end for systemd (systemd.service(5), Restart=); slicewire exits with 0 then.
+killed() {
+  kill -INT "$(main_pid)"
+  is_back() { is NRestarts=2 && is ActiveState=active; }
+  until_so is_back
+  rules | cksum | tell 'killed: rules'
+  show "$STATE" | tell 'killed: state'
+}
+
 stop() {
   systemctl stop slicewire.service
   show "$STATE" | tell 'stop: state'
@@ -122,5 +146,7 @@ install_it
 start start
 ping
 hang
+reload
+killed
 stop
 start_ipvs

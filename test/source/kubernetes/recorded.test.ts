@@ -18,7 +18,7 @@ interface Recording {
   readonly body: string;
 }
 
-const FOLDER = new URL('recorded/', import.meta.url);
+const FOLDER = new URL('../../data/apiserver/', import.meta.url);
 const replayed = new Set<string>();
 
 function recording(name: string): Recording {
@@ -261,5 +261,7 @@ test('a list is never asked for as a stream: servers before 1.34 refuse that', a
 });
 
 test('every recording is replayed', () => {
-  assert.deepEqual([...replayed].sort(), readdirSync(FOLDER).sort());
+  // Those in protobuf are in a folder of their own (test/source/protobuf.test.ts).
+  const recordings = readdirSync(FOLDER).filter((file) => file.endsWith('.json'));
+  assert.deepEqual([...replayed].sort(), recordings.sort());
 });
