@@ -26,7 +26,7 @@ export const CTA_PROTOINFO_SCTP_STATE = 1;
 export const IPS_SEEN_REPLY = 1 << 1;
 export const IPS_DST_NAT = 1 << 5;
 export const TCP_CONNTRACK_SYN_SENT = 1;
-export const SCTP_CONNTRACK_COOKIE_WAIT = 2;
+export const SCTP_CONNTRACK_CLOSED = 1;
 export const CTA_TUPLE_IP = 1;
 export const CTA_TUPLE_PROTO = 2;
 /** A zone of one direction alone. */
@@ -108,7 +108,7 @@ export class ConntrackSocket {
 
   /**
    * The connections of a family whose destination is translated and that nobody answered: of TCP in SYN_SENT, of SCTP in
-   * COOKIE_WAIT. The kernel picks them by their status (from 5.15 on; others are left out here). As `udpFlows`.
+   * CLOSED, as the kernel calls it until an INIT is answered (nf_conntrack_proto_sctp.c). The kernel picks them by their status (from 5.15 on; others are left out here). As `udpFlows`.
    */
   *openings(family: FlowFamily): Generator<readonly Flow[], boolean> {
     return yield* this.#lists.decoded(openingsRequest(family, this.#isFiltered), decodeOpening);
@@ -223,7 +223,7 @@ const SCTP = {
   number: IPPROTO_SCTP,
   info: CTA_PROTOINFO_SCTP,
   stateAt: CTA_PROTOINFO_SCTP_STATE,
-  opening: SCTP_CONNTRACK_COOKIE_WAIT,
+  opening: SCTP_CONNTRACK_CLOSED,
 } as const;
 
 interface Side {

@@ -38,8 +38,6 @@ const writer = new BodyWriter();
 export interface DeviceAddress {
   readonly index: number;
   readonly bytes: Uint8Array;
-  /** RT_SCOPE_UNIVERSE is 0; a link's is 253, the host's own 254. */
-  readonly scope: number;
 }
 
 /** `ip link add NAME type dummy` */
@@ -114,7 +112,7 @@ export function decodeAddress(buffer: Buffer, { start, end }: Message): DeviceAd
   if (at < 0) at = findAttribute(buffer, start + IFADDRMSG, end, IFA_ADDRESS);
   if (at < 0) return undefined;
   const bytes = Buffer.from(buffer.subarray(at, at + valueLength(buffer, at)));
-  return { index: buffer.readUInt32LE(start + 4), bytes, scope: buffer.readUInt8(start + 3) };
+  return { index: buffer.readUInt32LE(start + 4), bytes };
 }
 
 function addressHeader(index: number, bytes: Uint8Array): Buffer {

@@ -4,8 +4,9 @@
  *
  * The table of connections is read part by part, with a breath after each, and nothing of it is kept (k8s#129982). After a
  * sweep the sweeper rests nine times as long as it worked, so that it never takes more than a tenth of a core, whatever
- * the churn; for connections that nobody answered it is a hundredth. A sweep that failed is made again: the work left is a state, not an event (k8s#126130). When the agent stops, or
- * other parts of it take over, what is due is swept at once, and what was not is handed over.
+ * the churn; for connections that nobody answered, which are less urgent, it is a hundredth up to a rest of
+ * 10 s. A sweep that failed is made again: the work left is a state, not an event (k8s#126130). When the agent stops, or other
+ * parts of it take over, what is due is swept at once, and what was not is handed over.
  */
 
 import { breath, type Clock } from '../host/clock.ts';
@@ -22,6 +23,8 @@ const REST = 1000;
 const REST_FACTOR = 9;
 /** And so many times before connections that nobody answered are swept again: endpoints of TCP come and go all the time, and who was kept out tries again. */
 const OPENING_REST_FACTOR = 99;
+/** Milliseconds after which that is enough. */
+const OPENING_REST = 10_000;
 /** Sweeps of a table that changes while it is read, after which what was seen is taken for all (reference 8.2). */
 const MOST_CHANGED = 5;
 /** Sweeps with which a stop is held up at most. */
@@ -115,7 +118,7 @@ export class FlowSweeper {
         failures = 0;
       }
       if (failures > 0 || flows.isDirty) this.#isAsked = true;
-      if (due.includes('opening')) this.#openingsAt = clock.now() + Math.max(REST, duration * OPENING_REST_FACTOR);
+      if (due.includes('opening')) this.#openingsAt = clock.now() + openingRest(duration);
       const patience = outcome === 'failed' ? Math.min(Math.max(REST, retry), REST * 2 ** (failures - 1)) : REST;
       await this.#wait.start({ time: Math.max(patience, duration * REST_FACTOR), isWakeable: false, signal });
     }
@@ -223,6 +226,10 @@ interface KindSweep extends Omit<Sweep, 'counts'> {
   readonly kind: FlowKind;
   readonly table: FlowTable;
   readonly count: Count;
+}
+
+function openingRest(duration: number): number {
+  return Math.max(REST, duration * REST_FACTOR, Math.min(duration * OPENING_REST_FACTOR, OPENING_REST));
 }
 
 function newCount(): Count {

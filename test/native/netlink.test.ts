@@ -121,7 +121,7 @@ describe('netlink socket', () => {
     assert.deepEqual(drain(new ConntrackSocket({ open: () => transport })).flows, []);
   });
 
-  it('lists connections that are translated and not answered: TCP in SYN_SENT, SCTP in COOKIE_WAIT, and no others', () => {
+  it('lists connections that are translated and not answered: TCP in SYN_SENT, SCTP in CLOSED, and no others', () => {
     const of = (protocol: number, bytes: Buffer) => {
       const changed = Buffer.from(bytes);
       changed[28] = protocol;
@@ -136,12 +136,13 @@ describe('netlink socket', () => {
     const sctp = (state: string) => nested(4, nested(3, attribute(1, hex(state))));
     const all = [
       told(6, '000001a8', tcp('01')),
-      told(132, '00000028', sctp('02')),
+      told(132, '00000028', sctp('01')),
       // Answered, established; answered and opening from both sides; not translated; another state; UDP.
       told(6, '000001ae', tcp('03')),
       told(6, '000001aa', tcp('09')),
       told(6, '00000188', tcp('01')),
       told(6, '000001a8', tcp('02')),
+      told(132, '0000002a', sctp('02')),
       told(132, '00000028', sctp('03')),
       told(17, '000001a8'),
     ];

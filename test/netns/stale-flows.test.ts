@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import type { AgentProcess, LogLine } from '../../src/cli/demo/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
@@ -27,6 +28,7 @@ const PERIODS = ['iptables', 'nftables'].flatMap((mode) => [
   `--${mode}-min-sync-period`,
   '0s',
 ]);
+const SCTP_PEER = fileURLToPath(new URL('../helpers/sctp-peer.ts', import.meta.url));
 let nextPort = 21_000;
 
 describe('stale flows on a real kernel', () => {
@@ -91,7 +93,7 @@ describe('stale flows on a real kernel', () => {
     };
   }
 
-  const tracked = async (protocol: 'tcp' | 'udp', port: number) => {
+  const tracked = async (protocol: 'tcp' | 'udp' | 'sctp', port: number) => {
     const all = await lab.exec('node', 'conntrack', '-L', '-f', 'ipv4', '-p', protocol);
     return all.split('\n').filter((line) => line.includes(`dport=${port} `));
   };
@@ -102,8 +104,11 @@ describe('stale flows on a real kernel', () => {
       const agent = await started(mode);
       const clients = [client('TCP', 'pod-3', DNS), client('TCP', 'client', LAB.node.v4, NODE_PORT)];
       for (const ask of clients) assert.equal(await ask(), 'timeout');
-      const [first = ''] = await tracked('tcp', 53);
-      assert.match(first, /SYN_SENT .*\[UNREPLIED\]/);
+      const there = await tracked('tcp', 53);
+      assert.ok(
+        there.some((line) => /SYN_SENT .*\[UNREPLIED\]/.test(line)),
+        there.join('\n'),
+      );
       const since = agent.log.length;
       await dns('TCP', 2);
       const deleted = 'deleted 2 stale connections that were never answered (TCP, SCTP)';
@@ -158,6 +163,24 @@ describe('stale flows on a real kernel', () => {
       assert.deepEqual(await tracked('udp', 53), []);
     });
   }
+
+  it('an association of SCTP that was never answered goes when the endpoint is replaced', async () => {
+    // The kernel forgets it after 10 s: a client that goes on renews it.
+    await lab.exec('node', 'sysctl', '-qw', 'net.netfilter.nf_conntrack_sctp_timeout_closed=120');
+    await dns('SCTP', 1);
+    const agent = await started('iptables');
+    assert.equal((await lab.exec('pod-3', process.execPath, SCTP_PEER, 'ask', DNS, '53')).trim(), 'silence');
+    const there = await tracked('sctp', 53);
+    assert.match(there.join('\n'), /CLOSED .*\[UNREPLIED\]/);
+    const since = agent.log.length;
+    await dns('SCTP', 2);
+    const { services } = await agent.logged(({ msg }) => /^deleted 1 stale connections/.test(msg), {
+      since,
+      within: PATIENCE,
+    });
+    assert.deepEqual(services, ['default/dns/SCTP/IPv4']);
+    assert.deepEqual(await tracked('sctp', 53), []);
+  });
 
   it('flows of a Service that was deleted meanwhile go when iptables mode takes over from nftables mode', async () => {
     await dns('UDP', 1);
