@@ -353,7 +353,10 @@ function verdictOf(text: string): bytecode.Verdict {
   return text.startsWith('goto ') ? { kind: 'goto', chain: text.slice(5) } : { kind: 'drop' };
 }
 
-function setSpec({ name, key, data, hasRanges = false, isMemory = false }: NftSet, family: Family): SetSpec {
+function setSpec(
+  { name, key, data, hasRanges = false, isMemory = false, isCounting = false }: NftSet,
+  family: Family,
+): SetSpec {
   const value =
     data === undefined
       ? {}
@@ -371,6 +374,7 @@ function setSpec({ name, key, data, hasRanges = false, isMemory = false }: NftSe
       : {}),
     isInterval: hasRanges,
     isDynamic: isMemory,
+    isCounting,
   };
 }
 
