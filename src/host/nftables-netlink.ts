@@ -141,7 +141,12 @@ export class NftNetlink implements NftKernel, NftTables {
         this.#seen.delete(family);
         return undefined;
       }
-      const state = await this.#state(id);
+      const state = await this.#state(id).catch((error: unknown) => {
+        // It was deleted meanwhile: what there is now is asked again.
+        if (tries < READS && error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+        throw error;
+      });
+      if (state === undefined) continue;
       const isSame = this.#generation() === before;
       // Entries may be missing.
       if (!isSame && tries < READS) continue;
