@@ -41,6 +41,7 @@ export const NFTA_SET_DATA_LEN = 7;
 export const NFTA_SET_DESC = 9;
 export const NFTA_SET_ID = 10;
 export const NFTA_SET_USERDATA = 13;
+export const NFTA_SET_EXPR = 17;
 export const NFTA_SET_DESC_CONCAT = 2;
 export const NFTA_SET_FIELD_LEN = 1;
 export const NFTA_SET_ELEM_LIST_TABLE = 1;

@@ -60,6 +60,7 @@ import {
   NFTA_SET_ELEM_LIST_ELEMENTS,
   NFTA_SET_ELEM_LIST_SET,
   NFTA_SET_ELEM_LIST_TABLE,
+  NFTA_SET_EXPR,
   NFTA_SET_FIELD_LEN,
   NFTA_SET_FLAGS,
   NFTA_SET_ID,
@@ -167,6 +168,8 @@ export interface SetSpec {
   readonly isInterval?: boolean;
   /** Elements are added by packets, and time out. */
   readonly isDynamic?: boolean;
+  /** All of its elements have counters; `nft` loads no others. Kernel 5.7. */
+  readonly isCounting?: boolean;
   /** What `nft` reads of it beside its types (`typeof.ts`). */
   readonly userData?: Buffer;
 }
@@ -176,7 +179,7 @@ const words = (bytes: number) => Math.ceil(bytes / 4) * 4;
 const VERDICT_LENGTH = 16;
 
 export function addSet(id: TableId, spec: SetSpec, number: number): Request {
-  const { name, fields, keyType, data, isInterval = false, isDynamic = false, userData } = spec;
+  const { name, fields, keyType, data, isInterval = false, isDynamic = false, isCounting = false, userData } = spec;
   const flags =
     (data ? NFT_SET_MAP : 0) |
     (isInterval ? NFT_SET_INTERVAL : 0) |
@@ -202,6 +205,7 @@ export function addSet(id: TableId, spec: SetSpec, number: number): Request {
       );
     }
     body.u32be(NFTA_SET_ID, number);
+    if (isCounting) body.nest(NFTA_SET_EXPR, writeCounter);
     if (userData !== undefined) body.bytes(NFTA_SET_USERDATA, userData);
   });
 }
@@ -220,6 +224,11 @@ export interface Element {
   readonly packets?: number;
 }
 
+/** One that begins with 0. */
+function writeCounter(body: BodyWriter): void {
+  body.text(NFTA_EXPR_NAME, COUNTER).nest(NFTA_EXPR_DATA, () => {});
+}
+
 function writeElements(body: BodyWriter, elements: readonly Element[], withData: boolean): void {
   body.nest(NFTA_SET_ELEM_LIST_ELEMENTS, (list) => {
     for (const { key, end, data, packets } of elements) {
@@ -228,7 +237,7 @@ function writeElements(body: BodyWriter, elements: readonly Element[], withData:
         if (end !== '') element.nest(NFTA_SET_ELEM_KEY_END, (inner) => inner.latin1(NFTA_DATA_VALUE, end));
         if (!withData) return;
         if (packets !== undefined) {
-          element.nest(NFTA_SET_ELEM_EXPR, (one) => one.text(NFTA_EXPR_NAME, COUNTER).nest(NFTA_EXPR_DATA, () => {}));
+          element.nest(NFTA_SET_ELEM_EXPR, writeCounter);
         }
         if (data === undefined) return;
         element.nest(NFTA_SET_ELEM_DATA, (inner) => {

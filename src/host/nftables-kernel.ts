@@ -69,6 +69,8 @@ export interface NftSet {
   readonly hasRanges?: boolean;
   /** Elements come from packets, and time out. */
   readonly isMemory?: boolean;
+  /** All of its elements count how often they are found. */
+  readonly isCounting?: boolean;
 }
 
 export interface NftElement {

@@ -21,12 +21,10 @@ import {
   readElements,
   readRules,
   readSets,
-  type SetSpec,
   type TableId,
   tableHandle,
 } from '../../native/nft/objects.ts';
 import { commit } from '../../native/nft/transaction.ts';
-import { type Part, typeofMap } from '../../native/nft/typeof.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -34,7 +32,6 @@ import { breath } from './clock.ts';
 import {
   type Bytes,
   type Expression,
-  type Field,
   type Loaded,
   type NftElement,
   type NftKernel,
@@ -47,6 +44,7 @@ import {
   type NftWrite,
   type Standing,
 } from './nftables-kernel.ts';
+import { setSpec } from './nftables-sets.ts';
 
 export const TABLE = 'slicewire';
 const COMMENT = 'Services, by slicewire';
@@ -71,14 +69,6 @@ const ERESTART = 85;
 /** Errors that say nothing of what was written: out of memory, no rights, busy. */
 const ENVIRONMENT = [1, 4, 11, 12, 105];
 const EBUSY = 16;
-
-/**
- * Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, mark), by which those who list the table read it; six
- * bits a field. A number has user data beside it (`partsOf`), by which nft 1.0.6 and later go; older ones abort when they list an
- * «integer» in a concatenation (1.0.2: «Assertion `ilen > 0' failed»), but not a mark.
- */
-const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
-const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
 
 const EPERM = 1;
 /** What a kernel without it says: EINVAL (nfnetlink.c, of a subsystem that it does not know), EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP. */
@@ -141,7 +131,12 @@ export class NftNetlink implements NftKernel, NftTables {
         this.#seen.delete(family);
         return undefined;
       }
-      const state = await this.#state(id);
+      const state = await this.#state(id).catch((error: unknown) => {
+        // It was deleted meanwhile: what there is now is asked again.
+        if (tries < READS && error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+        throw error;
+      });
+      if (state === undefined) continue;
       const isSame = this.#generation() === before;
       // Entries may be missing.
       if (!isSame && tries < READS) continue;
@@ -362,50 +357,6 @@ function asElement({ data: type }: NftSet, { key, end, data, isCounted }: NftEle
 
 function verdictOf(text: string): bytecode.Verdict {
   return text.startsWith('goto ') ? { kind: 'goto', chain: text.slice(5) } : { kind: 'drop' };
-}
-
-function setSpec({ name, key, data, hasRanges = false, isMemory = false }: NftSet, family: Family): SetSpec {
-  const value =
-    data === undefined
-      ? {}
-      : {
-          data:
-            data === 'verdict' ? ('verdict' as const) : { type: typeOf(data, family), length: lengthOf(data, family) },
-        };
-  return {
-    name,
-    fields: key.map((field) => fieldLength(field, family)),
-    keyType: typeOf(key, family),
-    ...value,
-    ...(key.includes('number') && Array.isArray(data)
-      ? { userData: typeofMap(partsOf(key, family), partsOf(data, family)) }
-      : {}),
-    isInterval: hasRanges,
-    isDynamic: isMemory,
-  };
-}
-
-/** What `nft` calls the fields of a map of endpoints. */
-function partsOf(fields: readonly Field[], family: Family): Part[] {
-  return fields.map((field): Part => {
-    if (field === 'address') return { kind: 'destination address', family };
-    return { kind: field === 'number' ? 'random number' : field === 'port' ? 'destination port' : field };
-  });
-}
-
-function fieldLength(field: Field, family: Family): number {
-  return field === 'address' ? (family === 'IPv4' ? 4 : 16) : LENGTHS[field];
-}
-
-function lengthOf(fields: readonly Field[], family: Family): number {
-  return fields.reduce((sum, field) => sum + Math.ceil(fieldLength(field, family) / 4) * 4, 0);
-}
-
-function typeOf(fields: readonly Field[], family: Family): number {
-  return fields.reduce(
-    (sum, field) => (sum << 6) | (field === 'address' ? (family === 'IPv4' ? 7 : 8) : TYPES[field]),
-    0,
-  );
 }
 
 function refusal(error: NetlinkError, request: Request | undefined, origin: Origin | undefined): NftRefusal {

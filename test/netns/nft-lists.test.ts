@@ -9,7 +9,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import type { Lab } from '../../src/cli/demo/lab.ts';
+import { type Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { type Cidr, FAMILIES, type Family } from '../../src/model/address.ts';
@@ -17,20 +17,27 @@ import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { SETS } from '../../src/modes/nftables/names.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
-import type { Story } from '../conformance/story.ts';
+import { STORIES } from '../conformance/stories/index.ts';
+import { isToldIn } from '../conformance/suite.ts';
 import { world } from '../conformance/world.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
+import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 import { nftTold } from './nft-told.ts';
 import { realStories, storyLab, tellReally } from './telling.ts';
 
 const PROGRAMS = ['nft', ...(process.env.NFT_PROGRAMS ?? '').split(':').filter((path) => path !== '')];
-/** Stories of this field have Services with endpoints. */
-const BALANCED = 'spec.ports.name';
 /** Nobody asks for an address of it. */
 const SERVICE_CIDR: Readonly<Record<Family, Cidr>> = { IPv4: '10.97.0.0/16' as Cidr, IPv6: 'fd00:97::/64' as Cidr };
 const PATIENCE = { silence: 400, answer: 2500 };
+const STICKY = '10.96.0.77';
+/** Kinds of chains that are made of Services. */
+const KINDS = new Set(
+  ['cluster-ip', 'cluster-ip-local', 'external', 'node-port', 'no-endpoints', 'refuse', 'source-ranges'].concat(
+    ['external', 'node-port'].flatMap((entry) => [`${entry}-pods`, `${entry}-here`, `${entry}-local`]),
+  ),
+);
 /** Chains of this kind: without the numbers of endpoints and the names of Services that they are for. */
 const kindOf = (chain: string) => chain.replace(/(-of)?(-\d+)+$/, '').replace(/-[a-z2-7]{16}$/, '');
 
@@ -54,26 +61,20 @@ describe('what nft lists, nft loads', () => {
   for (const nft of PROGRAMS) {
     it(`${nft}: every story's table, and the copy lists as the original`, async () => {
       const file = join(folder, 'ruleset.nft');
-      for (const { story, family, name } of realStories(NFTABLES)) {
-        await write(kernel, story, family);
+      const seen = new Set<string>();
+      for (const told of tables()) {
+        await write(kernel, told);
         const list = await inside(0, nft, 'list', 'ruleset');
+        if (seen.has(list)) continue;
+        seen.add(list);
         await writeFile(file, `flush ruleset\n${list}`);
         await inside(1, nft, '-f', file);
-        assert.equal(await inside(1, nft, 'list', 'ruleset'), list, name);
+        assert.equal(await inside(1, nft, 'list', 'ruleset'), list, told.story.title);
       }
+      assert.ok(seen.size > 50, `${seen.size} tables`);
+      assert.match([...seen].join(), /chain cluster-ip-sticky-/);
     });
   }
-
-  it('a map that counts connections is loaded with its counters', async () => {
-    const { story, family } =
-      realStories(NFTABLES).find(({ story: { field } }) => field === BALANCED) ?? assert.fail('no story');
-    await write(kernel, story, family, { countsConnections: true });
-    const list = await inside(0, 'nft', 'list', 'ruleset');
-    assert.match(list, /counter packets 0/);
-    await writeFile(join(folder, 'counted.nft'), `flush ruleset\n${list}`);
-    await inside(1, 'nft', '-f', join(folder, 'counted.nft'));
-    assert.equal(await inside(1, 'nft', 'list', 'ruleset'), list);
-  });
 });
 
 describe('a table that was listed, deleted and loaded does the same to real packets', () => {
@@ -84,7 +85,10 @@ describe('a table that was listed, deleted and loaded does the same to real pack
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
     lab = await storyLab();
-    told = nftTold(lab, PATIENCE, (family) => ({ serviceCidrs: [SERVICE_CIDR[family]] }));
+    told = nftTold(lab, PATIENCE, (family) => ({
+      serviceCidrs: [SERVICE_CIDR[family]],
+      countsConnections: true,
+    }));
   });
   after(async () => {
     told.close();
@@ -107,20 +111,49 @@ describe('a table that was listed, deleted and loaded does the same to real pack
   }
 
   it('these were tables with every map and set in use, and every kind of chain', () => {
+    const idle = Object.values(SETS).map(({ name }) => name);
     assert.deepEqual(
-      [...Object.values(SETS).map(({ name }) => name)].filter((name) => !seen.sets.has(name)),
+      idle.filter((name) => !seen.sets.has(name)),
       [],
     );
-    assert.deepEqual([...seen.chains].sort(), []);
+    assert.deepEqual(KINDS.difference(seen.chains), new Set());
+  });
+
+  it('a client with affinity stays where it was', async () => {
+    const endpoints = [1, 2].map((n) => ({ addresses: [podAddress(n).v4], nodeName: 'node' }));
+    const rig = await told.open({ objects: [], packets: [] }, 'IPv4');
+    const spec = { clusterIP: STICKY, sessionAffinity: 'ClientIP', ports: [{ port: 80 }] };
+    rig.put(service({ name: 'sticky', spec }), slice({ name: 'sticky-1', service: 'sticky', endpoints }));
+    assert.equal((await rig.sync()).outcome, 'complete');
+    const ask = () => lab.ask('pod-3', { address: STICKY, port: 80, timeout: PATIENCE.answer });
+    const first = await ask();
+    await reload();
+    for (let i = 0; i < 8; i++) {
+      const again = await ask();
+      assert.ok(first.outcome === 'reply' && again.outcome === 'reply' && again.by === first.by, JSON.stringify(again));
+    }
   });
 });
 
-type Told = ReturnType<typeof realStories>[number];
+type Told = Pick<ReturnType<typeof realStories>[number], 'story' | 'family'>;
 
-/** The first story of each field of the API, in either family, and those with source ranges. */
-function isChosen({ story, family }: Told, _: number, all: readonly Told[]): boolean {
-  const isOfField = (other: Told) => other.story.field === story.field && other.family === family;
-  return /^source ranges let in/.test(story.title) || all.find(isOfField)?.story === story;
+/** Every story of IPv4, and of IPv6 one for each field of the API. */
+function tables(): Told[] {
+  const all = FAMILIES.flatMap((family) =>
+    STORIES.filter((story) => isToldIn(story, family)).map((story) => ({ story, family })),
+  );
+  return all.filter((told) => told.family === 'IPv4' || isFirst(told, all));
+}
+
+function isFirst({ story, family }: Told, all: readonly Told[]): boolean {
+  return all.find((other) => other.story.field === story.field && other.family === family)?.story === story;
+}
+
+/** The first story of each field of the API, in either family, and of one family those that lead to chains of every kind. */
+function isChosen(told: Told, _: number, all: readonly Told[]): boolean {
+  const { story, family } = told;
+  const hasMore = /externalTrafficPolicy/.test(story.field) || /^source ranges let in/.test(story.title);
+  return (family === 'IPv4' && hasMore) || isFirst(told, all);
 }
 
 /** Sets that hold something, and chains. */
@@ -130,11 +163,9 @@ function note(list: string, { sets, chains }: { sets: Set<string>; chains: Set<s
   for (const [, name = ''] of list.matchAll(/^\tchain (\S+) \{/gm)) chains.add(kindOf(name));
 }
 
-async function write(kernel: NftNetlink, story: Story, family: Family, settings: object = {}): Promise<void> {
+async function write(kernel: NftNetlink, { story, family }: Told): Promise<void> {
   const told = story.tell(world(family));
-  const families = FAMILIES.map((each) =>
-    nftablesSettingsOf(each, each === family ? { ...told.settings, ...settings } : {}),
-  );
+  const families = FAMILIES.map((each) => nftablesSettingsOf(each, each === family ? (told.settings ?? {}) : {}));
   const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) as Mode });
   const { outcome, failed } = await rig.become(told).sync();
   assert.equal(outcome, 'complete', JSON.stringify(failed));

@@ -5,7 +5,7 @@
  * verdicts and goes to the chain of as many endpoints as there are; that chooses a number, looks the endpoint up, translates.
  */
 import { createHash } from 'node:crypto';
-import type { Bytes, Expression, Hook, NftRule, Word } from '../../host/nftables-kernel.ts';
+import type { Bytes, Expression, Hook, NftRule, NftSet, Word } from '../../host/nftables-kernel.ts';
 import { addressWidth } from '../../model/address.ts';
 import type { LocalDetector } from '../netfilter/local-traffic.ts';
 import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
@@ -92,20 +92,30 @@ function dispatchRules(settings: NftablesSettings): NftRule[] {
       text: 'load balancer addresses with source ranges',
       expressions: [...socketAt(0, settings), { do: 'lookup', set: SETS.guarded.name, from: 0 }, jumpTo(GUARD)],
     },
+    ...(settings.countsConnections ? [countRule(settings)] : []),
     {
       text: 'addresses of Services',
       expressions: [...socketAt(0, settings), { do: 'lookup', set: SETS.services.name, from: 0, to: 'verdict' }],
     },
-    nodePortRule('node ports', SETS.nodePorts.name, settings),
+    ...(settings.countsConnections
+      ? [nodePortRule('connections to node ports', SETS.nodePortConnections, settings)]
+      : []),
+    nodePortRule('node ports', SETS.nodePorts, settings),
   ];
 }
 
+/** Being found is being counted. */
+function countRule(settings: NftablesSettings): NftRule {
+  const lookup: Expression = { do: 'lookup', set: SETS.serviceConnections.name, from: 0 };
+  return { text: 'connections to addresses of Services', expressions: [...socketAt(0, settings), lookup] };
+}
+
 /** What goes to a node port of an address that takes node ports. */
-function nodePortRule(text: string, set: string, settings: NftablesSettings): NftRule {
+function nodePortRule(text: string, { name: set, data }: NftSet, settings: NftablesSettings): NftRule {
   const ports: Expression[] = [
     load('protocol', 0),
     load('destination port', 1),
-    { do: 'lookup', set, from: 0, to: 'verdict' },
+    { do: 'lookup', set, from: 0, ...(data === undefined ? {} : { to: 'verdict' }) },
   ];
   return { text, expressions: [...nodeAddress(settings), ...ports] };
 }
@@ -179,7 +189,7 @@ function noEndpointsRules(settings: NftablesSettings): NftRule[] {
       text: 'addresses',
       expressions: [...socketAt(0, settings), { do: 'lookup', set: SETS.refusals.name, from: 0, to: 'verdict' }],
     },
-    nodePortRule('node ports', SETS.nodePortRefusals.name, settings),
+    nodePortRule('node ports', SETS.nodePortRefusals, settings),
   ];
 }
 

@@ -5,7 +5,7 @@ import type { Delta } from '../../reconcile/tracker.ts';
 import { NOBODY } from '../mode.ts';
 import { numberWord, portWord, protocolByte, protocolWord } from './bytes.ts';
 import { balancerChain, type NftChain, skeleton, stickyEndpoint } from './chains.ts';
-import { memorySet, SETS } from './names.ts';
+import { memorySet, SETS, standingSets } from './names.ts';
 import { planTable } from './plan.ts';
 import type { Entry } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
@@ -25,14 +25,14 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
       stickyEndpoint(memory.name, 1, { address: target.address, protocol: protocolByte('TCP'), port: portBytes(1) }),
     ],
   ]);
-  const sets = new Map<string, NftSet>([...Object.values(SETS), memory].map((set) => [set.name, set]));
+  const sets = new Map<string, NftSet>([...standingSets(countsConnections), memory].map((set) => [set.name, set]));
   const key = target.address + protocolWord('TCP') + target.port;
   const made = <T>(create: ReadonlyMap<string, T>) => ({ create, update: NONE, remove: NONE });
   const elements: (readonly [NftSet, Delta<string, Entry>])[] = [];
   const element = (set: NftSet, of: Omit<Entry, 'owner'>) =>
     elements.push([set, made(new Map([[of.key, { ...of, owner: undefined }]]))]);
-  const counting = countsConnections ? { isCounted: true as const } : {};
-  element(SETS.services, { key, end: '', data: `goto ${balancer}`, ...counting });
+  element(SETS.services, { key, end: '', data: `goto ${balancer}` });
+  if (countsConnections) element(SETS.serviceConnections, { key, end: '', data: '', isCounted: true });
   element(SETS.endpoints, { key: key + numberWord(0), end: '', data: target.address + target.port });
   element(SETS.sourceRanges, { key: key + target.address, end: key + target.address, data: '' });
   const plan = planTable(

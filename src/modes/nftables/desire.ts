@@ -9,7 +9,15 @@ import { addressBytes } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { numberWord, rangeOf, widest } from './bytes.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
-import { type BalancerSpec, balancerName, localPolicyName, SETS, type SetName, setNamed } from './names.ts';
+import {
+  type BalancerSpec,
+  balancerName,
+  localPolicyName,
+  SETS,
+  type SetName,
+  setNamed,
+  standingSets,
+} from './names.ts';
 import { type Entry, type RenderedPort, renderPort } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
 
@@ -32,7 +40,7 @@ export class NftablesDesired {
   constructor(settings: NftablesSettings, sink: DesiredSink) {
     this.#settings = settings;
     this.#sink = sink;
-    for (const set of Object.values(SETS)) sink.set(set.name, set);
+    for (const set of standingSets(settings.countsConnections)) sink.set(set.name, set);
     for (const [name, chain] of skeleton(settings)) sink.chain(name, chain);
     for (const [set, element] of elementsOfNode(settings)) this.#putShared(set, element, element.key);
   }

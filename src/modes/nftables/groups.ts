@@ -34,6 +34,8 @@ const NEEDED: readonly NftSet[] = [SETS.hairpin, SETS.nodePortAddresses];
 /** Where a key begins with the frontend, and how many bytes come after it. */
 const AFTER_FRONTEND: ReadonlyMap<NftSet, (family: Family) => number> = new Map<NftSet, (family: Family) => number>([
   [SETS.services, () => 0],
+  [SETS.serviceConnections, () => 0],
+  [SETS.nodePortConnections, () => 0],
   [SETS.refusals, () => 0],
   [SETS.guarded, () => 0],
   [SETS.endpoints, () => 4],

@@ -143,7 +143,7 @@ class NftablesMode implements Mode<NftablesPlan> {
     const found: ConnectionCount[] = [];
     for (const { family, countsConnections, table } of this.#families) {
       if (!countsConnections || !table.isKnown || table.isEmpty) continue;
-      for (const set of [SETS.services, SETS.nodePorts]) {
+      for (const set of [SETS.serviceConnections, SETS.nodePortConnections]) {
         for (const { key, owner, count } of await table.lookups(set)) {
           found.push({ service: owner, family, ...frontendOf(set, key, family), count });
         }

@@ -15,6 +15,9 @@ export const SETS = {
     key: ['protocol', 'port', 'number'],
     data: ['address', 'port'],
   },
+  /** Frontends that count their connections, where that is asked for: beside the maps, of which `nft` loads no counters. */
+  serviceConnections: { name: 'service-connections', key: ['address', 'protocol', 'port'], isCounting: true },
+  nodePortConnections: { name: 'node-port-connections', key: ['protocol', 'port'], isCounting: true },
   /** Frontends with nothing behind them. */
   refusals: { name: 'refusals', key: ['address', 'protocol', 'port'], data: 'verdict' },
   nodePortRefusals: { name: 'node-port-refusals', key: ['protocol', 'port'], data: 'verdict' },
@@ -30,6 +33,11 @@ export const SETS = {
   nodePortAddresses: { name: 'node-port-addresses', key: ['address'] },
 } as const satisfies Record<string, NftSet>;
 export type SetName = keyof typeof SETS;
+
+/** The sets that are always there, whether they hold anything or not; counters only where connections are counted. */
+export function standingSets(countsConnections: boolean): readonly NftSet[] {
+  return Object.values<NftSet>(SETS).filter(({ isCounting }) => countsConnections || isCounting !== true);
+}
 
 /**
  * Sets of the table as it was written at first, whose number was of a type that `nft` lists and does not load. A set cannot be changed, nor

@@ -25,10 +25,10 @@ export function udpFrontendsIn(
 
 /** Bytes of the address with which a key of the set begins. */
 function addressLength(set: NftSet, family: Family): number {
-  return set === SETS.nodePorts ? 0 : addressWidth(family) / 8;
+  return set.key[0] === 'address' ? addressWidth(family) / 8 : 0;
 }
 
-/** The frontend whose key this is in `services` or `node-ports`. */
+/** The frontend whose key this is, in `services`, `node-ports`, or beside them. */
 export function frontendOf(
   set: NftSet,
   key: Bytes,

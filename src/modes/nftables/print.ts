@@ -3,17 +3,18 @@ import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kerne
 import { type Address, addressOfBytes, type Family } from '../../model/address.ts';
 import { protocolOf } from './bytes.ts';
 
-/** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`, with ` counter` after the key where it counts. */
+/** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`; of an element that counts `10.96.0.10 . tcp . 80 counter`. */
 export function entryText(
   { key: fields, data: type }: NftSet,
-  { key, end, data, isCounted }: NftElement,
+  { key: bytes, end, data, isCounted }: NftElement,
   family: Family,
 ): string {
-  const first = fieldTexts(fields, key, family);
+  const first = fieldTexts(fields, bytes, family);
   const last = end === '' ? first : fieldTexts(fields, end, family);
   const left = first.map((text, i) => (text === last[i] ? text : `${text}-${last[i]}`)).join(' . ');
-  if (type === undefined) return left;
-  return `${left}${isCounted ? ' counter' : ''} : ${type === 'verdict' ? data : fieldTexts(type, data, family).join(' . ')}`;
+  const key = isCounted ? `${left} counter` : left;
+  if (type === undefined) return key;
+  return `${key} : ${type === 'verdict' ? data : fieldTexts(type, data, family).join(' . ')}`;
 }
 
 /** Bytes of fields in whole words. */

@@ -59,8 +59,10 @@ class Rendering {
 
   /** Where what comes to an address or a node port goes. */
   lead(set: 'services' | 'nodePorts', key: string, chain: string): void {
-    const entry = { key, end: '', data: `goto ${chain}`, owner: this.#owner };
-    this.#put(set, this.#countsConnections ? { ...entry, isCounted: true } : entry);
+    this.add(set, key, `goto ${chain}`);
+    if (!this.#countsConnections) return;
+    const counter = set === 'services' ? 'serviceConnections' : 'nodePortConnections';
+    this.#put(counter, { key, end: '', data: '', owner: this.#owner, isCounted: true });
   }
 
   /** The name of the chain. */

@@ -27,27 +27,37 @@ function counted({ kernel }: NftRig): string[] {
 describe('counters of connections', () => {
   it('are had by the elements of frontends, when they are asked for', async () => {
     assert.deepEqual(counted(await served(false)), []);
-    assert.deepEqual(counted(await served(true)), ['services', 'node-ports']);
+    assert.deepEqual(counted(await served(true)), ['service-connections', 'node-port-connections']);
   });
 
-  it('come and go with one transaction, in which each element is replaced', async () => {
+  it('come and go without a write to any element of a frontend', async () => {
     const plain = await served(false);
     const before = plain.kernel.commits.length;
     const counting = await served(true, plain);
-    assert.deepEqual(counted(counting), ['services', 'node-ports']);
-    const [writes, ...more] = counting.kernel.commits.slice(before);
-    assert.deepEqual(more, []);
-    assert.deepEqual(
-      writes?.map((write) => [write.kind, 'set' in write && typeof write.set !== 'string' && write.set.name]),
-      [
-        ['delete-elements', 'services'],
-        ['delete-elements', 'node-ports'],
-        ['add-elements', 'services'],
-        ['add-elements', 'node-ports'],
-      ],
-    );
+    assert.deepEqual(counted(counting), ['service-connections', 'node-port-connections']);
+    const ofElements = counting.kernel.commits
+      .slice(before)
+      .flat()
+      .flatMap((write) => ('elements' in write ? [[write.kind, write.set.name]] : []));
+    assert.deepEqual(ofElements, [
+      ['add-elements', 'service-connections'],
+      ['add-elements', 'node-port-connections'],
+    ]);
+    const { length } = counting.kernel.commits;
     await served(true, counting);
-    assert.equal(counting.kernel.commits.length, before + 1, 'a restart writes nothing');
-    assert.deepEqual(counted(await served(false, counting)), []);
+    assert.equal(counting.kernel.commits.length, length, 'a restart writes nothing');
+    const without = await served(false, counting);
+    assert.deepEqual(counted(without), []);
+    assert.ok(!without.kernel.tables.get('IPv4')?.sets.has('service-connections'), 'the sets go with them');
+  });
+
+  it('of a frontend stay when its number of endpoints changes: it goes on counting', async () => {
+    const counting = await served(true);
+    const before = counting.kernel.commits.length;
+    counting.rig.put(slice({ name: 'web-2', service: 'web', addressType: 'IPv4', endpoints: ['10.244.1.2'] }));
+    assert.equal((await counting.rig.sync()).outcome, 'complete');
+    const writes = counting.kernel.commits.slice(before).flat();
+    const names = new Set(writes.flatMap((write) => ('elements' in write ? [write.set.name] : [])));
+    assert.ok(names.has('services') && ![...names].some((name) => name.endsWith('-connections')), [...names].join());
   });
 });
