@@ -1,16 +1,23 @@
 /** What an API server would refuse is refused of manifests, and so is what would take a port of this node from its programs. */
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { setTimeout as wait } from 'node:timers/promises';
+import { realClock } from '../../src/host/clock.ts';
 import type { Address } from '../../src/model/address.ts';
 import { parseAddress } from '../../src/model/address.ts';
 import type { SourceEvent } from '../../src/model/events.ts';
 import { type Fault, faultText, type Service } from '../../src/model/objects.ts';
 import { parsePortRange } from '../../src/model/port-range.ts';
 import { specialProblem } from '../../src/source/manifests/admission.ts';
+import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { type Listener, NodeGuard } from '../../src/source/manifests/node-guard.ts';
 import { NodeLook } from '../../src/source/manifests/node-look.ts';
 import { ManifestStore, type StoreOptions } from '../../src/source/manifests/store.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { until } from '../helpers/until.ts';
 
 class Seen {
   readonly events: SourceEvent[] = [];
@@ -334,4 +341,44 @@ describe('a frontend on an address of this node', () => {
     await machine.rescan();
     assert.match(machine.seen.faults.join(), /^Service default\/web: spec\.externalIPs: 192\.0\.2\.7/);
   });
+});
+
+test('a Service that is judged goes together with its endpoints, though the machine answers slowly', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'slicewire-guard-'));
+  const file = join(folder, 'web.json');
+  const items = [web('192.0.2.7', 8080), slice({ name: 's', service: 'web', endpoints: ['10.0.0.1'] })];
+  await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+  const seen = new Seen();
+  const turns: string[] = [];
+  let isNewTurn = true;
+  const emit = (event: SourceEvent): void => {
+    seen.emit(event);
+    if (event.kind !== 'service' && event.kind !== 'slice') return;
+    if (isNewTurn) turns.push('');
+    isNewTurn = false;
+    turns.push(`${turns.pop() ?? ''}${event.kind} `);
+    setImmediate(() => {
+      isNewTurn = true;
+    });
+  };
+  const addresses = async () => {
+    await wait(20);
+    return ['192.0.2.7'] as Address[];
+  };
+  const node = { addresses, listeners: async () => [] };
+  const abort = new AbortController();
+  const source = manifestsSource({ path: folder, nodeName: 'node-a', clock: realClock, once: false, node });
+  const ended = source.run(emit, abort.signal);
+  t.after(async () => {
+    abort.abort();
+    await ended;
+    await rm(folder, { recursive: true });
+  });
+  await until('the Service is there', () => seen.service !== undefined);
+  await rm(file);
+  await until('both are gone', () => seen.service === undefined && seen.endpoints.length === 0);
+  assert.deepEqual(
+    turns.map((turn) => turn.trim().split(' ').sort().join(' ')),
+    ['service slice', 'service slice'],
+  );
 });

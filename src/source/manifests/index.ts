@@ -5,7 +5,7 @@ import { basename, dirname, join, normalize } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type Clock, sleep } from '../../host/clock.ts';
-import { type EventSink, SOURCE_KINDS, type Source } from '../../model/events.ts';
+import { type EventSink, SOURCE_KINDS, type Source, type SourceEvent } from '../../model/events.ts';
 import type { PortRange } from '../../model/port-range.ts';
 import { fileProblem } from '../file-problem.ts';
 import { NodeGuard, type NodeReader } from './node-guard.ts';
@@ -49,6 +49,8 @@ class Follower {
   readonly #store: ManifestStore;
   readonly #emit: EventSink;
   readonly #node: NodeLook | undefined;
+  /** What changed together is told together: a Service that is judged must not come after its endpoints. */
+  #held: SourceEvent[] = [];
   /** Modification time and size of each file when it was read. */
   readonly #stamps = new Map<string, string>();
   readonly #changed = new Set<string>();
@@ -61,8 +63,9 @@ class Follower {
     this.#emit = emit;
     const { nodeName, nodePorts, node } = options;
     const guard = node && new NodeGuard();
-    this.#node = guard && new NodeLook(guard, { nodeName, reader: node, emit });
-    this.#store = new ManifestStore(nodeName, emit, { ...(nodePorts ? { nodePorts } : {}), guard });
+    const hold: EventSink = (event) => this.#held.push(event);
+    this.#node = guard && new NodeLook(guard, { nodeName, reader: node, emit: hold });
+    this.#store = new ManifestStore(nodeName, hold, { ...(nodePorts ? { nodePorts } : {}), guard });
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -149,6 +152,7 @@ class Follower {
         : [path];
     } catch (error) {
       this.#store.unreadable(path, fileProblem(error));
+      this.#tell();
       return fileProblem(error);
     }
     this.#emit({ kind: 'faults', key: path, faults: [] });
@@ -172,6 +176,13 @@ class Follower {
   async #flush(): Promise<void> {
     await this.#node?.judge();
     this.#store.flush();
+    this.#tell();
+  }
+
+  #tell(): void {
+    const events = this.#held;
+    this.#held = [];
+    for (const event of events) this.#emit(event);
   }
 
   /**
