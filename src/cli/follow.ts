@@ -194,7 +194,6 @@ async function differs({ mode, clock }: Agent, { log, signal, inTurn, readings }
   const late = new AbortController();
   const cancel = clock.after(LONGEST_READING, () => late.abort());
   const began = clock.now();
-  readings.begun();
   try {
     const { reading } = await inTurn(() => {
       const reading = mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve(false);
@@ -203,7 +202,8 @@ async function differs({ mode, clock }: Agent, { log, signal, inTurn, readings }
       return Promise.resolve({ reading });
     });
     const isOther = await reading;
-    log.debug(`another program wrote rules: ours ${isOther ? 'are others now' : 'stand'}`);
+    const milliseconds = Math.round(clock.now() - began);
+    log.debug({ milliseconds }, `another program wrote rules: ours ${isOther ? 'are others now' : 'stand'}`);
     return isOther;
   } catch (error) {
     if (!late.signal.aborted) throw error;
@@ -214,7 +214,7 @@ async function differs({ mode, clock }: Agent, { log, signal, inTurn, readings }
     return false;
   } finally {
     cancel();
-    readings.took(clock.now() - began);
+    readings.looked(clock.now() - began);
   }
 }
 

@@ -16,8 +16,10 @@ export class Readings {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #period: number;
   #begunAt: number;
-  /** Milliseconds that the last one took. */
+  /** Milliseconds that the last reading of a sync took. */
   #took = 0;
+  /** When the last look that read ended, and how long it took: none, at first. */
+  #look = { endedAt: 0, took: 0 };
 
   constructor(clock: Pick<Clock, 'now'>, config: Pick<Config, 'mode' | 'syncPeriod'>) {
     this.#clock = clock;
@@ -27,23 +29,26 @@ export class Readings {
 
   /** It is to be read, though nobody asks. */
   get isDue(): boolean {
-    return this.#age >= Math.max(this.#period, this.#took / SHARE);
+    return this.#clock.now() - this.#begunAt >= Math.max(this.#period, this.#took / SHARE);
   }
 
-  /** It may be read: somebody has a reason. */
+  /** A look may read: another program wrote. */
   get mayRead(): boolean {
-    return this.#age >= this.#took / SHARE;
+    return this.#clock.now() - this.#look.endedAt >= this.#look.took / SHARE;
   }
 
-  get #age(): number {
-    return this.#clock.now() - this.#begunAt;
-  }
-
+  /** A sync will read. */
   begun(): void {
     this.#begunAt = this.#clock.now();
   }
 
+  /** A sync read for so many milliseconds. */
   took(milliseconds: number): void {
     this.#took = milliseconds;
+  }
+
+  /** A look read for so many milliseconds. */
+  looked(milliseconds: number): void {
+    this.#look = { endedAt: this.#clock.now(), took: milliseconds };
   }
 }
