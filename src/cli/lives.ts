@@ -37,8 +37,8 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** The command line: the file that it names is followed. */
   readonly flags: Flags;
-  /** What that file said when `config` was made of it. */
-  readonly configText: string | undefined;
+  /** Of what that file said when `config` was made of it. */
+  readonly configDigest: string | undefined;
 }
 
 /** The source with what stops it. */
@@ -78,10 +78,10 @@ export class Lives {
 
   /** Resolves when the signal aborts. */
   async run(): Promise<void> {
-    const { signal, flags, configText } = this.#options;
+    const { signal, flags, configDigest } = this.#options;
     const path = flags.config;
     const watching =
-      typeof path === 'string' ? this.#followFile(path, configText) : new Promise<never>(() => undefined);
+      typeof path === 'string' ? this.#followFile(path, configDigest) : new Promise<never>(() => undefined);
     const lives = this.#live();
     try {
       await Promise.race([lives, watching.then(() => lives)]);
@@ -276,7 +276,8 @@ export class Lives {
       this.#wanted = config;
       this.#wake();
     };
-    await watchConfigFile(path, { clock: realClock, signal, before, onChange });
+    const warn = (text: string) => log.warn(text);
+    await watchConfigFile(path, { clock: realClock, signal, before, onChange, warn });
   }
 }
 

@@ -92,7 +92,8 @@ class Intake {
 function buildSource({ config, log, follow }: WorldOptions): Source {
   const { nodeName } = config;
   if (config.source.kind === 'manifests') {
-    return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow });
+    const warn = (text: string) => log.warn(text);
+    return manifestsSource({ path: config.source.path, nodeName, clock: realClock, once: !follow, warn });
   }
   const hasServiceCidrs = config.mode === 'nftables';
   const readsProtobuf = config.source.contentType === PROTOBUF;

@@ -10,7 +10,7 @@
  * and load balancers that ask every node would find all of them ill at once.
  */
 import type { Family } from '../model/address.ts';
-import type { SourceKind, WatchStatus } from '../model/events.ts';
+import type { WatchStatus } from '../model/events.ts';
 import type { NodeView } from '../model/objects.ts';
 
 export interface HealthOptions {
@@ -156,7 +156,8 @@ export class Health {
   }
 }
 
-function nameOf(of: SourceKind): string {
+function nameOf(of: WatchStatus['of']): string {
+  if (of === 'manifests') return 'the manifests';
   return of === 'slices' ? 'EndpointSlices' : of === 'services' ? 'Services' : 'Nodes';
 }
 

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { goArguments } from '../../src/cli/arguments.ts';
 import { ConfigError, camel, configFromFlags, type Flags } from '../../src/config/config.ts';
-import { API_VERSION, flagsFromFile } from '../../src/config/config-file.ts';
+import { API_VERSION } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/fields.ts';
 import { IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
+import { flagsFromText } from '../helpers/documents.ts';
 
 interface Row {
   readonly good: readonly unknown[];
@@ -111,7 +112,7 @@ function fileWith(path: string, value: unknown, beside: Readonly<Record<string, 
 }
 
 function read(text: string) {
-  const { flags, origins, idle, lenient } = flagsFromFile(text, {});
+  const { flags, origins, idle, lenient } = flagsFromText(text, {});
   return { config: configFromFlags(flags, { origins, file: 'config.conf' }), idle, lenient };
 }
 

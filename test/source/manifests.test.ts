@@ -8,9 +8,9 @@ import test, { describe, type TestContext } from 'node:test';
 import { type Clock, realClock } from '../../src/host/clock.ts';
 import type { SourceEvent } from '../../src/model/events.ts';
 import { type Fault, faultText } from '../../src/model/objects.ts';
-import { readDocuments } from '../../src/source/manifests/documents.ts';
 import { ManifestsUnusable, manifestsSource } from '../../src/source/manifests/index.ts';
 import { ManifestStore } from '../../src/source/manifests/store.ts';
+import { readDocuments, setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 
@@ -195,7 +195,7 @@ describe('files', () => {
       { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web' } },
       { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'X' } },
     ];
-    files.set('f', [web(), ...more].map((object) => JSON.stringify(object)).join('\n---\n'));
+    setText(files, 'f', [web(), ...more].map((object) => JSON.stringify(object)).join('\n---\n'));
     assert.deepEqual(view.objects, {
       'node node-a': 'node-a',
       'service default/web': '10.96.0.1',
@@ -206,29 +206,29 @@ describe('files', () => {
 
   test('with a broken document keep what it defined before, and follow the rest', () => {
     const { view, files } = store();
-    files.set('f', `${yaml('a')}---\n${yaml('b')}`);
-    files.set('f', `${yaml('a', '10.96.0.9')}---\n${BROKEN}`);
+    setText(files, 'f', `${yaml('a')}---\n${yaml('b')}`);
+    setText(files, 'f', `${yaml('a', '10.96.0.9')}---\n${BROKEN}`);
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.9', 'service default/b': '10.96.0.1' });
     assert.equal(view.faults.length, 1);
-    files.set('f', yaml('a'));
+    setText(files, 'f', yaml('a'));
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     assert.deepEqual(view.faults, []);
   });
 
   test('that cannot be read keep what they defined, and the reason is told until they can', () => {
     const { view, files } = store();
-    files.set('f', yaml('a'));
+    setText(files, 'f', yaml('a'));
     files.unreadable('f', 'permission denied');
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     assert.deepEqual(view.faults, ['file f: cannot be read: permission denied (object set aside)']);
-    files.set('f', yaml('a'));
+    setText(files, 'f', yaml('a'));
     assert.deepEqual(view.faults, []);
   });
 
   test('that are gone take with them what they defined, and their faults', () => {
     const { view, files } = store();
-    files.set('f', `${yaml('a')}---\n${BROKEN}`);
-    files.set('g', yaml('b'));
+    setText(files, 'f', `${yaml('a')}---\n${BROKEN}`);
+    setText(files, 'g', yaml('b'));
     files.remove('f');
     assert.deepEqual([view.objects, view.faults, files.files], [{ 'service default/b': '10.96.0.1' }, [], ['g']]);
   });
@@ -239,7 +239,7 @@ describe('files', () => {
       ['b.yaml', 'a.yaml'],
     ]) {
       const { view, files } = store();
-      for (const file of order) files.set(file, yaml('web', file === 'a.yaml' ? '10.96.0.1' : '10.96.0.2'));
+      for (const file of order) setText(files, file, yaml('web', file === 'a.yaml' ? '10.96.0.1' : '10.96.0.2'));
       assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
       assert.deepEqual(view.faults, [
         'Service default/web: b.yaml: is defined in a.yaml as well, which counts (part left out)',
@@ -249,21 +249,21 @@ describe('files', () => {
 
   test('with one object in two: when the first goes or drops it, the other counts', () => {
     const { view, files } = store();
-    files.set('a', yaml('web', '10.96.0.1'));
-    files.set('b', yaml('web', '10.96.0.2'));
+    setText(files, 'a', yaml('web', '10.96.0.1'));
+    setText(files, 'b', yaml('web', '10.96.0.2'));
     files.remove('a');
     assert.deepEqual([view.objects, view.faults], [{ 'service default/web': '10.96.0.2' }, []]);
-    files.set('a', yaml('web', '10.96.0.3'));
+    setText(files, 'a', yaml('web', '10.96.0.3'));
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.3' });
-    files.set('a', '');
+    setText(files, 'a', '');
     assert.deepEqual([view.objects, view.faults], [{ 'service default/web': '10.96.0.2' }, []]);
-    files.set('b', '');
+    setText(files, 'b', '');
     assert.deepEqual(view.objects, {});
   });
 
   test('with an object twice: the first counts', () => {
     const { view, files } = store();
-    files.set('f', `${yaml('web')}---\n${yaml('web', '10.96.0.2')}`);
+    setText(files, 'f', `${yaml('web')}---\n${yaml('web', '10.96.0.2')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
     assert.deepEqual(view.faults, [
       'file f: object 2: Service default/web: is defined twice in this file; the first counts (object set aside)',
@@ -289,7 +289,7 @@ describe('files', () => {
   ] as [object, string][]) {
     test(`with an object that has the fault ${text}`, () => {
       const { view, files } = store();
-      files.set('f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [web(), object, web('c')] }));
+      setText(files, 'f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [web(), object, web('c')] }));
       assert.deepEqual(view.faults, [`file f: ${text} (object set aside)`]);
       assert.deepEqual(Object.keys(view.objects), ['service default/c', 'service default/web']);
     });
@@ -298,7 +298,7 @@ describe('files', () => {
   for (const item of [null, 7, 'text', []]) {
     test(`with the item ${JSON.stringify(item)} in a list have a fault, and the rest is there`, () => {
       const { view, files } = store();
-      files.set('f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [item, web()] }));
+      setText(files, 'f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [item, web()] }));
       assert.deepEqual(Object.keys(view.objects), ['service default/web']);
       assert.equal(view.faults.length, 1);
     });
@@ -307,7 +307,7 @@ describe('files', () => {
   for (const kind of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     test(`with the kind ${kind}, which every object of JavaScript has, are read like any other`, () => {
       const { view, files } = store();
-      files.set('f', `kind: ${kind}\nmetadata:\n  name: x\n---\n${yaml('web')}`);
+      setText(files, 'f', `kind: ${kind}\nmetadata:\n  name: x\n---\n${yaml('web')}`);
       assert.deepEqual([view.objects, view.faults], [{ 'service default/web': '10.96.0.1' }, []]);
     });
   }
@@ -315,14 +315,14 @@ describe('files', () => {
   test('with an alias that leads back to itself have a fault', () => {
     const { view, files } = store();
     const loop = 'apiVersion: v1\nkind: Service\nmetadata:\n  name: loop\nspec:\n  ports: &p\n    again: *p\n';
-    files.set('f', `${loop}---\n${yaml('web')}`);
+    setText(files, 'f', `${loop}---\n${yaml('web')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
     assert.match(view.faults.join(), /Service default\/loop: spec\.ports: /);
   });
 
   test('whose names have line ends are told on one line', () => {
     const { view, files } = store();
-    files.set('a\nb.yaml', BROKEN);
+    setText(files, 'a\nb.yaml', BROKEN);
     assert.doesNotMatch(view.faults[0] ?? '\n', /\n/);
   });
 });
