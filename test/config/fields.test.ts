@@ -169,7 +169,10 @@ describe('fields of a KubeProxyConfiguration', () => {
     const { config, lenient } = read(`${head}mode: iptables\nmode: ipvs\nipvs: {shceduler: rr}\nextra: 1\n`);
     assert.equal(config.mode, 'ipvs');
     assert.equal(lenient.length, 3);
-    assert.match(lenient.join(), /duplicated.*unknown field "ipvs.shceduler".*unknown field "extra"/);
+    assert.match(
+      lenient.join(),
+      /line 4, column 1: the key "mode" stands twice.*unknown field "ipvs.shceduler".*unknown field "extra"/,
+    );
     assert.throws(() => read(`${head}iptables: 5\n`), /iptables: 5: must be a section/);
   });
 

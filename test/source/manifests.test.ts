@@ -1,10 +1,10 @@
 /** Manifests in a file or folder, and what becomes of them as they change. */
 import assert from 'node:assert/strict';
-import fsPromises, { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { syncBuiltinESMExports } from 'node:module';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
+import { DocumentFiles } from '../../src/documents/files.ts';
 import { type Clock, realClock } from '../../src/host/clock.ts';
 import type { SourceEvent } from '../../src/model/events.ts';
 import { type Fault, faultText } from '../../src/model/objects.ts';
@@ -147,16 +147,16 @@ describe('documents', () => {
       assert.equal(faults.length, 1);
       assert.match(
         faultText(faults[0] as Fault),
-        /^file f\.yaml: line \d+: {1,2}not valid YAML or JSON: .+\(object set aside\)$/,
+        /^file f\.yaml: line \d+, column \d+: {1,2}not valid YAML or JSON: .+\(object set aside\)$/,
       );
-      assert.equal(faults[0]?.field, `line ${line}`);
+      assert.match(faults[0]?.field ?? '', new RegExp(`^line ${line}, column \\d+$`));
     });
   }
 
   test('a line in the middle of a document is named', () => {
     const { faults } = readDocuments(`${yaml('good')}---\nkind: Service\nspec:\n  a: 1\n  a: 2\n`, 'f.yaml');
-    assert.match(faults[0]?.problem ?? '', /duplicated mapping key/);
-    assert.match(faults[0]?.field ?? '', /^line 1[23]$/);
+    assert.match(faults[0]?.problem ?? '', /the key "a" stands twice in one mapping/);
+    assert.equal(faults[0]?.field, 'line 13, column 3');
   });
 
   test('broken JSON names its line', () => {
@@ -165,7 +165,7 @@ describe('documents', () => {
       'f.json',
     );
     assert.equal(faults.length, 1);
-    assert.match(faults[0]?.field ?? '', /^line [45]$/);
+    assert.match(faults[0]?.field ?? '', /^line [345], column \d+$/);
   });
 
   for (const text of ['just text', '7', '- kind: Service\n', '[]', 'true']) {
@@ -174,7 +174,7 @@ describe('documents', () => {
       assert.equal(objects.length, 1);
       assert.deepEqual(
         faults.map(({ field, problem }) => [field, problem]),
-        [['line 9', 'a document must be a Kubernetes object']],
+        [['line 9, column 1', 'a document must be a Kubernetes object']],
       );
     });
   }
@@ -220,7 +220,9 @@ describe('files', () => {
     setText(files, 'f', yaml('a'));
     files.unreadable('f', 'permission denied');
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
-    assert.deepEqual(view.faults, ['file f: cannot be read: permission denied (object set aside)']);
+    assert.deepEqual(view.faults, [
+      'file f: cannot be read: permission denied; what it held before stays in force (object set aside)',
+    ]);
     setText(files, 'f', yaml('a'));
     assert.deepEqual(view.faults, []);
   });
@@ -317,7 +319,10 @@ describe('files', () => {
     const loop = 'apiVersion: v1\nkind: Service\nmetadata:\n  name: loop\nspec:\n  ports: &p\n    again: *p\n';
     setText(files, 'f', `${loop}---\n${yaml('web')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
-    assert.match(view.faults.join(), /Service default\/loop: spec\.ports: /);
+    assert.match(
+      view.faults.join(),
+      /line 7, column 12: not valid YAML or JSON: no anchor &p stands before the alias \*p/,
+    );
   });
 
   test('whose names have line ends are told on one line', () => {
@@ -440,7 +445,7 @@ describe('a folder', () => {
     const view = await follow(t, folder);
     await writeFile(join(folder, 'a.yaml'), BROKEN);
     await until('the fault', () => view.faults.length === 1);
-    assert.match(view.faults[0] ?? '', /a\.yaml: line 4: {1,2}not valid YAML or JSON/);
+    assert.match(view.faults[0] ?? '', /a\.yaml: line 4, column 1: {1,2}not valid YAML or JSON/);
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     await writeFile(join(folder, 'a.yaml'), yaml('a', '10.96.0.2'));
     await shows(view, { 'service default/a': '10.96.0.2' });
@@ -559,19 +564,18 @@ describe('a path that cannot be used', () => {
   test('that can be looked at and not listed is not taken for an empty folder (invariants 1 and 2)', async (t) => {
     const folder = await temporary(t);
     await writeFile(join(folder, 'a.yaml'), yaml('a'));
-    // Permissions do not stop root, so the refusal is put in place of the call.
-    const refusal = Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' });
-    const { mock } = t.mock.method(fsPromises, 'readdir', () => Promise.reject(refusal));
-    syncBuiltinESMExports();
-    t.after(() => {
-      mock.restore();
-      syncBuiltinESMExports();
+    // Permissions do not stop root, so the refusal is put in place of the look.
+    const documents = new DocumentFiles();
+    let refusals = 0;
+    t.mock.method(documents, 'list', () => {
+      refusals++;
+      return Promise.resolve({ kind: 'unreadable', cause: 'permission denied' });
     });
     const view = new View();
     const abort = new AbortController();
-    const source = manifestsSource({ path: folder, nodeName: 'n', clock: FAST, once: false });
+    const source = manifestsSource({ path: folder, nodeName: 'n', clock: FAST, once: false, documents });
     const ended = source.run(view.emit, abort.signal).catch((error: unknown) => error);
-    await until('a refusal', () => mock.callCount() > 0);
+    await until('a refusal', () => refusals > 0);
     await new Promise(setImmediate);
     abort.abort();
     const result = await ended;
