@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** Parse the command line, run, set the exit status; nothing else. */
+import { end, endAtOnce } from './cli/ending.ts';
 import { main } from './cli/program.ts';
 
 const stop = new AbortController();
@@ -7,9 +8,9 @@ for (const name of ['SIGTERM', 'SIGINT'] as const) {
   // Not `once`: execa ends the process itself when it finds that nobody else listens.
   process.on(name, () => {
     // Who asks twice does not want to wait.
-    if (stop.signal.aborted) process.exit(1);
-    stop.abort(new Error(`received ${name}`));
+    if (stop.signal.aborted) void endAtOnce();
+    else stop.abort(new Error(`received ${name}`));
   });
 }
 
-process.exitCode = await main(process.argv.slice(2), stop.signal);
+await end(await main(process.argv.slice(2), stop.signal));

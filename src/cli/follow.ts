@@ -1,6 +1,7 @@
 /** One life of the agent's parts: sync after changes, look after the kernel, delete stale flows; until the agent stops, or its parts must be built anew. */
 import type { Config } from '../config/config.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
+import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { releaseMemory } from '../host/memory.ts';
 import { tellSupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
@@ -17,9 +18,6 @@ import type { Serving } from './serving.ts';
 const RESYNC = 60 * 60 * 1000;
 /** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does, but for no more than this share of the time. */
 const READING_SHARE = 0.01;
-
-/** Milliseconds that a sync may go on when the agent is to stop; the unit gives 30 s. */
-const GRACE = 10_000;
 
 export interface FollowOptions {
   readonly config: Config;
@@ -87,7 +85,7 @@ function syncer(
     }
     const [report, since] = await inTurn(async () => {
       const began = clock.now();
-      return [await loop.sync(grace), began] as const;
+      return [await whileWriting(() => loop.sync(grace)), began] as const;
     });
     if (config.mode === 'ipvs' && report.reading > 0) {
       period = Math.max(config.syncPeriod, report.reading / READING_SHARE);
@@ -151,7 +149,7 @@ function graceAfter(signal: AbortSignal, clock: Clock): Grace {
   const late = new AbortController();
   let cancel = () => {};
   const begin = () => {
-    cancel = clock.after(GRACE, () => late.abort(signal.reason));
+    cancel = clock.after(WRITE_GRACE, () => late.abort(signal.reason));
   };
   if (signal.aborted) begin();
   else signal.addEventListener('abort', begin, { once: true });
