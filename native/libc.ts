@@ -41,6 +41,8 @@ const { functions: libc } = dlopen('libc.so.6', {
   setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
   getsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'] },
   close: { return: 'int32', arguments: ['int32'] },
+  alarm: { return: 'uint32', arguments: ['uint32'] },
+  _exit: { return: 'void', arguments: ['int32'] },
   __errno_location: { return: 'pointer', arguments: [] },
 });
 
@@ -105,6 +107,17 @@ export function getSocketOption(descriptor: number, level: number, option: numbe
 
 export function close(descriptor: number): void {
   checked('close', libc.close(descriptor));
+}
+
+/** Let the kernel end the process after some seconds, with SIGALRM, whatever its threads do then; replaces what was asked before. */
+export function alarm(seconds: number): void {
+  libc.alarm(seconds);
+}
+
+/** End at once: no thread is waited for. */
+export function exitNow(status: number): never {
+  libc._exit(status);
+  throw new Error('_exit returned');
 }
 
 /** errno is read at once: any other call may change it. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env -S node --disable-sigusr1
 /** Parse the command line, run, set the exit status; nothing else. */
 import { closeDoors } from './cli/doors.ts';
+import { end, endAtOnce } from './cli/ending.ts';
 import { Hangups } from './cli/hangups.ts';
 import { main } from './cli/program.ts';
 
@@ -11,12 +12,12 @@ for (const name of ['SIGTERM', 'SIGINT'] as const) {
   // Not `once`: execa ends the process itself when it finds that nobody else listens.
   process.on(name, () => {
     // Who asks twice does not want to wait.
-    if (stop.signal.aborted) process.exit(1);
-    stop.abort(new Error(`received ${name}`));
+    if (stop.signal.aborted) void endAtOnce();
+    else stop.abort(new Error(`received ${name}`));
   });
 }
 
 const hangups = new Hangups(() => stop.abort(new Error('received SIGHUP')));
 process.on('SIGHUP', () => hangups.received());
 
-process.exitCode = await main(process.argv.slice(2), stop.signal, hangups);
+await end(await main(process.argv.slice(2), stop.signal, hangups));

@@ -143,9 +143,16 @@ describe('architecture', () => {
     assert.deepEqual(bad, []);
   });
 
-  it('only host/, source/ and cli/ read or write files', () => {
+  it('documents/ imports nothing outside itself but the YAML library, which nobody else does', () => {
+    only('src/documents/', (to) => inside(to, 'src/documents/') || to === 'yaml' || to.startsWith('node:'));
+    const knows = IMPORTS.filter(({ to }) => to === 'yaml' || to === 'js-yaml').map(({ from }) => from);
+    assert.deepEqual(knows, ['src/documents/yaml.ts']);
+  });
+
+  it('only host/, source/, cli/ and documents/ read or write files', () => {
     const bad = IMPORTS.filter(
-      ({ from, to }) => /^node:fs/.test(to) && !inside(from, 'src/host/', 'src/source/', 'src/cli/', 'native/'),
+      ({ from, to }) =>
+        /^node:fs/.test(to) && !inside(from, 'src/host/', 'src/source/', 'src/cli/', 'src/documents/', 'native/'),
     );
     assert.deepEqual(bad, []);
   });

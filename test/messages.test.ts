@@ -19,6 +19,7 @@ import { decodeSlice } from '../src/source/decode-slice.ts';
 import { loadCredentials } from '../src/source/kubernetes/credentials.ts';
 import { NodeGuard } from '../src/source/manifests/node-guard.ts';
 import { ManifestStore } from '../src/source/manifests/store.ts';
+import { draftOf, setText } from './helpers/documents.ts';
 import { COMMAND_LINES } from './messages/command-lines.ts';
 import { CONFIG_FILES } from './messages/config-files.ts';
 import { CONTROLLER_FLAGS, FLAGS } from './messages/flags.ts';
@@ -116,8 +117,8 @@ describe('messages', () => {
       // What is said of the last step counts.
       events.length = 0;
       if (text === undefined) store.unreadable('web.yaml', 'permission denied');
-      else if (store.empties('web.yaml', text)) store.emptied('web.yaml');
-      else store.set(i < 9 ? 'web.yaml' : `${i}.yaml`, text);
+      else if (store.empties(draftOf(store, 'web.yaml', text))) store.emptied('web.yaml');
+      else setText(store, i < 9 ? 'web.yaml' : `${i}.yaml`, text);
       for (const event of guard.judge(NODE.listeners)) emit(event);
       store.flush();
     }

@@ -1,6 +1,7 @@
 /** One life of the agent's parts: sync after changes, look after the kernel, delete stale flows; until the agent stops, or its parts must be built anew. */
 import type { Config } from '../config/config.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
+import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { releaseMemory } from '../host/memory.ts';
 import { tellSupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
@@ -17,8 +18,6 @@ import type { Serving } from './serving.ts';
 
 /** Milliseconds that a look may read. */
 const LONGEST_READING = 30_000;
-/** Milliseconds that a sync may go on when the agent is to stop; the unit gives 30 s. */
-const GRACE = 10_000;
 /** Milliseconds that the last sweep may take. */
 const LAST_SWEEP = 3000;
 
@@ -39,7 +38,7 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
   tellSteps(agent.mode, log);
   // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
   const inTurn = turns();
-  const grace = graceAfter(signal, agent.clock, GRACE);
+  const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
   const scheduler = new SyncScheduler({
     clock: agent.clock,
@@ -110,7 +109,7 @@ function syncer(
       const began = clock.now();
       serving.health.syncBegan();
       try {
-        return [await loop.sync(grace), began] as const;
+        return [await whileWriting(() => loop.sync(grace)), began] as const;
       } finally {
         serving.health.syncEnded();
       }

@@ -42,8 +42,8 @@ export interface RunOptions {
   readonly hangups: Hangups;
   /** The command line: the file that it names is followed. */
   readonly flags: Flags;
-  /** What that file said when `config` was made of it. */
-  readonly configText: string | undefined;
+  /** Of what that file said when `config` was made of it. */
+  readonly configDigest: string | undefined;
 }
 
 /** The source with what stops it. */
@@ -89,11 +89,11 @@ export class Lives {
 
   /** Resolves when the signal aborts. */
   async run(): Promise<void> {
-    const { signal, flags, configText, hangups } = this.#options;
+    const { signal, flags, configDigest, hangups } = this.#options;
     const path = flags.config;
     hangups.listen(() => void this.#hangup());
     const watching =
-      typeof path === 'string' ? this.#followFile(path, configText) : new Promise<never>(() => undefined);
+      typeof path === 'string' ? this.#followFile(path, configDigest) : new Promise<never>(() => undefined);
     const lives = this.#live();
     try {
       await Promise.race([lives, watching.then(() => lives)]);
@@ -268,11 +268,12 @@ export class Lives {
   }
 
   async #followFile(path: string, before: string | undefined): Promise<void> {
-    const { signal } = this.#options;
+    const { log, signal } = this.#options;
     const onChange = async () => {
       await this.#inTurn(() => this.#readAgain(path));
     };
-    await watchConfigFile(path, { clock: realClock, signal, before, onChange });
+    const warn = (text: string) => log.warn(text);
+    await watchConfigFile(path, { clock: realClock, signal, before, onChange, warn });
   }
 
   /** SIGHUP: somebody asks for the file to be read, and wants to hear what came of it. */

@@ -1,18 +1,18 @@
 /** From the command line to a configuration and a log: reads the file that --config names, and says what has no effect. */
-import { readFile } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
-import { fileProblem } from '../source/file-problem.ts';
+import { type OneFile, readOneFile } from '../documents/one-file.ts';
+import { causeOf } from '../model/cause.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 
 export interface Prepared {
   readonly config: Config;
   readonly log: Log;
-  /** What the file said that --config names. */
-  readonly configText: string | undefined;
+  /** Of what the file said that --config names. */
+  readonly configDigest: string | undefined;
 }
 
 interface Note {
@@ -21,8 +21,8 @@ interface Note {
 }
 
 export interface Loaded {
-  /** Of the file that --config names. */
-  readonly text: string | undefined;
+  /** Of the file that --config names: the same of the same text. */
+  readonly digest: string | undefined;
   readonly config: Config;
   /** What has no effect, and how the file was read: for the log, each a line with its facts. */
   readonly notes: readonly Note[];
@@ -36,7 +36,7 @@ export async function prepare(commandLine: Flags): Promise<Prepared> {
   const loaded = await loadConfig(commandLine);
   const log = await createLog(loaded.config.log);
   tellNotes(loaded, log);
-  return { config: loaded.config, log, configText: loaded.text };
+  return { config: loaded.config, log, configDigest: loaded.digest };
 }
 
 /** The configuration as the command line, and the file that it names, say now. Throws ConfigError. */
@@ -57,10 +57,10 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     const { writeConfigTo } = commandLine;
     const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};
     const config = configFromFlags(commandLine, origins);
-    return { config, notes: [...notes, ...gateNotes('--feature-gates', config.featureGates)], text: undefined };
+    return { config, notes: [...notes, ...gateNotes('--feature-gates', config.featureGates)], digest: undefined };
   }
-  const text = await readConfig(commandLine.config);
-  const file = flagsFromFile(text, commandLine);
+  const content = await readConfig(commandLine.config);
+  const file = flagsFromFile(content, commandLine);
   const config = configFromFlags(file.flags, {
     origins: file.origins,
     file: commandLine.config,
@@ -78,7 +78,7 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     const text = "--feature-gates has no effect beside --config: the file's featureGates count";
     notes.push({ facts: { flag: 'feature-gates' }, text });
   }
-  return { config, notes, text };
+  return { config, notes, digest: content.digest };
 }
 
 function gateNotes(from: string, gates: FeatureGates): Note[] {
@@ -98,10 +98,10 @@ export function withIdleFlags(command: Command): Command {
   return command;
 }
 
-async function readConfig(path: string): Promise<string> {
+async function readConfig(path: string): Promise<OneFile> {
   try {
-    return await readFile(path, 'utf8');
+    return await readOneFile(path);
   } catch (error) {
-    throw new ConfigError(`--config ${path}: cannot be read: ${fileProblem(error)}`);
+    throw new ConfigError(`--config ${path}: cannot be read: ${causeOf(error)}`);
   }
 }

@@ -7,6 +7,7 @@ import { fileText } from '../config/config-file.ts';
 import { controllerConfig } from '../config/controller-config.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
+import { endSoonAfter } from '../host/last-resort.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
@@ -97,6 +98,7 @@ function buildProgram({ signal, hangups, setStatus }: Context): Command {
     .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
     .action(async (flags: Flags) => {
       const output = flags.output === 'json' ? 'json' : 'text';
+      endSoonAfter(signal);
       setStatus(await planCommand({ ...(await prepare(flags)), signal, output, print }));
     });
   withAgentFlags(
@@ -110,6 +112,7 @@ function buildProgram({ signal, hangups, setStatus }: Context): Command {
       .description('write EndpointSlices and Endpoints for an API server that has no kube-controller-manager'),
   ).action(async (flags: Flags) => {
     const { controllerCommand } = await import('./controller.ts');
+    endSoonAfter(signal);
     setStatus(await controllerCommand(controllerConfig(flags), signal, hangups));
   });
   program
@@ -143,6 +146,8 @@ async function runOrAct(
     print(versionText());
     return 0;
   }
+  // What removes rules takes the time that it needs.
+  if (flags.cleanup !== true) endSoonAfter(signal);
   const prepared = await prepare(flags);
   if (typeof flags.writeConfigTo === 'string') {
     await writeFile(flags.writeConfigTo, fileText(prepared.config));

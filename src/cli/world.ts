@@ -102,7 +102,8 @@ function buildSource({ config, log, follow }: WorldOptions): Source {
   if (config.source.kind === 'manifests') {
     const { path, nodePorts, allowsNodeAddressPorts } = config.source;
     const node = allowsNodeAddressPorts ? {} : { node: nodeReader(config) };
-    return manifestsSource({ path, nodeName, clock: realClock, once: !follow, nodePorts, ...node });
+    const warn = (text: string) => log.warn(text);
+    return manifestsSource({ path, nodeName, clock: realClock, once: !follow, warn, nodePorts, ...node });
   }
   const hasServiceCidrs = config.mode === 'nftables';
   const readsProtobuf = config.source.contentType === PROTOBUF;

@@ -1,5 +1,7 @@
 /** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration (reference 1.1, 1.2, 1.6). */
-import { dump, load } from 'js-yaml';
+import { repeatedText } from '../documents/objects.ts';
+import type { Problem, Value } from '../documents/protocol.ts';
+import { yamlText } from '../documents/yaml.ts';
 import { type Config, ConfigError, camel, type Flags, type SourceConfig } from './config.ts';
 import { durationText, parseDuration } from './duration.ts';
 import { FIELDS, type Field, SECTIONS } from './fields.ts';
@@ -37,9 +39,15 @@ export interface FileFlags {
   readonly lenient: readonly string[];
 }
 
+/** What stands in the file. */
+export interface FileContent {
+  readonly values: readonly Value[];
+  readonly problems: readonly Problem[];
+}
+
 /** The flags that result from a file and the command line. Throws ConfigError that lists all fields of a wrong type, or says why the text is no such object. */
-export function flagsFromFile(text: string, commandLine: Flags): FileFlags {
-  const { object, lenient } = parseObject(text);
+export function flagsFromFile(content: FileContent, commandLine: Flags): FileFlags {
+  const { object, lenient } = configurationOf(content);
   const found = new Map<string, unknown>();
   const faults: string[] = [];
   collect(object, '', found, faults);
@@ -165,7 +173,7 @@ function meantBy(config: Config): Readonly<Record<string, unknown>> {
 }
 
 export function fileText(config: Config): string {
-  return dump(fileFromConfig(config));
+  return yamlText(fileFromConfig(config));
 }
 
 function connectionFields(source: SourceConfig): object {
@@ -229,41 +237,30 @@ function typeProblem({ type }: Field, value: unknown): string | undefined {
   }
 }
 
-function parseObject(text: string): { object: object; lenient: string[] } {
-  const lenient: string[] = [];
-  let object: unknown;
-  try {
-    object = load(text);
-  } catch (error) {
-    object = withoutDuplicates(text, error as Error);
-    lenient.push(firstLine(error as Error));
-  }
-  const { apiVersion, kind, ...fields } = (object ?? {}) as { apiVersion?: unknown; kind?: unknown };
+/** A key that stands twice is no more than a fault of form: the last one counts, as in kube-proxy. */
+function configurationOf({ values, problems }: FileContent): { object: object; lenient: string[] } {
+  const [problem] = problems;
+  if (problem !== undefined)
+    throw new ConfigError(`--config: line ${problem.line}, column ${problem.column}: ${problem.reason}`);
+  const [first, second] = values;
+  if (second !== undefined)
+    throw new ConfigError(`--config: line ${second.line}: another document begins; the file must hold one ${KIND}`);
+  const { apiVersion, kind, ...fields } = (first?.value ?? {}) as { apiVersion?: unknown; kind?: unknown };
   if (apiVersion !== API_VERSION || kind !== KIND) {
     throw new ConfigError(
       `--config: must be a ${KIND} of ${API_VERSION}; kind is ${wordOf(kind)}, and apiVersion is ${wordOf(apiVersion)}`,
     );
   }
+  const lenient = (first?.repeated ?? []).map(
+    ({ key, line, column }) => `line ${line}, column ${column}: ${repeatedText(key)}; the last one counts`,
+  );
   return { object: fields, lenient };
-}
-
-/** A key that stands twice is no more than a fault of form: the last one counts. */
-function withoutDuplicates(text: string, strict: Error): unknown {
-  try {
-    return load(text, { json: true });
-  } catch {
-    throw new ConfigError(`--config: not valid YAML: ${firstLine(strict)}`);
-  }
 }
 
 /** What a field says that must be there. */
 function wordOf(value: unknown): string {
   if (value === undefined || value === null) return 'missing';
   return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
-function firstLine(error: Error): string {
-  return error.message.split('\n')[0] ?? '';
 }
 
 /** Fields that are set, by their paths; lists and maps of free keys are values. */

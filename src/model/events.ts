@@ -45,7 +45,7 @@ export type EventSink = (event: SourceEvent) => void;
 
 /** How well a kind can be followed. Times are of the clock that never runs backwards. */
 export interface WatchStatus {
-  readonly of: SourceKind;
+  readonly of: SourceKind | 'manifests';
   /** When the server said something last. */
   readonly heardAt: number;
   /** What fails now, since when; `isServers`: no answer came at all, or one that says that the server is ill: nobody's fault here. */

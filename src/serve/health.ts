@@ -243,7 +243,7 @@ export class Health {
     const kinds = waitingFor();
     if (kinds.length === 0) return ['the first sync has not begun yet: the Node and this machine are being looked at'];
     const causes = watches().flatMap(({ of, failure }) =>
-      kinds.includes(of) && failure !== undefined ? [failure.cause] : [],
+      (of === 'manifests' || kinds.includes(of)) && failure !== undefined ? [failure.cause] : [],
     );
     const age = seconds(this.#options.now() - this.#begunAt);
     const cause = causes.length === 0 ? undefined : [...new Set(causes)].join('; ');
@@ -285,7 +285,8 @@ export class Health {
   }
 }
 
-function nameOf(of: SourceKind): string {
+function nameOf(of: WatchStatus['of']): string {
+  if (of === 'manifests') return 'the manifests';
   return of === 'slices' ? 'EndpointSlices' : of === 'services' ? 'Services' : 'Nodes';
 }
 

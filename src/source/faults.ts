@@ -3,6 +3,8 @@ import type { z } from 'zod';
 import type { Fault, ObjectKind } from '../model/objects.ts';
 import { shapeProblem } from './shape-problem.ts';
 
+/** Faults of the form of one object that are told. */
+const MOST_ISSUES = 20;
 /** Longest value shown in a fault. */
 const LONGEST = 80;
 
@@ -46,13 +48,15 @@ export class FaultList {
 
   /** What a schema found. */
   shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
-    for (const issue of issues) {
+    for (const issue of issues.slice(0, MOST_ISSUES)) {
       const value = issue.path.reduce<unknown>(
         (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
         whole,
       );
       this.setAside(pathText(issue.path), value, shapeProblem(issue, value));
     }
+    if (issues.length > MOST_ISSUES)
+      this.setAside('', '', `${issues.length - MOST_ISSUES} more of its fields are wrong`);
     return undefined;
   }
 

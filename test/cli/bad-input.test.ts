@@ -51,7 +51,7 @@ describe('bad input on the command line', () => {
       args: ['--kubeconfig', '/no/such/file'],
       says: /^slicewire: --kubeconfig \/no\/such\/file: there is no such file or folder$/m,
     },
-    { args: ['--kubeconfig', '/tmp'], says: /--kubeconfig \/tmp: it is a folder, not a file/ },
+    { args: ['--kubeconfig', '/tmp'], says: /--kubeconfig \/tmp: it is a folder, and no regular file/ },
     { args: ['--master', 'not-a-url'], says: /--master not-a-url: must be a URL such as https/ },
     { args: ['--mode', 'userspace', '--manifests', '/tmp'], says: /--mode=userspace: must be iptables/ },
     {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ConfigError, configFromFlags, type Flags } from '../../src/config/config.ts';
-import { fileText, flagsFromFile } from '../../src/config/config-file.ts';
+import { fileText } from '../../src/config/config-file.ts';
 import { parseDuration } from '../../src/config/duration.ts';
+import { flagsFromText } from '../helpers/documents.ts';
 
 /** As kubeadm writes it (reference 12.2). */
 const KUBEADM = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
@@ -60,7 +61,7 @@ describe('configuration', () => {
   });
 
   it('reads a file as kubeadm writes it', () => {
-    const { flags, idle } = flagsFromFile(KUBEADM, {});
+    const { flags, idle } = flagsFromText(KUBEADM, {});
     const config = configFromFlags(flags);
     assert.deepEqual(config.source, {
       kind: 'kubernetes',
@@ -84,7 +85,7 @@ describe('configuration', () => {
 
   it('lets the file win over flags, but for the host name, the API server and the log', () => {
     const line: Flags = { clusterCidr: '10.9.0.0/16', hostnameOverride: 'b', master: 'https://x', v: '4' };
-    const { flags } = flagsFromFile(KUBEADM, line);
+    const { flags } = flagsFromText(KUBEADM, line);
     assert.deepEqual(
       [flags.clusterCidr, flags.hostnameOverride, flags.master, flags.v],
       ['10.244.0.0/16', 'b', 'https://x', '4'],
@@ -94,7 +95,7 @@ describe('configuration', () => {
   it('refuses another object and broken YAML in one line', () => {
     for (const text of ['kind: Pod\napiVersion: v1\n', 'a: [', '']) {
       assert.throws(
-        () => flagsFromFile(text, {}),
+        () => flagsFromText(text, {}),
         (error) => error instanceof ConfigError && !error.message.includes('\n'),
       );
     }
@@ -132,7 +133,7 @@ describe('configuration', () => {
     ];
     for (const some of flags) {
       const config = configFromFlags(some);
-      assert.deepEqual(configFromFlags(flagsFromFile(fileText(config), {}).flags), config);
+      assert.deepEqual(configFromFlags(flagsFromText(fileText(config), {}).flags), config);
     }
   });
 
@@ -144,7 +145,7 @@ describe('configuration', () => {
       'iptables: {masqueradeAll: true, masqueradeBit: 3, syncPeriod: 9s}',
       'nftables: {masqueradeBit: 5, minSyncPeriod: 2s}',
     ].join('\n');
-    const { flags, origins } = flagsFromFile(text, {});
+    const { flags, origins } = flagsFromText(text, {});
     const config = configFromFlags(flags, { origins, file: 'config.conf' });
     assert.deepEqual(
       [config.masqueradeAll, config.masqueradeBit, config.syncPeriod, config.minSyncPeriod],
@@ -156,12 +157,12 @@ describe('configuration', () => {
     const periods = configFromFlags({ mode: 'nftables', iptablesSyncPeriod: '9s', nftablesMinSyncPeriod: '2s' });
     assert.deepEqual([periods.syncPeriod, periods.minSyncPeriod], [9000, 2000]);
     assert.equal(flagged.nodePortAddresses.primary, false);
-    assert.deepEqual(configFromFlags(flagsFromFile(fileText(flagged), {}).flags), flagged);
+    assert.deepEqual(configFromFlags(flagsFromText(fileText(flagged), {}).flags), flagged);
   });
 
   it('keeps what a file says that has no meaning here, and names no node that nobody named', () => {
     const file = `${KUBEADM}featureGates: {WinDSR: true}\nnftables: {masqueradeBit: 3}\n`;
-    const { flags, given } = flagsFromFile(file, {});
+    const { flags, given } = flagsFromText(file, {});
     const written = fileText(configFromFlags(flags, { given }));
     for (const line of ['hostnameOverride: ""', 'WinDSR: true', 'masqueradeBit: 3', 'qps: 0', 'masqueradeBit: 14']) {
       assert.ok(written.replaceAll("'", '"').includes(line), `${line} in ${written}`);
@@ -239,7 +240,7 @@ describe('IPVS mode', () => {
       'excludeCIDRs: null',
       'excludeCIDRs: [203.0.113.0/24]',
     );
-    const { flags } = flagsFromFile(text, {});
+    const { flags } = flagsFromText(text, {});
     const { mode, ipvs } = configFromFlags(flags);
     assert.deepEqual([mode, ipvs.scheduler, ipvs.excludeCidrs], ['ipvs', 'rr', ['203.0.113.0/24']]);
   });

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { loadConfig } from '../../src/cli/prepare.ts';
 import { ConfigError, configFromFlags } from '../../src/config/config.ts';
-import { API_VERSION, fileText, flagsFromFile } from '../../src/config/config-file.ts';
+import { API_VERSION, fileText } from '../../src/config/config-file.ts';
+import { flagsFromText } from '../helpers/documents.ts';
 
 const gatesOf = (featureGates: string) => configFromFlags({ featureGates }).featureGates;
 const HEAD = `apiVersion: ${API_VERSION}\nkind: KubeProxyConfiguration\n`;
@@ -40,7 +41,7 @@ describe('feature gates', () => {
   }
 
   it('of a file that are wrong are told by the field', () => {
-    const { flags, origins } = flagsFromFile(`${HEAD}featureGates: {NoSuchGate: true}\n`, {});
+    const { flags, origins } = flagsFromText(`${HEAD}featureGates: {NoSuchGate: true}\n`, {});
     assert.throws(() => configFromFlags(flags, { origins, file: 'config.conf' }), {
       message: '--config: featureGates: NoSuchGate=true: unrecognized feature gate: NoSuchGate',
     });
@@ -51,7 +52,7 @@ describe('feature gates', () => {
       featureGates: 'AllowServiceExternalIPs=false,WinDSR=true',
       hostnameOverride: 'n',
     });
-    const read = configFromFlags(flagsFromFile(fileText(config), {}).flags);
+    const read = configFromFlags(flagsFromText(fileText(config), {}).flags);
     assert.deepEqual(read.featureGates, { AllowServiceExternalIPs: false, WinDSR: true });
     assert.ok(!fileText(configFromFlags({})).includes('featureGates'));
   });

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { goArguments } from '../../src/cli/arguments.ts';
 import { ConfigError, camel, configFromFlags, type Flags } from '../../src/config/config.ts';
-import { API_VERSION, flagsFromFile } from '../../src/config/config-file.ts';
+import { API_VERSION } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/fields.ts';
 import { IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
+import { flagsFromText } from '../helpers/documents.ts';
 
 interface Row {
   readonly good: readonly unknown[];
@@ -114,7 +115,7 @@ function fileWith(path: string, value: unknown, beside: Readonly<Record<string, 
 }
 
 function read(text: string) {
-  const { flags, origins, idle, lenient } = flagsFromFile(text, {});
+  const { flags, origins, idle, lenient } = flagsFromText(text, {});
   return { config: configFromFlags(flags, { origins, file: 'config.conf' }), idle, lenient };
 }
 
@@ -171,7 +172,10 @@ describe('fields of a KubeProxyConfiguration', () => {
     const { config, lenient } = read(`${head}mode: iptables\nmode: ipvs\nipvs: {shceduler: rr}\nextra: 1\n`);
     assert.equal(config.mode, 'ipvs');
     assert.equal(lenient.length, 3);
-    assert.match(lenient.join(), /duplicated.*unknown field "ipvs.shceduler".*unknown field "extra"/);
+    assert.match(
+      lenient.join(),
+      /line 4, column 1: the key "mode" stands twice.*unknown field "ipvs.shceduler".*unknown field "extra"/,
+    );
     assert.throws(() => read(`${head}iptables: 5\n`), /iptables: 5: must be a section/);
   });
 

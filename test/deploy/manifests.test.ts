@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
-import { loadAll } from 'js-yaml';
 import { DaemonSet } from 'kubernetes-models/apps/v1/DaemonSet';
 import { Deployment } from 'kubernetes-models/apps/v1/Deployment';
 import { PodDisruptionBudget } from 'kubernetes-models/policy/v1/PodDisruptionBudget';
@@ -17,7 +16,6 @@ import { ServiceAccount } from 'kubernetes-models/v1/ServiceAccount';
 import { goArguments } from '../../src/cli/arguments.ts';
 import { withControllerFlags } from '../../src/cli/controller-flags.ts';
 import { configFromFlags } from '../../src/config/config.ts';
-import { flagsFromFile } from '../../src/config/config-file.ts';
 import { type ControllerConfig, controllerConfig } from '../../src/config/controller-config.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { LeaderElector } from '../../src/controller/leader.ts';
@@ -31,6 +29,7 @@ import { TopologyBook } from '../../src/producers/topology.ts';
 import { decodeSelectingService } from '../../src/source/decode-producing.ts';
 import { type ApiClient, ApiError } from '../../src/source/kubernetes/client.ts';
 import { Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
+import { flagsFromText, objectsOf } from '../helpers/documents.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -60,7 +59,7 @@ async function kustomize(folder: string): Promise<ObjectOf[] | undefined> {
   const result = await realCommands.run({ file: 'kubectl', args }, NEVER).catch(() => undefined);
   if (result === undefined) return undefined;
   assert.equal(result.exitCode, 0, result.stderr);
-  return loadAll(result.stdout) as ObjectOf[];
+  return objectsOf(result.stdout) as ObjectOf[];
 }
 
 const NO_KUBECTL = { skip: 'kubectl, which has kustomize, is not on this machine' };
@@ -166,7 +165,7 @@ for (const [overlay, mode, capabilities] of [
       }
       const config = all.find(({ kind, metadata }) => kind === 'ConfigMap' && metadata.name === map) ?? assert.fail();
       const data = config.data as Readonly<Record<string, string>>;
-      const { flags, lenient, idle } = flagsFromFile(data['config.conf'] ?? '', {});
+      const { flags, lenient, idle } = flagsFromText(data['config.conf'] ?? '', {});
       assert.deepEqual([configFromFlags(flags).mode, lenient, idle], [mode, [], []]);
       assert.ok('kubeconfig.conf' in data);
     });

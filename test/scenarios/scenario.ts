@@ -1,5 +1,5 @@
 /** Reads a scenario: a file of manifests over time. `== text` begins a step; `- Kind name` in it removes an object; the rest is YAML. */
-import { loadAll } from 'js-yaml';
+import { objectsOf } from '../helpers/documents.ts';
 
 export interface ScenarioStep {
   readonly title: string;
@@ -17,7 +17,7 @@ export function readScenario(text: string): ScenarioStep[] {
       const yaml = lines.filter((line) => !removals.includes(line)).join('\n');
       return {
         title: title.trim(),
-        objects: loadAll(yaml).filter((object) => object !== null && object !== undefined) as object[],
+        objects: objectsOf(yaml),
         removed: removals.map((line) => {
           const [, kind, name] = line.split(' ');
           return { kind: kind as 'Service' | 'EndpointSlice', key: `default/${name}` };

@@ -16,6 +16,7 @@ import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { type Listener, NodeGuard } from '../../src/source/manifests/node-guard.ts';
 import { NodeLook } from '../../src/source/manifests/node-look.ts';
 import { ManifestStore, type StoreOptions } from '../../src/source/manifests/store.ts';
+import { setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 
@@ -55,7 +56,7 @@ class Seen {
 function taken(objects: readonly object[], options: StoreOptions = {}): Seen {
   const seen = new Seen();
   const store = new ManifestStore('node-a', seen.emit, options);
-  store.set('f', objects.map((object) => JSON.stringify(object)).join('\n---\n'));
+  setText(store, 'f', objects.map((object) => JSON.stringify(object)).join('\n---\n'));
   store.flush();
   return seen;
 }
@@ -170,8 +171,8 @@ describe('of a manifest', () => {
     const seen = new Seen();
     const store = new ManifestStore('node-a', seen.emit);
     const web = (clusterIP: string) => JSON.stringify(service({ name: 'web', spec: { clusterIP, ports: PORTS } }));
-    store.set('f', web('10.96.0.1'));
-    store.set('f', web('127.0.0.1'));
+    setText(store, 'f', web('10.96.0.1'));
+    setText(store, 'f', web('127.0.0.1'));
     assert.deepEqual(seen.service?.clusterIPs, ['10.96.0.1']);
     assert.match(seen.faults.join(), /spec\.clusterIP: 127\.0\.0\.1: must not be a loopback address/);
   });
@@ -222,7 +223,7 @@ class Machine {
   }
 
   async set(...objects: object[]): Promise<void> {
-    this.#store.set('f', objects.map((object) => JSON.stringify(object)).join('\n---\n'));
+    setText(this.#store, 'f', objects.map((object) => JSON.stringify(object)).join('\n---\n'));
     await this.#look.judge();
   }
 

@@ -10,6 +10,7 @@ import type { SourceEvent } from '../../src/model/events.ts';
 import { type Fault, faultText } from '../../src/model/objects.ts';
 import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { ManifestStore } from '../../src/source/manifests/store.ts';
+import { setText } from '../helpers/documents.ts';
 import { until } from '../helpers/until.ts';
 
 const SERVICE = `apiVersion: v1
@@ -45,7 +46,7 @@ class Folder {
   });
 
   set(files: Readonly<Record<string, string>>): void {
-    for (const [file, text] of Object.entries(files)) this.#store.set(file, text);
+    for (const [file, text] of Object.entries(files)) setText(this.#store, file, text);
     this.#store.flush();
   }
 

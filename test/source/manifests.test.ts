@@ -1,16 +1,16 @@
 /** Manifests in a file or folder, and what becomes of them as they change. */
 import assert from 'node:assert/strict';
-import fsPromises, { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { syncBuiltinESMExports } from 'node:module';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
+import { DocumentFiles } from '../../src/documents/files.ts';
 import { type Clock, realClock } from '../../src/host/clock.ts';
 import type { SourceEvent } from '../../src/model/events.ts';
 import { type Fault, faultText } from '../../src/model/objects.ts';
-import { readDocuments } from '../../src/source/manifests/documents.ts';
 import { ManifestsUnusable, manifestsSource } from '../../src/source/manifests/index.ts';
 import { ManifestStore } from '../../src/source/manifests/store.ts';
+import { readDocuments, setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 
@@ -147,16 +147,16 @@ describe('documents', () => {
       assert.equal(faults.length, 1);
       assert.match(
         faultText(faults[0] as Fault),
-        /^file f\.yaml: line \d+: {1,2}not valid YAML or JSON: .+\(object set aside\)$/,
+        /^file f\.yaml: line \d+, column \d+: {1,2}not valid YAML or JSON: .+\(object set aside\)$/,
       );
-      assert.equal(faults[0]?.field, `line ${line}`);
+      assert.match(faults[0]?.field ?? '', new RegExp(`^line ${line}, column \\d+$`));
     });
   }
 
   test('a line in the middle of a document is named', () => {
     const { faults } = readDocuments(`${yaml('good')}---\nkind: Service\nspec:\n  a: 1\n  a: 2\n`, 'f.yaml');
-    assert.match(faults[0]?.problem ?? '', /duplicated mapping key/);
-    assert.match(faults[0]?.field ?? '', /^line 1[23]$/);
+    assert.match(faults[0]?.problem ?? '', /the key "a" stands twice in one mapping/);
+    assert.equal(faults[0]?.field, 'line 13, column 3');
   });
 
   test('broken JSON names its line', () => {
@@ -165,7 +165,7 @@ describe('documents', () => {
       'f.json',
     );
     assert.equal(faults.length, 1);
-    assert.match(faults[0]?.field ?? '', /^line [45]$/);
+    assert.match(faults[0]?.field ?? '', /^line [345], column \d+$/);
   });
 
   for (const text of ['just text', '7', '- kind: Service\n', '[]', 'true']) {
@@ -174,7 +174,7 @@ describe('documents', () => {
       assert.equal(objects.length, 1);
       assert.deepEqual(
         faults.map(({ field, problem }) => [field, problem]),
-        [['line 9', 'a document must be a Kubernetes object']],
+        [['line 9, column 1', 'a document must be a Kubernetes object']],
       );
     });
   }
@@ -195,7 +195,7 @@ describe('files', () => {
       { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web' } },
       { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'X' } },
     ];
-    files.set('f', [web(), ...more].map((object) => JSON.stringify(object)).join('\n---\n'));
+    setText(files, 'f', [web(), ...more].map((object) => JSON.stringify(object)).join('\n---\n'));
     assert.deepEqual(view.objects, {
       'node node-a': 'node-a',
       'service default/web': '10.96.0.1',
@@ -206,31 +206,31 @@ describe('files', () => {
 
   test('with a broken document keep what it defined before, and follow the rest', () => {
     const { view, files } = store();
-    files.set('f', `${yaml('a')}---\n${yaml('b')}`);
-    files.set('f', `${yaml('a', '10.96.0.9')}---\n${BROKEN}`);
+    setText(files, 'f', `${yaml('a')}---\n${yaml('b')}`);
+    setText(files, 'f', `${yaml('a', '10.96.0.9')}---\n${BROKEN}`);
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.9', 'service default/b': '10.96.0.1' });
     assert.equal(view.faults.length, 1);
-    files.set('f', yaml('a'));
+    setText(files, 'f', yaml('a'));
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     assert.deepEqual(view.faults, []);
   });
 
   test('that cannot be read keep what they defined, and the reason is told until they can', () => {
     const { view, files } = store();
-    files.set('f', yaml('a'));
+    setText(files, 'f', yaml('a'));
     files.unreadable('f', 'permission denied');
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     assert.deepEqual(view.faults, [
       'file f: cannot be read: permission denied; what it held before stays in force (file set aside)',
     ]);
-    files.set('f', yaml('a'));
+    setText(files, 'f', yaml('a'));
     assert.deepEqual(view.faults, []);
   });
 
   test('that are gone take with them what they defined, and their faults', () => {
     const { view, files } = store();
-    files.set('f', `${yaml('a')}---\n${BROKEN}`);
-    files.set('g', yaml('b'));
+    setText(files, 'f', `${yaml('a')}---\n${BROKEN}`);
+    setText(files, 'g', yaml('b'));
     files.remove('f');
     assert.deepEqual([view.objects, view.faults, files.files], [{ 'service default/b': '10.96.0.1' }, [], ['g']]);
   });
@@ -241,7 +241,7 @@ describe('files', () => {
       ['b.yaml', 'a.yaml'],
     ]) {
       const { view, files } = store();
-      for (const file of order) files.set(file, yaml('web', file === 'a.yaml' ? '10.96.0.1' : '10.96.0.2'));
+      for (const file of order) setText(files, file, yaml('web', file === 'a.yaml' ? '10.96.0.1' : '10.96.0.2'));
       assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
       assert.deepEqual(view.faults, [
         'Service default/web: b.yaml: stands in a.yaml as well, which counts (part left out)',
@@ -251,21 +251,21 @@ describe('files', () => {
 
   test('with one object in two: when the first goes or drops it, the other counts', () => {
     const { view, files } = store();
-    files.set('a', yaml('web', '10.96.0.1'));
-    files.set('b', yaml('web', '10.96.0.2'));
+    setText(files, 'a', yaml('web', '10.96.0.1'));
+    setText(files, 'b', yaml('web', '10.96.0.2'));
     files.remove('a');
     assert.deepEqual([view.objects, view.faults], [{ 'service default/web': '10.96.0.2' }, []]);
-    files.set('a', yaml('web', '10.96.0.3'));
+    setText(files, 'a', yaml('web', '10.96.0.3'));
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.3' });
-    files.set('a', '');
+    setText(files, 'a', '');
     assert.deepEqual([view.objects, view.faults], [{ 'service default/web': '10.96.0.2' }, []]);
-    files.set('b', '');
+    setText(files, 'b', '');
     assert.deepEqual(view.objects, {});
   });
 
   test('with an object twice: the first counts', () => {
     const { view, files } = store();
-    files.set('f', `${yaml('web')}---\n${yaml('web', '10.96.0.2')}`);
+    setText(files, 'f', `${yaml('web')}---\n${yaml('web', '10.96.0.2')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
     assert.deepEqual(view.faults, [
       'file f: object 2: Service default/web: stands twice in this file; the first counts (object set aside)',
@@ -291,7 +291,7 @@ describe('files', () => {
   ] as [object, string][]) {
     test(`with an object that has the fault ${text}`, () => {
       const { view, files } = store();
-      files.set('f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [web(), object, web('c')] }));
+      setText(files, 'f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [web(), object, web('c')] }));
       assert.deepEqual(view.faults, [`file f: ${text} (object set aside)`]);
       assert.deepEqual(Object.keys(view.objects), ['service default/c', 'service default/web']);
     });
@@ -300,7 +300,7 @@ describe('files', () => {
   for (const item of [null, 7, 'text', []]) {
     test(`with the item ${JSON.stringify(item)} in a list have a fault, and the rest is there`, () => {
       const { view, files } = store();
-      files.set('f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [item, web()] }));
+      setText(files, 'f', JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [item, web()] }));
       assert.deepEqual(Object.keys(view.objects), ['service default/web']);
       assert.equal(view.faults.length, 1);
     });
@@ -309,7 +309,7 @@ describe('files', () => {
   for (const kind of ['constructor', 'toString', '__proto__', 'hasOwnProperty']) {
     test(`with the kind ${kind}, which every object of JavaScript has, are read like any other`, () => {
       const { view, files } = store();
-      files.set('f', `kind: ${kind}\nmetadata:\n  name: x\n---\n${yaml('web')}`);
+      setText(files, 'f', `kind: ${kind}\nmetadata:\n  name: x\n---\n${yaml('web')}`);
       assert.deepEqual([view.objects, view.faults], [{ 'service default/web': '10.96.0.1' }, []]);
     });
   }
@@ -317,14 +317,17 @@ describe('files', () => {
   test('with an alias that leads back to itself have a fault', () => {
     const { view, files } = store();
     const loop = 'apiVersion: v1\nkind: Service\nmetadata:\n  name: loop\nspec:\n  ports: &p\n    again: *p\n';
-    files.set('f', `${loop}---\n${yaml('web')}`);
+    setText(files, 'f', `${loop}---\n${yaml('web')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
-    assert.match(view.faults.join(), /Service default\/loop: spec\.ports: /);
+    assert.match(
+      view.faults.join(),
+      /line 7, column 12: not valid YAML or JSON: no anchor &p stands before the alias \*p/,
+    );
   });
 
   test('whose names have line ends are told on one line', () => {
     const { view, files } = store();
-    files.set('a\nb.yaml', BROKEN);
+    setText(files, 'a\nb.yaml', BROKEN);
     assert.doesNotMatch(view.faults[0] ?? '\n', /\n/);
   });
 });
@@ -462,7 +465,7 @@ describe('a folder', () => {
     const view = await follow(t, folder);
     await writeFile(join(folder, 'a.yaml'), BROKEN);
     await until('the fault', () => view.faults.length === 1);
-    assert.match(view.faults[0] ?? '', /a\.yaml: line 4: {1,2}not valid YAML or JSON/);
+    assert.match(view.faults[0] ?? '', /a\.yaml: line 4, column 1: {1,2}not valid YAML or JSON/);
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     await writeFile(join(folder, 'a.yaml'), yaml('a', '10.96.0.2'));
     await shows(view, { 'service default/a': '10.96.0.2' });
@@ -581,19 +584,18 @@ describe('a path that cannot be used', () => {
   test('that can be looked at and not listed is not taken for an empty folder (invariants 1 and 2)', async (t) => {
     const folder = await temporary(t);
     await writeFile(join(folder, 'a.yaml'), yaml('a'));
-    // Permissions do not stop root, so the refusal is put in place of the call.
-    const refusal = Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' });
-    const { mock } = t.mock.method(fsPromises, 'readdir', () => Promise.reject(refusal));
-    syncBuiltinESMExports();
-    t.after(() => {
-      mock.restore();
-      syncBuiltinESMExports();
+    // Permissions do not stop root, so the refusal is put in place of the look.
+    const documents = new DocumentFiles();
+    let refusals = 0;
+    t.mock.method(documents, 'list', () => {
+      refusals++;
+      return Promise.resolve({ kind: 'unreadable', cause: 'permission denied' });
     });
     const view = new View();
     const abort = new AbortController();
-    const source = manifestsSource({ path: folder, nodeName: 'n', clock: FAST, once: false });
+    const source = manifestsSource({ path: folder, nodeName: 'n', clock: FAST, once: false, documents });
     const ended = source.run(view.emit, abort.signal).catch((error: unknown) => error);
-    await until('a refusal', () => mock.callCount() > 0);
+    await until('a refusal', () => refusals > 0);
     await new Promise(setImmediate);
     abort.abort();
     const result = await ended;

@@ -1,5 +1,5 @@
 /** The objects of the demo, as a person would write them. */
-import { dump } from 'js-yaml';
+import { yamlText } from '../../documents/yaml.ts';
 import { podAddress } from './lab.ts';
 
 export const WEB = { clusterIP: '10.96.0.10', port: 80, nodePort: 30080 } as const;
@@ -33,7 +33,7 @@ export function servicesYaml(): string {
     metadata: { name: 'empty' },
     spec: { clusterIP: EMPTY.clusterIP, ports: [{ port: EMPTY.port }] },
   };
-  return [web, empty].map((object) => dump(object)).join('---\n');
+  return [web, empty].map((object) => yamlText(object)).join('---\n');
 }
 
 /** YAML of the Service `outside` and the Endpoints that name its two servers. */
@@ -50,12 +50,12 @@ export function outsideYaml(): string {
     metadata: { name: 'outside' },
     subsets: [{ addresses: OUTSIDE.servers.map((ip) => ({ ip })), ports: [{ port: OUTSIDE.serverPort }] }],
   };
-  return [service, endpoints].map((object) => dump(object)).join('---\n');
+  return [service, endpoints].map((object) => yamlText(object)).join('---\n');
 }
 
 /** YAML of a Service with a selector. */
 export function selectingYaml(): string {
-  return dump({
+  return yamlText({
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: 'shop' },
@@ -76,12 +76,12 @@ export function podsYaml(pods: readonly number[]): string {
     spec: { nodeName: 'node', containers: [{ name: 'main', ports: [{ name: 'http', containerPort: POD_PORT }] }] },
     status: { podIP: podAddress(n).v4 },
   });
-  return pods.map((n) => dump(pod(n))).join('---\n');
+  return pods.map((n) => yamlText(pod(n))).join('---\n');
 }
 
 /** YAML of the slice of `web` with these pods, by number. */
 export function sliceYaml(pods: readonly number[]): string {
-  return dump({
+  return yamlText({
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: { name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },

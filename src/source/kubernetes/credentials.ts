@@ -1,8 +1,8 @@
 /** How to reach the API server. client-node is loaded only when a cluster is the source: it is large. */
-import { access, constants, readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { load } from 'js-yaml';
-import { fileProblem } from '../file-problem.ts';
+import { readOneFile } from '../../documents/one-file.ts';
+import { causeOf } from '../../model/cause.ts';
 import type { Credentials } from './client.ts';
 
 /** What deploy/base names where the address of a control plane belongs; no such name exists (RFC 2606). */
@@ -20,7 +20,7 @@ export interface ClusterConfig {
 }
 
 export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Promise<Credentials> {
-  if (kubeconfig !== undefined) await mustBeReadable(kubeconfig);
+  const file = kubeconfig === undefined ? undefined : await readKubeconfig(kubeconfig);
   const inCluster = kubeconfig === undefined && master === undefined;
   if (inCluster && process.env.KUBERNETES_SERVICE_HOST === undefined) {
     throw new KubeconfigUnusable(
@@ -30,8 +30,11 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   const { KubeConfig } = await import('@kubernetes/client-node');
   const config = new KubeConfig();
   try {
-    if (kubeconfig !== undefined) config.loadFromFile(kubeconfig);
-    else if (inCluster) config.loadFromCluster();
+    if (kubeconfig !== undefined) {
+      // Its own loadFromFile reads what stands there without a bound.
+      config.loadFromString(JSON.stringify(file));
+      config.makePathsAbsolute(dirname(kubeconfig));
+    } else if (inCluster) config.loadFromCluster();
     else
       config.loadFromClusterAndUser({ name: 'master', server: master ?? '', skipTLSVerify: false }, { name: 'none' });
   } catch (error) {
@@ -47,7 +50,8 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   config.clusters = config.clusters.map((entry) =>
     entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry,
   );
-  const tokenFile = kubeconfig === undefined ? undefined : await tokenFileOf(kubeconfig, config.getCurrentUser()?.name);
+  const tokenFile =
+    kubeconfig === undefined ? undefined : tokenFileOf(file, { kubeconfig, user: config.getCurrentUser()?.name });
   return {
     server,
     async apply(options) {
@@ -63,12 +67,13 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
 }
 
 /** client-node does not know `tokenFile`, which kubeadm writes for kube-proxy; it wins over `token`, as in client-go. */
-async function tokenFileOf(kubeconfig: string, user: string | undefined): Promise<string | undefined> {
-  const { users } = load(await readFile(kubeconfig, 'utf8')) as {
-    users?: { name: string; user?: { tokenFile?: string } }[];
-  };
-  const file = users?.find(({ name }) => name === user)?.user?.tokenFile;
-  return file ? resolve(dirname(kubeconfig), file) : undefined;
+function tokenFileOf(
+  file: object | undefined,
+  { kubeconfig, user }: { readonly kubeconfig: string; readonly user: string | undefined },
+): string | undefined {
+  const { users } = file as { users?: { name: string; user?: { tokenFile?: string } }[] };
+  const token = users?.find(({ name }) => name === user)?.user?.tokenFile;
+  return token ? resolve(dirname(kubeconfig), token) : undefined;
 }
 
 function serverUrl(text: string, kubeconfig: string | undefined): string {
@@ -88,11 +93,21 @@ function contextProblem(context: string | undefined): string {
     : 'current-context is missing';
 }
 
-async function mustBeReadable(path: string): Promise<void> {
-  try {
-    await access(path, constants.R_OK);
-    if ((await stat(path)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' });
-  } catch (error) {
-    throw new KubeconfigUnusable(`--kubeconfig ${path}: ${fileProblem(error)}`);
-  }
+/** Throws KubeconfigUnusable. */
+async function readKubeconfig(path: string): Promise<object> {
+  const { values, problems } = await readOneFile(path).catch((error) => {
+    throw new KubeconfigUnusable(`--kubeconfig ${path}: ${causeOf(error)}`);
+  });
+  const [problem] = problems;
+  if (problem !== undefined)
+    throw new KubeconfigUnusable(
+      `--kubeconfig ${path}: line ${problem.line}, column ${problem.column}: ${problem.reason}`,
+    );
+  const [first, second] = values;
+  if (second !== undefined)
+    throw new KubeconfigUnusable(
+      `--kubeconfig ${path}: line ${second.line}: another document begins; it must hold one`,
+    );
+  if (first === undefined) throw new KubeconfigUnusable(`--kubeconfig ${path}: it is empty`);
+  return first.value as object;
 }

@@ -1,16 +1,17 @@
 /** The manifests source: a folder, a file, or standard input, with no cluster at all. Folders and files are followed. */
-import { watch } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname, join, normalize } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { type Clock, sleep } from '../../host/clock.ts';
-import { type EventSink, SOURCE_KINDS, type Source, type SourceEvent } from '../../model/events.ts';
+import { type DocumentFiles, documentFiles, type Listed } from '../../documents/files.ts';
+import type { Failure, Whole } from '../../documents/protocol.ts';
+import { aborted, type Clock, sleep } from '../../host/clock.ts';
+import { type EventSink, SOURCE_KINDS, type Source, type SourceEvent, type WatchStatus } from '../../model/events.ts';
 import type { PortRange } from '../../model/port-range.ts';
-import { fileProblem } from '../file-problem.ts';
+import { unwatchedText } from '../unwatched.ts';
 import { NodeGuard, type NodeReader } from './node-guard.ts';
 import { NodeLook } from './node-look.ts';
-import { ManifestStore } from './store.ts';
+import { type Draft, ManifestStore } from './store.ts';
 import { ManifestsUnusable } from './unusable.ts';
 
 export { ManifestsUnusable };
@@ -26,6 +27,9 @@ export interface ManifestsOptions {
   readonly nodePorts?: PortRange;
   /** Asked what ports of this machine are in use; without it Services may have any of its addresses and ports. */
   readonly node?: NodeReader;
+  readonly warn?: (text: string) => void;
+  /** What reads the files; of its own in tests. */
+  readonly documents?: DocumentFiles;
 }
 
 /** What kubectl reads from a folder. */
@@ -38,10 +42,19 @@ const DOUBT = 200;
 const RESCAN = 10_000;
 /** Files read at a time. */
 const AT_ONCE = 64;
+/** Bytes of one file: its text and what it says must fit in memory beside each other. */
+const MOST_BYTES = 64 << 20;
 
 export function manifestsSource(options: ManifestsOptions): Source {
   const path = options.path === '-' ? '-' : normalize(options.path).replace(/(?<=.)\/+$/, '');
-  return { run: (emit, signal) => new Follower({ ...options, path }, emit).run(signal) };
+  let follower: Follower | undefined;
+  return {
+    watches: () => follower?.watches ?? [],
+    run: (emit, signal) => {
+      follower = new Follower({ ...options, path }, emit);
+      return follower.run(signal);
+    },
+  };
 }
 
 class Follower {
@@ -54,12 +67,16 @@ class Follower {
   /** Modification time and size of each file when it was read. */
   readonly #stamps = new Map<string, string>();
   readonly #changed = new Set<string>();
-  /** Files that lost objects or are gone, with what they held at the first look (undefined: gone). */
+  readonly #documents: DocumentFiles;
+  #watcher: FSWatcher | undefined;
+  #hasWarned = false;
+  /** Files that lost objects or are gone, with the digest of what they held at the first look (undefined: gone). */
   readonly #doubted = new Map<string, string | undefined>();
   #wake: (() => void) | undefined;
 
   constructor(options: ManifestsOptions, emit: EventSink) {
     this.#options = options;
+    this.#documents = options.documents ?? documentFiles;
     this.#emit = emit;
     const { nodeName, nodePorts, node } = options;
     const guard = node && new NodeGuard();
@@ -68,15 +85,30 @@ class Follower {
     this.#store = new ManifestStore(nodeName, hold, { ...(nodePorts ? { nodePorts } : {}), guard });
   }
 
+  /** Of what does not answer: it cannot be followed, whatever else can. */
+  get watches(): readonly WatchStatus[] {
+    const { path, clock } = this.#options;
+    const stuck = this.#documents.stuck.filter((one) => one.path === path || dirname(one.path) === path);
+    const [first] = stuck;
+    if (first === undefined) return [];
+    const others = stuck.length > 1 ? ` and ${stuck.length - 1} more` : '';
+    const cause = `${first.path}${others} does not answer; it may be on a mount whose server is gone`;
+    const since = Math.min(...stuck.map((one) => one.since));
+    return [{ of: 'manifests', heardAt: clock.now(), failure: { since, isServers: false, cause } }];
+  }
+
+  /** What hangs in a file does not keep the agent from stopping. */
   async run(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#run(signal), aborted(signal).catch(() => undefined)]);
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
     const { path, once } = this.#options;
-    if (path === '-') {
-      this.#store.set('standard input', await text(addAbortSignal(signal, process.stdin)));
-      await this.#flush();
-    } else {
-      const { isFolder } = await this.#look();
-      if (!once) this.#watch(isFolder ? path : dirname(path), signal);
-      const cause = await this.#rescan();
+    if (path === '-') await this.#takeInput(signal);
+    else {
+      const listed = await this.#documents.list(path);
+      if (listed.kind !== 'unreadable' && !once) this.#watch(listed.kind === 'folder' ? path : dirname(path), signal);
+      const cause = await this.#rescan(listed);
       if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
     }
     for (const kind of [...SOURCE_KINDS, 'servicecidrs'] as const) this.#emit({ kind: 'synced', of: kind });
@@ -84,13 +116,12 @@ class Follower {
     await this.#follow(signal);
   }
 
-  async #look(): Promise<{ isFolder: boolean }> {
-    const { path } = this.#options;
-    try {
-      return { isFolder: (await stat(path)).isDirectory() };
-    } catch (error) {
-      throw new ManifestsUnusable(`--manifests ${path}: ${fileProblem(error)}`);
-    }
+  async #takeInput(signal: AbortSignal): Promise<void> {
+    const draft = this.#store.draft('standard input');
+    const read = await this.#documents.parse(await text(addAbortSignal(signal, process.stdin)), draft.file, draft.take);
+    if (read.kind === 'read') this.#store.set(draft, read);
+    else this.#store.unreadable(draft.file, read.cause);
+    await this.#flush();
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
@@ -98,7 +129,7 @@ class Follower {
     while (!signal.aborted) {
       const isTold = await this.#changeOr(RESCAN, signal);
       if (signal.aborted) return;
-      if (!isTold) await this.#rescan();
+      if (!isTold) await this.#look(signal);
       else {
         await sleep(clock, SETTLE, signal).catch(() => undefined);
         const files = [...this.#changed];
@@ -125,16 +156,36 @@ class Follower {
     });
   }
 
+  async #look(signal: AbortSignal): Promise<void> {
+    const { path } = this.#options;
+    const listed = await this.#documents.list(path);
+    // The kernel had no room for it, or the folder was away.
+    if (this.#watcher === undefined && listed.kind !== 'unreadable' && !signal.aborted)
+      this.#watch(listed.kind === 'folder' ? path : dirname(path), signal);
+    await this.#rescan(listed);
+  }
+
+  /** Called when the folder was just listed: the call waits in the loop, and a mount that is dead would keep it. */
   #watch(folder: string, signal: AbortSignal): void {
-    const watcher = watch(folder, { signal }, (_, name) => {
-      if (name === null || !this.#isWanted(join(folder, name))) return;
-      this.#changed.add(join(folder, name));
-      // Two writes within one tick of the clock leave the same stamp.
-      this.#stamps.delete(join(folder, name));
-      this.#wake?.();
-    });
-    // A folder that goes away ends its watch; the rescan goes on and tells what it finds.
-    watcher.on('error', () => watcher.close());
+    try {
+      const watcher = watch(folder, { signal }, (_, name) => {
+        if (name === null || !this.#isWanted(join(folder, name))) return;
+        this.#changed.add(join(folder, name));
+        // Two writes within one tick of the clock leave the same stamp.
+        this.#stamps.delete(join(folder, name));
+        this.#wake?.();
+      });
+      this.#watcher = watcher;
+      // A folder that goes away ends its watch; the rescan goes on and tells what it finds.
+      watcher.on('error', () => {
+        watcher.close();
+        if (this.#watcher === watcher) this.#watcher = undefined;
+      });
+    } catch (error) {
+      if (this.#hasWarned) return;
+      this.#hasWarned = true;
+      this.#options.warn?.(`--manifests ${this.#options.path}: ${unwatchedText(error, RESCAN)}`);
+    }
   }
 
   #isWanted(file: string): boolean {
@@ -143,18 +194,17 @@ class Follower {
   }
 
   /** Read what is new or changed, and drop what is gone. A folder that cannot be listed is not an empty one (invariant 2). */
-  async #rescan(): Promise<string | undefined> {
+  async #rescan(listed: Listed): Promise<string | undefined> {
     const { path } = this.#options;
-    let files: string[];
-    try {
-      files = (await stat(path)).isDirectory()
-        ? (await readdir(path)).filter((name) => MANIFEST.test(name)).map((name) => join(path, name))
-        : [path];
-    } catch (error) {
-      this.#store.unreadable(path, fileProblem(error));
+    if (listed.kind === 'unreadable') {
+      this.#store.unreadable(path, listed.cause);
       this.#tell();
-      return fileProblem(error);
+      return listed.cause;
     }
+    const files =
+      listed.kind === 'folder'
+        ? listed.names.filter((name) => MANIFEST.test(name)).map((name) => join(path, name))
+        : [path];
     this.#emit({ kind: 'faults', key: path, faults: [] });
     const present = new Set(files);
     const gone = this.#store.files.filter((file) => !present.has(file));
@@ -195,14 +245,15 @@ class Follower {
       this.#store.unreadable(file, read.cause);
       return;
     }
-    const content = read.kind === 'text' ? read.text : undefined;
-    const isSure = this.#doubted.has(file) && this.#doubted.get(file) === content;
+    const digest = read.kind === 'gone' ? undefined : read.digest;
+    const isSure = this.#doubted.has(file) && this.#doubted.get(file) === digest;
     this.#doubted.delete(file);
-    if (content !== undefined && isSure && this.#store.empties(file, content)) {
-      this.#store.emptied(file);
-    } else if (content !== undefined && (isSure || !this.#store.loses(file, content))) this.#store.set(file, content);
-    else if (isSure) this.#gone(file);
-    else this.#lookAgain(file, content);
+    if (read.kind === 'gone') {
+      if (isSure) this.#gone(file);
+      else this.#lookAgain(file, undefined);
+    } else if (isSure && this.#store.empties(read.draft)) this.#store.emptied(file);
+    else if (isSure || !this.#store.loses(read.draft, read)) this.#store.set(read.draft, read);
+    else this.#lookAgain(file, digest);
   }
 
   /** The file that was asked for is not an empty one when it is away (invariant 2); one of a folder is. */
@@ -211,8 +262,8 @@ class Follower {
     else this.#store.remove(file);
   }
 
-  #lookAgain(file: string, content: string | undefined): void {
-    this.#doubted.set(file, content);
+  #lookAgain(file: string, digest: string | undefined): void {
+    this.#doubted.set(file, digest);
     this.#options.clock.after(DOUBT, () => {
       this.#stamps.delete(file);
       this.#changed.add(file);
@@ -221,22 +272,22 @@ class Follower {
   }
 
   async #readIfChanged(file: string): Promise<FileRead> {
-    try {
-      const { mtimeMs, size, ino } = await stat(file);
-      const stamp = `${mtimeMs} ${size} ${ino}`;
-      if (this.#stamps.get(file) === stamp) return { kind: 'same' };
-      const content = await readFile(file, 'utf8');
-      this.#stamps.set(file, stamp);
-      return { kind: 'text', text: content };
-    } catch (error) {
-      this.#stamps.delete(file);
-      const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      return isGone ? { kind: 'gone' } : { kind: 'unreadable', cause: fileProblem(error) };
-    }
+    const { path } = this.#options;
+    const draft = this.#store.draft(file);
+    const read = await this.#documents.read({
+      path: file,
+      // Links of a folder stay in it; who names a file names what it leads to.
+      within: file === path ? undefined : path,
+      stamp: this.#stamps.get(file),
+      most: MOST_BYTES,
+      onValues: draft.take,
+    });
+    if (read.kind === 'same') return read;
+    if (read.stamp === undefined) this.#stamps.delete(file);
+    else this.#stamps.set(file, read.stamp);
+    if (read.kind === 'read') return { ...read, draft };
+    return read.code === 'ENOENT' ? { kind: 'gone' } : read;
   }
 }
 
-type FileRead =
-  | { readonly kind: 'same' | 'gone' }
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'unreadable'; readonly cause: string };
+type FileRead = { readonly kind: 'same' } | { readonly kind: 'gone' } | Failure | (Whole & { readonly draft: Draft });

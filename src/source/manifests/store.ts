@@ -1,11 +1,13 @@
 /** Which file says what of which object. Pure: files in, events out. */
+
+import type { Value, Whole } from '../../documents/protocol.ts';
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
 import { NODE_PORTS, type PortRange } from '../../model/port-range.ts';
 import { isObjectName, objectKey } from '../decode.ts';
 import { FaultList } from '../faults.ts';
 import { admitted } from './admission.ts';
-import { type Documents, readDocuments } from './documents.ts';
+import { documentFaults } from './documents.ts';
 import { goneOf, type Held, isKind, KINDS, type Kind, lastGood } from './kinds.ts';
 import type { NodeGuard } from './node-guard.ts';
 import { ManifestProducer } from './producer.ts';
@@ -18,6 +20,63 @@ export interface StoreOptions {
   readonly nodePorts?: PortRange;
   /** Takes Services first, and tells what it lets pass; without it all pass. */
   readonly guard?: NodeGuard | undefined;
+}
+
+/** What follows from a part of a file that cannot be read. */
+const STAYS = '; what it held before stays in force';
+/** Faults of the form of one file's objects that are told; more tell nobody more. */
+const MOST_FAULTS = 20;
+
+type Decode = (kind: Kind, key: string, object: unknown) => Held;
+
+/** What a file is going to say, taken in object by object: a large file holds nobody. */
+export class Draft {
+  readonly file: string;
+  readonly objects = new Map<ObjectId, Held>();
+  readonly #faults: FaultList;
+  /** Objects of any kind. */
+  count = 0;
+  readonly #decode: Decode;
+  #more = 0;
+
+  constructor(file: string, decode: Decode) {
+    this.file = file;
+    this.#decode = decode;
+    this.#faults = new FaultList('file', file);
+  }
+
+  get faults(): readonly Fault[] {
+    if (this.#more === 0) return this.#faults.list;
+    const rest = new FaultList('file', this.file);
+    rest.setAside('', '', `${this.#more} more objects of it cannot be used`);
+    return [...this.#faults.list, ...rest.list];
+  }
+
+  readonly take = (values: readonly Value[]): void => {
+    for (const { value } of values) this.#sort(value);
+  };
+
+  #sort(object: unknown): void {
+    const at = `object ${++this.count}`;
+    const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
+    if (typeof kind !== 'string') this.#refuse(`${at}: kind`, kind, 'must be the name of a kind, such as Service');
+    // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
+    if (!isKind(kind)) return;
+    const wanted = KINDS[kind].apiVersion;
+    const key = objectKey(object);
+    const id = `${kind} ${nameOf(kind, key ?? '')}`;
+    if (apiVersion !== wanted) this.#refuse(`${at}: apiVersion`, apiVersion, `must be ${wanted} for ${articled(kind)}`);
+    else if (key === undefined) {
+      const { field, value, problem } = nameProblem(object);
+      this.#refuse(`${at}: ${field}`, value, problem);
+    } else if (this.objects.has(id)) this.#refuse(at, id, 'stands twice in this file; the first counts');
+    else this.objects.set(id, this.#decode(kind, nameOf(kind, key), object));
+  }
+
+  #refuse(field: string, value: unknown, problem: string): void {
+    if (this.#faults.list.length < MOST_FAULTS) this.#faults.setAside(field, value, problem);
+    else this.#more++;
+  }
 }
 
 export class ManifestStore {
@@ -42,6 +101,13 @@ export class ManifestStore {
   /** All files that changed together are taken in: tell the slices that follow from them. */
   flush(): void {
     this.#producer.flush();
+  }
+
+  /** For what a file says. */
+  draft(file: string): Draft {
+    return new Draft(file, (kind, key, object) =>
+      admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: this.#nodePorts }),
+    );
   }
 
   /** Names of the files that are held. */
@@ -73,59 +139,30 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: faults.list });
   }
 
-  /** Whether the file held objects and this text holds none at all: a file in the middle of being saved. */
-  empties(file: string, text: string): boolean {
+  /** Whether the file held objects and this has none at all: a file in the middle of being saved. */
+  empties({ file, count }: Draft): boolean {
     const had = this.#files.get(file)?.size ?? 0;
-    return had > 0 && readDocuments(text, file).objects.length === 0;
+    return had > 0 && count === 0;
   }
 
-  /** Whether the file held objects that this text does not. */
-  loses(file: string, text: string): boolean {
+  /** Whether the file held objects that this does not. */
+  loses({ file, objects }: Draft, { problemCount }: Pick<Whole, 'problemCount'>): boolean {
     const before = this.#files.get(file);
-    if (before === undefined) return false;
-    const documents = readDocuments(text, file);
-    if (documents.faults.length > 0) return false;
-    const { objects } = this.#sort(file, documents);
+    if (before === undefined || problemCount > 0) return false;
     return [...before.keys()].some((id) => !objects.has(id));
   }
 
-  /** Take in the text of a file. Of a file with a broken document, what the rest does not define again stays as it was. */
-  set(file: string, text: string): void {
-    const documents = readDocuments(text, file);
-    const { objects, faults } = this.#sort(file, documents);
-    if (documents.faults.length > 0) {
-      for (const [id, object] of this.#files.get(file) ?? []) if (!objects.has(id)) objects.set(id, object);
+  /** Take in what a file says. Of a file with a broken document, what the rest does not define again stays as it was. */
+  set({ file, objects, faults }: Draft, read: Pick<Whole, 'problems' | 'problemCount'>): void {
+    const before = this.#files.get(file);
+    const whole = new Map(objects);
+    if (read.problemCount > 0) {
+      for (const [id, object] of before ?? []) if (!whole.has(id)) whole.set(id, object);
     }
-    for (const [id, held] of objects) objects.set(id, lastGood(held, this.#files.get(file)?.get(id)));
-    this.#replace(file, objects);
-    this.#emit({ kind: 'faults', key: file, faults });
-  }
-
-  #sort(file: string, documents: Documents): { objects: Map<ObjectId, Held>; faults: Fault[] } {
-    const objects = new Map<ObjectId, Held>();
-    const faults = new FaultList('file', file);
-    for (const [i, object] of documents.objects.entries()) {
-      const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
-      if (typeof kind !== 'string')
-        faults.setAside(`object ${i + 1}: kind`, kind, 'must be the name of a kind, such as Service');
-      // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
-      if (!isKind(kind)) continue;
-      const wanted = KINDS[kind].apiVersion;
-      const key = objectKey(object);
-      const id = `${kind} ${nameOf(kind, key ?? '')}`;
-      if (apiVersion !== wanted)
-        faults.setAside(`object ${i + 1}: apiVersion`, apiVersion, `must be ${wanted} for ${articled(kind)}`);
-      else if (key === undefined) {
-        const { field, value, problem } = nameProblem(object);
-        faults.setAside(`object ${i + 1}: ${field}`, value, problem);
-      } else if (objects.has(id)) faults.setAside(`object ${i + 1}`, id, 'stands twice in this file; the first counts');
-      else objects.set(id, this.#decode(kind, nameOf(kind, key), object));
-    }
-    return { objects, faults: [...documents.faults, ...faults.list] };
-  }
-
-  #decode(kind: Kind, key: string, object: unknown): Held {
-    return admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: this.#nodePorts });
+    for (const [id, held] of whole) whole.set(id, lastGood(held, before?.get(id)));
+    this.#replace(file, whole);
+    const stays = (before?.size ?? 0) > 0 ? STAYS : '';
+    this.#emit({ kind: 'faults', key: file, faults: [...documentFaults({ file, stays }, read), ...faults] });
   }
 
   #replace(file: string, objects: ReadonlyMap<ObjectId, Held>): void {

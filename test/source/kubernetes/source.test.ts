@@ -406,7 +406,7 @@ describe('a kubeconfig', () => {
       { kubeconfig: '/nowhere/config' },
       /^--kubeconfig \/nowhere\/config: there is no such file or folder$/,
     );
-    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, not a file$/);
+    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, and no regular file$/);
   });
 
   test('that is no kubeconfig', async (t) => {

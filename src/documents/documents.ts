@@ -1,0 +1,173 @@
+/** A text → its documents, in YAML (several, between lines of ---) or JSON. One broken document does not spoil its neighbours. */
+import { BadDocument, parseYaml, type Repeated, type YamlValue } from './yaml.ts';
+
+export type Part =
+  | {
+      readonly kind: 'value';
+      readonly value: unknown;
+      /** Line of the file, from 1. */
+      readonly line: number;
+      readonly repeated: readonly Repeated[];
+    }
+  | { readonly kind: 'problem'; readonly reason: string; readonly line: number; readonly column: number };
+
+/** Documents of one text. */
+const MOST_DOCUMENTS = 100_000;
+/** Levels of JSON; the engine's parser has no bound of its own, and what walks through values afterwards calls itself. */
+const DEEPEST = 100;
+
+/** Documents in the order of the text; those of nothing but comments are left out. Never throws. */
+export function* readParts(text: string): Generator<Part> {
+  let count = 0;
+  for (const { body, firstLine } of splitDocuments(text)) {
+    if (++count > MOST_DOCUMENTS) {
+      const reason = `the file has more than ${MOST_DOCUMENTS} documents; the rest is not read`;
+      yield { kind: 'problem', reason, line: firstLine, column: 1 };
+      return;
+    }
+    yield* readDocument(body, firstLine);
+  }
+}
+
+function* readDocument(body: string, firstLine: number): Generator<Part> {
+  const start = body.trimStart();
+  if (start === '') return;
+  try {
+    const json = start.startsWith('{') || start.startsWith('[') ? readJson(body) : undefined;
+    if (json === undefined) yield* readYaml(body, firstLine);
+    else yield { kind: 'value', ...json, line: firstLine, repeated: [] };
+  } catch (error) {
+    yield problemOf(error, firstLine);
+  }
+}
+
+/** JSON.parse is many times faster than a YAML parser; what it refuses may still be YAML in flow style. */
+function readJson(body: string): { readonly value: unknown } | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+  mustBeShallow(body);
+  return { value };
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPENING = new Set([0x5b, 0x7b]);
+const CLOSING = new Set([0x5d, 0x7d]);
+
+/** Throws BadDocument. `body` is JSON. */
+function mustBeShallow(body: string): void {
+  let depth = 0;
+  let isText = false;
+  for (let i = 0; i < body.length; i++) {
+    const sign = body.charCodeAt(i);
+    if (sign === QUOTE) isText = !isText;
+    else if (isText && sign === BACKSLASH) i++;
+    else if (!isText && OPENING.has(sign)) depth++;
+    else if (!isText && CLOSING.has(sign)) depth--;
+    if (depth <= DEEPEST) continue;
+    const before = body.slice(0, i).split('\n');
+    throw new BadDocument(`more than ${DEEPEST} levels deep`, before.length, (before.at(-1)?.length ?? 0) + 1);
+  }
+}
+
+function* readYaml(body: string, firstLine: number): Generator<Part> {
+  const { value, repeated } = readList(body) ?? parseYaml(body);
+  if (value === undefined) return;
+  yield { kind: 'value', value, line: firstLine, repeated: repeated.map((one) => below(one, firstLine - 1)) };
+}
+
+interface ListText {
+  /** What stands around `items:`. */
+  readonly frame: string;
+  readonly items: readonly { readonly text: string; readonly lines: number }[];
+}
+
+/**
+ * A list as `kubectl get -o yaml` writes it, item by item: its syntax as a whole would take a gigabyte where 10,000
+ * Services have 12 MB. A line that begins at the column of the items with `- ` is an item: whatever goes on over several
+ * lines in an item (texts, block scalars) is indented further (YAML 1.2.2, 6.1 and 8.2.1).
+ */
+function splitList(body: string): ListText | undefined {
+  const items = /^items:[ \t]*\r?\n( *)(?=- )/m.exec(body);
+  if (items === null || /^(?:%|---|\.\.\.)/m.test(body)) return undefined;
+  const indent = items[1] ?? '';
+  const first = items.index + items[0].length - indent.length;
+  const lines = body.slice(first).split('\n');
+  const isItem = (line: string) => line.startsWith(`${indent}- `);
+  const isOutside = (line: string) => !isItem(line) && !line.startsWith(`${indent} `) && !/^\s*(?:#|$)/.test(line);
+  const found = lines.findIndex(isOutside);
+  const end = found < 0 ? lines.length : found;
+  const starts = lines.flatMap((line, i) => (i < end && isItem(line) ? [i] : []));
+  const firstLine = body.slice(0, first).split('\n').length - 1;
+  return {
+    frame: body.slice(0, items.index) + lines.slice(end).join('\n'),
+    items: starts.map((start, i) => ({
+      text: lines.slice(start, starts[i + 1] ?? end).join('\n'),
+      lines: firstLine + start,
+    })),
+  };
+}
+
+/** undefined where the text is no such list, or its parts say less than the whole, as with an anchor in one item and its alias in another. */
+function readList(body: string): YamlValue | undefined {
+  const list = splitList(body);
+  if (list === undefined || /[&*]\w/.test(body)) return undefined;
+  const frame = parseFrame(list.frame);
+  if (frame === undefined) return undefined;
+  const values: unknown[] = [];
+  const repeated: Repeated[] = [];
+  for (const { text, lines } of list.items) {
+    const read = parseItem(text, lines);
+    if (!Array.isArray(read.value)) return undefined;
+    values.push(...read.value);
+    repeated.push(...read.repeated.map((one) => below(one, lines)));
+  }
+  return { value: { ...frame, items: values }, repeated };
+}
+
+function parseFrame(text: string): object | undefined {
+  try {
+    const { value, repeated } = parseYaml(text);
+    return typeof value === 'object' && value !== null && repeated.length === 0 ? value : undefined;
+  } catch (error) {
+    // Told with its line when the whole is read.
+    if (error instanceof BadDocument) return undefined;
+    throw error;
+  }
+}
+
+function parseItem(text: string, lines: number): YamlValue {
+  try {
+    return parseYaml(text);
+  } catch (error) {
+    if (error instanceof BadDocument) throw new BadDocument(error.message, lines + error.line, error.column);
+    throw error;
+  }
+}
+
+function below({ key, line, column }: Repeated, lines: number): Repeated {
+  return { key, line: lines + line, column };
+}
+
+function problemOf(error: unknown, firstLine: number): Part {
+  if (error instanceof BadDocument)
+    return { kind: 'problem', reason: error.message, line: firstLine + error.line - 1, column: error.column };
+  throw error;
+}
+
+function* splitDocuments(text: string): Generator<{ body: string; firstLine: number }> {
+  const marker = /^---(?:[ \t].*)?$/gm;
+  let start = 0;
+  let firstLine = 1;
+  for (const match of text.matchAll(marker)) {
+    const body = text.slice(start, match.index);
+    yield { body, firstLine };
+    firstLine += body.split('\n').length - 1;
+    start = match.index + 3;
+  }
+  yield { body: text.slice(start), firstLine };
+}

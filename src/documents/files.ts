@@ -1,0 +1,180 @@
+/** Reads files and parses them in a thread of their own: whatever stands in a file, or hangs below it, the agent's loop goes on. */
+import type { Answer, Failure, Outcome, Request, Value, Whole } from './protocol.ts';
+import { type Patience, Thread } from './thread.ts';
+
+/** Threads that hang in calls at a time; each holds a few megabytes. */
+const MOST_STUCK = 4;
+/** Milliseconds until a thread that nobody asks anything ends: its memory is worth more than the 50 ms of its start. */
+const IDLE = 30_000;
+const PATIENCE: Patience = { reading: 5000, parsing: 30_000 };
+
+/** Something that does not answer. */
+export interface Stuck {
+  readonly path: string;
+  /** Milliseconds that never run backwards (performance.now). */
+  readonly since: number;
+}
+
+export interface ReadOptions {
+  readonly path: string;
+  /** The folder that was named, in which links must stay. */
+  readonly within?: string | undefined;
+  /** Of the last time: the same again is not read. */
+  readonly stamp?: string | undefined;
+  /** Bytes. */
+  readonly most: number;
+  readonly mayRepeat?: boolean;
+  /** Objects in the order of the file; a file that cannot be read to its end may give some before it fails. */
+  readonly onValues: (values: readonly Value[]) => void;
+}
+
+export type FileRead = Whole | Failure | { readonly kind: 'same' };
+export type Listed =
+  | Failure
+  | { readonly kind: 'file' }
+  | { readonly kind: 'folder'; readonly names: readonly string[] };
+
+type Wanted = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : never) : never;
+
+interface Job {
+  readonly request: Request;
+  /** What it is about, in messages. */
+  readonly path: string;
+  readonly onValues: (values: readonly Value[]) => void;
+  readonly settle: (outcome: Outcome) => void;
+}
+
+export class DocumentFiles {
+  readonly #patience: Patience;
+  /** In the order in which the thread answers. */
+  #jobs: Job[] = [];
+  #thread: Thread | undefined;
+  /** By path; the thread of each is gone from `#thread`, and hangs. */
+  readonly #stuck = new Map<string, Stuck>();
+  #idle: NodeJS.Timeout | undefined;
+  #count = 0;
+  /** Of the file that is parsed. */
+  #stamp: string | undefined;
+
+  constructor(patience: Patience = PATIENCE) {
+    this.#patience = patience;
+  }
+
+  /** What does not answer now. */
+  get stuck(): readonly Stuck[] {
+    return [...this.#stuck.values()];
+  }
+
+  async read({ onValues, ...options }: ReadOptions): Promise<FileRead> {
+    const { path, within, stamp, most, mayRepeat = false } = options;
+    return (await this.#ask({ kind: 'read', path, within, stamp, most, mayRepeat }, path, onValues)) as FileRead;
+  }
+
+  /** A text that came another way; `name` in messages. */
+  async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<Whole | Failure> {
+    return (await this.#ask({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as Whole | Failure;
+  }
+
+  /** What stands at a path. */
+  async list(path: string): Promise<Listed> {
+    return (await this.#ask({ kind: 'list', path }, path)) as Listed;
+  }
+
+  #ask(wanted: Wanted, path: string, onValues: ReadOptions['onValues'] = () => undefined): Promise<Outcome> {
+    const stuck = this.#stuck.get(path);
+    if (stuck !== undefined) return Promise.resolve(this.#unanswered());
+    if (this.#stuck.size >= MOST_STUCK) {
+      const others = [...this.#stuck.keys()].join(', ');
+      return Promise.resolve({ kind: 'unreadable', cause: `nothing is read while these do not answer: ${others}` });
+    }
+    return new Promise((settle) => {
+      const request = { ...wanted, id: ++this.#count } as Request;
+      this.#jobs.push({ request, path, onValues, settle });
+      this.#threadNow().ask(request);
+    });
+  }
+
+  #threadNow(): Thread {
+    clearTimeout(this.#idle);
+    this.#thread ??= this.#begin();
+    return this.#thread;
+  }
+
+  #begin(): Thread {
+    let stuckAt: string | undefined;
+    const thread: Thread = new Thread(
+      {
+        onAnswer: (answer) => {
+          if (thread === this.#thread) this.#take(answer);
+        },
+        onLate: (isParsing) => {
+          const [job] = this.#jobs;
+          if (job === undefined || thread !== this.#thread) return;
+          thread.end();
+          if (!isParsing) {
+            stuckAt = job.path;
+            this.#stuck.set(job.path, { path: job.path, since: performance.now() - this.#patience.reading });
+          }
+          this.#replace(isParsing ? this.#slow() : this.#unanswered());
+        },
+        onEnd: (cause) => {
+          if (stuckAt !== undefined) this.#stuck.delete(stuckAt);
+          if (thread === this.#thread) this.#replace({ kind: 'unreadable', cause: endText(cause) });
+        },
+      },
+      this.#patience,
+    );
+    return thread;
+  }
+
+  #take(answer: Answer): void {
+    const [job] = this.#jobs;
+    if (job?.request.id !== answer.id) return;
+    if (answer.kind === 'parsing') this.#stamp = answer.stamp;
+    if (answer.kind === 'values') job.onValues(answer.values);
+    if (answer.kind !== 'outcome') return;
+    this.#jobs.shift();
+    this.#stamp = undefined;
+    if (this.#jobs.length === 0) this.#rest();
+    job.settle(answer.outcome);
+  }
+
+  #rest(): void {
+    const thread = this.#thread;
+    thread?.rest();
+    this.#idle = setTimeout(() => {
+      this.#thread = undefined;
+      thread?.end();
+    }, IDLE).unref();
+  }
+
+  /** The first job ended the thread, or holds it; the others are asked of a new one. */
+  #replace(outcome: Outcome): void {
+    this.#thread = undefined;
+    const [first, ...others] = this.#jobs;
+    this.#jobs = others;
+    for (const { request } of others) this.#threadNow().ask(request);
+    const stamp = this.#stamp;
+    this.#stamp = undefined;
+    first?.settle(outcome.kind === 'unreadable' ? { ...outcome, stamp } : outcome);
+  }
+
+  #unanswered(): Failure {
+    const seconds = this.#patience.reading / 1000;
+    const cause = `nothing answered within ${seconds} s; it may be on a mount whose server does not answer`;
+    return { kind: 'unreadable', cause, code: 'ETIMEDOUT' };
+  }
+
+  #slow(): Failure {
+    return { kind: 'unreadable', cause: `part of it takes longer than ${this.#patience.parsing / 1000} s to parse` };
+  }
+}
+
+/** Those of the process: a thread is enough for all that is read. */
+export const documentFiles = new DocumentFiles();
+
+function endText(cause: unknown): string {
+  const { code, message } = (cause ?? {}) as NodeJS.ErrnoException;
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'what stands in it takes more memory than there is for it';
+  return `the thread that read it ended: ${message ?? 'for no reason that is known'}`;
+}

@@ -1,0 +1,27 @@
+/** A file that is read as a whole: a configuration, a kubeconfig. */
+import { documentFiles } from './files.ts';
+import type { Problem, Value } from './protocol.ts';
+
+/** Bytes. */
+const MOST_BYTES = 4 << 20;
+
+export interface OneFile {
+  readonly values: readonly Value[];
+  readonly problems: readonly Problem[];
+  /** The same of the same text. */
+  readonly digest: string;
+}
+
+/** It cannot be read. */
+export class FileUnreadable extends Error {
+  readonly code = 'FILE_UNREADABLE';
+}
+
+/** Links may lead anywhere: who names a file names what it leads to. Throws FileUnreadable. */
+export async function readOneFile(path: string): Promise<OneFile> {
+  const values: Value[] = [];
+  const onValues = (some: readonly Value[]) => void values.push(...some);
+  const read = await documentFiles.read({ path, most: MOST_BYTES, mayRepeat: true, onValues });
+  if (read.kind === 'read') return { values, problems: read.problems, digest: read.digest };
+  throw new FileUnreadable(read.kind === 'unreadable' ? read.cause : 'it was not read');
+}

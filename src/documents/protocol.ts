@@ -1,0 +1,62 @@
+/** What is said between the agent and the thread that reads files for it. */
+import type { Part } from './documents.ts';
+
+export interface ReadRequest {
+  readonly kind: 'read';
+  readonly id: number;
+  readonly path: string;
+  readonly within: string | undefined;
+  readonly stamp: string | undefined;
+  readonly most: number;
+  /** Keys that stand twice are no problem of the text. */
+  readonly mayRepeat: boolean;
+}
+
+/** Of a text that came another way. */
+export interface ParseRequest {
+  readonly kind: 'parse';
+  readonly id: number;
+  readonly text: string;
+  readonly mayRepeat: boolean;
+}
+
+export type Request =
+  | ReadRequest
+  | ParseRequest
+  | { readonly kind: 'list'; readonly id: number; readonly path: string };
+
+export type Value = Extract<Part, { kind: 'value' }>;
+export type Problem = Omit<Extract<Part, { kind: 'problem' }>, 'kind'>;
+
+/** Why nothing was read. */
+export interface Failure {
+  readonly kind: 'unreadable';
+  readonly cause: string;
+  /** Name of the error, such as ENOENT. */
+  readonly code?: string | undefined;
+  /** What the file was like, where it could be opened: it need not be tried again while it stays so. */
+  readonly stamp?: string | undefined;
+}
+
+export interface Whole {
+  readonly kind: 'read';
+  readonly stamp: string;
+  /** The same of the same text. */
+  readonly digest: string;
+  /** The first of them; `problemCount` is the number of all. */
+  readonly problems: readonly Problem[];
+  readonly problemCount: number;
+}
+
+export type Outcome =
+  | Whole
+  | Failure
+  | { readonly kind: 'same' }
+  | { readonly kind: 'file' }
+  | { readonly kind: 'folder'; readonly names: readonly string[] };
+
+/** Of each request: any number of values, in the order of the text, and one outcome. */
+export type Answer =
+  | { readonly id: number; readonly kind: 'parsing'; readonly stamp: string }
+  | { readonly id: number; readonly kind: 'values'; readonly values: readonly Value[] }
+  | { readonly id: number; readonly kind: 'outcome'; readonly outcome: Outcome };
