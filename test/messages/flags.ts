@@ -206,7 +206,7 @@ export const FLAGS: readonly Row<Flags>[] = [
   {
     name: 'a configuration file that is a folder',
     input: { config: '/' },
-    message: '--config /: cannot be read: it is a folder, not a file',
+    message: '--config /: cannot be read: it is a folder, and no regular file',
   },
 ];
 

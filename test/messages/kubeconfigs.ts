@@ -26,7 +26,11 @@ export const KUBECONFIGS: readonly Row<Input>[] = [
     input: { kubeconfig: '/no/such/kubeconfig' },
     message: '--kubeconfig /no/such/kubeconfig: there is no such file or folder',
   },
-  { name: 'one that is a folder', input: { kubeconfig: '/' }, message: '--kubeconfig /: it is a folder, not a file' },
+  {
+    name: 'one that is a folder',
+    input: { kubeconfig: '/' },
+    message: '--kubeconfig /: it is a folder, and no regular file',
+  },
   {
     name: 'one without a current context',
     input: { text: cluster('https://10.0.0.1:6443') },

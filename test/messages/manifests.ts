@@ -35,7 +35,7 @@ export const MANIFESTS: readonly Row<readonly (string | undefined)[]>[] = [
   {
     name: 'a document that is no object',
     input: ['7\n'],
-    message: 'file web.yaml: line 1: a document must be a Kubernetes object (object set aside)',
+    message: 'file web.yaml: line 1, column 1: a document must be a Kubernetes object (object set aside)',
   },
   {
     name: 'an object without a kind',

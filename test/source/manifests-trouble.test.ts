@@ -35,9 +35,13 @@ class Seen {
   };
 }
 
-async function temporary(t: TestContext): Promise<string> {
+/** `before`: done before it is removed, which would wait for a dead mount in it for ever. */
+async function temporary(t: TestContext, before: (folder: string) => Promise<void> = async () => {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'trouble-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  t.after(async () => {
+    await before(folder);
+    await rm(folder, { recursive: true, force: true });
+  });
   return folder;
 }
 
@@ -139,11 +143,11 @@ describe('a mount that is dead', () => {
   it('below a folder is told and a reason of health, and is followed again when it answers', {
     skip: noDeadMount ?? false,
   }, async (t) => {
-    const folder = await temporary(t);
+    let away = async () => {};
+    const folder = await temporary(t, () => away());
     await mkdir(join(folder, 'dead.yaml'));
     await writeFile(join(folder, 'a.yaml'), yaml('a'));
-    const away = await deadMount(join(folder, 'dead.yaml'));
-    t.after(away);
+    away = await deadMount(join(folder, 'dead.yaml'));
     const documents = new DocumentFiles({ reading: 1000, parsing: 30_000 });
     const seen = await follow(t, folder, { documents });
     assert.deepEqual([...seen.services], ['default/a']);
@@ -161,16 +165,14 @@ describe('a mount that is dead', () => {
       hasNodes: false,
     };
     const health = new Health({ now: () => performance.now(), wall: () => Date.now() }, settings);
-    assert.match(
-      health.state.reasons.healthz.join(),
-      /^the manifests cannot be followed since \d+ s: \S+dead\.yaml does not answer/,
-    );
+    const stuck = () => health.state.reasons.healthz.filter((reason) => reason.startsWith('the manifests'));
+    assert.match(stuck().join(), /^the manifests cannot be followed since \d+ s: \S+dead\.yaml does not answer/);
     await away();
     await until(
       'the mount is gone',
       () => /it is a folder/.test(seen.faults.get(join(folder, 'dead.yaml')) ?? ''),
       20_000,
     );
-    assert.deepEqual(health.state.reasons, []);
+    assert.deepEqual(stuck(), []);
   });
 });
