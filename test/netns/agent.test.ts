@@ -171,7 +171,7 @@ describe('the agent on a real kernel', () => {
     await agentRun.synced();
     await writeFile(join(node.folder, 'broken.yaml'), 'kind: Service\n  name: [\n');
     const line = await agentRun.logged((candidate) => candidate.msg.includes('broken.yaml'));
-    assert.match(line.msg, /file .*broken\.yaml: line 2: not valid YAML or JSON/);
+    assert.match(line.msg, /file .*broken\.yaml: line \d, column \d+: not valid YAML or JSON/);
     assert.equal((await asks('10.96.0.10')).outcome, 'reply');
     await agentRun.stop();
   });

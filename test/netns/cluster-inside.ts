@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { userAgent } from '../../src/cli/version.ts';
 import type { Child } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
@@ -76,6 +77,8 @@ async function follows(server: ApiServer, kubeconfig: string): Promise<Child> {
   await eventually('a change right after the server closed the watches', to('10.9.9.10'));
   server.delete('Service', 'default/web-9');
   await eventually('a Service goes', notTo('10.9.9.10'));
+  const userAgents = new Set(server.requests().map(({ headers }) => headers['user-agent']));
+  assert.deepEqual([...userAgents], [userAgent('agent')]);
   return agent;
 }
 
