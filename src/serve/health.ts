@@ -5,12 +5,13 @@
  *   API server that is away are mended by no restart.
  * - `readyz`: was a first sync complete, and can the kernel be written now? What a roll-out waits for on each node.
  * - `healthz`: should a load balancer send traffic here? As kube-proxy judges, and stricter where operators found it healthy while
- *   rules were stale (k8s#134648, k8s#105742, k8s#76338, k8s#83263): only a complete sync ends what is pending (invariant 8), rules that
- *   nobody could look at for long are not known to stand, and a kind that the API server refuses to be followed is not followed.
+ *   rules were stale (k8s#134648, k8s#105742, k8s#76338, k8s#83263): only a sync that wrote all but what the kernel
+ *   refuses of single Services ends what is pending (invariant 8), rules that nobody could look at for long are not known to stand, and a
+ *   kind that the API server refuses to be followed is not followed.
  *
- * A Service that the kernel refuses is told, and makes nothing unhealthy: one tenant must not take a node from all others. A watch that
- * stands and says nothing is well: a quiet cluster has nothing to say. Nor does an API server that cannot be reached, or is ill itself,
- * make anything unhealthy: what is programmed works on, and load balancers that ask every node would find all of them ill at once.
+ * A Service that the kernel refuses is told, and makes nothing unhealthy: one tenant must not take a node from all others. Nor does an API
+ * server that cannot be reached, or is ill itself: what is programmed works on, and load balancers that ask every node would find all
+ * of them ill at once. A watch that stands and says nothing is well: a quiet cluster has nothing to say.
  */
 import type { Family } from '../model/address.ts';
 import type { SourceKind, WatchStatus } from '../model/events.ts';

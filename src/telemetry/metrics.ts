@@ -110,13 +110,13 @@ const LATENCY_BUCKETS = [
   ...Array.from({ length: 7 }, (_, i) => 120 + 30 * i),
 ];
 
-/** What a sync has to tell. Milliseconds. */
 /** Flows that a sweep deleted, by family; undefined: it was not one of that kind. */
 export interface DeletedFlows {
   readonly udp: ReadonlyMap<string, number> | undefined;
   readonly opening: ReadonlyMap<string, number> | undefined;
 }
 
+/** What a sync has to tell. Milliseconds. */
 export interface SyncFacts {
   /** Families of which all was written. */
   readonly complete: readonly string[];
