@@ -227,7 +227,10 @@ function withAgentFlags(command: Command): Command {
     .option('--conntrack-tcp-be-liberal [bool]', 'take packets outside the window of a connection as valid')
     .option('--conntrack-udp-timeout <duration>', 'forget an unanswered UDP flow after; 0: as it is (default)')
     .option('--conntrack-udp-timeout-stream <duration>', 'forget an answered UDP flow after; 0: as it is (default)')
-    .option('--healthz-bind-address <address>', 'where /healthz, /livez and /readyz are served (default: 0.0.0.0:10256)')
+    .option(
+      '--healthz-bind-address <address>',
+      'where /healthz, /livez and /readyz are served (default: 0.0.0.0:10256)',
+    )
     .option(
       '--metrics-bind-address <address>',
       'where /metrics, /configz and /proxyMode are served (default: 127.0.0.1:10249)',
