@@ -112,7 +112,7 @@ describe('the agent in nftables mode on a real kernel', () => {
 
   for (const [what, words] of [
     ['flushed a map', ['flush', 'map', 'ip', 'slicewire', 'services']],
-    ['flushed a chain', ['flush', 'chain', 'ip', 'slicewire', 'cluster-ip-2']],
+    ['flushed a chain', ['flush', 'chain', 'ip', 'slicewire', 'cluster-ip-of-2']],
     ['flushed the rules', ['flush', 'table', 'ip', 'slicewire']],
     ['deleted the table', ['delete', 'table', 'ip', 'slicewire']],
   ] as const) {
