@@ -34,6 +34,8 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
     wake();
   };
   const watcher = startWatch(dirname(path), onEvent, (text) => warn(`--config ${path}: ${text}`));
+  const stopped = aborted(signal);
+  stopped.catch(() => undefined);
   try {
     while (!signal.aborted) {
       const woken = new Promise<void>((resolve) => {
@@ -43,7 +45,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       isFirst = false;
       await sleep(clock, SETTLE, signal);
       isTold = false;
-      const now = await Promise.race([digestOf(path), aborted(signal)]);
+      const now = await Promise.race([digestOf(path), stopped]);
       // Told once: an editor that replaces the file is done before the next look.
       if ('problem' in now && !isUnreadable && !isTold)
         warn(`--config ${path}: cannot be read: ${now.problem}; what it said before stays in force`);

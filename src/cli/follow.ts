@@ -169,7 +169,7 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
       const seen = await inTurn(() => lookAt(mode, signal));
       if (seen === 'stands' || seen === 'unclear') serving.health.verified();
       if (seen === 'unclear') {
-        if (!readings.mayRead || !(await differs(agent, options))) continue;
+        if (!readings.mayRead || !(await mustRead(agent, options))) continue;
       } else if (seen === 'gone') {
         log.warn('rules are gone that were written: another program flushed them; writing them again');
       } else continue;
@@ -186,24 +186,27 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
 }
 
 /**
- * Read whether what another program wrote concerns our rules. Syncs go on meanwhile: iptables-save begins anew whenever the ruleset
+ * Read whether what another program wrote concerns our rules, or may. Syncs go on meanwhile: iptables-save begins anew whenever the ruleset
  * changes, and does not end beside a program that writes all the time where the rules are many.
  */
-async function differs({ mode, clock }: Agent, { log, signal, inTurn, readings }: WatchOptions): Promise<boolean> {
+async function mustRead({ mode, clock }: Agent, { log, signal, inTurn, readings }: WatchOptions): Promise<boolean> {
   const late = new AbortController();
   const cancel = clock.after(LONGEST_READING, () => late.abort());
   const began = clock.now();
   try {
     const { reading } = await inTurn(() => {
-      const reading = mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve(false);
+      const reading =
+        mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve<boolean | undefined>(false);
       // It is waited for below, out of turn.
       reading.catch(() => undefined);
       return Promise.resolve({ reading });
     });
     const isOther = await reading;
     const milliseconds = Math.round(clock.now() - began);
-    log.debug({ milliseconds }, `another program wrote rules: ours ${isOther ? 'are others now' : 'stand'}`);
-    return isOther;
+    const found = isOther === undefined ? 'changed meanwhile' : isOther ? 'are others now' : 'stand';
+    log.debug({ milliseconds }, `another program wrote rules: ours ${found}`);
+    // Where syncs write all the time, only one that reads itself finds out.
+    return isOther !== false;
   } catch (error) {
     if (!late.signal.aborted) throw error;
     const after = `${LONGEST_READING / 1000} s`;

@@ -3,8 +3,8 @@
  *
  * A Service that the kernel refuses is a note, an event and a metric: it stays as it was, all others are written, and one tenant must
  * not take the node from them. A family cannot be written when something failed that is not about one Service (a lock, a missing tool,
- * no rights, a rule that all share), and when every Service that it has is refused: then it is not about one of them either, but a
- * match or target that this kernel does not have.
+ * no rights, a rule that all share), and when every Service that it has is refused, of more than one namespace: then it is not about
+ * one tenant either, but a match or target that this kernel does not have.
  */
 import { FAMILIES, type Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
@@ -36,15 +36,20 @@ export function verdictOf(
   served: ServedByFamily,
 ): Verdict {
   const refused = new Map<ServiceKey, RefusedService>();
+  const refusedIn = new Map<Family, Set<ServiceKey>>(families.map((family) => [family, new Set()]));
   const causes = new Map<Family, string>();
   for (const step of failed) {
     const { owner, key, cause } = step;
-    if (step.blame === 'content' && owner !== undefined) refused.set(owner, { owner, key, cause });
-    else for (const family of familiesOf(step, families)) if (!causes.has(family)) causes.set(family, firstLine(cause));
+    if (step.blame === 'content' && owner !== undefined) {
+      refused.set(owner, { owner, key, cause });
+      for (const family of familiesOf(step, families)) refusedIn.get(family)?.add(owner);
+    } else
+      for (const family of familiesOf(step, families)) if (!causes.has(family)) causes.set(family, firstLine(cause));
   }
   const [said] = refused.values();
   for (const family of families) {
-    if (said === undefined || causes.has(family) || !served.areAllRefused(family, refused)) continue;
+    if (said === undefined || causes.has(family)) continue;
+    if (!served.areAllRefused(family, refusedIn.get(family) ?? new Set())) continue;
     causes.set(family, `the kernel refuses every Service: ${firstLine(said.cause)}`);
   }
   if (outcome !== 'complete' && failed.length === 0) {
@@ -86,11 +91,16 @@ export class ServedByFamily {
     }
   }
 
-  /** Whether a family has Services, and all of them are refused. Ends with the first that is not. */
-  areAllRefused(family: Family, refused: ReadonlyMap<ServiceKey, unknown>): boolean {
+  /** Whether a family has Services in several namespaces, and all of them are refused. Ends with the first that is not. */
+  areAllRefused(family: Family, refused: ReadonlySet<ServiceKey>): boolean {
+    if (new Set(refused.values().map(namespaceOf)).size < 2) return false;
     const ports = this.#ports.get(family) ?? new Set();
     return ports.size > 0 && ports.values().every((key) => refused.has(serviceOf(key)));
   }
+}
+
+function namespaceOf(service: ServiceKey): string {
+  return service.split('/')[0] ?? '';
 }
 
 /** `namespace/name[:port]/PROTOCOL/family` */

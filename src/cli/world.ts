@@ -42,7 +42,7 @@ export interface World {
 /** Start the source. */
 export function startWorld(options: WorldOptions): World {
   const cache = new Cache();
-  const intake = new Intake(cache, options.onFault);
+  const intake = new Intake(cache, options);
   const source = buildSource(options);
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
@@ -68,18 +68,22 @@ class Intake {
   readonly synced: Promise<void>;
   readonly #cache: Cache;
   readonly #onFault: (fault: Fault) => void;
+  readonly #signal: AbortSignal;
   #resolve: () => void = () => undefined;
   #onChange: () => void = () => undefined;
 
-  constructor(cache: Cache, onFault: (fault: Fault) => void) {
+  constructor(cache: Cache, { onFault, signal }: Pick<WorldOptions, 'onFault' | 'signal'>) {
     this.#cache = cache;
     this.#onFault = onFault;
+    this.#signal = signal;
     this.synced = new Promise((resolve) => {
       this.#resolve = resolve;
     });
   }
 
   readonly emit = (event: SourceEvent): void => {
+    // A source that was stopped may be in the middle of a page: nobody works on what it says any more.
+    if (this.#signal.aborted) return;
     for (const fault of this.#cache.take(event)) this.#onFault(fault);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
     if (this.#cache.hasChanges) this.#onChange();

@@ -83,10 +83,7 @@ export class DocumentFiles {
   #ask(wanted: Wanted, path: string, onValues: ReadOptions['onValues'] = () => undefined): Promise<Outcome> {
     const stuck = this.#stuck.get(path);
     if (stuck !== undefined) return Promise.resolve(this.#unanswered());
-    if (this.#stuck.size >= MOST_STUCK) {
-      const others = [...this.#stuck.keys()].join(', ');
-      return Promise.resolve({ kind: 'unreadable', cause: `nothing is read while these do not answer: ${others}` });
-    }
+    if (this.#stuck.size >= MOST_STUCK) return Promise.resolve(this.#tooManyStuck());
     return new Promise((settle) => {
       const request = { ...wanted, id: ++this.#count } as Request;
       this.#jobs.push({ request, path, onValues, settle });
@@ -152,11 +149,17 @@ export class DocumentFiles {
   #replace(outcome: Outcome): void {
     this.#thread = undefined;
     const [first, ...others] = this.#jobs;
-    this.#jobs = others;
-    for (const { request } of others) this.#threadNow().ask(request);
     const stamp = this.#stamp;
     this.#stamp = undefined;
     first?.settle(outcome.kind === 'unreadable' ? { ...outcome, stamp } : outcome);
+    this.#jobs = this.#stuck.size < MOST_STUCK ? others : [];
+    for (const { request } of this.#jobs) this.#threadNow().ask(request);
+    if (this.#jobs.length === 0) for (const { settle } of others) settle(this.#tooManyStuck());
+  }
+
+  #tooManyStuck(): Failure {
+    const paths = [...this.#stuck.keys()].join(', ');
+    return { kind: 'unreadable', cause: `nothing is read while these do not answer: ${paths}` };
   }
 
   #unanswered(): Failure {
@@ -170,8 +173,10 @@ export class DocumentFiles {
   }
 }
 
-/** Those of the process: a thread is enough for all that is read. */
+/** For manifests. */
 export const documentFiles = new DocumentFiles();
+/** For the configuration and the kubeconfig, which a dead mount of manifests must not keep from being read. A thread that nobody asks ends. */
+export const singleFiles = new DocumentFiles();
 
 function endText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as NodeJS.ErrnoException;

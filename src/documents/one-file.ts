@@ -1,5 +1,5 @@
 /** A file that is read as a whole: a configuration, a kubeconfig. */
-import { documentFiles } from './files.ts';
+import { singleFiles } from './files.ts';
 import type { Problem, Value } from './protocol.ts';
 
 /** Bytes. */
@@ -21,7 +21,7 @@ export class FileUnreadable extends Error {
 export async function readOneFile(path: string): Promise<OneFile> {
   const values: Value[] = [];
   const onValues = (some: readonly Value[]) => void values.push(...some);
-  const read = await documentFiles.read({ path, most: MOST_BYTES, mayRepeat: true, onValues });
+  const read = await singleFiles.read({ path, most: MOST_BYTES, mayRepeat: true, onValues });
   if (read.kind === 'read') return { values, problems: read.problems, digest: read.digest };
   throw new FileUnreadable(read.kind === 'unreadable' ? read.cause : 'it was not read');
 }

@@ -7,6 +7,13 @@ declare const DOCUMENT_THREAD: string | undefined;
 
 /** Megabytes of values that the thread may hold: some six times the text of the largest file. A file that needs more ends the thread, and nothing else. */
 const MOST_MEMORY = 640;
+/** Of what the cgroup allows the whole process, where that is less. */
+const MOST_SHARE = 1 / 4;
+
+function mostMemory(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(MOST_MEMORY, Math.floor((limit * MOST_SHARE) / 2 ** 20)) : MOST_MEMORY;
+}
 /** Milliseconds of one look: the deadline counts looks, not time, for a loop that was held itself has only its answers to read. */
 const LOOK = 500;
 
@@ -36,7 +43,7 @@ export class Thread {
   constructor(events: ThreadEvents, patience: Patience) {
     this.#events = events;
     this.#patience = patience;
-    const resourceLimits = { maxOldGenerationSizeMb: MOST_MEMORY, maxYoungGenerationSizeMb: 16 };
+    const resourceLimits = { maxOldGenerationSizeMb: mostMemory(), maxYoungGenerationSizeMb: 16 };
     this.#worker =
       typeof DOCUMENT_THREAD === 'string'
         ? new Worker(DOCUMENT_THREAD, { eval: true, resourceLimits })

@@ -79,11 +79,13 @@ const NEEDED_RIGHTS =
 
 /** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it lets nobody in. */
 export function openNftables(): NftNetlink {
+  let kernel: NftNetlink | undefined;
   try {
-    const kernel = new NftNetlink();
+    kernel = new NftNetlink();
     kernel.hasTable('IPv4', TABLE);
     return kernel;
   } catch (error) {
+    kernel?.close();
     const cause = causeOf(error);
     const errno = error instanceof NetlinkError || error instanceof SystemError ? error.errno : undefined;
     if (errno === EPERM) throw new NftUnusable(`the kernel's nftables may not be used: ${cause}; ${NEEDED_RIGHTS}`);

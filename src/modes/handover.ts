@@ -7,7 +7,15 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
-import { type ConnectionCount, type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from './mode.ts';
+import {
+  type ConnectionCount,
+  type Mode,
+  NOBODY,
+  type ObserveReport,
+  type PacketCount,
+  type RuleCount,
+  type SetAside,
+} from './mode.ts';
 
 /** Rounds of leaving in one sync: connections end, then servers go, then rules, then sets. */
 const MOST_ROUNDS = 4;
@@ -115,12 +123,16 @@ class Handover implements Mode<HandoverPlan> {
     return (await this.#next.mayDiffer?.()) ?? false;
   }
 
-  async differs(signal: AbortSignal): Promise<boolean> {
-    return (await this.#next.differs?.(signal)) ?? false;
+  async differs(signal: AbortSignal): Promise<boolean | undefined> {
+    return this.#next.differs === undefined ? false : await this.#next.differs(signal);
   }
 
   async connectionCounts(): Promise<readonly ConnectionCount[]> {
     return (await this.#next.connectionCounts?.()) ?? [];
+  }
+
+  async packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]> {
+    return (await this.#next.packetCounts?.(signal)) ?? [];
   }
 
   ruleCounts(): readonly RuleCount[] {

@@ -90,9 +90,9 @@ export interface Mode<P extends Plan = Plan> {
   mayDiffer?(): Promise<boolean>;
   /**
    * Read, and compare with what was written; nothing else is believed than before. It may go on beside a sync, but is to begin between
-   * two. Throws when it cannot be read.
+   * two. Undefined: a write of ours went on meanwhile, so that what was read says nothing. Throws when it cannot be read.
    */
-  differs?(signal: AbortSignal): Promise<boolean>;
+  differs?(signal: AbortSignal): Promise<boolean | undefined>;
   /** Of what is believed to stand; none of a family that is not known. */
   ruleCounts(): readonly RuleCount[];
   /** In modes that can count, and none where that is not asked for. Throws when the kernel does not say. */

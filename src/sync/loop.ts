@@ -15,6 +15,8 @@ import { type Work, workBetween } from '../reconcile/work.ts';
 import { applyIsolating, type Refused, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
 
+/** Changes whose time until they are in the kernel is told. */
+const MOST_TRIGGERS = 10_000;
 /** Services whose desired state is made between two breaths of the event loop. */
 const PORTION = 50;
 
@@ -178,6 +180,8 @@ export class SyncLoop {
     const { services, triggers } = cache.takeChanges();
     // What happened before this agent began is not its own slowness.
     for (const at of triggers) if (at >= this.#begun) this.#triggers.push(at);
+    // While nothing can be written, the latest tell enough.
+    if (this.#triggers.length > MOST_TRIGGERS) this.#triggers.splice(0, this.#triggers.length - MOST_TRIGGERS);
     // A Node that is deleted keeps its zone for us (reference 1.8).
     this.#zone = cache.node?.zone ?? this.#zone;
     for (const key of services) this.#owed.add(key);

@@ -53,25 +53,27 @@ describe('the verdict of a sync', () => {
   });
 
   it('blames the family when every Service that it has is refused: a match that this kernel does not have', () => {
-    const all = [step('content', { owner: 'default/game' }), step('content', { owner: 'default/web' })];
-    const { complete, causes } = judge(WEB_AND_GAME, ...all);
-    const cause = 'the kernel refuses every Service: iptables-restore failed';
+    const of = served('shop/web/TCP/IPv4', 'shop/web/TCP/IPv6', 'default/game:play/SCTP/IPv4', 'default/dns/UDP/IPv6');
+    const refuse = (owner: string, family: string) => step('content', { owner, key: `${family} nat KUBE-SEP-X` });
+    const all = [refuse('shop/web', 'IPv4'), refuse('default/game', 'IPv4')];
+    const { complete, causes } = judge(of, ...all);
     assert.deepEqual(
       [complete, [...causes]],
-      [
-        [],
-        [
-          ['IPv4', cause],
-          ['IPv6', cause],
-        ],
-      ],
+      [['IPv6'], [['IPv4', 'the kernel refuses every Service: iptables-restore failed']]],
     );
-    const onlyWeb = judge(WEB_AND_GAME, step('content', { owner: 'default/web' }));
-    assert.deepEqual(onlyWeb.complete, ['IPv4'], 'IPv6 has no other');
-    WEB_AND_GAME.update(new Map([['default/api/TCP/IPv6', { key: 'default/api/TCP/IPv6' } as ServicePort]]));
-    assert.deepEqual(judge(WEB_AND_GAME, step('content', { owner: 'default/web' })).complete, ['IPv4', 'IPv6']);
-    WEB_AND_GAME.update(new Map([['default/api/TCP/IPv6', undefined]]));
-    assert.deepEqual(judge(WEB_AND_GAME, step('content', { owner: 'default/web' })).complete, ['IPv4']);
+    const [one] = all;
+    assert.deepEqual(judge(of, one ?? assert.fail()).complete, ['IPv4', 'IPv6'], 'the other is served');
+    // What is refused in one family says nothing of the other.
+    assert.deepEqual(judge(of, ...all, refuse('shop/web', 'IPv6')).complete, ['IPv6']);
+    assert.deepEqual(judge(of, ...all, refuse('shop/web', 'IPv6'), refuse('default/dns', 'IPv6')).complete, []);
+    of.update(new Map([['default/api/TCP/IPv4', { key: 'default/api/TCP/IPv4' } as ServicePort]]));
+    assert.deepEqual(judge(of, ...all).complete, ['IPv4', 'IPv6']);
+  });
+
+  it('lets no family pay for one tenant, though it has no other Service', () => {
+    const of = served('default/web/TCP/IPv4', 'game/play/SCTP/IPv4', 'game/play/SCTP/IPv6', 'game/chat/SCTP/IPv6');
+    const refused = ['game/play', 'game/chat'].map((owner) => step('content', { owner, key: 'IPv6 nat KUBE-SEP-X' }));
+    assert.deepEqual(judge(of, ...refused).complete, ['IPv4', 'IPv6']);
   });
 
   it('names twenty Services, and how many more there are', () => {

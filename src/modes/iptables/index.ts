@@ -14,7 +14,7 @@ import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import { type Mode, NOBODY, type ObserveReport, type PacketCount, type RuleCount, type SetAside } from '../mode.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
-import { OwnWrites } from '../netfilter/standing.ts';
+import { anyDiffers, OwnWrites } from '../netfilter/standing.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { cleanupFamily } from './cleanup.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
@@ -219,8 +219,8 @@ class IptablesMode implements Mode<IptablesPlan> {
     return false;
   }
 
-  async differs(signal: AbortSignal): Promise<boolean> {
-    return (await Promise.all(this.#families.map(({ tables }) => tables.differs(signal)))).includes(true);
+  async differs(signal: AbortSignal): Promise<boolean | undefined> {
+    return anyDiffers(await Promise.all(this.#families.map(({ tables }) => tables.differs(signal))));
   }
 
   ruleCounts(): readonly RuleCount[] {

@@ -13,7 +13,7 @@ import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../r
 import type { ModeWork } from '../../reconcile/work.ts';
 import { cleanUp } from '../cleanup.ts';
 import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
-import { OwnWrites } from '../netfilter/standing.ts';
+import { anyDiffers, OwnWrites } from '../netfilter/standing.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { applyFamily, type FamilyReport } from './apply.ts';
 import { cleanupFamily } from './cleanup.ts';
@@ -200,8 +200,8 @@ class IpvsMode implements Mode<IpvsPlan> {
     return false;
   }
 
-  async differs(signal: AbortSignal): Promise<boolean> {
-    return (await Promise.all(this.#members.map(({ state }) => state.tables.differs(signal)))).includes(true);
+  async differs(signal: AbortSignal): Promise<boolean | undefined> {
+    return anyDiffers(await Promise.all(this.#members.map(({ state }) => state.tables.differs(signal))));
   }
 
   ruleCounts(): readonly RuleCount[] {

@@ -82,3 +82,9 @@ export function differenceOf(believed: Chain | undefined, seen: Chain | undefine
   const parts = [gone > 0 ? `${rules(gone)} gone` : '', more > 0 ? `${rules(more)} more` : ''].filter((part) => part);
   return parts.length > 0 ? parts.join(', ') : 'its rules in another order or number';
 }
+
+/** Of what several families, or parts, say: whether one differs; undefined where none does, and one could not tell. */
+export function anyDiffers(said: readonly (boolean | undefined)[]): boolean | undefined {
+  if (said.includes(true)) return true;
+  return said.includes(undefined) ? undefined : false;
+}

@@ -115,14 +115,14 @@ export class FamilyTables {
     return [...ofChains, ...ofJumps];
   }
 
-  /** Read them and compare; nothing else is believed than before. Throws when the read fails. */
-  async differs(signal: AbortSignal): Promise<boolean> {
+  /** Read them and compare; nothing else is believed than before. Undefined: a write of ours went on meanwhile. Throws when the read fails. */
+  async differs(signal: AbortSignal): Promise<boolean | undefined> {
     const { tools, look } = this.#options;
     const { writes } = tools;
     const state = await look?.state?.(TABLES);
     const seen = await this.#read(signal);
-    // What was read while a write of ours went on says nothing, and is asked for again.
-    if (tools.writes !== writes || !this.isKnown) return false;
+    // What was read while a write of ours went on says nothing.
+    if (tools.writes !== writes || !this.isKnown) return undefined;
     if (this.#drift(seen).length > 0) return true;
     this.#stood = state;
     return false;

@@ -5,10 +5,7 @@
  */
 import http from 'node:http';
 import https from 'node:https';
-import { type Incoming, LostWhileIdle, type Outgoing, withinTimeout } from './answer.ts';
-
-/** Milliseconds until the kernel begins to probe a quiet connection. */
-const KEEP_ALIVE = 20_000;
+import { type Incoming, KEEP_ALIVE, LostWhileIdle, type Outgoing, withinTimeout } from './answer.ts';
 
 /** Writes are many, and so are the pages of a list: their connections are used again. What authenticates a connection keeps it apart from others. */
 export class Http1 {

@@ -9,7 +9,7 @@
 import http2 from 'node:http2';
 import { isIP } from 'node:net';
 import tls from 'node:tls';
-import { ANSWER_TIMEOUT, type Incoming, LostWhileIdle, type Outgoing, withinTimeout } from './answer.ts';
+import { ANSWER_TIMEOUT, type Incoming, KEEP_ALIVE, LostWhileIdle, type Outgoing, withinTimeout } from './answer.ts';
 
 /** Milliseconds. */
 export interface PingTimes {
@@ -34,12 +34,18 @@ export class ConnectionDead extends Error {}
 export class Http1Required extends Error {}
 
 /** Connect by TLS; undefined when the server chose HTTP/1.1 (ALPN, RFC 7301). Rejects with what failed. */
-export async function openHttp2(outgoing: Outgoing, pings: PingTimes): Promise<Http2Connection | undefined> {
-  const socket = await connectTls(outgoing);
+export async function openHttp2(
+  outgoing: Outgoing,
+  pings: PingTimes,
+  signal: AbortSignal,
+): Promise<Http2Connection | undefined> {
+  const socket = await connectTls(outgoing, signal);
   if (socket.alpnProtocol !== 'h2') {
     socket.destroy();
     return undefined;
   }
+  // For the time after the server said that it gives the connection up: then it answers no PING any more.
+  socket.setKeepAlive(true, KEEP_ALIVE);
   const session = http2.connect(outgoing.url.origin, {
     createConnection: () => socket,
     settings: { enablePush: false, initialWindowSize: STREAM_WINDOW },
@@ -47,7 +53,7 @@ export async function openHttp2(outgoing: Outgoing, pings: PingTimes): Promise<H
   return new Http2Connection(session, pings);
 }
 
-function connectTls({ url, auth }: Outgoing): Promise<tls.TLSSocket> {
+function connectTls({ url, auth }: Outgoing, signal: AbortSignal): Promise<tls.TLSSocket> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const { ca, cert, key, pfx, passphrase, rejectUnauthorized } = auth;
   return new Promise((resolve, reject) => {
@@ -64,18 +70,24 @@ function connectTls({ url, auth }: Outgoing): Promise<tls.TLSSocket> {
       passphrase,
       ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
     });
+    const onAbort = () => socket.destroy(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
     const late = setTimeout(
       () => socket.destroy(new Error(`no connection within ${ANSWER_TIMEOUT / 1000} s`)),
       ANSWER_TIMEOUT,
     );
-    const onError = (error: Error) => {
+    const settle = () => {
       clearTimeout(late);
+      signal.removeEventListener('abort', onAbort);
+      socket.removeListener('error', onError);
+    };
+    const onError = (error: Error) => {
+      settle();
       reject(error);
     };
     socket.once('error', onError);
     socket.once('secureConnect', () => {
-      clearTimeout(late);
-      socket.removeListener('error', onError);
+      settle();
       resolve(socket);
     });
   });
@@ -87,6 +99,7 @@ export class Http2Connection {
   #timer: NodeJS.Timeout | undefined;
   #idle: NodeJS.Timeout | undefined;
   #open = 0;
+  #isRetired = false;
 
   constructor(session: http2.ClientHttp2Session, pings: PingTimes) {
     this.#session = session;
@@ -103,7 +116,7 @@ export class Http2Connection {
 
   /** False once the server or a failure has ended it: requests go over another one. */
   get isUsable(): boolean {
-    return !this.#session.closed && !this.#session.destroyed;
+    return !this.#isRetired && !this.#session.closed && !this.#session.destroyed;
   }
 
   /** Rejects with LostWhileIdle when nothing came of the request, Http1Required, or whatever Node.js says of the failure. */
@@ -143,7 +156,8 @@ export class Http2Connection {
 
   /** No request begins on it any more; those under way go on. */
   retire(): void {
-    this.#session.close();
+    this.#isRetired = true;
+    if (this.#open === 0) this.#session.close();
   }
 
   #opened(stream: http2.ClientHttp2Stream): void {
@@ -152,6 +166,7 @@ export class Http2Connection {
     stream.once('close', () => {
       this.#open -= 1;
       if (this.#open > 0) return;
+      if (this.#isRetired) this.#session.close();
       this.#idle = setTimeout(() => this.#session.close(), IDLE);
       this.#idle.unref();
     });
@@ -163,7 +178,7 @@ export class Http2Connection {
   }
 
   #ping(): void {
-    if (this.#session.destroyed) return;
+    if (this.#isOver) return;
     const before = this.#session.socket.bytesRead;
     let isAnswered = false;
     // What is on its way before the answer shows that the connection lives as well as the answer does.
@@ -174,15 +189,20 @@ export class Http2Connection {
     this.#timer = setTimeout(() => setImmediate(() => setImmediate(judge)), this.#pings.answer);
     this.#timer.unref();
     this.#session.ping((failure) => {
-      if (failure !== null) return;
+      if (failure !== null && !this.#isOver) return;
       isAnswered = true;
       clearTimeout(this.#timer);
-      this.#later();
+      if (!this.#isOver) this.#later();
     });
   }
 
+  /** The server gave it up (GOAWAY): what is under way goes on, and PING says nothing any more. TCP keep-alive tells whether it lives. */
+  get #isOver(): boolean {
+    return this.#session.closed || this.#session.destroyed;
+  }
+
   #judge(isAlive: boolean): void {
-    if (this.#session.destroyed) return;
+    if (this.#isOver) return;
     if (isAlive) this.#later();
     else {
       const seconds = (this.#pings.every + this.#pings.answer) / 1000;

@@ -199,6 +199,7 @@ export class Reflector {
   async #watch(signal: AbortSignal): Promise<void> {
     const { resource, client, clock, random, sink } = this.#options;
     const start = clock.now();
+    let openedAt: number | undefined;
     let events = 0;
     const query: Query = {
       ...this.#selectors(),
@@ -207,11 +208,21 @@ export class Reflector {
       resourceVersion: this.#version,
       timeoutSeconds: String(Math.round(WATCH_SECONDS * (1 + random()))),
     };
-    for await (const line of client.lines(resource.path, query, signal, () => sink.opened())) {
-      this.#event(line);
-      events += 1;
-      this.#mayRelist = true;
-      this.#succeeded();
+    const onOpen = () => {
+      openedAt = clock.now();
+      sink.opened();
+    };
+    try {
+      for await (const line of client.lines(resource.path, query, signal, onOpen)) {
+        this.#event(line);
+        events += 1;
+        this.#mayRelist = true;
+        this.#succeeded();
+      }
+    } catch (error) {
+      // One that stood for a while and broke is the first failure: something on the way may end what is silent, again and again.
+      if (openedAt !== undefined && clock.now() - openedAt >= SHORT_WATCH) this.#failures = 0;
+      throw error;
     }
     // The server ends every watch after a while: that is no error, and the next one goes on from the last version.
     if (events === 0 && clock.now() - start < SHORT_WATCH) {

@@ -3,7 +3,7 @@
  * on the way, does not.
  */
 import { createHash } from 'node:crypto';
-import { type Incoming, LostWhileIdle, type Outgoing } from './answer.ts';
+import { type Incoming, LostWhileIdle, type Outgoing, unlessAborted } from './answer.ts';
 import { Http1 } from './http1.ts';
 import { Http1Required, type Http2Connection, openHttp2, type PingTimes } from './http2.ts';
 
@@ -22,6 +22,8 @@ export class Transport {
   readonly #http1 = new Http1();
   #shared: Shared | undefined;
   #http1Until = Number.NEGATIVE_INFINITY;
+  /** Ends connections that are being made. */
+  readonly #closed = new AbortController();
 
   constructor(pings: PingTimes) {
     this.#pings = pings;
@@ -40,13 +42,17 @@ export class Transport {
 
   /** End what is under way. */
   close(): void {
+    this.#closed.abort(new Error('the client was closed'));
     void this.#shared?.connection.then((connection) => connection?.destroy()).catch(() => undefined);
     this.#shared = undefined;
     this.#http1.close();
   }
 
   async #request(outgoing: Outgoing): Promise<Incoming> {
-    const connection = this.#mayUseHttp2(outgoing) ? await this.#connection(outgoing) : undefined;
+    // Others may wait for the same connection: who does not want it any more leaves it to them.
+    const connection = this.#mayUseHttp2(outgoing)
+      ? await unlessAborted(this.#connection(outgoing), outgoing.signal)
+      : undefined;
     return await (connection ?? this.#http1).request(outgoing);
   }
 
@@ -66,7 +72,7 @@ export class Transport {
     if (this.#shared !== before) return await this.#connection(outgoing);
     // Another certificate needs another connection; what is under way on the former one goes on.
     if (before !== undefined) void before.connection.then((old) => old?.retire()).catch(() => undefined);
-    const opening: Shared = { key, connection: openHttp2(outgoing, this.#pings) };
+    const opening: Shared = { key, connection: openHttp2(outgoing, this.#pings, this.#closed.signal) };
     this.#shared = opening;
     try {
       const connection = await opening.connection;

@@ -52,9 +52,12 @@ export class Watch<Kind extends string> {
   }
 
   get status(): { readonly of: Kind; readonly heardAt: number; readonly failure: WatchFailure | undefined } {
-    // A watch that stands works, though a quiet cluster says nothing on it: the connection is asked whether it lives.
-    const stands = this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
-    return { of: this.#of, heardAt: this.#heardAt, failure: stands ? undefined : this.#failure };
+    return { of: this.#of, heardAt: this.#heardAt, failure: this.#stands ? undefined : this.#failure };
+  }
+
+  /** A watch that stands works, though a quiet cluster says nothing on it: the connection is asked whether it lives. */
+  get #stands(): boolean {
+    return this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
   }
 
   heard(): void {
@@ -67,8 +70,10 @@ export class Watch<Kind extends string> {
   }
 
   failed(error: Error, failures: number): void {
-    this.#openedAt = undefined;
     const { clock, log, meanwhile, isOptional = false } = this.#options;
+    // A watch stood until now: what failed before it is over.
+    if (this.#stands) this.#failure = undefined;
+    this.#openedAt = undefined;
     const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
     const since = this.#failure?.since ?? clock.now();

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import http2 from 'node:http2';
 import type { RequestOptions } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import net, { type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
@@ -141,6 +141,31 @@ describe('a server that is not there, or not who it should be', () => {
   });
 });
 
+describe('a server that takes a connection and says nothing', () => {
+  test('does not keep who stops, nor the connection', async (t) => {
+    const sockets: net.Socket[] = [];
+    const silent = net.createServer((socket) => void sockets.push(socket.on('error', () => undefined).resume()));
+    await once(silent.listen(0, '127.0.0.1'), 'listening');
+    t.after(() => silent.close());
+    const url = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const apply = async (options: RequestOptions) => {
+      options.agent = false;
+    };
+    const client = apiClient({ server: url, apply }, { userAgent: 'test' });
+    const stop = new AbortController();
+    const [first, second] = [client.get(SERVICES, {}, stop.signal), client.get(SERVICES, {}, NEVER)];
+    second.catch(() => undefined);
+    await until('the connection', () => sockets.length === 1);
+    stop.abort(new Error('enough'));
+    await assert.rejects(first, /enough/);
+    assert.equal(sockets[0]?.readyState, 'open', 'the other waits for it');
+    client.close();
+    await assert.rejects(second, /the client was closed/);
+    await until('its end', () => sockets[0]?.destroyed === true || sockets[0]?.readyState !== 'open');
+    sockets[0]?.destroy();
+  });
+});
+
 describe('a server without HTTP/2', () => {
   test('is asked over HTTP/1.1: each watch has a connection of its own', async (t) => {
     const server = await start(t, { tls: 'http/1.1' });
@@ -157,7 +182,11 @@ describe('a server without HTTP/2', () => {
 });
 
 /** A server of HTTP/2 that a test writes itself. */
-async function serving(t: TestContext, answer: (stream: http2.ServerHttp2Stream, n: number) => void) {
+async function serving(
+  t: TestContext,
+  answer: (stream: http2.ServerHttp2Stream, n: number) => void,
+  pings: PingTimes = { every: 40, answer: 2000 },
+) {
   const folder = await mkdtemp(join(tmpdir(), 'http2-'));
   t.after(() => rm(folder, { recursive: true }));
   const server = http2.createSecureServer(await makeCertificate(folder));
@@ -182,7 +211,7 @@ async function serving(t: TestContext, answer: (stream: http2.ServerHttp2Stream,
     Object.assign(options, { agent: false, ca });
   };
   const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const client = apiClient({ server: url, apply }, { userAgent: 'test', pings: { every: 40, answer: 2000 } });
+  const client = apiClient({ server: url, apply }, { userAgent: 'test', pings });
   t.after(() => client.close());
   return { client, sessions, count: () => asked };
 }
@@ -204,6 +233,26 @@ describe('a connection that the server gives up', () => {
     assert.equal(sessions.length, 2);
     held.forEach(answerOk);
     assert.deepEqual(await slow, {});
+  });
+
+  test('by GOAWAY goes on with a watch that is silent: no PING is answered on it any more', async (t) => {
+    const streams: http2.ServerHttp2Stream[] = [];
+    const { client, sessions } = await serving(
+      t,
+      (stream) => {
+        stream.respond({ ':status': 200 });
+        streams.push(stream);
+      },
+      { every: 20, answer: 40 },
+    );
+    const watched = watch(client, NEVER);
+    await until('the watch', () => streams.length === 1);
+    await aWhile();
+    sessions[0]?.goaway();
+    // Many times what a PING has for its answer.
+    await aWhile(500);
+    streams[0]?.write('{"a":1}\n');
+    await until('its line', () => watched.lines.length === 1);
   });
 
   test('is asked again what it refused before it did anything', async (t) => {

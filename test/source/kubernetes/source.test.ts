@@ -512,6 +512,25 @@ describe('how well a kind can be followed', () => {
     assert.equal(slices(it).failure, undefined);
   });
 
+  test('is well again and again where something on the way ends what is silent, as gateways do after a minute', async (t) => {
+    const server = await start(t);
+    const it = await running(t, server);
+    for (let times = 1; times <= 6; times++) {
+      it.clock.advance(60_000);
+      const broke = it.clock.now();
+      server.cutConnections();
+      await until('the watches broke', () => slices(it).failure !== undefined);
+      // Not since the first time: it was followed meanwhile.
+      assert.equal(slices(it).failure?.since, it.clock.now());
+      await until('they stand again', () => {
+        it.clock.finishWaits();
+        return it.watches().every(({ heardAt }) => heardAt > broke);
+      });
+    }
+    // Nor is the list read again for it.
+    assert.equal(server.requests({ kind: 'list' }).length, 3);
+  });
+
   test('tells that nobody answers', async (t) => {
     const it = run(t, { master: 'http://127.0.0.1:9' });
     await until('it failed', () => slices(it).failure !== undefined);
