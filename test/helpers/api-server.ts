@@ -84,7 +84,7 @@ async function listenerFor({ tls }: ApiServerOptions, folder: string): Promise<L
   if (!tls) return http.createServer();
   const certificate = await makeCertificate(folder);
   if (tls === 'http/1.1') return https.createServer(certificate);
-  return http2.createSecureServer({ ...certificate, allowHTTP1: true });
+  return http2.createSecureServer({ ...certificate, allowHTTP1: true, maxSessionMemory: 1024 });
 }
 
 export class ApiServer {

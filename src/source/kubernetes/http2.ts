@@ -27,6 +27,9 @@ const IDLE = 90_000;
 const STREAM_WINDOW = 4 * 2 ** 20;
 const CONNECTION_WINDOW = 16 * 2 ** 20;
 
+/** Megabytes that one connection may hold; bounded in fact by the windows. */
+const MOST_BUFFERED = 256;
+
 /** Nothing came on a connection for too long after a PING. */
 export class ConnectionDead extends Error {}
 
@@ -49,6 +52,8 @@ export async function openHttp2(
   const session = http2.connect(outgoing.url.origin, {
     createConnection: () => socket,
     settings: { enablePush: false, initialWindowSize: STREAM_WINDOW },
+    // Node.js rejects new streams of a session that holds more than 10 MB; pages of lists are large, and come side by side.
+    maxSessionMemory: MOST_BUFFERED,
   });
   return new Http2Connection(session, pings);
 }

@@ -13,7 +13,7 @@ import { type ClusterConfig, loadCredentials } from '../../../src/source/kuberne
 import type { PingTimes } from '../../../src/source/kubernetes/http2.ts';
 import { makeCertificate } from '../../helpers/api-certificate.ts';
 import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
-import { service } from '../../helpers/objects.ts';
+import { service, slice } from '../../helpers/objects.ts';
 import { TcpRelay } from '../../helpers/tcp-relay.ts';
 import { aWhile, until } from '../../helpers/until.ts';
 import { Following } from './follow.ts';
@@ -70,6 +70,17 @@ describe('a server with HTTP/2', () => {
     await Promise.all(watches.map(({ ended }) => ended));
     await until('the watches are closed', () => server.watches === 0);
     assert.deepEqual([await server.connections(), (await client.get(SERVICES, {}, NEVER)) !== undefined], [1, true]);
+  });
+
+  test('is asked for many large lists side by side', async (t) => {
+    const server = await start(t);
+    const endpoints = Array.from({ length: 100 }, (_, i) => `10.244.0.${i}`);
+    for (let n = 0; n < 250; n++) server.put(slice({ name: `web-${n}`, service: 'web', endpoints }));
+    const client = await clientOf(t, server);
+    const path = '/apis/discovery.k8s.io/v1/endpointslices';
+    const lists = await Promise.all([1, 2, 3, 4, 5, 6].map(() => client.get(path, {}, NEVER)));
+    for (const list of lists) assert.equal((list as { items: unknown[] }).items.length, 250);
+    assert.equal(await server.connections(), 1);
   });
 
   test('hears who asks, with a token and a body', async (t) => {
