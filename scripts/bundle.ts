@@ -6,6 +6,8 @@ import { build } from 'esbuild';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const SHARED = {
+  // Paths of modules are in the bundle, from here on: it is the same wherever the repository is.
+  absWorkingDir: ROOT,
   bundle: true,
   platform: 'node',
   target: 'node26',
@@ -21,8 +23,6 @@ export async function bundle(entry: string, outfile: string): Promise<void> {
     ...SHARED,
     entryPoints: [join(ROOT, entry)],
     outfile,
-    // Paths of modules are in the bundle, from here on: it is the same wherever the repository is.
-    absWorkingDir: ROOT,
     format: 'esm',
     // esbuild does not know it yet.
     external: ['node:ffi'],
