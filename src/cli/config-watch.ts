@@ -2,7 +2,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { readOneFile } from '../documents/one-file.ts';
-import { aborted, type Clock, sleep } from '../host/clock.ts';
+import { type Clock, sleep, unlessAborted } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import { unwatchedText } from '../source/unwatched.ts';
 
@@ -34,8 +34,6 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
     wake();
   };
   const watcher = startWatch(dirname(path), onEvent, (text) => warn(`--config ${path}: ${text}`));
-  const stopped = aborted(signal);
-  stopped.catch(() => undefined);
   try {
     while (!signal.aborted) {
       const woken = new Promise<void>((resolve) => {
@@ -45,7 +43,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       isFirst = false;
       await sleep(clock, SETTLE, signal);
       isTold = false;
-      const now = await Promise.race([digestOf(path), stopped]);
+      const now = await unlessAborted(digestOf(path), signal);
       // Told once: an editor that replaces the file is done before the next look.
       if ('problem' in now && !isUnreadable && !isTold)
         warn(`--config ${path}: cannot be read: ${now.problem}; what it said before stays in force`);

@@ -1,6 +1,6 @@
 /** One life of the agent's parts after another: a change of the configuration file, of the Node or of this machine builds other parts beside those that work, which take over when they are ready. */
 import { type Config, ConfigError, type Flags } from '../config/config.ts';
-import { aborted, realClock } from '../host/clock.ts';
+import { realClock, unlessAborted } from '../host/clock.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
@@ -229,7 +229,7 @@ export class Lives {
     if (old === undefined) return { world, config, stop };
     const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS)]);
     try {
-      await Promise.race([world.synced, aborted(late)]);
+      await unlessAborted(world.synced, late);
     } catch (error) {
       stop.abort();
       if (building.aborted || error !== late.reason) throw error;

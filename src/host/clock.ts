@@ -51,3 +51,17 @@ export function aborted(signal: AbortSignal): Promise<never> {
     else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   });
 }
+
+/** Rejects with the signal's reason when it aborts first; what the promise waits for goes on. Leaves no listener behind, unlike a race with `aborted`. */
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: abort, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    // Also where it aborted before: that nobody waits any more must not make a later failure one that nobody heard.
+    return await Promise.race([promise, abort]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

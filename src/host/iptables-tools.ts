@@ -1,6 +1,6 @@
 /** The iptables commands of one family and backend, and what their failures mean (reference 5.12). */
 import type { Family } from '../model/address.ts';
-import { aborted, breath } from './clock.ts';
+import { breath, unlessAborted } from './clock.ts';
 import type { CommandResult, CommandRunner } from './commands.ts';
 import { lockHolder } from './xtables-lock.ts';
 
@@ -126,7 +126,7 @@ export class IptablesTools {
 
   /** Hand each line of all tables, as saved, to `read`. */
   async save(read: (line: string) => void, signal: AbortSignal): Promise<void> {
-    const ahead = this.#ahead && (await Promise.race([this.#ahead, aborted(signal)]));
+    const ahead = this.#ahead && (await unlessAborted(this.#ahead, signal));
     this.#ahead = undefined;
     const { stdout } = (await ahead?.isCurrent()) === true && ahead ? ahead : await this.#run('-save', [], signal);
     let start = 0;

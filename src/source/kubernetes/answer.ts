@@ -30,19 +30,6 @@ export interface Incoming {
 /** The server closed a connection that was used before, just as it was used again: nothing came of the request. */
 export class LostWhileIdle extends Error {}
 
-/** Rejects with the signal's reason when it aborts first; what the promise waits for goes on. */
-export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = () => reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
-}
-
 /** Milliseconds until the kernel begins to probe a quiet connection (TCP keep-alive). */
 export const KEEP_ALIVE = 20_000;
 

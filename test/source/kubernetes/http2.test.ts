@@ -152,6 +152,26 @@ describe('a server that is not there, or not who it should be', () => {
   });
 });
 
+describe('who stops while credentials are read', () => {
+  test('hears the reason, and a connection that fails then is nobody else’s failure', async (t) => {
+    const gone = net.createServer().listen(0, '127.0.0.1');
+    await once(gone, 'listening');
+    const { port } = gone.address() as AddressInfo;
+    gone.close();
+    await once(gone, 'close');
+    const stop = new AbortController();
+    const apply = async (options: RequestOptions) => {
+      options.agent = false;
+      stop.abort(new Error('enough'));
+    };
+    const client = apiClient({ server: `https://127.0.0.1:${port}`, apply }, { userAgent: 'test' });
+    t.after(() => client.close());
+    await assert.rejects(client.get(SERVICES, {}, stop.signal), /enough/);
+    // A rejection that nobody handles fails this test.
+    await aWhile();
+  });
+});
+
 describe('a server that takes a connection and says nothing', () => {
   test('does not keep who stops, nor the connection', async (t) => {
     const sockets: net.Socket[] = [];
