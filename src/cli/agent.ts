@@ -1,7 +1,7 @@
 /** Puts the parts together: the one place that knows all of them. `run` and `plan` share it. */
 import type { Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
-import { aborted, type Clock, realClock } from '../host/clock.ts';
+import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
@@ -17,7 +17,7 @@ import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type ModeHere, type ModeInput, modeHere } from './modes.ts';
-import { stackTeller } from './reports.ts';
+import { firstOf, stackTeller } from './reports.ts';
 import { tuneConntrack } from './tune.ts';
 import { type World, waitForNode, waitForServiceCidrs } from './world.ts';
 
@@ -96,12 +96,10 @@ function tellExternalIPs({ cache }: World, { config, log }: AgentOptions): void 
   const keys: string[] = [];
   for (const { key, externalIPs } of cache.services()) if (externalIPs.length > 0) keys.push(key);
   if (keys.length === 0) return;
-  const first = keys.sort().slice(0, NAMES).join(', ');
-  const more = keys.length > NAMES ? ` and ${keys.length - NAMES} more` : '';
   const who = keys.length === 1 ? '1 Service' : `${keys.length} Services`;
   log.warn(
     { field: 'spec.externalIPs', count: keys.length },
-    `the external IPs of ${who} are not served, since the feature gate ${EXTERNAL_IPS_GATE} is false: ${first}${more}`,
+    `the external IPs of ${who} are not served, since the feature gate ${EXTERNAL_IPS_GATE} is false: ${firstOf(keys.sort(), NAMES)}`,
   );
 }
 
@@ -114,7 +112,7 @@ async function buildMode(
   if (config.mode !== 'nftables') {
     for (const { tools, look } of members) tools.readAhead(() => look.generation(), signal);
   }
-  await Promise.race([world.synced, aborted(signal)]);
+  await unlessAborted(world.synced, signal);
   const { cache } = world;
   const facts = { services: cache.counts('services').total, slices: cache.counts('slices').total };
   log.info(facts, 'the initial lists are complete');

@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../host/clock.ts';
 import { type Fault, faultText } from '../model/objects.ts';
+import { TokenBucket } from '../model/token-bucket.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** Lines of a kind that may be told at once; after that one more each `REFILL` milliseconds. */
@@ -26,8 +27,7 @@ export const SEE_ALL_OF_CONTROLLER = '-v 4 tells each';
 
 /** Faults of one kind: the same kind of object, part of it, and consequence. */
 interface Bucket {
-  tokens: number;
-  refilledAt: number;
+  readonly rate: TokenBucket;
   untold: number;
   /** When their number was told last. */
   saidAt: number;
@@ -47,8 +47,7 @@ export class FaultLog {
     const { log } = this.#options;
     const kind = kindOf(fault);
     const bucket = this.#bucket(kind);
-    if (bucket.tokens >= 1) {
-      bucket.tokens -= 1;
+    if (bucket.rate.take(this.#options.clock.now())) {
       log[levelOf(fault)]({ fault }, faultText(fault));
       return true;
     }
@@ -68,17 +67,13 @@ export class FaultLog {
   }
 
   #bucket(kind: string): Bucket {
-    const now = this.#options.clock.now();
     const known = this.#buckets.get(kind);
-    if (known === undefined) {
-      const made = { tokens: BURST, refilledAt: now, untold: 0, saidAt: now - AGAIN, cancel: undefined };
-      this.#buckets.set(kind, made);
-      return made;
-    }
-    const more = Math.floor((now - known.refilledAt) / REFILL);
-    known.tokens = Math.min(BURST, known.tokens + more);
-    known.refilledAt += more * REFILL;
-    return known;
+    if (known !== undefined) return known;
+    const now = this.#options.clock.now();
+    const rate = new TokenBucket({ burst: BURST, refill: REFILL }, now);
+    const made = { rate, untold: 0, saidAt: now - AGAIN, cancel: undefined };
+    this.#buckets.set(kind, made);
+    return made;
   }
 
   #tellNumberSoon(kind: string, bucket: Bucket, level: 'info' | 'warn'): void {

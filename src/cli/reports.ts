@@ -7,6 +7,12 @@ import type { Log } from '../telemetry/log.ts';
 /** Services, or changes by others, that one line of the log names; the record holds more. */
 const MOST_NAMED = 5;
 
+/** `a, b and 3 more` */
+export function firstOf(names: readonly string[], most: number): string {
+  const more = names.length > most ? ` and ${names.length - most} more` : '';
+  return `${names.slice(0, most).join(', ')}${more}`;
+}
+
 /** At debug level, tell each step of each plan that is applied. */
 export function tellSteps(mode: Mode, log: Log): void {
   const apply = mode.apply.bind(mode);
@@ -44,9 +50,7 @@ function tellFailed(steps: readonly FailedStep[], log: Log): void {
     return;
   }
   const others = services.filter((service) => service !== owner);
-  const named = others.slice(0, MOST_NAMED).join(', ');
-  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more` : '';
-  const ofWhom = others.length === 0 ? '' : `, of Services ${named}${more}`;
+  const ofWhom = others.length === 0 ? '' : `, of Services ${firstOf(others, MOST_NAMED)}`;
   log.error(
     { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
     `${who}: ${cause} (and ${steps.length - 1} more steps failed of the same cause${ofWhom})`,

@@ -8,7 +8,7 @@
  */
 import { FAMILIES, type Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
-import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
 import type { FailedStep } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 
@@ -85,7 +85,7 @@ export class ServedByFamily {
 
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const [key, port] of changes) {
-      const ports = this.#ports.get(key.endsWith('/IPv6') ? 'IPv6' : 'IPv4');
+      const ports = this.#ports.get(familyOfPort(key));
       if (port === undefined) ports?.delete(key);
       else ports?.add(key);
     }

@@ -1,15 +1,9 @@
 /** Which ports programs on this machine serve, as /proc/net tells it (proc_pid_net(5)). */
 import { type FileHandle, open } from 'node:fs/promises';
 import { endianness } from 'node:os';
-import { type Address, addressOfBytes, parseAddress } from '../model/address.ts';
+import { addressOfBytes, parseAddress } from '../model/address.ts';
+import type { Listener } from '../model/listener.ts';
 import type { Protocol } from '../model/objects.ts';
-
-/** A socket that takes what is sent to its port; of all addresses when its own is 0.0.0.0 or ::. */
-export interface Listener {
-  readonly protocol: Protocol;
-  readonly address: Address;
-  readonly port: number;
-}
 
 /** net/tcp_states.h. A socket of UDP that was not connected to anybody is closed, and takes what comes. */
 const LISTEN = '0A';

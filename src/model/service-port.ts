@@ -31,6 +31,10 @@ export interface Backend {
 /** `namespace/name[:port]/PROTOCOL/family`: the unit in which the model tells changes. */
 export type ServicePortKey = string;
 
+export function familyOfPort(key: ServicePortKey): Family {
+  return key.endsWith('/IPv6') ? 'IPv6' : 'IPv4';
+}
+
 /** A port of a Service in one family: its frontends share these backends. */
 export interface ServicePort {
   readonly key: ServicePortKey;

@@ -4,7 +4,7 @@ import type { ChainLook } from '../../host/rules-look.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
-import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { familyOfPort, type ServicePort, type ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
@@ -141,7 +141,7 @@ class IptablesMode implements Mode<IptablesPlan> {
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const { family, desired, tables } of this.#families) {
       if (desired === undefined) continue;
-      const mine = [...changes].filter(([key]) => keyFamily(key) === family);
+      const mine = [...changes].filter(([key]) => familyOfPort(key) === family);
       this.#rendered += desireAll(tables, desired.update(mine));
     }
   }
@@ -257,8 +257,4 @@ function desireAll(tables: FamilyTables, chains: ChainChanges): number {
 
 function unreadFamily({ family, unread }: FamilyState): ApplyReport {
   return failedReport(`${family} read`, unread ?? 'not read yet');
-}
-
-function keyFamily(key: ServicePortKey): Family {
-  return key.endsWith('/IPv6') ? 'IPv6' : 'IPv4';
 }

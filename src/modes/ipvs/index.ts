@@ -6,7 +6,7 @@ import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
 import type { ChainLook } from '../../host/rules-look.ts';
 import { type Family, familyOf } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
-import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { familyOfPort, type ServicePort, type ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
@@ -105,7 +105,7 @@ class IpvsMode implements Mode<IpvsPlan> {
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     if (this.#isLeaving) return;
     for (const { family, desired, state } of this.#members) {
-      state.desire(desired.update([...changes].filter(([key]) => key.endsWith(`/${family}`))));
+      state.desire(desired.update([...changes].filter(([key]) => familyOfPort(key) === family)));
     }
   }
 

@@ -2,7 +2,7 @@
 import type { NftKernel } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
-import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { familyOfPort, type ServicePort, type ServicePortKey } from '../../model/service-port.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Observed } from '../../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan } from '../../reconcile/step.ts';
@@ -74,7 +74,7 @@ class NftablesMode implements Mode<NftablesPlan> {
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     for (const { family, desired } of this.#families) {
-      this.#rendered += desired.update([...changes].filter(([key]) => key.endsWith(`/${family}`)));
+      this.#rendered += desired.update([...changes].filter(([key]) => familyOfPort(key) === family));
     }
   }
 

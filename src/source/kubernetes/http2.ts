@@ -121,7 +121,7 @@ export class Http2Connection {
 
   /** False once the server or a failure has ended it: requests go over another one. */
   get isUsable(): boolean {
-    return !this.#isRetired && !this.#session.closed && !this.#session.destroyed;
+    return !this.#isRetired && !this.#isOver;
   }
 
   /** Rejects with LostWhileIdle when nothing came of the request, Http1Required, or whatever Node.js says of the failure. */

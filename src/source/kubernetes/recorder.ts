@@ -3,6 +3,7 @@
  * else, dropped when there are too many or the API server does not take them.
  */
 import { type Clock, sleep } from '../../host/clock.ts';
+import { TokenBucket } from '../../model/token-bucket.ts';
 import { type ApiClient, apiClient } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
 
@@ -50,15 +51,14 @@ export class EventRecorder {
   /** When each was written last. */
   readonly #written = new Map<string, number>();
   #client: ApiClient | undefined;
-  #tokens = BURST;
-  #refilledAt: number;
+  readonly #rate: TokenBucket;
   #isWriting = false;
   #hasFailed = false;
   #count = 0;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
-    this.#refilledAt = options.clock.now();
+    this.#rate = new TokenBucket({ burst: BURST, refill: REFILL }, options.clock.now());
   }
 
   /** Never waits, never throws. */
@@ -105,12 +105,7 @@ export class EventRecorder {
 
   async #take(): Promise<void> {
     const { clock, signal } = this.#options;
-    const now = clock.now();
-    const more = Math.floor((now - this.#refilledAt) / REFILL);
-    this.#tokens = Math.min(BURST, this.#tokens + more);
-    this.#refilledAt += more * REFILL;
-    if (this.#tokens === 0) await sleep(clock, REFILL, signal);
-    else this.#tokens -= 1;
+    if (!this.#rate.take(clock.now())) await sleep(clock, REFILL, signal);
   }
 
   #object({ type, reason, action, note, regarding }: ClusterEvent, wall: number): object {

@@ -8,16 +8,10 @@
  */
 import { type Address, familyOf } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
-import type { Protocol, Service, ServiceKey } from '../../model/objects.ts';
+import type { Listener } from '../../model/listener.ts';
+import type { Service, ServiceKey } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import { FaultList } from '../faults.ts';
-
-/** A socket that takes what is sent to its port; of all addresses when its own is 0.0.0.0 or ::. */
-export interface Listener {
-  readonly protocol: Protocol;
-  readonly address: Address;
-  readonly port: number;
-}
 
 /** What is asked of this machine. */
 export interface NodeReader {

@@ -125,7 +125,7 @@ export class ManifestStore {
   /** The file, or the folder, could not be read: what it defined before stays (invariant 2), and the fault is told. */
   unreadable(file: string, cause: string): void {
     const held = this.#files.get(file)?.size ?? this.#definedIn.size;
-    this.#whole(file, `cannot be read: ${cause}${held > 0 ? '; what it held before stays in force' : ''}`);
+    this.#whole(file, `cannot be read: ${cause}${held > 0 ? STAYS : ''}`);
   }
 
   /** The file has no objects any more: however slow the program that writes it, who wants them gone removes the file. */
