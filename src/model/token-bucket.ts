@@ -27,4 +27,9 @@ export class TokenBucket {
     this.#tokens -= 1;
     return true;
   }
+
+  /** Milliseconds until there is another token, for a caller whose `take` was refused at this time. */
+  untilNext(now: number): number {
+    return this.#refilledAt + this.#rate.refill - now;
+  }
 }

@@ -105,7 +105,7 @@ export class EventRecorder {
 
   async #take(): Promise<void> {
     const { clock, signal } = this.#options;
-    if (!this.#rate.take(clock.now())) await sleep(clock, REFILL, signal);
+    while (!this.#rate.take(clock.now())) await sleep(clock, this.#rate.untilNext(clock.now()), signal);
   }
 
   #object({ type, reason, action, note, regarding }: ClusterEvent, wall: number): object {
