@@ -21,7 +21,7 @@ const NEVER = new AbortController().signal;
 const MAIN = 'slicewire.mjs';
 /**
  * Doors that Node.js has and a daemon of root must not: SIGUSR1 opens its debugger to every user of the machine, and
- * OPENSSL_CONF can have libraries loaded. The others: src/cli/doors.ts.
+ * OPENSSL_CONF can have libraries loaded. The others: src/host/doors.ts.
  */
 const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
 const SAMPLE = `apiVersion: v1

@@ -1,9 +1,9 @@
 #!/usr/bin/env -S node --disable-sigusr1
-/** Parse the command line, run, set the exit status; nothing else. */
-import { closeDoors } from './cli/doors.ts';
 import { end, endAtOnce } from './cli/ending.ts';
-import { Hangups } from './cli/hangups.ts';
 import { main } from './cli/program.ts';
+/** Parse the command line, run, set the exit status; nothing else. */
+import { closeDoors } from './host/doors.ts';
+import { Hangups } from './host/hangups.ts';
 
 closeDoors();
 

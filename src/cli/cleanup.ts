@@ -1,10 +1,18 @@
 /** `slicewire cleanup`: remove all that is ours, of every mode, and nothing else. */
+
+import { toolsHere } from '../agent/agent.ts';
+import {
+  hasIpvsTraces,
+  type Leaving,
+  leavingIpvs,
+  leavingNftables,
+  leavingRules,
+  PROXY_TABLES,
+} from '../agent/predecessors.ts';
 import type { Config } from '../config/config.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
-import { toolsHere } from './agent.ts';
-import { hasIpvsTraces, type Leaving, leavingIpvs, leavingNftables, leavingRules, PROXY_TABLES } from './leaving.ts';
 
 export interface CleanupOptions {
   readonly config: Config;

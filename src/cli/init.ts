@@ -1,5 +1,7 @@
 /** `slicewire run --init-only`: the kernel settings, which a container with NET_ADMIN alone cannot write. Afterwards it can run with no more than that. */
 import { release } from 'node:os';
+import { tuneConntrack } from '../agent/conntrack-tuning.ts';
+import { ipvsKernelSettings, settingsHere } from '../agent/mode-settings.ts';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../host/commands.ts';
 import { openIpvsKernel } from '../host/ipvs-kernel.ts';
@@ -7,8 +9,6 @@ import { realSysctls, writeSettings } from '../host/sysctls.ts';
 import { ROUTE_LOCALNET } from '../modes/iptables/index.ts';
 import type { SettingWrite } from '../reconcile/setting.ts';
 import type { Log } from '../telemetry/log.ts';
-import { ipvsKernelSettings, settingsHere } from './settings.ts';
-import { tuneConntrack } from './tune.ts';
 
 export interface InitOptions {
   readonly config: Config;

@@ -1,15 +1,16 @@
 /** `slicewire plan`: what `run` would change in this kernel now. Writes nothing. */
+
+import { startAgent } from '../agent/agent.ts';
+import { conntrackSteps } from '../agent/conntrack-tuning.ts';
+import { startWorld } from '../agent/feed.ts';
 import type { Config } from '../config/config.ts';
 import { realClock } from '../host/clock.ts';
 import { type BarredWrite, barredText } from '../host/conntrack-settings.ts';
 import type { Fault } from '../model/objects.ts';
 import { settingKey } from '../reconcile/setting.ts';
 import { planText, type Step } from '../reconcile/step.ts';
+import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
-import { startAgent } from './agent.ts';
-import { FaultLog } from './fault-log.ts';
-import { conntrackSteps } from './tune.ts';
-import { startWorld } from './world.ts';
 
 export interface PlanOptions {
   readonly config: Config;

@@ -2,9 +2,13 @@
 
 import { writeFile } from 'node:fs/promises';
 import { Command, CommanderError, Option } from 'commander';
+import { CannotRun } from '../agent/cannot-run.ts';
+import { prepare, withIdleFlags } from '../agent/load-config.ts';
 import { ConfigError, type Flags } from '../config/config.ts';
 import { fileText } from '../config/config-file.ts';
 import { controllerConfig } from '../config/controller-config.ts';
+import { versionText } from '../config/version.ts';
+import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { endSoonAfter } from '../host/last-resort.ts';
@@ -14,16 +18,12 @@ import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
 import { goArguments } from './arguments.ts';
-import { CannotRun } from './cannot-run.ts';
 import { cleanupCommand } from './cleanup.ts';
 import { withControllerFlags } from './controller-flags.ts';
 import { DEMO_MODES, type DemoMode } from './demo/scene.ts';
-import type { Hangups } from './hangups.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
-import { prepare, withIdleFlags } from './prepare.ts';
 import { runCommand } from './run.ts';
-import { versionText } from './version.ts';
 
 /** Errors that are told in one line: what to do about them is in their text. */
 const PLAIN = [
@@ -124,7 +124,7 @@ function buildProgram({ signal, hangups, setStatus }: Context): Command {
       setStatus(await demoCommand({ mode, signal, print }));
     });
   program.command('demo-host', { hidden: true }).action(async () => {
-    await import('./demo/host-process.ts');
+    await import('../lab/host-process.ts');
     // It ends with its standard input.
     await new Promise(() => undefined);
   });

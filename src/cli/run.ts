@@ -1,15 +1,16 @@
 /** `slicewire run`: the agent, or with --once one sync. */
+
+import { type Agent, startAgent } from '../agent/agent.ts';
+import { faultCounts } from '../agent/faults.ts';
+import { startWorld } from '../agent/feed.ts';
+import { tellReport, tellSteps } from '../agent/log-lines.ts';
+import { Lives, type RunOptions } from '../agent/reload.ts';
 import type { Config } from '../config/config.ts';
 import { realClock, sleep } from '../host/clock.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 import type { Fault } from '../model/objects.ts';
+import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
-import { type Agent, startAgent } from './agent.ts';
-import { FaultLog } from './fault-log.ts';
-import { faultCounts } from './faults.ts';
-import { Lives, type RunOptions } from './lives.ts';
-import { tellReport, tellSteps } from './reports.ts';
-import { startWorld } from './world.ts';
 
 /** With --once, milliseconds between tries until everything is applied. */
 const ONCE_RETRY = 1000;

@@ -1,8 +1,8 @@
 /** Connections are counted on both sides, and what fails is told apart. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { Connector, Sink } from './connects.ts';
 import { nanoseconds } from './monotonic.ts';

@@ -5,9 +5,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import type { IpvsKernel, KernelWrite } from '../../src/host/ipvs-kernel.ts';
+import { Lab } from '../../src/lab/lab.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-in.ts';

@@ -1,8 +1,8 @@
 /** The probe tells of a rule when it is there, and not before. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { Lab } from '../../src/lab/lab.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { KernelProbe } from './kernel-probe.ts';

@@ -3,8 +3,8 @@
  * one does. The agent is asked each second whether it is well. The second argument `http/1.1` is a server without HTTP/2.
  */
 import { fileURLToPath } from 'node:url';
-import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { Lab } from '../../src/lab/lab.ts';
 
 const INSIDE = fileURLToPath(new URL('./quiet-inside.ts', import.meta.url));
 const { signal } = new AbortController();

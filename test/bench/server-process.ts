@@ -1,6 +1,6 @@
 /** The API server of the benchmark (`server.ts`), seen from its parent. */
 import { fileURLToPath } from 'node:url';
-import type { Lab } from '../../src/cli/demo/lab.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import type { ClusterShape } from './cluster.ts';
 import { InsideProcess } from './inside.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';

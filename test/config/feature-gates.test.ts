@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { loadConfig } from '../../src/cli/prepare.ts';
+import { loadConfig } from '../../src/agent/load-config.ts';
 import { ConfigError, configFromFlags } from '../../src/config/config.ts';
 import { API_VERSION, fileText } from '../../src/config/config-file.ts';
 import { flagsFromText } from '../helpers/documents.ts';

@@ -1,5 +1,5 @@
-/** The places of the stories: the lab's network (src/cli/demo/lab.ts) in both families. */
-import { LAB, podAddress, remotePodAddress } from '../../src/cli/demo/lab.ts';
+/** The places of the stories: the lab's network (src/lab/lab.ts) in both families. */
+import { LAB, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { type Address, type Cidr, type Family, parseAddress, parseCidr } from '../../src/model/address.ts';
 
 /** Who sends the packet: a pod of this node, a pod of another node, the node itself, somebody outside. */

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { loadConfig } from '../../src/cli/prepare.ts';
+import { loadConfig } from '../../src/agent/load-config.ts';
 import { ConfigError } from '../../src/config/config.ts';
 import { DocumentFiles } from '../../src/documents/files.ts';
 import type { Value } from '../../src/documents/protocol.ts';

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundle } from '../../scripts/bundle.ts';
-import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
-import type { Lab } from '../../src/cli/demo/lab.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { AgentProcess } from '../../src/lab/agent-process.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from './rig.ts';
 
 const SOURCE = 'src/main.ts';

@@ -1,7 +1,8 @@
 /** The seams to commands and kernel settings, inside a network namespace of the lab. */
-import type { Lab } from '../../src/cli/demo/lab.ts';
+
 import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 
 export function commandsIn(lab: Lab, name: string): CommandRunner {
   return {

@@ -1,8 +1,8 @@
 /** Shares of real connections (k8s#37932): among three endpoints each gets a third, within five standard deviations. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { Lab } from '../../src/lab/lab.ts';
 import { PORT, pods, web } from '../conformance/stories/build.ts';
 import { world } from '../conformance/world.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';

@@ -1,8 +1,8 @@
 /** Stories that are told inside the namespace of a node: an API server on its loopback, the agent beside it. */
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
-import type { LogLine } from '../../src/cli/demo/agent-process.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
+import type { LogLine } from '../../src/lab/agent-process.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 

@@ -1,6 +1,7 @@
 /** nftables mode in the node of a lab, as one that stories are told of. */
-import type { Lab } from '../../src/cli/demo/lab.ts';
+
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
 import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';

@@ -1,7 +1,7 @@
 /** Asks the servers of an agent from inside its node. */
 import assert from 'node:assert/strict';
-import type { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 export interface Answer {

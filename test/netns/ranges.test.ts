@@ -1,8 +1,8 @@
 /** Source ranges that change under fire: who is in none of them is never let in, and who is in all of them never kept out (k8s#88698). */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { Lab } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { Lab } from '../../src/lab/lab.ts';
 import { PORT, pods, vips, web } from '../conformance/stories/build.ts';
 import { world } from '../conformance/world.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Lab, podAddress } from '../../src/cli/demo/lab.ts';
 import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 

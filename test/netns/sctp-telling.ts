@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { Lab } from '../../src/cli/demo/lab.ts';
 import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
 import { POD_PORT, PORT, podsWith, web } from '../conformance/stories/build.ts';
 import { world } from '../conformance/world.ts';

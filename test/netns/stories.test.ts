@@ -1,6 +1,6 @@
 /** The conformance stories with real packets through the real kernel: both variants of iptables, nftables, both families. */
 import { after, before, describe, it } from 'node:test';
-import type { Lab } from '../../src/cli/demo/lab.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import { IPTABLES } from '../conformance/iptables.ts';
 import { NFTABLES } from '../conformance/nftables.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';

@@ -1,8 +1,8 @@
 /** Tells stories with real packets: a lab, and what its hosts answer. The mode that is told of is the caller's. */
 import assert from 'node:assert/strict';
-import type { Answer } from '../../src/cli/demo/host-protocol.ts';
-import { Lab, podAddress, remotePodAddress } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import type { Answer } from '../../src/lab/host-protocol.ts';
+import { Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
 import { STORIES } from '../conformance/stories/index.ts';

@@ -7,10 +7,10 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { sha256 } from '../../scripts/runtime.ts';
-import { AgentProcess } from '../../src/cli/demo/agent-process.ts';
-import { Lab } from '../../src/cli/demo/lab.ts';
-import { CLOSED } from '../../src/cli/doors.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { CLOSED } from '../../src/host/doors.ts';
+import { AgentProcess } from '../../src/lab/agent-process.ts';
+import { Lab } from '../../src/lab/lab.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { NEVER } from '../helpers/rig.ts';
 

@@ -6,7 +6,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { watchConfigFile } from '../../src/cli/config-watch.ts';
+import { watchConfigFile } from '../../src/agent/config-watch.ts';
 import { DocumentFiles } from '../../src/documents/files.ts';
 import { type Clock, realClock } from '../../src/host/clock.ts';
 import type { Source, SourceEvent } from '../../src/model/events.ts';

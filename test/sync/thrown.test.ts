@@ -1,7 +1,7 @@
 /** What is thrown in a sync is a sync that failed, and nothing of what was to be written is lost; and what is told of failures. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { tellReport } from '../../src/cli/reports.ts';
+import { tellReport } from '../../src/agent/log-lines.ts';
 import type { Family } from '../../src/model/address.ts';
 import type { Mode } from '../../src/modes/mode.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';

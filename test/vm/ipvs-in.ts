@@ -1,11 +1,11 @@
 /** IPVS mode in a namespace of the lab, on the real kernel. */
 import { release } from 'node:os';
-import type { Lab } from '../../src/cli/demo/lab.ts';
-import { ipvsKernelSettings } from '../../src/cli/settings.ts';
+import { ipvsKernelSettings } from '../../src/agent/mode-settings.ts';
 import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { type IpvsKernel, openIpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
 import { ipvsMode } from '../../src/modes/ipvs/index.ts';
 import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';

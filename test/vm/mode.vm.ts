@@ -1,11 +1,11 @@
 /** IPVS mode on a real kernel with real packets: turns, draining, what is foreign, both ways between the modes under traffic. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { LAB, Lab, remotePodAddress } from '../../src/cli/demo/lab.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
+import { LAB, Lab, remotePodAddress } from '../../src/lab/lab.ts';
 import { type Cidr, FAMILIES } from '../../src/model/address.ts';
 import { handover } from '../../src/modes/handover.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
@@ -46,7 +46,7 @@ describe('IPVS mode on a real kernel', () => {
     return rig;
   }
 
-  /** The same in iptables mode, taking over from IPVS mode as the agent does (cli/modes.ts). */
+  /** The same in iptables mode, taking over from IPVS mode as the agent does (agent/mode.ts). */
   async function servedByRules(objects: readonly object[], localDetector: LocalDetector): Promise<Rig> {
     const families = FAMILIES.map((family) => ({
       settings: { ...defaultSettings(family), localDetector },

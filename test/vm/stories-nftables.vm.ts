@@ -1,6 +1,6 @@
 /** The conformance stories with real packets through nftables mode, both families, on this kernel. */
 import { after, before, describe, it } from 'node:test';
-import type { Lab } from '../../src/cli/demo/lab.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import { NFTABLES } from '../conformance/nftables.ts';
 import { nftTold } from '../netns/nft-told.ts';
 import { EMULATED, realStories, storyLab, tellReally } from '../netns/telling.ts';

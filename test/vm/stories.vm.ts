@@ -1,8 +1,8 @@
 /** The conformance stories with real packets through IPVS, both families. */
 import { after, before, describe, it } from 'node:test';
-import type { Lab } from '../../src/cli/demo/lab.ts';
 import type { IpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
+import type { Lab } from '../../src/lab/lab.ts';
 import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { EMULATED, realStories, storyLab, type ToldMode, tellReally } from '../netns/telling.ts';

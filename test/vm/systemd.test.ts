@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { CLOSED } from '../../src/cli/doors.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { CLOSED } from '../../src/host/doors.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { type Mark, runUnderSystemd } from './run-there.ts';
 

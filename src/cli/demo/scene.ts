@@ -1,6 +1,6 @@
 /** What the steps of the demo share. */
-import type { AgentProcess } from './agent-process.ts';
-import type { Lab } from './lab.ts';
+import type { AgentProcess } from '../../lab/agent-process.ts';
+import type { Lab } from '../../lab/lab.ts';
 
 export const DEMO_MODES = ['iptables', 'ipvs', 'nftables'] as const;
 export type DemoMode = (typeof DEMO_MODES)[number];

@@ -1,5 +1,5 @@
 /** What an administrator sees in the kernel, in each mode. */
-import type { Lab } from './lab.ts';
+import type { Lab } from '../../lab/lab.ts';
 import type { DemoMode } from './scene.ts';
 
 interface Shown {

@@ -1,7 +1,7 @@
 /** What a sync that was not complete means for each family: who is to blame decides. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ServedByFamily, sentencesOf, verdictOf } from '../../src/cli/verdict.ts';
+import { ServedByFamily, sentencesOf, verdictOf } from '../../src/agent/verdict.ts';
 import type { ServicePort } from '../../src/model/service-port.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';

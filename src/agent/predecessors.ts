@@ -15,7 +15,7 @@ import { ipvsMode } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { leavingTables } from '../modes/nftables/leaving.ts';
 import { ipvsOptions } from './ipvs-options.ts';
-import { type OnMachine, settingsHere } from './settings.ts';
+import { type OnMachine, settingsHere } from './mode-settings.ts';
 
 export interface Leaving {
   readonly mode: Mode;

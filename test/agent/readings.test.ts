@@ -1,7 +1,7 @@
 /** How often the kernel is read whole: told with a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { firstPeriod, Readings } from '../../src/cli/readings.ts';
+import { firstPeriod, Readings } from '../../src/agent/readings.ts';
 
 const HOUR = 3_600_000;
 

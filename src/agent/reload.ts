@@ -1,6 +1,7 @@
 /** One life of the agent's parts after another: a change of the configuration file, of the Node or of this machine builds other parts beside those that work, which take over when they are ready. */
 import { type Config, ConfigError, type Flags } from '../config/config.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
+import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
@@ -13,16 +14,15 @@ import type { Fault } from '../model/objects.ts';
 import { turns } from '../model/turns.ts';
 import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
+import { FaultLog } from '../telemetry/fault-log.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { watchConfigFile } from './config-watch.ts';
-import { FaultLog } from './fault-log.ts';
-import { follow, tellReady } from './follow.ts';
-import type { Hangups } from './hangups.ts';
-import { type Loaded, loadConfig, tellNotes } from './prepare.ts';
-import { Serving } from './serving.ts';
-import { startWorld, type World } from './world.ts';
+import { startWorld, type World } from './feed.ts';
+import { type Loaded, loadConfig, tellNotes } from './load-config.ts';
+import { follow, tellReady } from './run.ts';
+import { Serving } from './servers.ts';
 
 /** What a changed configuration may run into: the former one then stays in force. */
 const UNUSABLE = [

@@ -1,7 +1,7 @@
 /** Counters of rules as metrics: they only grow, whatever becomes of the rules. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { PacketTotals } from '../../src/cli/packet-totals.ts';
+import { PacketTotals } from '../../src/agent/packet-totals.ts';
 import type { PacketCount } from '../../src/modes/mode.ts';
 
 it('totals of packets grow by what the kernel counted, over counters that begin anew and families that are not told', () => {

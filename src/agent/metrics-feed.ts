@@ -3,7 +3,7 @@ import type { Clock } from '../host/clock.ts';
 import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
 import type { HealthState } from '../serve/health.ts';
 import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
-import type { World } from './world.ts';
+import type { World } from './feed.ts';
 
 export interface SampleSources {
   readonly world: () => World;

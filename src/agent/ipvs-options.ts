@@ -2,7 +2,7 @@
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import type { IpvsKernel } from '../host/ipvs-kernel.ts';
 import { realSysctls } from '../host/sysctls.ts';
-import { ipvsSettingsHere, type OnMachine } from './settings.ts';
+import { ipvsSettingsHere, type OnMachine } from './mode-settings.ts';
 
 export async function ipvsOptions<M extends { readonly tools: IptablesTools }>(
   { config, node, members }: OnMachine & { readonly members: readonly M[] },

@@ -18,7 +18,6 @@ import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
 import { ipvsOptions } from './ipvs-options.ts';
-import { leavingModes } from './leaving.ts';
 import {
   ipvsKernelSettings,
   ipvsNodePortFilter,
@@ -27,7 +26,8 @@ import {
   nodePortFilter,
   type OnMachine,
   settingsHere,
-} from './settings.ts';
+} from './mode-settings.ts';
+import { leavingModes } from './predecessors.ts';
 
 export interface ModeInput extends OnMachine {
   /** Where cluster IPs are taken from; undefined: not known now. */

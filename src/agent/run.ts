@@ -12,9 +12,9 @@ import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { faultCounts } from './faults.ts';
+import { stackTeller, tellReport, tellSteps } from './log-lines.ts';
 import { firstPeriod, Readings } from './readings.ts';
-import { stackTeller, tellReport, tellSteps } from './reports.ts';
-import type { Serving } from './serving.ts';
+import type { Serving } from './servers.ts';
 
 /** Milliseconds that a look may read. */
 const LONGEST_READING = 30_000;

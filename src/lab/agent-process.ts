@@ -1,6 +1,6 @@
 /** The agent as a process of its own inside a namespace of the lab: the very program that a node runs. */
-import { type Child, startChild } from '../../host/child.ts';
-import { selfCommand } from '../../host/self.ts';
+import { type Child, startChild } from '../host/child.ts';
+import { selfCommand } from '../host/self.ts';
 import type { Lab } from './lab.ts';
 
 /** A line of the agent's log. */

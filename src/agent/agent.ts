@@ -16,10 +16,10 @@ import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
-import { type ModeHere, type ModeInput, modeHere } from './modes.ts';
-import { firstOf, stackTeller } from './reports.ts';
-import { tuneConntrack } from './tune.ts';
-import { type World, waitForNode, waitForServiceCidrs } from './world.ts';
+import { tuneConntrack } from './conntrack-tuning.ts';
+import { type World, waitForNode, waitForServiceCidrs } from './feed.ts';
+import { firstOf, stackTeller } from './log-lines.ts';
+import { type ModeHere, type ModeInput, modeHere } from './mode.ts';
 
 export interface AgentOptions {
   readonly config: Config;

@@ -9,8 +9,8 @@
  */
 import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
-import { type Child, startChild } from '../../host/child.ts';
-import type { CommandRunner } from '../../host/commands.ts';
+import { type Child, startChild } from '../host/child.ts';
+import type { CommandRunner } from '../host/commands.ts';
 import type { Answer, Ask, HostCommand } from './host-protocol.ts';
 
 /** Started by its own file, which is quick; in the one executable by a command that no help shows. */

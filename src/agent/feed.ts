@@ -1,6 +1,7 @@
 /** What the agent follows: the source and the cache of its objects. Outlives changes of the configuration that do not name another source. */
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
+import { userAgent } from '../config/version.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { readListeners } from '../host/listeners.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
@@ -14,7 +15,6 @@ import type { NodeReader } from '../source/manifests/node-guard.ts';
 import { PROTOBUF } from '../source/protobuf.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
-import { userAgent } from './version.ts';
 
 export interface WorldOptions {
   readonly config: Config;

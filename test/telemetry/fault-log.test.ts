@@ -1,8 +1,8 @@
 /** Faults in the log: the first of a kind one by one, the rest by their number, and new ones again later. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FaultLog, SEE_ALL_OF_AGENT } from '../../src/cli/fault-log.ts';
 import type { Fault } from '../../src/model/objects.ts';
+import { FaultLog, SEE_ALL_OF_AGENT } from '../../src/telemetry/fault-log.ts';
 import type { Log } from '../../src/telemetry/log.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 

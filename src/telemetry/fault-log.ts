@@ -5,7 +5,7 @@
 import type { Clock } from '../host/clock.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { TokenBucket } from '../model/token-bucket.ts';
-import type { Log } from '../telemetry/log.ts';
+import type { Log } from './log.ts';
 
 /** Lines of a kind that may be told at once; after that one more each `REFILL` milliseconds. */
 const BURST = 20;

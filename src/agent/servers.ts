@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import type { ListenAddress } from '../config/listen.ts';
+import { userAgent, version } from '../config/version.ts';
 import { type Clock, realClock } from '../host/clock.ts';
 import { FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -23,11 +24,10 @@ import { Metrics } from '../telemetry/metrics.ts';
 import type { Agent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { faultCounts } from './faults.ts';
-import { metricSamples } from './metric-samples.ts';
+import type { World } from './feed.ts';
+import { metricSamples } from './metrics-feed.ts';
 import { PacketTotals } from './packet-totals.ts';
 import { ServedByFamily, sentencesOf, type Verdict, verdictOf } from './verdict.ts';
-import { userAgent, version } from './version.ts';
-import type { World } from './world.ts';
 
 export interface ServingOptions {
   readonly log: Log;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
-import { userAgent } from '../../src/cli/version.ts';
+import { userAgent } from '../../src/config/version.ts';
 
 describe('requests to the API server say who makes them', () => {
   for (const part of ['agent', 'controller'] as const) {

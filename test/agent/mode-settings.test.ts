@@ -7,7 +7,7 @@ import {
   ipvsNodePortFilter,
   ipvsSettings,
   nodePortFilter,
-} from '../../src/cli/settings.ts';
+} from '../../src/agent/mode-settings.ts';
 import { configFromFlags, type Flags } from '../../src/config/config.ts';
 import { type Address, addressBytes, type Cidr, type Family } from '../../src/model/address.ts';
 import type { NodeView } from '../../src/model/objects.ts';
