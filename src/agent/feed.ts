@@ -1,4 +1,6 @@
 /** What the agent follows: the source and the cache of its objects. Outlives changes of the configuration that do not name another source. */
+
+import { PROTOBUF } from '../api/protobuf.ts';
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
@@ -9,10 +11,9 @@ import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
 import type { Fault, NodeView } from '../model/objects.ts';
-import { kubernetesSource } from '../source/kubernetes/index.ts';
+import { kubernetesSource } from '../source/kubernetes.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import type { NodeReader } from '../source/manifests/node-guard.ts';
-import { PROTOBUF } from '../source/protobuf.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 

@@ -12,7 +12,7 @@ import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
 import { turns } from '../model/turns.ts';
-import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
+import { KubeconfigUnusable } from '../source/kubernetes.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';

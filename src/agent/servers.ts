@@ -1,4 +1,6 @@
 /** Health, metrics and events of a running agent. They outlive changes of its configuration: the servers stay open where their addresses do. */
+
+import { type ClusterEvent, EventRecorder, type Regarding } from '../api/recorder.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import type { ListenAddress } from '../config/listen.ts';
@@ -16,7 +18,6 @@ import { type Handler, keepOpen } from '../serve/http.ts';
 import { LocalGaps } from '../serve/local-gaps.ts';
 import { metricsHandler } from '../serve/metrics-server.ts';
 import { ServiceHealth } from '../serve/service-health.ts';
-import { type ClusterEvent, EventRecorder, type Regarding } from '../source/kubernetes/recorder.ts';
 import type { SweepReport } from '../sync/flow-sweeper.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';

@@ -1,22 +1,22 @@
 /** `slicewire controller`: writes slices and Endpoints for a cluster's API server where no kube-controller-manager does. */
 import { hostname } from 'node:os';
+import { apiClient } from '../api/client.ts';
+import { loadCredentials } from '../api/credentials.ts';
+import { EventRecorder } from '../api/recorder.ts';
 import type { ControllerConfig, Controller as Name } from '../config/controller-config.ts';
 import { userAgent, version } from '../config/version.ts';
+import { World } from '../controller/cluster-cache.ts';
 import type { ControllerContext, Tell } from '../controller/context.ts';
 import { EndpointsController } from '../controller/endpoints-controller.ts';
 import { LeaderElector } from '../controller/leader.ts';
 import { MirrorController } from '../controller/mirror-controller.ts';
 import type { WorkQueue } from '../controller/queue.ts';
 import { SlicesController } from '../controller/slices-controller.ts';
-import { World } from '../controller/world.ts';
 import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly } from '../host/memory.ts';
 import type { ObjectKey } from '../producers/objects.ts';
 import { type Asked, type Handler, keepOpen, NOT_FOUND, textAnswer } from '../serve/http.ts';
-import { apiClient } from '../source/kubernetes/client.ts';
-import { loadCredentials } from '../source/kubernetes/credentials.ts';
-import { EventRecorder } from '../source/kubernetes/recorder.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';

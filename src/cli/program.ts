@@ -14,7 +14,7 @@ import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { endSoonAfter } from '../host/last-resort.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
-import { KubeconfigUnusable } from '../source/kubernetes/index.ts';
+import { KubeconfigUnusable } from '../source/kubernetes.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
 import { goArguments } from './arguments.ts';

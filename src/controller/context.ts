@@ -1,11 +1,12 @@
 /** What the controllers share. */
+
+import type { ApiClient } from '../api/client.ts';
 import type { Clock } from '../host/clock.ts';
 import type { MirrorCounts } from '../producers/mirror.ts';
 import type { Notice, ObjectKey, SelectingService } from '../producers/objects.ts';
 import type { SliceCounts } from '../producers/slices.ts';
-import type { ApiClient } from '../source/kubernetes/client.ts';
+import type { World } from './cluster-cache.ts';
 import type { SyncResult } from './workers.ts';
-import type { World } from './world.ts';
 import type { Operation } from './writer.ts';
 
 export type ControllerName = 'slices' | 'endpoints' | 'mirror';

@@ -2,8 +2,9 @@
  * Which of several replicas works (client-go's leader election): who holds a Lease and renews it. The others take it over
  * when nothing was renewed for its duration, as they saw it on their own clock: clocks of two machines are not compared.
  */
+
+import { type ApiClient, ApiError } from '../api/client.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
-import { type ApiClient, ApiError } from '../source/kubernetes/client.ts';
 
 export interface LeaderSettings {
   readonly namespace: string;

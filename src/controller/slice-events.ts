@@ -1,8 +1,8 @@
 /** Which changes of slices are news: not those that this controller made itself. */
 import type { ObjectKey, SliceObject } from '../producers/objects.ts';
+import { counts, serviceOf } from './cluster-cache.ts';
 import type { Expectations } from './expectations.ts';
 import type { WorkQueue } from './queue.ts';
-import { counts, serviceOf } from './world.ts';
 
 export interface SliceEventsOptions {
   /** Whose slices count. */

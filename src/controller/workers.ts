@@ -2,7 +2,7 @@
  * Workers over a queue: what fails is tried again, 15 times, then left until something about it changes, or half a day is over.
  * Who waits for the cache waits on.
  */
-import { ApiError } from '../source/kubernetes/client.ts';
+import { ApiError } from '../api/client.ts';
 import type { WorkQueue } from './queue.ts';
 
 /** Of kube-controller-manager. */

@@ -1,5 +1,6 @@
 /** Writes slices and Endpoints, one after another; stops at the first that fails, which the queue tries again. */
 import { createHash } from 'node:crypto';
+import { type ApiClient, ApiError } from '../api/client.ts';
 import {
   type EndpointsObject,
   type ObjectKey,
@@ -8,7 +9,6 @@ import {
   TRIGGER_ANNOTATION,
   triggerText,
 } from '../producers/objects.ts';
-import { type ApiClient, ApiError } from '../source/kubernetes/client.ts';
 import type { Expectations } from './expectations.ts';
 import { StaleCache } from './workers.ts';
 

@@ -1,10 +1,10 @@
 /** What the controller wrote and the cache does not show yet, and which changes of slices are news. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { SliceShelf } from '../../src/controller/cluster-cache.ts';
 import { Expectations, isOlder } from '../../src/controller/expectations.ts';
 import { WorkQueue } from '../../src/controller/queue.ts';
 import { SliceEvents } from '../../src/controller/slice-events.ts';
-import { SliceShelf } from '../../src/controller/world.ts';
 import {
   MANAGED_BY_LABEL,
   type Metadata,

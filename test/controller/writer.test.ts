@@ -1,9 +1,9 @@
 /** What is asked of the API server itself before something is removed, and what a refused write leaves alone. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { apiClient } from '../../src/api/client.ts';
 import { StaleCache } from '../../src/controller/workers.ts';
 import { mustBeGone } from '../../src/controller/writer.ts';
-import { apiClient } from '../../src/source/kubernetes/client.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { until } from '../helpers/until.ts';

@@ -1,5 +1,7 @@
 /** The stages of the agent put together over seams that a test chooses: objects in, kernel state out. */
 import assert from 'node:assert/strict';
+import { decodeNode, decodeService, objectKey } from '../../src/api/decode/objects.ts';
+import { decodeSlice } from '../../src/api/decode/slice.ts';
 import { Cache } from '../../src/cache/cache.ts';
 import { realClock } from '../../src/host/clock.ts';
 import type { CommandRunner } from '../../src/host/commands.ts';
@@ -14,8 +16,6 @@ import { ProxyModel } from '../../src/model/proxy-model.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
 import type { Mode } from '../../src/modes/mode.ts';
-import { decodeNode, decodeService, objectKey } from '../../src/source/decode.ts';
-import { decodeSlice } from '../../src/source/decode-slice.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import type { SyncReport } from '../../src/sync/status.ts';
 import type { Step } from './histories.ts';

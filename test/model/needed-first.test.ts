@@ -1,8 +1,8 @@
 /** Which Services are written before all others on a new node. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { decodeService } from '../../src/api/decode/objects.ts';
 import { isNeededFirst } from '../../src/model/needed-first.ts';
-import { decodeService } from '../../src/source/decode.ts';
 import { service } from '../helpers/objects.ts';
 
 function isFirst(name: string, namespace: string, spec: object): boolean {

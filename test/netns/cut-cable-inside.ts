@@ -1,10 +1,10 @@
 /** Run inside a namespace by cut-cable.test.ts: follows two API servers on its loopback, drops all their packets, and prints when each connection was found dead. */
 import { setTimeout as pause } from 'node:timers/promises';
+import { apiClient } from '../../src/api/client.ts';
+import { loadCredentials } from '../../src/api/credentials.ts';
+import { Reflector } from '../../src/api/reflector.ts';
 import { realClock } from '../../src/host/clock.ts';
 import { realCommands } from '../../src/host/commands.ts';
-import { apiClient } from '../../src/source/kubernetes/client.ts';
-import { loadCredentials } from '../../src/source/kubernetes/credentials.ts';
-import { Reflector } from '../../src/source/kubernetes/reflector.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';

@@ -2,6 +2,13 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
+import { objectKey } from '../../src/api/decode/objects.ts';
+import {
+  decodeEndpointsObject,
+  decodePod,
+  decodeSelectingService,
+  decodeZonedNode,
+} from '../../src/api/decode/producing.ts';
 import { reconcileEndpoints } from '../../src/producers/endpoints-object.ts';
 import { Membership } from '../../src/producers/membership.ts';
 import { isMirrored, reconcileMirror } from '../../src/producers/mirror.ts';
@@ -9,13 +16,6 @@ import type { EndpointsObject, SliceObject, ZonedNode } from '../../src/producer
 import { reconcileSlices } from '../../src/producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../src/producers/topology.ts';
 import { TriggerTimes } from '../../src/producers/trigger-times.ts';
-import { objectKey } from '../../src/source/decode.ts';
-import {
-  decodeEndpointsObject,
-  decodePod,
-  decodeSelectingService,
-  decodeZonedNode,
-} from '../../src/source/decode-producing.ts';
 
 interface Golden {
   readonly input: Readonly<Record<'endpoints' | 'nodes' | 'pods' | 'services', readonly object[]>>;

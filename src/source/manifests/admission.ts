@@ -7,13 +7,14 @@
  * Here all multicast and the broadcast address are refused as well, and the addresses of a load balancer are checked, too.
  * Without this a manifest could lead clients to what a node serves to itself alone (CVE-2020-8558, CVE-2021-25737).
  */
+
+import { FaultList } from '../../api/decode/faults.ts';
+import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
 import { type Address, addressOctets, isLoopback, parseAddress } from '../../model/address.ts';
 import type { Service, Slice } from '../../model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../model/port-range.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import type { EndpointsObject, PodView } from '../../producers/objects.ts';
-import { FaultList } from '../faults.ts';
-import type { ApiService, ApiSlice } from '../schema.ts';
 import type { Held, Kind } from './kinds.ts';
 
 const INSTEAD = 'give an address by which other machines reach it';

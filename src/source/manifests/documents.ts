@@ -1,7 +1,8 @@
 /** What is wrong with a file, as it comes from the thread that reads it. */
+
+import { FaultList } from '../../api/decode/faults.ts';
 import type { Whole } from '../../documents/protocol.ts';
 import type { Fault } from '../../model/objects.ts';
-import { FaultList } from '../faults.ts';
 
 /** What is wrong with documents of a file, each by its line; `stays` says what follows. */
 export function documentFaults(

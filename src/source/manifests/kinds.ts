@@ -1,9 +1,15 @@
 /** The kinds of objects that a folder of manifests may hold, each with what is taken from it. */
+
+import { decodeNode, decodeService, decodeServiceCidr } from '../../api/decode/objects.ts';
+import {
+  decodeEndpointsObject,
+  decodePod,
+  decodeSelectingService,
+  decodeZonedNode,
+} from '../../api/decode/producing.ts';
+import { decodeSlice } from '../../api/decode/slice.ts';
 import { goneEvent, type SourceEvent } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
-import { decodeNode, decodeService, decodeServiceCidr } from '../decode.ts';
-import { decodeEndpointsObject, decodePod, decodeSelectingService, decodeZonedNode } from '../decode-producing.ts';
-import { decodeSlice } from '../decode-slice.ts';
 import type { Input } from './producer.ts';
 
 /** What one object says: to the cache, and to those that make slices. */

@@ -6,12 +6,13 @@
  * A frontend that was free when it was judged stays, whatever listens there later: otherwise any program of any user could
  * end a Service by opening a port.
  */
+
+import { FaultList } from '../../api/decode/faults.ts';
 import { type Address, familyOf } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
 import type { Listener } from '../../model/listener.ts';
 import type { Service, ServiceKey } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { FaultList } from '../faults.ts';
 
 /** What is asked of this machine. */
 export interface NodeReader {

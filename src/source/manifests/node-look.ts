@@ -1,7 +1,8 @@
 /** When the guard is told what this machine has: where Services changed, and at each look at the whole folder. */
+
+import { FaultList } from '../../api/decode/faults.ts';
 import { causeOf } from '../../model/cause.ts';
 import type { EventSink } from '../../model/events.ts';
-import { FaultList } from '../faults.ts';
 import type { NodeGuard, NodeReader } from './node-guard.ts';
 import { ManifestsUnusable } from './unusable.ts';
 

@@ -2,6 +2,8 @@
  * Slices for a folder of manifests: from its Pods, and from Endpoints that a person wrote, as the controllers of a cluster
  * would write them. They have names that no manifest can have.
  */
+
+import { decodeSlice } from '../../api/decode/slice.ts';
 import type { SourceEvent } from '../../model/events.ts';
 import { goneEvent } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
@@ -19,7 +21,6 @@ import type {
 } from '../../producers/objects.ts';
 import { reconcileSlices } from '../../producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../producers/topology.ts';
-import { decodeSlice } from '../decode-slice.ts';
 
 /** What a manifest says that slices are made of; undefined: it is gone. */
 export type Input =

@@ -1,11 +1,11 @@
 /** Which file says what of which object. Pure: files in, events out. */
 
+import { FaultList } from '../../api/decode/faults.ts';
+import { isObjectName, objectKey } from '../../api/decode/objects.ts';
 import type { Value, Whole } from '../../documents/protocol.ts';
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
 import { NODE_PORTS, type PortRange } from '../../model/port-range.ts';
-import { isObjectName, objectKey } from '../decode.ts';
-import { FaultList } from '../faults.ts';
 import { admitted } from './admission.ts';
 import { documentFaults } from './documents.ts';
 import { goneOf, type Held, isKind, KINDS, type Kind, lastGood } from './kinds.ts';

@@ -1,9 +1,11 @@
 /** A discovery.k8s.io/v1 EndpointSlice → what slicewire uses (reference 3.2, 3.3). */
-import { familyOf, parseAddress } from '../model/address.ts';
-import type { SourceEvent } from '../model/events.ts';
-import type { Endpoint, Slice, SlicePort } from '../model/objects.ts';
-import { trimmed } from '../model/trimmed.ts';
-import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
+import { familyOf, parseAddress } from '../../model/address.ts';
+import type { SourceEvent } from '../../model/events.ts';
+import type { Endpoint, Slice, SlicePort } from '../../model/objects.ts';
+import { trimmed } from '../../model/trimmed.ts';
+import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../producers/objects.ts';
+import { SliceMessage } from '../protobuf.ts';
+import { FaultList } from './faults.ts';
 import {
   isPortName,
   isPortNumber,
@@ -12,9 +14,7 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-} from './decode.ts';
-import { FaultList } from './faults.ts';
-import { SliceMessage } from './protobuf.ts';
+} from './objects.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
 /** A slice of a headless Service, or for another proxy, comes out as gone, without a fault; one of host names (FQDN) with a notice. */

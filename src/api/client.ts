@@ -3,10 +3,10 @@
 import { STATUS_CODES } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import type { Readable } from 'node:stream';
-import { breath } from '../../host/clock.ts';
-import { PROTOBUF, ProtobufUnreadable, readStatusMessage } from '../protobuf.ts';
+import { breath } from '../host/clock.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
+import { PROTOBUF, ProtobufUnreadable, readStatusMessage } from './protobuf.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { Transport } from './transport.ts';
 

@@ -3,9 +3,9 @@
  * and the slices and Endpoints that there are, which keep the API's shape.
  */
 import type { z } from 'zod';
-import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../model/address.ts';
-import type { Fault, ObjectKind } from '../model/objects.ts';
-import { trimmed } from '../model/trimmed.ts';
+import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../model/address.ts';
+import type { Fault, ObjectKind } from '../../model/objects.ts';
+import { trimmed } from '../../model/trimmed.ts';
 import {
   type ContainerPort,
   type EndpointsObject,
@@ -16,7 +16,8 @@ import {
   type TargetPort,
   TRAFFIC_DISTRIBUTIONS,
   type ZonedNode,
-} from '../producers/objects.ts';
+} from '../../producers/objects.ts';
+import { FaultList } from './faults.ts';
 import {
   isPortName,
   isPortNumber,
@@ -26,8 +27,7 @@ import {
   parse,
   readProtocol,
   ZONE_LABEL,
-} from './decode.ts';
-import { FaultList } from './faults.ts';
+} from './objects.ts';
 import {
   type ApiPod,
   type ApiSelectingService,

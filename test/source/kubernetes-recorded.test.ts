@@ -5,11 +5,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { type TestContext } from 'node:test';
-import { decodeService } from '../../../src/source/decode.ts';
-import { decodeSlice } from '../../../src/source/decode-slice.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { until } from '../../helpers/until.ts';
-import { Following } from './follow.ts';
+import { decodeService } from '../../src/api/decode/objects.ts';
+import { decodeSlice } from '../../src/api/decode/slice.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { until } from '../helpers/until.ts';
+import { Following } from './kubernetes-follow.ts';
 
 interface Recording {
   readonly request: { readonly method: string; readonly path: string };
@@ -261,7 +261,7 @@ test('a list is never asked for as a stream: servers before 1.34 refuse that', a
 });
 
 test('every recording is replayed', () => {
-  // Those in protobuf are in a folder of their own (test/source/protobuf.test.ts).
+  // Those in protobuf are in a folder of their own (test/api/protobuf.test.ts).
   const recordings = readdirSync(FOLDER).filter((file) => file.endsWith('.json'));
   assert.deepEqual([...replayed].sort(), recordings.sort());
 });

@@ -1,9 +1,9 @@
 /** A reflector at work, with a log of what it told. */
-import { apiClient, type Credentials } from '../../../src/source/kubernetes/client.ts';
-import type { PingTimes } from '../../../src/source/kubernetes/http2.ts';
-import { Reflector, type Resource } from '../../../src/source/kubernetes/reflector.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { until } from '../../helpers/until.ts';
+import { apiClient, type Credentials } from '../../src/api/client.ts';
+import type { PingTimes } from '../../src/api/http2.ts';
+import { Reflector, type Resource } from '../../src/api/reflector.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { until } from '../helpers/until.ts';
 
 export interface FollowOptions {
   readonly clock?: FakeClock;

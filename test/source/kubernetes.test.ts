@@ -8,15 +8,15 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import type { SourceEvent, WatchStatus } from '../../../src/model/events.ts';
-import { apiClient } from '../../../src/source/kubernetes/client.ts';
-import { loadCredentials } from '../../../src/source/kubernetes/credentials.ts';
-import { KubeconfigUnusable, type KubernetesOptions, kubernetesSource } from '../../../src/source/kubernetes/index.ts';
-import { makeCertificate } from '../../helpers/api-certificate.ts';
-import { ApiServer, type ApiServerOptions } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { service, slice } from '../../helpers/objects.ts';
-import { until } from '../../helpers/until.ts';
+import { apiClient } from '../../src/api/client.ts';
+import { loadCredentials } from '../../src/api/credentials.ts';
+import type { SourceEvent, WatchStatus } from '../../src/model/events.ts';
+import { KubeconfigUnusable, type KubernetesOptions, kubernetesSource } from '../../src/source/kubernetes.ts';
+import { makeCertificate } from '../helpers/api-certificate.ts';
+import { ApiServer, type ApiServerOptions } from '../helpers/api-server.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { until } from '../helpers/until.ts';
 
 interface Running {
   readonly events: SourceEvent[];
@@ -432,7 +432,7 @@ describe('a kubeconfig', () => {
     const file = await kubeconfig(t, { clusters: [{ name: 'c', cluster: { server } }] });
     const message = `--kubeconfig ${file}: server of the cluster: ${server}: control-plane.example is the placeholder of deploy/base/kubeconfig.conf; put the address of your control plane in its place`;
     await assert.rejects(loadCredentials({ kubeconfig: file, master: undefined }), { message });
-    const deployed = await readFile(new URL('../../../deploy/base/kubeconfig.conf', import.meta.url), 'utf8');
+    const deployed = await readFile(new URL('../../deploy/base/kubeconfig.conf', import.meta.url), 'utf8');
     assert.ok(deployed.includes(`server: ${server}\n`));
   });
 

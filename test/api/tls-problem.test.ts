@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import tls from 'node:tls';
-import { tlsProblem } from '../../../src/source/kubernetes/tls-problem.ts';
-import { makeCertificate } from '../../helpers/api-certificate.ts';
+import { tlsProblem } from '../../src/api/tls-problem.ts';
+import { makeCertificate } from '../helpers/api-certificate.ts';
 
 const CA = 'compare certificate-authority of the cluster in the kubeconfig (for a pod: ca.crt of its service account)';
 

@@ -3,7 +3,7 @@
  * on the way, does not.
  */
 import { createHash } from 'node:crypto';
-import { unlessAborted } from '../../host/clock.ts';
+import { unlessAborted } from '../host/clock.ts';
 import { type Incoming, LostWhileIdle, type Outgoing } from './answer.ts';
 import { Http1 } from './http1.ts';
 import { Http1Required, type Http2Connection, openHttp2, type PingTimes } from './http2.ts';

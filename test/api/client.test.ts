@@ -5,10 +5,10 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
-import { type ApiClient, ApiError, apiClient, UnreadableAnswer } from '../../../src/source/kubernetes/client.ts';
-import { ProtobufUnreadable } from '../../../src/source/protobuf.ts';
-import { statusBytes } from '../../helpers/api-protobuf.ts';
-import { until } from '../../helpers/until.ts';
+import { type ApiClient, ApiError, apiClient, UnreadableAnswer } from '../../src/api/client.ts';
+import { ProtobufUnreadable } from '../../src/api/protobuf.ts';
+import { statusBytes } from '../helpers/api-protobuf.ts';
+import { until } from '../helpers/until.ts';
 
 const NEVER = new AbortController().signal;
 const TEST = { userAgent: 'test' };

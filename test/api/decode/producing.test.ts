@@ -1,8 +1,6 @@
 /** What those that make slices get to know of Pods, Services and Nodes, and what stays of slices and Endpoints that others wrote. */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { faultText } from '../../src/model/objects.ts';
-import type { PodView, SelectingService, ZonedNode } from '../../src/producers/objects.ts';
 import {
   type Decoded,
   decodeEndpointsObject,
@@ -10,7 +8,9 @@ import {
   decodeSelectingService,
   decodeSliceObject,
   decodeZonedNode,
-} from '../../src/source/decode-producing.ts';
+} from '../../../src/api/decode/producing.ts';
+import { faultText } from '../../../src/model/objects.ts';
+import type { PodView, SelectingService, ZonedNode } from '../../../src/producers/objects.ts';
 
 type Fields = Record<string, unknown>;
 

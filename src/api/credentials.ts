@@ -1,8 +1,8 @@
 /** How to reach the API server. client-node is loaded only when a cluster is the source: it is large. */
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { readOneFile } from '../../documents/one-file.ts';
-import { causeOf } from '../../model/cause.ts';
+import { readOneFile } from '../documents/one-file.ts';
+import { causeOf } from '../model/cause.ts';
 import type { Credentials } from './client.ts';
 
 /** What deploy/base names where the address of a control plane belongs; no such name exists (RFC 2606). */

@@ -4,12 +4,12 @@ import { getEventListeners, once } from 'node:events';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
-import { backoff } from '../../../src/source/kubernetes/backoff.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { service } from '../../helpers/objects.ts';
-import { aWhile, until } from '../../helpers/until.ts';
-import { Following, type FollowOptions } from './follow.ts';
+import { backoff } from '../../src/api/backoff.ts';
+import { ApiServer } from '../helpers/api-server.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { service } from '../helpers/objects.ts';
+import { aWhile, until } from '../helpers/until.ts';
+import { Following, type FollowOptions } from '../source/kubernetes-follow.ts';
 
 function web(name: string, clusterIP = '10.96.0.1'): object {
   return service({ name, spec: { clusterIP, ports: [{ port: 80 }] } });

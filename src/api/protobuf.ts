@@ -5,7 +5,7 @@
  */
 import { PbfReader } from 'pbf';
 import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
-import type { ApiService, ApiSlice } from './schema.ts';
+import type { ApiService, ApiSlice } from './decode/schema.ts';
 
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
 

@@ -1,9 +1,9 @@
 /** What becomes of each field of an API object, and of what is wrong in it (reference 3.2, 3.3, 4.1 to 4.3). */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { type Fault, faultText, type NodeView, type Service, type Slice } from '../../src/model/objects.ts';
-import { decodeNode, decodeService, objectKey } from '../../src/source/decode.ts';
-import { decodeSlice } from '../../src/source/decode-slice.ts';
+import { decodeNode, decodeService, objectKey } from '../../../src/api/decode/objects.ts';
+import { decodeSlice } from '../../../src/api/decode/slice.ts';
+import { type Fault, faultText, type NodeView, type Service, type Slice } from '../../../src/model/objects.ts';
 
 type Fields = Record<string, unknown>;
 

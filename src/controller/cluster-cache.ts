@@ -1,4 +1,17 @@
 /** What the controllers know of the cluster: informers on the agent's own list and watch, decoded, with indexes. */
+
+import type { ApiClient } from '../api/client.ts';
+import { objectKey } from '../api/decode/objects.ts';
+import {
+  type Decoded,
+  decodeEndpointsObject,
+  decodePod,
+  decodeSelectingService,
+  decodeSliceObject,
+  decodeZonedNode,
+} from '../api/decode/producing.ts';
+import { PAGE, Reflector, type ReflectorSink } from '../api/reflector.ts';
+import { type SourceLog, Watch, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import { sameData } from '../model/equal.ts';
 import { FaultBook } from '../model/fault-book.ts';
@@ -14,18 +27,6 @@ import {
   type SliceObject,
   type ZonedNode,
 } from '../producers/objects.ts';
-import { objectKey } from '../source/decode.ts';
-import {
-  type Decoded,
-  decodeEndpointsObject,
-  decodePod,
-  decodeSelectingService,
-  decodeSliceObject,
-  decodeZonedNode,
-} from '../source/decode-producing.ts';
-import type { ApiClient } from '../source/kubernetes/client.ts';
-import { PAGE, Reflector, type ReflectorSink } from '../source/kubernetes/reflector.ts';
-import { type SourceLog, Watch, watchSink } from '../source/kubernetes/watch.ts';
 
 /** Told after the world took an object in; undefined: it was not there before, or is gone. */
 export interface Listener {

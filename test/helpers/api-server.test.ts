@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import test, { type TestContext } from 'node:test';
-import { ApiServer } from '../helpers/api-server.ts';
-import { service, slice } from '../helpers/objects.ts';
-import { until } from '../helpers/until.ts';
+import { ApiServer } from './api-server.ts';
+import { service, slice } from './objects.ts';
+import { until } from './until.ts';
 
 interface Recording {
   readonly request: { readonly path: string };

@@ -1,10 +1,10 @@
 /** Events: what is written, how often, and that they are never in the way. */
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
-import { type ClusterEvent, EventRecorder } from '../../../src/source/kubernetes/recorder.ts';
-import { ApiServer } from '../../helpers/api-server.ts';
-import { FakeClock } from '../../helpers/fake-clock.ts';
-import { aWhile, until } from '../../helpers/until.ts';
+import { type ClusterEvent, EventRecorder } from '../../src/api/recorder.ts';
+import { ApiServer } from '../helpers/api-server.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { aWhile, until } from '../helpers/until.ts';
 
 const event = (note: string, name = 'web'): ClusterEvent => ({
   type: 'Warning',

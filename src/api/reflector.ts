@@ -13,7 +13,7 @@
  *
  * Streaming lists (sendInitialEvents) are not used: servers before 1.34 refuse them, and a list in pages does the same.
  */
-import { breath, type Clock, sleep } from '../../host/clock.ts';
+import { breath, type Clock, sleep } from '../host/clock.ts';
 import { backoff } from './backoff.ts';
 import { type ApiClient, ApiError, type ProtobufReader, type Query, UnreadableAnswer } from './client.ts';
 

@@ -3,14 +3,14 @@
  * message is checked here (design 1, security): names by Kubernetes' own rules, addresses and numbers by parsing.
  */
 import type { z } from 'zod';
-import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../model/address.ts';
-import type { SourceEvent } from '../model/events.ts';
-import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../model/objects.ts';
-import { PROTOCOLS } from '../model/objects.ts';
-import { trimmed } from '../model/trimmed.ts';
-import { isUnserved } from '../producers/objects.ts';
+import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../model/address.ts';
+import type { SourceEvent } from '../../model/events.ts';
+import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
+import { PROTOCOLS } from '../../model/objects.ts';
+import { trimmed } from '../../model/trimmed.ts';
+import { isUnserved } from '../../producers/objects.ts';
+import { ServiceMessage } from '../protobuf.ts';
 import { FaultList } from './faults.ts';
-import { ServiceMessage } from './protobuf.ts';
 import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
 
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';

@@ -1,6 +1,6 @@
 /** Collects what is wrong with one object while it is decoded. */
 import type { z } from 'zod';
-import type { Fault, ObjectKind } from '../model/objects.ts';
+import type { Fault, ObjectKind } from '../../model/objects.ts';
 import { shapeProblem } from './shape-problem.ts';
 
 /** Faults of the form of one object that are told. */

@@ -1,8 +1,8 @@
 /** The store of the API server for tests: objects of any moment, from any key on. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ApiStore, itemText, objectText } from '../helpers/api-store.ts';
-import { service } from '../helpers/objects.ts';
+import { ApiStore, itemText, objectText } from './api-store.ts';
+import { service } from './objects.ts';
 
 function put(store: ApiStore, name: string, clusterIP = '10.96.0.1'): void {
   store.put(service({ name, spec: { clusterIP } }) as Parameters<ApiStore['put']>[0]);

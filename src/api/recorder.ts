@@ -2,8 +2,8 @@
  * Events for `kubectl describe` (events.k8s.io/v1). They are hints and never in the way: written one after another beside all
  * else, dropped when there are too many or the API server does not take them.
  */
-import { type Clock, sleep } from '../../host/clock.ts';
-import { TokenBucket } from '../../model/token-bucket.ts';
+import { type Clock, sleep } from '../host/clock.ts';
+import { TokenBucket } from '../model/token-bucket.ts';
 import { type ApiClient, apiClient } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
 

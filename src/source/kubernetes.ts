@@ -1,5 +1,14 @@
 /** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (reference 1.8). */
-import type { Clock } from '../../host/clock.ts';
+
+import { apiClient } from '../api/client.ts';
+import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';
+import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../api/decode/objects.ts';
+import { decodeSlice } from '../api/decode/slice.ts';
+import type { PingTimes } from '../api/http2.ts';
+import { readServices, readSlices } from '../api/protobuf.ts';
+import { PAGE, Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
+import { type SourceLog, Watch, watchSink } from '../api/watch.ts';
+import type { Clock } from '../host/clock.ts';
 import {
   type EventSink,
   goneEvent,
@@ -7,20 +16,12 @@ import {
   type Source,
   type SourceEvent,
   type SourceKind,
-} from '../../model/events.ts';
-import { UNSERVED_LABELS } from '../../producers/objects.ts';
-import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../decode.ts';
-import { decodeSlice } from '../decode-slice.ts';
-import { readServices, readSlices } from '../protobuf.ts';
-import { apiClient } from './client.ts';
-import { type ClusterConfig, loadCredentials } from './credentials.ts';
-import type { PingTimes } from './http2.ts';
-import { PAGE, Reflector, type ReflectorSink, type Resource } from './reflector.ts';
-import { type SourceLog, Watch, watchSink } from './watch.ts';
+} from '../model/events.ts';
+import { UNSERVED_LABELS } from '../producers/objects.ts';
 
-export { KubeconfigUnusable } from './credentials.ts';
+export { KubeconfigUnusable } from '../api/credentials.ts';
 
-export type { SourceLog } from './watch.ts';
+export type { SourceLog } from '../api/watch.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;

@@ -1,6 +1,6 @@
 /** How well one kind of object can be followed. */
-import type { Clock } from '../../host/clock.ts';
-import type { WatchStatus } from '../../model/events.ts';
+import type { Clock } from '../host/clock.ts';
+import type { WatchStatus } from '../model/events.ts';
 import { ApiError } from './client.ts';
 import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
 
