@@ -152,7 +152,18 @@ describe('architecture', () => {
   it('only host/, source/, cli/ and documents/ read or write files', () => {
     const bad = IMPORTS.filter(
       ({ from, to }) =>
-        /^node:fs/.test(to) && !inside(from, 'src/host/', 'src/source/', 'src/api/', 'src/agent/', 'src/lab/', 'src/cli/', 'src/documents/', 'native/'),
+        /^node:fs/.test(to) &&
+        !inside(
+          from,
+          'src/host/',
+          'src/source/',
+          'src/api/',
+          'src/agent/',
+          'src/lab/',
+          'src/cli/',
+          'src/documents/',
+          'native/',
+        ),
     );
     assert.deepEqual(bad, []);
   });

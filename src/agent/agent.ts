@@ -1,12 +1,12 @@
 /** Puts the parts together: the one place that knows all of them. `run` and `plan` share it. */
 import type { Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
+import { rulesProbe } from '../host/chain-probe.ts';
 import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
-import { familiesHere, hasLegacyTables, mayChangeNetwork } from '../host/node-facts.ts';
-import { rulesLook } from '../host/rules-look.ts';
+import { hasLegacyTables, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
 import { type Family, familyOf } from '../model/address.ts';
 import { Flows } from '../model/flows.ts';
 import type { Fault } from '../model/objects.ts';
@@ -17,9 +17,9 @@ import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
-import { type World, waitForNode, waitForServiceCidrs } from './feed.ts';
-import { firstOf, stackTeller } from './log-lines.ts';
-import { type ModeHere, type ModeInput, modeHere } from './mode.ts';
+import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
+import { firstOf, stackLogger } from './log-lines.ts';
+import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 
 export interface AgentOptions {
   readonly config: Config;
@@ -36,19 +36,19 @@ export interface AgentOptions {
 }
 
 export interface Agent {
-  readonly world: World;
+  readonly feed: ObjectFeed;
   readonly loop: SyncLoop;
   readonly mode: Mode;
-  readonly here: ModeHere;
+  readonly here: ModeOnNode;
   /** Deletes stale flows once rules were written. */
   readonly sweeper: FlowSweeper;
   readonly clock: Clock;
 }
 
 /** Check the machine, wait for the initial lists, and build what works. Nothing is written but kernel settings. */
-export async function startAgent(world: World, options: AgentOptions): Promise<Agent> {
+export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, onFault, onPorts, onSweep } = options;
-  const { cache } = world;
+  const { cache } = feed;
   const { families, tools } = await usableFamilies(config, signal, (text) => log.warn(text));
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0)
@@ -56,14 +56,14 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
   mustFit(config, families);
   const members = tools.map((tool) => ({
     tools: tool,
-    look: rulesLook({ tools: tool, onProblem: (text) => log.warn(text) }),
+    look: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text) }),
   }));
-  const here = await buildMode(world, { families, members }, options).catch((error: unknown) => {
+  const here = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
     for (const { look } of members) look.close();
     throw error;
   });
   const { mode } = here;
-  tellExternalIPs(world, options);
+  emitExternalIPs(feed, options);
   const model = new ProxyModel(
     { nodeName: config.nodeName, zone: cache.node?.zone ?? '' },
     { servesExternalIPs: servesExternalIPs(config.featureGates) },
@@ -81,17 +81,17 @@ export async function startAgent(world: World, options: AgentOptions): Promise<A
     ...(onPorts === undefined ? {} : { onPorts }),
     onFirst: (services) => log.info({ services }, 'what others need first is in place; the rest follows'),
     onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
-    onThrown: stackTeller(log),
+    onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, log, flows, here, onSweep });
-  return { world, loop, mode, here, sweeper, clock: realClock };
+  return { feed, loop, mode, here, sweeper, clock: realClock };
 }
 
 /** Names that one line of the log has. */
 const NAMES = 10;
 
 /** Whose external IPs the feature gate leaves aside, in one line: who counted on them hears of it. */
-function tellExternalIPs({ cache }: World, { config, log }: AgentOptions): void {
+function emitExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions): void {
   if (servesExternalIPs(config.featureGates)) return;
   const keys: string[] = [];
   for (const { key, externalIPs } of cache.services()) if (externalIPs.length > 0) keys.push(key);
@@ -105,27 +105,27 @@ function tellExternalIPs({ cache }: World, { config, log }: AgentOptions): void 
 
 /** Wait for the initial lists and the Node, and build the mode that they ask for. What stands in the kernel is read meanwhile. */
 async function buildMode(
-  world: World,
+  feed: ObjectFeed,
   { families, members }: Pick<ModeInput, 'families' | 'members'>,
   { config, log, signal, isRun }: AgentOptions,
-): Promise<ModeHere> {
+): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
     for (const { tools, look } of members) tools.readAhead(() => look.generation(), signal);
   }
-  await unlessAborted(world.synced, signal);
-  const { cache } = world;
+  await unlessAborted(feed.synced, signal);
+  const { cache } = feed;
   const facts = { services: cache.counts('services').total, slices: cache.counts('slices').total };
   log.info(facts, 'the initial lists are complete');
-  await waitForNode(world, { config, log, clock: realClock, signal, mayWait: isRun });
-  if (config.mode === 'nftables') await waitForServiceCidrs(world, { clock: realClock, signal });
+  await waitForNode(feed, { config, log, clock: realClock, signal, mayWait: isRun });
+  if (config.mode === 'nftables') await waitForServiceCidrs(feed, { clock: realClock, signal });
   // Rules depend on these settings: whether they could be made is known before.
   if (isRun) await tuneConntrack(config, log);
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
-  return await modeHere({
+  return await createMode({
     config,
     families,
     members,
-    node: world.node,
+    node: feed.node,
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,
     willBeLiberal,
@@ -146,7 +146,7 @@ export async function usableFamilies(
   signal: AbortSignal,
   onProblem: (text: string) => void = () => undefined,
 ): Promise<Usable> {
-  const { families, tools, problems } = await toolsHere(config, signal);
+  const { families, tools, problems } = await openTools(config, signal);
   if (config.mode === 'nftables') {
     // It writes by none, but takes over from proxies that did, perhaps with tools of their own.
     for (const problem of problems) onProblem(`what a proxy left in iptables cannot be seen, nor removed: ${problem}`);
@@ -158,14 +158,14 @@ export async function usableFamilies(
 }
 
 /** The families that this node has, the tools of iptables that work here, and why others do not. Throws CannotRun without the rights. */
-export async function toolsHere(
+export async function openTools(
   { iptablesBackend }: Config,
   signal: AbortSignal,
 ): Promise<Usable & { readonly problems: readonly string[] }> {
   if (!(await mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
-  const families = await familiesHere();
+  const families = await localFamilies();
   const found = iptablesBackend === 'auto' ? await backendOfKubelet(realCommands, hasLegacyTables, signal) : undefined;
   const backend = found ?? iptablesBackend;
   const usable: IptablesTools[] = [];
@@ -200,7 +200,7 @@ interface SweeperInput {
   readonly config: Config;
   readonly log: Log;
   readonly flows: Flows;
-  readonly here: ModeHere;
+  readonly here: ModeOnNode;
   readonly onSweep: ((report: SweepReport) => void) | undefined;
 }
 
@@ -213,13 +213,13 @@ function buildSweeper({ config, log, flows, here, onSweep }: SweeperInput): Flow
     nodeAddresses: here.nodeAddresses,
     retry: config.syncPeriod,
     onSweep: (report) => {
-      tellSweep(report, log);
+      logSweep(report, log);
       onSweep?.(report);
     },
   });
 }
 
-function tellSweep({ kinds, duration, outcome, cause }: SweepReport, log: Log): void {
+function logSweep({ kinds, duration, outcome, cause }: SweepReport, log: Log): void {
   const milliseconds = Math.round(duration);
   if (outcome === 'failed') {
     const follows = 'flows that are stale stay until they time out or it succeeds';

@@ -26,11 +26,11 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
   let { before } = options;
   // The first look may be too late for a change that came since the file was read.
   let isFirst = true;
-  let isTold = false;
+  let isReported = false;
   let wake = () => {};
   let isUnreadable = false;
   const onEvent = () => {
-    isTold = true;
+    isReported = true;
     wake();
   };
   const watcher = startWatch(dirname(path), onEvent, (text) => warn(`--config ${path}: ${text}`));
@@ -39,13 +39,13 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       const woken = new Promise<void>((resolve) => {
         wake = resolve;
       });
-      if (!isFirst && !isTold) await Promise.race([woken, sleep(clock, LOOK, signal)]);
+      if (!isFirst && !isReported) await Promise.race([woken, sleep(clock, LOOK, signal)]);
       isFirst = false;
       await sleep(clock, SETTLE, signal);
-      isTold = false;
+      isReported = false;
       const now = await unlessAborted(digestOf(path), signal);
       // Told once: an editor that replaces the file is done before the next look.
-      if ('problem' in now && !isUnreadable && !isTold)
+      if ('problem' in now && !isUnreadable && !isReported)
         warn(`--config ${path}: cannot be read: ${now.problem}; what it said before stays in force`);
       isUnreadable = 'problem' in now;
       if ('problem' in now || now.digest === before) continue;

@@ -17,7 +17,7 @@ import type { NodeReader } from '../source/manifests/node-guard.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 
-export interface WorldOptions {
+export interface ObjectFeedOptions {
   readonly config: Config;
   readonly log: Log;
   /** Follow changes, rather than read once. */
@@ -27,7 +27,7 @@ export interface WorldOptions {
   readonly onFault: (fault: Fault) => void;
 }
 
-export interface World {
+export interface ObjectFeed {
   readonly cache: Cache;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
@@ -42,7 +42,7 @@ export interface World {
 }
 
 /** Start the source. */
-export function startWorld(options: WorldOptions): World {
+export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   const cache = new Cache();
   const intake = new Intake(cache, options);
   const source = buildSource(options);
@@ -74,7 +74,7 @@ class Intake {
   #resolve: () => void = () => undefined;
   #onChange: () => void = () => undefined;
 
-  constructor(cache: Cache, { onFault, signal }: Pick<WorldOptions, 'onFault' | 'signal'>) {
+  constructor(cache: Cache, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
     this.#cache = cache;
     this.#onFault = onFault;
     this.#signal = signal;
@@ -103,7 +103,7 @@ class Intake {
   }
 }
 
-function buildSource({ config, log, follow }: WorldOptions): Source {
+function buildSource({ config, log, follow }: ObjectFeedOptions): Source {
   const { nodeName } = config;
   if (config.source.kind === 'manifests') {
     const { path, nodePorts, allowsNodeAddressPorts } = config.source;
@@ -142,7 +142,7 @@ const FOR_CIDRS = 3000;
  * them need not be built again.
  */
 export async function waitForServiceCidrs(
-  { cache, cannotFollow }: World,
+  { cache, cannotFollow }: ObjectFeed,
   { clock, signal }: Pick<NodeWait, 'clock' | 'signal'>,
 ): Promise<void> {
   const isSettled = () => cache.serviceCidrs !== undefined || cannotFollow('servicecidrs');
@@ -165,7 +165,10 @@ export interface NodeWait {
  * most 30 s and not for life or death; its pod CIDRs, where pods are told by them, at most 5 minutes. What else it says is
  * followed when it comes, and Services need not wait for it. Throws CannotRun without pod CIDRs.
  */
-export async function waitForNode({ node }: World, { config, log, clock, signal, mayWait }: NodeWait): Promise<void> {
+export async function waitForNode(
+  { node }: ObjectFeed,
+  { config, log, clock, signal, mayWait }: NodeWait,
+): Promise<void> {
   const { nodeName, source, detectLocal, nodePortAddresses } = config;
   const wait = async (isThere: () => boolean, most: number) => {
     const until = clock.now() + (mayWait ? most : 0);

@@ -2,7 +2,7 @@
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import type { IpvsKernel } from '../host/ipvs-kernel.ts';
 import { realSysctls } from '../host/sysctls.ts';
-import { ipvsSettingsHere, type OnMachine } from './mode-settings.ts';
+import { type OnMachine, readIpvsSettings } from './mode-settings.ts';
 
 export async function ipvsOptions<M extends { readonly tools: IptablesTools }>(
   { config, node, members }: OnMachine & { readonly members: readonly M[] },
@@ -11,7 +11,7 @@ export async function ipvsOptions<M extends { readonly tools: IptablesTools }>(
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
-      settings: await ipvsSettingsHere({ config, node }, member.tools.family),
+      settings: await readIpvsSettings({ config, node }, member.tools.family),
     })),
   );
   return { families, node: config.ipvs, kernel, sysctls: realSysctls };

@@ -35,7 +35,7 @@ const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
 export async function prepare(commandLine: Flags): Promise<Prepared> {
   const loaded = await loadConfig(commandLine);
   const log = await createLog(loaded.config.log);
-  tellNotes(loaded, log);
+  logNotes(loaded, log);
   return { config: loaded.config, log, configDigest: loaded.digest };
 }
 
@@ -88,7 +88,7 @@ function gateNotes(from: string, gates: FeatureGates): Note[] {
   return [{ facts: { gates: idle }, text }];
 }
 
-export function tellNotes({ notes }: Loaded, log: Log): void {
+export function logNotes({ notes }: Loaded, log: Log): void {
   for (const { facts, text } of notes) log.warn(facts, text);
 }
 

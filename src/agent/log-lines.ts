@@ -14,7 +14,7 @@ export function firstOf(names: readonly string[], most: number): string {
 }
 
 /** At debug level, tell each step of each plan that is applied. */
-export function tellSteps(mode: Mode, log: Log): void {
+export function logSteps(mode: Mode, log: Log): void {
   const apply = mode.apply.bind(mode);
   mode.apply = (plan, signal) => {
     if (log.isLevelEnabled('debug')) for (const step of plan.steps) log.debug(stepText(step));
@@ -23,7 +23,7 @@ export function tellSteps(mode: Mode, log: Log): void {
 }
 
 /** Tells at debug level where something was thrown, once for each message. */
-export function stackTeller(log: Log): (error: unknown) => void {
+export function stackLogger(log: Log): (error: unknown) => void {
   const told = new Set<string>();
   return (error) => {
     const message = String(error);
@@ -39,7 +39,7 @@ function causeAlone({ cause, line, blame }: FailedStep): string {
 }
 
 /** One line for all steps that failed of one cause. */
-function tellFailed(steps: readonly FailedStep[], log: Log): void {
+function logFailed(steps: readonly FailedStep[], log: Log): void {
   const [first] = steps;
   if (first === undefined) return;
   const { key, owner, cause } = first;
@@ -65,7 +65,7 @@ export interface Circumstances {
   readonly faults: Readonly<Record<string, number>>;
 }
 
-export function tellReport(report: SyncReport, log: Log, { isFirst, failingSince, faults }: Circumstances): void {
+export function logReport(report: SyncReport, log: Log, { isFirst, failingSince, faults }: Circumstances): void {
   const { outcome, applied: steps } = report;
   const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
   if (report.drift.length > 0) {
@@ -74,7 +74,7 @@ export function tellReport(report: SyncReport, log: Log, { isFirst, failingSince
     const facts = { drift: report.drift.slice(0, 20), count: report.drift.length };
     log.warn(facts, `another program had changed our rules: ${named}`);
   }
-  for (const alike of Map.groupBy(report.failed, causeAlone).values()) tellFailed(alike, log);
+  for (const alike of Map.groupBy(report.failed, causeAlone).values()) logFailed(alike, log);
   if (report.outcome === 'complete') {
     if (report.applied > 0) log.info(facts, 'synced');
     else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');

@@ -3,10 +3,10 @@ import type { Clock } from '../host/clock.ts';
 import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
 import type { HealthState } from '../serve/health.ts';
 import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
-import type { World } from './feed.ts';
+import type { ObjectFeed } from './feed.ts';
 
 export interface SampleSources {
-  readonly world: () => World;
+  readonly feed: () => ObjectFeed;
   readonly rules: () => readonly RuleCount[];
   readonly connections: () => Promise<readonly ConnectionCount[]>;
   /** What rules counted so far, by what they do. */
@@ -21,7 +21,7 @@ export interface SampleSources {
 }
 
 export function metricSamples({
-  world,
+  feed,
   rules: ruleCounts,
   connections,
   packets,
@@ -33,14 +33,14 @@ export function metricSamples({
   faults,
 }: SampleSources): Record<ReadName, Samples> {
   const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
-  const counts = (of: 'services' | 'slices') => world().cache.counts(of);
+  const counts = (of: 'services' | 'slices') => feed().cache.counts(of);
   const rules = (field: 'total' | 'last') =>
     ruleCounts()
       .filter(({ table }) => table === 'filter' || table === 'nat')
       .map(({ family, table, ...count }) => ({ labels: { table, ip_family: family }, value: count[field] }));
   const inNftables = (field: 'total' | 'elements') =>
     ruleCounts().map(({ family, ...count }) => ({ labels: { ip_family: family }, value: count[field] ?? 0 }));
-  const watches = () => world().watches();
+  const watches = () => feed().watches();
   return {
     kubeproxy_sync_proxy_rules_endpoint_changes_pending: () => one(counts('slices').pending),
     kubeproxy_sync_proxy_rules_endpoint_changes_total: () => one(counts('slices').total),

@@ -35,7 +35,7 @@ export interface SettingsInput {
 }
 
 /** The settings of iptables mode on this machine. */
-export async function settingsHere(input: Omit<SettingsInput, 'sysctls' | 'interfaces'>): Promise<IptablesSettings> {
+export async function readSettings(input: Omit<SettingsInput, 'sysctls' | 'interfaces'>): Promise<IptablesSettings> {
   const interfaces = await interfaceAddresses(input.family);
   return await iptablesSettings({ ...input, sysctls: realSysctls, interfaces });
 }
@@ -94,7 +94,7 @@ export interface OnMachine {
   readonly node: () => NodeView | undefined;
 }
 
-export async function ipvsSettingsHere({ config, node }: OnMachine, family: Family): Promise<IpvsSettings> {
+export async function readIpvsSettings({ config, node }: OnMachine, family: Family): Promise<IpvsSettings> {
   return ipvsSettings({ config, node: node(), family, interfaces: await interfaceAddresses(family) });
 }
 

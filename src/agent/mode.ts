@@ -1,11 +1,11 @@
 /** From the configuration to the mode on this machine, and to the one that it takes over from. */
 import { release } from 'node:os';
+import type { RulesProbe } from '../host/chain-probe.ts';
 import { realCommands } from '../host/commands.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import { checkScheduler, openIpvsKernel } from '../host/ipvs-kernel.ts';
 import { openNftables } from '../host/nftables-netlink.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
-import type { RulesLook } from '../host/rules-look.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { type Address, type Cidr, cidrContains, type Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
@@ -21,13 +21,13 @@ import { ipvsOptions } from './ipvs-options.ts';
 import {
   ipvsKernelSettings,
   ipvsNodePortFilter,
-  ipvsSettingsHere,
   nftablesSettings,
   nodePortFilter,
   type OnMachine,
-  settingsHere,
+  readIpvsSettings,
+  readSettings,
 } from './mode-settings.ts';
-import { leavingModes } from './predecessors.ts';
+import { predecessorModes } from './predecessors.ts';
 
 export interface ModeInput extends OnMachine {
   /** Where cluster IPs are taken from; undefined: not known now. */
@@ -38,7 +38,7 @@ export interface ModeInput extends OnMachine {
    * The tools of each family, and who tells whether the rules that they wrote still stand. In nftables mode those that
    * work here: it writes by none, but takes over from modes that did.
    */
-  readonly members: readonly { readonly tools: IptablesTools; readonly look: RulesLook }[];
+  readonly members: readonly { readonly tools: IptablesTools; readonly look: RulesProbe }[];
   /** Try what can only be tried by writing. */
   readonly mayTry: boolean;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
@@ -46,7 +46,7 @@ export interface ModeInput extends OnMachine {
   readonly signal: AbortSignal;
 }
 
-export interface ModeHere {
+export interface ModeOnNode {
   readonly mode: Mode;
   readonly families: readonly Family[];
   /** Let go of the kernel. */
@@ -60,9 +60,9 @@ export interface ModeHere {
 }
 
 /** Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs. */
-export async function modeHere(input: ModeInput): Promise<ModeHere> {
+export async function createMode(input: ModeInput): Promise<ModeOnNode> {
   const here = await MODES[input.config.mode](input);
-  const leaving = await leavingModes(input.config.mode, input).catch((error: unknown) => {
+  const leaving = await predecessorModes(input.config.mode, input).catch((error: unknown) => {
     here.close();
     throw error;
   });
@@ -76,15 +76,15 @@ export async function modeHere(input: ModeInput): Promise<ModeHere> {
   };
 }
 
-const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<ModeHere>>> = {
-  iptables: iptablesHere,
-  ipvs: ipvsHere,
-  nftables: nftablesHere,
+const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<ModeOnNode>>> = {
+  iptables: createIptables,
+  ipvs: createIpvs,
+  nftables: createNftables,
 };
 
-async function iptablesHere(input: ModeInput): Promise<ModeHere> {
+async function createIptables(input: ModeInput): Promise<ModeOnNode> {
   const { config, members, node, willBeLiberal } = input;
-  const settingsNow = (family: Family) => settingsHere({ config, node: node(), family, willBeLiberal });
+  const settingsNow = (family: Family) => readSettings({ config, node: node(), family, willBeLiberal });
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
@@ -92,11 +92,11 @@ async function iptablesHere(input: ModeInput): Promise<ModeHere> {
       sysctls: realSysctls,
     })),
   );
-  return hereWith(
+  return modeOnNode(
     iptablesMode(families) as Mode,
     families.map(({ settings }) => settings),
     {
-      close: () => closeLooks(members),
+      close: () => closeProbes(members),
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
@@ -104,11 +104,11 @@ async function iptablesHere(input: ModeInput): Promise<ModeHere> {
   );
 }
 
-function closeLooks(members: ModeInput['members']): void {
+function closeProbes(members: ModeInput['members']): void {
   for (const { look } of members) look.close();
 }
 
-async function nftablesHere({
+async function createNftables({
   config,
   families,
   members,
@@ -116,16 +116,16 @@ async function nftablesHere({
   serviceCidrs,
   willBeLiberal,
   mayTry,
-}: ModeInput): Promise<ModeHere> {
+}: ModeInput): Promise<ModeOnNode> {
   const settingsNow = (family: Family) =>
     nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal });
   const kernel = openNftables();
   try {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
-    return hereWith(nftablesMode({ families: settings, kernel }) as Mode, settings, {
+    return modeOnNode(nftablesMode({ families: settings, kernel }) as Mode, settings, {
       close: () => {
-        closeLooks(members);
+        closeProbes(members);
         kernel.close();
       },
       settingsNow,
@@ -138,7 +138,7 @@ async function nftablesHere({
   }
 }
 
-async function ipvsHere(input: ModeInput): Promise<ModeHere> {
+async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
   const { config, mayTry, signal } = input;
   const kernel = await openIpvsKernel(realCommands, signal);
   try {
@@ -150,15 +150,15 @@ async function ipvsHere(input: ModeInput): Promise<ModeHere> {
   const options = await ipvsOptions(input, kernel);
   const wantedSettings = ipvsKernelSettings(config.ipvs, release());
   const mode = ipvsMode({ ...options, wantedSettings }) as Mode;
-  return hereWith(
+  return modeOnNode(
     mode,
     options.families.map(({ settings }) => settings),
     {
       close() {
-        closeLooks(input.members);
+        closeProbes(input.members);
         kernel.close();
       },
-      settingsNow: (family) => ipvsSettingsHere(input, family),
+      settingsNow: (family) => readIpvsSettings(input, family),
       filter: ipvsNodePortFilter,
       async listen({ family, nodePortCidrs }) {
         if (nodePortCidrs === 'all') return 'all';
@@ -177,11 +177,11 @@ interface OfMode<S> {
 }
 
 /** A mode with what it says of this machine. */
-function hereWith<S extends FamilySettings>(
+function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
   { close, settingsNow, filter, listen }: OfMode<S>,
-): ModeHere {
+): ModeOnNode {
   const settings = new Map(families.map((one) => [one.family, one]));
   return {
     mode,

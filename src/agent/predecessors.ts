@@ -1,30 +1,30 @@
 /** What other modes, and proxies before us, left on this machine: as modes that want nothing more. */
 import { access } from 'node:fs/promises';
 import type { Config } from '../config/config.ts';
+import type { RulesProbe } from '../host/chain-probe.ts';
 import { realCommands } from '../host/commands.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
 import { openIpvsKernel } from '../host/ipvs-kernel.ts';
 import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
 import { openNftables, TABLE } from '../host/nftables-netlink.ts';
-import type { RulesLook } from '../host/rules-look.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { FAMILIES } from '../model/address.ts';
 import { iptablesMode } from '../modes/iptables/index.ts';
 import { ipvsMode } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
-import { leavingTables } from '../modes/nftables/leaving.ts';
+import { predecessorTables } from '../modes/nftables/predecessor.ts';
 import { ipvsOptions } from './ipvs-options.ts';
-import { type OnMachine, settingsHere } from './mode-settings.ts';
+import { type OnMachine, readSettings } from './mode-settings.ts';
 
-export interface Leaving {
+export interface Predecessor {
   readonly mode: Mode;
   /** Let go of the kernel. */
   close(): void;
 }
 
-export interface LeavingInput extends OnMachine {
-  readonly members: readonly { readonly tools: IptablesTools; readonly look?: RulesLook }[];
+export interface PredecessorInput extends OnMachine {
+  readonly members: readonly { readonly tools: IptablesTools; readonly look?: RulesProbe }[];
   readonly signal: AbortSignal;
 }
 
@@ -32,37 +32,37 @@ export interface LeavingInput extends OnMachine {
 export const PROXY_TABLES = { ours: TABLE, kubeProxy: 'kube-proxy' } as const;
 
 /** What must go once this mode serves, in this order: rules name sets of IPVS mode. */
-export async function leavingModes(mode: Config['mode'], input: LeavingInput): Promise<readonly Leaving[]> {
-  const leaving: Leaving[] = [];
-  if (mode === 'nftables' && (await hasRules(input))) leaving.push(await leavingRules(input));
-  if (mode !== 'ipvs' && (await hasServiceDevice())) leaving.push(await leavingIpvs(input));
+export async function predecessorModes(mode: Config['mode'], input: PredecessorInput): Promise<readonly Predecessor[]> {
+  const leaving: Predecessor[] = [];
+  if (mode === 'nftables' && (await hasRules(input))) leaving.push(await rulesPredecessor(input));
+  if (mode !== 'ipvs' && (await hasServiceDevice())) leaving.push(await ipvsPredecessor(input));
   const { ours, kubeProxy } = PROXY_TABLES;
-  const tables = leavingNftables(mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy]);
+  const tables = tablesPredecessor(mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy]);
   return tables === undefined ? leaving : [...leaving, tables];
 }
 
 /** What a proxy in IPVS mode left: it ends as its connections do. */
-export async function leavingIpvs(input: LeavingInput): Promise<Leaving> {
+export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
   const kernel = await openIpvsKernel(realCommands, input.signal);
   const options = await ipvsOptions(input, kernel);
-  const mode = ipvsMode({ ...options, wantedSettings: new Map(), isLeaving: true }) as Mode;
+  const mode = ipvsMode({ ...options, wantedSettings: new Map(), isPredecessor: true }) as Mode;
   return { mode, close: () => kernel.close() };
 }
 
 /** Rules of a mode that writes by iptables. */
-export async function leavingRules({ config, node, members }: LeavingInput): Promise<Leaving> {
+export async function rulesPredecessor({ config, node, members }: PredecessorInput): Promise<Predecessor> {
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
-      settings: await settingsHere({ config, node: node(), family: member.tools.family }),
+      settings: await readSettings({ config, node: node(), family: member.tools.family }),
       sysctls: realSysctls,
     })),
   );
-  return { mode: iptablesMode(families, { isLeaving: true }) as Mode, close: () => undefined };
+  return { mode: iptablesMode(families, { isPredecessor: true }) as Mode, close: () => undefined };
 }
 
 /** Tables of nftables by these names; undefined: there are none. */
-export function leavingNftables(names: readonly string[]): Leaving | undefined {
+export function tablesPredecessor(names: readonly string[]): Predecessor | undefined {
   let kernel: ReturnType<typeof openNftables>;
   try {
     kernel = openNftables();
@@ -74,7 +74,7 @@ export function leavingNftables(names: readonly string[]): Leaving | undefined {
   }
   const ids = FAMILIES.flatMap((family) => names.map((table) => ({ family, table })));
   const there = ids.filter(({ family, table }) => kernel.hasTable(family, table));
-  if (there.length > 0) return { mode: leavingTables(kernel, there), close: () => kernel.close() };
+  if (there.length > 0) return { mode: predecessorTables(kernel, there), close: () => kernel.close() };
   kernel.close();
   return undefined;
 }
@@ -85,7 +85,7 @@ const TRACES = [
   { table: 'filter', chain: 'KUBE-FORWARD' },
 ] as const;
 
-async function hasRules({ members, signal }: LeavingInput): Promise<boolean> {
+async function hasRules({ members, signal }: PredecessorInput): Promise<boolean> {
   for (const { tools } of members) {
     try {
       for (const trace of TRACES) if (await tools.hasChain({ ...trace, wait: 1 }, signal)) return true;

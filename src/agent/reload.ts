@@ -5,13 +5,13 @@ import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
-import { familiesHere } from '../host/node-facts.ts';
+import { localFamilies } from '../host/node-facts.ts';
 import { setOomScore } from '../host/process-settings.ts';
-import { keepAlive, tellReloading } from '../host/supervisor.ts';
+import { keepAlive, notifyReloading } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
+import { createMutex } from '../model/mutex.ts';
 import type { Fault } from '../model/objects.ts';
-import { turns } from '../model/turns.ts';
 import { KubeconfigUnusable } from '../source/kubernetes.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
@@ -19,9 +19,9 @@ import { type Log, levelOf } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { watchConfigFile } from './config-watch.ts';
-import { startWorld, type World } from './feed.ts';
-import { type Loaded, loadConfig, tellNotes } from './load-config.ts';
-import { follow, tellReady } from './run.ts';
+import { type ObjectFeed, startFeed } from './feed.ts';
+import { type Loaded, loadConfig, logNotes } from './load-config.ts';
+import { follow, notifyReady } from './run.ts';
 import { Serving } from './servers.ts';
 
 /** What a changed configuration may run into: the former one then stays in force. */
@@ -48,7 +48,7 @@ export interface RunOptions {
 
 /** The source with what stops it. */
 interface Followed {
-  readonly world: World;
+  readonly feed: ObjectFeed;
   readonly config: Config;
   readonly stop: AbortController;
 }
@@ -79,7 +79,7 @@ export class Lives {
   /** The supervisor was told of a reload, and waits for its end. */
   #isReloading = false;
   /** The file may be read because it changed and because somebody asks for it: one after the other. */
-  readonly #inTurn = turns();
+  readonly #mutex = createMutex();
 
   constructor(options: RunOptions) {
     this.#options = options;
@@ -131,10 +131,10 @@ export class Lives {
       if (this.#wanted !== config) building.abort(new Error('another configuration is wanted'));
     };
     const followed = await this.#followedFor(config, before, AbortSignal.any([signal, building.signal]));
-    const serving = await this.#servingFor(followed.world, config);
+    const serving = await this.#servingFor(followed.feed, config);
     let agent: Agent;
     try {
-      agent = await startAgent(followed.world, {
+      agent = await startAgent(followed.feed, {
         config,
         log,
         isRun: true,
@@ -173,7 +173,7 @@ export class Lives {
       serving.reloaded('applied');
       void this.#reloadEnded();
     }
-    followed.world.cache.touchAll();
+    followed.feed.cache.touchAll();
     const ended = follow(agent, {
       config,
       log,
@@ -225,28 +225,28 @@ export class Lives {
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
     const onFault = (fault: Fault) => this.#onFault(fault);
-    const world = startWorld({ config, log, follow: true, signal: until, onFault });
-    if (old === undefined) return { world, config, stop };
+    const feed = startFeed({ config, log, follow: true, signal: until, onFault });
+    if (old === undefined) return { feed, config, stop };
     const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS)]);
     try {
-      await unlessAborted(world.synced, late);
+      await unlessAborted(feed.synced, late);
     } catch (error) {
       stop.abort();
       if (building.aborted || error !== late.reason) throw error;
       throw new CannotRun(
-        `the other source gave no lists of ${world.cache.waitingFor.join(', ')} within ${FIRST_LISTS / 1000} s`,
+        `the other source gave no lists of ${feed.cache.waitingFor.join(', ')} within ${FIRST_LISTS / 1000} s`,
       );
     }
-    return { world, config, stop };
+    return { feed, config, stop };
   }
 
-  async #servingFor(world: World, config: Config): Promise<Serving> {
+  async #servingFor(feed: ObjectFeed, config: Config): Promise<Serving> {
     if (this.#serving !== undefined) return this.#serving;
     const { log, signal } = this.#options;
-    const serving = new Serving(config, world, { log, signal, expected: await familiesHere() });
+    const serving = new Serving(config, feed, { log, signal, expected: await localFamilies() });
     this.#serving = serving;
     serving.start();
-    serving.tellNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
+    serving.emitNodeEvent({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
     void keepAlive(signal, (error) => log.warn(`cannot tell the supervisor that the agent lives: ${causeOf(error)}`));
     return serving;
   }
@@ -264,13 +264,13 @@ export class Lives {
   async #ready(): Promise<void> {
     if (this.#isReady) return;
     this.#isReady = true;
-    await tellReady(this.#options.log);
+    await notifyReady(this.#options.log);
   }
 
   async #followFile(path: string, before: string | undefined): Promise<void> {
     const { log, signal } = this.#options;
     const onChange = async () => {
-      await this.#inTurn(() => this.#readAgain(path));
+      await this.#mutex(() => this.#readAgain(path));
     };
     const warn = (text: string) => log.warn(text);
     await watchConfigFile(path, { clock: realClock, signal, before, onChange, warn });
@@ -288,7 +288,7 @@ export class Lives {
       return;
     }
     log.info({ file: path }, 'SIGHUP: reading the configuration again');
-    await this.#inTurn(async () => {
+    await this.#mutex(async () => {
       await this.#reloadBegins();
       const outcome = await this.#readAgain(path);
       if (outcome === 'unchanged')
@@ -311,7 +311,7 @@ export class Lives {
       this.#serving?.reloaded('refused');
       return 'refused';
     }
-    tellNotes(loaded, log);
+    logNotes(loaded, log);
     const { config } = loaded;
     if (sameData(config, this.#wanted)) {
       this.#serving?.reloaded('unchanged');
@@ -333,7 +333,7 @@ export class Lives {
   async #reloadBegins(): Promise<void> {
     if (!this.#isReady) return;
     this.#isReloading = true;
-    await tellReloading().catch((error) =>
+    await notifyReloading().catch((error) =>
       this.#options.log.warn(`cannot tell the supervisor that the agent reloads: ${causeOf(error)}`),
     );
   }
@@ -341,7 +341,7 @@ export class Lives {
   async #reloadEnded(): Promise<void> {
     if (!this.#isReloading) return;
     this.#isReloading = false;
-    await tellReady(this.#options.log);
+    await notifyReady(this.#options.log);
   }
 }
 

@@ -3,16 +3,16 @@ import type { Config } from '../config/config.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { releaseMemory } from '../host/memory.ts';
-import { tellSupervisor } from '../host/supervisor.ts';
+import { notifySupervisor } from '../host/supervisor.ts';
 import { causeOf } from '../model/cause.ts';
-import { type InTurn, turns } from '../model/turns.ts';
+import { createMutex, type Mutex } from '../model/mutex.ts';
 import type { Mode } from '../modes/mode.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { faultCounts } from './faults.ts';
-import { stackTeller, tellReport, tellSteps } from './log-lines.ts';
+import { logReport, logSteps, stackLogger } from './log-lines.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Serving } from './servers.ts';
 
@@ -35,9 +35,9 @@ export interface FollowOptions {
 /** Resolves when the signal aborts, after the sync that goes on then; rejects when the source cannot go on. */
 export async function follow(agent: Agent, options: FollowOptions): Promise<void> {
   const { config, log, signal, serving } = options;
-  tellSteps(agent.mode, log);
+  logSteps(agent.mode, log);
   // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
-  const inTurn = turns();
+  const mutex = createMutex();
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
   const scheduler = new SyncScheduler({
@@ -45,19 +45,19 @@ export async function follow(agent: Agent, options: FollowOptions): Promise<void
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: untiring(syncer(agent, { ...options, grace: grace.signal, readings }, inTurn), grace.signal, log),
+    run: untiring(syncer(agent, { ...options, grace: grace.signal, readings }, mutex), grace.signal, log),
   });
   const request = () => {
     serving.queued();
     scheduler.request();
   };
-  agent.world.onChange(request);
+  agent.feed.onChange(request);
   request();
-  const guard = watchKernel(agent, { ...options, onLoss: request, inTurn, readings });
+  const guard = watchKernel(agent, { ...options, onLoss: request, mutex, readings });
   const sweeping = sweepOn(agent, options);
   const syncing = scheduler.start(signal);
   try {
-    await Promise.race([syncing, guard, sweeping, agent.world.source.then(() => aborted(signal))]);
+    await Promise.race([syncing, guard, sweeping, agent.feed.source.then(() => aborted(signal))]);
   } finally {
     // Who comes next must find the kernel as this one left it: no write of ours may still be on its way.
     if (signal.aborted) {
@@ -77,13 +77,13 @@ async function sweepLast({ sweeper, clock }: Agent, signal: AbortSignal): Promis
 
 /** Whatever is thrown beside a sync, where it is told or served, is no reason to end: it is told, and the sync made again. */
 function untiring(run: () => Promise<boolean>, grace: AbortSignal, log: Log): () => Promise<boolean> {
-  const tellStack = stackTeller(log);
+  const logStack = stackLogger(log);
   return async () => {
     try {
       return await run();
     } catch (error) {
       if (grace.aborted) throw error;
-      tellStack(error);
+      logStack(error);
       log.error(`what a sync did cannot be told: ${causeOf(error)}; it will be made again`);
       return false;
     }
@@ -94,7 +94,7 @@ function untiring(run: () => Promise<boolean>, grace: AbortSignal, log: Log): ()
 function syncer(
   agent: Agent,
   options: FollowOptions & { readonly grace: AbortSignal; readonly readings: Readings },
-  inTurn: InTurn,
+  mutex: Mutex,
 ): () => Promise<boolean> {
   const { log, grace, serving, readings, onSynced } = options;
   const { clock, loop } = agent;
@@ -105,7 +105,7 @@ function syncer(
       loop.distrust();
       readings.begun();
     }
-    const [report, since] = await inTurn(async () => {
+    const [report, since] = await mutex(async () => {
       const began = clock.now();
       serving.health.syncBegan();
       try {
@@ -117,7 +117,7 @@ function syncer(
     if (report.reading > 0) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
-    tellReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
+    logReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
     if (isFirst && report.outcome === 'complete') releaseMemory();
     // Who was rejected or went to the old endpoint must find the new rules: they are written now.
     if (report.outcome !== 'failed') agent.sweeper.request();
@@ -130,13 +130,13 @@ function syncer(
 
 /** Sweep until the agent stops, whatever is thrown meanwhile: flows that are stale are still to be found then. */
 async function sweepOn({ sweeper, clock }: Agent, { config, log, signal }: FollowOptions): Promise<void> {
-  const tellStack = stackTeller(log);
+  const logStack = stackLogger(log);
   while (!signal.aborted) {
     try {
       await sweeper.start(signal);
     } catch (error) {
       if (signal.aborted) return;
-      tellStack(error);
+      logStack(error);
       log.error(`the sweep of stale flows broke off: ${causeOf(error)}; it begins again`);
       sweeper.request();
       await sleep(clock, config.syncPeriod, signal).catch(() => undefined);
@@ -147,13 +147,13 @@ async function sweepOn({ sweeper, clock }: Agent, { config, log, signal }: Follo
 interface WatchOptions extends FollowOptions {
   /** Sync again. */
   readonly onLoss: () => void;
-  readonly inTurn: InTurn;
+  readonly mutex: Mutex;
   readonly readings: Readings;
 }
 
 /** Look every syncPeriod whether the rules still stand; when another program flushed them, sync at once (k8s#129128). */
 async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
-  const { config, log, signal, onLoss, inTurn, serving, readings, onOutdated } = options;
+  const { config, log, signal, onLoss, mutex, serving, readings, onOutdated } = options;
   const { clock, mode, loop } = agent;
   while (!signal.aborted) {
     serving.health.looked();
@@ -166,7 +166,7 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
         onOutdated();
       }
       // Before the first sync is complete there is nothing to look for yet; what is pending then is told as that.
-      const seen = await inTurn(() => lookAt(mode, signal));
+      const seen = await mutex(() => lookAt(mode, signal));
       if (seen === 'stands' || seen === 'unclear') serving.health.verified();
       if (seen === 'unclear') {
         if (!readings.mayRead || !(await mustRead(agent, options))) continue;
@@ -189,12 +189,12 @@ async function watchKernel(agent: Agent, options: WatchOptions): Promise<void> {
  * Read whether what another program wrote concerns our rules, or may. Syncs go on meanwhile: iptables-save begins anew whenever the ruleset
  * changes, and does not end beside a program that writes all the time where the rules are many.
  */
-async function mustRead({ mode, clock }: Agent, { log, signal, inTurn, readings }: WatchOptions): Promise<boolean> {
+async function mustRead({ mode, clock }: Agent, { log, signal, mutex, readings }: WatchOptions): Promise<boolean> {
   const late = new AbortController();
   const cancel = clock.after(LONGEST_READING, () => late.abort());
   const began = clock.now();
   try {
-    const { reading } = await inTurn(() => {
+    const { reading } = await mutex(() => {
       const reading =
         mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve<boolean | undefined>(false);
       // It is waited for below, out of turn.
@@ -253,9 +253,9 @@ function graceAfter(signal: AbortSignal, clock: Clock, time: number): Grace {
 }
 
 /** The supervisor may start what needs Services. That it cannot be told is no reason to stop. */
-export async function tellReady(log: Log): Promise<void> {
+export async function notifyReady(log: Log): Promise<void> {
   try {
-    await tellSupervisor('READY=1', 'STATUS=the rules are in place');
+    await notifySupervisor('READY=1', 'STATUS=the rules are in place');
   } catch (error) {
     log.warn(`cannot tell the supervisor that the agent is ready: ${causeOf(error)}`);
   }

@@ -25,7 +25,7 @@ import { Metrics } from '../telemetry/metrics.ts';
 import type { Agent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { faultCounts } from './faults.ts';
-import type { World } from './feed.ts';
+import type { ObjectFeed } from './feed.ts';
 import { metricSamples } from './metrics-feed.ts';
 import { PacketTotals } from './packet-totals.ts';
 import { ServedByFamily, sentencesOf, type Verdict, verdictOf } from './verdict.ts';
@@ -54,7 +54,7 @@ export class Serving {
   #fail: (error: Error) => void = () => undefined;
   #config: Config;
   #agent: Agent | undefined;
-  #world: World;
+  #feed: ObjectFeed;
   #metrics: Metrics;
   #metricsOf: { readonly mode: ModeName; readonly families: readonly Family[] };
   #recorder: EventRecorder | undefined;
@@ -67,15 +67,15 @@ export class Serving {
   /** Services that the kernel refused in the last sync, with what their events say: the same for as long as they are refused. */
   #refused: ReadonlyMap<ServiceKey, string> = new Map();
 
-  constructor(config: Config, world: World, options: ServingOptions) {
+  constructor(config: Config, feed: ObjectFeed, options: ServingOptions) {
     this.#options = options;
     this.#config = config;
     this.failed = new Promise((_resolve, reject) => {
       this.#fail = reject;
     });
     this.failed.catch(() => undefined);
-    this.health = new Health(this.#clock, this.#healthSettings(config, world, []));
-    this.#world = world;
+    this.health = new Health(this.#clock, this.#healthSettings(config, feed, []));
+    this.#feed = feed;
     this.#serviceHealth = this.#newServiceHealth();
     // Until it is known which families work here.
     this.#metricsOf = { mode: config.mode, families: FAMILIES };
@@ -94,11 +94,11 @@ export class Serving {
   use(agent: Agent, config: Config): void {
     const { mode, here } = agent;
     // Another world is another API server, or another name in it.
-    if (agent.world !== this.#world) this.#startRecorder(config);
+    if (agent.feed !== this.#feed) this.#startRecorder(config);
     this.#config = config;
     this.#agent = agent;
-    this.#world = agent.world;
-    this.health.tune(this.#healthSettings(config, agent.world, here.families));
+    this.#feed = agent.feed;
+    this.health.tune(this.#healthSettings(config, agent.feed, here.families));
     const of = { mode: mode.name, families: here.families };
     if (!sameData(of, this.#metricsOf)) this.#metrics = this.#newMetrics(of);
     this.#metricsOf = of;
@@ -158,7 +158,7 @@ export class Serving {
       },
       now / 1000,
     );
-    this.#tellSetAside(refused);
+    this.#emitSetAside(refused);
     if (report.outcome !== 'failed') await this.#serviceHealth.sync();
   }
 
@@ -168,7 +168,7 @@ export class Serving {
   }
 
   /** Something about this node. */
-  tellNode(event: Pick<ClusterEvent, 'type' | 'reason' | 'action' | 'note'>): void {
+  emitNodeEvent(event: Pick<ClusterEvent, 'type' | 'reason' | 'action' | 'note'>): void {
     const { nodeName } = this.#config;
     this.#emit({
       ...event,
@@ -223,18 +223,18 @@ export class Serving {
     const note = `the ${name} server cannot listen at ${text}: ${error.message}`;
     const { hardFail } = this.#config.serve;
     this.#options.log.error({ listen: text }, hardFail ? note : `${note}; trying again`);
-    this.tellNode({ type: 'Warning', reason, action: 'StartKubeProxy', note });
+    this.emitNodeEvent({ type: 'Warning', reason, action: 'StartKubeProxy', note });
     if (hardFail) this.#fail(new CannotRun(`${note} (--bind-address-hard-fail)`));
   }
 
-  #healthSettings(config: Config, world: World, families: readonly Family[]) {
+  #healthSettings(config: Config, feed: ObjectFeed, families: readonly Family[]) {
     return {
       timeout: 2 * config.syncPeriod,
       families,
       expected: this.#options.expected,
-      waitingFor: () => world.cache.waitingFor,
-      watches: world.watches,
-      node: () => world.cache.node,
+      waitingFor: () => feed.cache.waitingFor,
+      watches: feed.watches,
+      node: () => feed.cache.node,
       hasNodes: config.source.kind === 'kubernetes',
     };
   }
@@ -259,7 +259,7 @@ export class Serving {
 
   #newMetrics({ mode, families }: { readonly mode: ModeName; readonly families: readonly Family[] }): Metrics {
     const read = metricSamples({
-      world: () => this.#world,
+      feed: () => this.#feed,
       rules: () => this.#agent?.mode.ruleCounts() ?? [],
       connections: async () => {
         try {
@@ -313,7 +313,7 @@ export class Serving {
           });
   }
 
-  #tellSetAside(refused: Verdict['refused']): void {
+  #emitSetAside(refused: Verdict['refused']): void {
     const notes = new Map<ServiceKey, string>();
     for (const [owner, { key, cause }] of refused) {
       const note = this.#refused.get(owner) ?? `is set aside, since the kernel refused ${key}: ${cause}`;
@@ -326,7 +326,7 @@ export class Serving {
 
   #regardingService(service: string): Regarding {
     const [namespace = '', name = ''] = service.split('/');
-    const uid = this.#world.cache.service(service)?.uid;
+    const uid = this.#feed.cache.service(service)?.uid;
     return { apiVersion: 'v1', kind: 'Service', namespace, name, uid };
   }
 

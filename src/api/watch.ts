@@ -79,9 +79,9 @@ export class Watch<Kind extends string> {
     const since = this.#failure?.since ?? clock.now();
     // A server that is overloaded or has lost its own store is ill itself.
     const isServers = lack === 'unreachable' || status === 429 || status >= 500;
-    const isTold = isOptional && this.#failure?.cause === error.message;
+    const isReported = isOptional && this.#failure?.cause === error.message;
     this.#failure = { since, isServers, cause: error.message };
-    if (isTold) return;
+    if (isReported) return;
     const facts = { of: this.#of, since: this.#since, failures };
     log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}, trying again`);
   }

@@ -1,13 +1,13 @@
 /** `slicewire cleanup`: remove all that is ours, of every mode, and nothing else. */
 
-import { toolsHere } from '../agent/agent.ts';
+import { openTools } from '../agent/agent.ts';
 import {
   hasIpvsTraces,
-  type Leaving,
-  leavingIpvs,
-  leavingNftables,
-  leavingRules,
+  ipvsPredecessor,
   PROXY_TABLES,
+  type Predecessor,
+  rulesPredecessor,
+  tablesPredecessor,
 } from '../agent/predecessors.ts';
 import type { Config } from '../config/config.ts';
 import { hasServiceDevice } from '../host/devices.ts';
@@ -22,13 +22,13 @@ export interface CleanupOptions {
 
 /** Exit status 0; what cannot be removed is an error. */
 export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
-  const { tools, problems: unusable } = await toolsHere(config, signal);
+  const { tools, problems: unusable } = await openTools(config, signal);
   const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal };
-  const clean = async (leaving: Leaving | undefined) =>
+  const clean = async (leaving: Predecessor | undefined) =>
     leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
-  const ofIpvs = async () => ((await hasIpvsTraces()) ? await clean(await leavingIpvs(input)) : []);
-  const ofRules = async () => await clean(await leavingRules(input));
-  const ofNftables = async () => await clean(leavingNftables(Object.values(PROXY_TABLES)));
+  const ofIpvs = async () => ((await hasIpvsTraces()) ? await clean(await ipvsPredecessor(input)) : []);
+  const ofRules = async () => await clean(await rulesPredecessor(input));
+  const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES)));
   const removed: string[] = [];
   // What tools that do not work here would remove stays, and nothing else.
   const problems: string[] = [...unusable];

@@ -5,8 +5,8 @@ import { loadCredentials } from '../api/credentials.ts';
 import { EventRecorder } from '../api/recorder.ts';
 import type { ControllerConfig, Controller as Name } from '../config/controller-config.ts';
 import { userAgent, version } from '../config/version.ts';
-import { World } from '../controller/cluster-cache.ts';
-import type { ControllerContext, Tell } from '../controller/context.ts';
+import { ClusterCache } from '../controller/cluster-cache.ts';
+import type { ControllerContext, EventSink } from '../controller/context.ts';
 import { EndpointsController } from '../controller/endpoints-controller.ts';
 import { LeaderElector } from '../controller/leader.ts';
 import { MirrorController } from '../controller/mirror-controller.ts';
@@ -52,7 +52,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller') });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
   const faults = new FaultLog({ log, clock: realClock, seeAll: SEE_ALL_OF_CONTROLLER });
-  const world = new World({
+  const cache = new ClusterCache({
     client,
     clock: realClock,
     log,
@@ -66,11 +66,11 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     isLeader: () => elector?.isLeader ?? true,
     leaseName: config.leader?.name ?? '',
   });
-  const context = { world, client, clock: realClock, metrics, tell: tellOf(config, log, signal) };
+  const context = { cache, client, clock: realClock, metrics, events: eventSinkOf(config, log, signal) };
   for (const [name, part] of partsOf(config, context)) parts.set(name, part);
   const listening = keepOpen({
     listen: config.listen,
-    handler: handlerOf(world, metrics),
+    handler: handlerOf(cache, metrics),
     clock: realClock,
     signal,
     onFailure: (error) => log.error({ listen: config.listen.text }, `cannot listen: ${error.message}; trying again`),
@@ -80,7 +80,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     await Promise.all([...parts.values()].map((part) => part.run(until)));
     log.info('this replica writes no more');
   };
-  await live(world, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
+  await live(cache, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
     faults.flush(),
   );
   client.close();
@@ -89,7 +89,11 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
 }
 
 /** Follow the cluster, and work once its lists are complete; until the signal aborts and the lease is given back. */
-async function live(world: World, work: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+async function live(
+  cache: ClusterCache,
+  work: (signal: AbortSignal) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
   let working: Promise<void> = Promise.resolve();
   const failed = Promise.withResolvers<never>();
   const start = () => {
@@ -97,7 +101,7 @@ async function live(world: World, work: (signal: AbortSignal) => Promise<void>, 
     working.catch(failed.reject);
   };
   try {
-    await Promise.race([world.follow(start, signal).then(() => working), failed.promise]);
+    await Promise.race([cache.follow(start, signal).then(() => working), failed.promise]);
   } catch (error) {
     if (!signal.aborted) throw error;
   }
@@ -136,7 +140,7 @@ function sampleOf({ depth, adds, retries }: WorkQueue) {
 
 const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
 
-function tellOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): Tell {
+function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): EventSink {
   const recorder = new EventRecorder({
     cluster,
     userAgent: userAgent('controller'),
@@ -175,14 +179,14 @@ function tellOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): Tell 
 const PATIENCE = 60_000;
 
 /** Why this replica could not do its work now. */
-function unreadiness(world: World): string[] {
-  if (!world.isSynced) return ['the initial lists are not complete'];
-  return world.watches
+function unreadiness(cache: ClusterCache): string[] {
+  if (!cache.isSynced) return ['the initial lists are not complete'];
+  return cache.watches
     .filter(({ failure }) => failure !== undefined && realClock.now() - failure.since > PATIENCE)
     .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
 }
 
-function handlerOf(world: World, metrics: ControllerMetrics): Handler {
+function handlerOf(cache: ClusterCache, metrics: ControllerMetrics): Handler {
   return async ({ path, method }: Asked) => {
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     switch (path) {
@@ -192,7 +196,7 @@ function handlerOf(world: World, metrics: ControllerMetrics): Handler {
       case '/livez':
         return textAnswer(200, 'ok');
       case '/readyz': {
-        const lacks = unreadiness(world);
+        const lacks = unreadiness(cache);
         return lacks.length === 0 ? textAnswer(200, 'ok') : textAnswer(503, `${lacks.join('\n')}\n`);
       }
       default:

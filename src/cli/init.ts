@@ -1,7 +1,7 @@
 /** `slicewire run --init-only`: the kernel settings, which a container with NET_ADMIN alone cannot write. Afterwards it can run with no more than that. */
 import { release } from 'node:os';
 import { tuneConntrack } from '../agent/conntrack-tuning.ts';
-import { ipvsKernelSettings, settingsHere } from '../agent/mode-settings.ts';
+import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../host/commands.ts';
 import { openIpvsKernel } from '../host/ipvs-kernel.ts';
@@ -45,6 +45,6 @@ async function settingsOfMode(config: Config, signal: AbortSignal): Promise<Read
   }
   // It writes none.
   if (config.mode === 'nftables') return new Map();
-  const settings = await settingsHere({ config, node: undefined, family: 'IPv4' });
+  const settings = await readSettings({ config, node: undefined, family: 'IPv4' });
   return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
 }

@@ -2,7 +2,7 @@
 
 import { startAgent } from '../agent/agent.ts';
 import { conntrackSteps } from '../agent/conntrack-tuning.ts';
-import { startWorld } from '../agent/feed.ts';
+import { startFeed } from '../agent/feed.ts';
 import type { Config } from '../config/config.ts';
 import { realClock } from '../host/clock.ts';
 import { type BarredWrite, barredText } from '../host/conntrack-settings.ts';
@@ -27,14 +27,14 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
   const faults = new FaultLog({ log, clock: realClock });
   try {
     const onFault = (fault: Fault) => void faults.tell(fault);
-    const world = startWorld({ config, log, follow: false, signal: until, onFault });
-    const agent = await startAgent(world, { config, log, isRun: false, signal: until, onFault });
+    const feed = startFeed({ config, log, follow: false, signal: until, onFault });
+    const agent = await startAgent(feed, { config, log, isRun: false, signal: until, onFault });
     const { plan: ofMode } = await agent.loop.plan(until);
     const { steps, barred } = await conntrackSteps(config);
     const plan = { steps: [...steps, ...ofMode.steps] };
     if (output === 'text') print([...barred.map(barredText), planText(plan)].join('\n'));
     else {
-      const found = [agent.world.cache, agent.loop].flatMap((of) => of.faults.all);
+      const found = [agent.feed.cache, agent.loop].flatMap((of) => of.faults.all);
       const cannotChange = barred.map(barredFacts);
       print(JSON.stringify({ steps: plan.steps.map(stepFacts), cannotChange, faults: found }, undefined, 2));
     }

@@ -2,8 +2,8 @@
 
 import { type Agent, startAgent } from '../agent/agent.ts';
 import { faultCounts } from '../agent/faults.ts';
-import { startWorld } from '../agent/feed.ts';
-import { tellReport, tellSteps } from '../agent/log-lines.ts';
+import { startFeed } from '../agent/feed.ts';
+import { logReport, logSteps } from '../agent/log-lines.ts';
 import { Lives, type RunOptions } from '../agent/reload.ts';
 import type { Config } from '../config/config.ts';
 import { realClock, sleep } from '../host/clock.ts';
@@ -46,8 +46,8 @@ async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.tell(fault);
   try {
-    const world = startWorld({ config, log, follow: false, signal, onFault });
-    const agent = await startAgent(world, { config, log, isRun: true, signal, onFault });
+    const feed = startFeed({ config, log, follow: false, signal, onFault });
+    const agent = await startAgent(feed, { config, log, isRun: true, signal, onFault });
     return await syncUntilDone(agent, log, signal);
   } finally {
     faults.flush();
@@ -55,10 +55,10 @@ async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<
 }
 
 async function syncUntilDone(agent: Agent, log: Log, signal: AbortSignal): Promise<number> {
-  tellSteps(agent.mode, log);
+  logSteps(agent.mode, log);
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
-    tellReport(report, log, { isFirst: true, faults: faultCounts(agent) });
+    logReport(report, log, { isFirst: true, faults: faultCounts(agent) });
     if (report.outcome === 'complete') return (await sweepOnce(agent, signal)) ? 0 : 1;
     if (tries === ONCE_TRIES) return 1;
     agent.loop.distrust();

@@ -8,6 +8,7 @@ import { type FeatureGates, readFeatureGates } from './feature-gates.ts';
 import { FIELDS } from './fields.ts';
 import { readServe, type ServeConfig } from './listen.ts';
 import {
+  checkOrder,
   isOn,
   type Reader,
   readChoice,
@@ -15,7 +16,6 @@ import {
   readDuration,
   readInteger,
   readTimeout,
-  tellOrder,
 } from './readers.ts';
 
 export type SourceConfig =
@@ -312,7 +312,7 @@ function readPeriods(
   const minSyncPeriod = readTimeout(read, min, initial.min);
   if (syncPeriod > 0 && minSyncPeriod > syncPeriod) {
     const shorter = { flag: min, milliseconds: minSyncPeriod };
-    tellOrder(read, { shorter, longer: { flag: period, milliseconds: syncPeriod }, mayBeEqual: true });
+    checkOrder(read, { shorter, longer: { flag: period, milliseconds: syncPeriod }, mayBeEqual: true });
   }
   return { syncPeriod, minSyncPeriod };
 }

@@ -8,7 +8,7 @@ import type { Address } from '../model/address.ts';
 import { ConfigError, type Flags, flagText, type LogConfig, readLog, textFlag } from './config.ts';
 import { durationText } from './duration.ts';
 import { type ListenAddress, parseListen } from './listen.ts';
-import { isOn, type Reader, readDuration, readInteger, readTimeout, tellOrder } from './readers.ts';
+import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
 
 /** Names of the controllers, as kube-controller-manager's --controllers has them. */
 export const CONTROLLERS = [
@@ -107,7 +107,7 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   if (renewDeadline >= leaseDuration) {
     const shorter = { flag: 'leader-elect-renew-deadline', milliseconds: renewDeadline };
     const longer = { flag: 'leader-elect-lease-duration', milliseconds: leaseDuration };
-    tellOrder(read, { shorter, longer, mayBeEqual: false });
+    checkOrder(read, { shorter, longer, mayBeEqual: false });
   }
   if (retryPeriod <= 0 || retryPeriod * 1.2 >= renewDeadline) {
     read.fault(

@@ -47,7 +47,7 @@ interface Order {
 }
 
 /** Two durations are in the wrong order: the one that somebody gave is at fault, and that the other is a default is said. */
-export function tellOrder(read: Reader, { shorter, longer, mayBeEqual }: Order): void {
+export function checkOrder(read: Reader, { shorter, longer, mayBeEqual }: Order): void {
   const isGiven = ({ flag }: NamedDuration) => read.text(flag) !== undefined;
   const isShorterAtFault = isGiven(shorter) || !isGiven(longer);
   const [at, other] = isShorterAtFault ? [shorter, longer] : [longer, shorter];

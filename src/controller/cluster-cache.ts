@@ -37,7 +37,7 @@ export interface Listener {
   onEndpoints?(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void;
 }
 
-export interface WorldOptions {
+export interface ClusterCacheOptions {
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly log: SourceLog;
@@ -45,9 +45,9 @@ export interface WorldOptions {
 }
 
 const KINDS = ['services', 'pods', 'nodes', 'endpointslices', 'endpoints'] as const;
-type WorldKind = (typeof KINDS)[number];
+type CachedKind = (typeof KINDS)[number];
 
-const PATHS: Readonly<Record<WorldKind, string>> = {
+const PATHS: Readonly<Record<CachedKind, string>> = {
   services: '/api/v1/services',
   pods: '/api/v1/pods',
   nodes: '/api/v1/nodes',
@@ -58,19 +58,19 @@ const PATHS: Readonly<Record<WorldKind, string>> = {
 /** Where objects of a kind go. */
 type Intake = Pick<ReflectorSink, 'set' | 'gone'>;
 
-export class World {
+export class ClusterCache {
   readonly members = new Membership();
   readonly nodes = new Map<string, ZonedNode>();
   readonly slices = new SliceShelf();
   readonly endpoints = new Map<ObjectKey, EndpointsObject>();
-  readonly #options: WorldOptions;
+  readonly #options: ClusterCacheOptions;
   readonly #listeners: Listener[] = [];
-  readonly #watches: ReadonlyMap<WorldKind, Watch<WorldKind>>;
-  readonly #synced = new Set<WorldKind>();
+  readonly #watches: ReadonlyMap<CachedKind, Watch<CachedKind>>;
+  readonly #synced = new Set<CachedKind>();
   readonly #faults = new FaultBook();
-  readonly #versions = new Map<WorldKind, string>();
+  readonly #versions = new Map<CachedKind, string>();
 
-  constructor(options: WorldOptions) {
+  constructor(options: ClusterCacheOptions) {
     this.#options = options;
     const meanwhile = 'slices stay as they are';
     this.#watches = new Map(KINDS.map((kind) => [kind, new Watch(kind, { ...options, meanwhile })]));
@@ -86,7 +86,7 @@ export class World {
   }
 
   /** Up to which resourceVersion the cache shows a kind; "" before its list. */
-  version(kind: WorldKind): string {
+  version(kind: CachedKind): string {
     return this.#versions.get(kind) ?? '';
   }
 
@@ -99,7 +99,7 @@ export class World {
     const { client, clock } = this.#options;
     const intakes = this.#intakes();
     const reflectors = KINDS.map((kind) => {
-      const watch = this.#watches.get(kind) as Watch<WorldKind>;
+      const watch = this.#watches.get(kind) as Watch<CachedKind>;
       const sink = {
         ...intakes[kind],
         reached: (version: string) => this.#versions.set(kind, version),
@@ -121,7 +121,7 @@ export class World {
     await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
   }
 
-  #intakes(): Readonly<Record<WorldKind, Intake>> {
+  #intakes(): Readonly<Record<CachedKind, Intake>> {
     const pod = (object: unknown, key: string) => decodePod(object, key, { isHandWritten: false });
     return {
       services: this.#intake('services', decodeSelectingService, (key, service) => this.#service(key, service)),
@@ -134,7 +134,7 @@ export class World {
 
   /** What can be used of an object; what is wrong with it is told when it is new. Of a broken one what it was before stays. */
   #intake<T>(
-    kind: WorldKind,
+    kind: CachedKind,
     decode: (object: unknown, key: string) => Decoded<T>,
     take: (key: string, value: T | undefined) => void,
   ): Intake {

@@ -5,7 +5,7 @@ import type { Clock } from '../host/clock.ts';
 import type { MirrorCounts } from '../producers/mirror.ts';
 import type { Notice, ObjectKey, SelectingService } from '../producers/objects.ts';
 import type { SliceCounts } from '../producers/slices.ts';
-import type { World } from './cluster-cache.ts';
+import type { ClusterCache } from './cluster-cache.ts';
 import type { SyncResult } from './workers.ts';
 import type { Operation } from './writer.ts';
 
@@ -27,7 +27,7 @@ export interface ControllerMetricsSink {
 }
 
 /** What people are told. */
-export interface Tell {
+export interface EventSink {
   /** An event of a Service; undefined: it is gone, and nobody could find the event. */
   service(service: Pick<SelectingService, 'namespace' | 'name' | 'uid'> | undefined, notice: Notice): void;
   /** An event of Endpoints. */
@@ -37,9 +37,9 @@ export interface Tell {
 }
 
 export interface ControllerContext {
-  readonly world: World;
+  readonly cache: ClusterCache;
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly metrics: ControllerMetricsSink;
-  readonly tell: Tell;
+  readonly events: EventSink;
 }

@@ -23,13 +23,13 @@ export class EndpointsController {
   readonly #expectations = new Expectations();
 
   constructor(context: ControllerContext, settings: EndpointsSettings) {
-    const { world, clock } = context;
+    const { cache, clock } = context;
     this.#context = context;
     this.#settings = settings;
     this.queue = new WorkQueue(clock, { isOpen: false });
-    world.listen({
+    cache.listen({
       onPod: (before, after) => {
-        for (const key of world.members.touchedBy(before, after)) this.queue.addAfter(key, settings.batchPeriod);
+        for (const key of cache.members.touchedBy(before, after)) this.queue.addAfter(key, settings.batchPeriod);
       },
       onService: (key) => this.queue.add(key),
       onEndpoints: (key, before, after) => this.#onEndpoints(key, before, after),
@@ -38,8 +38,8 @@ export class EndpointsController {
 
   /** Work until the signal aborts. Endpoints that no Service owns any more are looked at as well. */
   async run(signal: AbortSignal): Promise<void> {
-    const { world, tell } = this.#context;
-    const keys = [...world.members.services, ...world.endpoints.keys()];
+    const { cache, events } = this.#context;
+    const keys = [...cache.members.services, ...cache.endpoints.keys()];
     try {
       await workOff(
         keys,
@@ -47,7 +47,7 @@ export class EndpointsController {
           queue: this.queue,
           workers: this.#settings.workers,
           sync: (key, until) => this.#sync(key, until),
-          onFailure: (key, error, isLast) => tell.failed('endpoints', key, error, isLast),
+          onFailure: (key, error, isLast) => events.failed('endpoints', key, error, isLast),
         },
         signal,
       );
@@ -59,19 +59,19 @@ export class EndpointsController {
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
     // Those of a Service that went while they were written are not kept, either.
-    if (after === undefined || this.#context.world.members.service(key) === undefined) this.queue.add(key);
+    if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
     else if (this.queue.failures(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
   }
 
   #isStale(key: ObjectKey, endpoints: EndpointsObject | undefined): boolean {
     const cached = endpoints === undefined ? [] : [endpoints];
-    return this.#expectations.isStale(key, cached, this.#context.world.version('endpoints'));
+    return this.#expectations.isStale(key, cached, this.#context.cache.version('endpoints'));
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
-    const { world, client, tell } = this.#context;
-    const service = world.members.service(key);
-    const existing = world.endpoints.get(key);
+    const { cache, client, events } = this.#context;
+    const service = cache.members.service(key);
+    const existing = cache.endpoints.get(key);
     if (service === undefined) {
       this.#triggers.forget(key);
       this.#expectations.forget(key);
@@ -85,7 +85,7 @@ export class EndpointsController {
     if (this.#isStale(key, existing)) {
       throw new StaleCache('the cache of Endpoints is out of date');
     }
-    const pods = world.members.podsOf(service);
+    const pods = cache.members.podsOf(service);
     const triggeredAt = this.#triggers.take(service, pods);
     const wanted = reconcileEndpoints({ service, pods, existing, triggeredAt });
     if (wanted === undefined) return;
@@ -96,7 +96,7 @@ export class EndpointsController {
       const [reason, verb] =
         existing === undefined ? ['FailedToCreateEndpoint', 'create'] : ['FailedToUpdateEndpoint', 'update'];
       const note = `Failed to ${verb} endpoint ${key}: ${(error as Error).message}`;
-      tell.endpoints(key, existing?.metadata.uid, { type: 'Warning', reason, note });
+      events.endpoints(key, existing?.metadata.uid, { type: 'Warning', reason, note });
       throw error;
     }
   }

@@ -24,27 +24,27 @@ export class ManagedSlices {
 
   constructor(options: ManagedSlicesOptions) {
     const { context, manager, of, queue, batchPeriod } = options;
-    const { world, client, metrics } = context;
+    const { cache, client, metrics } = context;
     this.#options = options;
     this.#writer = new SliceWriter({
       client,
       expectations: this.#expectations,
-      isTaken: (key) => world.slices.has(key),
+      isTaken: (key) => cache.slices.has(key),
       onWrite: (operation) => metrics.sliceChanged(of, operation),
     });
     const isStale = (service: ObjectKey) => this.#isStale(service, this.of(service));
     const events = new SliceEvents({ manager, queue, expectations: this.#expectations, isStale, batchPeriod });
-    world.listen({ onSlice: (before, after) => events.on(before, after) });
+    cache.listen({ onSlice: (before, after) => events.on(before, after) });
   }
 
   /** Services that slices of this manager name. */
   get services(): ObjectKey[] {
-    return this.#options.context.world.slices.services(this.#options.manager);
+    return this.#options.context.cache.slices.services(this.#options.manager);
   }
 
   /** Those of a Service, as the cache has them. */
   of(service: ObjectKey): SliceObject[] {
-    return this.#options.context.world.slices.of(service, this.#options.manager);
+    return this.#options.context.cache.slices.of(service, this.#options.manager);
   }
 
   /** The same; throws StaleCache while the cache does not show what was written. */
@@ -70,6 +70,6 @@ export class ManagedSlices {
   }
 
   #isStale(service: ObjectKey, slices: readonly SliceObject[]): boolean {
-    return this.#expectations.isStale(service, slices, this.#options.context.world.version('endpointslices'));
+    return this.#expectations.isStale(service, slices, this.#options.context.cache.version('endpointslices'));
   }
 }

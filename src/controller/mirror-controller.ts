@@ -21,7 +21,7 @@ export class MirrorController {
   readonly #slices: ManagedSlices;
 
   constructor(context: ControllerContext, settings: MirrorSettings) {
-    const { world, clock } = context;
+    const { cache, clock } = context;
     const { batchPeriod } = settings;
     this.#context = context;
     this.#settings = settings;
@@ -33,12 +33,12 @@ export class MirrorController {
       queue: this.queue,
       batchPeriod,
     });
-    world.listen({
+    cache.listen({
       onService: (key, before, after) => {
         if (before?.takesEndpoints !== after?.takesEndpoints) this.queue.add(key);
       },
       onEndpoints: (key, before, after) => {
-        const service = world.members.service(key);
+        const service = cache.members.service(key);
         // Those of Services with a selector are written all the time, and never mirrored.
         if (service?.takesEndpoints !== false || this.#slices.of(key).length > 0) {
           if (before !== undefined || after !== undefined) this.queue.addAfter(key, batchPeriod);
@@ -49,8 +49,8 @@ export class MirrorController {
 
   /** Work until the signal aborts. All Endpoints, and all that mirrored slices name, are looked at first. */
   async run(signal: AbortSignal): Promise<void> {
-    const { world, tell } = this.#context;
-    const keys = [...world.endpoints.keys(), ...this.#slices.services];
+    const { cache, events } = this.#context;
+    const keys = [...cache.endpoints.keys(), ...this.#slices.services];
     try {
       await workOff(
         keys,
@@ -58,7 +58,7 @@ export class MirrorController {
           queue: this.queue,
           workers: this.#settings.workers,
           sync: (key, until) => this.#sync(key, until),
-          onFailure: (key, error, isLast) => tell.failed('mirror', key, error, isLast),
+          onFailure: (key, error, isLast) => events.failed('mirror', key, error, isLast),
         },
         signal,
       );
@@ -69,16 +69,16 @@ export class MirrorController {
 
   /** What is missing in the cache is missed by the API server as well. */
   async #checkGone(key: ObjectKey, signal: AbortSignal): Promise<void> {
-    const { world, client } = this.#context;
-    if (world.endpoints.get(key) === undefined) await mustBeGone(client, 'endpoints', key, signal);
-    else if (world.members.service(key) === undefined) await mustBeGone(client, 'services', key, signal);
+    const { cache, client } = this.#context;
+    if (cache.endpoints.get(key) === undefined) await mustBeGone(client, 'endpoints', key, signal);
+    else if (cache.members.service(key) === undefined) await mustBeGone(client, 'services', key, signal);
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
-    const { world, metrics, tell, clock } = this.#context;
+    const { cache, metrics, events, clock } = this.#context;
     const since = clock.now();
-    const endpoints = world.endpoints.get(key);
-    const service = world.members.service(key);
+    const endpoints = cache.endpoints.get(key);
+    const service = cache.members.service(key);
     const mirrors = isMirrored({ endpoints, service });
     const existing = mirrors ? this.#slices.fresh(key) : this.#slices.of(key);
     if (!mirrors && existing.length > 0) await this.#checkGone(key, signal);
@@ -90,6 +90,6 @@ export class MirrorController {
       metrics.forgetMirror(key);
       this.#slices.forget(key);
     }
-    for (const notice of notices) tell.endpoints(key, endpoints?.metadata.uid, notice);
+    for (const notice of notices) events.endpoints(key, endpoints?.metadata.uid, notice);
   }
 }

@@ -30,7 +30,7 @@ export class SlicesController {
   #sharesPlanned = false;
 
   constructor(context: ControllerContext, settings: SlicesSettings) {
-    const { world, clock } = context;
+    const { cache, clock } = context;
     const { batchPeriod } = settings;
     this.#context = context;
     this.#settings = settings;
@@ -42,8 +42,8 @@ export class SlicesController {
       queue: this.queue,
       batchPeriod,
     });
-    world.listen({
-      onPod: (before, after) => this.#queuePods(world.members.touchedBy(before, after)),
+    cache.listen({
+      onPod: (before, after) => this.#queuePods(cache.members.touchedBy(before, after)),
       onService: (key) => this.queue.add(key),
       onNode: (before, after) => this.#onNode(before, after),
     });
@@ -51,9 +51,9 @@ export class SlicesController {
 
   /** Work until the signal aborts. All Services, and all that slices name, are looked at first. */
   async run(signal: AbortSignal): Promise<void> {
-    const { world, metrics, tell } = this.#context;
+    const { cache, metrics, events } = this.#context;
     this.#setShares();
-    const keys = [...world.members.services, ...this.#slices.services];
+    const keys = [...cache.members.services, ...this.#slices.services];
     try {
       await workOff(
         keys,
@@ -64,8 +64,12 @@ export class SlicesController {
           onResult: (result) => metrics.synced(result),
           onFailure: (key, error, isLast) => {
             const note = `Error updating Endpoint Slices for Service ${key}: ${error.message}`;
-            tell.failed('slices', key, error, isLast);
-            tell.service(world.members.service(key), { type: 'Warning', reason: 'FailedToUpdateEndpointSlices', note });
+            events.failed('slices', key, error, isLast);
+            events.service(cache.members.service(key), {
+              type: 'Warning',
+              reason: 'FailedToUpdateEndpointSlices',
+              note,
+            });
           },
         },
         signal,
@@ -76,26 +80,26 @@ export class SlicesController {
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
-    const { world, metrics, tell } = this.#context;
-    const service = world.members.service(key);
+    const { cache, metrics, events } = this.#context;
+    const service = cache.members.service(key);
     if (service === undefined) {
       await this.#forget(key, signal);
       return;
     }
     if (service.selector === undefined) return;
     const existing = this.#slices.fresh(key);
-    const pods = world.members.podsOf(service);
+    const pods = cache.members.podsOf(service);
     const triggeredAt = this.#triggers.take(service, pods);
     const { changes, notices, onUnknownNode, counts } = reconcileSlices({
       service,
       pods,
       existing,
-      node: (name) => world.nodes.get(name),
+      node: (name) => cache.nodes.get(name),
       topology: this.#topology,
       mostPerSlice: this.#settings.mostPerSlice,
     });
     // Each is told once, whatever becomes of the writes.
-    for (const notice of notices) tell.service(service, notice);
+    for (const notice of notices) events.service(service, notice);
     await this.#slices.write({ service: key, changes, triggeredAt, signal });
     metrics.slicesCounted(service, counts, changes.create.length + changes.update.length + changes.remove.length);
     const [first] = onUnknownNode;
@@ -128,9 +132,9 @@ export class SlicesController {
 
   /** Pods on a Node that appears, or gets another zone, have other endpoints. One that goes takes its Pods with it when these go. */
   #onNode(before: ZonedNode | undefined, after: ZonedNode | undefined): void {
-    const { clock, world } = this.#context;
+    const { clock, cache } = this.#context;
     if (after !== undefined && before?.zone !== after.zone) {
-      for (const pod of world.members.podsOn(after.name)) this.#queuePods(world.members.servicesOf(pod));
+      for (const pod of cache.members.podsOn(after.name)) this.#queuePods(cache.members.servicesOf(pod));
     }
     if (this.#sharesPlanned || (before && after && sameData({ ...before, name: '' }, { ...after, name: '' }))) return;
     this.#sharesPlanned = true;
@@ -139,6 +143,6 @@ export class SlicesController {
 
   #setShares(): void {
     this.#sharesPlanned = false;
-    for (const key of this.#topology.setShares(zoneShares(this.#context.world.nodes.values()))) this.queue.add(key);
+    for (const key of this.#topology.setShares(zoneShares(this.#context.cache.nodes.values()))) this.queue.add(key);
   }
 }

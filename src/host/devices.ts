@@ -68,7 +68,7 @@ function isLinkLocal(bytes: Uint8Array): boolean {
 }
 
 /** The same on a socket of its own. */
-export async function addressesHere(family: Family): Promise<DeviceAddresses> {
+export async function localAddresses(family: Family): Promise<DeviceAddresses> {
   return await withRoute((route) => readAddresses(route, family));
 }
 

@@ -66,15 +66,15 @@ export type KernelWrite =
  * Why a write failed. `exists`: what was to be made is there. `missing`: what was to be changed or removed is not, or what
  * it would belong to. `refused`: the kernel does not take it as it is. `environment`: it could not be done now.
  */
-export type Trouble = 'exists' | 'missing' | 'refused' | 'environment';
+export type Failure = 'exists' | 'missing' | 'refused' | 'environment';
 
 export class KernelError extends Error {
   readonly code = 'KERNEL';
-  readonly trouble: Trouble;
+  readonly failure: Failure;
 
-  constructor(trouble: Trouble, message: string) {
+  constructor(failure: Failure, message: string) {
     super(message);
-    this.trouble = trouble;
+    this.failure = failure;
   }
 }
 
@@ -135,7 +135,7 @@ export async function checkScheduler(kernel: IpvsKernel, scheduler: string, sign
   if ((await kernel.servers()).some((server) => server.scheduler === scheduler)) return;
   const server: Server = { ...TRIAL, scheduler, flags: 0, timeout: 0 };
   const [error] = await kernel.write([{ kind: 'add-server', server }], signal);
-  if (error !== undefined && error.trouble !== 'exists') {
+  if (error !== undefined && error.failure !== 'exists') {
     throw new IpvsUnusable(
       `--ipvs-scheduler=${scheduler}: the kernel does not take it: ${error.message} (module ip_vs_${scheduler})`,
     );

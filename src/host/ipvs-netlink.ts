@@ -23,6 +23,7 @@ import { breath } from './clock.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
 import {
   type Destination,
+  type Failure,
   type IpvsKernel,
   KernelError,
   type KernelWrite,
@@ -32,7 +33,6 @@ import {
   type ServerId,
   type SetSpec,
   type Timeouts,
-  type Trouble,
 } from './ipvs-kernel.ts';
 import { wholeListing } from './listing.ts';
 import { entryBytes, entryText } from './set-entries.ts';
@@ -217,22 +217,22 @@ const ERRNO = { ENOENT: 2, ESRCH: 3, EEXIST: 17, ENODEV: 19, EADDRNOTAVAIL: 99 }
 /** EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS: not about what was written. */
 const ENVIRONMENT = new Set([1, 4, 11, 12, 16, 105]);
 /** What the errors of sets mean; their numbers are from 4096 on, where no errno is. */
-const SET_ERRORS: Readonly<Record<number, { readonly trouble: Trouble; readonly text: string }>> = {
-  [ipset.IPSET_ERR_FIND_TYPE]: { trouble: 'refused', text: 'the kernel has no such type of set' },
-  [ipset.IPSET_ERR_BUSY]: { trouble: 'environment', text: 'the set is in use' },
-  [ipset.IPSET_ERR_EXIST]: { trouble: 'missing', text: 'the entry is not in the set' },
-  [ipset.IPSET_ERR_REFERENCED]: { trouble: 'environment', text: 'a rule refers to the set' },
-  [ipset.IPSET_ERR_TYPE_SPECIFIC]: { trouble: 'refused', text: 'the set is full (its maxelem)' },
+const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
+  [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such type of set' },
+  [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: 'the set is in use' },
+  [ipset.IPSET_ERR_EXIST]: { failure: 'missing', text: 'the entry is not in the set' },
+  [ipset.IPSET_ERR_REFERENCED]: { failure: 'environment', text: 'a rule refers to the set' },
+  [ipset.IPSET_ERR_TYPE_SPECIFIC]: { failure: 'refused', text: 'the set is full (its maxelem)' },
 };
 
 function kernelError(error: NetlinkError, write: KernelWrite | undefined): KernelError {
   const known = SET_ERRORS[error.errno];
-  if (known !== undefined) return new KernelError(known.trouble, known.text);
+  if (known !== undefined) return new KernelError(known.failure, known.text);
   const what = write?.kind ?? '';
-  return new KernelError(troubleOf(error.errno, what), error.message);
+  return new KernelError(failureOf(error.errno, what), error.message);
 }
 
-function troubleOf(errno: number, what: string): Trouble {
+function failureOf(errno: number, what: string): Failure {
   if (errno === ERRNO.EEXIST) return 'exists';
   // Of an address that is to be added it means that the kernel takes no such address.
   const isNoAddress = errno === ERRNO.EADDRNOTAVAIL && what !== 'add-address';

@@ -1,7 +1,7 @@
 /** Facts about this machine that the rules depend on. */
 import { readFile } from 'node:fs/promises';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../model/address.ts';
-import { addressesHere } from './devices.ts';
+import { localAddresses } from './devices.ts';
 
 const CAP_NET_ADMIN = 12n;
 
@@ -30,7 +30,7 @@ export async function hasFamily(family: Family): Promise<boolean> {
 }
 
 /** The families that the kernel has switched on. */
-export async function familiesHere(): Promise<readonly Family[]> {
+export async function localFamilies(): Promise<readonly Family[]> {
   const families: Family[] = [];
   for (const family of FAMILIES) if (await hasFamily(family)) families.push(family);
   return families;
@@ -41,7 +41,7 @@ export async function familiesHere(): Promise<readonly Family[]> {
  * leaves out; without IPv6 link-local ones, and without those of Services, which IPVS mode puts on a device of its own.
  */
 export async function interfaceAddresses(family: Family): Promise<Address[]> {
-  const { loopback, others } = await addressesHere(family);
+  const { loopback, others } = await localAddresses(family);
   return [...new Set([...loopback, ...others])];
 }
 

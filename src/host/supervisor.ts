@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
 /** Tell it states such as `READY=1`; nothing happens where none listens. Throws when it cannot be told. */
-export async function tellSupervisor(...states: string[]): Promise<void> {
+export async function notifySupervisor(...states: string[]): Promise<void> {
   const path = process.env.NOTIFY_SOCKET;
   if (path === undefined || path === '') return;
   // Loaded only here: the foreign-function module is not needed without a supervisor.
@@ -11,9 +11,9 @@ export async function tellSupervisor(...states: string[]): Promise<void> {
 }
 
 /** Tell the supervisor that a reload goes on, until it hears `READY=1` (systemd.service(5), Type=notify-reload, which wants to know since when). */
-export async function tellReloading(): Promise<void> {
+export async function notifyReloading(): Promise<void> {
   // The clock that Node.js counts by is CLOCK_MONOTONIC, in nanoseconds.
-  await tellSupervisor('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
+  await notifySupervisor('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
 }
 
 /**
@@ -26,7 +26,7 @@ export async function keepAlive(signal: AbortSignal, onFailure: (error: Error) =
   const isForOther = process.env.WATCHDOG_PID !== undefined && process.env.WATCHDOG_PID !== String(process.pid);
   if (!(microseconds > 0) || isForOther) return;
   while (!signal.aborted) {
-    await tellSupervisor('WATCHDOG=1').catch(onFailure);
+    await notifySupervisor('WATCHDOG=1').catch(onFailure);
     await pause(microseconds / 2000, undefined, { signal }).catch(() => undefined);
   }
 }

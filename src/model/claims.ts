@@ -33,7 +33,7 @@ const RANK: Readonly<Record<FrontendRole, number>> = {
 };
 
 export class Claims {
-  readonly #byThing = new Map<string, Claim[]>();
+  readonly #byClaimKey = new Map<string, Claim[]>();
   /** What each Service claims. */
   readonly #byService = new Map<ServiceKey, readonly string[]>();
 
@@ -45,12 +45,12 @@ export class Claims {
     const before = this.#byService.get(key) ?? [];
     const after = new Map<string, number>();
     for (const port of ports) {
-      for (const frontend of port.frontends) addThings(after, port, frontend);
+      for (const frontend of port.frontends) addClaimKeys(after, port, frontend);
     }
     const affected = new Set<ServiceKey>();
     const createdAt = service?.createdAt ?? 0;
-    for (const thing of before) this.#drop(thing, key, affected);
-    for (const [thing, rank] of after) this.#add(thing, { service: key, rank, createdAt }, affected);
+    for (const claimKey of before) this.#drop(claimKey, key, affected);
+    for (const [claimKey, rank] of after) this.#add(claimKey, { service: key, rank, createdAt }, affected);
     if (after.size > 0) this.#byService.set(key, [...after.keys()]);
     else this.#byService.delete(key);
     affected.delete(key);
@@ -59,8 +59,8 @@ export class Claims {
 
   /** The Service that holds what this frontend asks for, when it is another one. */
   rival(port: ServicePort, frontend: Frontend): ServiceKey | undefined {
-    for (const thing of things(port, frontend)) {
-      const winner = this.#byThing.get(thing)?.[0];
+    for (const key of claimKeys(port, frontend)) {
+      const winner = this.#byClaimKey.get(key)?.[0];
       if (winner !== undefined && winner.service !== port.service) return winner.service;
     }
     return undefined;
@@ -68,24 +68,24 @@ export class Claims {
 
   /** The Service that holds this frontend. */
   holder(at: FrontendAt): ServiceKey | undefined {
-    return this.#byThing.get(socketThing(at))?.[0]?.service;
+    return this.#byClaimKey.get(socketKey(at))?.[0]?.service;
   }
 
-  #drop(thing: string, service: ServiceKey, affected: Set<ServiceKey>): void {
-    const left = (this.#byThing.get(thing) ?? []).filter((claim) => claim.service !== service);
+  #drop(key: string, service: ServiceKey, affected: Set<ServiceKey>): void {
+    const left = (this.#byClaimKey.get(key) ?? []).filter((claim) => claim.service !== service);
     for (const claim of left) affected.add(claim.service);
-    if (left.length > 0) this.#byThing.set(thing, left);
-    else this.#byThing.delete(thing);
+    if (left.length > 0) this.#byClaimKey.set(key, left);
+    else this.#byClaimKey.delete(key);
   }
 
-  #add(thing: string, claim: Claim, affected: Set<ServiceKey>): void {
-    const others = this.#byThing.get(thing);
+  #add(key: string, claim: Claim, affected: Set<ServiceKey>): void {
+    const others = this.#byClaimKey.get(key);
     if (others === undefined) {
-      this.#byThing.set(thing, [claim]);
+      this.#byClaimKey.set(key, [claim]);
       return;
     }
     for (const other of others) affected.add(other.service);
-    this.#byThing.set(thing, [...others, claim].sort(compareClaims));
+    this.#byClaimKey.set(key, [...others, claim].sort(compareClaims));
   }
 }
 
@@ -93,20 +93,20 @@ function compareClaims(a: Claim, b: Claim): number {
   return a.rank - b.rank || a.createdAt - b.createdAt || (a.service < b.service ? -1 : 1);
 }
 
-function addThings(into: Map<string, number>, port: ServicePort, frontend: Frontend): void {
-  for (const thing of things(port, frontend)) {
-    into.set(thing, Math.min(RANK[frontend.role], into.get(thing) ?? Number.POSITIVE_INFINITY));
+function addClaimKeys(into: Map<string, number>, port: ServicePort, frontend: Frontend): void {
+  for (const key of claimKeys(port, frontend)) {
+    into.set(key, Math.min(RANK[frontend.role], into.get(key) ?? Number.POSITIVE_INFINITY));
   }
 }
 
 /** A cluster IP belongs to one Service as a whole; other addresses may be shared by Services with different ports. */
-function things(port: ServicePort, frontend: Frontend): string[] {
+function claimKeys(port: ServicePort, frontend: Frontend): string[] {
   const { family, protocol } = port;
-  const socket = socketThing({ family, protocol, address: frontend.address, port: frontend.port });
+  const socket = socketKey({ family, protocol, address: frontend.address, port: frontend.port });
   return frontend.role === 'cluster-ip' ? [`cluster-ip/${frontend.address}`, socket] : [socket];
 }
 
-function socketThing({ family, protocol, address, port }: FrontendAt): string {
+function socketKey({ family, protocol, address, port }: FrontendAt): string {
   return address === undefined ? `node-port/${family}/${protocol}/${port}` : `${address}/${protocol}/${port}`;
 }
 

@@ -56,7 +56,7 @@ export interface ServicePort {
   /** 0 for none. */
   readonly healthCheckNodePort: number;
   /** With a health check port: addresses of the endpoints on this node that are ready (reference 9.2); otherwise none. */
-  readonly readyHere: readonly Address[];
+  readonly readyLocal: readonly Address[];
   /** For UDP: whose flows may go on; undefined for other protocols, whose connections end by themselves. */
   readonly flowTargets: FlowTargets | undefined;
   /**
@@ -151,7 +151,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     affinitySeconds: service.affinitySeconds,
     sourceRanges: rangesOf(service, family),
     healthCheckNodePort,
-    readyHere: healthCheckNodePort === 0 ? [] : trimmed(readyHere(mineOf, location.nodeName)),
+    readyLocal: healthCheckNodePort === 0 ? [] : trimmed(readyLocal(mineOf, location.nodeName)),
     idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName) : undefined,
     alsoAnswering: spec.protocol === 'UDP' ? trimmed([]) : alsoAnswering(mineOf, selection),
@@ -195,7 +195,7 @@ function healthCheckPort({ type, externalTrafficPolicy, healthCheckNodePort }: S
   return type === 'LoadBalancer' && externalTrafficPolicy === 'Local' ? healthCheckNodePort : 0;
 }
 
-function readyHere(endpoints: readonly PortEndpoint[], nodeName: string): Address[] {
+function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Address[] {
   const ready = endpoints.filter((e) => e.endpoint.ready && isOnNode(e, nodeName));
   return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }

@@ -74,11 +74,11 @@ export function reconcileMirror(input: MirrorInput): MirrorResult {
   const create = fills.flatMap((one) => one.create);
   const reused = reuse(create, [...fills.flatMap((one) => one.remove), ...unwanted], () => true);
   const update = inSafeOrder([...fills.flatMap((one) => one.update), ...reused.update], existing);
-  const isLeaving = (endpoints.metadata.deletionTimestamp ?? null) !== null;
+  const isPredecessor = (endpoints.metadata.deletionTimestamp ?? null) !== null;
   const sum = (of: 'added' | 'updated' | 'removed') => fills.reduce((total, one) => total + one[of], 0);
   const full = [...groups.values()].filter((group) => group.endpoints.size > 0);
   return {
-    changes: { create: isLeaving ? [] : reused.create, update, remove: reused.remove },
+    changes: { create: isPredecessor ? [] : reused.create, update, remove: reused.remove },
     notices: noticesOf(invalid, tooMany, input.mostPerSubset),
     counts: {
       endpoints: full.reduce((total, group) => total + group.endpoints.size, 0),

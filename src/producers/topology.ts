@@ -65,10 +65,10 @@ export class TopologyBook {
     const allocated = allocate(slices, this.#shares);
     if ('problem' in allocated) {
       const { problem } = allocated;
-      const isTold = this.#denied.get(service)?.get(family) === problem;
+      const isReported = this.#denied.get(service)?.get(family) === problem;
       this.forget(service, family);
       rememberIn(this.#denied, { service, family, value: problem });
-      return { slices: withoutHints(slices), notices: isTold ? [] : [disabled(problem, family)] };
+      return { slices: withoutHints(slices), notices: isReported ? [] : [disabled(problem, family)] };
     }
     this.forget(service, family);
     rememberIn(this.#counts, { service, family, value: allocated.counts });

@@ -68,10 +68,10 @@ function successor(
 /** In which slice each thing stands that a slice is asked for; where in several, in the last. */
 function homesOf(
   slices: readonly SliceObject[],
-  things: (slice: SliceObject) => readonly string[],
+  keysOf: (slice: SliceObject) => readonly string[],
 ): Map<string, SliceObject> {
   const homes = new Map<string, SliceObject>();
-  for (const slice of slices) for (const thing of things(slice)) homes.set(thing, slice);
+  for (const slice of slices) for (const key of keysOf(slice)) homes.set(key, slice);
   return homes;
 }
 

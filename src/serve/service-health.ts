@@ -2,9 +2,9 @@
 import { type Address, FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
+import { createMutex } from '../model/mutex.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import { turns } from '../model/turns.ts';
 import { type Answer, HttpServer, jsonAnswer } from './http.ts';
 
 export interface ServiceHealthParts {
@@ -38,7 +38,7 @@ export class ServiceHealth {
   readonly #doubted = new Set<ServicePortKey>();
   /** By `address port`. */
   readonly #servers = new Map<string, Opened>();
-  readonly #inTurn = turns();
+  readonly #mutex = createMutex();
   /** Where was listened last. */
   #addresses: ReadonlyMap<Family, readonly Address[]> = new Map();
   /** Servers are to be opened or closed, or could not be. */
@@ -59,14 +59,14 @@ export class ServiceHealth {
       this.#doubted.delete(key);
       this.#forget(key);
       if (port === undefined || port.healthCheckNodePort === 0) continue;
-      const { service, family, healthCheckNodePort, readyHere } = port;
+      const { service, family, healthCheckNodePort, readyLocal } = port;
       const name = `${service} ${family}`;
       let checked = this.#checked.get(name);
       if (checked === undefined || checked.port !== healthCheckNodePort) {
         checked = { service, family, port: healthCheckNodePort, ready: checked?.ready ?? new Map() };
         this.#checked.set(name, checked);
       }
-      checked.ready.set(key, readyHere);
+      checked.ready.set(key, readyLocal);
       this.#keys.set(key, name);
       this.#isUnsettled = true;
     }
@@ -76,7 +76,7 @@ export class ServiceHealth {
   async sync(): Promise<void> {
     for (const key of this.#doubted) this.#forget(key);
     this.#doubted.clear();
-    await this.#inTurn(() => this.#sync());
+    await this.#mutex(() => this.#sync());
   }
 
   async close(): Promise<void> {

@@ -79,13 +79,13 @@ async function isolateByHalves(state: Isolation, refusals: readonly FailedStep[]
   const without = await attempt(state);
   // Refused with nobody in it: it is not about a Service.
   if (isRefusal(without)) return reportOf(state, without);
-  await admit(state, { owners: [...owners], isKnownBad: true, troubles: troublesOf(without).length });
+  await admit(state, { owners: [...owners], isKnownBad: true, failures: failuresOf(without).length });
   // What was refused last is in `refused`; what could not be written for another reason is told beside it.
-  return reportOf(state, { ...state.last, failed: troublesOf(state.last) });
+  return reportOf(state, { ...state.last, failed: failuresOf(state.last) });
 }
 
 /** Failures that are not about what was written. */
-function troublesOf(report: ApplyReport): FailedStep[] {
+function failuresOf(report: ApplyReport): FailedStep[] {
   return report.failed.filter((step) => step.blame === 'environment');
 }
 
@@ -95,30 +95,30 @@ interface Group {
   /** A write with all of them was refused before. */
   readonly isKnownBad: boolean;
   /** Failures of the environment that were there before anybody was let in. */
-  readonly troubles: number;
+  readonly failures: number;
 }
 
 /** Let owners in, together or by halves. When something else fails meanwhile, who was not let in yet waits for the retry. */
-async function admit(state: Isolation, { owners, isKnownBad, troubles }: Group): Promise<void> {
+async function admit(state: Isolation, { owners, isKnownBad, failures }: Group): Promise<void> {
   const { refused } = state;
   if (owners.length === 0 || state.tries >= MOST_TRIES) return;
   if (!isKnownBad) {
     const before = owners.map((owner) => refused.get(owner));
     for (const owner of owners) refused.delete(owner);
     const report = await attempt(state);
-    const hasNewTrouble = troublesOf(report).length > troubles;
-    if (!isRefusal(report) && !hasNewTrouble) return;
+    const hasNewFailure = failuresOf(report).length > failures;
+    if (!isRefusal(report) && !hasNewFailure) return;
     const said = report.failed.find((step) => step.blame === 'content');
     for (const [i, owner] of owners.entries()) {
       const step = said ?? before[i];
       if (step !== undefined) refused.set(owner, { ...step, owner });
     }
-    if (hasNewTrouble) state.tries = MOST_TRIES;
+    if (hasNewFailure) state.tries = MOST_TRIES;
   }
   if (owners.length === 1) return;
   const middle = Math.ceil(owners.length / 2);
-  await admit(state, { owners: owners.slice(0, middle), isKnownBad: false, troubles });
-  await admit(state, { owners: owners.slice(middle), isKnownBad: false, troubles });
+  await admit(state, { owners: owners.slice(0, middle), isKnownBad: false, failures });
+  await admit(state, { owners: owners.slice(middle), isKnownBad: false, failures });
 }
 
 /** All that was done in this sync: `last` is the report of its last write. */

@@ -55,9 +55,9 @@ export class SyncLoop {
   /** Services that were touched, and whose desired state was not made yet. */
   readonly #owed = new Set<ServiceKey>();
   /** What changed in the model, and is not told to all. */
-  #untold = new Map<ServicePortKey, ServicePort | undefined>();
+  #unreported = new Map<ServicePortKey, ServicePort | undefined>();
   /** As they were before, those that were there. */
-  #untoldBefore = new Map<ServicePortKey, ServicePort>();
+  #unreportedBefore = new Map<ServicePortKey, ServicePort>();
   /** Wall time. */
   readonly #begun: number;
 
@@ -111,7 +111,7 @@ export class SyncLoop {
     const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
     await this.#desire(begun?.left ?? touched);
     const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
-    this.#pardon(start);
+    this.#retryRefused(start);
     try {
       await mode.refresh(signal);
     } catch (error) {
@@ -167,7 +167,7 @@ export class SyncLoop {
   }
 
   /** Those who were refused are tried again when the retry is due. */
-  #pardon(now: number): void {
+  #retryRefused(now: number): void {
     if (this.#refusedAt === undefined || now - this.#refusedAt < this.#parts.retry) return;
     this.#refused.clear();
     this.#refusedAt = undefined;
@@ -204,14 +204,14 @@ export class SyncLoop {
     // What changed, or is gone, is no longer what was refused.
     for (const key of portion) this.#refused.delete(key);
     const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
-    for (const [key, port] of ports) this.#untold.set(key, port);
-    for (const [key, port] of before) if (!this.#untoldBefore.has(key)) this.#untoldBefore.set(key, port);
+    for (const [key, port] of ports) this.#unreported.set(key, port);
+    for (const [key, port] of before) if (!this.#unreportedBefore.has(key)) this.#unreportedBefore.set(key, port);
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
-    mode.desire(this.#untold);
-    flows.update(this.#untold, this.#untoldBefore);
-    onPorts?.(this.#untold);
-    this.#untold = new Map();
-    this.#untoldBefore = new Map();
+    mode.desire(this.#unreported);
+    flows.update(this.#unreported, this.#unreportedBefore);
+    onPorts?.(this.#unreported);
+    this.#unreported = new Map();
+    this.#unreportedBefore = new Map();
     for (const key of portion) this.#owed.delete(key);
   }
 

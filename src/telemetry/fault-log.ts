@@ -28,7 +28,7 @@ export const SEE_ALL_OF_CONTROLLER = '-v 4 tells each';
 /** Faults of one kind: the same kind of object, part of it, and consequence. */
 interface Bucket {
   readonly rate: TokenBucket;
-  untold: number;
+  unreported: number;
   /** When their number was told last. */
   saidAt: number;
   cancel: (() => void) | undefined;
@@ -52,8 +52,8 @@ export class FaultLog {
       return true;
     }
     log.debug({ fault }, faultText(fault));
-    bucket.untold += 1;
-    this.#tellNumberSoon(kind, bucket, levelOf(fault));
+    bucket.unreported += 1;
+    this.#logCountSoon(kind, bucket, levelOf(fault));
     return false;
   }
 
@@ -62,7 +62,7 @@ export class FaultLog {
     for (const [kind, bucket] of this.#buckets) {
       bucket.cancel?.();
       bucket.cancel = undefined;
-      this.#tellNumber(kind, bucket, kind.endsWith('(no effect here)') ? 'info' : 'warn');
+      this.#logCount(kind, bucket, kind.endsWith('(no effect here)') ? 'info' : 'warn');
     }
   }
 
@@ -71,25 +71,25 @@ export class FaultLog {
     if (known !== undefined) return known;
     const now = this.#options.clock.now();
     const rate = new TokenBucket({ burst: BURST, refill: REFILL }, now);
-    const made = { rate, untold: 0, saidAt: now - AGAIN, cancel: undefined };
+    const made = { rate, unreported: 0, saidAt: now - AGAIN, cancel: undefined };
     this.#buckets.set(kind, made);
     return made;
   }
 
-  #tellNumberSoon(kind: string, bucket: Bucket, level: 'info' | 'warn'): void {
+  #logCountSoon(kind: string, bucket: Bucket, level: 'info' | 'warn'): void {
     if (bucket.cancel !== undefined) return;
     const { clock } = this.#options;
     bucket.cancel = clock.after(Math.max(SETTLE, bucket.saidAt + AGAIN - clock.now()), () => {
       bucket.cancel = undefined;
-      this.#tellNumber(kind, bucket, level);
+      this.#logCount(kind, bucket, level);
     });
   }
 
-  #tellNumber(kind: string, bucket: Bucket, level: 'info' | 'warn'): void {
+  #logCount(kind: string, bucket: Bucket, level: 'info' | 'warn'): void {
     const { log, clock, seeAll = SEE_ALL_OF_AGENT } = this.#options;
-    const count = bucket.untold;
+    const count = bucket.unreported;
     if (count === 0) return;
-    bucket.untold = 0;
+    bucket.unreported = 0;
     bucket.saidAt = clock.now();
     const more = count === 1 ? '1 more fault of this kind is' : `${count} more faults of this kind are`;
     log[level]({ kind, count }, `${kind}: ${more} not told one by one: ${seeAll}`);

@@ -10,7 +10,7 @@ import type { IpvsKernel, KernelWrite } from '../../src/host/ipvs-kernel.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { commandsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
-import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-in.ts';
+import { kernelIn, rigIn, settledSysctls } from '../vm/ipvs-under-test.ts';
 import { type ChangeResult, measureChange } from './change.ts';
 import { type ClusterShape, ENDPOINTS, objectsOf } from './cluster.ts';
 import { MARK } from './ipvs-mark.ts';

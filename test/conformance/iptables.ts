@@ -4,11 +4,11 @@ import { endpointText, type Family } from '../../src/model/address.ts';
 import { endpointChain } from '../../src/modes/iptables/names.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { Rig } from '../helpers/rig.ts';
+import type { StoryCluster } from './cluster.ts';
 import { type Fate, fatesOf } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StoryState } from './story.ts';
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
-import type { World } from './world.ts';
 
 export const IPTABLES: ModeUnderTest = {
   mode: 'iptables',
@@ -37,7 +37,7 @@ class IptablesSubject implements Subject {
     assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
   }
 
-  fates(packet: StoryPacket, w: World): Fate[] {
+  fates(packet: StoryPacket, w: StoryCluster): Fate[] {
     const { protocol = 'TCP', knownTo = [] } = packet;
     const backends = knownTo.map((name) => endpointText(w.address(name), POD_PORT));
     const remembered = new Set(backends.map((backend) => endpointChain('default/web', protocol, backend)));

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { type Address, endpointText, type Family, hostCidr } from '../../src/model/address.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
 import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
+import type { StoryCluster } from './cluster.ts';
 import { type Fate, fatesOf, type IpvsFacts } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
-import type { World } from './world.ts';
 
 const LOOPBACK =
   'node ports are served on the addresses of the node but for loopback ones (reference 6.6): IPVS keeps the address of the sender, and 127.0.0.1 cannot leave the node';
@@ -58,7 +58,7 @@ class IpvsSubject implements Subject {
     assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
   }
 
-  fates(packet: StoryPacket, w: World): Fate[] {
+  fates(packet: StoryPacket, w: StoryCluster): Fate[] {
     const { kernel, iptables } = this.#made;
     const known = new Set((packet.knownTo ?? []).map((name) => endpointText(w.address(name), POD_PORT)));
     const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? []), ...kernel.ours]);

@@ -8,12 +8,12 @@ import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { FakeNft } from '../helpers/fake-nft.ts';
 import { defaultSettings, Rig } from '../helpers/rig.ts';
+import type { BackendName, StoryCluster } from './cluster.ts';
 import type { Fate } from './interpreter.ts';
 import { nftFates } from './nft-interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
-import type { BackendName, World } from './world.ts';
 
 const LOOPBACK =
   'node ports are served on the addresses of the node but for loopback ones, as by kube-proxy in this mode: nothing needs route_localnet';
@@ -61,7 +61,7 @@ class NftablesSubject implements Subject {
     assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
   }
 
-  fates(packet: StoryPacket, w: World): Fate[] {
+  fates(packet: StoryPacket, w: StoryCluster): Fate[] {
     const { protocol = 'TCP', knownTo = [] } = packet;
     const id = (name: BackendName) =>
       stickyId('default/web', protocol.toLowerCase(), endpointText(w.address(name), POD_PORT));

@@ -15,8 +15,10 @@ describe('the conformance suite', () => {
   });
 
   it('has a story or a test for every regression', () => {
-    const untold = Object.keys(REGRESSIONS).filter((id) => storiesFor(id).length === 0 && testsFor(id).length === 0);
-    assert.deepEqual(untold, []);
+    const withoutStory = Object.keys(REGRESSIONS).filter(
+      (id) => storiesFor(id).length === 0 && testsFor(id).length === 0,
+    );
+    assert.deepEqual(withoutStory, []);
   });
 
   it('refers to rows that there are', () => {

@@ -9,7 +9,7 @@ import { IPVS } from './ipvs.ts';
 import { NFTABLES } from './nftables.ts';
 import { AREAS, STORIES } from './stories/index.ts';
 import type { Story } from './story.ts';
-import { isToldIn, type ModeUnderTest, tellStory } from './suite.ts';
+import { isTestedIn, type ModeUnderTest, tellStory } from './suite.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const REPORT = join(ROOT, 'docs/conformance.md');
@@ -72,7 +72,7 @@ function row(...cells: readonly string[]): string {
 async function resultOf(mode: ModeUnderTest, story: Story): Promise<string> {
   const reason = mode.differs[story.title];
   if (reason !== undefined) return reason;
-  for (const family of FAMILIES.filter((candidate) => isToldIn(story, candidate))) {
+  for (const family of FAMILIES.filter((candidate) => isTestedIn(story, candidate))) {
     try {
       await tellStory(mode, story, family);
     } catch (error) {

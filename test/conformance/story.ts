@@ -1,6 +1,6 @@
 /** A story: objects, a node, packets, and what must become of each. Every mode must tell all of them alike. */
 import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
-import type { BackendName, Origin, World } from './world.ts';
+import type { BackendName, Origin, StoryCluster } from './cluster.ts';
 
 export interface StoryPacket {
   readonly from: Origin;
@@ -80,7 +80,7 @@ export interface Story {
   readonly kubeProxy?: string;
   /** Why no real packet can tell it in the lab, where that is so. */
   readonly onlyInterpreted?: string;
-  readonly tell: (world: World) => StoryCase;
+  readonly tell: (cluster: StoryCluster) => StoryCase;
 }
 
 export function balanced(

@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
+import { type BackendName, cluster, deviceOf, type StoryCluster } from './cluster.ts';
 import type { Fate, Packet } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import { STORIES } from './stories/index.ts';
 import type { Expected, PacketFate, Story, StoryCase, StoryPacket, StoryState } from './story.ts';
-import { type BackendName, deviceOf, type World, world } from './world.ts';
 
 /** A mode on a node in memory, in one family. */
 export interface Subject {
   /** Bring it to this state: all objects there are. Throws when a write fails. */
   reach(state: StoryState): Promise<void>;
   /** What becomes of a packet now. */
-  fates(packet: StoryPacket, world: World): readonly Fate[];
+  fates(packet: StoryPacket, cluster: StoryCluster): readonly Fate[];
 }
 
 type LeftOrRefused = 'untouched' | 'rejected';
@@ -25,7 +25,7 @@ export interface Unserved {
 }
 
 /** What is expected of a packet in a mode. */
-export function meantBy({ packet, expected }: PacketFate, unserved: Unserved, w: World): Expected {
+export function meantBy({ packet, expected }: PacketFate, unserved: Unserved, w: StoryCluster): Expected {
   if (expected.kind !== 'unserved') return expected;
   return { kind: w.isClusterIP(packet.to) ? unserved.clusterIP : unserved.other };
 }
@@ -39,13 +39,13 @@ export interface ModeUnderTest {
 }
 
 /** Whether a story makes sense in a family. */
-export function isToldIn(story: Story, family: Family): boolean {
+export function isTestedIn(story: Story, family: Family): boolean {
   return story.families?.includes(family) !== false;
 }
 
 /** Tell a story; throws an AssertionError when it ends otherwise. */
 export async function tellStory(mode: ModeUnderTest, story: Story, family: Family): Promise<void> {
-  const w = world(family);
+  const w = cluster(family);
   const told = story.tell(w);
   const subject = mode.open(family, told);
   for (const state of [told, ...(told.next ?? [])]) {
@@ -62,7 +62,7 @@ export function conformanceSuite(mode: ModeUnderTest): void {
   for (const family of FAMILIES) {
     describe(`conformance, ${mode.mode} mode, ${family}`, () => {
       for (const story of STORIES) {
-        if (!isToldIn(story, family)) continue;
+        if (!isTestedIn(story, family)) continue;
         const reason = mode.differs[story.title];
         const options = reason === undefined ? {} : { skip: reason };
         it(`${story.field}: ${story.title}`, options, () => tellStory(mode, story, family));
@@ -71,7 +71,7 @@ export function conformanceSuite(mode: ModeUnderTest): void {
   }
 }
 
-function assertFates(fates: readonly Fate[], { packet, expected }: PacketFate, w: World): void {
+function assertFates(fates: readonly Fate[], { packet, expected }: PacketFate, w: StoryCluster): void {
   const what = `${packet.from} to ${packet.to} port ${packet.port}: ${JSON.stringify(fates)}`;
   assert.deepEqual([...new Set(fates.map((fate) => fate.kind))], [kindOf(expected)], what);
   if (expected.kind !== 'balanced') return;
@@ -100,7 +100,7 @@ export function seesNode({ masqueraded }: Extract<Expected, { kind: 'balanced' }
 }
 
 /** A story's packet as the interpreter walks it. */
-export function packetOf(packet: StoryPacket, w: World): Packet {
+export function packetOf(packet: StoryPacket, w: StoryCluster): Packet {
   const { protocol = 'TCP', to, port, from, state = 'NEW' } = packet;
   return {
     protocol,
@@ -113,7 +113,7 @@ export function packetOf(packet: StoryPacket, w: World): Packet {
 }
 
 /** The packet's source: its own word, the loopback address when it goes there, or its sender's address. */
-function sourceOf({ as, from, to }: StoryPacket, w: World): Address {
+function sourceOf({ as, from, to }: StoryPacket, w: StoryCluster): Address {
   if (as !== undefined) return as as Address;
   return to.startsWith('127.') || to === '::1' ? w.loopback : w.address(from);
 }

@@ -19,7 +19,7 @@ import { goArguments } from '../../src/cli/arguments.ts';
 import { withControllerFlags } from '../../src/cli/controller-flags.ts';
 import { configFromFlags } from '../../src/config/config.ts';
 import { type ControllerConfig, controllerConfig } from '../../src/config/controller-config.ts';
-import { World } from '../../src/controller/cluster-cache.ts';
+import { ClusterCache } from '../../src/controller/cluster-cache.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { LeaderElector } from '../../src/controller/leader.ts';
 import { deleteEndpoints, mustBeGone, SliceWriter, writeEndpoints } from '../../src/controller/writer.ts';
@@ -276,11 +276,11 @@ class AskedRights implements ApiClient {
 }
 
 /** Follow the cluster until all watches stand. */
-async function askAsWorld(client: AskedRights): Promise<void> {
+async function askAsControllers(client: AskedRights): Promise<void> {
   const stop = new AbortController();
   const log = { info() {}, warn() {} };
-  const world = new World({ client, clock: new FakeClock(), log, onFault: () => assert.fail() });
-  const followed = world.follow(() => setImmediate(() => stop.abort()), stop.signal);
+  const cache = new ClusterCache({ client, clock: new FakeClock(), log, onFault: () => assert.fail() });
+  const followed = cache.follow(() => setImmediate(() => stop.abort()), stop.signal);
   await followed.catch((error) => assert.ok(stop.signal.aborted, error));
 }
 
@@ -403,7 +403,7 @@ describe('deploy/controller', async () => {
   it('lets the controllers do what they do with the API, and nothing else', options, async () => {
     const asked = new AskedRights();
     const { leader = assert.fail() } = configured();
-    await askAsWorld(asked);
+    await askAsControllers(asked);
     await askAsElector(asked, leader);
     await askAsWriter(asked);
     const openShift = ['endpoints/restricted: create', 'discovery.k8s.io/endpointslices/restricted: create'];

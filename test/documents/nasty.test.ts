@@ -102,7 +102,7 @@ describe('a text', () => {
   it('that is an alias bomb is refused as a configuration and as a kubeconfig, with its line', async () => {
     const file = join(folder, 'bomb.conf');
     await writeFile(file, aliasBomb());
-    const isTold = (kind: typeof ConfigError | typeof KubeconfigUnusable, flag: string) => (error: unknown) => {
+    const isReported = (kind: typeof ConfigError | typeof KubeconfigUnusable, flag: string) => (error: unknown) => {
       assert.ok(error instanceof kind, String(error));
       assert.match(
         error.message,
@@ -110,10 +110,10 @@ describe('a text', () => {
       );
       return true;
     };
-    await assert.rejects(loadConfig({ config: file }), isTold(ConfigError, '--config'));
+    await assert.rejects(loadConfig({ config: file }), isReported(ConfigError, '--config'));
     await assert.rejects(
       loadCredentials({ kubeconfig: file, master: undefined }),
-      isTold(KubeconfigUnusable, `--kubeconfig ${file}`),
+      isReported(KubeconfigUnusable, `--kubeconfig ${file}`),
     );
   });
 });

@@ -1,6 +1,7 @@
 /** IPVS mode over a kernel in memory. */
+
+import type { ChainProbe } from '../../src/host/chain-probe.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import type { ChainLook } from '../../src/host/rules-look.ts';
 import { type Address, FAMILIES, type Family } from '../../src/model/address.ts';
 import { ipvsMode } from '../../src/modes/ipvs/index.ts';
 import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
@@ -17,10 +18,10 @@ export interface IpvsRigOptions {
   /** Go on with these kernels, as a new agent does after a restart. */
   readonly kernel?: FakeIpvs;
   readonly iptables?: FakeIptables;
-  readonly isLeaving?: boolean;
+  readonly isPredecessor?: boolean;
   /** Milliseconds after which refused Services are tried again; default: at every sync. */
   readonly retry?: number;
-  readonly look?: (family: Family) => ChainLook;
+  readonly look?: (family: Family) => ChainProbe;
   readonly servesExternalIPs?: boolean | undefined;
 }
 
@@ -37,7 +38,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
   const iptables = options.iptables ?? new FakeIptables();
   iptables.options = { ...iptables.options, hasSet: (name) => kernel.sets.has(name) };
   kernel.options = { ...kernel.options, isSetUsed: (name) => iptables.refersTo(name) };
-  const { families = FAMILIES, settings, node, isLeaving = false, retry = 0 } = options;
+  const { families = FAMILIES, settings, node, isPredecessor = false, retry = 0 } = options;
   const mode = ipvsMode({
     families: families.map((family) => ({
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
@@ -48,7 +49,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
     kernel,
     sysctls: fakeSysctls(),
     wantedSettings: new Map(),
-    isLeaving,
+    isPredecessor,
   }) as Mode;
   return {
     kernel,

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { decodeNode, decodeService, objectKey } from '../../src/api/decode/objects.ts';
 import { decodeSlice } from '../../src/api/decode/slice.ts';
 import { Cache } from '../../src/cache/cache.ts';
+import type { ChainProbe } from '../../src/host/chain-probe.ts';
 import { realClock } from '../../src/host/clock.ts';
 import type { CommandRunner } from '../../src/host/commands.ts';
 import { type IptablesBackend, IptablesTools } from '../../src/host/iptables-tools.ts';
-import type { ChainLook } from '../../src/host/rules-look.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import { FAMILIES } from '../../src/model/address.ts';
 import { goneEvent, SOURCE_KINDS, type SourceEvent } from '../../src/model/events.ts';
@@ -31,7 +31,7 @@ export interface RigOptions {
   readonly retry?: number;
   readonly backend?: IptablesBackend;
   readonly families?: readonly ('IPv4' | 'IPv6')[];
-  readonly look?: (family: 'IPv4' | 'IPv6') => ChainLook;
+  readonly look?: (family: 'IPv4' | 'IPv6') => ChainProbe;
   readonly settings?: (family: 'IPv4' | 'IPv6') => Partial<IptablesSettings>;
   /** The feature gate AllowServiceExternalIPs; default: on. */
   readonly servesExternalIPs?: boolean | undefined;

@@ -25,7 +25,7 @@ interface Kernels {
 }
 
 function toIptables({ kernel, iptables }: Kernels): Rig {
-  const leaving = ipvsRig({ families: ['IPv4'], kernel, iptables, isLeaving: true }).rig.mode;
+  const leaving = ipvsRig({ families: ['IPv4'], kernel, iptables, isPredecessor: true }).rig.mode;
   const tools = new IptablesTools(iptables, 'IPv4', 'auto');
   const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]) as Mode;
   return new Rig({ commands: iptables, mode: handover(next, leaving) }).put(...OBJECTS);

@@ -1,8 +1,8 @@
 /** The look after the rules: by whom, and what it looks for. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { ChainProbe, RulesState } from '../../src/host/chain-probe.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import type { ChainLook, RulesState } from '../../src/host/rules-look.ts';
 import type { Family } from '../../src/model/address.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
@@ -15,7 +15,7 @@ const MODES = {
   ipvs: (iptables: FakeIptables, look?: LookOf) => ipvsRig({ iptables, ...(look === undefined ? {} : { look }) }).rig,
 } as const;
 
-type LookOf = (family: Family) => ChainLook;
+type LookOf = (family: Family) => ChainProbe;
 
 for (const [mode, rigOf] of Object.entries(MODES)) {
   describe(`the look after the rules in mode ${mode}`, () => {

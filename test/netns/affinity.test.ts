@@ -7,8 +7,8 @@ import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, UNREADY, web } from '../conformance/stories/build.ts';
-import { world } from '../conformance/world.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 
@@ -29,7 +29,7 @@ for (const backend of ['nft', 'legacy'] as const) {
 
     for (const family of ['IPv4', 'IPv6'] as const) {
       it(`${family}: a client stays, and leaves an endpoint that is no longer ready (k8s#110302)`, async () => {
-        const w = world(family);
+        const w = cluster(family);
         const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
         rig.put(web(w, { sessionAffinity: 'ClientIP' }), pods(w, 'pod-1', 'pod-2'));
         assert.equal((await rig.sync()).outcome, 'complete');
@@ -51,7 +51,7 @@ for (const backend of ['nft', 'legacy'] as const) {
       });
 
       it(`${family}: a client is remembered for the timeout, and no longer (k8s#89358)`, async () => {
-        const w = world(family);
+        const w = cluster(family);
         const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
         const config = { clientIP: { timeoutSeconds: 1 } };
         const sticky = { clusterIP: w.clusterIP(12), sessionAffinity: 'ClientIP', sessionAffinityConfig: config };

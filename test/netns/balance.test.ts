@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, web } from '../conformance/stories/build.ts';
-import { world } from '../conformance/world.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 
@@ -20,7 +20,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     after(() => lab.remove());
 
     it('is even (k8s#37932)', async () => {
-      const w = world('IPv4');
+      const w = cluster('IPv4');
       const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
       await rig.put(web(w), pods(w, 'pod-1', 'pod-2', 'other')).sync();
       const counts = new Map<string, number>();

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
+import { cluster } from '../conformance/cluster.ts';
 import { NODE_PORT, nodePortWeb, pods } from '../conformance/stories/build.ts';
-import { world } from '../conformance/world.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 
@@ -14,7 +14,7 @@ const PRIVATE = 9090;
 for (const backend of ['nft', 'legacy'] as const) {
   describe(`node ports on loopback, iptables-${backend}`, () => {
     let lab: Lab;
-    const w = world('IPv4');
+    const w = cluster('IPv4');
     const tool = `iptables-${backend}`;
     before(async () => {
       lab = await Lab.create({ commands: realCommands, pods: 1, remotePods: 0, signal: NEVER });

@@ -16,16 +16,16 @@ import { type Cidr, FAMILIES, type Family } from '../../src/model/address.ts';
 import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { SETS } from '../../src/modes/nftables/names.ts';
+import { cluster } from '../conformance/cluster.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
 import { STORIES } from '../conformance/stories/index.ts';
-import { isToldIn } from '../conformance/suite.ts';
-import { world } from '../conformance/world.ts';
+import { isTestedIn } from '../conformance/suite.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
-import { nftTold } from './nft-told.ts';
-import { realStories, storyLab, tellReally } from './telling.ts';
+import { nftablesUnderTest } from './nftables-under-test.ts';
+import { realStories, storyLab, tellReally } from './story-packets.ts';
 
 const PROGRAMS = ['nft', ...(process.env.NFT_PROGRAMS ?? '').split(':').filter((path) => path !== '')];
 /** Nobody asks for an address of it. */
@@ -80,12 +80,12 @@ describe('what nft lists, nft loads', () => {
 describe('a table that was listed, deleted and loaded does the same to real packets', () => {
   let lab: Lab;
   let folder: string;
-  let told: ReturnType<typeof nftTold>;
+  let told: ReturnType<typeof nftablesUnderTest>;
   const seen = { sets: new Set<string>(), chains: new Set<string>() };
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
     lab = await storyLab();
-    told = nftTold(lab, PATIENCE, (family) => ({
+    told = nftablesUnderTest(lab, PATIENCE, (family) => ({
       serviceCidrs: [SERVICE_CIDR[family]],
       countsConnections: true,
     }));
@@ -140,7 +140,7 @@ type Told = Pick<ReturnType<typeof realStories>[number], 'story' | 'family'>;
 /** Every story of IPv4, and of IPv6 one for each field of the API. */
 function tables(): Told[] {
   const all = FAMILIES.flatMap((family) =>
-    STORIES.filter((story) => isToldIn(story, family)).map((story) => ({ story, family })),
+    STORIES.filter((story) => isTestedIn(story, family)).map((story) => ({ story, family })),
   );
   return all.filter((told) => told.family === 'IPv4' || isFirst(told, all));
 }
@@ -164,7 +164,7 @@ function note(list: string, { sets, chains }: { sets: Set<string>; chains: Set<s
 }
 
 async function write(kernel: NftNetlink, { story, family }: Told): Promise<void> {
-  const told = story.tell(world(family));
+  const told = story.tell(cluster(family));
   const families = FAMILIES.map((each) => nftablesSettingsOf(each, each === family ? (told.settings ?? {}) : {}));
   const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) as Mode });
   const { outcome, failed } = await rig.become(told).sync();

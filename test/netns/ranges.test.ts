@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { cluster } from '../conformance/cluster.ts';
 import { PORT, pods, vips, web } from '../conformance/stories/build.ts';
-import { world } from '../conformance/world.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 
@@ -20,7 +20,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     after(() => lab.remove());
 
     it('are never open for a moment while they change (k8s#88698)', async () => {
-      const w = world('IPv4');
+      const w = cluster('IPv4');
       const rig = new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend });
       const admitted = `${w.address('outside')}/32`;
       // Ranges, addresses and endpoints change; the client outside is always admitted, pod 3 never.

@@ -2,10 +2,10 @@
 import { describe } from 'node:test';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { Rig } from '../helpers/rig.ts';
-import { tellSctp } from './sctp-telling.ts';
+import { testSctp } from './sctp-stories.ts';
 
 for (const backend of ['nft', 'legacy'] as const) {
   describe(`SCTP, iptables-${backend}`, () => {
-    tellSctp((lab) => new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend }));
+    testSctp((lab) => new Rig({ commands: commandsIn(lab, 'node'), sysctls: sysctlsIn(lab, 'node'), backend }));
   });
 }

@@ -5,8 +5,8 @@ import { IPTABLES } from '../conformance/iptables.ts';
 import { NFTABLES } from '../conformance/nftables.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { Rig } from '../helpers/rig.ts';
-import { nftTold } from './nft-told.ts';
-import { realStories, storyLab, type ToldMode, tellReally } from './telling.ts';
+import { nftablesUnderTest } from './nftables-under-test.ts';
+import { realStories, storyLab, type TestedMode, tellReally } from './story-packets.ts';
 
 /**
  * Milliseconds. Between namespaces of one machine a refusal may come while connect() still holds the socket; the kernel
@@ -21,7 +21,7 @@ for (const backend of ['nft', 'legacy'] as const) {
       lab = await storyLab();
     });
     after(() => lab.remove());
-    const mode: ToldMode = {
+    const mode: TestedMode = {
       // What the story before left in the kernel is found there, and replaced.
       open: ({ settings, servesExternalIPs }, family) =>
         new Rig({
@@ -45,10 +45,10 @@ for (const backend of ['nft', 'legacy'] as const) {
 
 describe('stories with real packets, nftables', () => {
   let lab: Lab;
-  let mode: ReturnType<typeof nftTold>;
+  let mode: ReturnType<typeof nftablesUnderTest>;
   before(async () => {
     lab = await storyLab();
-    mode = nftTold(lab, PATIENCE);
+    mode = nftablesUnderTest(lab, PATIENCE);
   });
   after(async () => {
     mode.close();

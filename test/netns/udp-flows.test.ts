@@ -7,7 +7,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, remotePodAddress } from '../../src/lab/lab.ts';
-import { type BackendName, type World, world } from '../conformance/world.ts';
+import { type BackendName, cluster, type StoryCluster } from '../conformance/cluster.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -42,7 +42,7 @@ describe('UDP flows on a real kernel', () => {
     writeFile(join(folder, 'dns.json'), JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
 
   /** DNS on every kind of address, answered by these. */
-  function dns(w: World, backends: readonly BackendName[], spec: Record<string, unknown> = {}): object[] {
+  function dns(w: StoryCluster, backends: readonly BackendName[], spec: Record<string, unknown> = {}): object[] {
     const port = { port: 53, protocol: 'UDP', nodePort: NODE_PORT };
     return [
       service({
@@ -89,13 +89,13 @@ describe('UDP flows on a real kernel', () => {
     };
   }
 
-  const flowsTo = async (w: World, address: string) => {
+  const flowsTo = async (w: StoryCluster, address: string) => {
     const family = w.family === 'IPv4' ? 'ipv4' : 'ipv6';
     return (await lab.exec('node', 'conntrack', '-L', '-f', family, '-p', 'udp', '-d', address)).trim();
   };
 
   for (const family of ['IPv4', 'IPv6'] as const) {
-    const w = world(family);
+    const w = cluster(family);
 
     it(`${family}: a flow moves when its endpoint leaves, is refused when the last one does, and comes back`, async () => {
       await write(...dns(w, ['pod-1']));

@@ -11,7 +11,13 @@ const LOOPBACK: Readonly<Record<Family, Address>> = { IPv4: '127.0.0.1' as Addre
 
 function port(over: Partial<ServicePort> & { readonly key: string }): readonly [string, ServicePort] {
   const [service = ''] = over.key.split(':');
-  const full = { service, family: 'IPv4', healthCheckNodePort: PORT, readyHere: [], ...over } as unknown as ServicePort;
+  const full = {
+    service,
+    family: 'IPv4',
+    healthCheckNodePort: PORT,
+    readyLocal: [],
+    ...over,
+  } as unknown as ServicePort;
   return [over.key, full];
 }
 
@@ -53,8 +59,8 @@ describe('health check ports of Services', () => {
   it('count distinct addresses over all ports of the Service, and answer kube-proxy’s body', async () => {
     health.update(
       new Map([
-        port({ key: 'default/web:http', readyHere: ready('10.0.0.1', '10.0.0.2') }),
-        port({ key: 'default/web:https', readyHere: ready('10.0.0.2') }),
+        port({ key: 'default/web:http', readyLocal: ready('10.0.0.1', '10.0.0.2') }),
+        port({ key: 'default/web:https', readyLocal: ready('10.0.0.2') }),
       ]),
     );
     assert.equal(await ask(), undefined, 'not before the rules are written');
@@ -78,10 +84,10 @@ describe('health check ports of Services', () => {
   });
 
   it('move with the Service’s port, and to another Service', async () => {
-    health.update(new Map([port({ key: 'default/web:http', readyHere: ready('10.0.0.1') })]));
+    health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1') })]));
     await health.sync();
     health.update(
-      new Map([port({ key: 'default/web:http', readyHere: ready('10.0.0.1'), healthCheckNodePort: PORT + 1 })]),
+      new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1'), healthCheckNodePort: PORT + 1 })]),
     );
     health.update(new Map([port({ key: 'other/b:http' })]));
     await health.sync();
@@ -92,8 +98,8 @@ describe('health check ports of Services', () => {
   it('are of each family by itself', async () => {
     health.update(
       new Map([
-        port({ key: 'default/web:4', readyHere: ready('10.0.0.1') }),
-        port({ key: 'default/web:6', family: 'IPv6', readyHere: ready('fd00::1', 'fd00::2') }),
+        port({ key: 'default/web:4', readyLocal: ready('10.0.0.1') }),
+        port({ key: 'default/web:6', family: 'IPv6', readyLocal: ready('fd00::1', 'fd00::2') }),
       ]),
     );
     await health.sync();
@@ -113,7 +119,7 @@ describe('health check ports of Services', () => {
 
   it('are many, and each sync asks once a family where to listen', async () => {
     const many = Array.from({ length: 20 }, (_, i) =>
-      port({ key: `default/s${i}:http`, healthCheckNodePort: PORT + i, readyHere: ready('10.0.0.1') }),
+      port({ key: `default/s${i}:http`, healthCheckNodePort: PORT + i, readyLocal: ready('10.0.0.1') }),
     );
     health.update(new Map(many));
     asked = 0;
@@ -124,12 +130,12 @@ describe('health check ports of Services', () => {
   });
 
   it('go on while all is told anew, and what is not told is gone', async () => {
-    health.update(new Map([port({ key: 'default/web:http', readyHere: ready('10.0.0.1') })]));
+    health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1') })]));
     health.update(new Map([port({ key: 'default/old:http', healthCheckNodePort: PORT + 1 })]));
     await health.sync();
     health.renew();
     assert.equal((await ask())?.status, 200);
-    health.update(new Map([port({ key: 'default/web:http', readyHere: ready('10.0.0.1', '10.0.0.3') })]));
+    health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1', '10.0.0.3') })]));
     await health.sync();
     assert.equal((await ask())?.weight, '2');
     assert.equal(await ask('127.0.0.1', PORT + 1), undefined);

@@ -18,7 +18,7 @@ interface Recording {
   readonly body: string;
 }
 
-const FOLDER = new URL('../../data/apiserver/', import.meta.url);
+const FOLDER = new URL('../data/apiserver/', import.meta.url);
 const replayed = new Set<string>();
 
 function recording(name: string): Recording {

@@ -15,7 +15,7 @@ import { parsePortRange } from '../../src/model/port-range.ts';
 import { specialProblem } from '../../src/source/manifests/admission.ts';
 import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { NodeGuard } from '../../src/source/manifests/node-guard.ts';
-import { NodeLook } from '../../src/source/manifests/node-look.ts';
+import { NodeWatch } from '../../src/source/manifests/node-look.ts';
 import { ManifestStore, type StoreOptions } from '../../src/source/manifests/store.ts';
 import { setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -201,7 +201,7 @@ class Machine {
   listeners: string[] = ['TCP 0.0.0.0 22', 'TCP :: 10250', 'TCP 127.0.0.1 80', 'UDP 192.0.2.7 53'];
   broken: Error | undefined;
   asked = 0;
-  readonly #look: NodeLook;
+  readonly #look: NodeWatch;
   readonly #store: ManifestStore;
 
   constructor() {
@@ -219,7 +219,7 @@ class Machine {
         });
       },
     };
-    this.#look = new NodeLook(guard, { nodeName: 'node-a', reader, emit: this.seen.emit });
+    this.#look = new NodeWatch(guard, { nodeName: 'node-a', reader, emit: this.seen.emit });
     this.#store = new ManifestStore('node-a', this.seen.emit, { guard });
   }
 
@@ -351,14 +351,14 @@ test('a Service that is judged goes together with its endpoints, though the mach
   const items = [web('192.0.2.7', 8080), slice({ name: 's', service: 'web', endpoints: ['10.0.0.1'] })];
   await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
   const seen = new Seen();
-  const turns: string[] = [];
+  const createMutex: string[] = [];
   let isNewTurn = true;
   const emit = (event: SourceEvent): void => {
     seen.emit(event);
     if (event.kind !== 'service' && event.kind !== 'slice') return;
-    if (isNewTurn) turns.push('');
+    if (isNewTurn) createMutex.push('');
     isNewTurn = false;
-    turns.push(`${turns.pop() ?? ''}${event.kind} `);
+    createMutex.push(`${createMutex.pop() ?? ''}${event.kind} `);
     setImmediate(() => {
       isNewTurn = true;
     });
@@ -380,7 +380,7 @@ test('a Service that is judged goes together with its endpoints, though the mach
   await rm(file);
   await until('both are gone', () => seen.service === undefined && seen.endpoints.length === 0);
   assert.deepEqual(
-    turns.map((turn) => turn.trim().split(' ').sort().join(' ')),
+    createMutex.map((turn) => turn.trim().split(' ').sort().join(' ')),
     ['service slice', 'service slice'],
   );
 });

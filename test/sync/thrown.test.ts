@@ -1,7 +1,7 @@
 /** What is thrown in a sync is a sync that failed, and nothing of what was to be written is lost; and what is told of failures. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { tellReport } from '../../src/agent/log-lines.ts';
+import { logReport } from '../../src/agent/log-lines.ts';
 import type { Family } from '../../src/model/address.ts';
 import type { Mode } from '../../src/modes/mode.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';
@@ -92,7 +92,7 @@ describe('what is told of steps that failed', () => {
   function lines(failed: readonly FailedStep[]): string[] {
     const said: string[] = [];
     const log = { error: (_: object, text: string) => said.push(text) } as unknown as Log;
-    tellReport({ ...nothing, work, outcome: 'failed', failed }, log, { isFirst: false, faults: {} });
+    logReport({ ...nothing, work, outcome: 'failed', failed }, log, { isFirst: false, faults: {} });
     return said.slice(0, -1);
   }
 

@@ -14,7 +14,7 @@ import { servicePorts } from '../../src/model/service-port.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { generation } from './generations.ts';
-import { kernelIn, modeIn, settledSysctls } from './ipvs-in.ts';
+import { kernelIn, modeIn, settledSysctls } from './ipvs-under-test.ts';
 
 const TIMES = 100;
 /** Milliseconds after it began: a round of writes takes some tens. */

@@ -15,7 +15,7 @@ import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
 import { startTraffic } from '../helpers/traffic.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
-import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-in.ts';
+import { kernelIn, modeIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 
 describe('IPVS mode on a real kernel', () => {
   let lab: Lab;
@@ -55,7 +55,7 @@ describe('IPVS mode on a real kernel', () => {
     }));
     const rules = iptablesMode(families) as Mode;
     const mode = (await kernel.hasDevice())
-      ? handover(rules, modeIn(lab, kernel, { isLeaving: true, sysctls }))
+      ? handover(rules, modeIn(lab, kernel, { isPredecessor: true, sysctls }))
       : rules;
     const rig = new Rig({ commands: commandsIn(lab, 'node'), mode }).put(...objects);
     await wellSynced(rig);
@@ -66,7 +66,7 @@ describe('IPVS mode on a real kernel', () => {
   const ask = (from: string, address: string, port: number, keep?: string) =>
     lab.ask(from, { address, port, timeout: 8000, ...(keep === undefined ? {} : { keep }) });
 
-  it('takes turns: rr gives each endpoint every third request', async () => {
+  it('takes createMutex: rr gives each endpoint every third request', async () => {
     await served(webObjects([1, 2]));
     const by: string[] = [];
     for (let i = 0; i < 9; i++) {

@@ -1,8 +1,8 @@
 /** SCTP in IPVS mode. */
 import { describe } from 'node:test';
-import { tellSctp } from '../netns/sctp-telling.ts';
-import { kernelIn, rigIn } from './ipvs-in.ts';
+import { testSctp } from '../netns/sctp-stories.ts';
+import { kernelIn, rigIn } from './ipvs-under-test.ts';
 
 describe('SCTP, ipvs', () => {
-  tellSctp(async (lab) => rigIn(lab, await kernelIn(lab, 'node')));
+  testSctp(async (lab) => rigIn(lab, await kernelIn(lab, 'node')));
 });

@@ -2,15 +2,15 @@
 import { after, before, describe, it } from 'node:test';
 import type { Lab } from '../../src/lab/lab.ts';
 import { NFTABLES } from '../conformance/nftables.ts';
-import { nftTold } from '../netns/nft-told.ts';
-import { EMULATED, realStories, storyLab, tellReally } from '../netns/telling.ts';
+import { nftablesUnderTest } from '../netns/nftables-under-test.ts';
+import { EMULATED, realStories, storyLab, tellReally } from '../netns/story-packets.ts';
 
 describe('stories with real packets, nftables', () => {
   let lab: Lab;
-  let mode: ReturnType<typeof nftTold>;
+  let mode: ReturnType<typeof nftablesUnderTest>;
   before(async () => {
     lab = await storyLab();
-    mode = nftTold(lab, EMULATED);
+    mode = nftablesUnderTest(lab, EMULATED);
   });
   after(async () => {
     mode.close();

@@ -5,8 +5,8 @@ import type { Sysctls } from '../../src/host/sysctls.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { EMULATED, realStories, storyLab, type ToldMode, tellReally } from '../netns/telling.ts';
-import { kernelIn, rigIn, settledSysctls } from './ipvs-in.ts';
+import { EMULATED, realStories, storyLab, type TestedMode, tellReally } from '../netns/story-packets.ts';
+import { kernelIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 
 describe('stories with real packets, ipvs', () => {
   let lab: Lab;
@@ -18,7 +18,7 @@ describe('stories with real packets, ipvs', () => {
     sysctls = await settledSysctls(lab);
   });
   after(() => lab.remove());
-  const mode: ToldMode = {
+  const mode: TestedMode = {
     open: async ({ settings, servesExternalIPs }, family) => {
       // Connections of the story before would hold its servers for minutes; all else is found there, and replaced.
       const servers = await kernel.servers();

@@ -1,6 +1,7 @@
 /** iptables mode: one set of chains per family, written by `iptables-restore`. */
+
+import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
-import type { ChainLook } from '../../host/rules-look.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
@@ -32,7 +33,7 @@ interface FamilyState {
   readonly kernelSettings: KernelSettings;
   /** Rules whose packets are told. */
   readonly counted: readonly CountedRule[];
-  readonly look: ChainLook | undefined;
+  readonly look: ChainProbe | undefined;
   /** Why the last read failed, if it did. */
   unread: string | undefined;
 }
@@ -56,24 +57,26 @@ export type IptablesFamilies = readonly {
   readonly settings: IptablesSettings;
   readonly tools: IptablesTools;
   /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
-  readonly look?: ChainLook | undefined;
+  readonly look?: ChainProbe | undefined;
   readonly sysctls: Sysctls;
 }[];
 
 export interface IptablesOptions {
   /** Another mode without such rules has taken over: none of them is wanted any more, ours or kube-proxy's. */
-  readonly isLeaving?: boolean;
+  readonly isPredecessor?: boolean;
 }
 
 export function iptablesMode(
   families: IptablesFamilies,
-  { isLeaving = false }: IptablesOptions = {},
+  { isPredecessor = false }: IptablesOptions = {},
 ): Mode<IptablesPlan> {
   const own = new OwnWrites();
-  return new IptablesMode(families.map((family) => (isLeaving ? leavingFamily(family) : newFamily(family, own))));
+  return new IptablesMode(
+    families.map((family) => (isPredecessor ? predecessorFamily(family) : newFamily(family, own))),
+  );
 }
 
-function leavingFamily({ settings: { family }, tools, look, sysctls }: IptablesFamilies[number]): FamilyState {
+function predecessorFamily({ settings: { family }, tools, look, sysctls }: IptablesFamilies[number]): FamilyState {
   return {
     family,
     tools,

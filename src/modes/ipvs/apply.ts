@@ -108,15 +108,15 @@ class Application {
     this.#blocked.set(step, step);
     if (owner !== undefined) this.#blocked.set(owner, step);
     // What follows from a failure that was told: a destination of a server that could not be made.
-    if (!isFirst && error.trouble === 'missing') return;
-    const isForeignSet = planned.write.kind === 'add-set' && error.trouble === 'exists';
-    if ((error.trouble === 'exists' || error.trouble === 'missing') && !isForeignSet) {
+    if (!isFirst && error.failure === 'missing') return;
+    const isForeignSet = planned.write.kind === 'add-set' && error.failure === 'exists';
+    if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
       this.#isMistaken = true;
       return;
     }
-    if (error.trouble === 'environment') this.#isUnknown = true;
+    if (error.failure === 'environment') this.#isUnknown = true;
     const line = planned.line();
-    const blame = error.trouble === 'refused' ? 'content' : 'environment';
+    const blame = error.failure === 'refused' ? 'content' : 'environment';
     const said = isForeignSet ? 'a set of this name and another type is there; remove it' : error.message;
     this.#failed.push({ key: step, owner, line, blame, cause: `${line}: ${said}` });
   }
@@ -214,7 +214,7 @@ function quietings({ server, step, owner, destinations, isServerGone }: Retireme
 }
 
 /** The kernel already is as it should become. */
-function isAsWanted({ kind }: KernelWrite, { trouble }: KernelError): boolean {
-  if (kind.startsWith('remove-')) return trouble === 'missing';
-  return trouble === 'exists' && (kind === 'add-address' || kind === 'add-device');
+function isAsWanted({ kind }: KernelWrite, { failure }: KernelError): boolean {
+  if (kind.startsWith('remove-')) return failure === 'missing';
+  return failure === 'exists' && (kind === 'add-address' || kind === 'add-device');
 }

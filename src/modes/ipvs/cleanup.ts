@@ -26,7 +26,7 @@ export async function cleanupFamily({ tools, kernel, seen, signal }: CleanupPart
     for (const [i, { line }] of items.entries()) {
       const error = outcomes[i];
       if (error === undefined) removed.push(`${family} ${line}`);
-      else if (error.trouble !== 'missing') problems.push(`${line}: ${error.message}`);
+      else if (error.failure !== 'missing') problems.push(`${line}: ${error.message}`);
     }
   };
   await remove([...seen.servers.values()].map(serverRemoval));

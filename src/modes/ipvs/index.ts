@@ -1,9 +1,9 @@
 /** IPVS mode: virtual servers for Service addresses on a dummy device, sets, and rules that name the sets (design 6). */
 
+import type { ChainProbe } from '../../host/chain-probe.ts';
 import { SERVICE_DEVICE } from '../../host/devices.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
-import type { ChainLook } from '../../host/rules-look.ts';
 import { type Family, familyOf } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../../model/service-port.ts';
@@ -34,13 +34,13 @@ export interface IpvsOptions extends NodeOptions {
     readonly settings: IpvsSettings;
     readonly tools: IptablesTools;
     /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
-    readonly look?: ChainLook | undefined;
+    readonly look?: ChainProbe | undefined;
   }[];
   /**
    * Another mode has taken over: nothing is wanted any more. Connections end in their own time; the rules of the other
    * mode are left alone.
    */
-  readonly isLeaving?: boolean;
+  readonly isPredecessor?: boolean;
 }
 
 interface Member {
@@ -64,7 +64,7 @@ class IpvsMode implements Mode<IpvsPlan> {
   readonly name = 'ipvs';
   readonly readsApart = false;
   readonly #kernel: IpvsKernel;
-  readonly #isLeaving: boolean;
+  readonly #isPredecessor: boolean;
   readonly #node: NodeState;
   readonly #members: readonly Member[];
   #cause: string | undefined;
@@ -72,10 +72,10 @@ class IpvsMode implements Mode<IpvsPlan> {
 
   constructor(options: IpvsOptions) {
     this.#kernel = options.kernel;
-    this.#isLeaving = options.isLeaving === true;
+    this.#isPredecessor = options.isPredecessor === true;
     this.#node = new NodeState(options);
     const own = new OwnWrites();
-    this.#members = options.families.map((family) => newMember({ ...family, own }, this.#isLeaving));
+    this.#members = options.families.map((family) => newMember({ ...family, own }, this.#isPredecessor));
   }
 
   get isObserved(): boolean {
@@ -84,7 +84,7 @@ class IpvsMode implements Mode<IpvsPlan> {
 
   get isWaiting(): boolean {
     const isDraining = this.#members.some(({ state }) => state.isKnown && state.drainingServers().length > 0);
-    return isDraining || (this.#isLeaving && !this.#hasLeft);
+    return isDraining || (this.#isPredecessor && !this.#hasLeft);
   }
 
   get work(): ModeWork {
@@ -103,7 +103,7 @@ class IpvsMode implements Mode<IpvsPlan> {
   }
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
-    if (this.#isLeaving) return;
+    if (this.#isPredecessor) return;
     for (const { family, desired, state } of this.#members) {
       state.desire(desired.update([...changes].filter(([key]) => familyOfPort(key) === family)));
     }
@@ -150,7 +150,7 @@ class IpvsMode implements Mode<IpvsPlan> {
   async refresh(signal: AbortSignal): Promise<void> {
     for (const { state } of this.#members) {
       if (!state.isKnown) continue;
-      if (this.#isLeaving) this.#keepSource(state);
+      if (this.#isPredecessor) this.#keepSource(state);
       for (const server of state.drainingServers()) {
         signal.throwIfAborted();
         state.sawConnections(server, await this.#kernel.destinations(server));
@@ -234,9 +234,9 @@ class IpvsMode implements Mode<IpvsPlan> {
     const tables = await state.tables.observe(signal);
     const { seen, host } = await observeFamily(this.#kernel, state, lists);
     const drift = [...tables.drift, ...state.driftFrom(seen)];
-    if (!this.#isLeaving) state.desire(desired.hostHas(host));
+    if (!this.#isPredecessor) state.desire(desired.hostHas(host));
     state.observe(seen);
-    if (this.#isLeaving) this.#keepSource(state);
+    if (this.#isPredecessor) this.#keepSource(state);
     const udpFrontends: UdpFrontend[] = [];
     for (const { server } of seen.servers.values()) {
       const { protocol, address, port } = server;
@@ -279,18 +279,18 @@ class IpvsMode implements Mode<IpvsPlan> {
 
 type MemberInput = IpvsOptions['families'][number] & { readonly own: OwnWrites };
 
-function newMember({ settings, tools, look, own }: MemberInput, isLeaving: boolean): Member {
+function newMember({ settings, tools, look, own }: MemberInput, isPredecessor: boolean): Member {
   const tables = new FamilyTables({
     tools,
     look,
     own,
-    isOurs: isLeaving ? isSource : isOursOrSource,
-    jumps: isLeaving ? [] : JUMPS,
+    isOurs: isPredecessor ? isSource : isOursOrSource,
+    jumps: isPredecessor ? [] : JUMPS,
   });
   return {
     family: settings.family,
     tools,
     desired: new IpvsDesired(settings),
-    state: new FamilyState(settings, tables, { isLeaving }),
+    state: new FamilyState(settings, tables, { isPredecessor }),
   };
 }

@@ -14,7 +14,7 @@ export interface NodeOptions {
   /** Kernel settings to write, by name. */
   readonly wantedSettings: ReadonlyMap<string, string>;
   /** Nothing is wanted any more: the device goes, all else stays as it is. */
-  readonly isLeaving?: boolean;
+  readonly isPredecessor?: boolean;
 }
 
 export interface NodePlan {
@@ -31,19 +31,19 @@ export class NodeState {
   readonly #kernel: IpvsKernel;
   readonly #settings: KernelSettings;
   readonly #wanted: Timeouts | undefined;
-  readonly #isLeaving: boolean;
+  readonly #isPredecessor: boolean;
   /** undefined: not known. */
   #hasDevice: boolean | undefined;
   #timeouts: Timeouts | undefined;
 
-  constructor({ node, kernel, sysctls, wantedSettings, isLeaving = false }: NodeOptions) {
+  constructor({ node, kernel, sysctls, wantedSettings, isPredecessor = false }: NodeOptions) {
     this.#kernel = kernel;
-    this.#isLeaving = isLeaving;
-    this.#wanted = isLeaving ? undefined : wantedTimeouts(node);
+    this.#isPredecessor = isPredecessor;
+    this.#wanted = isPredecessor ? undefined : wantedTimeouts(node);
     this.#settings = new KernelSettings({
       sysctls,
       prefix: '',
-      wanted: isLeaving ? new Map() : wantedSettings,
+      wanted: isPredecessor ? new Map() : wantedSettings,
       hint: 'run --init-only with more privileges writes it',
     });
   }
@@ -102,8 +102,8 @@ export class NodeState {
   }
 
   #pendingDevice(isEmptied: boolean): NodePlan['device'] {
-    if (this.#hasDevice !== this.#isLeaving) return undefined;
-    if (!this.#isLeaving) return 'add-device';
+    if (this.#hasDevice !== this.#isPredecessor) return undefined;
+    if (!this.#isPredecessor) return 'add-device';
     return isEmptied ? 'remove-device' : undefined;
   }
 
@@ -127,7 +127,7 @@ export class NodeState {
 
   async #writeDevice(kind: 'add-device' | 'remove-device', signal: AbortSignal): Promise<ApplyReport> {
     const [error] = await this.#kernel.write([{ kind }], signal);
-    if (error === undefined || error.trouble === (kind === 'add-device' ? 'exists' : 'missing')) {
+    if (error === undefined || error.failure === (kind === 'add-device' ? 'exists' : 'missing')) {
       this.#hasDevice = kind === 'add-device';
       return { outcome: 'complete', applied: 1, failed: [], skipped: [] };
     }

@@ -48,11 +48,11 @@ export class FamilyState {
   /** Why the last read failed, if it did. */
   unread: string | undefined;
 
-  constructor(settings: IpvsSettings, tables: FamilyTables, { isLeaving }: { isLeaving: boolean }) {
+  constructor(settings: IpvsSettings, tables: FamilyTables, { isPredecessor }: { isPredecessor: boolean }) {
     this.settings = settings;
     this.tables = tables;
     this.#setIds = new Map(SET_IDS.map((id) => [setName(settings.family, id), id]));
-    if (!isLeaving) for (const id of SET_IDS) this.sets.desire(id, setSpec(settings.family, id));
+    if (!isPredecessor) for (const id of SET_IDS) this.sets.desire(id, setSpec(settings.family, id));
   }
 
   get isKnown(): boolean {

@@ -2,7 +2,7 @@
  * Whether rules stand as they were read or written, told by what the kernel says of them without being asked for all: the number of
  * the ruleset (nft), or the numbers of each table (legacy). A write of ours moves these numbers too: it is recognised by how far. Pure.
  */
-import type { RulesState } from '../../host/rules-look.ts';
+import type { RulesState } from '../../host/chain-probe.ts';
 import type { ChainKey } from './names.ts';
 import { splitChainKey } from './names.ts';
 import type { Chain } from './rules.ts';

@@ -1,6 +1,7 @@
 /** The chains and jumps of one family: what should be there, what is, and the writes between. What the modes share. */
+
+import type { ChainProbe, RulesState } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
-import type { ChainLook, RulesState } from '../../host/rules-look.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
@@ -16,7 +17,7 @@ import { differenceOf, EntryCount, isBy, OwnWrites } from './standing.ts';
 export interface TablesOptions {
   readonly tools: IptablesTools;
   /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
-  readonly look?: ChainLook | undefined;
+  readonly look?: ChainProbe | undefined;
   readonly isOurs: IsOurs;
   /** Chains to read beside ours: shared with others, and never removed. */
   readonly shared?: ReadonlySet<ChainKey>;

@@ -10,7 +10,7 @@ import { type EventSink, SOURCE_KINDS, type Source, type SourceEvent, type Watch
 import type { PortRange } from '../../model/port-range.ts';
 import { unwatchedText } from '../unwatched.ts';
 import { NodeGuard, type NodeReader } from './node-guard.ts';
-import { NodeLook } from './node-look.ts';
+import { NodeWatch } from './node-look.ts';
 import { type Draft, ManifestStore } from './store.ts';
 import { ManifestsUnusable } from './unusable.ts';
 
@@ -61,7 +61,7 @@ class Follower {
   readonly #options: ManifestsOptions;
   readonly #store: ManifestStore;
   readonly #emit: EventSink;
-  readonly #node: NodeLook | undefined;
+  readonly #node: NodeWatch | undefined;
   /** What changed together is told together: a Service that is judged must not come after its endpoints. */
   #held: SourceEvent[] = [];
   /** Modification time and size of each file when it was read. */
@@ -81,7 +81,7 @@ class Follower {
     const { nodeName, nodePorts, node } = options;
     const guard = node && new NodeGuard();
     const hold: EventSink = (event) => this.#held.push(event);
-    this.#node = guard && new NodeLook(guard, { nodeName, reader: node, emit: hold });
+    this.#node = guard && new NodeWatch(guard, { nodeName, reader: node, emit: hold });
     this.#store = new ManifestStore(nodeName, hold, { ...(nodePorts ? { nodePorts } : {}), guard });
   }
 
@@ -127,9 +127,9 @@ class Follower {
   async #follow(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {
-      const isTold = await this.#changeOr(RESCAN, signal);
+      const isReported = await this.#changeOr(RESCAN, signal);
       if (signal.aborted) return;
-      if (!isTold) await this.#look(signal);
+      if (!isReported) await this.#look(signal);
       else {
         await sleep(clock, SETTLE, signal).catch(() => undefined);
         const files = [...this.#changed];
@@ -143,11 +143,11 @@ class Follower {
   #changeOr(milliseconds: number, signal: AbortSignal): Promise<boolean> {
     if (this.#changed.size > 0) return Promise.resolve(true);
     return new Promise((resolve) => {
-      const done = (isTold: boolean) => {
+      const done = (isReported: boolean) => {
         cancel();
         signal.removeEventListener('abort', onAbort);
         this.#wake = undefined;
-        resolve(isTold);
+        resolve(isReported);
       };
       const onAbort = () => done(false);
       const cancel = this.#options.clock.after(milliseconds, () => done(false));

@@ -12,7 +12,7 @@ export interface NodeLookOptions {
   readonly emit: EventSink;
 }
 
-export class NodeLook {
+export class NodeWatch {
   readonly #guard: NodeGuard;
   readonly #options: NodeLookOptions;
   #isDue = true;

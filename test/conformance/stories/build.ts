@@ -1,8 +1,8 @@
 /** Objects of the stories: a Service `web` on port 80 before pods that serve on 8080. */
 
 import { service, slice } from '../../helpers/objects.ts';
+import type { BackendName, Origin, StoryCluster } from '../cluster.ts';
 import type { Expected, PacketFate, StoryPacket, StorySettings } from '../story.ts';
-import type { BackendName, Origin, World } from '../world.ts';
 
 export const PORT = 80;
 export const NODE_PORT = 30_080;
@@ -25,13 +25,17 @@ export function toldFrom(
   return senders.map((from) => told(from, to, expected, more));
 }
 
-export function web(world: World, spec: Record<string, unknown> = {}, status?: Record<string, unknown>): object {
-  const base = { clusterIP: world.clusterIP(10), ports: [{ port: PORT }] };
+export function web(
+  cluster: StoryCluster,
+  spec: Record<string, unknown> = {},
+  status?: Record<string, unknown>,
+): object {
+  const base = { clusterIP: cluster.clusterIP(10), ports: [{ port: PORT }] };
   return service({ name: 'web', spec: { ...base, ...spec }, ...(status === undefined ? {} : { status }) });
 }
 
-export function nodePortWeb(world: World, spec: Record<string, unknown> = {}): object {
-  return web(world, { type: 'NodePort', ports: [{ port: PORT, nodePort: NODE_PORT }], ...spec });
+export function nodePortWeb(cluster: StoryCluster, spec: Record<string, unknown> = {}): object {
+  return web(cluster, { type: 'NodePort', ports: [{ port: PORT, nodePort: NODE_PORT }], ...spec });
 }
 
 export function vips(...addresses: string[]): Record<string, unknown> {
@@ -39,8 +43,8 @@ export function vips(...addresses: string[]): Record<string, unknown> {
 }
 
 /** A load-balancer Service with one address and no node port. */
-export function balancerWeb(world: World, spec: Record<string, unknown> = {}): object {
-  return web(world, { type: 'LoadBalancer', ...spec }, vips(world.vip(1)));
+export function balancerWeb(cluster: StoryCluster, spec: Record<string, unknown> = {}): object {
+  return web(cluster, { type: 'LoadBalancer', ...spec }, vips(cluster.vip(1)));
 }
 
 export interface EndpointInput {
@@ -53,25 +57,25 @@ export interface EndpointInput {
 }
 
 /** The slice of `web` with these endpoints: those of this node, and `other` of another. */
-export function pods(world: World, ...endpoints: (BackendName | EndpointInput)[]): object {
-  return podsWith(world, {}, endpoints);
+export function pods(cluster: StoryCluster, ...endpoints: (BackendName | EndpointInput)[]): object {
+  return podsWith(cluster, {}, endpoints);
 }
 
 export function podsWith(
-  world: World,
+  cluster: StoryCluster,
   { name = 'web-1', protocol = 'TCP', portName = '' }: { name?: string; protocol?: StoryProtocol; portName?: string },
   endpoints: readonly (BackendName | EndpointInput)[],
 ): object {
   return slice({
     name,
     service: 'web',
-    addressType: world.family,
+    addressType: cluster.family,
     ports: [{ name: portName, port: POD_PORT, protocol }],
     endpoints: endpoints.map((input) => {
       const { at, conditions, zone, hints, placeless }: EndpointInput =
         typeof input === 'string' ? { at: input } : input;
       return {
-        addresses: [world.address(at)],
+        addresses: [cluster.address(at)],
         ...(placeless === true ? {} : { nodeName: at === 'other' ? 'other-node' : 'node' }),
         ...(conditions === undefined ? {} : { conditions }),
         ...(zone === undefined ? {} : { zone }),
@@ -99,6 +103,6 @@ export function as(at: BackendName, conditions: Record<string, boolean>): Endpoi
 }
 
 /** `--cluster-cidr` of the lab. */
-export function clusterCidr(world: World): StorySettings {
-  return { localDetector: { kind: 'cidr', cidr: world.clusterCidr } };
+export function clusterCidr(cluster: StoryCluster): StorySettings {
+  return { localDetector: { kind: 'cidr', cidr: cluster.clusterCidr } };
 }

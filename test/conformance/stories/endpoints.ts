@@ -1,7 +1,7 @@
 /** Which endpoints count: their conditions (table 2.5), and the slices that they come in (section 3). */
 import { slice } from '../../helpers/objects.ts';
+import type { BackendName, StoryCluster } from '../cluster.ts';
 import { among, DROPPED, REJECTED, type Story } from '../story.ts';
-import type { BackendName, World } from '../world.ts';
 import {
   as,
   DRAINING,
@@ -23,7 +23,7 @@ function asked(
   endpoints: readonly (BackendName | EndpointInput)[],
   expected: readonly BackendName[] | typeof REJECTED | typeof DROPPED,
 ): Story['tell'] {
-  return (w: World) => ({
+  return (w: StoryCluster) => ({
     objects: [web(w, { internalTrafficPolicy: policy }), pods(w, ...endpoints)],
     packets: [told('pod-3', w.clusterIP(10), 'kind' in expected ? expected : among(expected))],
   });

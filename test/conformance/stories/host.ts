@@ -1,9 +1,10 @@
 /** The node itself: its firewall, its own servers, packets that conntrack does not understand. */
+
+import type { StoryCluster } from '../cluster.ts';
 import { ACCEPTED, among, DROPPED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
-import type { World } from '../world.ts';
 import { HEALTH_PORT, NODE_PORT, nodePortWeb, PORT, pods, told, vips, web } from './build.ts';
 
-function healthy(w: World, spec: Record<string, unknown> = {}): object {
+function healthy(w: StoryCluster, spec: Record<string, unknown> = {}): object {
   const base = { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: HEALTH_PORT };
   return web(w, { ...base, ...spec }, vips(w.vip(1)));
 }

@@ -1,17 +1,18 @@
 /** External IPs and the load balancer's addresses: who has them, and who may use them. */
+
+import type { StoryCluster } from '../cluster.ts';
 import { among, DROPPED, REJECTED, type Story, UNTOUCHED } from '../story.ts';
-import type { World } from '../world.ts';
 import { balancerWeb, clusterCidr, NODE_PORT, PORT, pods, told, toldFrom, vips, web } from './build.ts';
 
-const host = (w: World, address: string) => `${address}/${w.family === 'IPv4' ? 32 : 128}`;
+const host = (w: StoryCluster, address: string) => `${address}/${w.family === 'IPv4' ? 32 : 128}`;
 /** A range that holds nobody of the lab. */
-const nobody = (w: World) => (w.family === 'IPv4' ? '203.0.113.0/24' : 'fd00:203::/64');
-const everybody = (w: World) => (w.family === 'IPv4' ? '0.0.0.0/0' : '::/0');
+const nobody = (w: StoryCluster) => (w.family === 'IPv4' ? '203.0.113.0/24' : 'fd00:203::/64');
+const everybody = (w: StoryCluster) => (w.family === 'IPv4' ? '0.0.0.0/0' : '::/0');
 /** A range of the other family. */
-const otherFamily = (w: World) => (w.family === 'IPv4' ? 'fd00::/8' : '192.168.0.0/16');
+const otherFamily = (w: StoryCluster) => (w.family === 'IPv4' ? 'fd00::/8' : '192.168.0.0/16');
 
 /** A load balancer with these ranges and two addresses. */
-function ranged(w: World, ranges: readonly string[], spec: Record<string, unknown> = {}): object {
+function ranged(w: StoryCluster, ranges: readonly string[], spec: Record<string, unknown> = {}): object {
   return web(w, { type: 'LoadBalancer', loadBalancerSourceRanges: ranges, ...spec }, vips(w.vip(1), w.vip(2)));
 }
 

@@ -1,6 +1,7 @@
 /** Which list serves which traffic, and what an empty one answers (table 2.6), on every kind of external address. */
+
+import type { StoryCluster } from '../cluster.ts';
 import { among, DROPPED, type Expected, REJECTED, type Story } from '../story.ts';
-import type { World } from '../world.ts';
 import { as, balancerWeb, clusterCidr, DRAINING, NODE_PORT, nodePortWeb, PORT, pods, web } from './build.ts';
 
 /** A kind of external address: a Service that has it, and where its clients go. */
@@ -9,8 +10,8 @@ interface External {
   /** In table 5.6. */
   readonly row: string;
   readonly field: string;
-  service(w: World, spec: Record<string, unknown>): object;
-  at(w: World): { readonly to: string; readonly port: number };
+  service(w: StoryCluster, spec: Record<string, unknown>): object;
+  at(w: StoryCluster): { readonly to: string; readonly port: number };
 }
 
 const EXTERNALS: readonly External[] = [
@@ -46,7 +47,7 @@ function leavesNode(row: string): { kubeProxy?: string } {
 
 /** The stories of one kind of address; the rows are those of 2.6. */
 function storiesOf({ name, row, field, service, at }: External): Story[] {
-  const packet = (w: World, from: 'outside' | 'pod-3' | 'node', expected: Expected) => ({
+  const packet = (w: StoryCluster, from: 'outside' | 'pod-3' | 'node', expected: Expected) => ({
     packet: { from, ...at(w) },
     expected,
   });

@@ -1,6 +1,7 @@
 /** Which Services are served at all (4.1, 4.2), and what of their ports counts. */
+
+import { cluster, type StoryCluster } from '../cluster.ts';
 import { among, type Expected, REJECTED, type Story, UNSERVED, UNTOUCHED } from '../story.ts';
-import { type World, world } from '../world.ts';
 import { NODE_PORT, nodePortWeb, PORT, pods, podsWith, told, web } from './build.ts';
 
 /** `web` under another name, or with labels. */
@@ -9,7 +10,7 @@ function labelled(object: object, metadata: Record<string, unknown>): object {
   return { ...whole, metadata: { ...whole.metadata, ...metadata } };
 }
 
-const otherFamilyIP = (w: World) => (w.family === 'IPv4' ? 'fd00:96::10' : '10.96.0.10');
+const otherFamilyIP = (w: StoryCluster) => (w.family === 'IPv4' ? 'fd00:96::10' : '10.96.0.10');
 
 export const serviceStories: readonly Story[] = [
   {
@@ -128,7 +129,7 @@ export const serviceStories: readonly Story[] = [
     covers: ['4.2', 'k8s#97343'],
     tell: (w) => {
       const other = w.family === 'IPv4' ? 'IPv6' : 'IPv4';
-      const elsewhere = world(other);
+      const elsewhere = cluster(other);
       return {
         objects: [
           nodePortWeb(w, {

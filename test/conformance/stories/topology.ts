@@ -1,6 +1,7 @@
 /** Hints: which endpoints are for this node, or its zone (table 2.4). */
+
+import type { BackendName, StoryCluster } from '../cluster.ts';
 import { among, type Story } from '../story.ts';
-import type { BackendName, World } from '../world.ts';
 import { as, type EndpointInput, hinted, NODE_PORT, nodePortWeb, pods, told, UNREADY, web } from './build.ts';
 
 interface Row {
@@ -107,7 +108,7 @@ function rowStory({ title, row, endpoints, used, field = 'endpoints.hints.forZon
     title,
     field,
     covers: [row, ...also],
-    tell: (w: World) => ({
+    tell: (w: StoryCluster) => ({
       objects: [web(w), pods(w, ...endpoints)],
       ...(zone === undefined ? {} : { zone }),
       packets: [told('pod-3', w.clusterIP(10), among(used))],

@@ -1,7 +1,7 @@
 /** What fails, and what others do meanwhile: the end state is right, nothing that works is removed, nothing foreign is touched. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { KernelError, type KernelWrite, type Server, type Trouble } from '../../../src/host/ipvs-kernel.ts';
+import { type Failure, KernelError, type KernelWrite, type Server } from '../../../src/host/ipvs-kernel.ts';
 import type { Address } from '../../../src/model/address.ts';
 import { type IpvsRig, ipvsRig } from '../../helpers/ipvs-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
@@ -65,10 +65,10 @@ async function wanted(generation: 1 | 2): Promise<string[]> {
 }
 
 /** Another program was there just before: what is said is so. Returns false where it cannot be. */
-function makeTrue(trouble: Trouble, write: KernelWrite, { kernel }: IpvsRig): boolean {
-  if (trouble === 'refused' || trouble === 'environment') return true;
+function makeTrue(failure: Failure, write: KernelWrite, { kernel }: IpvsRig): boolean {
+  if (failure === 'refused' || failure === 'environment') return true;
   const { kind } = write;
-  if (trouble === 'exists') {
+  if (failure === 'exists') {
     if (!kind.startsWith('add-') || kind === 'add-entry') return false;
     void kernel.write([write]);
   } else if (kind.startsWith('remove-')) void kernel.write([write]);
@@ -80,7 +80,7 @@ function makeTrue(trouble: Trouble, write: KernelWrite, { kernel }: IpvsRig): bo
 }
 
 /** A rig with the first generation, whose next writes fail as told: the n-th from now on. */
-async function failingAt(n: number, trouble: Trouble): Promise<IpvsRig & { readonly failures: KernelWrite[] }> {
+async function failingAt(n: number, failure: Failure): Promise<IpvsRig & { readonly failures: KernelWrite[] }> {
   const made = withForeign();
   made.rig.become({ objects: objects(1) });
   await wellSynced(made);
@@ -93,20 +93,20 @@ async function failingAt(n: number, trouble: Trouble): Promise<IpvsRig & { reado
       if (!isOn || count++ !== n) return undefined;
       isOn = false;
       failures.push(write);
-      if (!makeTrue(trouble, write, made)) return undefined;
-      return new KernelError(trouble, `injected: ${trouble}`);
+      if (!makeTrue(failure, write, made)) return undefined;
+      return new KernelError(failure, `injected: ${failure}`);
     },
   };
   return { ...made, failures };
 }
 
 describe('a write that fails', () => {
-  for (const trouble of ['refused', 'environment', 'missing', 'exists'] as const) {
-    it(`with «${trouble}», each in its turn: what worked works on, and the next sync ends as it should`, async () => {
+  for (const failure of ['refused', 'environment', 'missing', 'exists'] as const) {
+    it(`with «${failure}», each in its turn: what worked works on, and the next sync ends as it should`, async () => {
       const end = await wanted(2);
       let total = 0;
       for (let n = 0; n === total; n++) {
-        const made = await failingAt(n, trouble);
+        const made = await failingAt(n, failure);
         made.rig.become({ objects: objects(2) });
         const report = await made.rig.sync();
         if (made.failures.length === 0) break;
@@ -114,7 +114,7 @@ describe('a write that fails', () => {
         const [write] = made.failures;
         const what = `write ${n}: ${JSON.stringify(write)}`;
         // Each failure is told, or was mended within the sync: the kernel was not as believed.
-        if (trouble === 'refused' || trouble === 'environment') assert.notEqual(report.outcome, 'complete', what);
+        if (failure === 'refused' || failure === 'environment') assert.notEqual(report.outcome, 'complete', what);
         const kept = made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations;
         assert.equal(kept?.get('10.244.1.12:8080')?.weight, 1, `${what}: a destination that is wanted all the time`);
         assert.ok(made.kernel.ours.has('10.96.0.10' as Address), what);

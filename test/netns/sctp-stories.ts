@@ -6,8 +6,8 @@ import { startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
+import { cluster } from '../conformance/cluster.ts';
 import { POD_PORT, PORT, podsWith, web } from '../conformance/stories/build.ts';
-import { world } from '../conformance/world.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 
 const PEER = fileURLToPath(new URL('../helpers/sctp-peer.ts', import.meta.url));
@@ -15,7 +15,7 @@ const PEER = fileURLToPath(new URL('../helpers/sctp-peer.ts', import.meta.url));
 const MOST = 20;
 
 /** Declares the tests of a mode; to be called within a `describe`. */
-export function tellSctp(open: (lab: Lab) => Promise<Rig> | Rig): void {
+export function testSctp(open: (lab: Lab) => Promise<Rig> | Rig): void {
   let lab: Lab;
   const servers: { stop(): Promise<void> }[] = [];
   before(async () => {
@@ -29,7 +29,7 @@ export function tellSctp(open: (lab: Lab) => Promise<Rig> | Rig): void {
 
   /** Pod n answers pod 3 with tag n. */
   async function serve(family: Family, n: 1 | 2): Promise<void> {
-    const client = world(family).address('pod-3');
+    const client = cluster(family).address('pod-3');
     const args = [PEER, 'serve', client, String(POD_PORT), String(n)];
     await new Promise<void>((resolve) => {
       const inside = lab.inside(`pod-${n}`, process.execPath, args);
@@ -44,7 +44,7 @@ export function tellSctp(open: (lab: Lab) => Promise<Rig> | Rig): void {
 
   for (const family of FAMILIES) {
     it(`${family}: an association is begun with either endpoint, and with none when there is none`, async () => {
-      const w = world(family);
+      const w = cluster(family);
       const rig = await open(lab);
       const service = web(w, { ports: [{ port: PORT, protocol: 'SCTP' }] });
       rig.put(service, podsWith(w, { protocol: 'SCTP' }, ['pod-1', 'pod-2']));

@@ -10,14 +10,14 @@ import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { Rig } from '../helpers/rig.ts';
-import type { Patience, ToldMode } from './telling.ts';
+import type { Patience, TestedMode } from './story-packets.ts';
 
 /** Over what the story before left in the kernel. */
-export function nftTold(
+export function nftablesUnderTest(
   lab: Lab,
   patience: Patience,
   beside: (family: Family) => Partial<NftablesSettings> = () => ({}),
-): ToldMode & { close(): void } {
+): TestedMode & { close(): void } {
   const kernel = new NftNetlink(transportsIn(lab.namespace('node')));
   return {
     open({ settings = {}, servesExternalIPs }, family) {

@@ -22,7 +22,7 @@ export interface TableNumbers {
 }
 
 /** Who can tell whether a chain stands; the tools do it by a process. */
-export interface ChainLook {
+export interface ChainProbe {
   /** Throws when that cannot be told. */
   hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean>;
   /** The number of the ruleset, another after each change of it by anybody; undefined where that cannot be told. */
@@ -33,7 +33,7 @@ export interface ChainLook {
   state?(tables: readonly string[]): Promise<RulesState | undefined>;
 }
 
-export interface RulesLook extends ChainLook {
+export interface RulesProbe extends ChainProbe {
   generation(): Promise<number | undefined>;
   counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
   state(tables: readonly string[]): Promise<RulesState | undefined>;
@@ -60,7 +60,7 @@ export interface RulesSocket {
 /** Open it. Throws when the kernel lets nobody in. */
 export type OpenRules = (variant: IptablesVariant, family: Family) => Promise<RulesSocket>;
 
-export interface RulesLookOptions {
+export interface RulesProbeOptions {
   readonly tools: Pick<IptablesTools, 'family' | 'variant' | 'writes' | 'hasChain' | 'counters'>;
   /** The kernel could not be asked, and a process is; each cause is told once. */
   readonly onProblem: (text: string) => void;
@@ -91,12 +91,12 @@ export const openRules: OpenRules = async (variant, family) => {
 };
 
 /** Opens nothing before the first look. */
-export function rulesLook(options: RulesLookOptions): RulesLook {
-  return new KernelLook(options);
+export function rulesProbe(options: RulesProbeOptions): RulesProbe {
+  return new KernelProbe(options);
 }
 
-class KernelLook implements RulesLook {
-  readonly #tools: RulesLookOptions['tools'];
+class KernelProbe implements RulesProbe {
+  readonly #tools: RulesProbeOptions['tools'];
   readonly #onProblem: (text: string) => void;
   readonly #open: OpenRules;
   /** Opened once, by whoever asks first. */
@@ -108,7 +108,7 @@ class KernelLook implements RulesLook {
   /** What a process counted of each chain, and until when that is told. */
   readonly #counted = new Map<string, { until: number; readonly counters: Promise<readonly number[]> }>();
 
-  constructor({ tools, onProblem, open = openRules, clock = realClock }: RulesLookOptions) {
+  constructor({ tools, onProblem, open = openRules, clock = realClock }: RulesProbeOptions) {
     this.#clock = clock;
     this.#tools = tools;
     this.#onProblem = onProblem;

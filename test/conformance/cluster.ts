@@ -8,7 +8,7 @@ export type Origin = 'pod-1' | 'pod-2' | 'pod-3' | 'remote-pod' | 'node' | 'outs
 /** Who can be behind a Service: pods of this node, and one of another. */
 export type BackendName = 'pod-1' | 'pod-2' | 'other';
 
-export interface World {
+export interface StoryCluster {
   readonly family: Family;
   readonly clusterCidr: Cidr;
   /** Of this node's pods. */
@@ -28,7 +28,7 @@ export interface World {
   vip(n: number): Address;
 }
 
-export function world(family: Family): World {
+export function cluster(family: Family): StoryCluster {
   const is4 = family === 'IPv4';
   const pick = ({ v4, v6 }: { v4: string; v6: string }): Address => {
     const parsed = parseAddress(is4 ? v4 : v6);

@@ -1,9 +1,9 @@
 /** When the kernel is asked whether a chain stands, and when a process is; and who forgets what. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { type OpenRules, rulesProbe } from '../../src/host/chain-probe.ts';
 import { breath } from '../../src/host/clock.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import { type OpenRules, rulesLook } from '../../src/host/rules-look.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -45,7 +45,7 @@ async function world(said: string, open?: OpenRules): Promise<World> {
     };
     return Promise.resolve({ ask, close });
   };
-  const look = rulesLook({ tools, onProblem: (text) => problems.push(text), open: open ?? counted });
+  const look = rulesProbe({ tools, onProblem: (text) => problems.push(text), open: open ?? counted });
   const made: World = {
     iptables,
     tools,
@@ -125,7 +125,7 @@ describe('a look at a chain', () => {
   it('knows each chain of each table by itself', async () => {
     const made = await world('iptables v1.8.9 (legacy)\n');
     made.kernel = 'the same';
-    const look = rulesLook({
+    const look = rulesProbe({
       tools: made.tools,
       onProblem: assert.fail,
       open: () => Promise.resolve({ ask: () => 'the same', close: () => undefined }),
@@ -228,7 +228,7 @@ describe('packets that rules counted', () => {
     const socket = { ask: () => true, counters: () => [1, 2], close: () => undefined };
     const { counters: _, ...legacy } = socket;
     const open: OpenRules = (variant) => Promise.resolve(variant === 'nft' ? socket : legacy);
-    const look = rulesLook({ tools, onProblem: assert.fail, open, clock });
+    const look = rulesProbe({ tools, onProblem: assert.fail, open, clock });
     return { runs, answer, clock, count: () => look.counters(QUERY, NEVER) };
   }
 

@@ -1,7 +1,7 @@
 /** Does one work after another; what one throws is its own, and hinders none after it. */
-export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+export type Mutex = <T>(work: () => Promise<T>) => Promise<T>;
 
-export function turns(): InTurn {
+export function createMutex(): Mutex {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {
     const result = last.then(work);

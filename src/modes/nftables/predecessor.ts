@@ -33,11 +33,11 @@ interface TablesPlan extends Plan {
   readonly tables: readonly TableId[];
 }
 
-export function leavingTables(kernel: NftTables, tables: readonly TableId[]): Mode {
-  return new LeavingTables(kernel, tables) as Mode;
+export function predecessorTables(kernel: NftTables, tables: readonly TableId[]): Mode {
+  return new PredecessorTables(kernel, tables) as Mode;
 }
 
-class LeavingTables implements Mode<TablesPlan> {
+class PredecessorTables implements Mode<TablesPlan> {
   readonly name = 'nftables';
   readonly readsApart = true;
   readonly isWaiting = false;

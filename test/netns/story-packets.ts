@@ -4,11 +4,11 @@ import { realCommands } from '../../src/host/commands.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
 import { Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
+import { type BackendName, cluster, type Origin, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
 import { STORIES } from '../conformance/stories/index.ts';
 import type { Expected, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
-import { isToldIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
-import { type BackendName, type Origin, type World, world } from '../conformance/world.ts';
+import { isTestedIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
 
 /** Most requests until every backend was seen: one of three is missed by all of them once in 10^17 runs. */
@@ -34,7 +34,7 @@ export interface Patience {
 export const EMULATED: Patience = { silence: 1200, answer: 6000 };
 
 /** A mode that is told of. */
-export interface ToldMode {
+export interface TestedMode {
   /** A rig of the mode for a story, over what the story before left. */
   open(told: StoryCase, family: Family): Promise<Rig> | Rig;
   /** The command that sets policies of built-in chains. */
@@ -52,7 +52,7 @@ export function realStories(mode: ModeUnderTest) {
   return FAMILIES.flatMap((family) =>
     STORIES.filter(
       (story) =>
-        isToldIn(story, family) && mode.differs[story.title] === undefined && story.onlyInterpreted === undefined,
+        isTestedIn(story, family) && mode.differs[story.title] === undefined && story.onlyInterpreted === undefined,
     ).map((story) => ({ story, family, name: `${family}, ${story.field}: ${story.title}` })),
   );
 }
@@ -82,7 +82,7 @@ const BEYOND = 'pod-4';
 async function answerBeyond(lab: Lab): Promise<void> {
   for (const port of BEYOND_PORTS) await lab.serve(BEYOND, 'TCP', port);
   for (const family of FAMILIES) {
-    const { clusterIP, externalIP, vip, address, node, gateway } = world(family);
+    const { clusterIP, externalIP, vip, address, node, gateway } = cluster(family);
     const bits = family === 'IPv4' ? 24 : 64;
     const via = family === 'IPv4' ? podAddress(4).v4 : podAddress(4).v6;
     for (const range of [clusterIP, externalIP, vip].map((of) => parseCidr(`${of(1)}/${bits}`) ?? '')) {
@@ -104,10 +104,10 @@ async function answerBeyond(lab: Lab): Promise<void> {
 
 export async function tellReally(
   lab: Lab,
-  mode: ToldMode,
+  mode: TestedMode,
   { story, family }: { story: Story; family: Family },
 ): Promise<void> {
-  const w = world(family);
+  const w = cluster(family);
   const told = story.tell(w);
   const { nodeHas = [], closed = false } = told;
   const tool = mode.tool(family);
@@ -147,7 +147,7 @@ async function setFirewall(lab: Lab, tool: string, to: 'closed' | 'open'): Promi
 
 interface Place {
   readonly lab: Lab;
-  readonly w: World;
+  readonly w: StoryCluster;
   readonly patience: Patience;
 }
 
@@ -194,7 +194,7 @@ function assertStopped(answer: Answer, kind: Exclude<Expected['kind'], 'balanced
 
 type Reply = Extract<Answer, { outcome: 'reply' }>;
 interface SeenInput {
-  readonly w: World;
+  readonly w: StoryCluster;
   readonly from: Origin;
   readonly expected: Extract<Expected, { kind: 'balanced' }>;
 }

@@ -18,7 +18,7 @@ import { NEVER, Rig } from '../helpers/rig.ts';
 export interface IpvsInOptions {
   readonly settings?: (family: Family) => Partial<IpvsSettings>;
   readonly node?: Partial<IpvsNodeSettings>;
-  readonly isLeaving?: boolean;
+  readonly isPredecessor?: boolean;
   readonly families?: readonly Family[];
   /** Instead of those of the namespace. */
   readonly commands?: CommandRunner;
@@ -42,7 +42,7 @@ export async function kernelIn(lab: Lab, name: string): Promise<IpvsKernel & { c
 
 /** The mode over a kernel that was opened. */
 export function modeIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Mode {
-  const { settings, node, isLeaving = false, families = FAMILIES, sysctls, commands } = options;
+  const { settings, node, isPredecessor = false, families = FAMILIES, sysctls, commands } = options;
   const nodeSettings = { ...PLAIN, ...node };
   return ipvsMode({
     families: families.map((family) => ({
@@ -53,7 +53,7 @@ export function modeIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}
     kernel,
     sysctls: sysctls ?? sysctlsIn(lab, 'node'),
     wantedSettings: ipvsKernelSettings(nodeSettings, release()),
-    isLeaving,
+    isPredecessor,
   }) as Mode;
 }
 
