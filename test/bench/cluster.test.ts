@@ -96,7 +96,7 @@ test('a real API server might have them: nothing is set aside', () => {
   assertDistinct(objects.map(({ metadata }) => metadata.uid));
 });
 
-test('changes take createMutex among the Services', () => {
+test('changes take turns among the Services', () => {
   for (const services of [39, 76, 1000]) {
     const shape = { services, endpoints: 5 };
     const round = each(services - 2, (i) => churnStep(shape, i, 4));

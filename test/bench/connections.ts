@@ -83,7 +83,7 @@ export function lastBesideSingle({ last, single }: ConnectionsResult): number {
 
 /** Of a table: Services, through the last, through the only one, last / only. */
 export function connectionCells(result: ConnectionsResult): string[] {
-  const createMutex = (all: readonly Summary[]) => all.map(({ p50 }) => p50.toFixed(0)).join(', ');
+  const turns = (all: readonly Summary[]) => all.map(({ p50 }) => p50.toFixed(0)).join(', ');
   const { services, last, single } = result;
-  return [services.toLocaleString('en'), createMutex(last), createMutex(single), lastBesideSingle(result).toFixed(2)];
+  return [services.toLocaleString('en'), turns(last), turns(single), lastBesideSingle(result).toFixed(2)];
 }

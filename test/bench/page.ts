@@ -408,7 +408,7 @@ ${failures.join(', ')}; connect p50 ${r.times.p50.toFixed(0)} µs, p99 ${r.times
 function connections({ connections: all }: Results): string {
   return `## New connections
 
-Time of \`connect()\` in microseconds, p50 of ${all[0]?.last.length ?? 0} createMutex in which both are measured one after the other (client, server and rules in one namespace, so that nothing
+Time of \`connect()\` in microseconds, p50 of ${all[0]?.last.length ?? 0} turns in which both are measured one after the other (client, server and rules in one namespace, so that nothing
 is measured but the way through the rules). Rival: one rule a Service in one chain, as kube-proxy has them.
 
 ${table(

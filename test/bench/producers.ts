@@ -96,7 +96,7 @@ class PodCluster {
   readonly #server: ApiServer;
   readonly #shape: { readonly services: number; readonly endpoints: number };
   /** How often each Pod was replaced. */
-  readonly #createMutex = new Map<string, number>();
+  readonly #turns = new Map<string, number>();
   #turn = 0;
 
   constructor(server: ApiServer, shape: { readonly services: number; readonly endpoints: number }) {
@@ -147,8 +147,8 @@ class PodCluster {
   }
 
   #put(n: number, i: number, beforeTelling?: () => void): void {
-    const turn = (this.#createMutex.get(`${n} ${i}`) ?? 0) + 1;
-    this.#createMutex.set(`${n} ${i}`, turn);
+    const turn = (this.#turns.get(`${n} ${i}`) ?? 0) + 1;
+    this.#turns.set(`${n} ${i}`, turn);
     this.#turn += 1;
     this.#server.put(podOf(this.#shape, n, i, this.#turn), beforeTelling);
   }

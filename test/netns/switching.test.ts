@@ -81,8 +81,8 @@ describe('one proxy takes over from another under continuous connections', () =>
     );
 
   /** No request fails while each of these works in turn, and connections that were made under the first live on. */
-  async function passes(createMutex: readonly (() => Promise<void>)[]): Promise<void> {
-    const [first, ...others] = createMutex;
+  async function passes(turns: readonly (() => Promise<void>)[]): Promise<void> {
+    const [first, ...others] = turns;
     await first?.();
     const kept = await asksKept();
     for (const answer of kept) assert.equal(answer.outcome, 'reply');

@@ -351,14 +351,14 @@ test('a Service that is judged goes together with its endpoints, though the mach
   const items = [web('192.0.2.7', 8080), slice({ name: 's', service: 'web', endpoints: ['10.0.0.1'] })];
   await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
   const seen = new Seen();
-  const createMutex: string[] = [];
+  const turns: string[] = [];
   let isNewTurn = true;
   const emit = (event: SourceEvent): void => {
     seen.emit(event);
     if (event.kind !== 'service' && event.kind !== 'slice') return;
-    if (isNewTurn) createMutex.push('');
+    if (isNewTurn) turns.push('');
     isNewTurn = false;
-    createMutex.push(`${createMutex.pop() ?? ''}${event.kind} `);
+    turns.push(`${turns.pop() ?? ''}${event.kind} `);
     setImmediate(() => {
       isNewTurn = true;
     });
@@ -380,7 +380,7 @@ test('a Service that is judged goes together with its endpoints, though the mach
   await rm(file);
   await until('both are gone', () => seen.service === undefined && seen.endpoints.length === 0);
   assert.deepEqual(
-    createMutex.map((turn) => turn.trim().split(' ').sort().join(' ')),
+    turns.map((turn) => turn.trim().split(' ').sort().join(' ')),
     ['service slice', 'service slice'],
   );
 });

@@ -66,7 +66,7 @@ describe('IPVS mode on a real kernel', () => {
   const ask = (from: string, address: string, port: number, keep?: string) =>
     lab.ask(from, { address, port, timeout: 8000, ...(keep === undefined ? {} : { keep }) });
 
-  it('takes createMutex: rr gives each endpoint every third request', async () => {
+  it('takes turns: rr gives each endpoint every third request', async () => {
     await served(webObjects([1, 2]));
     const by: string[] = [];
     for (let i = 0; i < 9; i++) {
