@@ -3,6 +3,7 @@
  * the connections of TCP and SCTP that nobody answered; delete some. Only flows without a conntrack zone are told: zones belong
  * to other software.
  */
+import { ENOENT } from './errno.ts';
 import { attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
@@ -44,7 +45,6 @@ const FILTER_PROTOCOL = 1 << 3;
 const IPPROTO_TCP = 6;
 const IPPROTO_UDP = 17;
 const IPPROTO_SCTP = 132;
-const ENOENT = 2;
 /** What is looked at of the status of a connection that opens, and what it must be: translated, and not answered. */
 const OPENING_MASK = IPS_SEEN_REPLY | IPS_DST_NAT;
 const OPENING = IPS_DST_NAT;

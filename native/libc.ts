@@ -2,7 +2,7 @@
  * The C library: the one file that knows of foreign functions (design 7). `node:ffi` is experimental, so nothing above
  * this file may depend on how it is called. Constants and layouts are those of Linux, the same on x86-64 and arm64.
  */
-import { getSystemErrorMap } from 'node:util';
+import { errnoText } from './errno.ts';
 
 /** sys/socket.h */
 export const AF_UNSPEC = 0;
@@ -55,12 +55,6 @@ export class SystemError extends Error {
     super(`${call}: ${errnoText(errno)}`);
     this.errno = errno;
   }
-}
-
-/** `ENOENT: no such file or directory` */
-export function errnoText(errno: number): string {
-  const [name, meaning] = getSystemErrorMap().get(-errno) ?? [`errno ${errno}`, 'unknown'];
-  return `${name}: ${meaning}`;
 }
 
 /** Open a socket; returns its descriptor. Throws SystemError. */

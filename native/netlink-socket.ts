@@ -4,6 +4,7 @@
  * Nothing here waits: the kernel answers a request before `sendto` returns, and makes the next part of a listing while the
  * last is received (af_netlink.c, netlink_dump). So a missing answer is an error, not a reason to wait.
  */
+import { EPERM } from './errno.ts';
 import {
   AF_NETLINK,
   close,
@@ -46,7 +47,6 @@ const PART = 32 * 1024;
 /** Requests in one send: errors about all of them must fit the socket's receive buffer (each charged about 800 bytes). */
 export const MOST_REQUESTS = 400;
 const RECEIVE_BUFFER = 1024 * 1024;
-const EPERM = 1;
 
 /** The seam to the kernel: one datagram out, one in. */
 export interface Transport {

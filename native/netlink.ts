@@ -4,7 +4,7 @@
  * Headers and attribute headers are in the machine's byte order, which is little-endian on all that we run on; the values
  * of netfilter's attributes are in network order, and their writers say so.
  */
-import { errnoText } from './libc.ts';
+import { errnoText } from './errno.ts';
 
 export const NLMSG_ERROR = 2;
 export const NLMSG_DONE = 3;

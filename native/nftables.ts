@@ -1,5 +1,6 @@
 /** nftables over nfnetlink (linux/netfilter/nf_tables.h): whether there is a chain, what its rules counted, and whether anything changed. */
 import { BodyWriter } from './body-writer.ts';
+import { ENOENT } from './errno.ts';
 import {
   ATTRIBUTE_HEADER,
   align,
@@ -30,7 +31,6 @@ export const NFT_MSG_GETGEN = 16;
 export const NFTA_GEN_ID = 1;
 export const NFTA_CHAIN_TABLE = 1;
 export const NFTA_CHAIN_NAME = 3;
-const ENOENT = 2;
 
 /** A chain of `table ip …` or `table ip6 …`: NFPROTO_IPV4 and NFPROTO_IPV6 are AF_INET and AF_INET6. */
 export interface ChainId {

@@ -1,5 +1,6 @@
 /** Objects of nftables (linux/netfilter/nf_tables.h) as requests: tables, chains, rules, sets and their elements. */
 import { BodyWriter } from '../body-writer.ts';
+import { ENOENT } from '../errno.ts';
 import {
   ATTRIBUTE_HEADER,
   align,
@@ -83,7 +84,6 @@ const NLM_F_APPEND = 0x800;
 const UDATA_COMMENT = 0;
 /** Bytes with the NUL: nft takes 128 (NFTNL_UDATA_COMMENT_MAXLEN). */
 const LONGEST_COMMENT = 128;
-const ENOENT = 2;
 /** The expression that counts packets. */
 const COUNTER = 'counter';
 

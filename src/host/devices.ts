@@ -1,11 +1,11 @@
 /** The addresses of this machine's devices; and the device that holds those of Services in IPVS mode. */
+import { ENODEV, errnoOf } from '../../native/errno.ts';
 import type { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Address, addressOfBytes, type Family, isLoopback } from '../model/address.ts';
 import { wholeListing } from './listing.ts';
 
 /** kube-proxy's name (reference 6.3). */
 export const SERVICE_DEVICE = 'kube-ipvs0';
-const ENODEV = 19;
 
 /** The device of Services is of another kind than it should be. */
 export class DeviceUnusable extends Error {
@@ -29,7 +29,7 @@ export async function serviceDevice(route: NetlinkSocket): Promise<number | unde
     if (kind === 'dummy') return index;
     throw new DeviceUnusable(`the device ${SERVICE_DEVICE} is of kind ${kind || 'unknown'}, not dummy`);
   } catch (error) {
-    if ((error as { errno?: number }).errno === ENODEV) return undefined;
+    if (errnoOf(error) === ENODEV) return undefined;
     throw error;
   }
 }

@@ -1,5 +1,18 @@
 /** The kernel of IPVS mode over netlink (`native/`). Imported only when IPVS is asked for: iptables mode needs none of it. */
-
+import {
+  EADDRNOTAVAIL,
+  EAGAIN,
+  EBUSY,
+  EEXIST,
+  EINTR,
+  ENOBUFS,
+  ENODEV,
+  ENOENT,
+  ENOMEM,
+  EPERM,
+  ESRCH,
+  errnoOf,
+} from '../../native/errno.ts';
 import { NETLINK_GENERIC, resolveFamily } from '../../native/generic.ts';
 import * as ipset from '../../native/ipset.ts';
 import {
@@ -136,7 +149,7 @@ export class NetlinkKernel implements IpvsKernel {
       const type = parts.find((part) => part.type !== undefined)?.type ?? '';
       return { type, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
     } catch (error) {
-      if (errnoOf(error) === ERRNO.ENOENT) return undefined;
+      if (errnoOf(error) === ENOENT) return undefined;
       throw error;
     }
   }
@@ -213,9 +226,8 @@ export class NetlinkKernel implements IpvsKernel {
   }
 }
 
-const ERRNO = { ENOENT: 2, ESRCH: 3, EEXIST: 17, ENODEV: 19, EADDRNOTAVAIL: 99 } as const;
-/** EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS: not about what was written. */
-const ENVIRONMENT = new Set([1, 4, 11, 12, 16, 105]);
+/** Errors that do not depend on the request. */
+const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
 /** What the errors of sets mean; their numbers are from 4096 on, where no errno is. */
 const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
   [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such type of set' },
@@ -233,17 +245,13 @@ function kernelError(error: NetlinkError, write: KernelWrite | undefined): Kerne
 }
 
 function failureOf(errno: number, what: string): Failure {
-  if (errno === ERRNO.EEXIST) return 'exists';
+  if (errno === EEXIST) return 'exists';
   // Of an address that is to be added it means that the kernel takes no such address.
-  const isNoAddress = errno === ERRNO.EADDRNOTAVAIL && what !== 'add-address';
-  const isMissing = errno === ERRNO.ESRCH || errno === ERRNO.ENODEV || isNoAddress;
+  const isNoAddress = errno === EADDRNOTAVAIL && what !== 'add-address';
+  const isMissing = errno === ESRCH || errno === ENODEV || isNoAddress;
   // A new server's ENOENT is about its scheduler (ip_vs_ctl.c, ip_vs_add_service).
-  if (isMissing || (errno === ERRNO.ENOENT && what !== 'add-server')) return 'missing';
+  if (isMissing || (errno === ENOENT && what !== 'add-server')) return 'missing';
   return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
-}
-
-function errnoOf(error: unknown): number | undefined {
-  return (error as { errno?: number }).errno;
 }
 
 function serverBytes({ protocol, address, port }: ServerId): ServerBytes {

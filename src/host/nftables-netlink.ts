@@ -1,6 +1,21 @@
 /** The kernel's nftables over netlink: our table as data, and transactions (linux/netfilter/nf_tables.h). */
 
-import { SystemError } from '../../native/libc.ts';
+import {
+  EAFNOSUPPORT,
+  EAGAIN,
+  EBUSY,
+  EEXIST,
+  EINTR,
+  EINVAL,
+  ENOBUFS,
+  ENOENT,
+  ENOMEM,
+  EOPNOTSUPP,
+  EPERM,
+  EPROTONOSUPPORT,
+  ERESTART,
+  errnoOf,
+} from '../../native/errno.ts';
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -63,16 +78,10 @@ const TRIES = 8;
 const READS = 5;
 /** Where others write all the time, the table is read for no more than this share of the time to see whether it was ours. */
 const READING_SHARE = 0.01;
-const ENOENT = 2;
-const EEXIST = 17;
-const ERESTART = 85;
-/** Errors that say nothing of what was written: out of memory, no rights, busy. */
-const ENVIRONMENT = [1, 4, 11, 12, 105];
-const EBUSY = 16;
-
-const EPERM = 1;
-/** What a kernel without it says: EINVAL (nfnetlink.c, of a subsystem that it does not know), EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP. */
-const NO_NFTABLES: readonly number[] = [22, 93, 95, 97];
+/** Errors that do not depend on the request. */
+const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
+/** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
+const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
 /** A process may have the capability in a user namespace of its own, and this network namespace belong to another (user_namespaces(7)). */
 const NEEDED_RIGHTS =
   'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in a user namespace that made the network namespace';
@@ -87,7 +96,7 @@ export function openNftables(): NftNetlink {
   } catch (error) {
     kernel?.close();
     const cause = causeOf(error);
-    const errno = error instanceof NetlinkError || error instanceof SystemError ? error.errno : undefined;
+    const errno = errnoOf(error);
     if (errno === EPERM) throw new NftUnusable(`the kernel's nftables may not be used: ${cause}; ${NEEDED_RIGHTS}`);
     const isMissing = errno !== undefined && NO_NFTABLES.includes(errno);
     if (isMissing) throw new NftMissing(`the kernel has no nftables (modprobe nf_tables): ${cause}`);
