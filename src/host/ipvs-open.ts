@@ -1,0 +1,51 @@
+/** Opens the kernel's IPVS, and checks that it has the scheduler of the configuration. */
+import type { Transport } from '../../native/netlink-socket.ts';
+import type { Address } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import type { CommandRunner } from './commands.ts';
+import { type IpvsKernel, IpvsUnusable, type Server, type ServerId } from './ipvs-kernel.ts';
+
+/** A server that nobody uses: TEST-NET-2 (RFC 5737). kube-proxy tries a scheduler with the same one. */
+const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
+
+/**
+ * Open it. Loads the module when the kernel does not do so itself. Throws IpvsUnusable when the kernel has no IPVS, no
+ * sets, or not enough rights are had. `openTransport`: sockets of another network namespace.
+ */
+export async function openIpvsKernel(
+  commands: CommandRunner,
+  signal: AbortSignal,
+  openTransport?: (protocol: number) => Transport,
+): Promise<IpvsKernel & { close(): void }> {
+  // Loaded only here: other modes need no foreign functions.
+  const { NetlinkKernel } = await import('./ipvs-netlink.ts');
+  const open = () => NetlinkKernel.open(openTransport);
+  try {
+    return open();
+  } catch {
+    const loading = await commands.run({ file: 'modprobe', args: ['ip_vs'] }, signal).catch((error: Error) => error);
+    try {
+      return open();
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      const said = (loading instanceof Error ? loading.message : loading.stderr).trim().replaceAll('\n', '; ');
+      const hint = said === '' ? '' : `; modprobe ip_vs: ${said}`;
+      throw new IpvsUnusable(
+        `the kernel has no IPVS that can be used: ${causeOf(error)}${hint}; --mode=iptables does without it`,
+      );
+    }
+  }
+}
+
+/** Try a scheduler, with a server that nobody uses. Throws IpvsUnusable when the kernel has none of this name. */
+export async function checkScheduler(kernel: IpvsKernel, scheduler: string, signal: AbortSignal): Promise<void> {
+  if ((await kernel.servers()).some((server) => server.scheduler === scheduler)) return;
+  const server: Server = { ...TRIAL, scheduler, flags: 0, timeout: 0 };
+  const [error] = await kernel.write([{ kind: 'add-server', server }], signal);
+  if (error !== undefined && error.failure !== 'exists') {
+    throw new IpvsUnusable(
+      `--ipvs-scheduler=${scheduler}: the kernel does not take it: ${error.message} (module ip_vs_${scheduler})`,
+    );
+  }
+  if (error === undefined) await kernel.write([{ kind: 'remove-server', server }], signal);
+}
