@@ -19,20 +19,10 @@ import {
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import * as bytecode from '../../native/nft/expressions.ts';
 import {
-  addChain,
-  addElements,
-  addRule,
-  addSet,
-  addTable,
   deleteChain,
-  deleteElements,
-  deleteSet,
   deleteTable,
-  type Element,
   elementAt,
-  flushChain,
   readElements,
   readRules,
   readSets,
@@ -44,25 +34,21 @@ import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { breath } from './clock.ts';
+import { elementOf, encode, type Origin } from './nftables-encoding.ts';
 import {
   type Bytes,
-  type Expression,
-  type Loaded,
   type NftElement,
   type NftKernel,
   NftMissing,
   type NftRefusal,
-  type NftSet,
   type NftState,
   type NftTables,
   NftUnusable,
   type NftWrite,
   type Standing,
 } from './nftables-kernel.ts';
-import { setSpec } from './nftables-sets.ts';
 
 export const TABLE = 'slicewire';
-const COMMENT = 'Services, by slicewire';
 /** Bytes of the longest transaction. */
 const LONGEST = 64 * 1024 * 1024;
 /** Bytes of what asks. */
@@ -70,8 +56,6 @@ const LONGEST_QUESTION = 4096;
 /** Bytes of the header of a message, filled up, and of the messages around a transaction. */
 const MESSAGE = 20;
 const BRACKETS = 64;
-/** Elements a message: a list of them has at most 64 KiB. */
-const ELEMENTS = 300;
 /** How often a transaction is tried that must be alone; where others write all the time, it is then written beside them. */
 const TRIES = 8;
 /** How often the table is read again when somebody wrote meanwhile; then most likely what they wrote was not this table. */
@@ -293,81 +277,9 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 }
 
-function elementOf({ key, end, data = '', packets }: Element): NftElement {
-  const text = typeof data === 'string' ? data : 'chain' in data ? `goto ${data.chain}` : data.kind;
-  const element = { key, end, data: text };
-  return packets === undefined ? element : { ...element, isCounted: true };
-}
-
-/** Which write a request is of, and the first of its elements there. */
-interface Origin {
-  readonly write: number;
-  readonly first: number;
-}
-
 function describe(what: NftWrite): string {
   if ('chain' in what) return `the chain ${what.chain}`;
   return 'set' in what ? `the set ${typeof what.set === 'string' ? what.set : what.set.name}` : 'the table';
-}
-
-function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]; of: Origin[] } {
-  const { family } = id;
-  const requests: Request[] = [];
-  const of: Origin[] = [];
-  for (const [write, what] of writes.entries()) {
-    const add = (request: Request, first = 0) => {
-      requests.push(request);
-      of.push({ write, first });
-    };
-    switch (what.kind) {
-      case 'add-table':
-        add(addTable(id, COMMENT));
-        break;
-      case 'delete-table':
-        add(deleteTable(id));
-        break;
-      case 'add-chain':
-        add(addChain(id, what.chain, what.hook));
-        break;
-      case 'flush-chain':
-        add(flushChain(id, what.chain));
-        break;
-      case 'delete-chain':
-        add(deleteChain(id, what.chain));
-        break;
-      case 'add-rule':
-        add(
-          addRule(
-            id,
-            what.chain,
-            what.rule.expressions.map((expression) => compiled(expression, family)),
-            what.rule.text,
-          ),
-        );
-        break;
-      case 'add-set':
-        add(addSet(id, setSpec(what.set, family), write + 1));
-        break;
-      case 'delete-set':
-        add(deleteSet(id, what.set));
-        break;
-      default:
-        for (let first = 0; first < what.elements.length; first += ELEMENTS) {
-          const some = what.elements.slice(first, first + ELEMENTS).map((element) => asElement(what.set, element));
-          add((what.kind === 'add-elements' ? addElements : deleteElements)(id, what.set.name, some), first);
-        }
-    }
-  }
-  return { requests, of };
-}
-
-function asElement({ data: type }: NftSet, { key, end, data, isCounted }: NftElement): Element {
-  const value = type === 'verdict' ? verdictOf(data) : data;
-  return { key, end, ...(type === undefined ? {} : { data: value }), ...(isCounted ? { packets: 0 } : {}) };
-}
-
-function verdictOf(text: string): bytecode.Verdict {
-  return text.startsWith('goto ') ? { kind: 'goto', chain: text.slice(5) } : { kind: 'drop' };
 }
 
 function refusal(error: NetlinkError, request: Request | undefined, origin: Origin | undefined): NftRefusal {
@@ -380,60 +292,4 @@ function refusal(error: NetlinkError, request: Request | undefined, origin: Orig
     cause: error.message,
     blame: error.errno === EBUSY ? 'use' : isOfEnvironment ? 'environment' : 'content',
   };
-}
-
-function compiled(expression: Expression, family: Family): bytecode.Expression {
-  const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
-  switch (expression.do) {
-    case 'load':
-      return loading(expression.what, expression.to, family);
-    case 'compare':
-      return bytecode.compare(expression.from, expression.is === 'equal' ? 'eq' : 'neq', bytes(expression.value));
-    case 'mask':
-      return bytecode.bitwise(expression.at, expression.at, bytes(expression.mask), bytes(expression.flip));
-    case 'lookup':
-      return bytecode.lookup(expression.set, expression.from, expression);
-    case 'random':
-      return bytecode.random(expression.count, expression.first, expression.to);
-    case 'value':
-      return bytecode.immediate(expression.to, bytes(expression.value));
-    case 'remember':
-      return bytecode.remember(expression.set, expression.key, expression.seconds * 1000);
-    case 'set-mark':
-      return bytecode.setMark(expression.from);
-    case 'translate':
-      return bytecode.dnat(family, expression.address, expression.port);
-    case 'masquerade':
-      return bytecode.masquerade();
-    case 'reject':
-      return bytecode.reject(family);
-    case 'verdict':
-      return bytecode.verdict(expression.verdict);
-  }
-}
-
-function loading(what: Loaded, to: number, family: Family): bytecode.Expression {
-  const isV4 = family === 'IPv4';
-  switch (what) {
-    case 'source address':
-      return isV4 ? bytecode.payload('network', 12, 4, to) : bytecode.payload('network', 8, 16, to);
-    case 'destination address':
-      return isV4 ? bytecode.payload('network', 16, 4, to) : bytecode.payload('network', 24, 16, to);
-    case 'protocol':
-      return bytecode.meta('l4proto', to);
-    case 'destination port':
-      return bytecode.payload('transport', 2, 2, to);
-    case 'mark':
-      return bytecode.meta('mark', to);
-    case 'input interface':
-      return bytecode.meta('iifname', to);
-    case 'connection state':
-      return bytecode.connection('state', to);
-    case 'connection status':
-      return bytecode.connection('status', to);
-    case 'kind of source address':
-      return bytecode.addressType('saddr', to);
-    case 'kind of destination address':
-      return bytecode.addressType('daddr', to);
-  }
 }
