@@ -145,6 +145,26 @@ export function valueLength(buffer: Buffer, value: number): number {
   return buffer.readUInt16LE(value - ATTRIBUTE_HEADER) - ATTRIBUTE_HEADER;
 }
 
+/** Where the values of all attributes begin, and how long they are. */
+export function* attributes(
+  buffer: Buffer,
+  start: number,
+  end: number,
+): Generator<readonly [at: number, length: number]> {
+  for (let at = start; at + ATTRIBUTE_HEADER <= end; ) {
+    const size = buffer.readUInt16LE(at);
+    if (size < ATTRIBUTE_HEADER) return;
+    yield [at + ATTRIBUTE_HEADER, size - ATTRIBUTE_HEADER];
+    at += align(size);
+  }
+}
+
+/** The text of the first attribute of a type between `start` and `end`, without the NUL that ends it; undefined when there is none. */
+export function textAt(buffer: Buffer, start: number, end: number, type: number): string | undefined {
+  const at = findAttribute(buffer, start, end, type);
+  return at < 0 ? undefined : buffer.toString('latin1', at, at + Math.max(0, valueLength(buffer, at) - 1));
+}
+
 /** The kernel refused a request; `errno` is its number, the message its name, meaning, and what the kernel said beside it. */
 export class NetlinkError extends Error {
   readonly code = 'NETLINK';

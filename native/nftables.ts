@@ -8,6 +8,7 @@ import {
   type Message,
   NetlinkError,
   type Request,
+  textAt,
   valueLength,
 } from './netlink.ts';
 import { NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
@@ -113,12 +114,6 @@ export function decodeRuleCounter(
     at += align(size);
   }
   return 0;
-}
-
-/** NUL-terminated. */
-function textAt(buffer: Buffer, start: number, end: number, type: number): string | undefined {
-  const at = findAttribute(buffer, start, end, type);
-  return at < 0 ? undefined : buffer.toString('latin1', at, at + Math.max(0, valueLength(buffer, at) - 1));
 }
 
 /** The first message of every nft: which generation of the ruleset there is. */

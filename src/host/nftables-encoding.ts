@@ -3,20 +3,9 @@
  */
 import type { Request } from '../../native/netlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
-import {
-  addChain,
-  addElements,
-  addRule,
-  addSet,
-  addTable,
-  deleteChain,
-  deleteElements,
-  deleteSet,
-  deleteTable,
-  type Element,
-  flushChain,
-  type TableId,
-} from '../../native/nft/objects.ts';
+import { addChain, addRule, addTable, deleteChain, deleteTable, flushChain } from '../../native/nft/objects.ts';
+import type { TableId } from '../../native/nft/request.ts';
+import { addElements, addSet, deleteElements, deleteSet, type Element } from '../../native/nft/sets.ts';
 import type { Family } from '../model/address.ts';
 import type { Bytes, Expression, Loaded, NftElement, NftSet, NftWrite } from './nftables-kernel.ts';
 import { setSpec } from './nftables-sets.ts';

@@ -19,16 +19,10 @@ import {
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import {
-  deleteChain,
-  deleteTable,
-  elementAt,
-  readElements,
-  readRules,
-  readSets,
-  type TableId,
-  tableHandle,
-} from '../../native/nft/objects.ts';
+import { readElements, readRules, readSets, tableHandle } from '../../native/nft/listings.ts';
+import { deleteChain, deleteTable } from '../../native/nft/objects.ts';
+import type { TableId } from '../../native/nft/request.ts';
+import { elementAt } from '../../native/nft/sets.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';

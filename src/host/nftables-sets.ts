@@ -1,5 +1,5 @@
 /** Our sets as the kernel is told of them, and as those who list them read them. */
-import type { SetSpec } from '../../native/nft/objects.ts';
+import type { SetSpec } from '../../native/nft/sets.ts';
 import { type Part, typeofMap } from '../../native/nft/typeof.ts';
 import type { Family } from '../model/address.ts';
 import type { Field, NftSet } from './nftables-kernel.ts';
