@@ -123,7 +123,7 @@ export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBy
 export function typeRevision(socket: NetlinkSocket, type: SetType, family: NetfilterFamily): number {
   return socket.ask(typeRequest(type, family), (buffer, { start, end }) => {
     const at = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_REVISION);
-    if (at < 0) throw new RangeError(`ipset told the type ${type} without its revision`);
+    if (at < 0) throw new RangeError(`ipset answered the type ${type} without its revision`);
     return buffer.readUInt8(at);
   });
 }
@@ -181,7 +181,7 @@ export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart 
     for (let at = list; at + ATTRIBUTE_HEADER <= stop; ) {
       const value = at + ATTRIBUTE_HEADER;
       const length = valueLength(buffer, value);
-      if (length < 0 || value + length > stop) throw new RangeError(`ipset told an entry of ${length} bytes`);
+      if (length < 0 || value + length > stop) throw new RangeError(`ipset listed an entry of ${length} bytes`);
       entries.push(decodeEntry(buffer, value, value + length));
       at = value + align(length);
     }

@@ -203,7 +203,8 @@ export class NetlinkSocket {
         }
         const error = decodeError(this.#buffer, message);
         if (error !== undefined) throw error;
-        if (answer === undefined) throw new NetlinkProtocolError('the kernel agreed, and did not answer');
+        if (answer === undefined)
+          throw new NetlinkProtocolError('the kernel acknowledged the request without an answer');
         return answer.value;
       }
     }
@@ -260,7 +261,7 @@ export class NetlinkSocket {
 
   #receive(): Message[] {
     const length = this.#transport.receive(this.#buffer);
-    if (length > this.#buffer.length) throw new NetlinkProtocolError(`an answer of ${length} bytes was cut off`);
+    if (length > this.#buffer.length) throw new NetlinkProtocolError(`an answer of ${length} bytes was truncated`);
     return [...decodeMessages(this.#buffer, length)];
   }
 }

@@ -113,7 +113,7 @@ export function* decodeMessages(buffer: Buffer, length: number): Generator<Messa
   for (let at = 0; at + HEADER_LENGTH <= length; ) {
     const size = buffer.readUInt32LE(at);
     if (size < HEADER_LENGTH || at + size > length) {
-      throw new RangeError(`netlink: a message of ${size} bytes at ${at} of ${length}`);
+      throw new RangeError(`netlink: a message of ${size} bytes at offset ${at} of ${length}`);
     }
     yield {
       type: buffer.readUInt16LE(at + 4),

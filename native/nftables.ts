@@ -59,9 +59,9 @@ export class NftablesSocket {
    * SystemError; RangeError when the kernel tells none.
    */
   generation(): number {
-    const said = this.#socket.ask(generationRequest(), decodeGeneration);
-    if (said === undefined) throw new RangeError('nftables was asked for the generation of its ruleset and told none');
-    return said;
+    const generation = this.#socket.ask(generationRequest(), decodeGeneration);
+    if (generation === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
+    return generation;
   }
 
   /** Packets that each rule of a chain counted, in their order; none where there is no such chain. Throws NetlinkError, SystemError. */
@@ -73,8 +73,8 @@ export class NftablesSocket {
   /** Throws NetlinkError, SystemError; RangeError when the kernel tells of another chain. */
   hasChain(id: ChainId): boolean {
     try {
-      const said = this.#socket.ask(chainRequest(id), decodeChain);
-      if (said !== id.chain) throw new RangeError(`nftables was asked for the chain ${id.chain} and told ${said}`);
+      const name = this.#socket.ask(chainRequest(id), decodeChain);
+      if (name !== id.chain) throw new RangeError(`nftables answered about the chain ${name} instead of ${id.chain}`);
       return true;
     } catch (error) {
       // The chain, or its table.

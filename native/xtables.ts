@@ -39,7 +39,7 @@ export class XtablesSocket {
     const [level, option] = this.#family === 'IPv4' ? [IPPROTO_IP, IPT_SO_GET_INFO] : [IPPROTO_IPV6, IP6T_SO_GET_INFO];
     const info = tableQuestion(table);
     const length = getSocketOption(this.#descriptor, level, option, info);
-    if (length !== TABLE_INFO) throw new RangeError(`the kernel told ${length} bytes of the table ${table}`);
+    if (length !== TABLE_INFO) throw new RangeError(`the kernel answered ${length} bytes about the table ${table}`);
     const entries = new DataView(info.buffer, info.byteOffset, info.byteLength).getUint32(
       TABLE_INFO_ENTRIES,
       endianness() === 'LE',

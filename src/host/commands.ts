@@ -59,7 +59,7 @@ function startProblem(result: {
   readonly code?: string | undefined;
   readonly originalMessage?: string | undefined;
 }): string {
-  if (result.code === 'ENOENT') return 'there is no program of this name';
+  if (result.code === 'ENOENT') return 'no such program';
   return result.code === 'EACCES' ? 'permission denied' : (result.originalMessage ?? 'unknown cause');
 }
 

@@ -61,13 +61,13 @@ export async function sortWrites(
  */
 async function whyHashSizeStays(name: string): Promise<string | undefined> {
   if (name !== HASH_SIZE || !(await isReadOnly(MAX))) return undefined;
-  return 'the kernel takes it from the first network namespace of the machine alone';
+  return 'only the first network namespace of the machine can set it';
 }
 
 /** Words for a setting that stays as it is. */
 export function barredText({ name, from, to, leftBy, cause }: BarredWrite): string {
-  const stays = from === undefined ? `${to} was wanted` : `it stays ${from}, ${to} was wanted`;
-  return `${settingKey(name)} cannot be changed here: ${cause}; ${stays}; ${leftBy} leaves it`;
+  const stays = from === undefined ? `its value should be ${to}` : `it stays ${from} instead of ${to}`;
+  return `${settingKey(name)} cannot be changed on this node: ${cause}; ${stays}; ${leftBy} stops slicewire from changing it`;
 }
 
 /** What of them differs from the kernel's values, in the order of writing. */

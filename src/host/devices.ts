@@ -27,7 +27,9 @@ export async function serviceDevice(route: NetlinkSocket): Promise<number | unde
   try {
     const { index, kind } = findLink(route, SERVICE_DEVICE);
     if (kind === 'dummy') return index;
-    throw new DeviceUnusable(`the device ${SERVICE_DEVICE} is of kind ${kind || 'unknown'}, not dummy`);
+    throw new DeviceUnusable(
+      `the device ${SERVICE_DEVICE} is a device of kind ${kind || 'unknown'}; it must be a dummy device`,
+    );
   } catch (error) {
     if (errnoOf(error) === ENODEV) return undefined;
     throw error;

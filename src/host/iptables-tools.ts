@@ -181,18 +181,18 @@ export class IptablesTools {
     return result;
   }
 
-  async #failure(what: string, result: CommandResult): Promise<IptablesError> {
-    const said = result.stderr.trim().split('\n').slice(0, 5).join('; ');
+  async #failure(command: string, result: CommandResult): Promise<IptablesError> {
+    const stderr = result.stderr.trim().split('\n').slice(0, 5).join('; ');
     const status = result.exitCode === undefined ? 'was killed' : `exit status ${result.exitCode}`;
     if (LOCK_HELD.test(result.stderr)) {
       const holder = await lockHolder();
-      const text = `${what} waited in vain for the xtables lock, which ${holder ?? 'another program'} holds`;
+      const text = `${command} did not get the xtables lock: ${holder ?? 'another program'} holds it`;
       return new IptablesError(text, { isRefusal: false });
     }
     const line = failedLine(result.stderr);
     // iptables-nft ends with 4, RESOURCE_PROBLEM, for every refusal of the kernel as well: a line that is named is refused.
     const isRefusal = line !== undefined || (result.exitCode !== undefined && result.exitCode !== RESOURCE_PROBLEM);
-    return new IptablesError(`${what} failed (${status}): ${said}`, { line, isRefusal });
+    return new IptablesError(`${command} failed (${status}): ${stderr}`, { line, isRefusal });
   }
 }
 

@@ -230,7 +230,7 @@ export class NetlinkKernel implements IpvsKernel {
 const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
 /** What the errors of sets mean; their numbers are from 4096 on, where no errno is. */
 const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
-  [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such type of set' },
+  [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
   [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: 'the set is in use' },
   [ipset.IPSET_ERR_EXIST]: { failure: 'missing', text: 'the entry is not in the set' },
   [ipset.IPSET_ERR_REFERENCED]: { failure: 'environment', text: 'a rule refers to the set' },

@@ -28,10 +28,10 @@ export async function openIpvsKernel(
       return open();
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      const said = (loading instanceof Error ? loading.message : loading.stderr).trim().replaceAll('\n', '; ');
-      const hint = said === '' ? '' : `; modprobe ip_vs: ${said}`;
+      const output = (loading instanceof Error ? loading.message : loading.stderr).trim().replaceAll('\n', '; ');
+      const hint = output === '' ? '' : `; modprobe ip_vs: ${output}`;
       throw new IpvsUnusable(
-        `the kernel has no IPVS that can be used: ${causeOf(error)}${hint}; --mode=iptables does without it`,
+        `IPVS cannot be used in this kernel: ${causeOf(error)}${hint}; load the module ip_vs, or use --mode=iptables`,
       );
     }
   }
@@ -44,7 +44,7 @@ export async function checkScheduler(kernel: IpvsKernel, scheduler: string, sign
   const [error] = await kernel.write([{ kind: 'add-server', server }], signal);
   if (error !== undefined && error.failure !== 'exists') {
     throw new IpvsUnusable(
-      `--ipvs-scheduler=${scheduler}: the kernel does not take it: ${error.message} (module ip_vs_${scheduler})`,
+      `--ipvs-scheduler=${scheduler}: the kernel refuses the scheduler: ${error.message}; load the module ip_vs_${scheduler}`,
     );
   }
   if (error === undefined) await kernel.write([{ kind: 'remove-server', server }], signal);

@@ -21,5 +21,5 @@ export async function wholeListing<T>(list: () => Generator<readonly T[], boolea
     }
     if (!next.value) return found;
   }
-  throw new ListingUnsteady(`a list of the kernel changed each of ${MOST_LISTINGS} times that it was read`);
+  throw new ListingUnsteady(`a listing of the kernel changed during each of ${MOST_LISTINGS} reads`);
 }

@@ -31,7 +31,7 @@ export function memoryRoom(): MemoryRoom {
 export function memoryProblem({ limit, objects }: MemoryRoom): string | undefined {
   if (limit === undefined || objects + BESIDE_OBJECTS <= limit) return undefined;
   const megabytes = (bytes: number) => `${Math.round(bytes / 2 ** 20)} MB`;
-  return `the memory limit of this container or unit is ${megabytes(limit)}, and the engine may take ${megabytes(objects)} for objects: the kernel may end the agent. A limit of ${megabytes(objects + BESIDE_OBJECTS)} or more is safe`;
+  return `the memory limit of this container or unit is ${megabytes(limit)}, and the JavaScript heap may grow to ${megabytes(objects)}: the kernel may kill the agent; raise the limit to ${megabytes(objects + BESIDE_OBJECTS)} or more`;
 }
 
 /** Bytes that the process has beside objects: code, buffers, and the tools that it starts. */

@@ -62,7 +62,7 @@ const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
 const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
 /** A process may have the capability in a user namespace of its own, and this network namespace belong to another (user_namespaces(7)). */
 const NEEDED_RIGHTS =
-  'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in a user namespace that made the network namespace';
+  'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in the user namespace that owns the network namespace';
 
 /** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it lets nobody in. */
 export function openNftables(): NftNetlink {
@@ -75,9 +75,10 @@ export function openNftables(): NftNetlink {
     kernel?.close();
     const cause = causeOf(error);
     const errno = errnoOf(error);
-    if (errno === EPERM) throw new NftUnusable(`the kernel's nftables may not be used: ${cause}; ${NEEDED_RIGHTS}`);
+    if (errno === EPERM)
+      throw new NftUnusable(`no permission to use the kernel's nftables: ${cause}; ${NEEDED_RIGHTS}`);
     const isMissing = errno !== undefined && NO_NFTABLES.includes(errno);
-    if (isMissing) throw new NftMissing(`the kernel has no nftables (modprobe nf_tables): ${cause}`);
+    if (isMissing) throw new NftMissing(`the kernel has no nftables: ${cause}; load the module nf_tables`);
     throw new NftUnusable(`the kernel's nftables cannot be used: ${cause}`);
   }
 }
@@ -208,8 +209,8 @@ export class NftNetlink implements NftKernel, NftTables {
     for (const [i, { write }] of of.entries()) {
       const what = writes[write];
       if (results[i] === undefined || what === undefined) continue;
-      const text = what.kind === 'add-rule' ? `the rule «${what.rule.text}»` : describe(what);
-      throw new NftUnusable(`${family}: this kernel does not take ${text} of nftables mode: ${results[i].message}`);
+      const text = what.kind === 'add-rule' ? `the rule "${what.rule.text}"` : describe(what);
+      throw new NftUnusable(`${family}: this kernel refuses ${text} of nftables mode: ${results[i].message}`);
     }
   }
 
@@ -241,7 +242,7 @@ export class NftNetlink implements NftKernel, NftTables {
       0,
     );
     if (room === undefined || bytes <= room - BRACKETS) return undefined;
-    const cause = `a transaction of ${bytes} bytes is longer than the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as its root`;
+    const cause = `a transaction of ${bytes} bytes exceeds the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as root of the node`;
     return { write: 0, element: 0, cause, blame: 'content' };
   }
 
@@ -266,7 +267,7 @@ export class NftNetlink implements NftKernel, NftTables {
 
   #generation(): number {
     const said = this.#socket.ask(generationRequest(), decodeGeneration);
-    if (said === undefined) throw new RangeError('nftables was asked for the generation of its ruleset and told none');
+    if (said === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
     return said;
   }
 }

@@ -41,10 +41,10 @@ export async function whyNotWritable(name: string): Promise<string | undefined> 
     return undefined;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return 'there is no such setting';
-    if (code === 'EROFS') return 'it is on a file system that is mounted read-only';
-    if (await isReadOnly(name)) return 'in this network namespace it can only be read';
-    return code === 'EACCES' || code === 'EPERM' ? 'this process has no right to write it' : message;
+    if (code === 'ENOENT') return 'this kernel has no such setting';
+    if (code === 'EROFS') return 'its file system is mounted read-only';
+    if (await isReadOnly(name)) return 'it is read-only in this network namespace';
+    return code === 'EACCES' || code === 'EPERM' ? 'this process has no permission to write it' : message;
   }
 }
 

@@ -138,7 +138,7 @@ export function twinFault(port: ServicePort, { role, address }: Frontend, twin: 
     object: port.service,
     field: FIELD[role],
     value: address ?? '',
-    problem: `is an address of this Service already, by ${FIELD[twin.role]}`,
+    problem: `already an address of this Service by ${FIELD[twin.role]}`,
     effect: 'no effect here',
   };
 }

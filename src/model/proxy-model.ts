@@ -148,7 +148,7 @@ function externalIPsFault({ key, externalIPs }: Service): Fault {
     object: key,
     field: 'spec.externalIPs',
     value: externalIPs.slice(0, 10).join(','),
-    problem: 'are not served, since the feature gate AllowServiceExternalIPs is false',
+    problem: 'not served: the feature gate AllowServiceExternalIPs is false',
     effect: 'no effect here',
   };
 }
@@ -160,7 +160,7 @@ function hintsFault({ id, service, family, protocol }: ServicePort, { zones, why
     object: service,
     field: 'endpoints.hints.forZones',
     value: zones,
-    problem: `are not used for ${id} (${protocol}, ${family}): ${why}`,
+    problem: `not used for ${id} (${protocol}, ${family}): ${why}`,
     effect: 'no effect here',
   };
 }

@@ -89,10 +89,10 @@ function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined
   const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));
   if (zones.size === 0) return undefined;
   const why = ready.some((e) => e.endpoint.zoneHints.length === 0)
-    ? 'not every ready endpoint has one'
+    ? 'not every ready endpoint has a hint'
     : zone === ''
-      ? 'this node has no zone: its label topology.kubernetes.io/zone is not set'
-      : `none is for this node's zone ${zone}`;
+      ? 'this node has no label topology.kubernetes.io/zone'
+      : `no hint names this node's zone ${zone}`;
   return { zones: [...zones].sort().join(','), why };
 }
 
