@@ -1,4 +1,4 @@
-/** The kernel of IPVS mode over netlink (`native/`). Imported only when IPVS is asked for: iptables mode needs none of it. */
+/** Implements IpvsKernel over netlink (`native/`). Only IPVS mode loads it. */
 import {
   EADDRNOTAVAIL,
   EAGAIN,
@@ -67,7 +67,7 @@ export class NetlinkKernel implements IpvsKernel {
     ipset.typeRevision(sockets.sets, 'hash:ip,port', 'IPv4');
   }
 
-  /** Throws when one of its parts cannot be used. */
+  /** Throws SystemError or NetlinkError when the kernel lacks a part, or refuses it. */
   static open(transport: (protocol: number) => Transport = openTransport): NetlinkKernel {
     const opened: NetlinkSocket[] = [];
     const open = (protocol: number) => {
@@ -123,7 +123,7 @@ export class NetlinkKernel implements IpvsKernel {
       port,
       scheduler,
       flags: flags & ~IP_VS_SVC_F_HASHED,
-      // The kernel keeps a time also where nobody is remembered.
+      // Without session affinity the kernel still has a time.
       timeout: (flags & IP_VS_SVC_F_PERSISTENT) === 0 ? 0 : timeout,
     }));
   }
@@ -176,7 +176,7 @@ export class NetlinkKernel implements IpvsKernel {
       const errors = socket.acknowledge(writes.map((write) => this.#request(write, index ?? -1)));
       return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
     } catch (error) {
-      // Nothing is known of these writes: the kernel must be read again.
+      // The outcome of these writes is unknown: the kernel must be read again.
       return writes.map(() => new KernelError('environment', causeOf(error)));
     }
   }
@@ -228,7 +228,7 @@ export class NetlinkKernel implements IpvsKernel {
 
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
-/** What the errors of sets mean; their numbers are from 4096 on, where no errno is. */
+/** Errors of ipset. Their numbers begin at 4096, above every errno. */
 const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
   [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
   [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: 'the set is in use' },
@@ -246,10 +246,10 @@ function kernelError(error: NetlinkError, write: KernelWrite | undefined): Kerne
 
 function failureOf(errno: number, what: string): Failure {
   if (errno === EEXIST) return 'exists';
-  // Of an address that is to be added it means that the kernel takes no such address.
+  // For an address to add, EADDRNOTAVAIL means that the kernel accepts no such address.
   const isNoAddress = errno === EADDRNOTAVAIL && what !== 'add-address';
   const isMissing = errno === ESRCH || errno === ENODEV || isNoAddress;
-  // A new server's ENOENT is about its scheduler (ip_vs_ctl.c, ip_vs_add_service).
+  // ENOENT for a new server means that its scheduler is missing (ip_vs_ctl.c, ip_vs_add_service).
   if (isMissing || (errno === ENOENT && what !== 'add-server')) return 'missing';
   return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
 }

@@ -9,8 +9,8 @@ import { type IpvsKernel, IpvsUnusable, type Server, type ServerId } from './ipv
 const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
 
 /**
- * Open it. Loads the module when the kernel does not do so itself. Throws IpvsUnusable when the kernel has no IPVS, no
- * sets, or not enough rights are had. `openTransport`: sockets of another network namespace.
+ * Opens IPVS, and runs modprobe when the kernel does not load the module itself. Throws IpvsUnusable when the kernel has no IPVS
+ * or no sets, or denies permission. `openTransport` opens sockets, for example in another network namespace.
  */
 export async function openIpvsKernel(
   commands: CommandRunner,
@@ -37,7 +37,7 @@ export async function openIpvsKernel(
   }
 }
 
-/** Try a scheduler, with a server that nobody uses. Throws IpvsUnusable when the kernel has none of this name. */
+/** Checks that the kernel has a scheduler, by a server that nobody uses. Throws IpvsUnusable when it has none of this name. */
 export async function checkScheduler(kernel: IpvsKernel, scheduler: string, signal: AbortSignal): Promise<void> {
   if ((await kernel.servers()).some((server) => server.scheduler === scheduler)) return;
   const server: Server = { ...TRIAL, scheduler, flags: 0, timeout: 0 };

@@ -89,6 +89,7 @@ function verdictOf(text: string): bytecode.Verdict {
   return text.startsWith('goto ') ? { kind: 'goto', chain: text.slice(5) } : { kind: 'drop' };
 }
 
+/** An expression as the kernel takes it. */
 function compiled(expression: Expression, family: Family): bytecode.Expression {
   const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
   switch (expression.do) {

@@ -1,4 +1,4 @@
-/** The kernel's nftables over netlink: our table as data, and transactions (linux/netfilter/nf_tables.h). */
+/** Implements NftKernel over netlink: reads and watches slicewire's table, and writes transactions (linux/netfilter/nf_tables.h). */
 
 import {
   EAFNOSUPPORT,
@@ -42,29 +42,30 @@ import {
   type Standing,
 } from './nftables-kernel.ts';
 
+/** The name of the table in each family. */
 export const TABLE = 'slicewire';
 /** Bytes of the longest transaction. */
 const LONGEST = 64 * 1024 * 1024;
-/** Bytes of what asks. */
+/** Bytes of the longest request of a read. */
 const LONGEST_QUESTION = 4096;
-/** Bytes of the header of a message, filled up, and of the messages around a transaction. */
+/** Bytes of a message's header with padding, and of the two messages around a transaction. */
 const MESSAGE = 20;
 const BRACKETS = 64;
-/** How often a transaction is tried that must be alone; where others write all the time, it is then written beside them. */
+/** Attempts to write a transaction without a write of another program in between. After these it is written in any case. */
 const TRIES = 8;
-/** How often the table is read again when somebody wrote meanwhile; then most likely what they wrote was not this table. */
+/** Attempts to read the table without a write of another program in between. After these the last read counts: most likely the others wrote to other tables. */
 const READS = 5;
-/** Where others write all the time, the table is read for no more than this share of the time to see whether it was ours. */
+/** The largest share of the time for reading the table only to find out whether another program changed it. */
 const READING_SHARE = 0.01;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
 /** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
 const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
-/** A process may have the capability in a user namespace of its own, and this network namespace belong to another (user_namespaces(7)). */
+/** A process can have the capability in its own user namespace while another one owns the network namespace (user_namespaces(7)). */
 const NEEDED_RIGHTS =
   'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in the user namespace that owns the network namespace';
 
-/** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it lets nobody in. */
+/** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it denies permission. */
 export function openNftables(): NftNetlink {
   let kernel: NftNetlink | undefined;
   try {
@@ -83,12 +84,12 @@ export function openNftables(): NftNetlink {
   }
 }
 
-/** The table when it was read or written here. */
+/** The table when it was last read or written. */
 interface Seen {
   readonly handle: bigint;
-  /** Of the ruleset then; undefined: somebody wrote meanwhile. */
+  /** The generation of the ruleset then; undefined when another program wrote meanwhile. */
   readonly generation: number | undefined;
-  /** Milliseconds from when on it may be read only to see whether it stands. */
+  /** Time of the clock `performance`, in milliseconds, from which the table may be read only to check it. */
   readonly due: number;
 }
 
@@ -97,7 +98,7 @@ export class NftNetlink implements NftKernel, NftTables {
   readonly #socket: NetlinkSocket;
   readonly #seen = new Map<Family, Seen>();
 
-  /** Throws SystemError. `open`: sockets of another network namespace. */
+  /** Throws SystemError. `open` opens sockets, for example in another network namespace. */
   constructor(open: typeof openTransport = openTransport) {
     this.#open = open;
     this.#socket = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST));
@@ -122,13 +123,13 @@ export class NftNetlink implements NftKernel, NftTables {
         return undefined;
       }
       const state = await this.#state(id).catch((error: unknown) => {
-        // It was deleted meanwhile: what there is now is asked again.
+        // The table was deleted meanwhile: ask again.
         if (tries < READS && error instanceof NetlinkError && error.errno === ENOENT) return undefined;
         throw error;
       });
       if (state === undefined) continue;
       const isSame = this.#generation() === before;
-      // Entries may be missing.
+      // Another program wrote meanwhile: entries may be missing.
       if (!isSame && tries < READS) continue;
       const now = performance.now();
       const due = now + (now - began) / READING_SHARE;
@@ -145,7 +146,7 @@ export class NftNetlink implements NftKernel, NftTables {
       chains.set(chain, known);
     }
     const sets = new Map<string, readonly NftElement[]>();
-    // One listing after another: a socket takes one at a time.
+    // A socket has one listing at a time.
     for (const { name, isDynamic } of [...readSets(this.#socket, id)]) {
       const elements: NftElement[] = [];
       if (!isDynamic) {
@@ -165,7 +166,7 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
     const counts = new Map<Bytes, number>();
-    // Asked at any time, and a socket takes one listing at a time.
+    // Callers ask at any time, and a socket has one listing at a time.
     const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
@@ -199,8 +200,8 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   /**
-   * Whether the kernel takes these writes, in a table of another name: with them goes one that is refused for certain, so
-   * that none is carried out. Throws NftUnusable that says what it does not take.
+   * Checks that the kernel accepts these writes, in a table of another name. The transaction ends with a write that the kernel
+   * always refuses, so nothing is carried out. Throws NftUnusable with the first refused write.
    */
   check(family: Family, writes: readonly NftWrite[]): void {
     const table = `${TABLE}-check`;
@@ -234,7 +235,7 @@ export class NftNetlink implements NftKernel, NftTables {
     }
   }
 
-  /** Of a transaction that cannot be sent, which is all of one Service then: others are made to fit. */
+  /** The refusal of a transaction that is too long to send. It is about a single Service then: the mode makes other transactions fit. */
   #tooLong(requests: readonly Request[]): NftRefusal | undefined {
     const { room } = this;
     const bytes = requests.reduce(
@@ -254,7 +255,7 @@ export class NftNetlink implements NftKernel, NftTables {
     return Promise.resolve(isUnclear ? 'unclear' : 'yes');
   }
 
-  /** A transaction of ours made the next generation of this one (nf_tables_api.c, nft_base_seq_inc): nothing else changed in it. */
+  /** A transaction of ours moved the generation by one (nf_tables_api.c, nft_base_seq_inc), and nothing else changed. */
   #wrote(family: Family, before: number | undefined): void {
     const generation = before === undefined ? undefined : (before + 1) >>> 0 || 1;
     for (const [of, seen] of this.#seen) {
