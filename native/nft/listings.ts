@@ -37,7 +37,7 @@ import type { Verdict } from './expressions.ts';
 import { COUNTER, request, type TableId, UDATA_COMMENT } from './request.ts';
 import type { Element } from './sets.ts';
 
-/** The number of a table, another one when it was made anew; undefined: there is none. Throws NetlinkError. */
+/** The handle of a table, which is new when the table is created again; undefined when there is no such table. Throws NetlinkError. */
 export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefined {
   const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
   try {
@@ -51,7 +51,7 @@ export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefi
   }
 }
 
-/** Rules of a table in their order, each with its chain and comment. Throws NetlinkError. */
+/** The rules of a table in their order, each with its chain and its comment ("" for none). Throws NetlinkError. */
 export function* readRules(
   socket: NetlinkSocket,
   id: TableId,
@@ -68,7 +68,7 @@ export function* readRules(
   for (const part of parts) yield* part;
 }
 
-/** Sets of a table. Throws NetlinkError. */
+/** The sets of a table. Throws NetlinkError. */
 export function* readSets(
   socket: NetlinkSocket,
   id: TableId,
@@ -86,7 +86,7 @@ export function* readSets(
   for (const part of parts) yield* part;
 }
 
-/** Elements of a set, part by part. Throws NetlinkError. */
+/** The elements of a set, part by part. Throws NetlinkError. */
 export function* readElements(socket: NetlinkSocket, id: TableId, set: string): Generator<readonly Element[]> {
   const asked = request(NFT_MSG_GETSETELEM, id, 0, (body) =>
     body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set),
@@ -124,7 +124,7 @@ function decodeElement(buffer: Buffer, start: number, end: number): Element {
   };
 }
 
-/** What an element counted; undefined: it has no counter. */
+/** The packets of an element's counter; undefined when it has none. */
 function decodeCounter(buffer: Buffer, start: number, end: number): number | undefined {
   const outer = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPR);
   if (outer < 0) return undefined;

@@ -23,35 +23,38 @@ import type { Expression } from './expressions.ts';
 import { request, type TableId, UDATA_COMMENT } from './request.ts';
 
 const NLM_F_APPEND = 0x800;
-/** Bytes with the NUL: nft takes 128 (NFTNL_UDATA_COMMENT_MAXLEN). */
+/** Bytes of the longest comment with its NUL (NFTNL_UDATA_COMMENT_MAXLEN). */
 const LONGEST_COMMENT = 128;
 
-/** `comment`: whose table it is, for people; kernels before 5.10 do not keep it. */
+/** `nft add table`. The comment names the owner for people; kernels before 5.10 drop it. */
 export function addTable(id: TableId, comment: string): Request {
   return request(NFT_MSG_NEWTABLE, id, NLM_F_CREATE, (body) =>
     body.text(NFTA_TABLE_NAME, id.table).u32be(NFTA_TABLE_FLAGS, 0).bytes(NFTA_TABLE_USERDATA, userComment(comment)),
   );
 }
 
-/** User data that is a comment, as nft writes and lists it. Throws RangeError when it is too long for the kernel to keep as one. */
+/** A comment in nft's form of user data. Throws RangeError when it is too long. */
 function userComment(comment: string): Buffer {
   const text = Buffer.from(`${comment}\0`);
   if (text.length > LONGEST_COMMENT) throw new RangeError(`nftables: a comment of more than ${LONGEST_COMMENT} bytes`);
   return Buffer.concat([Buffer.from([UDATA_COMMENT, text.length]), text]);
 }
 
+/** `nft delete table` */
 export function deleteTable(id: TableId): Request {
   return request(NFT_MSG_DELTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
 }
 
 const HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
 
+/** The hook of a base chain. */
 export interface BaseChain {
   readonly type: 'nat' | 'filter';
   readonly hook: keyof typeof HOOKS;
   readonly priority: number;
 }
 
+/** `nft add chain`; with `base` the kernel calls the chain at its hook. */
 export function addChain(id: TableId, name: string, base?: BaseChain): Request {
   return request(NFT_MSG_NEWCHAIN, id, NLM_F_CREATE, (body) => {
     body.text(NFTA_CHAIN_TABLE, id.table).text(NFTA_CHAIN_NAME, name);
@@ -64,16 +67,17 @@ export function addChain(id: TableId, name: string, base?: BaseChain): Request {
   });
 }
 
+/** `nft delete chain` */
 export function deleteChain(id: TableId, name: string): Request {
   return request(NFT_MSG_DELCHAIN, id, 0, (body) => body.text(NFTA_CHAIN_TABLE, id.table).text(NFTA_CHAIN_NAME, name));
 }
 
-/** All rules of a chain. */
+/** `nft flush chain` */
 export function flushChain(id: TableId, name: string): Request {
   return request(NFT_MSG_DELRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table).text(NFTA_RULE_CHAIN, name));
 }
 
-/** `comment`: at most 120 bytes; by it the rule is known when it is read. */
+/** `nft add rule`. The comment identifies the rule when it is read back; it has at most 127 bytes. Throws RangeError when it is longer. */
 export function addRule(id: TableId, chain: string, expressions: readonly Expression[], comment: string): Request {
   return request(NFT_MSG_NEWRULE, id, NLM_F_CREATE | NLM_F_APPEND, (body) => {
     body.text(NFTA_RULE_TABLE, id.table).text(NFTA_RULE_CHAIN, chain);

@@ -1,4 +1,4 @@
-/** What all requests and listings of nftables share. */
+/** The parts that all requests and listings of nftables share. */
 import { BodyWriter } from '../body-writer.ts';
 import type { Request } from '../netlink.ts';
 import { type NetfilterFamily, netfilterHeader, netfilterType } from '../nfnetlink.ts';
@@ -17,7 +17,7 @@ export interface TableId {
 
 const writer = new BodyWriter(65_536);
 
-/** A request about a table of this family. */
+/** A request with the header of nftables' messages; `write` adds the attributes. */
 export function request(
   message: number,
   { family }: TableId,

@@ -50,19 +50,20 @@ import {
 import { type Verdict, writeVerdict } from './expressions.ts';
 import { COUNTER, request, type TableId } from './request.ts';
 
+/** A set or map to create. */
 export interface SetSpec {
   readonly name: string;
-  /** Lengths in bytes of what a key is put together from, each rounded up to words. */
+  /** Lengths in bytes of the fields of a key; each takes whole words. */
   readonly fields: readonly number[];
-  /** Number of the key's type for those who list it (nft's datatype.h): six bits a field. */
+  /** The key's type, with which `nft` prints it (nft's datatype.h): six bits for each field. */
   readonly keyType: number;
   readonly data?: 'verdict' | { readonly type: number; readonly length: number };
   readonly isInterval?: boolean;
-  /** Elements are added by packets, and time out. */
+  /** Packets add the elements, and these expire. */
   readonly isDynamic?: boolean;
-  /** All of its elements have counters; `nft` loads no others. Kernel 5.7. */
+  /** All elements have counters; `nft` loads no set with counters on some. Needs Linux 5.7. */
   readonly isCounting?: boolean;
-  /** What `nft` reads of it beside its types (`typeof.ts`). */
+  /** Data for `nft` beside the types (`typeof.ts`). */
   readonly userData?: Buffer;
 }
 
@@ -70,6 +71,7 @@ const words = (bytes: number) => Math.ceil(bytes / 4) * 4;
 /** struct nft_verdict */
 const VERDICT_LENGTH = 16;
 
+/** `nft add set`, or `add map` with data. `number` identifies the set within the transaction. */
 export function addSet(id: TableId, spec: SetSpec, number: number): Request {
   const { name, fields, keyType, data, isInterval = false, isDynamic = false, isCounting = false, userData } = spec;
   const flags =
@@ -102,21 +104,22 @@ export function addSet(id: TableId, spec: SetSpec, number: number): Request {
   });
 }
 
+/** `nft delete set` */
 export function deleteSet(id: TableId, name: string): Request {
   return request(NFT_MSG_DELSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table).text(NFTA_SET_NAME, name));
 }
 
-/** Bytes are strings, each a character of Latin-1: hundreds of thousands are compared and looked up. */
+/** An element of a set. Bytes are strings of Latin-1, because hundreds of thousands are compared and looked up. */
 export interface Element {
   readonly key: string;
-  /** The end of a range; "": none. */
+  /** The end of a range; "" for a single key. */
   readonly end: string;
   readonly data?: string | Verdict;
-  /** It has a counter of its own: what it counted so far, when it was read; a new one begins with 0. */
+  /** Packets that its counter has counted; undefined for an element without a counter. A new counter begins with 0. */
   readonly packets?: number;
 }
 
-/** One that begins with 0. */
+/** A counter that begins with 0. */
 function writeCounter(body: BodyWriter): void {
   body.text(NFTA_EXPR_NAME, COUNTER).nest(NFTA_EXPR_DATA, () => {});
 }
@@ -141,7 +144,7 @@ function writeElements(body: BodyWriter, elements: readonly Element[], withData:
   });
 }
 
-/** An element that is there already is refused. */
+/** `nft create element`: the kernel refuses an existing element. */
 export function addElements(id: TableId, set: string, elements: readonly Element[]): Request {
   return request(NFT_MSG_NEWSETELEM, id, NLM_F_CREATE | NLM_F_EXCL, (body) => {
     body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
@@ -149,6 +152,7 @@ export function addElements(id: TableId, set: string, elements: readonly Element
   });
 }
 
+/** `nft delete element` */
 export function deleteElements(id: TableId, set: string, elements: readonly Element[]): Request {
   return request(NFT_MSG_DELSETELEM, id, 0, (body) => {
     body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
@@ -156,7 +160,7 @@ export function deleteElements(id: TableId, set: string, elements: readonly Elem
   });
 }
 
-/** Which element of a request an offset in its message lies in; undefined: in none. */
+/** The index of the element at an offset in a request's message; undefined when no element is there. */
 export function elementAt({ body }: Request, offset: number): number | undefined {
   const [bytes] = body;
   if (!Buffer.isBuffer(bytes)) return undefined;
