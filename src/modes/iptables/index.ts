@@ -17,10 +17,10 @@ import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { anyDiffers, OwnWrites } from '../netfilter/standing.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
+import { udpFrontendsIn } from '../netfilter/udp-frontends.ts';
 import { cleanupFamily } from './cleanup.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
 import { FIREWALL_JUMPS, JUMPS } from './jumps.ts';
-import { udpFrontendsIn } from './observe.ts';
 import type { IptablesSettings } from './settings.ts';
 import { type CountedRule, countedRules } from './static-chains.ts';
 

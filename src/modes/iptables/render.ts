@@ -2,6 +2,7 @@
 import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
+import { groupsOf, MOST_UNGROUPED } from '../netfilter/endpoint-groups.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
@@ -20,7 +21,6 @@ import {
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import { groupsOf, MOST_UNGROUPED } from './groups.ts';
 import { endpointChain, groupChain, serviceChains, type TreeName } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 

@@ -9,11 +9,11 @@
  */
 import type { Address } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { Shared } from '../../reconcile/shared.ts';
 import { DispatchTree } from '../netfilter/dispatch-tree.ts';
 import { addressSpace } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
-import { DETOUR_TREE } from './names.ts';
 import {
   entryKey,
   type OwnedAddress,
@@ -21,10 +21,10 @@ import {
   type OwnedEntry,
   type OwnedServer,
   serverKey,
-} from './objects.ts';
+} from '../virtual-servers/objects.ts';
+import { DETOUR_TREE } from '../virtual-servers/sets.ts';
 import { type HostAddresses, type RenderedPort, renderPort } from './render.ts';
 import type { IpvsSettings } from './settings.ts';
-import { Shared } from './shared.ts';
 import { staticChains } from './static-chains.ts';
 
 /** A virtual server with all that is behind it. */

@@ -15,17 +15,17 @@ import { cleanUp } from '../cleanup.ts';
 import { type Mode, NOBODY, type ObserveReport, type RuleCount, type SetAside } from '../mode.ts';
 import { anyDiffers, OwnWrites } from '../netfilter/standing.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
-import { applyFamily, type FamilyReport } from './apply.ts';
-import { cleanupFamily } from './cleanup.ts';
+import { applyFamily, type FamilyReport } from '../virtual-servers/apply.ts';
+import { cleanupFamily } from '../virtual-servers/cleanup.ts';
+import { type NodeOptions, type NodePlan, NodeState } from '../virtual-servers/node.ts';
+import { serverKey } from '../virtual-servers/objects.ts';
+import { type KernelLists, observeFamily, readLists } from '../virtual-servers/observe.ts';
+import { type FamilyPlan, planFamily } from '../virtual-servers/plan.ts';
+import { isOursOrSource, isSource } from '../virtual-servers/sets.ts';
+import { FamilyState } from '../virtual-servers/state.ts';
 import { IpvsDesired } from './desire.ts';
 import { JUMPS, SOURCE_JUMP } from './jumps.ts';
-import { isOursOrSource, isSource } from './names.ts';
-import { type NodeOptions, type NodePlan, NodeState } from './node.ts';
-import { serverKey } from './objects.ts';
-import { type KernelLists, observeFamily, readLists } from './observe.ts';
-import { type FamilyPlan, planFamily } from './plan.ts';
 import type { IpvsSettings } from './settings.ts';
-import { FamilyState } from './state.ts';
 import { sourceChain } from './static-chains.ts';
 
 export interface IpvsOptions extends NodeOptions {

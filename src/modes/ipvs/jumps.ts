@@ -10,7 +10,7 @@ import {
   SERVICES,
 } from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
-import { SOURCE } from './names.ts';
+import { SOURCE } from '../virtual-servers/sets.ts';
 
 type Row = readonly [table: Table, chain: string, target: string, note: string];
 

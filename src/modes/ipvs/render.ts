@@ -4,8 +4,8 @@ import { type Address, type Cidr, cidrContains, endpointText } from '../../model
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { socketKey } from '../netfilter/key-space.ts';
 import { comment, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
-import type { SetId } from './names.ts';
-import { serverEntry } from './objects.ts';
+import { serverEntry } from '../virtual-servers/objects.ts';
+import type { SetId } from '../virtual-servers/sets.ts';
 import type { IpvsSettings } from './settings.ts';
 
 /** Addresses of the node's other devices. */

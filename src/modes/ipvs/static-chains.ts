@@ -22,7 +22,7 @@ import {
 } from '../netfilter/names.ts';
 import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule } from '../netfilter/rules.ts';
 import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
-import { type SetId, SOURCE, setName } from './names.ts';
+import { type SetId, SOURCE, setName } from '../virtual-servers/sets.ts';
 import type { IpvsSettings } from './settings.ts';
 
 const NEW = '-m conntrack --ctstate NEW';

@@ -4,8 +4,8 @@ import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import { causeOf } from '../../model/cause.ts';
 import { type ApplyReport, failedReport, type Step } from '../../reconcile/step.ts';
+import type { IpvsNodeSettings } from '../ipvs/settings.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
-import type { IpvsNodeSettings } from './settings.ts';
 
 export interface NodeOptions {
   readonly node: IpvsNodeSettings;

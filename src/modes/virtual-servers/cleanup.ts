@@ -2,8 +2,8 @@
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../host/ipvs-kernel.ts';
 import { cleanupTables } from '../netfilter/cleanup.ts';
-import { isOursOrSource, setName } from './names.ts';
 import { type OwnedServer, serverText } from './objects.ts';
+import { isOursOrSource, setName } from './sets.ts';
 import type { Seen } from './state.ts';
 
 export interface CleanupParts {

@@ -2,7 +2,7 @@
 import { breath } from '../../host/clock.ts';
 import type { IpvsKernel, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../model/address.ts';
-import { SET_IDS, type SetId, setName } from './names.ts';
+import type { HostAddresses } from '../ipvs/render.ts';
 import {
   destinationKey,
   entryKey,
@@ -12,7 +12,7 @@ import {
   serverEntry,
   serverKey,
 } from './objects.ts';
-import type { HostAddresses } from './render.ts';
+import { SET_IDS, type SetId, setName } from './sets.ts';
 import type { FamilyState, Seen } from './state.ts';
 
 /** Servers whose destinations are read between two breaths of the event loop. */

@@ -17,7 +17,6 @@ import type { Step } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
 import { chainKey } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
-import { type SetId, SOURCE, setName } from './names.ts';
 import {
   destinationText,
   type OwnedAddress,
@@ -27,6 +26,7 @@ import {
   serverKeyOfEntry,
   serverText,
 } from './objects.ts';
+import { type SetId, SOURCE, setName } from './sets.ts';
 import type { FamilyState } from './state.ts';
 import { stepsOf } from './steps.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText } from '../../../src/model/address.ts';
-import { groupsOf, MOST_UNGROUPED } from '../../../src/modes/iptables/groups.ts';
+import { groupsOf, MOST_UNGROUPED } from '../../../src/modes/netfilter/endpoint-groups.ts';
 import { fatesOf } from '../../conformance/interpreter.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service, slice } from '../../helpers/objects.ts';

@@ -2,9 +2,9 @@
 import type { KernelWrite, SeenDestination, Server, ServerId, SetSpec } from '../../host/ipvs-kernel.ts';
 import type { Address } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
+import type { DesiredChanges } from '../ipvs/desire.ts';
+import type { IpvsSettings } from '../ipvs/settings.ts';
 import type { FamilyTables } from '../netfilter/tables.ts';
-import type { DesiredChanges } from './desire.ts';
-import { SET_IDS, type SetId, setName, setSpec } from './names.ts';
 import {
   destinationKey,
   entryKey,
@@ -16,7 +16,7 @@ import {
   sameServer,
   serverKey,
 } from './objects.ts';
-import type { IpvsSettings } from './settings.ts';
+import { SET_IDS, type SetId, setName, setSpec } from './sets.ts';
 
 /** What was read of one family. */
 export interface Seen {
