@@ -8,17 +8,18 @@ import { isNeededFirst } from '../model/needed-first.ts';
 import type { Fault, ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
-import { applyIsolating, type Refused, thrownReport, unreadReport } from './isolate.ts';
+import { applyIsolating, type OnPlan, type Refused, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
 
 /** Changes whose time until they are in the kernel is told. */
 const MOST_TRIGGERS = 10_000;
 /** Services whose desired state is made between two breaths of the event loop. */
 const PORTION = 50;
+
+const noop = () => undefined;
 
 export interface SyncParts {
   readonly cache: Cache;
@@ -34,6 +35,8 @@ export interface SyncParts {
   readonly onFault: (fault: Fault) => void;
   /** ServicePorts that changed; undefined for one that is gone. */
   readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
+  /** Called with each plan before it is applied. */
+  readonly onPlan?: OnPlan;
   /** These Services were written before all others. */
   readonly onFirst?: (services: readonly ServiceKey[]) => void;
   /** Part of the kernel could not be read; the rest was. */
@@ -107,7 +110,7 @@ export class SyncLoop {
     { start, before }: Beginning,
     signal: AbortSignal,
   ): Promise<SyncReport> {
-    const { mode, clock } = this.#parts;
+    const { mode, clock, onPlan = noop } = this.#parts;
     const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
     await this.#desire(begun?.left ?? touched);
     const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
@@ -120,7 +123,7 @@ export class SyncLoop {
       this.#parts.onUnread(causeOf(error));
     }
     const write = clock.now();
-    const report = await applyIsolating(mode, this.#refused, signal);
+    const report = await applyIsolating(mode, this.#refused, { onPlan, signal });
     const writing = clock.now() - write;
     const { flows } = this.#parts;
     // A refusal tells who was not written; a failure of the environment (a lock, a family) does not.
@@ -138,8 +141,8 @@ export class SyncLoop {
    * cannot start without them. Where something stands, that is not waited for.
    */
   async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
-    const { cache, mode, onFirst } = this.#parts;
-    const standing = mode.probe(signal).catch(() => false);
+    const { cache, mode, onFirst, onPlan = noop } = this.#parts;
+    const standing = mode.probe.stands(signal).catch(() => false);
     // What is read goes on to count only where it does not depend on what is desired.
     const isEarly = mode.readsApart || !(await standing);
     const reading = isEarly ? this.#observe(signal) : undefined;
@@ -154,7 +157,7 @@ export class SyncLoop {
     const first = touched.filter((key) => isNeededFirst(cache.service(key))).slice(0, PORTION);
     if (seen?.isBare !== true || first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
-    const { outcome } = await applyIsolating(mode, this.#refused, signal);
+    const { outcome } = await applyIsolating(mode, this.#refused, { onPlan, signal });
     if (outcome === 'complete') onFirst?.(first);
     const isFirst = new Set(first);
     return { ...begun, left: touched.filter((key) => !isFirst.has(key)) };

@@ -2,7 +2,7 @@
 import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { groupsOf, MOST_UNGROUPED } from '../netfilter/endpoint-groups.ts';
+import { endpointGroups, MOST_UNGROUPED } from '../netfilter/endpoint-groups.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
@@ -243,7 +243,7 @@ function addGroups(
   { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
 ): void {
   let left = backends.length;
-  for (const [group, members] of groupsOf(backends)) {
+  for (const [group, members] of endpointGroups(backends)) {
     const name = groupChain(chain, group);
     const inGroup: Rule[] = [];
     addEndpoints(context, inGroup, members);

@@ -5,15 +5,9 @@ import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts
 import { socketKey } from '../netfilter/key-space.ts';
 import { comment, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
 import { serverEntry } from '../virtual-servers/objects.ts';
+import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { SetId } from '../virtual-servers/sets.ts';
 import type { IpvsSettings } from './settings.ts';
-
-/** Addresses of the node's other devices. */
-export interface HostAddresses {
-  readonly all: ReadonlySet<Address>;
-  /** Of these, where node ports are served. */
-  readonly nodePorts: readonly Address[];
-}
 
 export interface RenderedServer {
   readonly server: Server;

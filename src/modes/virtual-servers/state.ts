@@ -1,9 +1,8 @@
-/** What is desired and believed of one family: a tracker for each kind of thing, and the ways between them. Does no I/O. */
-import type { KernelWrite, SeenDestination, Server, ServerId, SetSpec } from '../../host/ipvs-kernel.ts';
+/** The virtual servers of one family: what is desired and believed of them, of the connections that they have, and of their rules. Does no I/O. */
+import type { KernelWrite, SeenDestination, Server, ServerId } from '../../host/ipvs-kernel.ts';
 import type { Address } from '../../model/address.ts';
-import { Tracker } from '../../reconcile/tracker.ts';
-import type { DesiredChanges } from '../ipvs/desire.ts';
-import type { IpvsSettings } from '../ipvs/settings.ts';
+import type { ChainKey } from '../netfilter/names.ts';
+import type { Chain } from '../netfilter/rules.ts';
 import type { FamilyTables } from '../netfilter/tables.ts';
 import {
   destinationKey,
@@ -12,47 +11,40 @@ import {
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
-  sameDestination,
-  sameServer,
   serverKey,
 } from './objects.ts';
-import { SET_IDS, type SetId, setName, setSpec } from './sets.ts';
+import { ServerIndex } from './server-index.ts';
+import { SET_IDS, type SetId, setId, setSpec } from './sets.ts';
+import type { ServersSettings } from './settings.ts';
+import { type Seen, ServerTrackers } from './trackers.ts';
 
-/** What was read of one family. */
-export interface Seen {
-  readonly sets: ReadonlyMap<SetId, SetSpec>;
-  readonly entries: ReadonlyMap<string, OwnedEntry>;
-  readonly servers: ReadonlyMap<string, OwnedServer>;
-  readonly destinations: ReadonlyMap<string, OwnedDestination>;
-  /** Connections of destinations, by their keys. */
-  readonly connections: ReadonlyMap<string, number>;
-  readonly addresses: ReadonlyMap<Address, OwnedAddress>;
+/** A virtual server with all that is behind it. */
+export interface WantedServer extends OwnedServer {
+  readonly destinations: readonly OwnedDestination[];
 }
 
-export class FamilyState {
-  readonly settings: IpvsSettings;
+/** What changed; undefined for what should not be. */
+export interface DesiredChanges {
+  readonly servers: ReadonlyMap<string, WantedServer | undefined>;
+  readonly addresses: ReadonlyMap<Address, OwnedAddress | undefined>;
+  readonly entries: ReadonlyMap<string, OwnedEntry | undefined>;
+  readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
+}
+
+export class ServersState extends ServerTrackers {
+  readonly settings: ServersSettings;
   readonly tables: FamilyTables;
-  readonly sets = new Tracker<SetId, SetSpec>((a, b) => a.type === b.type && a.family === b.family);
-  readonly entries = new Tracker<string, OwnedEntry>(() => true);
-  readonly servers = new Tracker<string, OwnedServer>(sameServer);
-  readonly destinations = new Tracker<string, OwnedDestination>(sameDestination);
-  readonly addresses = new Tracker<Address, OwnedAddress>(() => true);
+  readonly index = new ServerIndex();
   /** Connections of destinations as they were last seen. */
   readonly connections = new Map<string, number>();
-  /** Destinations that a server should have, and those that it has in the kernel. */
+  /** Destinations that a server should have. */
   readonly #wanted = new Map<string, readonly string[]>();
-  readonly #standing = new Map<string, Set<string>>();
-  readonly #serversAt = new Map<Address, Set<string>>();
-  readonly #setIds: ReadonlyMap<string, SetId>;
   #rendered = 0;
-  /** Why the last read failed, if it did. */
-  unread: string | undefined;
 
-  constructor(settings: IpvsSettings, tables: FamilyTables, { isPredecessor }: { isPredecessor: boolean }) {
+  constructor(settings: ServersSettings, tables: FamilyTables) {
+    super();
     this.settings = settings;
     this.tables = tables;
-    this.#setIds = new Map(SET_IDS.map((id) => [setName(settings.family, id), id]));
-    if (!isPredecessor) for (const id of SET_IDS) this.sets.desire(id, setSpec(settings.family, id));
   }
 
   get isKnown(): boolean {
@@ -64,15 +56,18 @@ export class FamilyState {
     return this.#rendered;
   }
 
-  /** What was compared for plans. */
-  get compared(): number {
-    const trackers = [this.sets, this.entries, this.servers, this.destinations, this.addresses, this.tables];
-    return trackers.reduce((sum, { compared }) => sum + compared, 0);
+  override get compared(): number {
+    return super.compared + this.tables.compared;
   }
 
   /** Nothing but sets is left of ours. */
   get isEmptied(): boolean {
     return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
+  }
+
+  /** Want the sets that the rules name. */
+  desireSets(): void {
+    for (const id of SET_IDS) this.sets.desire(id, setSpec(this.settings.family, id));
   }
 
   desire({ servers, addresses, entries, chains }: DesiredChanges): void {
@@ -93,29 +88,11 @@ export class FamilyState {
     for (const [key, chain] of chains) this.tables.desire(key, chain);
   }
 
-  observe(seen: Seen): void {
-    this.sets.observe(seen.sets);
-    this.entries.observe(withOwners(seen.entries, this.entries.applied));
-    this.servers.observe(withOwners(seen.servers, this.servers.applied));
-    this.destinations.observe(withOwners(seen.destinations, this.destinations.applied));
-    this.addresses.observe(withOwners(seen.addresses, this.addresses.applied));
+  override observe(seen: Seen): void {
+    super.observe(seen);
     this.connections.clear();
     for (const [key, count] of seen.connections) this.connections.set(key, count);
-    this.#standing.clear();
-    this.#serversAt.clear();
-    for (const [key, { server }] of seen.servers) this.#index(key, server);
-    for (const [key, { server }] of seen.destinations) this.#indexDestination(serverKey(server), key);
-  }
-
-  /** What another program changed since it was written, as keys. */
-  driftFrom(seen: Seen): string[] {
-    const { family } = this.settings;
-    return [
-      ...this.servers.driftFrom(seen.servers).map((key) => `server ${key}`),
-      ...this.destinations.driftFrom(seen.destinations).map((key) => `destination ${key}`),
-      ...this.entries.driftFrom(seen.entries).map((key) => `entry ${key}`),
-      ...this.addresses.driftFrom(seen.addresses).map((address) => `address ${address}`),
-    ].map((what) => `${family} ${what}`);
+    this.index.rebuild(seen.servers, seen.destinations);
   }
 
   /** Servers with destinations whose connections are waited for. */
@@ -132,27 +109,22 @@ export class FamilyState {
 
   /** Connections of a server's destinations, as they are now. */
   sawConnections(server: ServerId, seen: readonly SeenDestination[]): void {
-    for (const key of this.destinationsOf(serverKey(server))) this.connections.delete(key);
+    for (const key of this.index.destinationsOf(serverKey(server))) this.connections.delete(key);
     for (const one of seen) this.connections.set(destinationKey(server, one), one.connections);
-  }
-
-  /** After a write whose outcome is not known, or a read that failed. */
-  forget(): void {
-    for (const tracker of [this.sets, this.entries, this.servers, this.destinations, this.addresses]) tracker.forget();
   }
 
   /** A write succeeded. `owner` is kept with it. */
   wrote(write: KernelWrite, owner: string | undefined): void {
     switch (write.kind) {
       case 'add-set':
-        this.sets.wrote(this.#setId(write.set.name), write.set);
+        this.sets.wrote(setId(this.settings.family, write.set.name), write.set);
         break;
       case 'remove-set':
-        this.#setGone(this.#setId(write.set));
+        this.#setGone(setId(this.settings.family, write.set));
         break;
       case 'add-entry':
       case 'remove-entry': {
-        const set = this.#setId(write.set);
+        const set = setId(this.settings.family, write.set);
         const value = write.kind === 'add-entry' ? { set, entry: write.entry, owner } : undefined;
         this.entries.wrote(entryKey(set, write.entry), value);
         break;
@@ -166,7 +138,7 @@ export class FamilyState {
         break;
       case 'add-server':
       case 'change-server':
-        this.#index(serverKey(write.server), write.server);
+        this.index.addServer(serverKey(write.server), write.server.address);
         this.servers.wrote(serverKey(write.server), { server: write.server, owner });
         break;
       case 'remove-server':
@@ -180,22 +152,6 @@ export class FamilyState {
     }
   }
 
-  /** Keys of the destinations that a server has in the kernel. */
-  destinationsOf(server: string): Iterable<string> {
-    return this.#standing.get(server) ?? [];
-  }
-
-  /** Keys of the servers that the kernel has on an address. */
-  serversAt(address: Address): Iterable<string> {
-    return this.#serversAt.get(address) ?? [];
-  }
-
-  #setId(name: string): SetId {
-    const id = this.#setIds.get(name);
-    if (id === undefined) throw new RangeError(`${name} is no set of ours`);
-    return id;
-  }
-
   /** With all of its entries. */
   #setGone(id: SetId): void {
     this.sets.wrote(id, undefined);
@@ -204,14 +160,11 @@ export class FamilyState {
 
   #serverGone(server: ServerId): void {
     const key = serverKey(server);
-    for (const destination of this.destinationsOf(key)) {
+    for (const destination of this.index.destinationsOf(key)) {
       this.destinations.wrote(destination, undefined);
       this.connections.delete(destination);
     }
-    this.#standing.delete(key);
-    const at = this.#serversAt.get(server.address);
-    at?.delete(key);
-    if (at?.size === 0) this.#serversAt.delete(server.address);
+    this.index.removeServer(key, server.address);
     this.servers.wrote(key, undefined);
   }
 
@@ -221,36 +174,12 @@ export class FamilyState {
   ): void {
     const key = destinationKey(one.server, one.destination);
     if (kind !== 'remove-destination') {
-      this.#indexDestination(serverKey(one.server), key);
+      this.index.addDestination(serverKey(one.server), key);
       this.destinations.wrote(key, one);
       return;
     }
-    this.#standing.get(serverKey(one.server))?.delete(key);
+    this.index.removeDestination(serverKey(one.server), key);
     this.connections.delete(key);
     this.destinations.wrote(key, undefined);
   }
-
-  #index(key: string, { address }: ServerId): void {
-    const at = this.#serversAt.get(address) ?? new Set();
-    this.#serversAt.set(address, at.add(key));
-  }
-
-  #indexDestination(server: string, key: string): void {
-    const standing = this.#standing.get(server) ?? new Set();
-    this.#standing.set(server, standing.add(key));
-  }
-}
-
-/** The kernel does not say whose a thing is: whose it was is kept. */
-function withOwners<K, V extends { readonly owner: string | undefined }>(
-  seen: ReadonlyMap<K, V>,
-  believed: ReadonlyMap<K, V> | undefined,
-): ReadonlyMap<K, V> {
-  if (believed === undefined) return seen;
-  const owned = new Map<K, V>();
-  for (const [key, value] of seen) {
-    const owner = believed.get(key)?.owner;
-    owned.set(key, owner === undefined ? value : { ...value, owner });
-  }
-  return owned;
 }
