@@ -1,4 +1,4 @@
-/** Remove every chain and jump of a service proxy from one family (reference 5.15). */
+/** Remove every chain and jump of a service proxy from one family. */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { cleanupTables } from '../netfilter/cleanup.ts';
 import { isOurs } from '../netfilter/names.ts';

@@ -1,4 +1,4 @@
-/** IPVS mode: virtual servers for Service addresses on a dummy device, sets, and rules that name the sets (design 6). */
+/** IPVS mode: virtual servers for Service addresses on a dummy device, sets, and rules that name the sets (docs/ipvs.md). */
 
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import { SERVICE_DEVICE } from '../../host/devices.ts';

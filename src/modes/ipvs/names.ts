@@ -1,4 +1,4 @@
-/** Names in IPVS mode: kube-proxy's wherever it has one (reference 6.4, 6.5), so that people and tools find them. */
+/** Names in IPVS mode: kube-proxy's wherever it has one (docs/ipvs.md), so that people and tools find them. */
 import type { SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { TreeNames } from '../netfilter/dispatch-tree.ts';
