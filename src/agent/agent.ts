@@ -188,7 +188,7 @@ export async function openTools(
   return { families, tools: usable, problems };
 }
 
-/** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (reference 1.7). */
+/** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (docs/semantics.md 5.1). */
 function mustFit({ detectLocal }: Config, families: readonly Family[]): void {
   if (detectLocal.kind !== 'cluster-cidr' || detectLocal.cidrs.length === 0) return;
   if (detectLocal.cidrs.some((cidr) => families.includes(familyOf(cidr)))) return;

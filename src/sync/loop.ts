@@ -1,4 +1,7 @@
-/** One sync: take the changes, update the model, let the mode plan and apply, and report (design 2). The only place where the stages meet while running. */
+/**
+ * One sync: take the changes, update the model, let the mode plan and apply, and report (docs/architecture.md). The only place
+ * where the stages meet while running.
+ */
 import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
@@ -185,7 +188,7 @@ export class SyncLoop {
     for (const at of triggers) if (at >= this.#begun) this.#triggers.push(at);
     // While nothing can be written, the latest tell enough.
     if (this.#triggers.length > MOST_TRIGGERS) this.#triggers.splice(0, this.#triggers.length - MOST_TRIGGERS);
-    // A Node that is deleted keeps its zone for us (reference 1.8).
+    // A Node that is deleted keeps its zone for us (docs/semantics.md 9.2).
     this.#zone = cache.node?.zone ?? this.#zone;
     for (const key of services) this.#owed.add(key);
     return [...this.#owed];

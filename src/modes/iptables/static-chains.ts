@@ -1,4 +1,4 @@
-/** Chains whose rules depend on the settings alone (reference 5.5), and those that hold a dispatch tree and something beside it. Pure. */
+/** Chains whose rules depend on the settings alone (docs/semantics.md 6.11, 7.1, 8.1), and those that hold a dispatch tree and something beside it. Pure. */
 import { type CountedRule, countedRules } from '../netfilter/counted-rules.ts';
 import {
   CANARY,
@@ -64,7 +64,7 @@ function localnetGuard(): Rule {
 
 const LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
 
-/** The end of nat KUBE-SERVICES: the way to the node ports (reference 5.8). */
+/** The end of nat KUBE-SERVICES: the way to the node ports (docs/semantics.md 6.9). */
 export function nodePortJumps(settings: IptablesSettings): Rule[] {
   return toNodePorts(settings, { words: comment(LAST), target: jump(NODE_PORTS) });
 }
@@ -76,7 +76,7 @@ export function nodePortRejectJumps(settings: IptablesSettings): Rule[] {
 
 /**
  * The end of filter KUBE-SERVICES: what the node itself sends to an external address that refuses. KUBE-EXTERNAL-SERVICES
- * is not called from OUTPUT, and kube-proxy lets such packets leave the node (reference 5.6).
+ * is not called from OUTPUT, and kube-proxy lets such packets leave the node (docs/semantics.md 6.4).
  */
 export function externalFromNode(): Rule {
   return rule(['-m addrtype --src-type LOCAL', jump(EXTERNAL_SERVICES)]);

@@ -1,5 +1,5 @@
 /**
- * The desired state of one family, kept up to date by changes (design 6). Pure: it holds state, and does no I/O.
+ * The desired state of one family, kept up to date by changes (docs/ipvs.md). Pure: it holds state, and does no I/O.
  *
  * Goals, and how each is met:
  * 1. A change costs what it touches: a ServicePort is rendered when it changed, or when the node's own addresses did and

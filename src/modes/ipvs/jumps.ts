@@ -1,4 +1,4 @@
-/** The jumps from the kernel's built-in chains into ours (reference 6.5): kube-proxy's, and two of our own. */
+/** The jumps from the kernel's built-in chains into ours (docs/ipvs.md): kube-proxy's, and two of our own. */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import {
   FORWARD,

@@ -1,5 +1,5 @@
 /**
- * The rules of IPVS mode (reference 6.5). They name sets, and so are the same whatever the Services are: where kube-proxy
+ * The rules of IPVS mode (docs/ipvs.md). They name sets, and so are the same whatever the Services are: where kube-proxy
  * leaves out a rule whose set is empty, it stands here all the same, and no change of a Service writes a rule. Pure.
  */
 

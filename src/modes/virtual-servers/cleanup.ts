@@ -1,4 +1,4 @@
-/** Remove what is ours of one family, at once: nothing is waited for (reference 6.9). What others made stays (k8s#55857). */
+/** Remove what is ours of one family, at once: nothing is waited for. What others made stays (k8s#55857). */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../host/ipvs-kernel.ts';
 import { cleanupTables } from '../netfilter/cleanup.ts';

@@ -8,7 +8,7 @@
  * 4. rules: when another mode's rules stood here, they hand over to what is complete by now;
  * 5. what goes: destinations, servers, addresses, entries, sets.
  *
- * Draining is a function of what is seen (design 6): a destination of TCP that goes gets weight 0, and is removed when it
+ * Draining is a function of what is seen (docs/ipvs.md): a destination of TCP that goes gets weight 0, and is removed when it
  * has no connections. Its server stays as long, with its address and its label, also when the Service is gone.
  */
 import type { KernelWrite } from '../../host/ipvs-kernel.ts';
@@ -92,7 +92,7 @@ function serverStep(family: Family, key: string): string {
   return `${family} server ${key}`;
 }
 
-/** Whether a destination that is not wanted has connections that are waited for. UDP and SCTP are not (reference 6.7). */
+/** Whether a destination that is not wanted has connections that are waited for. UDP and SCTP are not (as in kube-proxy: its graceful_termination.go). */
 function isDraining(state: ServersState, key: string): boolean {
   const applied = state.destinations.applied?.get(key);
   const isRetired = applied?.server.protocol === 'TCP' && applied.destination.weight === 0;
