@@ -1,7 +1,7 @@
 /** nftables mode over a kernel in memory. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { numberWord } from '../../src/modes/nftables/bytes.ts';
+import { numberWord } from '../../src/modes/nft-table/bytes.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { LOCAL, SETS } from '../../src/modes/nftables/names.ts';
 import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';

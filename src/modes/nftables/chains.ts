@@ -9,7 +9,7 @@ import type { Bytes, Expression, Hook, NftRule, NftSet, Word } from '../../host/
 import { addressWidth } from '../../model/address.ts';
 import type { LocalDetector } from '../netfilter/local-traffic.ts';
 import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
-import { numberWord, rangeOf } from './bytes.ts';
+import { numberWord, rangeOf } from '../nft-table/bytes.ts';
 import {
   type BalancerSpec,
   balancerName,

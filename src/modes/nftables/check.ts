@@ -3,10 +3,10 @@ import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
 import { addressWidth, portBytes } from '../../model/address.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import { NOBODY } from '../mode.ts';
-import { numberWord, portWord, protocolByte, protocolWord } from './bytes.ts';
+import { numberWord, portWord, protocolByte, protocolWord } from '../nft-table/bytes.ts';
+import { planTable } from '../nft-table/plan.ts';
 import { balancerChain, type NftChain, skeleton, stickyEndpoint } from './chains.ts';
 import { memorySet, SETS, standingSets } from './names.ts';
-import { planTable } from './plan.ts';
 import type { Entry } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
 

@@ -7,7 +7,7 @@
 import type { NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { addressBytes } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import { numberWord, rangeOf, widest } from './bytes.ts';
+import { numberWord, rangeOf, widest } from '../nft-table/bytes.ts';
 import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
 import {
   type BalancerSpec,

@@ -5,12 +5,12 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, NOTHING_SEEN, type SeenFamily } from '../families.ts';
 import type { ConnectionCount, Mode, RuleCount, SetAside } from '../mode.ts';
+import { FamilyTable } from '../nft-table/table.ts';
 import { NftablesDesired } from './desire.ts';
 import { SETS } from './names.ts';
 import { frontendOf, udpFrontendsIn } from './observe.ts';
 import type { Entry } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
-import { FamilyTable } from './table.ts';
 
 export interface NftablesOptions {
   readonly families: readonly NftablesSettings[];

@@ -4,7 +4,7 @@ import type { Bytes, NftElement } from '../../host/nftables-kernel.ts';
 import { type Address, addressBytes, cidrContains, hostCidr } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from './bytes.ts';
+import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from '../nft-table/bytes.ts';
 import type { NftChain } from './chains.ts';
 import {
   type BalancerSpec,

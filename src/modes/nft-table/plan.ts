@@ -7,7 +7,7 @@ import type { Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import type { NftChain } from './chains.ts';
+import type { NftChain } from '../nftables/chains.ts';
 import { type ElementChange, type Group, groupsOf, type PendingElements } from './groups.ts';
 
 export interface PendingTable {

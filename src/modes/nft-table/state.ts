@@ -2,12 +2,12 @@
 import type { Bytes, NftSet, NftState } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
-import type { NftChain } from './chains.ts';
-import type { DesiredSink } from './desire.ts';
-import { isKnownSet, SETS, setNamed } from './names.ts';
+import type { NftChain } from '../nftables/chains.ts';
+import type { DesiredSink } from '../nftables/desire.ts';
+import { isKnownSet, SETS, setNamed } from '../nftables/names.ts';
+import type { Entry } from '../nftables/render.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
-import type { Entry } from './render.ts';
 
 const NONE: ReadonlyMap<Bytes, Entry> = new Map();
 /** Elements of a set that another program changed are named up to so many; all of them are counted. */

@@ -7,9 +7,9 @@ import { addressWidth, type Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { SETS } from './names.ts';
+import { SETS } from '../nftables/names.ts';
+import type { Entry } from '../nftables/render.ts';
 import { entryText } from './print.ts';
-import type { Entry } from './render.ts';
 
 /** A change of one element. */
 export interface ElementChange {

@@ -4,9 +4,9 @@ import type { Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { FamilyReport } from '../families.ts';
 import type { SetAside } from '../mode.ts';
+import { SETS } from '../nftables/names.ts';
 import { applyTransactions } from './apply.ts';
 import { Idle, type IdleOptions } from './idle.ts';
-import { SETS } from './names.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { TableState } from './state.ts';
 
