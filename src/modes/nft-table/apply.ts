@@ -4,8 +4,8 @@ import type { NftKernel, NftRefusal } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
 import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
-import type { Entry } from '../nftables/render.ts';
 import { ownKey, sharedKey } from './groups.ts';
+import type { Entry } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 

@@ -4,11 +4,13 @@
  * A ServicePort is rendered when it changed; chains are there as long as an element leads to them, and are the same for all
  * Services of as many endpoints. The result does not depend on the way to it (invariant 12).
  */
-import type { NftElement, NftSet } from '../../host/nftables-kernel.ts';
+import type { NftElement } from '../../host/nftables-kernel.ts';
 import { addressBytes } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { numberWord, rangeOf, widest } from '../nft-table/bytes.ts';
-import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
+import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
+import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
+import { skeleton } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -18,15 +20,8 @@ import {
   setNamed,
   standingSets,
 } from './names.ts';
-import { type Entry, type RenderedPort, renderPort } from './render.ts';
+import { type RenderedPort, renderPort } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
-
-/** Where desired objects go. */
-export interface DesiredSink {
-  chain(name: string, chain: NftChain | undefined): void;
-  set(name: string, set: NftSet | undefined): void;
-  element(set: NftSet, key: string, entry: Entry | undefined): void;
-}
 
 export class NftablesDesired {
   readonly #settings: NftablesSettings;

@@ -2,7 +2,8 @@
 import { addressBytes, portBytes } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { protocolByte } from '../nft-table/bytes.ts';
-import { localPolicyRules, type NftChain, stickyEndpoint, stickyEntry, stickyList } from './chains.ts';
+import type { NftChain } from '../nft-table/layout.ts';
+import { localPolicyRules, stickyEndpoint, stickyEntry, stickyList } from './balancers.ts';
 import { memorySet, stickyId } from './names.ts';
 import type { NftablesSettings } from './settings.ts';
 
