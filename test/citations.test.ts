@@ -46,6 +46,20 @@ function leadsNowhere(link: string, file: string): boolean {
   return anchor !== undefined && target.endsWith('.md') && !anchorsIn(textOf(target)).has(anchor);
 }
 
+/** Values in the lines that docs/operations.md quotes, where the program has a variable. */
+const VALUES =
+  /IPv4(?=: )|the manifests(?= cannot)|30 s|control-plane\.example|sysctl net\.netfilter\.nf_conntrack_max|NODE_|[()]/g;
+
+/** The fixed parts of the log lines and reasons that the tables of a chapter quote in their first column. */
+function quotedIn(markdown: string, chapter: string): string[] {
+  const [, text = ''] = new RegExp(`^## ${chapter}\\n(.*?)^## `, 'ms').exec(markdown) ?? [];
+  const quotes = [...text.matchAll(/^\| (`.*?) \| /gm)].flatMap(([, cell = '']) => [...cell.matchAll(/`([^`]+)`/g)]);
+  return quotes
+    .flatMap(([, quote = '']) => quote.replace(VALUES, '…').split(/…|: /))
+    .map((part) => part.replace(/^[ :;,]+|[ :;,]+$/g, ''))
+    .filter((part) => part.length > 5);
+}
+
 describe('citations', () => {
   it('link to files and headings that exist, in every Markdown document', () => {
     const links = /\]\(<?([^)\s>]+)>?\)|(?:src|href)="([^"]+)"/g;
@@ -102,5 +116,18 @@ describe('citations', () => {
       wrong([...SOURCES, ...MARKDOWN], elsewhere, () => true),
       [],
     );
+  });
+
+  it('quote log lines and reasons that the program has, in docs/operations.md', () => {
+    const program = SOURCES.filter((file) => file.startsWith('src') && file.endsWith('.ts'))
+      .map(textOf)
+      .join('\n');
+    const manual = textOf('docs/operations.md');
+    const quoted = ['Health', 'Errors and what to do'].flatMap((chapter) => quotedIn(manual, chapter));
+    assert.deepEqual(
+      quoted.filter((part) => !program.includes(part)),
+      [],
+    );
+    assert.ok(quoted.length > 40, `${quoted.length} were found`);
   });
 });
