@@ -14,6 +14,9 @@ const SOURCES = CODE.filter(
   (file) => /\.(?:ts|c|h|sh|ya?ml|conf|service)$/.test(file) && !file.endsWith('citations.test.ts'),
 );
 
+/** Files of Kubernetes and of V8, which comments name as the source of a fact. */
+const OF_OTHERS = ['test/featuregates_linter', 'test/compatibility_lifecycle', 'src/extensions/'];
+
 function filesIn(folder: string): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .map((file) => join(folder, file))
@@ -75,6 +78,19 @@ describe('citations', () => {
       wrong([...SOURCES, ...MARKDOWN], documents, ([path]) => !existsSync(join(ROOT, path))),
       [],
     );
+  });
+
+  it('name files of the repository that exist, in documents also without src/', () => {
+    const paths = /(?<![\w./@:-])(?:src|test|native|scripts|deploy|systemd)\/[\w./-]*\w/g;
+    const isGone = ([path]: RegExpExecArray, file: string) =>
+      !existsSync(join(ROOT, path)) &&
+      !OF_OTHERS.some((other) => path.startsWith(other)) &&
+      !file.endsWith('ci.test.ts');
+    assert.deepEqual(wrong([...SOURCES, ...MARKDOWN], paths, isGone), []);
+    const quoted = /`((?:[\w-]+\/)+[\w-]+\.ts)`/g;
+    const isNowhere = ([, path = '']: RegExpExecArray) =>
+      !existsSync(join(ROOT, path)) && !existsSync(join(ROOT, 'src', path));
+    assert.deepEqual(wrong(MARKDOWN, quoted, isNowhere), []);
   });
 
   it('number rules that docs/semantics.md has', () => {
