@@ -12,7 +12,7 @@ import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { faultCounts } from './faults.ts';
-import { logReport, logSteps, stackLogger } from './log-lines.ts';
+import { logReport, stackLogger } from './log-lines.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Serving } from './servers.ts';
 
@@ -35,7 +35,6 @@ export interface FollowOptions {
 /** Resolves when the signal aborts, after the sync that goes on then; rejects when the source cannot go on. */
 export async function follow(agent: Agent, options: FollowOptions): Promise<void> {
   const { config, log, signal, serving } = options;
-  logSteps(agent.mode, log);
   // A look at the kernel in the midst of a sync would see half of it, and take what the sync asked for.
   const mutex = createMutex();
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
@@ -195,8 +194,7 @@ async function mustRead({ mode, clock }: Agent, { log, signal, mutex, readings }
   const began = clock.now();
   try {
     const { reading } = await mutex(() => {
-      const reading =
-        mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve<boolean | undefined>(false);
+      const reading = mode.probe.differs(AbortSignal.any([signal, late.signal]));
       // It is waited for below, out of turn.
       reading.catch(() => undefined);
       return Promise.resolve({ reading });
@@ -224,8 +222,8 @@ type Seen = 'nothing yet' | 'stands' | 'gone' | 'unclear';
 
 async function lookAt(mode: Mode, signal: AbortSignal): Promise<Seen> {
   if (!mode.isObserved) return 'nothing yet';
-  if (!(await mode.probe(signal))) return 'gone';
-  return (await mode.mayDiffer?.()) === true ? 'unclear' : 'stands';
+  if (!(await mode.probe.stands(signal))) return 'gone';
+  return (await mode.probe.mayDiffer()) ? 'unclear' : 'stands';
 }
 
 interface Grace {

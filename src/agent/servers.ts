@@ -146,7 +146,9 @@ export class Serving {
     this.#metrics.synced(
       {
         complete,
-        failedWrites: families.filter((family) => report.failed.some(({ key }) => isOfRules(key, family))),
+        failedWrites: families.filter((family) =>
+          report.failed.some((step) => step.kind === 'rules' && step.family === family),
+        ),
         duration: report.duration,
         writing: report.writing,
         isFull: report.reading > 0,
@@ -260,10 +262,10 @@ export class Serving {
   #newMetrics({ mode, families }: { readonly mode: ModeName; readonly families: readonly Family[] }): Metrics {
     const read = metricSamples({
       feed: () => this.#feed,
-      rules: () => this.#agent?.mode.ruleCounts() ?? [],
+      rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
       connections: async () => {
         try {
-          return (await this.#agent?.mode.connectionCounts?.()) ?? [];
+          return (await this.#agent?.mode.metrics.connectionCounts()) ?? [];
         } catch (error) {
           this.#options.log.error(`connections cannot be counted: ${causeOf(error)}`);
           return [];
@@ -283,7 +285,7 @@ export class Serving {
   /** What rules counted; where they cannot be read now, what was read last. */
   async #packetsOf(what: PacketCount['what']): Promise<number> {
     try {
-      this.#packets.take((await this.#agent?.mode.packetCounts?.(this.#options.signal)) ?? []);
+      this.#packets.take((await this.#agent?.mode.metrics.packetCounts(this.#options.signal)) ?? []);
       this.#packetsUnread = undefined;
     } catch (error) {
       const cause = causeOf(error);
@@ -333,12 +335,4 @@ export class Serving {
   #emit(event: ClusterEvent): void {
     this.#recorder?.emit(event);
   }
-}
-
-/** `IPv4 iptables-restore`, `IPv4 nat KUBE-…`, `IPv4 nftables`, `IPv4 elements of …`: a write of rules that failed. */
-function isOfRules(key: string, family: Family): boolean {
-  return (
-    /^(iptables-restore$|nat |filter |mangle |nftables$|elements )/.test(key.replace(`${family} `, '')) &&
-    key.startsWith(family)
-  );
 }

@@ -137,7 +137,7 @@ function buildProgram({ signal, hangups, setStatus }: Context): Command {
   return program;
 }
 
-/** `run`, and what kube-proxy does instead when one of its action flags is given (reference 1.7). */
+/** `run`, and what kube-proxy does instead when one of its action flags is given (docs/semantics.md 10.5). */
 async function runOrAct(
   flags: Flags,
   { signal, hangups, print }: Pick<Context, 'signal' | 'hangups'> & { print: (text: string) => void },
@@ -158,7 +158,7 @@ async function runOrAct(
   return await runCommand({ ...prepared, signal, hangups, flags });
 }
 
-/** kube-proxy's flags by their names and meanings (reference 1.5), and ours. */
+/** kube-proxy's flags by their names and meanings (docs/semantics.md 10.5), and ours. */
 function withAgentFlags(command: Command): Command {
   return withIdleFlags(command)
     .option('--mode <mode>', 'kernel mechanism: iptables, ipvs or nftables (default: iptables)')

@@ -3,7 +3,7 @@
 import { type Agent, startAgent } from '../agent/agent.ts';
 import { faultCounts } from '../agent/faults.ts';
 import { startFeed } from '../agent/feed.ts';
-import { logReport, logSteps } from '../agent/log-lines.ts';
+import { logReport } from '../agent/log-lines.ts';
 import { Lives, type RunOptions } from '../agent/reload.ts';
 import type { Config } from '../config/config.ts';
 import { realClock, sleep } from '../host/clock.ts';
@@ -55,7 +55,6 @@ async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<
 }
 
 async function syncUntilDone(agent: Agent, log: Log, signal: AbortSignal): Promise<number> {
-  logSteps(agent.mode, log);
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
     logReport(report, log, { isFirst: true, faults: faultCounts(agent) });

@@ -4,7 +4,7 @@ import type { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Address, addressOfBytes, type Family, isLoopback } from '../model/address.ts';
 import { wholeListing } from './listing.ts';
 
-/** kube-proxy's name (reference 6.3). */
+/** kube-proxy's name (pkg/proxy/ipvs/proxier.go). */
 export const SERVICE_DEVICE = 'kube-ipvs0';
 
 /** The device of Services exists, but is no dummy device. */

@@ -2,7 +2,7 @@
  * Decides which UDP flows in conntrack may go on.
  *
  * A flow that is in the table is not looked at by rules any more: without a connection that ends, it goes to its old
- * endpoint, or nowhere, for as long as its client sends (reference 8.2, k8s#139628). So flows are judged by what they were
+ * endpoint, or nowhere, for as long as its client sends (docs/semantics.md 8.2, k8s#139628). So flows are judged by what they were
  * sent to and who answers them:
  *
  * - to an existing frontend: live when a ready or serving endpoint answers (with internal policy Local one on this node,

@@ -1,5 +1,5 @@
 /** A kernel setting as a step of a plan. */
-import type { Step } from './step.ts';
+import type { Step, StepName } from './step.ts';
 
 /** A kernel setting to write. */
 export interface SettingWrite {
@@ -16,9 +16,9 @@ export function settingKey(name: string): string {
 }
 
 /** The step that writes a setting. */
-export function settingStep(key: string, { from, to }: SettingWrite): Step {
+export function settingStep(name: StepName, { from, to }: SettingWrite): Step {
   return {
-    key,
+    ...name,
     action: 'update',
     phase: 'sysctls and devices',
     owner: undefined,

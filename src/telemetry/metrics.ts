@@ -1,5 +1,5 @@
 /**
- * Metrics in Prometheus' form: kube-proxy's under its names (reference 9.4), so that dashboards and alerts go on working, and
+ * Metrics in Prometheus' form: kube-proxy's under its names (its pkg/proxy/metrics), so that dashboards and alerts go on working, and
  * ours under `slicewire_`. Values that somebody else keeps are read when they are asked for (kr#1875).
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
@@ -102,7 +102,7 @@ const OF_NFTABLES: readonly string[] = [
 
 /** kube-proxy's: from 1 ms on, 15 times doubled. */
 const SYNC_BUCKETS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
-/** kube-proxy's (reference 9.4). */
+/** kube-proxy's, from its pkg/proxy/metrics. */
 const LATENCY_BUCKETS = [
   ...[0.25, 0.5],
   ...Array.from({ length: 59 }, (_, i) => i + 1),

@@ -1,7 +1,6 @@
 /** nftables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
 import { endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
 import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
@@ -16,9 +15,9 @@ import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
 
 const LOOPBACK =
-  'node ports are served on the addresses of the node but for loopback ones, as by kube-proxy in this mode: nothing needs route_localnet';
+  'node ports are served on all addresses of the node except loopback ones, as by kube-proxy in this mode: the mode does not need route_localnet';
 const CLOSED =
-  'a table of nftables cannot accept what another one drops: a firewall of the node must let Services through itself';
+  'a table of nftables cannot accept a packet that another table drops: a firewall of the node must admit Services itself';
 
 export const NFTABLES: ModeUnderTest = {
   mode: 'nftables',
@@ -52,7 +51,7 @@ class NftablesSubject implements Subject {
     this.#family = family;
     this.#story = story;
     const families = FAMILIES.map((of) => nftablesSettingsOf(of, of === family ? (story.settings ?? {}) : {}));
-    const mode = nftablesMode({ families, kernel: this.#kernel, keep: 0 }) as Mode;
+    const mode = nftablesMode({ families, kernel: this.#kernel, keep: 0 });
     this.#rig = new Rig({ commands: new FakeIptables(), mode, servesExternalIPs: story.servesExternalIPs });
   }
 

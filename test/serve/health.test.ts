@@ -1,4 +1,4 @@
-/** Health tells the truth (reference 9.1, invariant 8): told here with a clock that the test moves. */
+/** Health tells the truth (docs/semantics.md 9.4, invariant 8): told here with a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SourceKind, WatchStatus } from '../../src/model/events.ts';
@@ -324,7 +324,7 @@ describe('health', () => {
     );
   });
 
-  it('keeps load balancers away from a Node that is leaving or not known, and stays alive (reference 9.1)', () => {
+  it('keeps load balancers away from a Node that is leaving or not known, and stays alive (docs/semantics.md 9.4)', () => {
     const told = new Told().synced();
     for (const node of [undefined, { ...NODE, isEligible: false }]) {
       told.node = node;

@@ -1,0 +1,81 @@
+/** Carry out the transactions of one family (`plan.ts`), and say of what is refused whose it is (invariant 4). */
+import { breath } from '../../host/clock.ts';
+import type { NftKernel, NftRefusal } from '../../host/nftables-kernel.ts';
+import type { Family } from '../../model/address.ts';
+import { causeOf } from '../../model/cause.ts';
+import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
+import { ownKey, sharedKey } from './groups.ts';
+import type { Entry } from './layout.ts';
+import type { Transaction } from './plan.ts';
+import { entryText } from './print.ts';
+
+/** Where they are written, and who is told what came of it. */
+export interface Target {
+  readonly family: Family;
+  readonly kernel: NftKernel;
+  readonly wrote: (transaction: Transaction) => void;
+}
+
+export interface TableReport extends ApplyReport {
+  /** Something could not be deleted yet. */
+  readonly isWaiting: boolean;
+  /** Nobody knows what stands: a write was not answered, or met another table than was believed to be there. */
+  readonly isLost: boolean;
+  /** The latter: it is to be read, and planned anew. */
+  readonly isStale: boolean;
+}
+
+/** A transaction that is refused has changed nothing: the others go on, but for those on which they all stand. */
+export async function applyTransactions(
+  transactions: readonly Transaction[],
+  target: Target,
+  signal: AbortSignal,
+): Promise<TableReport> {
+  const failed: FailedStep[] = [];
+  let applied = 0;
+  let [isWaiting, isLost, isStale] = [false, false, false];
+  for (const [i, transaction] of transactions.entries()) {
+    if (i > 0) await breath();
+    signal.throwIfAborted();
+    try {
+      const refusals = await target.kernel.commit(target.family, transaction.writes);
+      if (refusals.length === 0) {
+        target.wrote(transaction);
+        applied += transaction.steps.length;
+      } else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) isWaiting = true;
+      else failed.push(...refusals.map((refusal) => failure(target.family, transaction, refusal)));
+      isStale = refusals.some(({ blame }) => blame === 'environment');
+      isLost = isStale;
+    } catch (error) {
+      isLost = true;
+      failed.push({ ...whole(target.family), blame: 'environment', cause: causeOf(error) });
+    }
+    if (isLost || (failed.length > 0 && transaction.elements.length === 0)) break;
+  }
+  const states = { isWaiting, isLost, isStale };
+  if (failed.length === 0) return { ...NOTHING_TO_DO, applied, ...states };
+  return { outcome: applied > 0 ? 'partial' : 'failed', applied, failed, skipped: [], ...states };
+}
+
+function whole(family: Family): Pick<FailedStep, 'key' | 'family' | 'kind' | 'owner' | 'line'> {
+  return { key: `${family} nftables`, family, kind: 'rules', owner: undefined, line: undefined };
+}
+
+function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): FailedStep {
+  const { write, element, cause } = refusal;
+  const blame = refusal.blame === 'content' ? 'content' : 'environment';
+  const what = writes[write];
+  if (what === undefined || !('elements' in what)) {
+    const name = what === undefined ? '' : ` ${what.kind} ${'chain' in what ? what.chain : ''}`;
+    return { ...whole(family), blame, cause: `${cause}${name}` };
+  }
+  const entry = (element === undefined ? undefined : what.elements[element]) as Entry | undefined;
+  if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
+  const line = `${what.set.name} ${entryText(what.set, entry, family)}`;
+  // Nobody is to blame for what another program did.
+  if (blame === 'environment') return { ...whole(family), line, blame, cause: `${cause}: ${line}` };
+  const { owner } = entry;
+  const key =
+    owner === undefined ? sharedKey(family, { set: what.set, from: entry, to: entry }) : ownKey(family, owner);
+  return { ...whole(family), key, owner, line, blame, cause: `${cause}: ${line}` };
+}

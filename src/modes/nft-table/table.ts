@@ -1,0 +1,124 @@
+/** One family's table in the kernel: read, planned and written over its state. */
+import type { Bytes, NftKernel, NftSet } from '../../host/nftables-kernel.ts';
+import type { Family } from '../../model/address.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+import type { FamilyReport } from '../families.ts';
+import type { SetAside } from '../mode.ts';
+import { applyTransactions } from './apply.ts';
+import { Idle, type IdleOptions } from './idle.ts';
+import type { TableLayout } from './layout.ts';
+import { planTable, type TablePlan, type Transaction } from './plan.ts';
+import { TableState } from './state.ts';
+
+export interface TableOptions extends IdleOptions {
+  readonly layout: TableLayout;
+  /** Sets whose elements stay as they are. */
+  readonly left: readonly NftSet[];
+}
+
+export class FamilyTable {
+  readonly state: TableState;
+  readonly #kernel: NftKernel;
+  readonly #options: TableOptions;
+  readonly #idle: Idle;
+  #isWaiting = false;
+  /** A probe found what another program changed. It is read again, though nobody wrote since. */
+  #hasDrift = false;
+
+  constructor(family: Family, kernel: NftKernel, options: TableOptions) {
+    this.state = new TableState(family, options.layout);
+    this.#kernel = kernel;
+    this.#options = options;
+    this.#idle = new Idle(options);
+  }
+
+  get family(): Family {
+    return this.state.family;
+  }
+
+  /** Something could not be deleted yet. */
+  get isWaiting(): boolean {
+    return this.#isWaiting || this.#idle.size > 0;
+  }
+
+  /** How often the elements of a set were looked up, each with its Service. Throws when they cannot be read. */
+  async lookups(
+    set: NftSet,
+  ): Promise<readonly { readonly key: Bytes; readonly owner: ServiceKey; readonly count: number }[]> {
+    const counts = await this.#kernel.counts(this.family, set.name);
+    return [...counts].flatMap(([key, count]) => {
+      const owner = this.state.elementsOf(set).desired.get(key)?.owner;
+      return owner === undefined ? [] : [{ key, owner, count }];
+    });
+  }
+
+  /**
+   * Read it. Returns what another program changed, and undefined when nobody wrote since the last time, which is asked
+   * first. Throws when it cannot be read; then nothing is known.
+   */
+  async observe(): Promise<readonly string[] | undefined> {
+    const { isKnown } = this.state;
+    try {
+      if (isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
+      const found = await this.#kernel.read(this.family);
+      this.#hasDrift = false;
+      const drift = isKnown ? this.state.driftFrom(found) : [];
+      this.state.observe(found);
+      return drift;
+    } catch (error) {
+      this.state.forget();
+      throw error;
+    }
+  }
+
+  /** Throws when nothing is known. */
+  plan(setAside: SetAside): TablePlan {
+    const { state } = this;
+    const { layout, left } = this.#options;
+    const due = this.#idle.begin();
+    const elements = [...state.elements]
+      .filter(([set]) => !left.includes(set))
+      .map(([set, tracker]) => {
+        const delta = tracker.delta();
+        return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
+      });
+    const [chains, sets] = [due('chain', state.chains.delta()), due('set', state.sets.delta())];
+    const { room } = this.#kernel;
+    return planTable(
+      { family: state.family, layout, hasTable: state.hasTable, chains, sets, elements, room },
+      setAside,
+    );
+  }
+
+  /** Carry a plan out. `isMistaken`: another program changed the table since it was read. */
+  async apply({ transactions }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
+    const { family, state } = this;
+    try {
+      const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => state.wrote(done) };
+      const { isWaiting, isLost, isStale, ...report } = await applyTransactions(transactions, target, signal);
+      this.#isWaiting = isWaiting;
+      if (isLost) state.forget();
+      return { ...report, isMistaken: isStale };
+    } catch (error) {
+      // What was written by then is unknown.
+      state.forget();
+      throw error;
+    }
+  }
+
+  /** Whether what was written is installed. Where another program wrote something, the table is read to find out. */
+  async stands(): Promise<boolean> {
+    const answer = await this.#kernel.stands(this.family);
+    if (answer !== 'unclear') return answer === 'yes';
+    this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.family)).length > 0;
+    return !this.#hasDrift;
+  }
+
+  /** Remove the table; returns what was removed. */
+  async cleanup(): Promise<readonly string[]> {
+    if ((await this.#kernel.read(this.family)) === undefined) return [];
+    const [refusal] = await this.#kernel.commit(this.family, [{ kind: 'delete-table' }]);
+    if (refusal !== undefined) throw new Error(`${this.family} table: ${refusal.cause}`);
+    return [`${this.family} nftables table`];
+  }
+}

@@ -1,0 +1,221 @@
+/** Carry out the plan of one family, stage by stage (`plan.ts`), and tell the trackers what succeeded (invariant 4). */
+import type { IpvsKernel, KernelError, KernelWrite } from '../../host/ipvs-kernel.ts';
+import type { Address } from '../../model/address.ts';
+import type { FailedStep, StepName } from '../../reconcile/step.ts';
+import type { FamilyReport } from '../families.ts';
+import { destinationKey, serverKey } from './objects.ts';
+import { isHeld, type ServersPlan } from './plan.ts';
+import type { ServersState } from './state.ts';
+import type { PlannedWrite, Retirement } from './writes.ts';
+
+export async function applyServers(
+  plan: ServersPlan,
+  state: ServersState,
+  kernel: IpvsKernel,
+  signal: AbortSignal,
+): Promise<FamilyReport> {
+  const run = new Application({ plan, state, kernel, signal });
+  await run.carryOut();
+  return run.report();
+}
+
+interface Parts {
+  readonly plan: ServersPlan;
+  readonly state: ServersState;
+  readonly kernel: IpvsKernel;
+  readonly signal: AbortSignal;
+}
+
+class Application {
+  readonly #parts: Parts;
+  readonly #failed: FailedStep[] = [];
+  readonly #skipped: { key: string; blockedBy: string }[] = [];
+  /** Who failed: what more is to be written for them waits, and nothing of theirs is removed (invariant 3). */
+  readonly #blocked = new Map<string, string>();
+  readonly #done = new Set<string>();
+  #isMistaken = false;
+  #isUnknown = false;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async carryOut(): Promise<void> {
+    const { plan, state } = this.#parts;
+    // Rules refer to sets: without one of them none can be written.
+    if (!(await this.#write(plan.sets))) return this.#skipAll();
+    await this.#write(plan.entries);
+    await this.#write(plan.servers);
+    if (!(await this.#writeTables('source'))) return this.#skipAll();
+    await this.#write(plan.addresses);
+    const hasRules = await this.#writeTables('all');
+    // Where another mode's rules may still stand, what they do not know of stays.
+    if (!hasRules || this.#isUnknown || this.#isMistaken) return;
+    await this.#retire(plan.retire.filter((one) => this.#mayGo(one)));
+    await this.#write(plan.goneAddresses.filter((one) => this.#mayGo(one) && !this.#isHolding(one.write)));
+    const staying = {
+      server: (key: string) => state.servers.applied?.has(key) === true,
+      address: (address: Address) => state.addresses.applied?.has(address) === true,
+    };
+    await this.#write(plan.goneEntries.filter((one) => this.#mayGo(one) && !isHeld(one.entry, staying)));
+    await this.#write(plan.goneSets);
+  }
+
+  report(): FamilyReport {
+    if (this.#isUnknown || this.#isMistaken) this.#parts.state.forget();
+    const applied = this.#done.size;
+    const hasFailed = this.#failed.length > 0 || this.#isMistaken;
+    const outcome = !hasFailed ? 'complete' : applied > 0 ? 'partial' : 'failed';
+    return { outcome, applied, failed: this.#failed, skipped: this.#skipped, isMistaken: this.#isMistaken };
+  }
+
+  /** Write one stage; returns whether all of it succeeded. */
+  async #write(writes: readonly PlannedWrite[]): Promise<boolean> {
+    const { state, kernel, signal } = this.#parts;
+    const due = writes.filter((planned) => !this.#isBlocked(planned));
+    if (due.length === 0) return true;
+    const outcomes = await kernel.write(
+      due.map(({ write }) => write),
+      signal,
+    );
+    let isWell = true;
+    for (const [i, planned] of due.entries()) {
+      const error = outcomes[i];
+      if (error === undefined || isAsWanted(planned.write, error)) {
+        state.wrote(planned.write, planned.owner);
+        this.#done.add(planned.step);
+      } else {
+        isWell = false;
+        this.#failure(planned, error);
+      }
+    }
+    return isWell;
+  }
+
+  #name(key: string): StepName {
+    return { key, family: this.#parts.plan.family, kind: 'virtual servers' };
+  }
+
+  #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
+    const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
+    if (by === undefined) return false;
+    this.#skipped.push({ key: step, blockedBy: by });
+    return true;
+  }
+
+  #failure(planned: PlannedWrite, error: KernelError): void {
+    const { step, owner } = planned;
+    const isFirst = !this.#blocked.has(step);
+    this.#blocked.set(step, step);
+    if (owner !== undefined) this.#blocked.set(owner, step);
+    // What follows from a failure that was told: a destination of a server that could not be made.
+    if (!isFirst && error.failure === 'missing') return;
+    const isForeignSet = planned.write.kind === 'add-set' && error.failure === 'exists';
+    if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
+      this.#isMistaken = true;
+      return;
+    }
+    if (error.failure === 'environment') this.#isUnknown = true;
+    const line = planned.line();
+    const blame = error.failure === 'refused' ? 'content' : 'environment';
+    const said = isForeignSet ? 'a set of this name and another type is there; remove it' : error.message;
+    this.#failed.push({ ...this.#name(step), owner, line, blame, cause: `${line}: ${said}` });
+  }
+
+  /** The rules: all of them, or what must stand before the first address. Returns whether they stand. */
+  async #writeTables(which: 'source' | 'all'): Promise<boolean> {
+    const { plan, state, signal } = this.#parts;
+    // Planned anew: part of it may be written by now.
+    const tables = which === 'source' ? plan.sourceTables : state.tables.plan(plan.setAside);
+    if (tables.steps.length === 0) return true;
+    const report = await state.tables.apply(tables, signal);
+    this.#failed.push(...report.failed);
+    this.#skipped.push(...report.skipped);
+    if (report.outcome !== 'complete') return false;
+    for (const { key } of tables.steps) this.#done.add(key);
+    return true;
+  }
+
+  #skipAll(): void {
+    const by = this.#failed[0]?.key ?? 'what comes before';
+    for (const { key } of this.#parts.plan.steps) {
+      if (!this.#done.has(key) && !this.#failed.some((step) => step.key === key)) {
+        this.#skipped.push({ key, blockedBy: by });
+      }
+    }
+  }
+
+  /**
+   * Destinations that go: no new connections first; then who has none any more is removed. Asked in this order, no
+   * connection is begun with a destination that is removed.
+   */
+  async #retire(retirements: readonly Retirement[]): Promise<void> {
+    const due = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
+    await this.#write(due.flatMap(quietings));
+    const removals: PlannedWrite[] = [];
+    for (const one of due) {
+      if (this.#blocked.has(one.step)) continue;
+      removals.push(...(await this.#removals(one)));
+    }
+    await this.#write(removals);
+  }
+
+  async #removals({ server, step, owner, destinations, isServerGone }: Retirement): Promise<PlannedWrite[]> {
+    const { state, kernel } = this.#parts;
+    const key = serverKey(server);
+    if (server.protocol === 'TCP' && (destinations.length > 0 || isServerGone)) {
+      try {
+        const seen = await kernel.destinations(server);
+        state.sawConnections(server, seen);
+      } catch (error) {
+        // Not known is not none: they stay, and are looked at again.
+        this.#isUnknown = true;
+        const cause = `the connections of ${key} cannot be read: ${(error as Error).message}`;
+        this.#failed.push({ ...this.#name(step), owner, line: undefined, blame: 'environment', cause });
+        return [];
+      }
+    }
+    const isBusy = (destination: string) => server.protocol === 'TCP' && (state.connections.get(destination) ?? 0) > 0;
+    const planned = (write: KernelWrite): PlannedWrite => ({ write, step, owner, line: () => `${write.kind} ${key}` });
+    // The kernel removes a server with all that is behind it.
+    if (isServerGone && ![...state.index.destinationsOf(key)].some(isBusy)) {
+      return [planned({ kind: 'remove-server', server })];
+    }
+    return destinations
+      .filter(({ destination }) => !isBusy(destinationKey(server, destination)))
+      .map(({ destination }) => planned({ kind: 'remove-destination', server, destination }));
+  }
+
+  /** After a refusal, what was read and says not whose it is may be what works for who was refused (invariant 3). */
+  #mayGo({ owner }: { readonly owner: string | undefined }): boolean {
+    return owner !== undefined || this.#failed.length === 0;
+  }
+
+  /** Whether a server that is still waited for needs the address. */
+  #isHolding(write: KernelWrite): boolean {
+    const { state } = this.#parts;
+    if (write.kind !== 'remove-address') return false;
+    return [...state.index.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
+  }
+}
+
+/** Weight 0 for those that have another. */
+function quietings({ server, step, owner, destinations, isServerGone }: Retirement): PlannedWrite[] {
+  // Without connections that last there is nothing to wait for; who goes with its server is asked for connections all the same.
+  if (server.protocol !== 'TCP') return [];
+  return destinations
+    .filter(({ destination }) => destination.weight !== 0)
+    .map(({ destination }) => ({
+      write: { kind: 'change-destination', server, destination: { ...destination, weight: 0 } },
+      step,
+      owner,
+      line: () =>
+        `no new connections to ${destinationKey(server, destination)}${isServerGone ? ', whose Service is gone' : ''}`,
+    }));
+}
+
+/** The kernel already is as it should become. */
+function isAsWanted({ kind }: KernelWrite, { failure }: KernelError): boolean {
+  if (kind.startsWith('remove-')) return failure === 'missing';
+  return failure === 'exists' && (kind === 'add-address' || kind === 'add-device');
+}

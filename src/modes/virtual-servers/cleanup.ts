@@ -1,0 +1,54 @@
+/** Remove what is ours of one family, at once: nothing is waited for. What others made stays (k8s#55857). */
+import type { IptablesTools } from '../../host/iptables-tools.ts';
+import type { IpvsKernel, KernelWrite } from '../../host/ipvs-kernel.ts';
+import { cleanupTables } from '../netfilter/cleanup.ts';
+import { type OwnedServer, serverText } from './objects.ts';
+import { setName } from './sets.ts';
+import { isOursOrSource } from './source-chain.ts';
+import type { Seen } from './trackers.ts';
+
+export interface CleanupParts {
+  readonly tools: IptablesTools;
+  readonly kernel: IpvsKernel;
+  readonly seen: Seen;
+  readonly signal: AbortSignal;
+}
+
+/** Returns what was removed, a line each. Throws when part of it failed, after the rest was done. */
+export async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
+  const { family } = tools;
+  const removed: string[] = [];
+  const problems: string[] = [];
+  const remove = async (items: readonly { readonly write: KernelWrite; readonly line: string }[]) => {
+    const outcomes = await kernel.write(
+      items.map(({ write }) => write),
+      signal,
+    );
+    for (const [i, { line }] of items.entries()) {
+      const error = outcomes[i];
+      if (error === undefined) removed.push(`${family} ${line}`);
+      else if (error.failure !== 'missing') problems.push(`${line}: ${error.message}`);
+    }
+  };
+  await remove([...seen.servers.values()].map(serverRemoval));
+  await remove(
+    [...seen.addresses.keys()].map((address) => ({
+      write: { kind: 'remove-address', address },
+      line: `address ${address}`,
+    })),
+  );
+  // Rules refer to sets.
+  removed.push(...(await cleanupTables(tools, isOursOrSource, signal)));
+  await remove(
+    [...seen.sets.keys()].map((id) => {
+      const set = setName(family, id);
+      return { write: { kind: 'remove-set', set }, line: `set ${set}` };
+    }),
+  );
+  if (problems.length > 0) throw new Error(problems.join('; '));
+  return removed;
+}
+
+function serverRemoval(one: OwnedServer): { write: KernelWrite; line: string } {
+  return { write: { kind: 'remove-server', server: one.server }, line: `server ${serverText(one)}` };
+}

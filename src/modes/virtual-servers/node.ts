@@ -1,0 +1,130 @@
+/** What IPVS mode has once for the node, not for each family: the device, the three timeouts, the kernel settings. */
+import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
+import type { Sysctls } from '../../host/sysctls.ts';
+import type { ApplyReport } from '../../reconcile/step.ts';
+import type { Part } from '../cleanup.ts';
+import type { NodePart, NodePlan } from '../families.ts';
+import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
+import { type DeviceWrite, deviceStep, ServiceDevice } from './device.ts';
+import { serverKey } from './objects.ts';
+import { type KernelLists, readLists } from './observe.ts';
+import type { IpvsNodeSettings } from './settings.ts';
+import { IpvsTimeouts, timeoutsStep } from './timeouts.ts';
+
+export interface NodeOptions {
+  readonly kernel: IpvsKernel;
+  readonly sysctls: Sysctls;
+  /** undefined: the timeouts stay as they are. */
+  readonly node?: IpvsNodeSettings;
+  /** Kernel settings to write, by name. */
+  readonly wantedSettings?: ReadonlyMap<string, string>;
+  /** Nothing is wanted any more: the device goes, all else stays as it is. */
+  readonly predecessor?: {
+    /** Nothing but the device is left. */
+    readonly areEmptied: () => boolean;
+  };
+}
+
+export class IpvsNode implements NodePart {
+  readonly kernel: IpvsKernel;
+  readonly #areEmptied: () => boolean;
+  readonly #settings: KernelSettings;
+  readonly #timeouts: IpvsTimeouts;
+  readonly #device: ServiceDevice;
+  #lists: KernelLists = { servers: [], setNames: new Set() };
+  /** Keys of the servers that the kernel had when it was probed last. */
+  #probed: ReadonlySet<string> = new Set();
+
+  constructor(options: NodeOptions) {
+    const { kernel, sysctls, node, wantedSettings = new Map(), predecessor } = options;
+    this.kernel = kernel;
+    this.#areEmptied = predecessor?.areEmptied ?? (() => false);
+    this.#timeouts = new IpvsTimeouts(kernel, node);
+    this.#device = new ServiceDevice(kernel, predecessor === undefined);
+    this.#settings = new KernelSettings({
+      sysctls,
+      family: undefined,
+      wanted: wantedSettings,
+      hint: 'run --init-only with more privileges writes it',
+    });
+  }
+
+  get isKnown(): boolean {
+    return this.#device.isKnown;
+  }
+
+  /** The device of a predecessor goes last. */
+  get isWaiting(): boolean {
+    return this.#device.isWaiting;
+  }
+
+  get compared(): number {
+    return this.#settings.compared;
+  }
+
+  /** What the families share of a reading. */
+  get lists(): KernelLists {
+    return this.#lists;
+  }
+
+  async observe(): Promise<void> {
+    this.#device.observe(undefined);
+    this.#lists = await readLists(this.kernel);
+    const isThere = await this.#device.read();
+    await this.#timeouts.observe();
+    await this.#settings.observe();
+    this.#device.observe(isThere);
+  }
+
+  plan(isEmptied: boolean): NodePlan {
+    const settings = this.isKnown ? this.#settings.plan() : undefined;
+    const timeouts = this.#timeouts.pending();
+    const device = this.#device.pending(isEmptied);
+    return {
+      steps: [
+        ...(settings?.steps ?? []),
+        ...(timeouts === undefined ? [] : [timeoutsStep(timeouts)]),
+        ...(device === undefined ? [] : [deviceStep(device)]),
+      ],
+      before: async (signal) => {
+        const reports = await this.#before({ settings, timeouts }, device, signal);
+        // Without the device no address can be written.
+        return { reports, isBlocked: device === 'add-device' && !this.isKnown };
+      },
+      after: async (signal) => {
+        return device === 'remove-device' && this.#areEmptied() ? [await this.#device.write(device, signal)] : [];
+      },
+    };
+  }
+
+  async #before(
+    { settings, timeouts }: { settings: SettingsPlan | undefined; timeouts: Timeouts | undefined },
+    device: DeviceWrite | undefined,
+    signal: AbortSignal,
+  ): Promise<readonly ApplyReport[]> {
+    const reports: ApplyReport[] = [];
+    if (settings !== undefined && settings.writes.length > 0) reports.push(await this.#settings.apply(settings));
+    if (timeouts !== undefined) reports.push(await this.#timeouts.write(timeouts));
+    if (device === 'add-device') reports.push(await this.#device.write(device, signal));
+    return reports;
+  }
+
+  async stands(): Promise<boolean> {
+    if (!(await this.#device.read())) return false;
+    this.#probed = new Set((await this.kernel.servers()).map(serverKey));
+    return true;
+  }
+
+  /** Whether the kernel had this server when `stands` was called last. */
+  hasServer(key: string): boolean {
+    return this.#probed.has(key);
+  }
+
+  async beforeRemoval(): Promise<void> {
+    this.#lists = await readLists(this.kernel);
+  }
+
+  removal(signal: AbortSignal): Part {
+    return this.#device.removal(signal);
+  }
+}

@@ -1,0 +1,79 @@
+/** What is tracked of one family, and the keys by which it is. */
+import type { Destination, Server, ServerId } from '../../host/ipvs-kernel.ts';
+import { type Address, endpointText } from '../../model/address.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+import type { SetId } from './sets.ts';
+
+/** `TCP 10.96.0.10:80` */
+export type ServerKey = `${ServerId['protocol']} ${string}`;
+
+export interface OwnedServer {
+  readonly server: Server;
+  /** undefined for what was read from the kernel. */
+  readonly owner: ServiceKey | undefined;
+}
+
+export interface OwnedDestination {
+  readonly server: ServerId;
+  readonly destination: Destination;
+  readonly owner: ServiceKey | undefined;
+}
+
+/** An address that our device should have, or has. */
+export interface OwnedAddress {
+  readonly address: Address;
+  readonly owner: ServiceKey | undefined;
+}
+
+export interface OwnedEntry {
+  readonly set: SetId;
+  readonly entry: string;
+  readonly owner: ServiceKey | undefined;
+}
+
+export function serverKey({ protocol, address, port }: ServerId): ServerKey {
+  return `${protocol} ${endpointText(address, port)}`;
+}
+
+/** `TCP 10.96.0.10:80 -> 10.244.1.11:8080` */
+export function destinationKey(server: ServerId, { address, port }: { address: Address; port: number }): string {
+  return `${serverKey(server)} -> ${endpointText(address, port)}`;
+}
+
+export function entryKey(set: SetId, entry: string): string {
+  return `${set} ${entry}`;
+}
+
+/** The entry of a server in the sets of type hash:ip,port. */
+export function serverEntry({ protocol, address, port }: ServerId): string {
+  return `${address},${protocol.toLowerCase()}:${port}`;
+}
+
+export function sameServer(a: OwnedServer, b: OwnedServer): boolean {
+  const [x, y] = [a.server, b.server];
+  return x.scheduler === y.scheduler && x.flags === y.flags && x.timeout === y.timeout;
+}
+
+export function sameDestination(a: OwnedDestination, b: OwnedDestination): boolean {
+  return a.destination.weight === b.destination.weight;
+}
+
+const FLAGS: Readonly<Record<ServerId['protocol'], string>> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' };
+
+/** The arguments of ipvsadm(8) that say the same. */
+export function serverText({ server }: OwnedServer): string {
+  const persistent = server.timeout > 0 ? ` -p ${server.timeout}` : '';
+  return `${FLAGS[server.protocol]} ${endpointText(server.address, server.port)} -s ${server.scheduler}${persistent}`;
+}
+
+export function destinationText({ server, destination }: OwnedDestination): string {
+  const at = `${FLAGS[server.protocol]} ${endpointText(server.address, server.port)}`;
+  return `${at} -r ${endpointText(destination.address, destination.port)} -m -w ${destination.weight}`;
+}
+
+/** The key of the server whose entry this is: `10.96.0.10,tcp:80` → `TCP 10.96.0.10:80`. */
+export function serverKeyOfEntry(entry: string): string {
+  const [address = '', socket = ''] = entry.split(',');
+  const [protocol = '', port] = socket.split(':');
+  return `${protocol.toUpperCase()} ${endpointText(address as Address, Number(port))}`;
+}

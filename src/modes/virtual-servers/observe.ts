@@ -1,0 +1,119 @@
+/** Read what is ours of one family: sets, servers with their destinations, addresses (invariant 7). */
+import { breath } from '../../host/clock.ts';
+import type { IpvsKernel, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
+import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../model/address.ts';
+import {
+  destinationKey,
+  entryKey,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  serverEntry,
+  serverKey,
+} from './objects.ts';
+import { SET_IDS, type SetId, setName } from './sets.ts';
+import type { ServersState } from './state.ts';
+import type { Seen } from './trackers.ts';
+
+/** Addresses of the node's other devices. */
+export interface HostAddresses {
+  readonly all: ReadonlySet<Address>;
+  /** Of these, where node ports are served. */
+  readonly nodePorts: readonly Address[];
+}
+
+/** Servers whose destinations are read between two breaths of the event loop. */
+const PORTION = 100;
+
+/** What is read once for both families. */
+export interface KernelLists {
+  readonly servers: readonly Server[];
+  readonly setNames: ReadonlySet<string>;
+}
+
+export async function readLists(kernel: IpvsKernel): Promise<KernelLists> {
+  return { servers: await kernel.servers(), setNames: new Set(await kernel.setNames()) };
+}
+
+export interface SeenServers {
+  readonly seen: Seen;
+  readonly host: HostAddresses;
+}
+
+/** Throws when a part cannot be read: a part is not the whole (invariant 2). */
+export async function observeServers(
+  kernel: IpvsKernel,
+  state: ServersState,
+  lists: KernelLists,
+): Promise<SeenServers> {
+  const { family, nodePortCidrs } = state.settings;
+  const { ours, others } = await kernel.addresses(family);
+  const host = { all: new Set(others), nodePorts: others.filter((address) => isIn(nodePortCidrs, address)) };
+  const { sets, entries } = await readSets(kernel, family, lists.setNames);
+  const isOurs = ownership(state, { ours: new Set(ours), host, entries });
+  const servers = new Map<string, OwnedServer>();
+  const destinations = new Map<string, OwnedDestination>();
+  const connections = new Map<string, number>();
+  for (const server of lists.servers.filter(({ address }) => familyOf(address) === family)) {
+    if (!isOurs(server)) continue;
+    servers.set(serverKey(server), { server, owner: undefined });
+    for (const { weight, isMasqueraded, ...seen } of await kernel.destinations(server)) {
+      const key = destinationKey(server, seen);
+      // Reached in another way than ours: to be changed, whatever its weight.
+      const destination = { ...seen, weight: isMasqueraded ? weight : -1 };
+      destinations.set(key, { server, destination, owner: undefined });
+      if (seen.connections > 0) connections.set(key, seen.connections);
+    }
+    if (servers.size % PORTION === 0) await breath();
+  }
+  const addresses = new Map(ours.map((address) => [address, { address, owner: undefined }]));
+  return { seen: { sets, entries, servers, destinations, connections, addresses }, host };
+}
+
+function isIn(ranges: 'all' | readonly Cidr[], address: Address): boolean {
+  return ranges === 'all' || ranges.some((range) => cidrContains(range, address));
+}
+
+async function readSets(kernel: IpvsKernel, family: Family, names: ReadonlySet<string>) {
+  const sets = new Map<SetId, SetSpec>();
+  const entries = new Map<string, OwnedEntry>();
+  for (const id of SET_IDS) {
+    const name = setName(family, id);
+    const read = names.has(name) ? await kernel.readSet(name) : undefined;
+    if (read === undefined) continue;
+    sets.set(id, { name, type: read.type as SetType, family, most: 0 });
+    for (const entry of read.entries) entries.set(entryKey(id, entry), { set: id, entry, owner: undefined });
+    await breath();
+  }
+  return { sets, entries };
+}
+
+interface Traces {
+  readonly ours: ReadonlySet<Address>;
+  readonly host: HostAddresses;
+  readonly entries: ReadonlyMap<string, OwnedEntry>;
+}
+
+/**
+ * Which virtual servers are ours: those that are wanted by a Service, carry our label, or lie on our device; and, left by
+ * kube-proxy, which has no label, those on the node's addresses with a node port of its sets that no Service has any more.
+ * Without a label, what lies in an excluded range is nobody's.
+ */
+function ownership(state: ServersState, { ours, host, entries }: Traces): (server: Server) => boolean {
+  const { excludeCidrs } = state.settings;
+  const isStale = (set: SetId, entry: string) => {
+    const key = entryKey(set, entry);
+    return entries.has(key) && !state.entries.desired.has(key);
+  };
+  const isNodePort = (server: Server) =>
+    host.all.has(server.address) &&
+    (server.protocol === 'SCTP'
+      ? isStale('KUBE-NODE-PORT-SCTP-HASH', serverEntry(server))
+      : isStale(`KUBE-NODE-PORT-${server.protocol}`, String(server.port)));
+  return (server) => {
+    if (state.servers.desired.has(serverKey(server))) return true;
+    if (entries.has(entryKey('KUBE-IPVS-SERVERS', serverEntry(server)))) return true;
+    if (excludeCidrs.some((range) => cidrContains(range, server.address))) return false;
+    return ours.has(server.address) || isNodePort(server);
+  };
+}

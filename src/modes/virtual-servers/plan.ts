@@ -1,0 +1,249 @@
+/**
+ * From the difference of desired and believed state of one family to what is written, in stages. Pure.
+ *
+ * No packet may find a part of a Service, so the stages are:
+ * 1. sets and their entries: what is masqueraded, dropped or let in is known before there is a way;
+ * 2. virtual servers with their destinations;
+ * 3. the chain for what the node sends from Service addresses, then the addresses: now packets are for this node;
+ * 4. rules: when another mode's rules stood here, they hand over to what is complete by now;
+ * 5. what goes: destinations, servers, addresses, entries, sets.
+ *
+ * Draining is a function of what is seen (docs/ipvs.md): a destination of TCP that goes gets weight 0, and is removed when it
+ * has no connections. Its server stays as long, with its address and its label, also when the Service is gone.
+ */
+import type { KernelWrite } from '../../host/ipvs-kernel.ts';
+import type { Address, Family } from '../../model/address.ts';
+import type { Step } from '../../reconcile/step.ts';
+import type { SetAside } from '../mode.ts';
+import type { TablesPlan } from '../netfilter/plan.ts';
+import {
+  destinationText,
+  type OwnedAddress,
+  type OwnedDestination,
+  type OwnedEntry,
+  serverKey,
+  serverKeyOfEntry,
+  serverText,
+} from './objects.ts';
+import { type SetId, setName } from './sets.ts';
+import { SOURCE_CHAINS } from './source-chain.ts';
+import type { ServersState } from './state.ts';
+import { stepsOf } from './steps.ts';
+import type { PlannedRemoval, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
+
+export interface ServersPlan extends StagedWrites {
+  readonly family: Family;
+  readonly setAside: SetAside;
+  /** What must stand before the first address. */
+  readonly sourceTables: TablesPlan;
+  readonly tables: TablesPlan;
+  readonly steps: readonly Step[];
+  /** When it is carried out, nothing of ours is left of this family. */
+  readonly leavesNothing: boolean;
+}
+
+export function planServers(state: ServersState, setAside: SetAside): ServersPlan {
+  const { family } = state.settings;
+  const isAside = ({ step, owner }: { step: string; owner: string | undefined }) =>
+    setAside.has(step) || (owner !== undefined && setAside.has(owner));
+  const keep = <W extends PlannedWrite>(writes: readonly W[]) =>
+    setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
+  // What was read says not whose it is: while somebody is set aside, it may be theirs.
+  const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
+    setAside.size === 0 ? writes : writes.filter((one) => one.owner !== undefined && !isAside(one));
+  const tables = state.tables.plan(setAside);
+  const retire = remove(retirements(state));
+  const staying = new Staying(state, retire);
+  const sets = setWrites(state);
+  const entries = entryWrites(state, staying);
+  const addresses = addressWrites(state, staying);
+  const parts = {
+    sets: keep(sets.come),
+    entries: keep(entries.come),
+    servers: keep(serverWrites(state)),
+    addresses: keep(addresses.come),
+    goneAddresses: remove(addresses.go),
+    goneEntries: remove(entries.go),
+    goneSets: remove(sets.go),
+    retire,
+  };
+  const steps = [...stepsOf(state, parts), ...tables.steps];
+  return {
+    family,
+    setAside,
+    ...parts,
+    sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
+    tables,
+    steps,
+    leavesNothing: state.isEmptied && state.sets.applied?.size === parts.goneSets.length,
+  };
+}
+
+function addressStep(family: Family): string {
+  return `${family} addresses of kube-ipvs0`;
+}
+
+function setStep(family: Family, id: SetId): string {
+  return `${family} set ${setName(family, id)}`;
+}
+
+/** `IPv4 server TCP 10.96.0.10:80` */
+function serverStep(family: Family, key: string): string {
+  return `${family} server ${key}`;
+}
+
+/** Whether a destination that is not wanted has connections that are waited for. UDP and SCTP are not (as in kube-proxy: its graceful_termination.go). */
+function isDraining(state: ServersState, key: string): boolean {
+  const applied = state.destinations.applied?.get(key);
+  const isRetired = applied?.server.protocol === 'TCP' && applied.destination.weight === 0;
+  return isRetired && (state.connections.get(key) ?? 0) > 0;
+}
+
+function retirements(state: ServersState): Retirement[] {
+  const { family } = state.settings;
+  const byServer = new Map<string, OwnedDestination[]>();
+  for (const [key, one] of state.destinations.delta().remove) {
+    if (isDraining(state, key)) continue;
+    const server = serverKey(one.server);
+    const list = byServer.get(server) ?? [];
+    byServer.set(server, list);
+    list.push(one);
+  }
+  const gone = state.servers.delta().remove;
+  for (const key of gone.keys()) {
+    if (byServer.has(key)) continue;
+    if (![...state.index.destinationsOf(key)].some((destination) => isDraining(state, destination)))
+      byServer.set(key, []);
+  }
+  const retired: Retirement[] = [];
+  for (const [key, destinations] of byServer) {
+    const server = state.servers.applied?.get(key);
+    if (server === undefined) continue;
+    const step = serverStep(family, key);
+    retired.push({ server: server.server, step, owner: server.owner, destinations, isServerGone: gone.has(key) });
+  }
+  return retired;
+}
+
+/** Which servers and addresses will still be there when this plan is carried out, as far as can be known before. */
+class Staying {
+  readonly #state: ServersState;
+  readonly #gone: ReadonlySet<string>;
+
+  constructor(state: ServersState, retire: readonly Retirement[]) {
+    this.#state = state;
+    const leaving = retire.filter(({ isServerGone, server }) => {
+      const others = [...state.index.destinationsOf(serverKey(server))];
+      return isServerGone && !others.some((key) => isDraining(state, key));
+    });
+    this.#gone = new Set(leaving.map(({ server }) => serverKey(server)));
+  }
+
+  server(key: string): boolean {
+    return this.#state.servers.applied?.has(key) === true && !this.#gone.has(key);
+  }
+
+  /** Only a server that is on its way out holds an address: one that is wanted asks for it itself, or has it on another device. */
+  address(address: Address): boolean {
+    const { desired } = this.#state.servers;
+    return [...this.#state.index.serversAt(address)].some((key) => this.server(key) && !desired.has(key));
+  }
+}
+
+interface Writes {
+  readonly come: readonly PlannedWrite[];
+  readonly go: readonly PlannedWrite[];
+}
+
+function setWrites(state: ServersState): Writes {
+  const { family } = state.settings;
+  const { create, update, remove } = state.sets.delta();
+  const planned = (id: SetId, write: KernelWrite): PlannedWrite => ({
+    write,
+    step: setStep(family, id),
+    owner: undefined,
+    line: () => setName(family, id),
+  });
+  // A set of another type cannot become ours: making it is refused, and says so.
+  const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
+  return {
+    come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set })),
+    // Last of all: rules refer to sets, and they say which servers are ours.
+    go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
+  };
+}
+
+function entryWrites(
+  state: ServersState,
+  staying: Staying,
+): { readonly come: readonly PlannedWrite[]; readonly go: readonly PlannedRemoval[] } {
+  const { family } = state.settings;
+  const { create, remove } = state.entries.delta();
+  const planned = (kind: 'add-entry' | 'remove-entry', { set, entry, owner }: OwnedEntry): PlannedWrite => ({
+    write: { kind, set: setName(family, set), entry },
+    step: setStep(family, set),
+    owner,
+    line: () => entry,
+  });
+  return {
+    come: [...create.values()].map((one) => planned('add-entry', one)),
+    go: [...remove.values()] // Those of a set that goes, go with it.
+      .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
+      .map((one) => ({ ...planned('remove-entry', one), entry: one })),
+  };
+}
+
+/** The label of a server, and the guard of an address, go after them. */
+export function isHeld(
+  { set, entry }: OwnedEntry,
+  staying: { server(key: string): boolean; address(address: Address): boolean },
+): boolean {
+  if (set === 'KUBE-IPVS-SERVERS') return staying.server(serverKeyOfEntry(entry));
+  return set === 'KUBE-IPVS-IPS' && staying.address(entry as Address);
+}
+
+function addressWrites(state: ServersState, staying: Staying): Writes {
+  const step = addressStep(state.settings.family);
+  const { create, remove } = state.addresses.delta();
+  const planned = (kind: 'add-address' | 'remove-address', { address, owner }: OwnedAddress): PlannedWrite => ({
+    write: { kind, address },
+    step,
+    owner,
+    line: () => address,
+  });
+  return {
+    come: [...create.values()].map((one) => planned('add-address', one)),
+    go: [...remove.values()]
+      .filter(({ address }) => !staying.address(address))
+      .map((one) => planned('remove-address', one)),
+  };
+}
+
+/** Servers before their destinations. */
+function serverWrites(state: ServersState): PlannedWrite[] {
+  const { family } = state.settings;
+  const writes: PlannedWrite[] = [];
+  const servers = state.servers.delta();
+  const changed = [...servers.update].map(([key, { to }]) => ['change-server', key, to] as const);
+  const added = [...servers.create].map(([key, to]) => ['add-server', key, to] as const);
+  for (const [kind, key, to] of [...added, ...changed]) {
+    const { server, owner } = to;
+    const verb = kind === 'add-server' ? '-A' : '-E';
+    writes.push({
+      write: { kind, server },
+      step: serverStep(family, key),
+      owner,
+      line: () => `${verb} ${serverText(to)}`,
+    });
+  }
+  const { create, update } = state.destinations.delta();
+  const come = [...create.values()].map((to) => ['add-destination', to] as const);
+  const back = [...update.values()].map(({ to }) => ['change-destination', to] as const);
+  for (const [kind, to] of [...come, ...back]) {
+    const { server, destination, owner } = to;
+    const verb = kind === 'add-destination' ? '-a' : '-e';
+    const step = serverStep(family, serverKey(server));
+    writes.push({ write: { kind, server, destination }, step, owner, line: () => `${verb} ${destinationText(to)}` });
+  }
+  return writes;
+}
