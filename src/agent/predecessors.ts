@@ -5,7 +5,7 @@ import type { RulesProbe } from '../host/chain-probe.ts';
 import { realCommands } from '../host/commands.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
-import { openIpvsKernel } from '../host/ipvs-kernel.ts';
+import { openIpvsKernel } from '../host/ipvs-open.ts';
 import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
 import { openNftables, TABLE } from '../host/nftables-netlink.ts';
 import { FAMILIES } from '../model/address.ts';

@@ -204,7 +204,7 @@ describe('bad input on the command line', () => {
     assert.equal(status, 1);
     assert.match(
       error,
-      /^slicewire: iptables does not work here: cannot start iptables: there is no program of this name; install the package iptables/m,
+      /^slicewire: iptables does not work here: cannot start iptables: no such program; install the package iptables/m,
     );
   });
 });

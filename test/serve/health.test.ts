@@ -104,8 +104,8 @@ describe('health', () => {
     }
     const { status: alive, body } = told.ask('/livez');
     assert.deepEqual([alive, body.healthy, body.reasons, body.notes], [200, true, undefined, reasons]);
-    told.health.synced(['IPv4'], 0, new Map([['IPv6', 'ip6tables-restore waited in vain for the xtables lock']]));
-    const last = 'IPv6: the first sync is not complete yet: ip6tables-restore waited in vain for the xtables lock';
+    told.health.synced(['IPv4'], 0, new Map([['IPv6', 'ip6tables-restore did not get the xtables lock']]));
+    const last = 'IPv6: the first sync is not complete yet: ip6tables-restore did not get the xtables lock';
     for (const path of ['/readyz', '/healthz'] as const) assert.deepEqual(told.ask(path).body.reasons, [last]);
     told.synced();
     for (const path of ['/livez', '/readyz', '/healthz'] as const) assert.equal(told.ask(path).status, 200);
@@ -140,7 +140,7 @@ describe('health', () => {
   it('is not ready from the moment on when the kernel cannot be written, and ill only when that lasts', () => {
     const told = new Told().synced();
     told.now = 10_000;
-    const cause = 'iptables-restore waited in vain for the xtables lock, which flock (process 7) holds';
+    const cause = 'iptables-restore did not get the xtables lock: flock (process 7) holds it';
     told.health.synced(['IPv6'], 10_000, new Map([['IPv4', cause]]));
     assert.deepEqual(told.ask('/readyz').body.reasons, [`IPv4: the kernel cannot be written: ${cause}`]);
     assert.deepEqual([told.ask('/healthz').status, told.ask('/livez').status], [200, 200]);
