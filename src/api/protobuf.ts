@@ -4,7 +4,7 @@
  * (k8s.io/api core/v1, discovery/v1, k8s.io/apimachinery meta/v1 and runtime); they never change.
  */
 import { PbfReader } from 'pbf';
-import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../producers/objects.ts';
+import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../model/labels.ts';
 import type { ApiService, ApiSlice } from './decode/schema.ts';
 
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';

@@ -15,17 +15,16 @@ import { type SourceLog, Watch, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import { sameData } from '../model/equal.ts';
 import { FaultBook } from '../model/fault-book.ts';
+import { MANAGED_BY_LABEL, SERVICE_NAME_LABEL } from '../model/labels.ts';
 import type { Fault } from '../model/objects.ts';
 import { Membership } from '../producers/membership.ts';
-import {
-  type EndpointsObject,
-  MANAGED_BY_LABEL,
-  type ObjectKey,
-  type PodView,
-  SERVICE_NAME_LABEL,
-  type SelectingService,
-  type SliceObject,
-  type ZonedNode,
+import type {
+  EndpointsObject,
+  ObjectKey,
+  PodView,
+  SelectingService,
+  SliceObject,
+  ZonedNode,
 } from '../producers/objects.ts';
 
 /** Told after the world took an object in; undefined: it was not there before, or is gone. */

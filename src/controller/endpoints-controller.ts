@@ -1,6 +1,8 @@
 /** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
+
+import { TRIGGER_ANNOTATION } from '../model/labels.ts';
 import { reconcileEndpoints } from '../producers/endpoints-object.ts';
-import { type EndpointsObject, type ObjectKey, TRIGGER_ANNOTATION } from '../producers/objects.ts';
+import type { EndpointsObject, ObjectKey } from '../producers/objects.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';

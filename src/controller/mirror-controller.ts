@@ -1,6 +1,8 @@
 /** Mirrors Endpoints that a person wrote into slices (kube-controller-manager's endpointslice-mirroring-controller). */
+
+import { MIRROR_MANAGER } from '../model/labels.ts';
 import { isMirrored, reconcileMirror } from '../producers/mirror.ts';
-import { MIRROR_MANAGER, type ObjectKey } from '../producers/objects.ts';
+import type { ObjectKey } from '../producers/objects.ts';
 import type { ControllerContext } from './context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { WorkQueue } from './queue.ts';

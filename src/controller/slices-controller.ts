@@ -1,6 +1,7 @@
 /** Keeps the EndpointSlices of Services with a selector as their Pods say (kube-controller-manager's endpointslice-controller). */
 import { sameData } from '../model/equal.ts';
-import { type ObjectKey, SLICES_MANAGER, type ZonedNode } from '../producers/objects.ts';
+import { SLICES_MANAGER } from '../model/labels.ts';
+import type { ObjectKey, ZonedNode } from '../producers/objects.ts';
 import { reconcileSlices } from '../producers/slices.ts';
 import { TopologyBook, zoneShares } from '../producers/topology.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';

@@ -1,12 +1,12 @@
 /** Writes slices and Endpoints, one after another; stops at the first that fails, which the queue tries again. */
 import { createHash } from 'node:crypto';
 import { type ApiClient, ApiError } from '../api/client.ts';
+import { TRIGGER_ANNOTATION } from '../model/labels.ts';
 import {
   type EndpointsObject,
   type ObjectKey,
   type SliceChanges,
   type SliceObject,
-  TRIGGER_ANNOTATION,
   triggerText,
 } from '../producers/objects.ts';
 import type { Expectations } from './expectations.ts';

@@ -3,7 +3,8 @@
  * their labels, Services by that label of their selector which the fewest Services of the namespace ask for.
  */
 import { sameData } from '../model/equal.ts';
-import type { Labels, ObjectKey, PodView, SelectingService } from './objects.ts';
+import type { Labels } from '../model/labels.ts';
+import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 
 export class Membership {
   readonly #pods = new Map<ObjectKey, PodView>();

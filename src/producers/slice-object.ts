@@ -1,6 +1,7 @@
 /** A slice that is to be made, under a name of the API server's making. */
 import type { Family } from '../model/address.ts';
-import type { Labels, SliceEndpoint, SliceObject, SlicePortObject } from './objects.ts';
+import type { Labels } from '../model/labels.ts';
+import type { SliceEndpoint, SliceObject, SlicePortObject } from './objects.ts';
 
 /** Whose slice it is: with it, it goes. */
 export interface SliceOwner {

@@ -17,7 +17,7 @@ import {
   type SourceEvent,
   type SourceKind,
 } from '../model/events.ts';
-import { UNSERVED_LABELS } from '../producers/objects.ts';
+import { UNSERVED_LABELS } from '../model/labels.ts';
 
 export { KubeconfigUnusable } from '../api/credentials.ts';
 

@@ -5,15 +5,14 @@
 import type { z } from 'zod';
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
+import { isUnserved, ZONE_LABEL } from '../../model/labels.ts';
 import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
 import { PROTOCOLS } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { isUnserved } from '../../producers/objects.ts';
 import { ServiceMessage } from '../protobuf.ts';
 import { FaultList } from './faults.ts';
 import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
 
-export const ZONE_LABEL = 'topology.kubernetes.io/zone';
 /** Of the API server (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 /** RFC 1035 and 1123 labels and names: what the API server admits as names. */

@@ -4,18 +4,19 @@
  */
 import type { z } from 'zod';
 import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../model/address.ts';
+import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../model/labels.ts';
 import type { Fault, ObjectKind } from '../../model/objects.ts';
+import { TRAFFIC_DISTRIBUTIONS } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import {
-  type ContainerPort,
-  type EndpointsObject,
-  type EndpointsSubset,
-  type PodView,
-  type SelectingService,
-  type SliceObject,
-  type TargetPort,
-  TRAFFIC_DISTRIBUTIONS,
-  type ZonedNode,
+import type {
+  ContainerPort,
+  EndpointsObject,
+  EndpointsSubset,
+  PodView,
+  SelectingService,
+  SliceObject,
+  TargetPort,
+  ZonedNode,
 } from '../../producers/objects.ts';
 import { FaultList } from './faults.ts';
 import {
@@ -26,7 +27,6 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-  ZONE_LABEL,
 } from './objects.ts';
 import {
   type ApiPod,
@@ -139,13 +139,11 @@ export function decodeSelectingService(object: unknown, key: string): Decoded<Se
   );
 }
 
-const HINT_ANNOTATIONS = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'];
-
 function toSelecting({ metadata, spec }: ApiSelectingService, key: string, faults: FaultList): SelectingService {
   const selector = spec.selector ?? {};
   const takesEndpoints = Object.keys(selector).length === 0;
   // The older annotation wins where both stand.
-  const mode = HINT_ANNOTATIONS.map((name) => metadata.annotations?.[name]).find((value) => value !== undefined);
+  const mode = TOPOLOGY_ANNOTATIONS.map((name) => metadata.annotations?.[name]).find((value) => value !== undefined);
   return {
     key,
     namespace: namespaceOf(key),
@@ -225,8 +223,6 @@ export function decodeZonedNode(object: unknown, name: string): Decoded<ZonedNod
     toZoned(node, name, faults),
   );
 }
-
-const CONTROL_PLANE_LABELS = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 
 function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: FaultList): ZonedNode {
   const labels = metadata.labels ?? {};

@@ -1,9 +1,9 @@
 /** A discovery.k8s.io/v1 EndpointSlice → what slicewire uses (reference 3.2, 3.3). */
 import { familyOf, parseAddress } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
+import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
 import type { Endpoint, Slice, SlicePort } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../producers/objects.ts';
 import { SliceMessage } from '../protobuf.ts';
 import { FaultList } from './faults.ts';
 import {
