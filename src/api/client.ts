@@ -6,7 +6,8 @@ import type { Readable } from 'node:stream';
 import { breath } from '../host/clock.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
-import { PROTOBUF, ProtobufUnreadable, readStatusMessage } from './protobuf.ts';
+import { PROTOBUF, readStatusMessage } from './protobuf/envelope.ts';
+import { ProtobufUnreadable } from './protobuf/wire.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { Transport } from './transport.ts';
 

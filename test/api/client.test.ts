@@ -6,7 +6,7 @@ import net, { type AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
 import { type ApiClient, ApiError, apiClient, UnreadableAnswer } from '../../src/api/client.ts';
-import { ProtobufUnreadable } from '../../src/api/protobuf.ts';
+import { ProtobufUnreadable } from '../../src/api/protobuf/wire.ts';
 import { statusBytes } from '../helpers/api-protobuf.ts';
 import { until } from '../helpers/until.ts';
 

@@ -9,7 +9,7 @@ import { isUnserved, ZONE_LABEL } from '../../model/labels.ts';
 import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
 import { PROTOCOLS } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { ServiceMessage } from '../protobuf.ts';
+import { ServiceMessage } from '../protobuf/service.ts';
 import { FaultList } from './faults.ts';
 import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
 

@@ -4,7 +4,7 @@ import type { SourceEvent } from '../../model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
 import type { Endpoint, Slice, SlicePort } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { SliceMessage } from '../protobuf.ts';
+import { SliceMessage } from '../protobuf/slice.ts';
 import { FaultList } from './faults.ts';
 import {
   isPortName,
