@@ -2,8 +2,8 @@
 import { repeatedText } from '../documents/objects.ts';
 import type { Problem, Value } from '../documents/protocol.ts';
 import { yamlText } from '../documents/yaml.ts';
-import { type Config, ConfigError, camel, type Flags, type SourceConfig } from './config.ts';
-import { durationText, parseDuration } from './duration.ts';
+import { type Config, ConfigError, camel, type Flags } from './config.ts';
+import { parseDuration } from './duration.ts';
 import { FIELDS, type Field, SECTIONS } from './fields.ts';
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
@@ -111,83 +111,21 @@ function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Sections without a field are left out. */
 function meantBy(config: Config): Readonly<Record<string, unknown>> {
-  const { conntrack, ipvs, detectLocal } = config;
-  const seconds = (count: number) => durationText(count * 1000);
-  const periods = (mode: Config['mode']) =>
-    config.mode === mode
-      ? { syncPeriod: durationText(config.syncPeriod), minSyncPeriod: durationText(config.minSyncPeriod) }
-      : {};
-  const isNft = config.mode === 'nftables';
-  const masquerading = { masqueradeBit: config.masqueradeBit, masqueradeAll: config.masqueradeAll };
-  return {
-    apiVersion: API_VERSION,
-    kind: KIND,
-    mode: config.mode,
-    // Only when it was said: a file is for many nodes.
-    hostnameOverride: config.isNodeNamed ? config.nodeName : '',
-    bindAddress: config.bindAddress ?? (config.serve.metrics.address.includes(':') ? '::' : '0.0.0.0'),
-    healthzBindAddress: config.serve.healthz?.text ?? '',
-    metricsBindAddress: config.serve.metrics.text,
-    bindAddressHardFail: config.serve.hardFail,
-    enableProfiling: config.serve.profiling,
-    clientConnection: connectionFields(config.source),
-    clusterCIDR: detectLocal.kind === 'cluster-cidr' ? detectLocal.cidrs.join(',') : '',
-    ...detectLocalFields(config),
-    nodePortAddresses: [
-      ...(config.nodePortAddresses.primary === true ? ['primary'] : []),
-      ...config.nodePortAddresses.cidrs,
-    ],
-    oomScoreAdj: config.oomScoreAdj,
-    ...(Object.keys(config.featureGates).length === 0 ? {} : { featureGates: config.featureGates }),
-    configSyncPeriod: durationText(config.configSyncPeriod),
-    iptables: {
-      ...(isNft ? {} : masquerading),
-      localhostNodePorts: config.localhostNodePorts,
-      ...periods('iptables'),
-    },
-    nftables: { ...(isNft ? masquerading : {}), ...periods('nftables') },
-    ipvs: {
-      ...periods('ipvs'),
-      scheduler: ipvs.scheduler,
-      excludeCIDRs: ipvs.excludeCidrs,
-      strictARP: ipvs.strictArp,
-      tcpTimeout: seconds(ipvs.tcpTimeout),
-      tcpFinTimeout: seconds(ipvs.tcpFinTimeout),
-      udpTimeout: seconds(ipvs.udpTimeout),
-    },
-    conntrack: {
-      maxPerCore: conntrack.maxPerCore,
-      min: conntrack.min,
-      tcpBeLiberal: conntrack.tcpBeLiberal,
-      tcpEstablishedTimeout: durationText(conntrack.tcpEstablishedTimeout),
-      tcpCloseWaitTimeout: durationText(conntrack.tcpCloseWaitTimeout),
-      udpTimeout: durationText(conntrack.udpTimeout),
-      udpStreamTimeout: durationText(conntrack.udpStreamTimeout),
-    },
-    logging: {
-      ...(config.log.format === 'auto' ? {} : { format: config.log.format }),
-      verbosity: config.log.verbosity,
-    },
-  };
+  const whole: Record<string, unknown> = { apiVersion: API_VERSION, kind: KIND };
+  for (const { path, write } of FIELDS) {
+    const value = write?.(config);
+    if (value === undefined) continue;
+    const [section = '', name] = path.split('.');
+    if (name === undefined) whole[section] = value;
+    else whole[section] = { ...(whole[section] as object | undefined), [name]: value };
+  }
+  return whole;
 }
 
 export function fileText(config: Config): string {
   return yamlText(fileFromConfig(config));
-}
-
-function connectionFields(source: SourceConfig): object {
-  if (source.kind !== 'kubernetes') return { kubeconfig: '' };
-  return { kubeconfig: source.kubeconfig ?? '', contentType: source.contentType };
-}
-
-function detectLocalFields({ detectLocal }: Config): object {
-  if (detectLocal.kind === 'cluster-cidr') return { detectLocalMode: 'ClusterCIDR' };
-  if (detectLocal.kind === 'node-cidr') return { detectLocalMode: 'NodeCIDR' };
-  const { name } = detectLocal;
-  return name.endsWith('+')
-    ? { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: name.slice(0, -1) } }
-    : { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: name } };
 }
 
 /** In the file an empty text, an empty list, and a period of 0 stand for «not set» (reference 1.2). */
