@@ -1,5 +1,6 @@
 /** One life of the agent's parts after another: a change of the configuration file, of the Node or of this machine builds other parts beside those that work, which take over when they are ready. */
-import { type Config, ConfigError, type Flags } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import { ConfigError, type Flags } from '../config/flags.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';

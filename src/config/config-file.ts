@@ -2,9 +2,10 @@
 import { repeatedText } from '../documents/objects.ts';
 import type { Problem, Value } from '../documents/protocol.ts';
 import { yamlText } from '../documents/yaml.ts';
-import { type Config, ConfigError, camel, type Flags } from './config.ts';
+import type { Config } from './config.ts';
 import { parseDuration } from './duration.ts';
 import { FIELDS, type Field, SECTIONS } from './fields.ts';
+import { ConfigError, camel, type Flags } from './flags.ts';
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 const KIND = 'KubeProxyConfiguration';

@@ -5,9 +5,10 @@ import type { LeaderSettings } from '../controller/leader.ts';
 import type { MirrorSettings } from '../controller/mirror-controller.ts';
 import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
-import { ConfigError, type Flags, flagText, type LogConfig, readLog, textFlag } from './config.ts';
 import { durationText } from './duration.ts';
+import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen } from './listen.ts';
+import { type LogConfig, readLog } from './log.ts';
 import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
 
 /** Names of the controllers, as kube-controller-manager's --controllers has them. */

@@ -35,6 +35,13 @@ export function readTimeout(read: Reader, flag: string, initial: string): number
   return milliseconds;
 }
 
+/** Milliseconds, more than 0. */
+export function readPositive(read: Reader, flag: string, initial: string): number {
+  const milliseconds = readDuration(read, flag, initial);
+  if (milliseconds <= 0) read.fault(flag, 'must be more than 0');
+  return milliseconds;
+}
+
 interface NamedDuration {
   readonly flag: string;
   readonly milliseconds: number;
@@ -59,6 +66,9 @@ export function checkOrder(read: Reader, { shorter, longer, mayBeEqual }: Order)
     `${must} than ${read.name(other.flag)}, which is ${durationText(other.milliseconds)}${isDefault}`,
   );
 }
+
+/** A number that a 32-bit field of the API holds. */
+export const MOST_INT32 = 2_147_483_647;
 
 export function readInteger(
   read: Reader,

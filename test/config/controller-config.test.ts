@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { describe, it } from 'node:test';
-import { ConfigError, type Flags } from '../../src/config/config.ts';
 import { CONTROLLERS, controllerConfig } from '../../src/config/controller-config.ts';
+import { ConfigError, type Flags } from '../../src/config/flags.ts';
 
 function faultsOf(flags: Flags): string {
   try {

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { goArguments } from '../../src/cli/arguments.ts';
-import { ConfigError, camel, configFromFlags, type Flags } from '../../src/config/config.ts';
 import { API_VERSION } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/fields.ts';
+import { ConfigError, camel, type Flags } from '../../src/config/flags.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
 import { IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
 import { flagsFromText } from '../helpers/documents.ts';
 

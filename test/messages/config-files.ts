@@ -1,5 +1,5 @@
 /** A KubeProxyConfiguration, and flags beside it. */
-import type { Flags } from '../../src/config/config.ts';
+import type { Flags } from '../../src/config/flags.ts';
 import type { Row } from './row.ts';
 
 interface Input {

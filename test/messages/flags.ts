@@ -1,5 +1,5 @@
 /** Flags, as the command line hands them over. */
-import type { Flags } from '../../src/config/config.ts';
+import type { Flags } from '../../src/config/flags.ts';
 import type { Row } from './row.ts';
 
 const m = { manifests: '/m', hostnameOverride: 'node-a' };
