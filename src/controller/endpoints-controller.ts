@@ -7,7 +7,8 @@ import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';
-import { StaleCache, workOff } from './workers.ts';
+import { runQueue } from './run.ts';
+import { StaleCache } from './workers.ts';
 import { deleteEndpoints, isNamespaceLeaving, mustBeGone, writeEndpoints } from './writer.ts';
 
 export interface EndpointsSettings {
@@ -38,31 +39,22 @@ export class EndpointsController {
     });
   }
 
-  /** Work until the signal aborts. Endpoints that no Service owns any more are looked at as well. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { cache, events } = this.#context;
+  /** Work until the signal aborts: first on all Services, and on Endpoints that no Service owns any more. */
+  run(signal: AbortSignal): Promise<void> {
+    const { queue } = this;
+    const { cache } = this.#context;
+    const { workers } = this.#settings;
     const keys = [...cache.members.services, ...cache.endpoints.keys()];
-    try {
-      await workOff(
-        keys,
-        {
-          queue: this.queue,
-          workers: this.#settings.workers,
-          sync: (key, until) => this.#sync(key, until),
-          onFailure: (key, error, isLast) => events.failed('endpoints', key, error, isLast),
-        },
-        signal,
-      );
-    } finally {
-      this.#expectations.clear();
-    }
+    const sync = (key: ObjectKey, until: AbortSignal) => this.#sync(key, until);
+    const onEnd = () => this.#expectations.clear();
+    return runQueue(this.#context, { name: 'endpoints', keys, queue, workers, sync, onEnd }, signal);
   }
 
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
     // Those of a Service that went while they were written are not kept, either.
     if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
-    else if (this.queue.failures(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
+    else if (this.queue.failures.of(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
   }
 
   #isStale(key: ObjectKey, endpoints: EndpointsObject | undefined): boolean {

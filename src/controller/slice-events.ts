@@ -1,8 +1,8 @@
 /** Which changes of slices are news: not those that this controller made itself. */
 import type { ObjectKey, SliceObject } from '../producers/objects.ts';
-import { counts, serviceOf } from './cluster-cache.ts';
 import type { Expectations } from './expectations.ts';
 import type { WorkQueue } from './queue.ts';
+import { counts, serviceOf } from './slice-shelf.ts';
 
 export interface SliceEventsOptions {
   /** Whose slices count. */
@@ -42,7 +42,7 @@ export class SliceEvents {
     }
     // Who waited for the cache need not wait for its turn.
     const service = to ?? from;
-    if (service !== undefined && queue.failures(service) > 0 && !isStale(service)) queue.add(service);
+    if (service !== undefined && queue.failures.of(service) > 0 && !isStale(service)) queue.add(service);
   }
 
   #queue(service: ObjectKey): void {

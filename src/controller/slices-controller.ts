@@ -8,7 +8,8 @@ import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { WorkQueue } from './queue.ts';
-import { workOff } from './workers.ts';
+import { runQueue } from './run.ts';
+import type { SyncResult } from './workers.ts';
 import { mustBeGone } from './writer.ts';
 
 export interface SlicesSettings {
@@ -50,34 +51,21 @@ export class SlicesController {
     });
   }
 
-  /** Work until the signal aborts. All Services, and all that slices name, are looked at first. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { cache, metrics, events } = this.#context;
+  /** Work until the signal aborts: first on all Services, and on all that slices name. */
+  run(signal: AbortSignal): Promise<void> {
     this.#setShares();
+    const { queue } = this;
+    const { cache, metrics, events } = this.#context;
+    const { workers } = this.#settings;
     const keys = [...cache.members.services, ...this.#slices.services];
-    try {
-      await workOff(
-        keys,
-        {
-          queue: this.queue,
-          workers: this.#settings.workers,
-          sync: (key, until) => this.#sync(key, until),
-          onResult: (result) => metrics.synced(result),
-          onFailure: (key, error, isLast) => {
-            const note = `Error updating Endpoint Slices for Service ${key}: ${error.message}`;
-            events.failed('slices', key, error, isLast);
-            events.service(cache.members.service(key), {
-              type: 'Warning',
-              reason: 'FailedToUpdateEndpointSlices',
-              note,
-            });
-          },
-        },
-        signal,
-      );
-    } finally {
-      this.#slices.clear();
-    }
+    const sync = (key: ObjectKey, until: AbortSignal) => this.#sync(key, until);
+    const onResult = (result: SyncResult) => metrics.synced(result);
+    const onFailure = (key: ObjectKey, error: Error) => {
+      const note = `Error updating Endpoint Slices for Service ${key}: ${error.message}`;
+      events.service(cache.members.service(key), { type: 'Warning', reason: 'FailedToUpdateEndpointSlices', note });
+    };
+    const onEnd = () => this.#slices.clear();
+    return runQueue(this.#context, { name: 'slices', keys, queue, workers, sync, onResult, onFailure, onEnd }, signal);
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {

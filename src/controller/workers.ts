@@ -50,17 +50,17 @@ async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal
     try {
       await sync(key, signal);
       onResult?.('success');
-      queue.forget(key);
+      queue.failures.forget(key);
     } catch (error) {
       const cause = error instanceof Error ? error : new Error(String(error));
       if (!signal.aborted) {
         const isStale = cause instanceof StaleCache;
         onResult?.(isStale ? 'stale' : 'error');
         // A cache catches up in the end: who waits for it is never given up.
-        const isLast = !isStale && queue.failures(key) >= MOST_RETRIES;
+        const isLast = !isStale && queue.failures.of(key) >= MOST_RETRIES;
         if (!isStale) onFailure(key, cause, isLast);
         if (isLast) {
-          queue.forget(key);
+          queue.failures.forget(key);
           queue.addAfter(key, RESYNC);
         } else queue.retry(key, cause instanceof ApiError ? cause.retryAfter : undefined);
       } else queue.add(key);
