@@ -82,8 +82,8 @@ export class DocumentFiles {
 
   #ask(wanted: Wanted, path: string, onValues: ReadOptions['onValues'] = () => undefined): Promise<Outcome> {
     const stuck = this.#stuck.get(path);
-    if (stuck !== undefined) return Promise.resolve(this.#unanswered());
-    if (this.#stuck.size >= MOST_STUCK) return Promise.resolve(this.#tooManyStuck());
+    if (stuck !== undefined) return Promise.resolve(unanswered(this.#patience));
+    if (this.#stuck.size >= MOST_STUCK) return Promise.resolve(tooManyStuck(this.#stuck.keys()));
     return new Promise((settle) => {
       const request = { ...wanted, id: ++this.#count } as Request;
       this.#jobs.push({ request, path, onValues, settle });
@@ -112,7 +112,7 @@ export class DocumentFiles {
             stuckAt = job.path;
             this.#stuck.set(job.path, { path: job.path, since: performance.now() - this.#patience.reading });
           }
-          this.#replace(isParsing ? this.#slow() : this.#unanswered());
+          this.#replace(isParsing ? slow(this.#patience) : unanswered(this.#patience));
         },
         onEnd: (cause) => {
           if (stuckAt !== undefined) this.#stuck.delete(stuckAt);
@@ -154,22 +154,7 @@ export class DocumentFiles {
     first?.settle(outcome.kind === 'unreadable' ? { ...outcome, stamp } : outcome);
     this.#jobs = this.#stuck.size < MOST_STUCK ? others : [];
     for (const { request } of this.#jobs) this.#threadNow().ask(request);
-    if (this.#jobs.length === 0) for (const { settle } of others) settle(this.#tooManyStuck());
-  }
-
-  #tooManyStuck(): Failure {
-    const paths = [...this.#stuck.keys()].join(', ');
-    return { kind: 'unreadable', cause: `nothing is read while these do not answer: ${paths}` };
-  }
-
-  #unanswered(): Failure {
-    const seconds = this.#patience.reading / 1000;
-    const cause = `nothing answered within ${seconds} s; it may be on a mount whose server does not answer`;
-    return { kind: 'unreadable', cause, code: 'ETIMEDOUT' };
-  }
-
-  #slow(): Failure {
-    return { kind: 'unreadable', cause: `part of it takes longer than ${this.#patience.parsing / 1000} s to parse` };
+    if (this.#jobs.length === 0) for (const { settle } of others) settle(tooManyStuck(this.#stuck.keys()));
   }
 }
 
@@ -182,4 +167,17 @@ function endText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as NodeJS.ErrnoException;
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'what stands in it takes more memory than there is for it';
   return `the thread that read it ended: ${message ?? 'for no reason that is known'}`;
+}
+
+function tooManyStuck(paths: Iterable<string>): Failure {
+  return { kind: 'unreadable', cause: `no file is read until these answer: ${[...paths].join(', ')}` };
+}
+
+function unanswered({ reading }: Patience): Failure {
+  const cause = `no answer within ${reading / 1000} s; it may be on a mount whose server is gone`;
+  return { kind: 'unreadable', cause, code: 'ETIMEDOUT' };
+}
+
+function slow({ parsing }: Patience): Failure {
+  return { kind: 'unreadable', cause: `part of it takes longer than ${parsing / 1000} s to parse` };
 }

@@ -151,7 +151,7 @@ describe('a mount that is dead', () => {
     const documents = new DocumentFiles({ reading: 1000, parsing: 30_000 });
     const seen = await follow(t, folder, { documents });
     assert.deepEqual([...seen.services], ['default/a']);
-    assert.match(seen.faults.get(join(folder, 'dead.yaml')) ?? '', /cannot be read: nothing answered within 1 s/);
+    assert.match(seen.faults.get(join(folder, 'dead.yaml')) ?? '', /cannot be read: no answer within 1 s/);
     await writeFile(join(folder, 'b.yaml'), yaml('b'));
     await until('another file', () => seen.services.has('default/b'), 20_000);
     const watches = () => seen.source.watches?.() ?? [];
