@@ -1,7 +1,7 @@
 /** Lists and watches of the controllers: informers on the agent's own reflector, which fill the cluster cache. */
 
 import type { ApiClient } from '../api/client.ts';
-import { objectKey } from '../api/decode/objects.ts';
+import { objectKey } from '../api/decode/fields.ts';
 import {
   type Decoded,
   decodeEndpointsObject,

@@ -2,7 +2,10 @@
 
 import { apiClient } from '../api/client.ts';
 import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';
-import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../api/decode/objects.ts';
+import { objectKey } from '../api/decode/fields.ts';
+import { decodeNode } from '../api/decode/node.ts';
+import { decodeService } from '../api/decode/service.ts';
+import { decodeServiceCidr } from '../api/decode/service-cidr.ts';
 import { decodeSlice } from '../api/decode/slice.ts';
 import type { PingTimes } from '../api/http2.ts';
 import { readServices } from '../api/protobuf/service.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeService } from '../../src/api/decode/objects.ts';
+import { decodeService } from '../../src/api/decode/service.ts';
 import { decodeSlice } from '../../src/api/decode/slice.ts';
 import { readStatusMessage } from '../../src/api/protobuf/envelope.ts';
 import { readServices } from '../../src/api/protobuf/service.ts';

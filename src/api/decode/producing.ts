@@ -27,7 +27,7 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-} from './objects.ts';
+} from './fields.ts';
 import {
   type ApiPod,
   type ApiSelectingService,

@@ -1,94 +1,32 @@
-/**
- * API objects → what slicewire uses, once and only here. Every value that later reaches a command line or a netlink
- * message is checked here (design 1, security): names by Kubernetes' own rules, addresses and numbers by parsing.
- */
-import type { z } from 'zod';
+/** A v1 Service → the `Service` that a proxy programs. */
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
-import { isUnserved, ZONE_LABEL } from '../../model/labels.ts';
-import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
-import { PROTOCOLS } from '../../model/objects.ts';
+import { isUnserved } from '../../model/labels.ts';
+import type { Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import { ServiceMessage } from '../protobuf/service.ts';
 import { FaultList } from './faults.ts';
-import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
+import {
+  isPortName,
+  isPortNumber,
+  PORT_NAME_PROBLEM,
+  PORT_PROBLEM,
+  PROTOCOL_PROBLEM,
+  parse,
+  readProtocol,
+} from './fields.ts';
+import { type ApiService, serviceSchema } from './schema.ts';
 
 /** Of the API server (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
-/** RFC 1035 and 1123 labels and names: what the API server admits as names. */
-const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
-export function isObjectName(text: string): boolean {
-  return NAME.test(text);
-}
-
-/** `namespace/name`, with "default" for a manifest that does not say; undefined when it is no name. */
-export function objectKey(object: unknown): string | undefined {
-  const { metadata } = (object ?? {}) as { metadata?: { name?: unknown; namespace?: unknown } };
-  const name = metadata?.name;
-  const namespace = metadata?.namespace ?? 'default';
-  if (typeof name !== 'string' || typeof namespace !== 'string') return undefined;
-  return isObjectName(name) && isObjectName(namespace) ? `${namespace}/${name}` : undefined;
-}
-
-/** A v1 Service. Kinds that a service proxy skips (reference 4.1) come out as gone, without a fault. */
+/** A Service that a service proxy skips (headless, ExternalName, another proxy's) is decoded as gone, without a fault. */
 export function decodeService(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('Service', key, object);
   const parsed = object instanceof ServiceMessage ? object : parse(serviceSchema, object, faults);
   const service = parsed === undefined ? undefined : toService(parsed, key, faults);
   return { kind: 'service', key, service, faults: trimmed(faults.list) };
 }
-
-/** A v1 Node. */
-export function decodeNode(object: unknown, name: string): SourceEvent {
-  const faults = new FaultList('Node', name, object);
-  const parsed = parse(nodeSchema, object, faults);
-  const node = parsed === undefined ? undefined : toNode(parsed, name, faults);
-  return { kind: 'node', key: name, node, faults: trimmed(faults.list) };
-}
-
-/** A networking.k8s.io/v1 ServiceCIDR. */
-export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
-  const faults = new FaultList('ServiceCIDR', name, object);
-  const parsed = parse(serviceCidrSchema, object, faults);
-  const texts = parsed?.spec?.cidrs ?? [];
-  const cidrs = parsed && readCidrs(texts, 'spec.cidrs', faults);
-  return { kind: 'serviceCidr', key: name, cidrs, faults: trimmed(faults.list) };
-}
-
-function readCidrs(texts: readonly string[], field: string, faults: FaultList): Cidr[] {
-  const cidrs: Cidr[] = [];
-  for (const [i, text] of texts.entries()) {
-    const cidr = parseCidr(text);
-    if (cidr === undefined) faults.leaveOut(`${field}[${i}]`, text, 'must be a CIDR');
-    else cidrs.push(cidr);
-  }
-  return cidrs;
-}
-
-/** Check the shape; undefined with faults when it is another. */
-export function parse<S extends z.ZodType>(schema: S, object: unknown, faults: FaultList): z.infer<S> | undefined {
-  const result = schema.safeParse(object);
-  return result.success ? result.data : faults.shape(result.error.issues, object);
-}
-
-export function isPortNumber(value: number): boolean {
-  return Number.isInteger(value) && value >= 1 && value <= 65_535;
-}
-
-/** A port's name goes into comments of rules: IANA_SVC_NAME or a DNS label; "" for none. */
-export function isPortName(name: string): boolean {
-  return name === '' || /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name);
-}
-
-export function readProtocol(text: string | null | undefined): Protocol | undefined {
-  const name = text ?? 'TCP';
-  return PROTOCOLS.find((protocol) => protocol === name);
-}
-
-export const PROTOCOL_PROBLEM = `must be one of ${PROTOCOLS.join(', ')}`;
-export const PORT_PROBLEM = 'must be a whole number from 1 to 65535';
-export const PORT_NAME_PROBLEM = 'must be a port name: small letters, digits and -, at most 63';
 
 function toService(api: ApiService, key: string, faults: FaultList): Service | undefined {
   const { spec, metadata } = api;
@@ -120,7 +58,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   };
 }
 
-/** One cluster IP per family (reference 4.2); undefined for a headless Service or one that has none yet. */
+/** One cluster IP per family ; undefined for a headless Service, or one that has none yet. */
 function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] | undefined {
   const listed = spec.clusterIPs ?? [];
   const texts = listed.length > 0 ? listed : [spec.clusterIP ?? ''];
@@ -269,25 +207,4 @@ function readHealthPort(port: number, faults: FaultList): number {
   if (port === 0 || isPortNumber(port)) return port;
   faults.leaveOut('spec.healthCheckNodePort', port, PORT_PROBLEM);
   return 0;
-}
-
-/** The cluster's autoscaler is about to delete the Node (reference 9.1). */
-const LEAVING_TAINT = 'ToBeDeletedByClusterAutoscaler';
-
-function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
-  const addresses: Address[] = [];
-  for (const type of ['InternalIP', 'ExternalIP']) {
-    for (const [i, entry] of (api.status?.addresses ?? []).entries()) {
-      if (entry.type !== type) continue;
-      const address = parseAddress(entry.address);
-      if (address === undefined) faults.leaveOut(`status.addresses[${i}]`, entry.address, 'must be an IP address');
-      else addresses.push(address);
-    }
-  }
-  const texts = api.spec?.podCIDRs ?? (api.spec?.podCIDR === undefined ? [] : [api.spec.podCIDR]);
-  const podCIDRs = readCidrs(texts, 'spec.podCIDRs', faults);
-  const { labels, deletionTimestamp } = api.metadata;
-  const isLeaving = (api.spec?.taints ?? []).some(({ key }) => key === LEAVING_TAINT);
-  const isEligible = (deletionTimestamp ?? '') === '' && !isLeaving;
-  return { name, zone: labels?.[ZONE_LABEL] ?? '', addresses, podCIDRs, isEligible };
 }

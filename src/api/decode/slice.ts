@@ -14,7 +14,7 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-} from './objects.ts';
+} from './fields.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
 /** A slice of a headless Service, or for another proxy, comes out as gone, without a fault; one of host names (FQDN) with a notice. */

@@ -1,12 +1,14 @@
 /** The kinds of objects that a folder of manifests may hold, each with what is taken from it. */
 
-import { decodeNode, decodeService, decodeServiceCidr } from '../../api/decode/objects.ts';
+import { decodeNode } from '../../api/decode/node.ts';
 import {
   decodeEndpointsObject,
   decodePod,
   decodeSelectingService,
   decodeZonedNode,
 } from '../../api/decode/producing.ts';
+import { decodeService } from '../../api/decode/service.ts';
+import { decodeServiceCidr } from '../../api/decode/service-cidr.ts';
 import { decodeSlice } from '../../api/decode/slice.ts';
 import { goneEvent, type SourceEvent } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';

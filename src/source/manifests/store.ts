@@ -1,7 +1,7 @@
 /** Which file says what of which object. Pure: files in, events out. */
 
 import { FaultList } from '../../api/decode/faults.ts';
-import { isObjectName, objectKey } from '../../api/decode/objects.ts';
+import { isObjectName, objectKey } from '../../api/decode/fields.ts';
 import type { Value, Whole } from '../../documents/protocol.ts';
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';

@@ -1,7 +1,9 @@
 /** What becomes of each field of an API object, and of what is wrong in it (reference 3.2, 3.3, 4.1 to 4.3). */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { decodeNode, decodeService, objectKey } from '../../../src/api/decode/objects.ts';
+import { objectKey } from '../../../src/api/decode/fields.ts';
+import { decodeNode } from '../../../src/api/decode/node.ts';
+import { decodeService } from '../../../src/api/decode/service.ts';
 import { decodeSlice } from '../../../src/api/decode/slice.ts';
 import { type Fault, faultText, type NodeView, type Service, type Slice } from '../../../src/model/objects.ts';
 
