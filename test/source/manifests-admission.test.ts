@@ -15,7 +15,7 @@ import { parsePortRange } from '../../src/model/port-range.ts';
 import { specialProblem } from '../../src/source/manifests/admission.ts';
 import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { NodeGuard } from '../../src/source/manifests/node-guard.ts';
-import { NodeWatch } from '../../src/source/manifests/node-look.ts';
+import { NodeWatch } from '../../src/source/manifests/node-watch.ts';
 import { ManifestStore, type StoreOptions } from '../../src/source/manifests/store.ts';
 import { setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';

@@ -12,7 +12,8 @@ import { type Clock, realClock } from '../../src/host/clock.ts';
 import type { Source, SourceEvent } from '../../src/model/events.ts';
 import { faultText } from '../../src/model/objects.ts';
 import { Health } from '../../src/serve/health.ts';
-import { type ManifestsOptions, manifestsSource } from '../../src/source/manifests/index.ts';
+import type { ManifestsOptions } from '../../src/source/manifests/follower.ts';
+import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { deadMount, noDeadMount } from '../helpers/dead-mount.ts';
 import { until } from '../helpers/until.ts';
 
