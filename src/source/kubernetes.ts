@@ -23,10 +23,6 @@ import {
 } from '../model/events.ts';
 import { UNSERVED_LABELS } from '../model/labels.ts';
 
-export { KubeconfigUnusable } from '../api/credentials.ts';
-
-export type { SourceLog } from '../api/watch.ts';
-
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
   /** ServiceCIDRs are followed as well, where the API server has them (1.33). */

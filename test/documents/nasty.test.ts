@@ -5,11 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { loadConfig } from '../../src/agent/load-config.ts';
-import { loadCredentials } from '../../src/api/credentials.ts';
+import { KubeconfigUnusable, loadCredentials } from '../../src/api/credentials.ts';
 import { ConfigError } from '../../src/config/flags.ts';
 import { DocumentFiles } from '../../src/documents/files.ts';
 import type { Value } from '../../src/documents/protocol.ts';
-import { KubeconfigUnusable } from '../../src/source/kubernetes.ts';
 import { ManifestStore } from '../../src/source/manifests/store.ts';
 import { aliasBomb } from '../helpers/bomb.ts';
 
