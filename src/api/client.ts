@@ -121,7 +121,7 @@ export function apiClient(
           rest = lines.pop() ?? '';
           for (const line of lines) if (line !== '') yield line;
         }
-        if (rest !== '') throw new ApiError(`the watch of ${path} broke off within an event`, 0);
+        if (rest !== '') throw new ApiError(`the watch of ${path} was cut off in the middle of an event`, 0);
       } finally {
         clearTimeout(late);
         body.destroy();
@@ -193,14 +193,14 @@ async function request(
 
 /** As the answer gives them out: text when an encoding was set. `silence`: milliseconds between two of them. Throws ApiError. */
 async function* readPieces<T>({ body, isWhole }: Incoming, silence?: number): AsyncGenerator<T> {
-  const text = `nothing was heard for ${(silence ?? 0) / 1000} s`;
+  const text = `no data for ${(silence ?? 0) / 1000} s`;
   const late = silence === undefined ? undefined : setTimeout(() => body.destroy(new Error(text)), silence);
   try {
     for await (const piece of body) {
       late?.refresh();
       yield piece as T;
     }
-    if (!isWhole()) throw new Error('the server broke off its answer');
+    if (!isWhole()) throw new Error('the answer was cut off');
   } catch (error) {
     if (!(error instanceof Error) || error.name === 'AbortError') throw error;
     const lack = error instanceof ConnectionDead ? { lack: 'unreachable' as const } : {};
@@ -263,7 +263,7 @@ function readWith(protobuf: ProtobufReader, bytes: Buffer, path: string): unknow
     return protobuf(bytes);
   } catch (error) {
     if (!(error instanceof ProtobufUnreadable)) throw error;
-    throw new UnreadableAnswer(`${path}: the answer in protobuf cannot be read: ${error.message}`, 0);
+    throw new UnreadableAnswer(`${path}: the protobuf answer cannot be read: ${error.message}`, 0);
   }
 }
 

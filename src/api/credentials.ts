@@ -24,7 +24,7 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   const inCluster = kubeconfig === undefined && master === undefined;
   if (inCluster && process.env.KUBERNETES_SERVICE_HOST === undefined) {
     throw new KubeconfigUnusable(
-      'no source of objects: this is no pod of a cluster; name a folder with --manifests or a cluster with --kubeconfig',
+      'no source of objects: this process does not run in a pod; name a folder with --manifests or a cluster with --kubeconfig',
     );
   }
   const { KubeConfig } = await import('@kubernetes/client-node');
@@ -106,7 +106,7 @@ async function readKubeconfig(path: string): Promise<object> {
   const [first, second] = values;
   if (second !== undefined)
     throw new KubeconfigUnusable(
-      `--kubeconfig ${path}: line ${second.line}: another document begins; it must hold one`,
+      `--kubeconfig ${path}: line ${second.line}: a second document begins; the file must hold one`,
     );
   if (first === undefined) throw new KubeconfigUnusable(`--kubeconfig ${path}: it is empty`);
   return first.value as object;

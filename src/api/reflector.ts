@@ -123,7 +123,7 @@ export class Reflector {
   #withoutProtobuf(error: unknown): unknown {
     if (!(error instanceof UnreadableAnswer)) return error;
     this.#protobuf = undefined;
-    return new ApiError(`${error.message}; it is asked for as JSON from now on`, 0);
+    return new ApiError(`${error.message}; requesting JSON from now on`, 0);
   }
 
   #succeeded(): void {
@@ -238,7 +238,7 @@ export class Reflector {
     try {
       event = JSON.parse(line);
     } catch {
-      throw new ApiError(`the watch of ${resource.path} sent what is not JSON: ${line.slice(0, 100)}`, 0);
+      throw new ApiError(`the watch of ${resource.path} sent a line that is not JSON: ${line.slice(0, 100)}`, 0);
     }
     const { type, object } = event;
     if (type === 'ERROR') throw new ApiError(object?.message ?? 'the watch failed', object?.code ?? 0);
@@ -249,7 +249,7 @@ export class Reflector {
     if (isOlder(version, this.#version)) {
       const before = this.#version;
       this.#distrust(version);
-      throw new ApiError(`the version of the API server went back from ${before} to ${version}`, GONE);
+      throw new ApiError(`the API server's resourceVersion went back from ${before} to ${version}`, GONE);
     }
     const key = keyOf(object);
     if (type === 'DELETED') {

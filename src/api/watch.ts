@@ -83,11 +83,11 @@ export class Watch<Kind extends string> {
     this.#failure = { since, isServers, cause: error.message };
     if (isReported) return;
     const facts = { of: this.#of, since: this.#since, failures };
-    log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}, trying again`);
+    log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}; retrying`);
   }
 
   restored(from: string, to: string): void {
-    const text = `the API server's version of ${this.#of} went back from ${from} to ${to}: its store was restored; listing all again`;
+    const text = `the resourceVersion of ${this.#of} went back from ${from} to ${to}: the API server's store was restored; listing everything again`;
     this.#options.log.warn({ of: this.#of, from, to }, text);
   }
 

@@ -144,8 +144,8 @@ function isZero(value: unknown): boolean {
 function typeProblem({ type }: Field, value: unknown): string | undefined {
   const is = (right: boolean, what: string) => (right ? undefined : `must be ${what}`);
   switch (type) {
-    case 'text':
-      return is(typeof value === 'string', 'a text');
+    case 'string':
+      return is(typeof value === 'string', 'a string');
     case 'boolean':
       return is(typeof value === 'boolean', 'true or false');
     case 'integer':
@@ -155,15 +155,15 @@ function typeProblem({ type }: Field, value: unknown): string | undefined {
     case 'duration':
       return is(
         typeof value === 'string' && parseDuration(value) !== undefined,
-        'a duration as text, such as "30s" or "1m30s"',
+        'a duration in quotes, such as "30s" or "1m30s"',
       );
     case 'duration or nanoseconds':
       return is(
         Number.isSafeInteger(value) || (typeof value === 'string' && parseDuration(value) !== undefined),
         'a duration such as "5s", or nanoseconds',
       );
-    case 'list of texts':
-      return is(Array.isArray(value) && value.every((one) => typeof one === 'string'), 'a list of texts');
+    case 'list of strings':
+      return is(Array.isArray(value) && value.every((one) => typeof one === 'string'), 'a list of strings');
     case 'map of booleans': {
       const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
       return is(
@@ -183,7 +183,7 @@ function configurationOf({ values, problems }: FileContent): { object: object; l
     throw new ConfigError(`--config: line ${problem.line}, column ${problem.column}: ${problem.reason}`);
   const [first, second] = values;
   if (second !== undefined)
-    throw new ConfigError(`--config: line ${second.line}: another document begins; the file must hold one ${KIND}`);
+    throw new ConfigError(`--config: line ${second.line}: a second document begins; the file must hold one ${KIND}`);
   const { apiVersion, kind, ...fields } = (first?.value ?? {}) as { apiVersion?: unknown; kind?: unknown };
   if (apiVersion !== API_VERSION || kind !== KIND) {
     throw new ConfigError(
@@ -209,6 +209,6 @@ function collect(object: object, prefix: string, into: Map<string, unknown>, fau
     const path = prefix + name;
     if (prefix !== '' || !SECTIONS.has(name)) into.set(path, value);
     else if (typeof value === 'object' && !Array.isArray(value)) collect(value as object, `${name}.`, into, faults);
-    else faults.push(`${path}: ${JSON.stringify(value)}: must be a section of fields`);
+    else faults.push(`${path}: ${JSON.stringify(value)}: must be a map of fields`);
   }
 }

@@ -81,7 +81,7 @@ export interface Config {
   readonly oomScoreAdj: number;
   /** Those that were set. */
   readonly featureGates: FeatureGates;
-  /** Milliseconds; nothing follows from it, since changes come by watch. */
+  /** Milliseconds; nothing follows from it, since changes arrive through watches. */
   readonly configSyncPeriod: number;
   /** The fields of the file, as they stood there. */
   readonly given: Readonly<Record<string, unknown>>;

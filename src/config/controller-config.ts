@@ -88,7 +88,7 @@ function readControllers(read: Reader): ReadonlySet<Controller> {
       isRight = false;
       read.fault(
         'controllers',
-        `${word} is no controller; they are ${CONTROLLERS.join(', ')}; * is all of them, and - before a name leaves it out`,
+        `${word} is not a controller; choose from ${CONTROLLERS.join(', ')}; * means all of them, and a - before a name leaves it out`,
       );
     } else if (word.startsWith('-')) chosen.delete(name);
     else chosen.add(name);
@@ -104,7 +104,7 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   const renewDeadline = readDuration(read, 'leader-elect-renew-deadline', '10s');
   const retryPeriod = readDuration(read, 'leader-elect-retry-period', '2s');
   // Who cannot renew must stop before others take over, after more than one try.
-  if (leaseDuration < 1000) read.fault('leader-elect-lease-duration', 'must be 1s at least');
+  if (leaseDuration < 1000) read.fault('leader-elect-lease-duration', 'must be at least 1s');
   if (renewDeadline >= leaseDuration) {
     const shorter = { flag: 'leader-elect-renew-deadline', milliseconds: renewDeadline };
     const longer = { flag: 'leader-elect-lease-duration', milliseconds: leaseDuration };
@@ -113,12 +113,13 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   if (retryPeriod <= 0 || retryPeriod * 1.2 >= renewDeadline) {
     read.fault(
       'leader-elect-retry-period',
-      `must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline, which is ${durationText(renewDeadline)}`,
+      `must be more than 0, and 1.2 times as long must be shorter than --leader-elect-renew-deadline, which is ${durationText(renewDeadline)}`,
     );
   }
   const name = (flag: string, initial: string) => {
     const text = read.text(flag) || initial;
-    if (!NAME.test(text)) read.fault(flag, 'must be a name: small letters, digits, - and ., at most 253 characters');
+    if (!NAME.test(text))
+      read.fault(flag, 'must be a name: lower-case letters, digits, - and ., at most 253 characters');
     return text;
   };
   const lease = {

@@ -6,7 +6,7 @@ import type { Config } from './config.ts';
 import { durationText } from './duration.ts';
 
 export type FieldType =
-  | 'text'
+  | 'string'
   | 'boolean'
   | 'integer'
   | 'number'
@@ -14,7 +14,7 @@ export type FieldType =
   | 'duration'
   /** As text, or nanoseconds. */
   | 'duration or nanoseconds'
-  | 'list of texts'
+  | 'list of strings'
   | 'map of booleans'
   | 'any';
 
@@ -35,9 +35,9 @@ const field = (path: string, type: FieldType, flag: string, write?: (config: Con
 const idle = (why: string, type: FieldType, ...paths: readonly string[]): Field[] =>
   paths.map((path) => ({ path, type, idle: why }));
 
-const WINDOWS = 'it belongs to Windows';
-const REQUESTS = 'requests are a few a minute';
-const AT_ONCE = 'the log is written at once, as lines of one form';
+const WINDOWS = 'it is for Windows only';
+const REQUESTS = 'the agent sends only a few requests a minute';
+const AT_ONCE = 'log lines are written immediately, in one format';
 
 /** A section of a mode means that mode alone: other modes leave its field out. */
 const inMode = (modes: readonly Config['mode'][], write: (config: Config) => unknown) => (config: Config) =>
@@ -65,38 +65,40 @@ function detectLocalMode(config: Config): string {
 
 /** In the order of a written file. */
 export const FIELDS: readonly Field[] = [
-  field('mode', 'text', 'mode', ({ mode }) => mode),
+  field('mode', 'string', 'mode', ({ mode }) => mode),
   // A file serves many nodes: it names one only where the configuration did.
-  field('hostnameOverride', 'text', 'hostname-override', ({ isNodeNamed, nodeName }) => (isNodeNamed ? nodeName : '')),
+  field('hostnameOverride', 'string', 'hostname-override', ({ isNodeNamed, nodeName }) =>
+    isNodeNamed ? nodeName : '',
+  ),
   field(
     'bindAddress',
-    'text',
+    'string',
     'bind-address',
     ({ bindAddress, serve }) => bindAddress ?? (serve.metrics.address.includes(':') ? '::' : '0.0.0.0'),
   ),
-  field('healthzBindAddress', 'text', 'healthz-bind-address', ({ serve }) => serve.healthz?.text ?? ''),
-  field('metricsBindAddress', 'text', 'metrics-bind-address', ({ serve }) => serve.metrics.text),
+  field('healthzBindAddress', 'string', 'healthz-bind-address', ({ serve }) => serve.healthz?.text ?? ''),
+  field('metricsBindAddress', 'string', 'metrics-bind-address', ({ serve }) => serve.metrics.text),
   field('bindAddressHardFail', 'boolean', 'bind-address-hard-fail', ({ serve }) => serve.hardFail),
   field('enableProfiling', 'boolean', 'profiling', ({ serve }) => serve.profiling),
-  field('clientConnection.kubeconfig', 'text', 'kubeconfig', ({ source }) =>
+  field('clientConnection.kubeconfig', 'string', 'kubeconfig', ({ source }) =>
     source.kind === 'kubernetes' ? (source.kubeconfig ?? '') : '',
   ),
-  field('clientConnection.contentType', 'text', 'kube-api-content-type', ({ source }) =>
+  field('clientConnection.contentType', 'string', 'kube-api-content-type', ({ source }) =>
     source.kind === 'kubernetes' ? source.contentType : undefined,
   ),
   field('clientConnection.burst', 'integer', 'kube-api-burst'),
-  field('clusterCIDR', 'text', 'cluster-cidr', ({ detectLocal }) =>
+  field('clusterCIDR', 'string', 'cluster-cidr', ({ detectLocal }) =>
     detectLocal.kind === 'cluster-cidr' ? detectLocal.cidrs.join(',') : '',
   ),
-  field('detectLocalMode', 'text', 'detect-local-mode', detectLocalMode),
-  field('detectLocal.bridgeInterface', 'text', 'pod-bridge-interface', (config) => podInterface(config)?.bridge),
+  field('detectLocalMode', 'string', 'detect-local-mode', detectLocalMode),
+  field('detectLocal.bridgeInterface', 'string', 'pod-bridge-interface', (config) => podInterface(config)?.bridge),
   field(
     'detectLocal.interfaceNamePrefix',
-    'text',
+    'string',
     'pod-interface-name-prefix',
     (config) => podInterface(config)?.prefix,
   ),
-  field('nodePortAddresses', 'list of texts', 'nodeport-addresses', ({ nodePortAddresses: { primary, cidrs } }) => [
+  field('nodePortAddresses', 'list of strings', 'nodeport-addresses', ({ nodePortAddresses: { primary, cidrs } }) => [
     ...(primary === true ? ['primary'] : []),
     ...cidrs,
   ]),
@@ -122,8 +124,8 @@ export const FIELDS: readonly Field[] = [
   field('nftables.minSyncPeriod', 'duration', 'nftables-min-sync-period', inMode(['nftables'], minSyncPeriod)),
   field('ipvs.syncPeriod', 'duration', 'ipvs-sync-period', inMode(['ipvs'], syncPeriod)),
   field('ipvs.minSyncPeriod', 'duration', 'ipvs-min-sync-period', inMode(['ipvs'], minSyncPeriod)),
-  field('ipvs.scheduler', 'text', 'ipvs-scheduler', ({ ipvs }) => ipvs.scheduler),
-  field('ipvs.excludeCIDRs', 'list of texts', 'ipvs-exclude-cidrs', ({ ipvs }) => ipvs.excludeCidrs),
+  field('ipvs.scheduler', 'string', 'ipvs-scheduler', ({ ipvs }) => ipvs.scheduler),
+  field('ipvs.excludeCIDRs', 'list of strings', 'ipvs-exclude-cidrs', ({ ipvs }) => ipvs.excludeCidrs),
   field('ipvs.strictARP', 'boolean', 'ipvs-strict-arp', ({ ipvs }) => ipvs.strictArp),
   field('ipvs.tcpTimeout', 'duration', 'ipvs-tcp-timeout', ({ ipvs }) => seconds(ipvs.tcpTimeout)),
   field('ipvs.tcpFinTimeout', 'duration', 'ipvs-tcpfin-timeout', ({ ipvs }) => seconds(ipvs.tcpFinTimeout)),
@@ -143,19 +145,19 @@ export const FIELDS: readonly Field[] = [
   field('conntrack.udpStreamTimeout', 'duration', 'conntrack-udp-timeout-stream', ({ conntrack }) =>
     durationText(conntrack.udpStreamTimeout),
   ),
-  field('logging.format', 'text', 'logging-format', ({ log }) => (log.format === 'auto' ? undefined : log.format)),
+  field('logging.format', 'string', 'logging-format', ({ log }) => (log.format === 'auto' ? undefined : log.format)),
   field('logging.verbosity', 'integer', 'v', ({ log }) => log.verbosity),
   ...idle(
-    'clientConnection.contentType says what lists are asked for as',
-    'text',
+    'clientConnection.contentType sets the content type of lists',
+    'string',
     'clientConnection.acceptContentTypes',
   ),
   ...idle(REQUESTS, 'number', 'clientConnection.qps'),
-  ...idle('there are no hidden metrics', 'text', 'showHiddenMetricsForVersion'),
+  ...idle('slicewire has no hidden metrics', 'string', 'showHiddenMetricsForVersion'),
   ...idle(AT_ONCE, 'duration or nanoseconds', 'logging.flushFrequency'),
   ...idle(AT_ONCE, 'any', 'logging.vmodule', 'logging.options'),
-  ...idle('it was for the userspace proxy', 'text', 'portRange'),
-  ...idle(WINDOWS, 'text', 'winkernel.networkName', 'winkernel.sourceVip', 'winkernel.rootHnsEndpointName'),
+  ...idle('it was for the userspace proxy', 'string', 'portRange'),
+  ...idle(WINDOWS, 'string', 'winkernel.networkName', 'winkernel.sourceVip', 'winkernel.rootHnsEndpointName'),
   ...idle(WINDOWS, 'boolean', 'winkernel.enableDSR', 'winkernel.forwardHealthCheckVip', 'windowsRunAsService'),
 ];
 

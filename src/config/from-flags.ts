@@ -81,7 +81,7 @@ function fieldOf(flag: string, flags: Flags, origins: ConfigOrigins['origins']):
 function readMode(read: Reader): Config['mode'] {
   const modes = [read.text('mode'), read.text('proxy-mode')].filter((mode) => mode !== undefined && mode !== '');
   if (modes.length === 2 && modes[0] !== modes[1])
-    read.fault('proxy-mode', `is another mode than --mode=${modes[0]}; give one of them`);
+    read.fault('proxy-mode', `contradicts --mode=${modes[0]}; give one of them`);
   const mode = modes[0] ?? 'iptables';
   const known = MODES.find((one) => one === mode);
   if (known !== undefined) return known;

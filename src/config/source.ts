@@ -10,7 +10,7 @@ export function readSource(read: Reader): SourceConfig {
   const contentType = readChoice(read, 'kube-api-content-type', { initial: CONTENT_TYPES[0], choices: CONTENT_TYPES });
   if (path !== undefined && (kubeconfig !== undefined || master !== undefined)) {
     const other = read.name(kubeconfig !== undefined ? 'kubeconfig' : 'master');
-    read.fault('manifests', `names one source of objects, and ${other} another; give one of them`);
+    read.fault('manifests', `cannot be combined with ${other}: both name a source of objects; give one of them`);
   }
   if (path === '') read.fault('manifests', 'must name a folder, a file, or - for standard input');
   const nodePorts = readNodePorts(read);

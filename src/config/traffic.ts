@@ -13,8 +13,8 @@ export function readDetectLocal(read: Reader): DetectLocal {
     const isName = /^[A-Za-z0-9_.-]+$/.test(name) && name.length <= (mode === 'BridgeInterface' ? 15 : 14);
     const what =
       mode === 'BridgeInterface'
-        ? 'must name the bridge of the pods, of at most 15 characters'
-        : "must be what the names of the pods' interfaces begin with, of at most 14 characters";
+        ? 'must be the name of the pod bridge, at most 15 characters'
+        : 'must be the prefix of pod interface names, at most 14 characters';
     if (!isName) read.fault(flag, `${what}, because ${read.name('detect-local-mode')} is ${mode}`);
     return { kind: 'interface', name: mode === 'BridgeInterface' ? name : `${name}+` };
   }
@@ -23,7 +23,7 @@ export function readDetectLocal(read: Reader): DetectLocal {
   }
   const cidrs = readCidrs(read, 'cluster-cidr');
   const families = new Set(cidrs.map(familyOf));
-  if (families.size < cidrs.length) read.fault('cluster-cidr', 'must be one CIDR, or one of IPv4 and one of IPv6');
+  if (families.size < cidrs.length) read.fault('cluster-cidr', 'must be one CIDR, or one IPv4 CIDR and one IPv6 CIDR');
   return { kind: 'cluster-cidr', cidrs };
 }
 

@@ -64,8 +64,8 @@ export function placeAt(path: string): Place {
 /** Its stamp: what a change changes. */
 function usable(stats: Stats, most: number): string {
   const what = kindOf(stats);
-  if (what !== undefined) throw new Refused(`it is ${what}, and no regular file`);
-  if (stats.size > most) throw new Refused(`it has ${stats.size} bytes; ${most} are the most that are read`);
+  if (what !== undefined) throw new Refused(`it is ${what}, not a regular file`);
+  if (stats.size > most) throw new Refused(`it has ${stats.size} bytes; ${most} is the limit`);
   return `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
 }
 
@@ -84,7 +84,7 @@ function readAll(descriptor: number, most: number): string {
     const count = readSync(descriptor, chunk);
     if (count === 0) return Buffer.concat(chunks).toString('utf8');
     size += count;
-    if (size > most) throw new Refused(`it has more than ${most} bytes, which are the most that are read`);
+    if (size > most) throw new Refused(`it has more than ${most} bytes, which is the limit`);
     chunks.push(chunk.subarray(0, count));
   }
 }
@@ -109,7 +109,7 @@ function insideOf(folder: string, path: string): string {
     const next = join(at, step);
     if (!lstatSync(next).isSymbolicLink()) at = next;
     else {
-      if (++links > MOST_LINKS) throw new Refused(`it is behind more than ${MOST_LINKS} symbolic links`);
+      if (++links > MOST_LINKS) throw new Refused(`it is reached through more than ${MOST_LINKS} symbolic links`);
       const target = readlinkSync(next);
       if (!isAbsolute(target)) left = [...target.split('/'), ...left];
       else {
@@ -130,5 +130,5 @@ function stepsBelow(roots: readonly string[], target: string, fail: () => Refuse
 }
 
 function outside(folder: string): Refused {
-  return new Refused(`it is a symbolic link that leads outside of ${folder}: put the file itself in its place`);
+  return new Refused(`it is a symbolic link that leads outside ${folder}; replace it with the file itself`);
 }

@@ -165,8 +165,8 @@ export const singleFiles = new DocumentFiles();
 
 function endText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as NodeJS.ErrnoException;
-  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'what stands in it takes more memory than there is for it';
-  return `the thread that read it ended: ${message ?? 'for no reason that is known'}`;
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'its content needs more memory than the reader may use';
+  return `the thread that read it ended: ${message ?? 'unknown reason'}`;
 }
 
 function tooManyStuck(paths: Iterable<string>): Failure {

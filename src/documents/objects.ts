@@ -19,7 +19,7 @@ function repeatedProblem({ key, line, column }: Repeated): Part {
 }
 
 export function repeatedText(key: string): string {
-  return `the key ${JSON.stringify(key)} stands twice in one mapping`;
+  return `the key ${JSON.stringify(key)} appears twice in one mapping`;
 }
 
 function* objectsOf(part: Part & { readonly kind: 'value' }): Generator<Part> {

@@ -66,7 +66,7 @@ function compose(text: string): Document.Parsed | undefined {
   let tokens = 0;
   for (const token of new Lexer().lex(text)) {
     if (++tokens > MOST_TOKENS)
-      throw at(text, parser.offset, `the document has more than ${MOST_TOKENS} words and signs up to here`);
+      throw at(text, parser.offset, `the document has more than ${MOST_TOKENS} tokens up to here`);
     for (const part of parser.next(token)) documents.push(...composer.next(part));
     // The document itself and a scalar are on the stack, too.
     if (parser.stack.length > DEEPEST + 2) throw at(text, parser.offset, `more than ${DEEPEST} levels deep`);
@@ -75,7 +75,7 @@ function compose(text: string): Document.Parsed | undefined {
   documents.push(...composer.end());
   const [first, second] = documents;
   if (second !== undefined)
-    throw at(text, second.range[0], `${SYNTAX}: another document begins here; a line of --- must stand before it`);
+    throw at(text, second.range[0], `${SYNTAX}: a second document begins here; separate documents with a line of ---`);
   return first;
 }
 
@@ -116,7 +116,7 @@ class Reading {
   #alias(name: string, offset: number): Sized {
     const target = this.#anchors.get(name);
     if (target === undefined)
-      throw at(this.#text, offset, `${SYNTAX}: no anchor &${name} stands before the alias *${name}`);
+      throw at(this.#text, offset, `${SYNTAX}: the alias *${name} has no anchor &${name} before it`);
     this.#add(target.size, offset);
     return target;
   }
@@ -124,11 +124,7 @@ class Reading {
   #add(size: number, offset: number): void {
     this.#added += size;
     if (this.#added <= MOST_ADDED) return;
-    throw at(
-      this.#text,
-      offset,
-      `aliases and merge keys up to here stand for more than ${MOST_ADDED} characters that are not written out`,
-    );
+    throw at(this.#text, offset, `aliases and merge keys up to here expand to more than ${MOST_ADDED} characters`);
   }
 
   #list(items: readonly unknown[]): Sized {
@@ -169,7 +165,7 @@ class Reading {
   #key(node: unknown): string {
     const { value } = this.#read(node);
     if (typeof value === 'object' && value !== null)
-      throw at(this.#text, offsetOf(node), `${SYNTAX}: a key must be a text, not a mapping or a list`);
+      throw at(this.#text, offsetOf(node), `${SYNTAX}: a key must be a string, not a mapping or a list`);
     return String(value);
   }
 

@@ -9,5 +9,5 @@ const FULL: Readonly<Record<string, string>> = {
 /** `period`: milliseconds between looks. */
 export function unwatchedText(error: unknown, period: number): string {
   const cause = FULL[(error as NodeJS.ErrnoException).code ?? ''] ?? causeOf(error);
-  return `the kernel does not tell of changes: ${cause}. Until it does, changes are seen within ${period / 1000} s`;
+  return `the kernel does not report changes: ${cause}. Until it does, changes are noticed within ${period / 1000} s`;
 }

@@ -253,12 +253,12 @@ describe('lists in protobuf', () => {
   });
 
   it('are refused when they are something else', () => {
-    assert.throws(() => readServices(listOf('EndpointSlice', [])), /it is a EndpointSliceList and no ServiceList/);
-    assert.throws(() => readServices(Buffer.from('{"kind":"ServiceList"}')), /does not begin as it should/);
+    assert.throws(() => readServices(listOf('EndpointSlice', [])), /it is EndpointSliceList, not ServiceList/);
+    assert.throws(() => readServices(Buffer.from('{"kind":"ServiceList"}')), /does not begin with the magic bytes/);
     assert.throws(() => readSlices(Buffer.alloc(0)), ProtobufUnreadable);
   });
 
-  it('are refused where a field is of another type, has no number, or comes at the wrong end', () => {
+  it('are refused where a field has the wrong wire type, has no number, or comes at the wrong end', () => {
     const list = (...item: Buffer[]) => {
       const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
       return Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7')), of(2, ...item))]);

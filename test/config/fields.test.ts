@@ -175,9 +175,9 @@ describe('fields of a KubeProxyConfiguration', () => {
     assert.equal(lenient.length, 3);
     assert.match(
       lenient.join(),
-      /line 4, column 1: the key "mode" stands twice.*unknown field "ipvs.shceduler".*unknown field "extra"/,
+      /line 4, column 1: the key "mode" appears twice.*unknown field "ipvs.shceduler".*unknown field "extra"/,
     );
-    assert.throws(() => read(`${head}iptables: 5\n`), /iptables: 5: must be a section/);
+    assert.throws(() => read(`${head}iptables: 5\n`), /iptables: 5: must be a map of fields/);
   });
 
   it('of another mode are not checked (reference 1.4)', () => {

@@ -158,7 +158,7 @@ describe('lists in protobuf', () => {
     const warned = log
       .filter(({ level }) => level === 'warn')
       .map(({ facts, text }) => `${text} ${JSON.stringify(facts)}`);
-    assert.match(warned.join('\n'), /the answer in protobuf cannot be read: .*asked for as JSON from now on/);
+    assert.match(warned.join('\n'), /the protobuf answer cannot be read: .*requesting JSON from now on/);
     const asked = server.requests({ kind: 'list', resource: 'services' }).map(({ headers }) => headers.accept);
     assert.deepEqual(asked, [TYPE, 'application/json']);
   });
@@ -406,7 +406,7 @@ describe('a kubeconfig', () => {
       { kubeconfig: '/nowhere/config' },
       /^--kubeconfig \/nowhere\/config: there is no such file or folder$/,
     );
-    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, and no regular file$/);
+    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, not a regular file$/);
   });
 
   test('that is no kubeconfig', async (t) => {

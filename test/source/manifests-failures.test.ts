@@ -90,7 +90,7 @@ describe('a folder that the kernel cannot watch', () => {
       await until('the Service', () => seen.services.has('default/a'), 20_000);
       assert.equal(seen.warnings.length, 1);
       assert.match(seen.warnings[0] ?? '', says);
-      assert.match(seen.warnings[0] ?? '', /Until it does, changes are seen within 10 s$/);
+      assert.match(seen.warnings[0] ?? '', /Until it does, changes are noticed within 10 s$/);
     });
   }
 
@@ -110,7 +110,7 @@ describe('a folder that the kernel cannot watch', () => {
     abort.abort();
     await watching;
     assert.equal(warnings.length, 1);
-    assert.match(warnings[0] ?? '', /^--config .*: the kernel does not tell of changes: all inotify instances/);
+    assert.match(warnings[0] ?? '', /^--config .*: the kernel does not report changes: all inotify instances/);
   });
 });
 
@@ -134,7 +134,7 @@ describe('a link in a folder of manifests', () => {
     for (const name of ['b', 'c', 'd'])
       assert.match(
         seen.faults.get(join(folder, `${name}.yaml`)) ?? '',
-        /cannot be read: it is a symbolic link that leads outside of .*manifests: put the file itself in its place/,
+        /cannot be read: it is a symbolic link that leads outside .*manifests; replace it with the file itself/,
       );
     assert.match(seen.faults.get(join(folder, 'loop.yaml')) ?? '', /more than 40 symbolic links/);
   });

@@ -56,7 +56,7 @@ export class FaultList {
       this.setAside(pathText(issue.path), value, shapeProblem(issue, value));
     }
     if (issues.length > MOST_ISSUES)
-      this.setAside('', '', `${issues.length - MOST_ISSUES} more of its fields are wrong`);
+      this.setAside('', '', `${issues.length - MOST_ISSUES} more of its fields are invalid`);
     return undefined;
   }
 

@@ -45,7 +45,7 @@ export function readProtocol(text: string | null | undefined): Protocol | undefi
 
 export const PROTOCOL_PROBLEM = `must be one of ${PROTOCOLS.join(', ')}`;
 export const PORT_PROBLEM = 'must be a whole number from 1 to 65535';
-export const PORT_NAME_PROBLEM = 'must be a port name: small letters, digits and -, at most 63';
+export const PORT_NAME_PROBLEM = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
 
 /** The CIDRs of a list; a text that is none is left out with a fault. */
 export function readCidrs(texts: readonly string[], field: string, faults: FaultList): Cidr[] {

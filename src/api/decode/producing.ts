@@ -80,7 +80,7 @@ function toPod({ metadata, spec, status }: ApiPod, { key, faults, defaults }: Po
   const finished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
   const addresses = podAddresses(status, faults);
   if (defaults.isHandWritten && addresses.length === 0 && !finished && faults.list.length === 0) {
-    faults.notice('status.podIP', undefined, 'is missing; a Pod without an address is no endpoint');
+    faults.notice('status.podIP', undefined, 'is missing; a Pod without an address is not an endpoint');
   }
   return {
     key,

@@ -72,7 +72,7 @@ function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] 
     else if (family !== undefined && familyOf(address) !== family) {
       faults.setAside(field, text, `must be an ${family} address, as spec.ipFamilies[${i}] says`);
     } else if (found.some((other) => familyOf(other) === familyOf(address))) {
-      faults.setAside(field, text, 'must be of another family than the address before it');
+      faults.setAside(field, text, 'must not be of the same family as the address before it');
     } else found.push(address);
   }
   return found;
@@ -102,12 +102,12 @@ function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): Serv
     const isTwice = marks.some((mark) => seen.has(mark));
     for (const mark of marks) seen.add(mark);
     if (isTwice) {
-      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'has the number or the name of an earlier port');
+      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'repeats the number or the name of an earlier port');
       continue;
     }
     const nodeMark = `node port ${protocol} ${nodePort}`;
     const isTaken = nodePort !== 0 && seen.has(nodeMark);
-    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, 'is the node port of an earlier port');
+    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, 'is already the node port of an earlier port');
     seen.add(nodeMark);
     unique.push(isTaken ? { ...spec, nodePort: 0 } : spec);
   }
@@ -173,11 +173,7 @@ function readIngress(api: ApiService, faults: FaultList): Address[] {
     if (ip === undefined || ip === null || ip === '') {
       const isNamed = hostname !== undefined && hostname !== null && hostname !== '';
       if (isNamed)
-        faults.notice(
-          `${field}.hostname`,
-          hostname,
-          'is a name, not an address; nothing is served for it on this node',
-        );
+        faults.notice(`${field}.hostname`, hostname, 'is a host name, not an address; the proxy serves addresses only');
       continue;
     }
     const address = parseAddress(ip);
@@ -198,7 +194,7 @@ function readSourceRanges(texts: readonly string[], faults: FaultList): readonly
   for (const [i, text] of texts.entries()) {
     const range = parseCidr(text);
     if (range !== undefined) found.add(range);
-    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; it admits nobody');
+    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; as it is, it admits no client');
   }
   return trimmed([...found]);
 }

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 const WANTED: Readonly<Record<string, string>> = {
   number: 'a number',
   int: 'a whole number',
-  string: 'a text',
+  string: 'a string',
   boolean: 'true or false',
   array: 'a list',
   object: 'a map of fields',
@@ -35,8 +35,8 @@ function wantedBy(issue: z.core.$ZodIssue): readonly string[] {
 function typeText(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'a list';
-  if (typeof value === 'string') return 'a text';
-  if (typeof value === 'number') return Number.isNaN(value) ? 'what is no number' : 'a number';
+  if (typeof value === 'string') return 'a string';
+  if (typeof value === 'number') return Number.isNaN(value) ? 'NaN' : 'a number';
   return typeof value === 'boolean' ? 'true or false' : 'a map';
 }
 

@@ -38,12 +38,12 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
     return faults.notice(
       'addressType',
       'FQDN',
-      'the endpoints are names, not addresses; nothing is served for them on this node',
+      'the endpoints are host names, not addresses; the proxy serves addresses only',
     );
   const service = labels[SERVICE_NAME_LABEL] ?? '';
   const field = `metadata.labels[${SERVICE_NAME_LABEL}]`;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
-    return faults.setAside(field, service, 'must be the name of the Service that the slice belongs to');
+    return faults.setAside(field, service, 'must be the name of the Service of the slice');
   }
   const family = api.addressType;
   if (family !== 'IPv4' && family !== 'IPv6') {

@@ -66,7 +66,8 @@ function readAnswer<T>(
   object: T,
   field: (tag: number, object: T, from: WireReader) => void,
 ): T {
-  if (!bytes.subarray(0, MAGIC.length).equals(MAGIC)) throw new ProtobufUnreadable('it does not begin as it should');
+  if (!bytes.subarray(0, MAGIC.length).equals(MAGIC))
+    throw new ProtobufUnreadable('it does not begin with the magic bytes');
   const from = new WireReader(bytes.subarray(MAGIC.length));
   const envelope: Envelope<T> = { kind: '', object, isThere: false };
   try {
@@ -75,7 +76,7 @@ function readAnswer<T>(
       (tag, it) => {
         if (tag === 1) it.kind = from.into({ name: '' }, kindField).name;
         else if (tag === 2) {
-          if (it.kind !== kind) throw new ProtobufUnreadable(`it is a ${it.kind || 'thing'} and no ${kind}`);
+          if (it.kind !== kind) throw new ProtobufUnreadable(`it is ${it.kind || 'of no kind'}, not ${kind}`);
           from.into(it.object, field);
           it.isThere = true;
         }
@@ -87,7 +88,7 @@ function readAnswer<T>(
     const isPlain = error instanceof Error && error.constructor === Error;
     throw isPlain ? new ProtobufUnreadable(error.message) : error;
   }
-  if (!envelope.isThere) throw new ProtobufUnreadable('there is nothing in it');
+  if (!envelope.isThere) throw new ProtobufUnreadable('it has no object');
   return envelope.object;
 }
 

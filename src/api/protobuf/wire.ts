@@ -22,7 +22,7 @@ export class WireReader extends PbfReader {
   }
 
   #mustBe(type: number): void {
-    if (this.type !== type) throw new ProtobufUnreadable('a field is of another type');
+    if (this.type !== type) throw new ProtobufUnreadable('a field has the wrong wire type');
   }
 
   /** Where the value that comes ends. */
@@ -30,7 +30,7 @@ export class WireReader extends PbfReader {
     this.#mustBe(WITH_LENGTH);
     const end = this.readVarint() + this.pos;
     if (end <= this.length) return end;
-    throw new ProtobufUnreadable('it breaks off');
+    throw new ProtobufUnreadable('it is cut off');
   }
 
   text(): string {

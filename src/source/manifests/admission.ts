@@ -17,7 +17,7 @@ import { trimmed } from '../../model/trimmed.ts';
 import type { EndpointsObject, PodView } from '../../producers/objects.ts';
 import type { Held, Kind } from './kinds.ts';
 
-const INSTEAD = 'give an address by which other machines reach it';
+const INSTEAD = 'give an address that other machines can reach';
 
 /** Why the address can be neither a frontend nor an endpoint; undefined when it can. */
 export function specialProblem(address: Address): string | undefined {
@@ -88,7 +88,7 @@ function admittedService(service: Service, { object, nodePorts }: AdmissionInput
     leaveOut(faults, `status.loadBalancer.ingress[${i}].ip`, ip ?? '');
   }
   const isOutside = (port: number) => port !== 0 && !isInRange(nodePorts, port);
-  const outside = `is outside --service-node-port-range, which is ${rangeText(nodePorts)}; choose a port in it, or widen it`;
+  const outside = `is outside --service-node-port-range, which is ${rangeText(nodePorts)}; choose a port in the range, or widen the range`;
   for (const [i, { nodePort }] of (spec.ports ?? []).entries()) {
     if (isOutside(nodePort ?? 0)) faults.leaveOut(`spec.ports[${i}].nodePort`, nodePort, outside);
   }

@@ -13,6 +13,6 @@ export function documentFaults(
   for (const { reason, line, column } of problems)
     faults.setAside(`line ${line}, column ${column}`, '', `${reason}${stays}`);
   if (problemCount > problems.length)
-    faults.setAside('', '', `${problemCount - problems.length} more documents of it cannot be read${stays}`);
+    faults.setAside('', '', `${problemCount - problems.length} more of its documents cannot be read${stays}`);
   return faults.list;
 }

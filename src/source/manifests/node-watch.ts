@@ -49,13 +49,13 @@ export class NodeWatch {
 
   #tell(cause: string): void {
     const { nodeName, emit } = this.#options;
-    const problem = `its addresses and the ports in use on it cannot be read: ${cause}`;
+    const problem = `its addresses and the ports in use cannot be read: ${cause}`;
     if (!this.#hasLooked) {
-      throw new ManifestsUnusable(`this node: ${problem}; --allow-node-address-ports does without them`);
+      throw new ManifestsUnusable(`this node: ${problem}; --allow-node-address-ports turns this check off`);
     }
     this.#hasFault = true;
     const faults = new FaultList('Node', nodeName);
-    faults.leaveOut('', undefined, `${problem}; Services that changed wait until they can`);
+    faults.leaveOut('', undefined, `${problem}; changed Services wait until they can be read`);
     emit({ kind: 'faults', key: 'this node', faults: faults.list });
   }
 }

@@ -23,7 +23,7 @@ export interface StoreOptions {
 }
 
 /** What follows from a part of a file that cannot be read. */
-const STAYS = '; what it held before stays in force';
+const STAYS = '; its former objects stay in force';
 /** Faults of the form of one file's objects that are told; more tell nobody more. */
 const MOST_FAULTS = 20;
 
@@ -48,7 +48,7 @@ export class Draft {
   get faults(): readonly Fault[] {
     if (this.#more === 0) return this.#faults.list;
     const rest = new FaultList('file', this.file);
-    rest.setAside('', '', `${this.#more} more objects of it cannot be used`);
+    rest.setAside('', '', `${this.#more} more of its objects cannot be used`);
     return [...this.#faults.list, ...rest.list];
   }
 
@@ -69,7 +69,8 @@ export class Draft {
     else if (key === undefined) {
       const { field, value, problem } = nameProblem(object);
       this.#refuse(`${at}: ${field}`, value, problem);
-    } else if (this.objects.has(id)) this.#refuse(at, id, 'stands twice in this file; the first counts');
+    } else if (this.objects.has(id))
+      this.#refuse(at, id, 'is defined twice in this file; the first definition is used');
     else this.objects.set(id, this.#decode(kind, nameOf(kind, key), object));
   }
 
@@ -130,7 +131,7 @@ export class ManifestStore {
 
   /** The file has no objects any more: however slow the program that writes it, who wants them gone removes the file. */
   emptied(file: string): void {
-    this.#whole(file, 'holds no object any more; what it held before stays in force until the file is removed');
+    this.#whole(file, 'holds no object any more; its former objects stay in force until the file is removed');
   }
 
   #whole(file: string, problem: string): void {
@@ -195,7 +196,7 @@ export class ManifestStore {
     // Of other Nodes only what their Pods' endpoints say of them counts.
     if (kind === 'Node' && key !== this.#nodeName) return;
     const twice = new FaultList(kind, key);
-    for (const other of others) twice.leaveOut('', other, `stands in ${first} as well, which counts`);
+    for (const other of others) twice.leaveOut('', other, `defines it again; the definition in ${first} is used`);
     const whole = 'faults' in event ? { ...event, faults: [...event.faults, ...twice.list] } : event;
     if (whole.kind === 'node') this.#guard?.setNode(whole.node?.addresses ?? []);
     if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.take(whole);
@@ -221,7 +222,7 @@ function nameProblem(object: unknown): { field: string; value: unknown; problem:
   const isName = typeof name === 'string' && isObjectName(name);
   const [field, value] = isName ? ['metadata.namespace', namespace] : ['metadata.name', name];
   if (value === undefined) return { field, value, problem: 'is missing; every object needs a name' };
-  const form = 'small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
+  const form = 'lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
   const quotes = typeof value === 'number' || typeof value === 'boolean' ? '; write it in quotes' : '';
   return { field, value, problem: `must be a name: ${form}${quotes}` };
 }
