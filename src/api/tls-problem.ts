@@ -1,6 +1,6 @@
 /**
- * Why a connection to the API server was not trusted, by the code of the failure: a sentence that says what to look at.
- * Node.js adds advice for those who start `node` themselves, such as --use-system-ca, which nobody can follow here.
+ * Why a TLS connection to the API server failed, and what to check, by the code of the error.
+ * Node.js's own messages give advice about flags of `node`, such as --use-system-ca, which users of slicewire cannot set.
  * Codes: https://nodejs.org/api/tls.html#x509-certificate-error-codes; of OpenSSL's alerts: RFC 8446, section 6.2.
  */
 
@@ -44,16 +44,16 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   ERR_OSSL_PEM_BAD_END_LINE: 'a certificate or key in the kubeconfig is not in PEM form',
 };
 
-/** What is known of a failed connection; as Node.js throws it. */
+/** The error of a failed connection, as Node.js throws it. */
 interface TlsFailure {
   readonly code?: unknown;
   readonly message?: string;
-  /** Of ERR_TLS_CERT_ALTNAME_INVALID: what was looked for, and the certificate. */
+  /** Of ERR_TLS_CERT_ALTNAME_INVALID: the expected name, and the certificate. */
   readonly host?: unknown;
   readonly cert?: { readonly subjectaltname?: unknown };
 }
 
-/** The sentence, with the code for who wants to look it up; undefined for what is no failure of TLS. */
+/** A sentence with the code at its end; undefined for errors that are not of TLS. */
 export function tlsProblem(error: unknown): string | undefined {
   const { code, host, cert } = (error ?? {}) as TlsFailure;
   if (typeof code !== 'string') return undefined;
@@ -63,7 +63,7 @@ export function tlsProblem(error: unknown): string | undefined {
   return /^ERR_SSL_/.test(code) ? `TLS with it failed (${code})` : undefined;
 }
 
-/** The names in a certificate come from whoever answers: one line, and not too long. */
+/** The names in a certificate come from an untrusted server: they are shortened and kept on one line. */
 function namesProblem(host: unknown, names: unknown): string {
   const listed = String(names ?? '').replace(/[^\x20-\x7e]/g, '?');
   const short = listed.length > 200 ? `${listed.slice(0, 200)}…` : listed;

@@ -1,4 +1,4 @@
-/** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration (reference 1.1, 1.2, 1.6). */
+/** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration. */
 import { repeatedText } from '../documents/objects.ts';
 import type { Problem, Value } from '../documents/protocol.ts';
 import { yamlText } from '../documents/yaml.ts';
@@ -10,7 +10,7 @@ import { ConfigError, camel, type Flags } from './flags.ts';
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 const KIND = 'KubeProxyConfiguration';
 
-/** Flags that still count beside a file; all others give way to it (reference 1.6). */
+/** Flags that still count beside a file; the file overrides all others, as in kube-proxy. */
 const BESIDE_FILE = [
   ...[
     'hostname-override',
@@ -30,23 +30,23 @@ const BESIDE_FILE = [
 
 export interface FileFlags {
   readonly flags: Flags;
-  /** The field that each flag's value came from, by the flag's name as commander writes it. */
+  /** The field that each flag's value came from, by the flag's name in camel case. */
   readonly origins: ReadonlyMap<string, string>;
-  /** Fields that are set and have no effect here, with the reason. */
+  /** Fields that are set and have no effect, with the reason. */
   readonly idle: readonly Field[];
-  /** The file's own fields. */
+  /** All fields of the file. */
   readonly given: Readonly<Record<string, unknown>>;
-  /** Why a strict reading refuses the file; it is then read leniently, as kube-proxy does. */
+  /** Reasons why strict decoding refuses the file; it is then decoded leniently, as in kube-proxy. */
   readonly lenient: readonly string[];
 }
 
-/** What stands in the file. */
+/** The parsed file. */
 export interface FileContent {
   readonly values: readonly Value[];
   readonly problems: readonly Problem[];
 }
 
-/** The flags that result from a file and the command line. Throws ConfigError that lists all fields of a wrong type, or says why the text is no such object. */
+/** The flags that result from a file and the command line. Throws ConfigError: all fields of a wrong type, or why the file holds no KubeProxyConfiguration. */
 export function flagsFromFile(content: FileContent, commandLine: Flags): FileFlags {
   const { object, lenient } = configurationOf(content);
   const found = new Map<string, unknown>();
@@ -76,7 +76,7 @@ export function flagsFromFile(content: FileContent, commandLine: Flags): FileFla
     flags[name] = commandLine[name];
     origins.delete(name);
   }
-  // A folder of manifests takes the place of the cluster that the file names.
+  // --manifests replaces the cluster that the file names.
   if (flags.manifests !== undefined) delete flags.kubeconfig;
   return { flags, origins, idle, lenient, given: { ...object } };
 }
@@ -89,12 +89,12 @@ function flagText(value: unknown): string {
     .join(',');
 }
 
-/** The file that says the same as a configuration, every default filled in: what --write-config-to writes and /configz shows. What a file said that has no meaning here is kept. */
+/** The file that means a configuration, with all defaults: for --write-config-to and /configz. Fields of the given file that have no effect are kept. */
 export function fileFromConfig(config: Config): Readonly<Record<string, unknown>> {
   return withGiven(meantBy(config), config.given);
 }
 
-/** Fields of the file that are not of ours, as they stood there. */
+/** Adds fields of the given file that the configuration does not set, unchanged. */
 function withGiven(
   own: Readonly<Record<string, unknown>>,
   given: Readonly<Record<string, unknown>>,
@@ -129,13 +129,13 @@ export function fileText(config: Config): string {
   return yamlText(fileFromConfig(config));
 }
 
-/** In the file an empty text, an empty list, and a period of 0 stand for «not set» (reference 1.2). */
+/** An empty string, an empty list and a period of 0 mean «not set» in the file, as in kube-proxy. */
 function isUnset(path: string, value: unknown): boolean {
   if (value === '' || (Array.isArray(value) && value.length === 0)) return true;
   return path.endsWith('yncPeriod') && parseDuration(String(value)) === 0;
 }
 
-/** Go's zero value: what a file has that was written from an object in which nobody set the field. */
+/** Go's zero value: a file that a program wrote has it for each field that nobody set. */
 function isZero(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0;
   return value === '' || value === 0 || value === false || value === '0s';
@@ -176,7 +176,7 @@ function typeProblem({ type }: Field, value: unknown): string | undefined {
   }
 }
 
-/** A key that stands twice is no more than a fault of form: the last one counts, as in kube-proxy. */
+/** The object of the file. A repeated key only makes the decoding lenient: its last value counts, as in kube-proxy. */
 function configurationOf({ values, problems }: FileContent): { object: object; lenient: string[] } {
   const [problem] = problems;
   if (problem !== undefined)
@@ -196,13 +196,13 @@ function configurationOf({ values, problems }: FileContent): { object: object; l
   return { object: fields, lenient };
 }
 
-/** What a field says that must be there. */
+/** The value of a required field, for a message. */
 function wordOf(value: unknown): string {
   if (value === undefined || value === null) return 'missing';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Fields that are set, by their paths; lists and maps of free keys are values. */
+/** Collects the set fields by path; lists and maps with free keys count as values. */
 function collect(object: object, prefix: string, into: Map<string, unknown>, faults: string[]): void {
   for (const [name, value] of Object.entries(object)) {
     if (value === null || value === undefined) continue;

@@ -11,41 +11,41 @@ export type SourceConfig =
   | {
       readonly kind: 'manifests';
       readonly path: string;
-      /** In which node ports must be. */
+      /** The range that node ports must be in. */
       readonly nodePorts: PortRange;
-      /** Services may have an address of this node with a port that is in use on it. */
+      /** Services may have an address of this node together with a port in use. */
       readonly allowsNodeAddressPorts: boolean;
     }
   | {
       readonly kind: 'kubernetes';
       readonly kubeconfig: string | undefined;
       readonly master: string | undefined;
-      /** Of lists of Services and EndpointSlices, where the API server has it. */
+      /** Content type of lists of Services and EndpointSlices. */
       readonly contentType: (typeof CONTENT_TYPES)[number];
     };
 
-/** Kinds of content that the API server can be asked for; the first is kube-proxy's default, too. */
+/** Content types of the API server's lists; the first is kube-proxy's default, too. */
 export const CONTENT_TYPES = ['application/vnd.kubernetes.protobuf', 'application/json'] as const;
 
-/** How pods of this node are told from other traffic (reference 1.9). */
+/** How traffic from local pods is recognised (`--detect-local-mode`). */
 export type DetectLocal =
   | { readonly kind: 'cluster-cidr'; readonly cidrs: readonly Cidr[] }
   | { readonly kind: 'node-cidr' }
   | { readonly kind: 'interface'; readonly name: string };
 
-/** Which addresses of the node take node ports (reference 1.3); no CIDRs and not primary: all. */
+/** Node addresses that accept node ports; no CIDRs and not primary: all addresses. */
 export interface NodePortAddresses {
-  /** The Node's first address; `known`: if it is told of the Node or by --bind-address, otherwise all. */
+  /** The Node's first address; `known`: if the Node or --bind-address names one, otherwise all addresses. */
   readonly primary: boolean | 'known';
   readonly cidrs: readonly Cidr[];
 }
 
-/** What IPVS mode is told beside what all modes are. */
+/** Settings of IPVS mode alone. */
 export interface IpvsConfig {
   readonly scheduler: string;
   readonly excludeCidrs: readonly Cidr[];
   readonly strictArp: boolean;
-  /** Seconds; 0 leaves the kernel's. */
+  /** Seconds; 0 keeps the kernel's value. */
   readonly tcpTimeout: number;
   readonly tcpFinTimeout: number;
   readonly udpTimeout: number;
@@ -58,7 +58,7 @@ export interface Config {
   readonly ipvs: IpvsConfig;
   readonly source: SourceConfig;
   readonly nodeName: string;
-  /** By the configuration; otherwise it is the host's. */
+  /** The configuration names the node; otherwise it is the host's name. */
   readonly isNodeNamed: boolean;
   /** Sync until everything is applied, then exit. */
   readonly once: boolean;
@@ -68,7 +68,7 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses;
   readonly localhostNodePorts: boolean;
   readonly iptablesBackend: IptablesBackend;
-  /** nftables mode counts connections by frontend. */
+  /** nftables mode counts connections of each frontend. */
   readonly countsConnections: boolean;
   /** Milliseconds. */
   readonly syncPeriod: number;
@@ -77,12 +77,12 @@ export interface Config {
   readonly conntrack: ConntrackSettings;
   readonly serve: ServeConfig;
   readonly log: LogConfig;
-  /** What the kernel prefers to end when memory is short: -1000 never, 1000 first. */
+  /** OOM-killer score, -1000 to 1000. */
   readonly oomScoreAdj: number;
-  /** Those that were set. */
+  /** Feature gates that were set. */
   readonly featureGates: FeatureGates;
-  /** Milliseconds; nothing follows from it, since changes arrive through watches. */
+  /** Milliseconds; without effect, since changes arrive through watches. */
   readonly configSyncPeriod: number;
-  /** The fields of the file, as they stood there. */
+  /** The fields of the file of --config, unchanged. */
   readonly given: Readonly<Record<string, unknown>>;
 }

@@ -1,4 +1,4 @@
-/** What `slicewire controller` is told: the flags of kube-controller-manager that concern these controllers, by their names. */
+/** Configuration of `slicewire controller`: flags with the names that kube-controller-manager gives them. */
 import { hostname } from 'node:os';
 import type { EndpointsSettings } from '../controller/endpoints-controller.ts';
 import type { LeaderSettings } from '../controller/leader.ts';
@@ -11,7 +11,7 @@ import { type ListenAddress, parseListen } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';
 import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
 
-/** Names of the controllers, as kube-controller-manager's --controllers has them. */
+/** Names of the controllers in kube-controller-manager's --controllers. */
 export const CONTROLLERS = [
   'endpointslice-controller',
   'endpoints-controller',
@@ -27,7 +27,7 @@ export interface ControllerConfig {
   readonly slices: SlicesSettings;
   readonly endpoints: EndpointsSettings;
   readonly mirror: MirrorSettings;
-  /** undefined: there is one replica, and it always works. */
+  /** undefined: no leader election; the replica always works. */
   readonly leader: LeaderSettings | undefined;
   /** Health and metrics. */
   readonly listen: ListenAddress;
@@ -103,7 +103,7 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   const leaseDuration = readDuration(read, 'leader-elect-lease-duration', '15s');
   const renewDeadline = readDuration(read, 'leader-elect-renew-deadline', '10s');
   const retryPeriod = readDuration(read, 'leader-elect-retry-period', '2s');
-  // Who cannot renew must stop before others take over, after more than one try.
+  // A leader that cannot renew must stop before others take over, and after more than one try.
   if (leaseDuration < 1000) read.fault('leader-elect-lease-duration', 'must be at least 1s');
   if (renewDeadline >= leaseDuration) {
     const shorter = { flag: 'leader-elect-renew-deadline', milliseconds: renewDeadline };

@@ -1,14 +1,14 @@
 /** Flags by name, as the command line or a file gives them. */
 
-/** Flags as commander hands them over: text, or true. */
+/** Flags by name in camel case, as commander returns them: a string, or true. */
 export type Flags = Readonly<Record<string, string | boolean | undefined>>;
 
-/** Everything wrong with the configuration, together. */
+/** All faults of the configuration in one message. */
 export class ConfigError extends Error {
   readonly code = 'CONFIG';
 }
 
-/** `sync-period` → `syncPeriod`: the name under which commander hands a flag over. */
+/** `sync-period` → `syncPeriod`: commander's name of a flag. */
 export function camel(flag: string): string {
   return flag.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }

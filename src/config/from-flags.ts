@@ -23,14 +23,14 @@ import { readSource } from './source.ts';
 import { readDetectLocal, readNodePortAddresses } from './traffic.ts';
 
 export interface ConfigOrigins {
-  /** Fields of a file, by the flag that has the same meaning, as commander writes it. */
+  /** Fields of a file, by the flag with the same meaning in camel case. */
   readonly origins?: ReadonlyMap<string, string>;
   /** The file that --config names, or is to be written. */
   readonly file?: string;
   readonly given?: Readonly<Record<string, unknown>>;
 }
 
-/** Throws a ConfigError that lists every fault: each with its flag or field, its value, and what is allowed. */
+/** Throws a ConfigError that lists every fault with its flag or field, its value, and the allowed values. */
 export function configFromFlags(flags: Flags, { origins, file, given = {} }: ConfigOrigins = {}): Config {
   const faults: string[] = [];
   const name = (flag: string) => fieldOf(flag, flags, origins) ?? `--${flag}`;
@@ -71,7 +71,7 @@ export function configFromFlags(flags: Flags, { origins, file, given = {} }: Con
   return Object.freeze(config);
 }
 
-/** The field of a file that says what the flag says; undefined where the command line said it, or no file was read. */
+/** The file's field with the meaning of a flag; undefined where the command line set the flag, or no file was read. */
 function fieldOf(flag: string, flags: Flags, origins: ConfigOrigins['origins']): string | undefined {
   if (origins === undefined) return undefined;
   const isOnCommandLine = flags[camel(flag)] !== undefined && !origins.has(camel(flag));
@@ -90,14 +90,14 @@ function readMode(read: Reader): Config['mode'] {
 }
 
 function readNodeName(read: Reader): string {
-  // Empty is not set; only blank is a mistake (reference 1.6).
+  // An empty name means «not set»; a blank one is a mistake.
   const given = read.text('hostname-override') || undefined;
   const name = (given ?? hostname()).trim().toLowerCase();
   if (name === '') read.fault('hostname-override', 'must not be blank: it is the name of this Node');
   return name;
 }
 
-/** In a file each of the two sections speaks of its own mode, and IPVS mode goes by that of iptables (reference 1.2). */
+/** Each of the two sections of a file belongs to its own mode; IPVS mode uses the iptables section. */
 function readMasquerading(
   read: Reader,
   { mode, hasFile }: { readonly mode: Config['mode']; readonly hasFile: boolean },
@@ -116,7 +116,7 @@ function readPeriods(
   { mode, hasFile }: { readonly mode: Config['mode']; readonly hasFile: boolean },
 ): { syncPeriod: number; minSyncPeriod: number } {
   const initial = mode === 'ipvs' ? { period: '30s', min: '0s' } : { period: '30s', min: '1s' };
-  // kube-proxy's flags of iptables mode are those of nftables mode as well (reference 1.5).
+  // nftables mode has no such flags in kube-proxy: it uses those of iptables mode.
   const flagOf = (name: string) => {
     const own = `${mode}-${name}`;
     return mode === 'nftables' && !hasFile && read.text(own) === undefined ? `iptables-${name}` : own;

@@ -2,11 +2,11 @@
 import type { IpvsConfig } from './config.ts';
 import { isOn, type Reader, readCidrs, readTimeout } from './readers.ts';
 
-/** A scheduler goes to the kernel as it is: letters and digits, of at most 15 (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
+/** A scheduler's name goes to the kernel unchanged: at most 15 letters and digits (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
 const DEFAULT_SCHEDULER = 'rr';
 const SCHEDULER = /^[a-z0-9]{1,15}$/;
 
-/** What the section of another mode says is not checked (reference 1.4); what is wrong with it counts for nothing. */
+/** In other modes the settings of IPVS are not checked, as in kube-proxy; invalid ones are replaced by the defaults. */
 export function readIdleIpvs(read: Reader): IpvsConfig {
   let isRight = true;
   const found = readIpvs({ ...read, fault: () => (isRight = false) });

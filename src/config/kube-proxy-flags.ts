@@ -1,10 +1,10 @@
 /**
- * Flags of kube-proxy (reference 1.5) that slicewire understands but does not act on. They are accepted, so that a
- * command line of kube-proxy works as it stands, and named in a warning, so that nobody takes them for effective.
+ * Flags of kube-proxy that have no effect in slicewire. They are accepted, so that a
+ * command line of kube-proxy works unchanged, and a warning names them.
  */
 interface IdleFlag {
   readonly name: string;
-  /** Why nothing follows from it. */
+  /** Why the flag has no effect. */
   readonly why: string;
 }
 

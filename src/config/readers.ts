@@ -1,4 +1,4 @@
-/** How a value of a flag is read: each reader returns what it found, and tells a fault when it is none. */
+/** Readers of flag values: each returns the value, and reports a fault when it is invalid. */
 import { type Cidr, parseCidr } from '../model/address.ts';
 import { durationText, parseDuration } from './duration.ts';
 
@@ -6,7 +6,7 @@ export interface Reader {
   /** The text of a flag; undefined when it was not given. */
   text(flag: string): string | undefined;
   fault(flag: string, problem: string): void;
-  /** What whoever wrote the configuration calls it: the flag, or the field of the file. */
+  /** The name that the user knows: the flag, or the field of the file. */
   name(flag: string): string;
 }
 
@@ -53,7 +53,7 @@ interface Order {
   readonly mayBeEqual: boolean;
 }
 
-/** Two durations are in the wrong order: the one that somebody gave is at fault, and that the other is a default is said. */
+/** Reports two durations in the wrong order: the fault is of the one that the user set, and names a default of the other. */
 export function checkOrder(read: Reader, { shorter, longer, mayBeEqual }: Order): void {
   const isGiven = ({ flag }: NamedDuration) => read.text(flag) !== undefined;
   const isShorterAtFault = isGiven(shorter) || !isGiven(longer);

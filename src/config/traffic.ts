@@ -9,7 +9,7 @@ export function readDetectLocal(read: Reader): DetectLocal {
   if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
     const flag = mode === 'BridgeInterface' ? 'pod-bridge-interface' : 'pod-interface-name-prefix';
     const name = read.text(flag) ?? '';
-    // A name goes into rules as it is: what the kernel takes as one (dev_valid_name), and no wildcard of iptables.
+    // The name goes into rules unchanged: it must be valid for the kernel (dev_valid_name), without iptables' wildcard.
     const isName = /^[A-Za-z0-9_.-]+$/.test(name) && name.length <= (mode === 'BridgeInterface' ? 15 : 14);
     const what =
       mode === 'BridgeInterface'
@@ -27,10 +27,10 @@ export function readDetectLocal(read: Reader): DetectLocal {
   return { kind: 'cluster-cidr', cidrs };
 }
 
-/** Keywords of 1.37: primary, localhost, all, and CIDRs in any mixture. */
+/** Keywords of kube-proxy 1.37; they mix with CIDRs. */
 const KEYWORDS: Readonly<Record<string, string>> = { localhost: '127.0.0.0/8,::1/128', all: '0.0.0.0/0,::/0' };
 
-/** nftables mode serves node ports on the Node's first address unless told otherwise, as kube-proxy does in that mode. */
+/** By default nftables mode serves node ports on the Node's first address only, as kube-proxy does in that mode. */
 export function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddresses {
   if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: 'known', cidrs: [] };
   const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());

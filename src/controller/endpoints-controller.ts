@@ -52,7 +52,7 @@ export class EndpointsController {
 
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
-    // Those of a Service that went while they were written are not kept, either.
+    // Endpoints whose Service went while they were written must be deleted, too.
     if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
     else if (this.queue.failures.of(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
   }
@@ -69,7 +69,7 @@ export class EndpointsController {
     if (service === undefined) {
       this.#triggers.forget(key);
       this.#expectations.forget(key);
-      // Those that a controller wrote say when; those of people, and locks of programs that elect a leader the old way, do not.
+      // Endpoints that a controller wrote have the annotation; hand-written ones, and locks of old leader elections, do not.
       if (existing?.metadata.annotations?.[TRIGGER_ANNOTATION] === undefined) return;
       await mustBeGone(client, 'services', key, signal);
       await deleteEndpoints(client, existing, signal);

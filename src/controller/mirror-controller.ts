@@ -1,4 +1,4 @@
-/** Mirrors Endpoints that a person wrote into slices (kube-controller-manager's endpointslice-mirroring-controller). */
+/** Mirrors hand-written Endpoints into slices (kube-controller-manager's endpointslice-mirroring-controller). */
 
 import { MIRROR_MANAGER } from '../model/labels.ts';
 import { isMirrored, reconcileMirror } from '../producers/mirror.ts';
@@ -41,7 +41,7 @@ export class MirrorController {
       },
       onEndpoints: (key, before, after) => {
         const service = cache.members.service(key);
-        // Those of Services with a selector are written all the time, and never mirrored.
+        // Endpoints of Services with a selector change often and are never mirrored.
         if (service?.takesEndpoints !== false || this.#slices.of(key).length > 0) {
           if (before !== undefined || after !== undefined) this.queue.addAfter(key, batchPeriod);
         }

@@ -1,4 +1,4 @@
-/** Keeps the EndpointSlices of Services with a selector as their Pods say (kube-controller-manager's endpointslice-controller). */
+/** Writes the EndpointSlices of Services with a selector from their Pods (kube-controller-manager's endpointslice-controller). */
 import { sameData } from '../model/equal.ts';
 import { SLICES_MANAGER } from '../model/labels.ts';
 import type { ObjectKey, ZonedNode } from '../producers/objects.ts';
@@ -19,7 +19,7 @@ export interface SlicesSettings {
   readonly batchPeriod: number;
 }
 
-/** Milliseconds that changes of Nodes wait for others: all of them are looked at for the zones' shares. */
+/** Milliseconds that changes of Nodes wait for further changes: the zones' shares are computed from all Nodes. */
 const NODES_SETTLE = 100;
 
 export class SlicesController {
@@ -87,7 +87,7 @@ export class SlicesController {
       topology: this.#topology,
       mostPerSlice: this.#settings.mostPerSlice,
     });
-    // Each is told once, whatever becomes of the writes.
+    // Each notice is emitted once, even if the writes fail.
     for (const notice of notices) events.service(service, notice);
     await this.#slices.write({ service: key, changes, triggeredAt, signal });
     metrics.slicesCounted(service, counts, changes.create.length + changes.update.length + changes.remove.length);
@@ -97,7 +97,7 @@ export class SlicesController {
     throw new Error(`skipping Pod ${first.key}${more}: there is no Node ${first.nodeName}`);
   }
 
-  /** Where no garbage collector runs beside, nobody else would remove the slices of a Service that is gone. */
+  /** Remove the slices of a Service that is gone: a cluster without a garbage collector would keep them. */
   async #forget(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const orphans = this.#slices
       .of(key)
@@ -119,7 +119,7 @@ export class SlicesController {
     for (const key of services) this.queue.addAfter(key, this.#settings.batchPeriod);
   }
 
-  /** Pods on a Node that appears, or gets another zone, have other endpoints. One that goes takes its Pods with it when these go. */
+  /** Endpoints of Pods change when their Node appears or gets another zone. A Node that goes changes nothing until its Pods go. */
   #onNode(before: ZonedNode | undefined, after: ZonedNode | undefined): void {
     const { clock, cache } = this.#context;
     if (after !== undefined && before?.zone !== after.zone) {

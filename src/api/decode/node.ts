@@ -16,7 +16,7 @@ export function decodeNode(object: unknown, name: string): SourceEvent {
   return { kind: 'node', key: name, node, faults: trimmed(faults.list) };
 }
 
-/** The cluster's autoscaler is about to delete the Node (KEP-3836). */
+/** Taint of a Node that the cluster autoscaler is about to delete (KEP-3836). */
 const DELETION_TAINT = 'ToBeDeletedByClusterAutoscaler';
 
 function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {

@@ -17,7 +17,7 @@ import {
 } from './fields.ts';
 import { type ApiService, serviceSchema } from './schema.ts';
 
-/** Of the API server (ClientIPConfig). */
+/** The API server's default (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
 
 /** A Service that a service proxy skips (headless, ExternalName, another proxy's) is decoded as gone, without a fault. */
@@ -91,7 +91,7 @@ function readPort(port: ApiPort, field: string, faults: FaultList): ServicePortS
   return { name, protocol, port: port.port, nodePort };
 }
 
-/** The API server refuses a Service that has a port, or a port's name, twice; a manifest may still have one. */
+/** Leaves out repeated ports and port names: an API server refuses them, but a manifest may have them. */
 function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): ServicePortSpec[] {
   const seen = new Set<string>();
   const unique: ServicePortSpec[] = [];
@@ -149,7 +149,7 @@ function readAffinity(spec: ApiService['spec'], faults: FaultList): number {
     );
     return DEFAULT_AFFINITY_SECONDS;
   }
-  // 1 to 86400: the API server's own limits.
+  // The API server's limits.
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return seconds;
   faults.useDefault(field, seconds, `must be a whole number from 1 to 86400; treated as ${DEFAULT_AFFINITY_SECONDS}`);
   return DEFAULT_AFFINITY_SECONDS;
@@ -165,7 +165,7 @@ function readAddresses(texts: readonly string[], field: string, faults: FaultLis
   return [...found];
 }
 
-/** Addresses of ipMode VIP: others are translated before they reach the node (KEP-1860). Names are not addresses. */
+/** Ingress addresses of ipMode VIP: traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
 function readIngress(api: ApiService, faults: FaultList): Address[] {
   const found = new Set<Address>();
   for (const [i, { ip, hostname, ipMode }] of (api.status?.loadBalancer?.ingress ?? []).entries()) {
@@ -185,8 +185,8 @@ function readIngress(api: ApiService, faults: FaultList): Address[] {
 }
 
 /**
- * Who is named; undefined when nobody is, which leaves the addresses open. Ranges that cannot be read admit nobody: where
- * none is left, the addresses are closed (kube-proxy opens them).
+ * The ranges whose clients are admitted; undefined without any: all clients are. An invalid range admits no client: when
+ * no range is valid, the addresses are closed (kube-proxy opens them).
  */
 function readSourceRanges(texts: readonly string[], faults: FaultList): readonly Cidr[] | undefined {
   if (texts.length === 0) return undefined;

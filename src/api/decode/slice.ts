@@ -1,4 +1,4 @@
-/** A discovery.k8s.io/v1 EndpointSlice → what slicewire uses (reference 3.2, 3.3). */
+/** A discovery.k8s.io/v1 EndpointSlice → the `Slice` that the proxy reads. */
 import { familyOf, parseAddress } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
@@ -17,7 +17,7 @@ import {
 } from './fields.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
-/** A slice of a headless Service, or for another proxy, comes out as gone, without a fault; one of host names (FQDN) with a notice. */
+/** A slice of a headless Service, or for another proxy, is decoded as gone, without a fault; a slice of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('EndpointSlice', key, object);
   const parsed = object instanceof SliceMessage ? object : parse(sliceSchema, object, faults);
@@ -64,7 +64,7 @@ function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): re
   for (const [i, { name, protocol: text, port }] of ports.entries()) {
     const field = `ports[${i}]`;
     const protocol = readProtocol(text);
-    // A manifest may leave the name out where the API server would fill in "".
+    // A manifest may leave the name out; an API server fills in "".
     const label = name ?? '';
     if (!isPortName(label)) faults.leaveOut(`${field}.name`, label, PORT_NAME_PROBLEM);
     else if (protocol === undefined) faults.leaveOut(`${field}.protocol`, text, PROTOCOL_PROBLEM);

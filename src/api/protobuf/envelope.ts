@@ -9,7 +9,7 @@ export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
 /** The first bytes of every answer. */
 const MAGIC = Buffer.from('k8s\0');
 
-/** A page, as its JSON would be. */
+/** A page of a list, in the shape of its JSON. */
 export class ListMessage<T> {
   readonly metadata: { resourceVersion: string | undefined; continue: string | undefined } = {
     resourceVersion: undefined,
@@ -33,14 +33,14 @@ export function readList<T>(bytes: Buffer, kind: string, item: (from: WireReader
   return read;
 }
 
-/** What the API server says instead of what was asked for. */
+/** A Status: the API server's answer to a failed request. */
 export class StatusMessage {
   message: string | undefined = undefined;
   reason: string | undefined = undefined;
   readonly details: { readonly causes: { reason: string | undefined }[] } = { causes: [] };
 }
 
-/** A Status. Throws ProtobufUnreadable. */
+/** Decode a Status. Throws ProtobufUnreadable. */
 export function readStatusMessage(bytes: Buffer): StatusMessage {
   return readAnswer(bytes, 'Status', new StatusMessage(), (tag, status, from) => {
     if (tag === 3) status.message = from.text() || undefined;
@@ -57,7 +57,7 @@ function detailsField(tag: number, { causes }: StatusMessage['details'], from: W
   causes.push(cause);
 }
 
-/** Of k8s.io/apimachinery/pkg/runtime: an object, and what it is. */
+/** An object with its kind (`Unknown` of k8s.io/apimachinery/pkg/runtime). */
 type Envelope<T> = { kind: string; object: T; isThere: boolean };
 
 function readAnswer<T>(
@@ -84,7 +84,7 @@ function readAnswer<T>(
       from.length,
     );
   } catch (error) {
-    // The library's own are plain: a number that does not end, a type that there is not.
+    // The library's errors are plain ones: a number that does not end, an unknown wire type.
     const isPlain = error instanceof Error && error.constructor === Error;
     throw isPlain ? new ProtobufUnreadable(error.message) : error;
   }

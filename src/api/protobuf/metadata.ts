@@ -2,7 +2,7 @@
 import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
 import { addEntry, asKey, seconds, type WireReader } from './wire.ts';
 
-/** Labels and annotations that mean something here; all others are passed over. */
+/** Labels and annotations that are read; all others are skipped. */
 const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
 const ANNOTATIONS = [TRIGGER_ANNOTATION].map(asKey);
 

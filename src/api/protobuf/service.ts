@@ -80,7 +80,7 @@ function statusField(tag: number, ingress: Ingress[], from: WireReader): void {
   });
 }
 
-/** A Service that was read from protobuf: it has the schema's shape already. */
+/** A Service from protobuf: it has the schema's shape already. */
 export class ServiceMessage implements ApiService {
   metadata: ApiService['metadata'] = new ObjectMeta();
   spec = new ServiceSpec();

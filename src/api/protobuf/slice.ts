@@ -54,7 +54,7 @@ function endpointPortField(tag: number, port: EndpointPort, from: WireReader): v
   else if (tag === 3) port.port = from.int();
 }
 
-/** An EndpointSlice that was read from protobuf: it has the schema's shape already. */
+/** An EndpointSlice from protobuf: it has the schema's shape already. */
 export class SliceMessage implements ApiSlice {
   metadata: ApiSlice['metadata'] = new ObjectMeta();
   addressType = '';

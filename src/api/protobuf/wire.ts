@@ -13,7 +13,7 @@ const WITH_LENGTH = 2;
 
 export class WireReader extends PbfReader {
   readonly #bytes: Buffer;
-  /** One string for all that are alike: a node's name is in very many endpoints. */
+  /** One string for all equal texts: a node's name is in very many endpoints. */
   readonly #known = new Map<string, string>();
 
   constructor(bytes: Buffer) {
@@ -25,7 +25,7 @@ export class WireReader extends PbfReader {
     if (this.type !== type) throw new ProtobufUnreadable('a field has the wrong wire type');
   }
 
-  /** Where the value that comes ends. */
+  /** The end of the next value. */
   end(): number {
     this.#mustBe(WITH_LENGTH);
     const end = this.readVarint() + this.pos;
@@ -40,7 +40,7 @@ export class WireReader extends PbfReader {
     return text;
   }
 
-  /** The same, of what many have. */
+  /** The next text, as one shared string for equal texts. */
   common(): string {
     const text = this.text();
     const known = this.#known.get(text);
@@ -49,12 +49,12 @@ export class WireReader extends PbfReader {
     return text;
   }
 
-  /** The same, of a field that its JSON leaves out when it is empty. */
+  /** The same; undefined for an empty text, which JSON leaves out. */
   commonOrNone(): string | undefined {
     return this.common() || undefined;
   }
 
-  /** Which of these it is; no text is made of what is none of them. */
+  /** The key that the next text equals; undefined when it equals none. No string is made for other texts. */
   oneOf(keys: readonly Key[]): string | undefined {
     const end = this.end();
     const start = this.pos;
@@ -73,7 +73,7 @@ export class WireReader extends PbfReader {
     return this.int() !== 0;
   }
 
-  /** Read a message into an object, field by field; fields that are not read are passed over. */
+  /** Read a message into an object, field by field; unread fields are skipped. */
   into<T>(object: T, field: (tag: number, object: T, from: WireReader) => void, end = this.end()): T {
     while (this.pos < end) {
       const tag = this.nextField(end);
@@ -97,7 +97,7 @@ export function asKey(text: string): Key {
   return { text, bytes: Buffer.from(text) };
 }
 
-/** Add an entry of a map when its key is one of these. Returns the map, which is made for the first. */
+/** Add an entry of a map if its key is one of these. Returns the map; the first entry creates it. */
 export function addEntry(
   map: Record<string, string> | undefined,
   keys: readonly Key[],
@@ -117,7 +117,7 @@ export function addEntry(
   return { ...map, [entry.key]: entry.value };
 }
 
-/** Seconds since 1970; undefined for a time that is not set. */
+/** Seconds since 1970; undefined for an unset time. */
 export function seconds(from: WireReader): number | undefined {
   return from.into<{ value: number | undefined }>({ value: undefined }, (tag, it) => {
     if (tag === 1) it.value = from.int();

@@ -1,4 +1,4 @@
-/** When the guard is told what this machine has: where Services changed, and at each look at the whole folder. */
+/** Reads addresses and ports of this machine for the guard: when Services changed, and with each read of the whole folder. */
 
 import { FaultList } from '../../api/decode/faults.ts';
 import { causeOf } from '../../model/cause.ts';
@@ -24,12 +24,12 @@ export class NodeWatch {
     this.#options = options;
   }
 
-  /** Look at the next occasion, whether a Service changed or not. */
+  /** Read the machine at the next judgement, even if no Service changed. */
   expire(): void {
     this.#isDue = true;
   }
 
-  /** Tell the Services that pass. While this machine cannot be read they wait; the first look must succeed. */
+  /** Emit the judged Services. They wait while the machine cannot be read; throws ManifestsUnusable when the first read fails. */
   async judge(): Promise<void> {
     if (!this.#isDue && !this.#guard.isWaiting) return;
     const { reader, emit } = this.#options;
