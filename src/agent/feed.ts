@@ -1,6 +1,6 @@
 /** What the agent follows: the source and the cache of its objects. Outlives changes of the configuration that do not name another source. */
 
-import { PROTOBUF } from '../api/protobuf.ts';
+import { PROTOBUF } from '../api/protobuf/envelope.ts';
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';

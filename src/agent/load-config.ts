@@ -1,8 +1,10 @@
 /** From the command line to a configuration and a log: reads the file that --config names, and says what has no effect. */
 import { type Command, Option } from 'commander';
-import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
+import { ConfigError, camel, type Flags } from '../config/flags.ts';
+import { configFromFlags } from '../config/from-flags.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';

@@ -1,5 +1,8 @@
 /** One life of the agent's parts after another: a change of the configuration file, of the Node or of this machine builds other parts beside those that work, which take over when they are ready. */
-import { type Config, ConfigError, type Flags } from '../config/config.ts';
+
+import { KubeconfigUnusable } from '../api/credentials.ts';
+import type { Config } from '../config/config.ts';
+import { ConfigError, type Flags } from '../config/flags.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
@@ -12,7 +15,6 @@ import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import { createMutex } from '../model/mutex.ts';
 import type { Fault } from '../model/objects.ts';
-import { KubeconfigUnusable } from '../source/kubernetes.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';

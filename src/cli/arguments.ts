@@ -1,5 +1,5 @@
 /** Go's ways to write flags that commander does not know: `-v=4`, `--cleanup=true`. kube-proxy's command lines have them. */
-import { ConfigError } from '../config/config.ts';
+import { ConfigError } from '../config/flags.ts';
 import { parseBool } from '../config/readers.ts';
 
 /** Flags that name an action: present or not. */

@@ -6,6 +6,7 @@ import { EventRecorder } from '../api/recorder.ts';
 import type { ControllerConfig, Controller as Name } from '../config/controller-config.ts';
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
+import { ClusterFeed } from '../controller/cluster-feed.ts';
 import type { ControllerContext, EventSink } from '../controller/context.ts';
 import { EndpointsController } from '../controller/endpoints-controller.ts';
 import { LeaderElector } from '../controller/leader.ts';
@@ -52,7 +53,9 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller') });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
   const faults = new FaultLog({ log, clock: realClock, seeAll: SEE_ALL_OF_CONTROLLER });
-  const cache = new ClusterCache({
+  const cache = new ClusterCache();
+  const feed = new ClusterFeed({
+    cache,
     client,
     clock: realClock,
     log,
@@ -70,7 +73,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
   for (const [name, part] of partsOf(config, context)) parts.set(name, part);
   const listening = keepOpen({
     listen: config.listen,
-    handler: handlerOf(cache, metrics),
+    handler: handlerOf(feed, metrics),
     clock: realClock,
     signal,
     onFailure: (error) => log.error({ listen: config.listen.text }, `cannot listen: ${error.message}; trying again`),
@@ -80,7 +83,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     await Promise.all([...parts.values()].map((part) => part.run(until)));
     log.info('this replica writes no more');
   };
-  await live(cache, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
+  await live(feed, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
     faults.flush(),
   );
   client.close();
@@ -90,7 +93,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
 
 /** Follow the cluster, and work once its lists are complete; until the signal aborts and the lease is given back. */
 async function live(
-  cache: ClusterCache,
+  feed: ClusterFeed,
   work: (signal: AbortSignal) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -101,7 +104,7 @@ async function live(
     working.catch(failed.reject);
   };
   try {
-    await Promise.race([cache.follow(start, signal).then(() => working), failed.promise]);
+    await Promise.race([feed.follow(start, signal).then(() => working), failed.promise]);
   } catch (error) {
     if (!signal.aborted) throw error;
   }
@@ -134,7 +137,7 @@ function electorOf(
   });
 }
 
-function sampleOf({ depth, adds, retries }: WorkQueue) {
+function sampleOf({ depth, adds, failures: { retries } }: WorkQueue) {
   return { depth, adds, retries };
 }
 
@@ -179,14 +182,14 @@ function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): 
 const PATIENCE = 60_000;
 
 /** Why this replica could not do its work now. */
-function unreadiness(cache: ClusterCache): string[] {
-  if (!cache.isSynced) return ['the initial lists are not complete'];
-  return cache.watches
+function unreadiness(feed: ClusterFeed): string[] {
+  if (!feed.isSynced) return ['the initial lists are not complete'];
+  return feed.watches
     .filter(({ failure }) => failure !== undefined && realClock.now() - failure.since > PATIENCE)
     .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
 }
 
-function handlerOf(cache: ClusterCache, metrics: ControllerMetrics): Handler {
+function handlerOf(feed: ClusterFeed, metrics: ControllerMetrics): Handler {
   return async ({ path, method }: Asked) => {
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     switch (path) {
@@ -196,7 +199,7 @@ function handlerOf(cache: ClusterCache, metrics: ControllerMetrics): Handler {
       case '/livez':
         return textAnswer(200, 'ok');
       case '/readyz': {
-        const lacks = unreadiness(cache);
+        const lacks = unreadiness(feed);
         return lacks.length === 0 ? textAnswer(200, 'ok') : textAnswer(503, `${lacks.join('\n')}\n`);
       }
       default:

@@ -4,6 +4,9 @@ import type { Address, Cidr, Family } from './address.ts';
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 export const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 export type TrafficPolicy = 'Cluster' | 'Local';
+/** https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution */
+export const TRAFFIC_DISTRIBUTIONS = ['PreferClose', 'PreferSameZone', 'PreferSameNode'] as const;
+export type TrafficDistribution = (typeof TRAFFIC_DISTRIBUTIONS)[number];
 
 /** `namespace/name` of a Service. */
 export type ServiceKey = string;

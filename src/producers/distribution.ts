@@ -1,5 +1,7 @@
-/** Hints for `trafficDistribution` (KEP-4444, KEP-3015): each ready endpoint gets its own zone, and its own node for PreferSameNode. */
-import type { SliceEndpoint, SliceObject, TrafficDistribution } from './objects.ts';
+/** Hints for `trafficDistribution` (KEP-4444, KEP-3015): each ready endpoint is for its own zone, and where asked for its own node. */
+
+import type { TrafficDistribution } from '../model/objects.ts';
+import type { SliceEndpoint, SliceObject } from './objects.ts';
 import { isReady, type SlicesInHand, withHints } from './slices-in-hand.ts';
 
 /** Adds hints to slices that change anyway, and to others whose hints are missing or wrong. */

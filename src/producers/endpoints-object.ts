@@ -1,16 +1,14 @@
 /** The v1 Endpoints of a Service with a selector, for readers without support for slices: packed into subsets, at most 1,000 addresses. */
 import { type Family, familyOf } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
+import { HEADLESS_LABEL, type Labels, TRIGGER_ANNOTATION } from '../model/labels.ts';
 import {
   type EndpointsAddress,
   type EndpointsObject,
   type EndpointsPort,
   type EndpointsSubset,
-  HEADLESS_LABEL,
-  type Labels,
   type PodView,
   type SelectingService,
-  TRIGGER_ANNOTATION,
   triggerText,
 } from './objects.ts';
 import { hasHostname, podReference, portNumber } from './pod-endpoint.ts';

@@ -3,7 +3,8 @@
  * labels, Services by the label of their selector that the fewest Services of the namespace have.
  */
 import { sameData } from '../model/equal.ts';
-import type { Labels, ObjectKey, PodView, SelectingService } from './objects.ts';
+import type { Labels } from '../model/labels.ts';
+import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 
 /** An index of Pods and Services. */
 export class Membership {

@@ -2,19 +2,21 @@
 import { type Family, familyOf, parseAddress } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import {
-  type EndpointsAddress,
-  type EndpointsObject,
   type Labels,
   MANAGED_BY_LABEL,
   MIRROR_MANAGER,
-  type Notice,
   SERVICE_NAME_LABEL,
-  type SelectingService,
-  type SliceChanges,
-  type SliceEndpoint,
-  type SliceObject,
-  type SlicePortObject,
   TRIGGER_ANNOTATION,
+} from '../model/labels.ts';
+import type {
+  EndpointsAddress,
+  EndpointsObject,
+  Notice,
+  SelectingService,
+  SliceChanges,
+  SliceEndpoint,
+  SliceObject,
+  SlicePortObject,
 } from './objects.ts';
 import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
 import { type SliceContent, sliceOf } from './slice-object.ts';

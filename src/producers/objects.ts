@@ -3,12 +3,11 @@
  * because fields of other writers must survive an update.
  */
 import type { Address, Family } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
+import type { Labels } from '../model/labels.ts';
+import type { Protocol, TrafficDistribution } from '../model/objects.ts';
 
 /** `namespace/name`. */
 export type ObjectKey = string;
-
-export type Labels = Readonly<Record<string, string>>;
 
 export interface ContainerPort {
   readonly name: string;
@@ -49,11 +48,7 @@ export interface TargetPort {
   readonly appProtocol: string | undefined;
 }
 
-/** https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution */
-export const TRAFFIC_DISTRIBUTIONS = ['PreferClose', 'PreferSameZone', 'PreferSameNode'] as const;
-export type TrafficDistribution = (typeof TRAFFIC_DISTRIBUTIONS)[number];
-
-/** The used part of a v1 Service, also of a headless one. */
+/** What is used of a v1 Service, headless ones included. */
 export interface SelectingService {
   readonly key: ObjectKey;
   readonly namespace: string;
@@ -183,28 +178,7 @@ export interface EndpointsObject {
   readonly subsets: readonly EndpointsSubset[];
 }
 
-export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
-export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
-/** Another proxy's Services have it (KEP-2447). */
-export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
-export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
-/**
- * Services and slices with one of these are nobody's: another program serves the one, and nothing proxies the other, whatever
- * its cluster IP is (KEP-2447; `IsHeadlessService` in k8s.io/api/core/v1).
- */
-export const UNSERVED_LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL] as const;
-
-export function isUnserved(labels: Labels | null | undefined): boolean {
-  return UNSERVED_LABELS.some((label) => labels?.[label] !== undefined);
-}
-/** When the change happened for which an object was written, with nanoseconds (KEP-752, docs/semantics.md 2.5). */
-export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
-
-/** Whose slices they are (KEP-752, label managed-by): the names of the controllers that are stood in for. */
-export const SLICES_MANAGER = 'endpointslice-controller.k8s.io';
-export const MIRROR_MANAGER = 'endpointslicemirroring-controller.k8s.io';
-
-/** The writes of a producer. Creates have no name yet. Updates have the resourceVersion of the slice that they replace. */
+/** What a producer wants written. Creates have no name yet; updates carry the resourceVersion they are made from. */
 export interface SliceChanges {
   readonly create: readonly SliceObject[];
   /** In the order of writing: a slice that gets endpoints of another comes before it. */

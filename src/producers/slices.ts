@@ -4,22 +4,18 @@
  */
 import { FAMILIES, type Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
+import { HEADLESS_LABEL, type Labels, MANAGED_BY_LABEL, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../model/labels.ts';
 import { hintByDistribution } from './distribution.ts';
 import { fillSlices } from './fill.ts';
-import {
-  HEADLESS_LABEL,
-  type Labels,
-  MANAGED_BY_LABEL,
-  type Notice,
-  type PodView,
-  SERVICE_NAME_LABEL,
-  type SelectingService,
-  SLICES_MANAGER,
-  type SliceChanges,
-  type SliceEndpoint,
-  type SliceObject,
-  type SlicePortObject,
-  type ZonedNode,
+import type {
+  Notice,
+  PodView,
+  SelectingService,
+  SliceChanges,
+  SliceEndpoint,
+  SliceObject,
+  SlicePortObject,
+  ZonedNode,
 } from './objects.ts';
 import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn } from './pod-endpoint.ts';
 import { sliceOf } from './slice-object.ts';

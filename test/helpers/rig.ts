@@ -1,6 +1,8 @@
 /** The stages of the agent over seams that a test chooses: objects in, kernel state out. */
 import assert from 'node:assert/strict';
-import { decodeNode, decodeService, objectKey } from '../../src/api/decode/objects.ts';
+import { objectKey } from '../../src/api/decode/fields.ts';
+import { decodeNode } from '../../src/api/decode/node.ts';
+import { decodeService } from '../../src/api/decode/service.ts';
 import { decodeSlice } from '../../src/api/decode/slice.ts';
 import { Cache } from '../../src/cache/cache.ts';
 import type { ChainProbe } from '../../src/host/chain-probe.ts';

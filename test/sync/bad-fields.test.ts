@@ -27,7 +27,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a bad CIDR in the ranges': {
     spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8', '10.0.0.0/33'] },
     ingress: [{ ip: '198.51.100.1' }],
-    says: 'spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: must be a CIDR; it admits nobody (part left out)',
+    says: 'spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: must be a CIDR; as it is, it admits no client (part left out)',
     isServed: true,
   },
   'affinity without a timeout': {
@@ -65,7 +65,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'an ingress with a hostname': {
     spec: { type: 'LoadBalancer' },
     ingress: [{ hostname: 'lb.example.com' }],
-    says: 'status.loadBalancer.ingress[0].hostname: lb.example.com: is a name, not an address; nothing is served for it on this node (no effect here)',
+    says: 'status.loadBalancer.ingress[0].hostname: lb.example.com: is a host name, not an address; the proxy serves addresses only (no effect here)',
     isServed: true,
   },
   'an ipMode that does not exist': {
