@@ -1,5 +1,4 @@
 /** From the command line to a configuration and a log: reads the file that --config names, and says what has no effect. */
-import { type Command, Option } from 'commander';
 import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
@@ -90,12 +89,6 @@ function gateNotes(from: string, gates: FeatureGates): Note[] {
 
 export function logNotes({ notes }: Loaded, log: Log): void {
   for (const { facts, text } of notes) log.warn(facts, text);
-}
-
-/** Accept the flags of kube-proxy on which nothing follows; the help does not show them. */
-export function withIdleFlags(command: Command): Command {
-  for (const { name } of IDLE_FLAGS) command.addOption(new Option(`--${name} [value]`).hideHelp());
-  return command;
 }
 
 async function readConfig(path: string): Promise<OneFile> {

@@ -3,6 +3,7 @@ import type { Mode } from '../modes/mode.ts';
 import { type FailedStep, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
+import type { Agent } from './agent.ts';
 
 /** Services, or changes by others, that one line of the log names; the record holds more. */
 const MOST_NAMED = 5;
@@ -82,4 +83,13 @@ export function logReport(report: SyncReport, log: Log, { isFirst, failingSince,
   }
   const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
   log.error({ ...facts, since }, 'sync not complete; it will be tried again');
+}
+
+/** Faults of the objects now, counted by effect: for the log and for metrics. */
+export function faultCounts({ feed: { cache }, loop }: Pick<Agent, 'feed' | 'loop'>): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { counts: some } of [cache.faults, loop.faults]) {
+    for (const [effect, count] of some) counts[effect] = (counts[effect] ?? 0) + count;
+  }
+  return counts;
 }

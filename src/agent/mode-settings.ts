@@ -1,5 +1,7 @@
 /** From the configuration, the Node and this machine to the settings of each family. */
 import type { Config, IpvsConfig } from '../config/config.ts';
+import type { IptablesTools } from '../host/iptables-tools.ts';
+import type { IpvsKernel } from '../host/ipvs-kernel.ts';
 import { interfaceAddresses, routable } from '../host/node-facts.ts';
 import { realSysctls, type Sysctls } from '../host/sysctls.ts';
 import {
@@ -96,6 +98,20 @@ export interface OnMachine {
 
 export async function readIpvsSettings({ config, node }: OnMachine, family: Family): Promise<IpvsSettings> {
   return ipvsSettings({ config, node: node(), family, interfaces: await interfaceAddresses(family) });
+}
+
+/** The options of IPVS mode on this machine, as the mode or as a predecessor. */
+export async function ipvsOptions<M extends { readonly tools: IptablesTools }>(
+  { config, node, members }: OnMachine & { readonly members: readonly M[] },
+  kernel: IpvsKernel,
+) {
+  const families = await Promise.all(
+    members.map(async (member) => ({
+      ...member,
+      settings: await readIpvsSettings({ config, node }, member.tools.family),
+    })),
+  );
+  return { families, node: config.ipvs, kernel, sysctls: realSysctls };
 }
 
 /** What all modes have in common. */

@@ -17,10 +17,10 @@ import type { Mode, ModeName } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
-import { ipvsOptions } from './ipvs-options.ts';
 import {
   ipvsKernelSettings,
   ipvsNodePortFilter,
+  ipvsOptions,
   nftablesSettings,
   nodePortFilter,
   type OnMachine,

@@ -14,8 +14,7 @@ import { iptablesMode } from '../modes/iptables/index.ts';
 import { ipvsMode } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { predecessorTables } from '../modes/nftables/predecessor.ts';
-import { ipvsOptions } from './ipvs-options.ts';
-import { type OnMachine, readSettings } from './mode-settings.ts';
+import { ipvsOptions, type OnMachine, readSettings } from './mode-settings.ts';
 
 export interface Predecessor {
   readonly mode: Mode;

@@ -11,8 +11,7 @@ import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import { faultCounts } from './faults.ts';
-import { logReport, logSteps, stackLogger } from './log-lines.ts';
+import { faultCounts, logReport, logSteps, stackLogger } from './log-lines.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Serving } from './servers.ts';
 

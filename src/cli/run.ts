@@ -1,9 +1,8 @@
 /** `slicewire run`: the agent, or with --once one sync. */
 
 import { type Agent, startAgent } from '../agent/agent.ts';
-import { faultCounts } from '../agent/faults.ts';
 import { startFeed } from '../agent/feed.ts';
-import { logReport, logSteps } from '../agent/log-lines.ts';
+import { faultCounts, logReport, logSteps } from '../agent/log-lines.ts';
 import { Lives, type RunOptions } from '../agent/reload.ts';
 import type { Config } from '../config/config.ts';
 import { realClock, sleep } from '../host/clock.ts';
