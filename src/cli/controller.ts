@@ -56,7 +56,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     client,
     clock: realClock,
     log,
-    onFault: (fault) => void faults.tell(fault),
+    onFault: (fault) => void faults.log(fault),
   });
   const parts = new Map<Name, Part>();
   const elector = config.leader && electorOf(config.leader, { client, log });

@@ -3,7 +3,7 @@
 import { type Agent, startAgent } from '../agent/agent.ts';
 import { startFeed } from '../agent/feed.ts';
 import { faultCounts, logReport, logSteps } from '../agent/log-lines.ts';
-import { Lives, type RunOptions } from '../agent/reload.ts';
+import { Reloader, type RunOptions } from '../agent/reload.ts';
 import type { Config } from '../config/config.ts';
 import { realClock, sleep } from '../host/clock.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
@@ -27,7 +27,7 @@ export async function runCommand({ config, log, signal, ...rest }: RunOptions): 
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return await syncOnce(config, log, until);
-    await new Lives({ config, log, signal: until, ...rest }).run();
+    await new Reloader({ config, log, signal: until, ...rest }).run();
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {
@@ -43,7 +43,7 @@ export async function runCommand({ config, log, signal, ...rest }: RunOptions): 
 
 async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<number> {
   const faults = new FaultLog({ log, clock: realClock });
-  const onFault = (fault: Fault) => void faults.tell(fault);
+  const onFault = (fault: Fault) => void faults.log(fault);
   try {
     const feed = startFeed({ config, log, follow: false, signal, onFault });
     const agent = await startAgent(feed, { config, log, isRun: true, signal, onFault });

@@ -157,7 +157,7 @@ export class Health {
   }
 
   /** The look after the kernel came round, whatever it saw. */
-  looked(): void {
+  checked(): void {
     this.#lookedAt = this.#options.now();
   }
 

@@ -41,7 +41,7 @@ class Told {
   synced(): this {
     this.health.synced(['IPv4', 'IPv6'], this.now);
     this.health.verified();
-    this.health.looked();
+    this.health.checked();
     return this;
   }
 
@@ -149,7 +149,7 @@ describe('health', () => {
     told.health.verified();
     assert.deepEqual(told.ask('/healthz').body.reasons, [`IPv4: changes are not in the kernel since 60 s: ${cause}`]);
     told.now = 24 * 3_600_000;
-    told.health.looked();
+    told.health.checked();
     assert.equal(told.ask('/livez').status, 200, 'no restart gives the lock back');
     told.synced();
     assert.equal(told.ask('/readyz').status, 200);
@@ -189,7 +189,7 @@ describe('health', () => {
     told.synced();
     assert.equal(told.ask('/livez').status, 200);
     told.now = 3 * limit;
-    told.health.looked();
+    told.health.checked();
     assert.deepEqual(told.ask('/livez').body.reasons, ['syncs hang: one was asked for 360 s ago and none began']);
     told.health.syncBegan();
     assert.equal(told.ask('/livez').status, 200);
@@ -212,7 +212,7 @@ describe('health', () => {
     assert.deepEqual(told.ask('/livez').body.reasons, [
       'the look after the kernel hangs: it came round last 420 s ago',
     ]);
-    told.health.looked();
+    told.health.checked();
     assert.equal(told.ask('/livez').status, 200);
   });
 

@@ -1,0 +1,112 @@
+/** The servers of a running agent: health, metrics, and the health check ports of Services. They stay open across reloads where their addresses do. */
+import type { Config } from '../config/config.ts';
+import type { ListenAddress } from '../config/listen.ts';
+import { realClock } from '../host/clock.ts';
+import type { Address, Family } from '../model/address.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { type Handler, keepOpen } from '../serve/http.ts';
+import { ServiceHealth } from '../serve/service-health.ts';
+import type { Log } from '../telemetry/log.ts';
+import { CannotRun } from './cannot-run.ts';
+import type { NodeEvents } from './node-events.ts';
+
+type ServerName = 'healthz' | 'metrics';
+
+export interface ServersOptions {
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly events: NodeEvents;
+  readonly handlers: Readonly<Record<ServerName, Handler>>;
+  readonly isHealthy: () => boolean;
+  /** Where health check ports of Services listen. */
+  readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
+}
+
+/** An open server. */
+interface Open {
+  readonly listen: ListenAddress;
+  readonly stop: AbortController;
+}
+
+export class Servers {
+  /** Rejects with CannotRun when a port cannot be bound and --bind-address-hard-fail is set. */
+  readonly failed: Promise<never>;
+  readonly #options: ServersOptions;
+  readonly #open = new Map<ServerName, Open>();
+  readonly #serviceHealth: ServiceHealth;
+  #fail: (error: Error) => void = () => undefined;
+  #hardFail = false;
+
+  constructor(options: ServersOptions) {
+    this.#options = options;
+    this.failed = new Promise((_resolve, reject) => {
+      this.#fail = reject;
+    });
+    this.failed.catch(() => undefined);
+    this.#serviceHealth = new ServiceHealth({
+      isHealthy: options.isHealthy,
+      addresses: options.listenAddresses,
+      onFailure: (service, port, cause) => this.#cannotServe(service, port, cause),
+    });
+  }
+
+  /** Listen where this configuration says; a server whose address stays the same stays open. */
+  listen({ serve }: Config): void {
+    this.#hardFail = serve.hardFail;
+    this.#listenAt('healthz', serve.healthz);
+    this.#listenAt('metrics', serve.metrics);
+  }
+
+  /** Forget the ServicePorts of the former generation, as ServiceHealth.renew. */
+  renew(): void {
+    this.#serviceHealth.renew();
+  }
+
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    this.#serviceHealth.update(changes);
+  }
+
+  /** Open and close health check ports after rules were written. */
+  async sync(): Promise<void> {
+    await this.#serviceHealth.sync();
+  }
+
+  async close(): Promise<void> {
+    for (const { stop } of this.#open.values()) stop.abort();
+    await this.#serviceHealth.close();
+  }
+
+  #listenAt(name: ServerName, listen: ListenAddress | undefined): void {
+    const before = this.#open.get(name);
+    if (before !== undefined && before.listen.text === listen?.text) return;
+    before?.stop.abort();
+    this.#open.delete(name);
+    if (listen === undefined) return;
+    const stop = new AbortController();
+    this.#open.set(name, { listen, stop });
+    void keepOpen({
+      listen,
+      handler: this.#options.handlers[name],
+      clock: realClock,
+      signal: AbortSignal.any([stop.signal, this.#options.signal]),
+      onFailure: (error) => this.#cannotListen(name, listen, error),
+    });
+  }
+
+  #cannotListen(name: ServerName, { text }: ListenAddress, error: Error): void {
+    const reason = name === 'healthz' ? 'FailedToStartProxierHealthcheck' : 'FailedToStartMetricServer';
+    const note = `the ${name} server cannot listen at ${text}: ${error.message}`;
+    const { log, events } = this.#options;
+    log.error({ listen: text }, this.#hardFail ? note : `${note}; trying again`);
+    events.emitNode({ type: 'Warning', reason, action: 'StartKubeProxy', note });
+    if (this.#hardFail) this.#fail(new CannotRun(`${note} (--bind-address-hard-fail)`));
+  }
+
+  #cannotServe(service: ServiceKey, port: number, cause: string): void {
+    const note = `the health check port ${port} cannot be served: ${cause}`;
+    const { log, events } = this.#options;
+    log.error({ service, port }, `Service ${service}: ${note}; trying again at the next sync`);
+    events.emitUnserved(service, note);
+  }
+}
