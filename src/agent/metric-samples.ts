@@ -2,7 +2,8 @@
 import type { Clock } from '../host/clock.ts';
 import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
 import type { HealthState } from '../serve/health.ts';
-import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
+import type { ReadName } from '../telemetry/metrics.ts';
+import type { Sample, Samples } from '../telemetry/registry.ts';
 import type { ObjectFeed } from './feed.ts';
 
 export interface SampleSources {

@@ -39,8 +39,6 @@ export class MetricsFeed {
   readonly #options: MetricsFeedOptions;
   readonly #reloads = new Map<string, number>();
   readonly #packets = new PacketTotals();
-  /** Why the packet counters cannot be read at present. */
-  #packetsUnread: string | undefined;
   #gaps = new LocalGaps();
   #agent: Agent | undefined;
   #feed: ObjectFeed;
@@ -141,16 +139,11 @@ export class MetricsFeed {
   /** The packets that rules counted; when the rules cannot be read, the last values. */
   async #packetsOf(what: PacketCount['what']): Promise<number> {
     const { log, signal } = this.#options;
-    try {
-      this.#packets.take((await this.#agent?.mode.packetCounts?.(signal)) ?? []);
-      this.#packetsUnread = undefined;
-    } catch (error) {
-      const cause = causeOf(error);
-      if (cause !== this.#packetsUnread) {
-        log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`);
-      }
-      this.#packetsUnread = cause;
-    }
+    await this.#packets.read(
+      async () => (await this.#agent?.mode.packetCounts?.(signal)) ?? [],
+      (cause) =>
+        log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`),
+    );
     return this.#packets.total(what);
   }
 }
