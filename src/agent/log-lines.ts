@@ -3,7 +3,6 @@ import type { Mode } from '../modes/mode.ts';
 import { type FailedStep, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Agent } from './agent.ts';
 
 /** Services, or changes by others, that one line of the log names; the record holds more. */
 const MOST_NAMED = 5;
@@ -85,11 +84,21 @@ export function logReport(report: SyncReport, log: Log, { isFirst, failingSince,
   log.error({ ...facts, since }, 'sync not complete; it will be tried again');
 }
 
+interface HasFaults {
+  readonly faults: { readonly counts: Iterable<readonly [effect: string, count: number]> };
+}
+
+/** An Agent, as far as it knows of faults. */
+interface FaultSources {
+  readonly feed: { readonly cache: HasFaults };
+  readonly loop: HasFaults;
+}
+
 /** Faults of the objects now, counted by effect: for the log and for metrics. */
-export function faultCounts({ feed: { cache }, loop }: Pick<Agent, 'feed' | 'loop'>): Record<string, number> {
+export function faultCounts({ feed, loop }: FaultSources): Record<string, number> {
   const counts: Record<string, number> = {};
-  for (const { counts: some } of [cache.faults, loop.faults]) {
-    for (const [effect, count] of some) counts[effect] = (counts[effect] ?? 0) + count;
+  for (const { faults } of [feed.cache, loop]) {
+    for (const [effect, count] of faults.counts) counts[effect] = (counts[effect] ?? 0) + count;
   }
   return counts;
 }

@@ -1,7 +1,7 @@
 /** The samples of metrics that are read on each scrape. */
 import type { Clock } from '../host/clock.ts';
 import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
-import type { HealthState } from '../serve/health.ts';
+import type { HealthState } from '../serve/health-judgement.ts';
 import type { ReadName } from '../telemetry/metrics.ts';
 import type { Sample, Samples } from '../telemetry/registry.ts';
 import type { ObjectFeed } from './feed.ts';

@@ -7,7 +7,7 @@ import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { ConnectionCount, ModeName, PacketCount } from '../modes/mode.ts';
-import type { HealthState } from '../serve/health.ts';
+import type { HealthState } from '../serve/health-judgement.ts';
 import { LocalGaps } from '../serve/local-gaps.ts';
 import type { SweepReport } from '../sync/flow-sweeper.ts';
 import type { SyncReport } from '../sync/status.ts';
