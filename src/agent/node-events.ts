@@ -82,7 +82,7 @@ export class NodeEvents {
       reporter: { controller: 'slicewire', instance: `slicewire-${nodeName}` },
       clock: realClock,
       signal,
-      onFailure: (error) => log.warn(`events cannot be written: ${error.message}`),
+      onFailure: (error) => log.warn(`cannot write events: ${error.message}`),
     });
   }
 

@@ -8,17 +8,19 @@ export function withAgentFlags(command: Command): Command {
   for (const add of [...groups, conntrackFlags, servingFlags, otherFlags]) add(command);
   // Flags of kube-proxy without effect are accepted with a warning; the help leaves them out.
   for (const { name } of IDLE_FLAGS) command.addOption(new Option(`--${name} [value]`).hideHelp());
-  return command;
+  return command.optionsGroup('Command:');
 }
 
 function modeFlags(command: Command): void {
   command
+    .optionsGroup('Mode:')
     .option('--mode <mode>', 'iptables, ipvs or nftables (default: iptables)')
     .option('--proxy-mode <mode>', "the same, by kube-proxy's name");
 }
 
 function sourceFlags(command: Command): void {
   command
+    .optionsGroup('Objects:')
     .option('--manifests <path>', 'read objects from a folder, a file, or - for standard input; needs no cluster')
     .option(
       '--service-node-port-range <range>',
@@ -38,6 +40,7 @@ function sourceFlags(command: Command): void {
 
 function nodeFlags(command: Command): void {
   command
+    .optionsGroup('Node:')
     .option('--hostname-override <name>', 'name of this Node (default: the host name)')
     .option('--bind-address <address>', "this node's primary address; no socket listens on it")
     .option(
@@ -48,6 +51,7 @@ function nodeFlags(command: Command): void {
 
 function localTrafficFlags(command: Command): void {
   command
+    .optionsGroup('Local traffic and masquerading:')
     .option(
       '--cluster-cidr <cidrs>',
       'range of pod addresses, one per family; other traffic to cluster IPs is masqueraded',
@@ -63,6 +67,7 @@ function localTrafficFlags(command: Command): void {
 
 function iptablesFlags(command: Command): void {
   command
+    .optionsGroup('iptables mode:')
     .option(
       '--iptables-masquerade-bit <bit>',
       'bit of the packet mark that requests masquerading, 0 to 31 (default: 14)',
@@ -78,6 +83,7 @@ function iptablesFlags(command: Command): void {
 
 function nftablesFlags(command: Command): void {
   command
+    .optionsGroup('nftables mode:')
     .option(
       '--nftables-masquerade-bit <bit>',
       'bit of the packet mark that requests masquerading, 0 to 31 (default: 14)',
@@ -89,6 +95,7 @@ function nftablesFlags(command: Command): void {
 
 function ipvsFlags(command: Command): void {
   command
+    .optionsGroup('IPVS mode:')
     .option('--ipvs-scheduler <name>', 'how IPVS chooses an endpoint: rr, lc, sh… (default: rr)')
     .option('--ipvs-sync-period <duration>', 'how often to retry, and to check the kernel (default: 30s)')
     .option('--ipvs-min-sync-period <duration>', 'shortest time between two syncs (default: 0s)')
@@ -101,6 +108,7 @@ function ipvsFlags(command: Command): void {
 
 function conntrackFlags(command: Command): void {
   command
+    .optionsGroup('Connection tracking:')
     .option('--conntrack-max-per-core <n>', 'conntrack entries per CPU core; 0: unchanged (default: 32768)')
     .option('--conntrack-min <n>', 'conntrack entries at least (default: 131072)')
     .option(
@@ -118,6 +126,7 @@ function conntrackFlags(command: Command): void {
 
 function servingFlags(command: Command): void {
   command
+    .optionsGroup('Health and metrics:')
     .option('--healthz-bind-address <address>', 'address of /healthz, /livez and /readyz (default: 0.0.0.0:10256)')
     .option(
       '--metrics-bind-address <address>',
@@ -131,6 +140,7 @@ function servingFlags(command: Command): void {
 
 function otherFlags(command: Command): void {
   command
+    .optionsGroup('Process and log:')
     .option('--oom-score-adj <score>', 'OOM-killer score, -1000 to 1000 (default: -999)')
     .option(
       '--feature-gates <pairs>',

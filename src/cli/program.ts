@@ -1,5 +1,4 @@
-/** The command line: commands, flags and their help. */
-
+/** The command line: its commands and their help. */
 import { writeFile } from 'node:fs/promises';
 import { Command, CommanderError, Option } from 'commander';
 import { CannotRun } from '../agent/cannot-run.ts';
@@ -26,7 +25,7 @@ import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
 
-/** Errors that are told in one line: what to do about them is in their text. */
+/** Errors that print one line: their text says what to do. Others are bugs, and print a stack. */
 const PLAIN = [
   ConfigError,
   CannotRun,
@@ -42,7 +41,7 @@ const PLAIN = [
 /** Parse, run, and resolve with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal, hangups: Hangups): Promise<number> {
   let status = 0;
-  // Who reads no longer, as in `plan | head`, needs no more; what the command does beside it goes on.
+  // A reader that closed its end, as in `plan | head`, is no error; the rest of the command goes on.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
   });
@@ -53,10 +52,10 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
     return status;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 1;
-    // Stopped before it was done: only an agent that follows ends well that way, and it says so itself.
+    // A signal ended the command early. An agent that follows changes resolves instead, and logs that it stopped.
     if (signal.aborted) {
       process.stderr.write(
-        `slicewire: ${signal.reason instanceof Error ? signal.reason.message : 'stopped'} before it was done\n`,
+        `slicewire: ${signal.reason instanceof Error ? signal.reason.message : 'stopped'}; the command did not finish\n`,
       );
       return 1;
     }
@@ -66,11 +65,11 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
   }
 }
 
-/** A word that is no command is an argument of the default one, which takes none: say what is meant. */
+/** Commander takes an unknown command for an argument of the default one; name the commands instead. */
 function mustBeCommand(program: Command, [word = '']: readonly string[]): void {
   const names = program.commands.map((command) => command.name()).filter((name) => name !== 'demo-host');
   if (word === '' || word.startsWith('-') || [...names, 'demo-host', 'help'].includes(word)) return;
-  throw new ConfigError(`${word} is no command; the commands are ${names.join(', ')} and help`);
+  throw new ConfigError(`unknown command ${word}; the commands are ${names.join(', ')} and help`);
 }
 
 interface Context {
@@ -79,38 +78,55 @@ interface Context {
   readonly setStatus: (status: number) => void;
 }
 
-function buildProgram({ signal, hangups, setStatus }: Context): Command {
+function buildProgram(context: Context): Command {
   const program = new Command('slicewire')
-    .description('the service proxy of a node: EndpointSlices in, iptables, IPVS or nftables out')
+    .description(
+      'A service proxy for Kubernetes nodes: programs Services and EndpointSlices into iptables, IPVS or nftables.\nReplaces kube-proxy and accepts its flags and its configuration file.',
+    )
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'slicewire: ')) })
     .showHelpAfterError('(slicewire --help lists the commands, slicewire run --help the flags)');
-  const print = (text: string) => process.stdout.write(`${text}\n`);
-  withAgentFlags(program.command('run', { isDefault: true }).description('the agent (the default)'))
-    .option('--once', 'sync until everything is applied, then exit')
-    .option('--config <file>', 'a KubeProxyConfiguration; it takes the place of most flags')
-    .option('--write-config-to <file>', 'write the configuration that results, and exit')
-    .option('--init-only', 'do what needs more than NET_ADMIN (kernel settings), and exit')
-    .option('--cleanup', 'the same as the command cleanup')
-    .option('--version', 'the same as the command version')
-    .action(async (flags: Flags) => setStatus(await runOrAct(flags, { signal, hangups, print })));
-  withAgentFlags(program.command('plan').description('what run would change in this kernel now; writes nothing'))
-    .option('--config <file>', 'a KubeProxyConfiguration; it takes the place of most flags')
-    .addOption(new Option('--output <form>', 'form of the answer').choices(['text', 'json']).default('text'))
+  addAgentCommands(program, context);
+  addOtherCommands(program, context);
+  return program;
+}
+
+const print = (text: string) => process.stdout.write(`${text}\n`);
+
+/** The commands that take the flags of the agent. */
+function addAgentCommands(program: Command, { signal, hangups, setStatus }: Context): void {
+  withAgentFlags(
+    program
+      .command('run', { isDefault: true })
+      .description('run the agent: keep the rules of this node up to date (default)'),
+  )
+    .option('--once', 'write all rules, then exit')
+    .option('--config <file>', 'KubeProxyConfiguration file; replaces most flags')
+    .option('--write-config-to <file>', 'write the resulting configuration to a file, then exit')
+    .option('--init-only', 'write the kernel settings, which need more than NET_ADMIN, then exit')
+    .option('--cleanup', 'same as the command cleanup')
+    .option('--version', 'same as the command version')
+    .action(async (flags: Flags) => setStatus(await runOrAct(flags, { signal, hangups })));
+  withAgentFlags(program.command('plan').description('show what run would change on this node; write nothing'))
+    .option('--config <file>', 'KubeProxyConfiguration file; replaces most flags')
+    .addOption(new Option('--output <form>', 'output format').choices(['text', 'json']).default('text'))
     .action(async (flags: Flags) => {
       const output = flags.output === 'json' ? 'json' : 'text';
       endSoonAfter(signal);
       setStatus(await planCommand({ ...(await prepare(flags)), signal, output, print }));
     });
   withAgentFlags(
-    program.command('cleanup').description('remove all rules of slicewire and kube-proxy, and nothing else'),
+    program.command('cleanup').description('remove all rules of slicewire and kube-proxy from this node'),
   ).action(async (flags: Flags) =>
     setStatus(await cleanupCommand({ config: (await prepare(flags)).config, signal, print })),
   );
+}
+
+function addOtherCommands(program: Command, { signal, hangups, setStatus }: Context): void {
   withControllerFlags(
     program
       .command('controller')
-      .description('write EndpointSlices and Endpoints for an API server that has no kube-controller-manager'),
+      .description('write EndpointSlices and Endpoints for an API server without kube-controller-manager'),
   ).action(async (flags: Flags) => {
     const { controllerCommand } = await import('./controller.ts');
     endSoonAfter(signal);
@@ -118,15 +134,15 @@ function buildProgram({ signal, hangups, setStatus }: Context): Command {
   });
   program
     .command('demo')
-    .description('the main job on this machine with no cluster, in private network namespaces')
-    .addOption(new Option('--mode <mode>', 'kernel mechanism').choices(DEMO_MODES).default('iptables'))
+    .description('show the proxy at work without a cluster, in private network namespaces')
+    .addOption(new Option('--mode <mode>', 'iptables, ipvs or nftables').choices(DEMO_MODES).default('iptables'))
     .action(async ({ mode }: { mode: DemoMode }) => {
       const { demoCommand } = await import('./demo/index.ts');
       setStatus(await demoCommand({ mode, signal, print }));
     });
   program.command('demo-host', { hidden: true }).action(async () => {
     await import('../lab/host-process.ts');
-    // It ends with its standard input.
+    // The process ends with its standard input.
     await new Promise(() => undefined);
   });
   program
@@ -135,19 +151,15 @@ function buildProgram({ signal, hangups, setStatus }: Context): Command {
     .action(() => {
       print(versionText());
     });
-  return program;
 }
 
-/** `run`, and what kube-proxy does instead when one of its action flags is given (reference 1.7). */
-async function runOrAct(
-  flags: Flags,
-  { signal, hangups, print }: Pick<Context, 'signal' | 'hangups'> & { print: (text: string) => void },
-): Promise<number> {
+/** `run`, or the action of kube-proxy's flags --version, --write-config-to, --cleanup and --init-only. */
+async function runOrAct(flags: Flags, { signal, hangups }: Pick<Context, 'signal' | 'hangups'>): Promise<number> {
   if (flags.version === true) {
     print(versionText());
     return 0;
   }
-  // What removes rules takes the time that it needs.
+  // Removing rules takes the time that it needs.
   if (flags.cleanup !== true) endSoonAfter(signal);
   const prepared = await prepare(flags);
   if (typeof flags.writeConfigTo === 'string') {
