@@ -1,5 +1,5 @@
 /**
- * The C library: the one file that knows of foreign functions (design 7). `node:ffi` is experimental, so nothing above
+ * The C library: the one file that knows of foreign functions. `node:ffi` is experimental, so nothing above
  * this file may depend on how it is called. Constants and layouts are those of Linux, the same on x86-64 and arm64.
  */
 import { getSystemErrorMap } from 'node:util';

@@ -1,4 +1,4 @@
-/** Who may import whom (design 3). When this test is in the way, the structure is probably being bent. */
+/** Who may import whom (docs/architecture.md). When this test is in the way, the structure is probably being bent. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';

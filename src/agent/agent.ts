@@ -18,7 +18,7 @@ import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
-import { firstOf, stackLogger } from './log-lines.ts';
+import { firstOf, logSteps, stackLogger } from './log-lines.ts';
 import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 
 export interface AgentOptions {
@@ -56,10 +56,10 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   mustFit(config, families);
   const members = tools.map((tool) => ({
     tools: tool,
-    look: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text) }),
+    probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text) }),
   }));
   const here = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
-    for (const { look } of members) look.close();
+    for (const { probe } of members) probe.close();
     throw error;
   });
   const { mode } = here;
@@ -81,6 +81,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     ...(onPorts === undefined ? {} : { onPorts }),
     onFirst: (services) => log.info({ services }, 'what others need first is in place; the rest follows'),
     onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
+    onPlan: (plan) => logSteps(plan, log),
     onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, log, flows, here, onSweep });
@@ -110,7 +111,7 @@ async function buildMode(
   { config, log, signal, isRun }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
-    for (const { tools, look } of members) tools.readAhead(() => look.generation(), signal);
+    for (const { tools, probe } of members) tools.readAhead(() => probe.generation(), signal);
   }
   await unlessAborted(feed.synced, signal);
   const { cache } = feed;
@@ -187,7 +188,7 @@ export async function openTools(
   return { families, tools: usable, problems };
 }
 
-/** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (reference 1.7). */
+/** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (docs/semantics.md 5.1). */
 function mustFit({ detectLocal }: Config, families: readonly Family[]): void {
   if (detectLocal.kind !== 'cluster-cidr' || detectLocal.cidrs.length === 0) return;
   if (detectLocal.cidrs.some((cidr) => families.includes(familyOf(cidr)))) return;

@@ -10,7 +10,7 @@ import {
 } from '../host/conntrack-settings.ts';
 import { realSysctls, writeSettings } from '../host/sysctls.ts';
 import { settingKey, settingStep } from '../reconcile/setting.ts';
-import type { Step } from '../reconcile/step.ts';
+import type { Step, StepName } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** What `tuneConntrack` would write now, as steps; and what it could not. */
@@ -18,7 +18,7 @@ export async function conntrackSteps(
   config: Config,
 ): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
   const { possible, barred } = await sortWrites(await pending(config));
-  return { steps: possible.map((write) => settingStep(settingKey(write.name), write)), barred };
+  return { steps: possible.map((write) => settingStep(nameOf(write), write)), barred };
 }
 
 /**
@@ -41,4 +41,8 @@ export async function tuneConntrack(config: Config, log: Log, level: 'warn' | 'e
 
 function pending({ conntrack }: Config): Promise<ConntrackWrite[]> {
   return conntrackWrites(conntrack, { cores: cpus().length, sysctls: realSysctls });
+}
+
+function nameOf({ name }: ConntrackWrite): StepName {
+  return { key: settingKey(name), family: undefined, kind: 'setting' };
 }

@@ -31,7 +31,7 @@ export interface ObjectFeed {
   readonly cache: Cache;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
-  /** The own Node as it is, or was when it was deleted: what it said goes on to count (reference 1.7). */
+  /** The own Node as it is, or was when it was deleted: what it said goes on to count (docs/semantics.md 9.2). */
   readonly node: () => NodeView | undefined;
   /** Ends with the signal; rejects when the source cannot go on. */
   readonly source: Promise<void>;
@@ -128,7 +128,7 @@ function nodeReader({ serve: { healthz, metrics } }: Config): NodeReader {
   };
 }
 
-/** Milliseconds between two looks at the Node, and for how long (reference 1.7). */
+/** Milliseconds between two looks at the Node, and for how long (docs/semantics.md 9.1, 9.3). */
 const LOOK = 1000;
 const FOR_ADDRESSES = 30_000;
 const FOR_POD_CIDRS = 300_000;
@@ -161,7 +161,7 @@ export interface NodeWait {
 }
 
 /**
- * Wait for what is needed of the own Node (reference 1.7): its addresses, where node ports are on the primary one alone, at
+ * Wait for what is needed of the own Node (docs/semantics.md 9.1, 9.3): its addresses, where node ports are on the primary one alone, at
  * most 30 s and not for life or death; its pod CIDRs, where pods are told by them, at most 5 minutes. What else it says is
  * followed when it comes, and Services need not wait for it. Throws CannotRun without pod CIDRs.
  */

@@ -69,8 +69,8 @@ type Found = 'nothing yet' | 'in place' | 'gone' | 'unclear';
 
 async function probe(mode: Mode, signal: AbortSignal): Promise<Found> {
   if (!mode.isObserved) return 'nothing yet';
-  if (!(await mode.probe(signal))) return 'gone';
-  return (await mode.mayDiffer?.()) === true ? 'unclear' : 'in place';
+  if (!(await mode.probe.stands(signal))) return 'gone';
+  return (await mode.probe.mayDiffer()) ? 'unclear' : 'in place';
 }
 
 /**
@@ -86,8 +86,7 @@ async function mayHaveChanged(
   const began = clock.now();
   try {
     const { reading } = await mutex(() => {
-      const reading =
-        mode.differs?.(AbortSignal.any([signal, late.signal])) ?? Promise.resolve<boolean | undefined>(false);
+      const reading = mode.probe.differs(AbortSignal.any([signal, late.signal]));
       // It starts while no sync writes, and is awaited below, without the mutex.
       reading.catch(() => undefined);
       return Promise.resolve({ reading });

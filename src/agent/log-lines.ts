@@ -1,6 +1,5 @@
 /** What a sync did, for the log. */
-import type { Mode } from '../modes/mode.ts';
-import { type FailedStep, stepText } from '../reconcile/step.ts';
+import { type FailedStep, type Plan, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 
@@ -13,13 +12,9 @@ export function firstOf(names: readonly string[], most: number): string {
   return `${names.slice(0, most).join(', ')}${more}`;
 }
 
-/** At debug level, tell each step of each plan that is applied. */
-export function logSteps(mode: Mode, log: Log): void {
-  const apply = mode.apply.bind(mode);
-  mode.apply = (plan, signal) => {
-    if (log.isLevelEnabled('debug')) for (const step of plan.steps) log.debug(stepText(step));
-    return apply(plan, signal);
-  };
+/** Log each step of a plan at debug level. */
+export function logSteps({ steps }: Plan, log: Log): void {
+  if (log.isLevelEnabled('debug')) for (const step of steps) log.debug(stepText(step));
 }
 
 /** Tells at debug level where something was thrown, once for each message. */

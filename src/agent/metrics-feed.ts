@@ -91,7 +91,9 @@ export class MetricsFeed {
     this.#metrics.synced(
       {
         complete,
-        failedWrites: families.filter((family) => report.failed.some(({ key }) => isOfRules(key, family))),
+        failedWrites: families.filter((family) =>
+          report.failed.some((step) => step.kind === 'rules' && step.family === family),
+        ),
         duration: report.duration,
         writing: report.writing,
         isFull: report.reading > 0,
@@ -114,7 +116,7 @@ export class MetricsFeed {
     const { health, refused } = this.#options;
     const read = metricSamples({
       feed: () => this.#feed,
-      rules: () => this.#agent?.mode.ruleCounts() ?? [],
+      rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
       connections: () => this.#connections(),
       packets: (what) => this.#packetsOf(what),
       clock: realClock,
@@ -129,7 +131,7 @@ export class MetricsFeed {
 
   async #connections(): Promise<readonly ConnectionCount[]> {
     try {
-      return (await this.#agent?.mode.connectionCounts?.()) ?? [];
+      return (await this.#agent?.mode.metrics.connectionCounts()) ?? [];
     } catch (error) {
       this.#options.log.error(`connections cannot be counted: ${causeOf(error)}`);
       return [];
@@ -140,18 +142,10 @@ export class MetricsFeed {
   async #packetsOf(what: PacketCount['what']): Promise<number> {
     const { log, signal } = this.#options;
     await this.#packets.read(
-      async () => (await this.#agent?.mode.packetCounts?.(signal)) ?? [],
+      async () => (await this.#agent?.mode.metrics.packetCounts(signal)) ?? [],
       (cause) =>
         log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`),
     );
     return this.#packets.total(what);
   }
-}
-
-/** `IPv4 iptables-restore`, `IPv4 nat KUBE-…`, `IPv4 nftables`, `IPv4 elements of …`: a write of rules that failed. */
-function isOfRules(key: string, family: Family): boolean {
-  return (
-    /^(iptables-restore$|nat |filter |mangle |nftables$|elements )/.test(key.replace(`${family} `, '')) &&
-    key.startsWith(family)
-  );
 }

@@ -126,7 +126,7 @@ function familySettings(input: Omit<SettingsInput, 'sysctls'>): FamilySettings {
   };
 }
 
-/** The kernel settings of IPVS mode (reference 6.2), by name. */
+/** The kernel settings of IPVS mode (docs/semantics.md 8.5), by name. */
 export function ipvsKernelSettings({ strictArp }: IpvsConfig, kernelRelease: string): Map<string, string> {
   const wanted = new Map([
     ['net/ipv4/vs/conntrack', '1'],
@@ -141,7 +141,7 @@ export function ipvsKernelSettings({ strictArp }: IpvsConfig, kernelRelease: str
   return wanted;
 }
 
-/** The Node's addresses of a family; --bind-address replaces the one of its family; without a Node, the interfaces' (reference 1.7). */
+/** The Node's addresses of a family; --bind-address replaces the one of its family; without a Node, the interfaces' (docs/semantics.md 9.1). */
 function ownAddresses(input: Omit<SettingsInput, 'sysctls'>): Address[] {
   const known = knownAddresses(input);
   return known.length > 0 ? known : routable(input.interfaces, input.family);
@@ -161,7 +161,7 @@ function localDetector({ detectLocal }: Config, node: NodeView | undefined, fami
 
 /**
  * The CIDRs of a family in which node ports are served. `primary` is the Node's first address; where nothing is said of a
- * family, all of its addresses are (reference 1.3).
+ * family, all of its addresses are (docs/semantics.md 6.9).
  */
 function wantedCidrs(input: Omit<SettingsInput, 'sysctls'>): Cidr[] {
   const { cidrs, primary } = input.config.nodePortAddresses;

@@ -38,7 +38,7 @@ export interface ModeInput extends OnMachine {
    * The tools of each family, and who tells whether the rules that they wrote still stand. In nftables mode those that
    * work here: it writes by none, but takes over from modes that did.
    */
-  readonly members: readonly { readonly tools: IptablesTools; readonly look: RulesProbe }[];
+  readonly members: readonly { readonly tools: IptablesTools; readonly probe: RulesProbe }[];
   /** Try what can only be tried by writing. */
   readonly mayTry: boolean;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
@@ -62,15 +62,15 @@ export interface ModeOnNode {
 /** Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs. */
 export async function createMode(input: ModeInput): Promise<ModeOnNode> {
   const here = await MODES[input.config.mode](input);
-  const leaving = await predecessorModes(input.config.mode, input).catch((error: unknown) => {
+  const predecessors = await predecessorModes(input.config.mode, input).catch((error: unknown) => {
     here.close();
     throw error;
   });
   return {
     ...here,
-    mode: leaving.reduce((next, { mode }) => handover(next, mode), here.mode),
+    mode: predecessors.reduce((next, { mode }) => handover(next, mode), here.mode),
     close() {
-      for (const { close } of leaving) close();
+      for (const { close } of predecessors) close();
       here.close();
     },
   };
@@ -93,7 +93,7 @@ async function createIptables(input: ModeInput): Promise<ModeOnNode> {
     })),
   );
   return modeOnNode(
-    iptablesMode(families) as Mode,
+    iptablesMode(families),
     families.map(({ settings }) => settings),
     {
       close: () => closeProbes(members),
@@ -105,7 +105,7 @@ async function createIptables(input: ModeInput): Promise<ModeOnNode> {
 }
 
 function closeProbes(members: ModeInput['members']): void {
-  for (const { look } of members) look.close();
+  for (const { probe } of members) probe.close();
 }
 
 async function createNftables({
@@ -123,7 +123,7 @@ async function createNftables({
   try {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
-    return modeOnNode(nftablesMode({ families: settings, kernel }) as Mode, settings, {
+    return modeOnNode(nftablesMode({ families: settings, kernel }), settings, {
       close: () => {
         closeProbes(members);
         kernel.close();
@@ -149,7 +149,7 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
   }
   const options = await ipvsOptions(input, kernel);
   const wantedSettings = ipvsKernelSettings(config.ipvs, release());
-  const mode = ipvsMode({ ...options, wantedSettings }) as Mode;
+  const mode = ipvsMode({ ...options, wantedSettings });
   return modeOnNode(
     mode,
     options.families.map(({ settings }) => settings),

@@ -8,13 +8,12 @@ import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
 import { openIpvsKernel } from '../host/ipvs-kernel.ts';
 import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
 import { openNftables, TABLE } from '../host/nftables-netlink.ts';
-import { realSysctls } from '../host/sysctls.ts';
 import { FAMILIES } from '../model/address.ts';
-import { iptablesMode } from '../modes/iptables/index.ts';
-import { ipvsMode } from '../modes/ipvs/index.ts';
+import { iptablesPredecessor as leftByIptables } from '../modes/iptables/index.ts';
+import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
-import { predecessorTables } from '../modes/nftables/predecessor.ts';
-import { ipvsOptions, type OnMachine, readSettings } from './mode-settings.ts';
+import { tablesPredecessor as leftByNftables } from '../modes/nftables/predecessor.ts';
+import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 
 export interface Predecessor {
   readonly mode: Mode;
@@ -23,7 +22,7 @@ export interface Predecessor {
 }
 
 export interface PredecessorInput extends OnMachine {
-  readonly members: readonly { readonly tools: IptablesTools; readonly look?: RulesProbe }[];
+  readonly members: readonly { readonly tools: IptablesTools; readonly probe?: RulesProbe }[];
   readonly signal: AbortSignal;
 }
 
@@ -32,32 +31,24 @@ export const PROXY_TABLES = { ours: TABLE, kubeProxy: 'kube-proxy' } as const;
 
 /** What must go once this mode serves, in this order: rules name sets of IPVS mode. */
 export async function predecessorModes(mode: Config['mode'], input: PredecessorInput): Promise<readonly Predecessor[]> {
-  const leaving: Predecessor[] = [];
-  if (mode === 'nftables' && (await hasRules(input))) leaving.push(await rulesPredecessor(input));
-  if (mode !== 'ipvs' && (await hasServiceDevice())) leaving.push(await ipvsPredecessor(input));
+  const predecessors: Predecessor[] = [];
+  if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
+  if (mode !== 'ipvs' && (await hasServiceDevice())) predecessors.push(await ipvsPredecessor(input));
   const { ours, kubeProxy } = PROXY_TABLES;
   const tables = tablesPredecessor(mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy]);
-  return tables === undefined ? leaving : [...leaving, tables];
+  return tables === undefined ? predecessors : [...predecessors, tables];
 }
 
 /** What a proxy in IPVS mode left: it ends as its connections do. */
 export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
   const kernel = await openIpvsKernel(realCommands, input.signal);
   const options = await ipvsOptions(input, kernel);
-  const mode = ipvsMode({ ...options, wantedSettings: new Map(), isPredecessor: true }) as Mode;
-  return { mode, close: () => kernel.close() };
+  return { mode: leftByIpvs(options), close: () => kernel.close() };
 }
 
 /** Rules of a mode that writes by iptables. */
-export async function rulesPredecessor({ config, node, members }: PredecessorInput): Promise<Predecessor> {
-  const families = await Promise.all(
-    members.map(async (member) => ({
-      ...member,
-      settings: await readSettings({ config, node: node(), family: member.tools.family }),
-      sysctls: realSysctls,
-    })),
-  );
-  return { mode: iptablesMode(families, { isPredecessor: true }) as Mode, close: () => undefined };
+export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>): Predecessor {
+  return { mode: leftByIptables(members), close: () => undefined };
 }
 
 /** Tables of nftables by these names; undefined: there are none. */
@@ -73,7 +64,7 @@ export function tablesPredecessor(names: readonly string[]): Predecessor | undef
   }
   const ids = FAMILIES.flatMap((family) => names.map((table) => ({ family, table })));
   const there = ids.filter(({ family, table }) => kernel.hasTable(family, table));
-  if (there.length > 0) return { mode: predecessorTables(kernel, there), close: () => kernel.close() };
+  if (there.length > 0) return { mode: leftByNftables(kernel, there), close: () => kernel.close() };
   kernel.close();
   return undefined;
 }

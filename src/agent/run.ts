@@ -10,7 +10,7 @@ import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { watchKernel } from './kernel-watch.ts';
-import { faultCounts, logReport, logSteps, stackLogger } from './log-lines.ts';
+import { faultCounts, logReport, stackLogger } from './log-lines.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Reporting } from './reporting.ts';
 
@@ -31,7 +31,6 @@ export interface GenerationOptions {
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
 export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
   const { config, log, signal, reporting } = options;
-  logSteps(agent.mode, log);
   // A check of the kernel in the middle of a sync would see half of its writes.
   const mutex = createMutex();
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);

@@ -6,7 +6,7 @@ import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
-import { faultCounts, logReport, logSteps } from './log-lines.ts';
+import { faultCounts, logReport } from './log-lines.ts';
 
 /** Milliseconds between two tries. */
 const RETRY = 1000;
@@ -27,7 +27,6 @@ export async function syncOnce(config: Config, log: Log, signal: AbortSignal): P
 }
 
 async function syncUntilDone(agent: Agent, log: Log, signal: AbortSignal): Promise<boolean> {
-  logSteps(agent.mode, log);
   for (let tries = 1; ; tries++) {
     const report = await agent.loop.sync(signal);
     logReport(report, log, { isFirst: true, faults: faultCounts(agent) });

@@ -58,9 +58,8 @@ export function verdictOf(
   return { complete: families.filter((family) => !causes.has(family)), causes, refused };
 }
 
-/** Steps of a family begin with its name; what does not is of all. */
-function familiesOf({ key }: FailedStep, families: readonly Family[]): readonly Family[] {
-  const own = FAMILIES.find((family) => key.startsWith(family));
+/** A step that names no family concerns all of them. */
+function familiesOf({ family: own }: FailedStep, families: readonly Family[]): readonly Family[] {
   return own === undefined ? families : families.filter((family) => family === own);
 }
 

@@ -15,7 +15,7 @@ export class KubeconfigUnusable extends Error {
 
 export interface ClusterConfig {
   readonly kubeconfig: string | undefined;
-  /** URL of the API server; wins over the kubeconfig (reference 1.5). */
+  /** URL of the API server; wins over the kubeconfig, as kube-proxy's --master does. */
   readonly master: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 /**
  * The objects as they are now, and which Services were touched since the last take.
  *
- * Slices are kept by name under their Service (reference 3.1): an endpoint that moves from one slice to another is in at
+ * Slices are kept by name under their Service (docs/semantics.md 2.1): an endpoint that moves from one slice to another is in at
  * least one of them at any time, whatever the order of the events.
  */
 

@@ -27,7 +27,7 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   const clean = async (leaving: Predecessor | undefined) =>
     leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
   const ofIpvs = async () => ((await hasIpvsTraces()) ? await clean(await ipvsPredecessor(input)) : []);
-  const ofRules = async () => await clean(await rulesPredecessor(input));
+  const ofRules = async () => await clean(rulesPredecessor(input));
   const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES)));
   const removed: string[] = [];
   // What tools that do not work here would remove stays, and nothing else.

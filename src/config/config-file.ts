@@ -1,4 +1,4 @@
-/** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration (reference 1.1, 1.2, 1.6). */
+/** A KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1) ↔ flags and configuration (docs/semantics.md 10.1 to 10.4). */
 import { repeatedText } from '../documents/objects.ts';
 import type { Problem, Value } from '../documents/protocol.ts';
 import { yamlText } from '../documents/yaml.ts';
@@ -9,7 +9,7 @@ import { FIELDS, type Field, SECTIONS } from './fields.ts';
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1';
 const KIND = 'KubeProxyConfiguration';
 
-/** Flags that still count beside a file; all others give way to it (reference 1.6). */
+/** Flags that still count beside a file; all others give way to it (docs/semantics.md 10.4). */
 const BESIDE_FILE = [
   ...[
     'hostname-override',
@@ -190,7 +190,7 @@ function detectLocalFields({ detectLocal }: Config): object {
     : { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: name } };
 }
 
-/** In the file an empty text, an empty list, and a period of 0 stand for «not set» (reference 1.2). */
+/** In the file an empty text, an empty list, and a period of 0 stand for «not set» (docs/semantics.md 10.2). */
 function isUnset(path: string, value: unknown): boolean {
   if (value === '' || (Array.isArray(value) && value.length === 0)) return true;
   return path.endsWith('yncPeriod') && parseDuration(String(value)) === 0;

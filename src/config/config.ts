@@ -38,13 +38,13 @@ export type SourceConfig =
 /** Kinds of content that the API server can be asked for; the first is kube-proxy's default, too. */
 export const CONTENT_TYPES = ['application/vnd.kubernetes.protobuf', 'application/json'] as const;
 
-/** How pods of this node are told from other traffic (reference 1.9). */
+/** How pods of this node are told from other traffic (docs/semantics.md 5.1). */
 export type DetectLocal =
   | { readonly kind: 'cluster-cidr'; readonly cidrs: readonly Cidr[] }
   | { readonly kind: 'node-cidr' }
   | { readonly kind: 'interface'; readonly name: string };
 
-/** Which addresses of the node take node ports (reference 1.3); no CIDRs and not primary: all. */
+/** Which addresses of the node take node ports (docs/semantics.md 6.9); no CIDRs and not primary: all. */
 export interface NodePortAddresses {
   /** The Node's first address; `known`: if it is told of the Node or by --bind-address, otherwise all. */
   readonly primary: boolean | 'known';
@@ -112,7 +112,7 @@ export class ConfigError extends Error {
   readonly code = 'CONFIG';
 }
 
-/** Defaults of kube-proxy (reference 1.2). */
+/** Defaults of kube-proxy (docs/semantics.md 10.2). */
 export const DEFAULTS = {
   iptablesSyncPeriod: '30s',
   iptablesMinSyncPeriod: '1s',
@@ -235,7 +235,7 @@ function readNodePorts(read: Reader): PortRange {
 }
 
 function readNodeName(read: Reader): string {
-  // Empty is not set; only blank is a mistake (reference 1.6).
+  // Empty is not set; only blank is a mistake (docs/semantics.md 10.4).
   const given = read.text('hostname-override') || undefined;
   const name = (given ?? hostname()).trim().toLowerCase();
   if (name === '') read.fault('hostname-override', 'must not be blank: it is the name of this Node');
@@ -266,7 +266,7 @@ function readDetectLocal(read: Reader): DetectLocal {
   return { kind: 'cluster-cidr', cidrs };
 }
 
-/** In a file each of the two sections speaks of its own mode, and IPVS mode goes by that of iptables (reference 1.2). */
+/** In a file each of the two sections speaks of its own mode, and IPVS mode goes by that of iptables (docs/semantics.md 10.3). */
 function readMasquerading(
   read: Reader,
   { mode, hasFile }: { readonly mode: Config['mode']; readonly hasFile: boolean },
@@ -302,7 +302,7 @@ function readPeriods(
     mode === 'ipvs'
       ? { period: DEFAULTS.ipvsSyncPeriod, min: DEFAULTS.ipvsMinSyncPeriod }
       : { period: DEFAULTS.iptablesSyncPeriod, min: DEFAULTS.iptablesMinSyncPeriod };
-  // kube-proxy's flags of iptables mode are those of nftables mode as well (reference 1.5).
+  // kube-proxy's flags of iptables mode are those of nftables mode as well (docs/semantics.md 10.3).
   const flagOf = (name: string) => {
     const own = `${mode}-${name}`;
     return mode === 'nftables' && !hasFile && read.text(own) === undefined ? `iptables-${name}` : own;
@@ -320,7 +320,7 @@ function readPeriods(
 /** A scheduler goes to the kernel as it is: letters and digits, of at most 15 (linux/ip_vs.h, IP_VS_SCHEDNAME_MAXLEN). */
 const SCHEDULER = /^[a-z0-9]{1,15}$/;
 
-/** What the section of another mode says is not checked (reference 1.4); what is wrong with it counts for nothing. */
+/** What the section of another mode says is not checked (docs/semantics.md 10.3); what is wrong with it counts for nothing. */
 function readIdleIpvs(read: Reader): IpvsConfig {
   let isRight = true;
   const found = readIpvs({ ...read, fault: () => (isRight = false) });

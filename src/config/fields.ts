@@ -1,4 +1,4 @@
-/** Every field of a KubeProxyConfiguration (reference 1.2): its type, and the flag with the same meaning, or why nothing follows from it. */
+/** Every field of a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its type, and the flag with the same meaning, or why nothing follows from it. */
 
 export type FieldType =
   | 'text'

@@ -1,5 +1,5 @@
 /**
- * Flags of kube-proxy (reference 1.5) that slicewire understands but does not act on. They are accepted, so that a
+ * Flags of kube-proxy (docs/semantics.md 10.5) that slicewire understands but does not act on. They are accepted, so that a
  * command line of kube-proxy works as it stands, and named in a warning, so that nobody takes them for effective.
  */
 interface IdleFlag {

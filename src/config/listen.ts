@@ -1,4 +1,4 @@
-/** Where the servers for health and metrics listen (reference 1.2, 1.4, 1.5). */
+/** Where the servers for health and metrics listen (docs/semantics.md 10.5). */
 import { type Address, endpointText, parseAddress } from '../model/address.ts';
 import { isOn, type Reader } from './readers.ts';
 

@@ -3,7 +3,7 @@ import type { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Address, addressOfBytes, type Family, isLoopback } from '../model/address.ts';
 import { wholeListing } from './listing.ts';
 
-/** kube-proxy's name (reference 6.3). */
+/** kube-proxy's name (pkg/proxy/ipvs/proxier.go). */
 export const SERVICE_DEVICE = 'kube-ipvs0';
 const ENODEV = 19;
 

@@ -1,4 +1,4 @@
-/** The iptables commands of one family and backend, and what their failures mean (reference 5.12). */
+/** The iptables commands of one family and backend, and what their failures mean (exit statuses: include/xtables.h of iptables). */
 import type { Family } from '../model/address.ts';
 import { breath, unlessAborted } from './clock.ts';
 import type { CommandResult, CommandRunner } from './commands.ts';

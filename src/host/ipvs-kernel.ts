@@ -99,7 +99,7 @@ export interface IpvsKernel {
   setTimeouts(timeouts: Timeouts): Promise<void>;
 }
 
-/** A server that nobody uses: TEST-NET-2 (RFC 5737), as kube-proxy tries a scheduler (reference 6.1). */
+/** A server that nobody uses: TEST-NET-2 (RFC 5737), as kube-proxy tries a scheduler (pkg/proxy/ipvs). */
 const TRIAL: ServerId = { protocol: 'TCP', address: '198.51.100.0' as Address, port: 20_000 };
 
 /**

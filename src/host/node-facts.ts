@@ -18,7 +18,7 @@ export async function hasLegacyTables(): Promise<boolean> {
   return names.includes('mangle');
 }
 
-/** Whether the kernel has the family switched on (reference 1.7). */
+/** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). */
 export async function hasFamily(family: Family): Promise<boolean> {
   if (family === 'IPv4') return true;
   const disabled = await readFile('/proc/sys/net/ipv6/conf/all/disable_ipv6', 'utf8').catch(() => '1');

@@ -15,11 +15,11 @@ export interface ServicePortSpec {
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
-  /** 0 when there is none. Taken whatever the type of the Service is, as kube-proxy does (reference 4.3). */
+  /** 0 when there is none. Taken whatever the type of the Service is, as kube-proxy does (docs/semantics.md 1.5). */
   readonly nodePort: number;
 }
 
-/** A Service that a service proxy programs: never headless, never ExternalName (reference 4.1). */
+/** A Service that a service proxy programs: never headless, never ExternalName (docs/semantics.md 1.1). */
 export interface Service {
   readonly key: ServiceKey;
   /** Where the object says it. */
@@ -27,7 +27,7 @@ export interface Service {
   /** Milliseconds since 1970, 0 when unknown: the older of two that claim one address keeps it. */
   readonly createdAt: number;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
-  /** At most one per family (reference 4.2). */
+  /** At most one per family (docs/semantics.md 1.2). */
   readonly clusterIPs: readonly Address[];
   readonly externalIPs: readonly Address[];
   /** Ingress addresses with ipMode VIP or none. */
@@ -49,7 +49,7 @@ export interface SlicePort {
   readonly port: number;
 }
 
-/** One endpoint of a slice; conditions have their defaults filled in (reference 3.3). */
+/** One endpoint of a slice; conditions have their defaults filled in (docs/semantics.md 2.3). */
 export interface Endpoint {
   readonly address: Address;
   readonly ready: boolean;
@@ -74,10 +74,10 @@ export interface NodeView {
   readonly name: string;
   /** Label topology.kubernetes.io/zone, "" when it has none. */
   readonly zone: string;
-  /** status.addresses, InternalIP first, then ExternalIP (reference 1.7). */
+  /** status.addresses, InternalIP first, then ExternalIP (docs/semantics.md 9.1). */
   readonly addresses: readonly Address[];
   readonly podCIDRs: readonly Cidr[];
-  /** Load balancers may send it traffic: it is not being deleted, and no autoscaler is about to (reference 9.1). */
+  /** Load balancers may send it traffic: it is not being deleted, and no autoscaler is about to (docs/semantics.md 9.4). */
   readonly isEligible: boolean;
 }
 

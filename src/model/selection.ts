@@ -1,11 +1,11 @@
-/** Which endpoints a node uses for a Service port (reference 2, after kube-proxy's CategorizeEndpoints). Pure. */
+/** Which endpoints a node uses for a Service port (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
 import { isOnNode, type PortEndpoint } from './endpoints.ts';
 import type { TrafficPolicy } from './objects.ts';
 
 export interface SelectionInput {
   readonly endpoints: readonly PortEndpoint[];
   readonly internalPolicy: TrafficPolicy;
-  /** Already `Cluster` where Local is not honoured for the Service (reference 2.1). */
+  /** Already `Cluster` where Local is not honoured for the Service (docs/semantics.md 1.10). */
   readonly externalPolicy: TrafficPolicy;
   readonly externallyAccessible: boolean;
   readonly nodeName: string;
@@ -20,7 +20,7 @@ export interface Selection {
   readonly local: readonly PortEndpoint[];
   /** Whether the Service has an endpoint anywhere that could answer: an empty list then means drop, otherwise reject. */
   readonly hasAny: boolean;
-  /** How `cluster` was narrowed by hints (reference 2.4). */
+  /** How `cluster` was narrowed by hints (docs/semantics.md 3.5). */
   readonly topology: 'none' | 'same-node' | 'same-zone';
   /** Why hints that there are were not used; undefined when they were, or when there are none. */
   readonly idleHints: IdleHints | undefined;
@@ -54,7 +54,7 @@ function selectCluster(input: SelectionInput, topology: Selection['topology']): 
   return ready.length > 0 ? ready : input.endpoints.filter(isDraining);
 }
 
-/** The same on this node alone. Hints never apply to policy Local (reference 2.3). */
+/** The same on this node alone. Hints never apply to policy Local (docs/semantics.md 3.2). */
 function selectLocal(input: SelectionInput): PortEndpoint[] {
   const local = input.endpoints.filter((e) => isOnNode(e, input.nodeName));
   const ready = local.filter(isReady);
@@ -69,7 +69,7 @@ function isDraining(e: PortEndpoint): boolean {
   return e.endpoint.serving && e.endpoint.terminating;
 }
 
-/** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one is for here (reference 2.4). */
+/** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one is for here (docs/semantics.md 3.5). */
 function topologyMode(input: SelectionInput): Selection['topology'] {
   const ready = input.endpoints.filter(isReady);
   if (ready.length === 0) return 'none';
@@ -83,7 +83,7 @@ function topologyMode(input: SelectionInput): Selection['topology'] {
   return 'none';
 }
 
-/** The first reason in the order of the table (reference 2.4) why zone hints are not used. */
+/** The first reason in the order of the table (docs/semantics.md 3.5) why zone hints are not used. */
 function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined {
   const ready = endpoints.filter(isReady);
   const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));

@@ -14,7 +14,7 @@ export interface Frontend {
   readonly address: Address | undefined;
   readonly port: number;
   readonly policy: TrafficPolicy;
-  /** What a new connection gets when its list of backends is empty: refused when nobody serves, dropped when others do (reference 2.6). */
+  /** What a new connection gets when its list of backends is empty: refused when nobody serves, dropped when others do (docs/semantics.md 4.1). */
   readonly empty: 'reject' | 'drop' | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface Backend {
   readonly port: number;
   /** `ip:port`. */
   readonly text: string;
-  /** It may run on this node: it is known to, or its node is not known. Only such a backend can reach itself (design 5). */
+  /** It may run on this node: it is known to, or its node is not known. Only such a backend can reach itself (docs/semantics.md 7.7). */
   readonly hairpin: boolean;
 }
 
@@ -55,7 +55,7 @@ export interface ServicePort {
   readonly sourceRanges: readonly Cidr[] | undefined;
   /** 0 for none. */
   readonly healthCheckNodePort: number;
-  /** With a health check port: addresses of the endpoints on this node that are ready (reference 9.2); otherwise none. */
+  /** With a health check port: addresses of the endpoints on this node that are ready (docs/semantics.md 9.5); otherwise none. */
   readonly readyLocal: readonly Address[];
   /** For UDP: whose flows may go on; undefined for other protocols, whose connections end by themselves. */
   readonly flowTargets: FlowTargets | undefined;
@@ -70,7 +70,7 @@ export interface ServicePort {
 
 /**
  * Endpoints, as `socketBytes`, that may go on answering the flows they have: those that are ready or serve, whatever policy and
- * hints say of new flows (reference 8.2).
+ * hints say of new flows (docs/semantics.md 8.2).
  */
 export interface FlowTargets {
   readonly all: readonly string[];
@@ -159,7 +159,7 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
 }
 
 /**
- * A range of length 0 opens its family (reference 4.3). A family of which no range is named is closed, where kube-proxy
+ * A range of length 0 opens its family (docs/semantics.md 1.8). A family of which no range is named is closed, where kube-proxy
  * opens it (a quirk there): the API restricts traffic to the ranges. Who opens the other family to everybody means both.
  */
 function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
@@ -200,7 +200,7 @@ function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Addre
   return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }
 
-/** externalTrafficPolicy means something only for a Service that is external by its type (reference 2.1). */
+/** externalTrafficPolicy means something only for a Service that is external by its type (docs/semantics.md 1.10). */
 function honoursExternalLocal(service: Service): boolean {
   return service.type !== 'ClusterIP' || service.externalIPs.length > 0;
 }

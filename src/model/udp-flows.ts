@@ -2,7 +2,7 @@
  * Which UDP flows of the kernel's connection table may go on.
  *
  * A flow that is in the table is not looked at by rules any more: without a connection that ends, it goes to its old
- * endpoint, or nowhere, for as long as its client sends (reference 8.2, k8s#139628). So flows are judged by what they were
+ * endpoint, or nowhere, for as long as its client sends (docs/semantics.md 8.2, k8s#139628). So flows are judged by what they were
  * sent to and who answers them:
  *
  * - to a frontend that exists: live when an endpoint answers that is ready or serves (under internal policy Local: one on

@@ -1,46 +1,40 @@
 /**
- * One mode takes over from another on a live node: the new one writes all that it has first; only when that is complete
- * does the old one begin to leave, and goes on leaving as its connections end.
+ * One mode takes over from its predecessor on a live node. The new mode writes all that it has first. Only when that is complete
+ * are the objects of the predecessor removed, and the rest of them as its connections end.
  */
 import { causeOf } from '../model/cause.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Observed } from '../reconcile/observed.ts';
-import { type ApplyReport, failedReport, mergeReports, type Plan } from '../reconcile/step.ts';
+import { type ApplyReport, failedReport, mergeReports } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
 import {
-  type ConnectionCount,
+  type KernelProbe,
   type Mode,
+  type ModeMetrics,
+  type ModePlan,
   NOBODY,
   type ObserveReport,
-  type PacketCount,
-  type RuleCount,
   type SetAside,
 } from './mode.ts';
 
-/** Rounds of leaving in one sync: connections end, then servers go, then rules, then sets. */
+/** Rounds of removal in one sync: connections end, then servers go, then rules, then sets. */
 const MOST_ROUNDS = 4;
 
-interface HandoverPlan extends Plan {
-  readonly next: Plan;
-  /** Who was refused by the new mode is still served by the old one. */
-  readonly mayLeave: boolean;
+/** The predecessor wants nothing. The result waits until its last object is gone. */
+export function handover(next: Mode, predecessor: Mode): Mode {
+  return new Handover(next, predecessor);
 }
 
-/** `leaving` wants nothing. Until its last trace is gone, the result waits. */
-export function handover(next: Mode, leaving: Mode): Mode {
-  return new Handover(next, leaving) as Mode;
-}
-
-class Handover implements Mode<HandoverPlan> {
+class Handover implements Mode {
   readonly readsApart = false;
   readonly #next: Mode;
-  readonly #leaving: Mode;
-  /** Nothing of it is left: it is looked at no more. */
+  readonly #predecessor: Mode;
+  /** Nothing of the predecessor is left, so it is read no more. */
   #hasLeft = false;
 
-  constructor(next: Mode, leaving: Mode) {
+  constructor(next: Mode, predecessor: Mode) {
     this.#next = next;
-    this.#leaving = leaving;
+    this.#predecessor = predecessor;
   }
 
   get name(): Mode['name'] {
@@ -52,11 +46,19 @@ class Handover implements Mode<HandoverPlan> {
   }
 
   get isWaiting(): boolean {
-    return this.#next.isWaiting || (!this.#hasLeft && this.#leaving.isWaiting);
+    return this.#next.isWaiting || (!this.#hasLeft && this.#predecessor.isWaiting);
   }
 
   get work(): ModeWork {
-    return sumOfWork(this.#next.work, this.#leaving.work);
+    return sumOfWork(this.#next.work, this.#predecessor.work);
+  }
+
+  get probe(): KernelProbe {
+    return this.#next.probe;
+  }
+
+  get metrics(): ModeMetrics {
+    return this.#next.metrics;
   }
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
@@ -70,81 +72,75 @@ class Handover implements Mode<HandoverPlan> {
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     const seen = await this.#next.observe(signal);
     if (seen.kind === 'unknown' || this.#hasLeft) return seen;
-    const old = await this.#leaving.observe(signal);
-    // The mode that leaves may serve still.
+    const old = await this.#predecessor.observe(signal);
+    // The predecessor may still serve.
     const value = { ...seen.value, isBare: false };
     if (old.kind === 'unknown') return { kind: 'known', value: { ...value, unread: [...value.unread, old.cause] } };
-    return { kind: 'known', value: { ...value, udpFrontends: [...value.udpFrontends, ...old.value.udpFrontends] } };
+    const unread = [...value.unread, ...old.value.unread];
+    const udpFrontends = [...value.udpFrontends, ...old.value.udpFrontends];
+    return { kind: 'known', value: { ...value, unread, udpFrontends } };
   }
 
   async refresh(signal: AbortSignal): Promise<void> {
     await this.#next.refresh(signal);
-    if (!this.#hasLeft) await this.#leaving.refresh(signal);
+    if (!this.#hasLeft) await this.#predecessor.refresh(signal);
   }
 
-  plan(setAside: SetAside = NOBODY): HandoverPlan {
+  plan(setAside: SetAside = NOBODY): ModePlan {
     const next = this.#next.plan(setAside);
-    const old = this.#leaving.isObserved && !this.#hasLeft ? this.#leaving.plan().steps : [];
+    // The predecessor still serves Services that the new mode could not write.
     const mayLeave = setAside.size === 0;
-    return { next, mayLeave, steps: mayLeave ? [...next.steps, ...old] : next.steps };
+    const old = mayLeave && this.#predecessor.isObserved && !this.#hasLeft ? this.#predecessor.plan().steps : [];
+    return {
+      steps: [...next.steps, ...old],
+      apply: async (signal) => {
+        const report = await next.apply(signal);
+        if (report.outcome !== 'complete' || !mayLeave || this.#hasLeft) return report;
+        return mergeReports([report, ...(await this.#leave(signal))]);
+      },
+    };
   }
 
-  async apply({ next, mayLeave }: HandoverPlan, signal: AbortSignal): Promise<ApplyReport> {
-    const reports = [await this.#next.apply(next, signal)];
-    if (reports[0]?.outcome !== 'complete' || !mayLeave || this.#hasLeft) return mergeReports(reports);
+  /** Remove what can go of the predecessor, in rounds. */
+  async #leave(signal: AbortSignal): Promise<readonly ApplyReport[]> {
+    const reports: ApplyReport[] = [];
     for (let round = 1; round <= MOST_ROUNDS; round++) {
-      if (!this.#leaving.isObserved) {
-        const seen = await this.#leaving.observe(signal);
-        if (seen.kind === 'unknown') return mergeReports([...reports, notRead(seen.cause)]);
-      }
-      try {
-        await this.#leaving.refresh(signal);
-      } catch (error) {
-        if (signal.aborted) throw error;
-        return mergeReports([...reports, notRead(causeOf(error))]);
-      }
-      const plan = this.#leaving.plan();
+      const unread = await this.#readAgain(signal);
+      if (unread !== undefined) return [...reports, notRead(unread)];
+      const plan = this.#predecessor.plan();
       if (plan.steps.length === 0) {
-        this.#hasLeft = !this.#leaving.isWaiting;
+        if (!this.#predecessor.isObserved) return [...reports, notRead('not all of it could be read; see the log')];
+        this.#hasLeft = !this.#predecessor.isWaiting;
         break;
       }
-      const report = await this.#leaving.apply(plan, signal);
+      const report = await plan.apply(signal);
       reports.push(report);
       if (report.outcome !== 'complete') break;
     }
-    return mergeReports(reports);
+    return reports;
   }
 
-  async probe(signal: AbortSignal): Promise<boolean> {
-    return await this.#next.probe(signal);
-  }
-
-  async mayDiffer(): Promise<boolean> {
-    return (await this.#next.mayDiffer?.()) ?? false;
-  }
-
-  async differs(signal: AbortSignal): Promise<boolean | undefined> {
-    return this.#next.differs === undefined ? false : await this.#next.differs(signal);
-  }
-
-  async connectionCounts(): Promise<readonly ConnectionCount[]> {
-    return (await this.#next.connectionCounts?.()) ?? [];
-  }
-
-  async packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]> {
-    return (await this.#next.packetCounts?.(signal)) ?? [];
-  }
-
-  ruleCounts(): readonly RuleCount[] {
-    return this.#next.ruleCounts();
+  /** Resolves with the reason why nothing of the predecessor could be read. */
+  async #readAgain(signal: AbortSignal): Promise<string | undefined> {
+    if (!this.#predecessor.isObserved) {
+      const seen = await this.#predecessor.observe(signal);
+      if (seen.kind === 'unknown') return seen.cause;
+    }
+    try {
+      await this.#predecessor.refresh(signal);
+      return undefined;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return causeOf(error);
+    }
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
-    return [...(await this.#next.cleanup(signal)), ...(await this.#leaving.cleanup(signal))];
+    return [...(await this.#next.cleanup(signal)), ...(await this.#predecessor.cleanup(signal))];
   }
 }
 
 function notRead(cause: string): ApplyReport {
   const key = 'what the mode before left';
-  return failedReport(key, `${key}: ${cause}`);
+  return failedReport({ key, family: undefined, kind: 'kernel' }, `${key}: ${cause}`);
 }

@@ -1,7 +1,8 @@
 /** Kernel settings that a mode needs: what they should be, what they are, and the writes between. */
 import { type Sysctls, writeSettings } from '../host/sysctls.ts';
+import type { Family } from '../model/address.ts';
 import { type SettingWrite, settingKey, settingStep } from '../reconcile/setting.ts';
-import type { ApplyReport, FailedStep, Step } from '../reconcile/step.ts';
+import type { ApplyReport, FailedStep, Step, StepName } from '../reconcile/step.ts';
 import { Tracker } from '../reconcile/tracker.ts';
 
 export interface SettingsPlan {
@@ -11,8 +12,8 @@ export interface SettingsPlan {
 
 export interface SettingsOptions {
   readonly sysctls: Sysctls;
-  /** Before the name in the key of a step, for example the family; may be "". */
-  readonly prefix: string;
+  /** undefined: they concern every family. */
+  readonly family: Family | undefined;
   readonly wanted: ReadonlyMap<string, string>;
   /** What an operator can do when one cannot be written. */
   readonly hint: string;
@@ -48,7 +49,7 @@ export class KernelSettings {
     const writes: SettingWrite[] = [];
     for (const [name, { from, to }] of update) writes.push({ name, from, to });
     for (const [name, to] of create) writes.push({ name, to });
-    return { writes, steps: writes.map((write) => settingStep(this.#key(write.name), write)) };
+    return { writes, steps: writes.map((write) => settingStep(this.#name(write.name), write)) };
   }
 
   /** Write them; each is believed when it succeeded. */
@@ -60,14 +61,15 @@ export class KernelSettings {
     const failed = problems.map(({ name, cause }): FailedStep => {
       const to = this.#options.wanted.get(name) ?? '';
       const text = `cannot write ${to} to /proc/sys/${name}: ${cause}; ${this.#options.hint}`;
-      return { key: this.#key(name), owner: undefined, line: undefined, blame: 'environment', cause: text };
+      return { ...this.#name(name), owner: undefined, line: undefined, blame: 'environment', cause: text };
     });
     const applied = writes.length - failed.length;
     return { outcome: failed.length > 0 ? 'failed' : 'complete', applied, failed, skipped: [] };
   }
 
-  #key(name: string): string {
-    const { prefix } = this.#options;
-    return prefix === '' ? settingKey(name) : `${prefix} ${settingKey(name)}`;
+  #name(name: string): StepName {
+    const { family } = this.#options;
+    const key = settingKey(name);
+    return { key: family === undefined ? key : `${family} ${key}`, family, kind: 'setting' };
   }
 }

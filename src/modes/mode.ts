@@ -59,46 +59,60 @@ export class CleanupIncomplete extends Error {
   readonly code = 'CLEANUP_INCOMPLETE';
 }
 
-export interface Mode<P extends Plan = Plan> {
+/** What to write; `apply` carries it out, once. */
+export interface ModePlan extends Plan {
+  /** Write it. What failed is in the report, never thrown; only an abort is. */
+  apply(signal: AbortSignal): Promise<ApplyReport>;
+}
+
+/** Questions to the kernel between syncs. */
+export interface KernelProbe {
+  /** Whether what was written is still installed, as far as a cheap question can tell. */
+  stands(signal: AbortSignal): Promise<boolean>;
+  /**
+   * Whether something installed may differ from what was written, although `stands` found it: another program wrote since it was
+   * read, or that is unknown. Only `differs` finds out, at some cost.
+   */
+  mayDiffer(): Promise<boolean>;
+  /**
+   * Read, and compare with what was written; what is believed stays the same. It may go on beside a sync, but must begin between
+   * two. Undefined: a write of ours went on meanwhile, so the reading says nothing. Throws when the kernel cannot be read.
+   */
+  differs(signal: AbortSignal): Promise<boolean | undefined>;
+}
+
+/** What is counted in the kernel. */
+export interface ModeMetrics {
+  /** Of what is believed to be installed; none of a family that is unknown. */
+  ruleCounts(): readonly RuleCount[];
+  /** None in modes that cannot count, or were not asked to. Throws when the kernel does not answer. */
+  connectionCounts(): Promise<readonly ConnectionCount[]>;
+  /** None in modes without such rules, and none of a rule that is not installed as it was written. Throws when the kernel does not answer. */
+  packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]>;
+}
+
+export interface Mode {
   readonly name: ModeName;
-  /** False until the kernel was read, and after a write whose outcome is not known. */
+  /** False until the kernel was read, and after a write whose outcome is unknown. */
   readonly isObserved: boolean;
-  /** Something ends by itself, connections of what drains: there will be more to do, though nothing changes. */
+  /** Something ends by itself, such as connections of endpoints that drain. There will be more to do without any change. */
   readonly isWaiting: boolean;
-  /** What a read finds does not depend on what is desired: `desire` may be called while it goes on. */
+  /** A reading does not depend on what is desired: the sync loop may call `desire` while it goes on. */
   readonly readsApart: boolean;
-  /** What was done since the mode was built. */
+  /** Counts since the mode was made. */
   readonly work: ModeWork;
+  readonly probe: KernelProbe;
+  readonly metrics: ModeMetrics;
   /** Take in changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
-  /** Render what the changes share: `plan` does it too, but the event loop is held for less when it is done before. Pure. */
+  /** Render what the changes share. `plan` does it too; calling it before holds the event loop for less. Pure. */
   settle(): void;
-  /** Read the kernel. What could not be read is left out of plans (invariant 2); `unknown` when that is all of it. */
+  /** Read the kernel. Plans leave out what could not be read (invariant 2); `unknown` when nothing could. */
   observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
   /** Read again what changes by itself, such as the connections of what drains: cheap. Throws when it cannot be read. */
   refresh(signal: AbortSignal): Promise<void>;
   /** What to write now, in the parts of the kernel that were read. Pure. */
-  plan(setAside?: SetAside): P;
-  /** Write it. What failed is in the report, never thrown; only an abort is. */
-  apply(plan: P, signal: AbortSignal): Promise<ApplyReport>;
-  /** Whether what was written still stands, as far as a cheap look can tell. */
-  probe(signal: AbortSignal): Promise<boolean>;
-  /**
-   * Whether something of what stands may be another than was written, though `probe` found it standing: another program wrote since
-   * it was read, or that cannot be told. Only `differs` tells, which may cost much. A mode that does not say it needs no such reading.
-   */
-  mayDiffer?(): Promise<boolean>;
-  /**
-   * Read, and compare with what was written; nothing else is believed than before. It may go on beside a sync, but is to begin between
-   * two. Undefined: a write of ours went on meanwhile, so that what was read says nothing. Throws when it cannot be read.
-   */
-  differs?(signal: AbortSignal): Promise<boolean | undefined>;
-  /** Of what is believed to stand; none of a family that is not known. */
-  ruleCounts(): readonly RuleCount[];
-  /** In modes that can count, and none where that is not asked for. Throws when the kernel does not say. */
-  connectionCounts?(): Promise<readonly ConnectionCount[]>;
-  /** In modes that have such rules; none of a rule that does not stand as it was written. Throws when the kernel does not say. */
-  packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
+  plan(setAside?: SetAside): ModePlan;
   /** Remove all that is ours and nothing else; returns what was removed, as lines. Throws when part of it failed, after the rest was done. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

@@ -185,7 +185,7 @@ export interface EndpointsObject {
 
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
-/** Another proxy's Services have it (reference 1.8). */
+/** Another proxy's Services have it (KEP-2447). */
 export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
 /**
@@ -197,7 +197,7 @@ export const UNSERVED_LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL] as const;
 export function isUnserved(labels: Labels | null | undefined): boolean {
   return UNSERVED_LABELS.some((label) => labels?.[label] !== undefined);
 }
-/** When the change happened for which an object was written, with nanoseconds (KEP-752, reference 3.6). */
+/** When the change happened for which an object was written, with nanoseconds (KEP-752, docs/semantics.md 2.5). */
 export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
 
 /** Whose slices they are (KEP-752, label managed-by): the names of the controllers that are stood in for. */

@@ -1,5 +1,5 @@
 /** A kernel setting as a step of a plan. */
-import type { Step } from './step.ts';
+import type { Step, StepName } from './step.ts';
 
 export interface SettingWrite {
   /** With slashes, as under /proc/sys. */
@@ -13,9 +13,9 @@ export function settingKey(name: string): string {
   return name.startsWith('/') ? name : `sysctl ${name.replaceAll('/', '.')}`;
 }
 
-export function settingStep(key: string, { from, to }: SettingWrite): Step {
+export function settingStep(name: StepName, { from, to }: SettingWrite): Step {
   return {
-    key,
+    ...name,
     action: 'update',
     phase: 'sysctls and devices',
     owner: undefined,

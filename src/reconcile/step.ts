@@ -12,9 +12,19 @@ export const PHASES = [
 ] as const;
 export type Phase = (typeof PHASES)[number];
 
-export interface Step {
+/** The kind of kernel object that a step writes; `kernel`: none in particular, as when the kernel could not be read. */
+export type StepKind = 'rules' | 'virtual servers' | 'device' | 'setting' | 'kernel';
+
+/** How a step, or a failure, is named. */
+export interface StepName {
   /** Unique in a plan, for example `IPv4 nat KUBE-SVC-…`. */
   readonly key: string;
+  /** undefined: it concerns the node, and so every family. */
+  readonly family: 'IPv4' | 'IPv6' | undefined;
+  readonly kind: StepKind;
+}
+
+export interface Step extends StepName {
   readonly action: 'create' | 'update' | 'remove';
   readonly phase: Phase;
   /** Service that the written thing belongs to; undefined for what many share. */
@@ -29,8 +39,7 @@ export interface Plan {
   readonly steps: readonly Step[];
 }
 
-export interface FailedStep {
-  readonly key: string;
+export interface FailedStep extends StepName {
   /** The Service to which the failure was traced, if it could be. */
   readonly owner: string | undefined;
   /** The line that was refused, if the tool named it. */
@@ -50,9 +59,9 @@ export interface ApplyReport {
 
 export const NOTHING_TO_DO: ApplyReport = { outcome: 'complete', applied: 0, failed: [], skipped: [] };
 
-/** The report of what could not be done at all, for a reason that is not what was to be written. */
-export function failedReport(key: string, cause: string): ApplyReport {
-  const failed: FailedStep = { key, owner: undefined, line: undefined, blame: 'environment', cause };
+/** The report of a write, or a read, that failed as a whole, for a reason other than the content. */
+export function failedReport({ key, family, kind }: StepName, cause: string): ApplyReport {
+  const failed: FailedStep = { key, family, kind, owner: undefined, line: undefined, blame: 'environment', cause };
   return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
 }
 

@@ -133,7 +133,7 @@ export interface KeepOpenOptions {
   readonly onFailure: (error: Error) => void;
 }
 
-/** Milliseconds until a port that could not be had is tried again (reference 1.7). */
+/** Milliseconds until a port that could not be had is tried again: kube-proxy's period. */
 const RETRY = 5000;
 
 /** Open it, trying again until it is had; closes with the signal. Resolves when it is closed. */

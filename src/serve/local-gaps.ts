@@ -1,4 +1,7 @@
-/** Counts ServicePorts of policy Local that have endpoints, but none on this node: what reaches this node for them is dropped (reference 9.4). */
+/**
+ * Counts ServicePorts of policy Local that have endpoints, but none on this node: what reaches this node for them is dropped
+ * (docs/semantics.md 4.1). The metric is kubeproxy_sync_proxy_rules_no_local_endpoints_total.
+ */
 import { FAMILIES, type Family } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 

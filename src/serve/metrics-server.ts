@@ -1,4 +1,4 @@
-/** /metrics, /proxyMode, /configz, /healthz, and with profiling /debug (reference 9.3). */
+/** /metrics, /proxyMode, /configz, /healthz, and with profiling /debug (docs/operations.md, Ports). */
 import { type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { profilingAnswer } from './profiling.ts';
 

@@ -1,4 +1,4 @@
-/** One HTTP server for each healthCheckNodePort and address (reference 9.2): load balancers ask it whether this node has endpoints of the Service. */
+/** One HTTP server for each healthCheckNodePort and address (docs/semantics.md 9.5): load balancers ask it whether this node has endpoints of the Service. */
 import { type Address, FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';

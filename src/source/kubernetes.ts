@@ -1,4 +1,4 @@
-/** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (reference 1.8). */
+/** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (docs/semantics.md 1.1). */
 
 import { apiClient } from '../api/client.ts';
 import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';

@@ -25,7 +25,7 @@ const REST_FACTOR = 9;
 const OPENING_REST_FACTOR = 99;
 /** Milliseconds after which that is enough. */
 const OPENING_REST = 10_000;
-/** Sweeps of a table that changes while it is read, after which what was seen is taken for all (reference 8.2). */
+/** Sweeps of a table that changes while it is read, after which what was seen is taken for all (docs/semantics.md 8.2). */
 const MOST_CHANGED = 5;
 /** Sweeps with which a stop is held up at most. */
 const MOST_LAST = 3;

@@ -9,12 +9,15 @@
  */
 import { causeOf } from '../model/cause.ts';
 import type { Mode } from '../modes/mode.ts';
-import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO } from '../reconcile/step.ts';
+import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO, type Plan } from '../reconcile/step.ts';
 
 /** Refusals with a named line that are followed one by one. */
 const MOST_NAMED = 8;
 /** Writes tried in one sync; who is not let in by then waits for the next retry. */
 const MOST_TRIES = 64;
+
+/** Called with each plan before it is applied. */
+export type OnPlan = (plan: Plan) => void;
 
 /** Owners, and keys of shared objects, that are left out: with what was said of them. */
 export type Refused = Map<string, FailedStep>;
@@ -23,6 +26,7 @@ interface Isolation {
   readonly mode: Mode;
   readonly signal: AbortSignal;
   readonly refused: Refused;
+  readonly onPlan: OnPlan;
   /** The report of the last write. */
   last: ApplyReport;
   applied: number;
@@ -30,8 +34,12 @@ interface Isolation {
 }
 
 /** Apply all that is pending but for those in `refused`, to which those that are refused now are added. The mode must be observed. */
-export async function applyIsolating(mode: Mode, refused: Refused, signal: AbortSignal): Promise<ApplyReport> {
-  const state: Isolation = { mode, signal, refused, last: NOTHING_TO_DO, applied: 0, tries: 0 };
+export async function applyIsolating(
+  mode: Mode,
+  refused: Refused,
+  { onPlan, signal }: { readonly onPlan: OnPlan; readonly signal: AbortSignal },
+): Promise<ApplyReport> {
+  const state: Isolation = { mode, signal, refused, onPlan, last: NOTHING_TO_DO, applied: 0, tries: 0 };
   for (;;) {
     const report = await attempt(state);
     const refusals = report.failed.filter((step) => step.blame === 'content');
@@ -57,7 +65,9 @@ async function attempt(state: Isolation): Promise<ApplyReport> {
     }
   }
   state.tries += 1;
-  const report = await mode.apply(mode.plan(new Set(refused.keys())), signal);
+  const plan = mode.plan(new Set(refused.keys()));
+  state.onPlan(plan);
+  const report = await plan.apply(signal);
   state.applied += report.applied;
   state.last = report;
   return report;
@@ -136,10 +146,10 @@ const MISTAKES = [TypeError, ReferenceError, SyntaxError];
 export function thrownReport(error: unknown): ApplyReport {
   const isMistake = MISTAKES.some((kind) => error instanceof kind);
   const cause = isMistake ? `a mistake in slicewire itself, please report it: ${String(error)}` : causeOf(error);
-  return failedReport('sync', cause);
+  return failedReport({ key: 'sync', family: undefined, kind: 'kernel' }, cause);
 }
 
 /** The report of a sync that could not read the kernel: nothing was written (invariant 2). */
 export function unreadReport(cause: string): ApplyReport {
-  return failedReport('read the kernel', cause);
+  return failedReport({ key: 'read the kernel', family: undefined, kind: 'kernel' }, cause);
 }

@@ -1,4 +1,7 @@
-/** One sync: take the changes, update the model, let the mode plan and apply, and report (design 2). The only place where the stages meet while running. */
+/**
+ * One sync: take the changes, update the model, let the mode plan and apply, and report (docs/architecture.md). The only place
+ * where the stages meet while running.
+ */
 import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
@@ -8,17 +11,18 @@ import { isNeededFirst } from '../model/needed-first.ts';
 import type { Fault, ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
-import { applyIsolating, type Refused, thrownReport, unreadReport } from './isolate.ts';
+import { applyIsolating, type OnPlan, type Refused, thrownReport, unreadReport } from './isolate.ts';
 import type { SyncReport } from './status.ts';
 
 /** Changes whose time until they are in the kernel is told. */
 const MOST_TRIGGERS = 10_000;
 /** Services whose desired state is made between two breaths of the event loop. */
 const PORTION = 50;
+
+const noop = () => undefined;
 
 export interface SyncParts {
   readonly cache: Cache;
@@ -34,6 +38,8 @@ export interface SyncParts {
   readonly onFault: (fault: Fault) => void;
   /** ServicePorts that changed; undefined for one that is gone. */
   readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
+  /** Called with each plan before it is applied. */
+  readonly onPlan?: OnPlan;
   /** These Services were written before all others. */
   readonly onFirst?: (services: readonly ServiceKey[]) => void;
   /** Part of the kernel could not be read; the rest was. */
@@ -107,7 +113,7 @@ export class SyncLoop {
     { start, before }: Beginning,
     signal: AbortSignal,
   ): Promise<SyncReport> {
-    const { mode, clock } = this.#parts;
+    const { mode, clock, onPlan = noop } = this.#parts;
     const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
     await this.#desire(begun?.left ?? touched);
     const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
@@ -120,7 +126,7 @@ export class SyncLoop {
       this.#parts.onUnread(causeOf(error));
     }
     const write = clock.now();
-    const report = await applyIsolating(mode, this.#refused, signal);
+    const report = await applyIsolating(mode, this.#refused, { onPlan, signal });
     const writing = clock.now() - write;
     const { flows } = this.#parts;
     // A refusal tells who was not written; a failure of the environment (a lock, a family) does not.
@@ -138,8 +144,8 @@ export class SyncLoop {
    * cannot start without them. Where something stands, that is not waited for.
    */
   async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
-    const { cache, mode, onFirst } = this.#parts;
-    const standing = mode.probe(signal).catch(() => false);
+    const { cache, mode, onFirst, onPlan = noop } = this.#parts;
+    const standing = mode.probe.stands(signal).catch(() => false);
     // What is read goes on to count only where it does not depend on what is desired.
     const isEarly = mode.readsApart || !(await standing);
     const reading = isEarly ? this.#observe(signal) : undefined;
@@ -154,7 +160,7 @@ export class SyncLoop {
     const first = touched.filter((key) => isNeededFirst(cache.service(key))).slice(0, PORTION);
     if (seen?.isBare !== true || first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
-    const { outcome } = await applyIsolating(mode, this.#refused, signal);
+    const { outcome } = await applyIsolating(mode, this.#refused, { onPlan, signal });
     if (outcome === 'complete') onFirst?.(first);
     const isFirst = new Set(first);
     return { ...begun, left: touched.filter((key) => !isFirst.has(key)) };
@@ -182,7 +188,7 @@ export class SyncLoop {
     for (const at of triggers) if (at >= this.#begun) this.#triggers.push(at);
     // While nothing can be written, the latest tell enough.
     if (this.#triggers.length > MOST_TRIGGERS) this.#triggers.splice(0, this.#triggers.length - MOST_TRIGGERS);
-    // A Node that is deleted keeps its zone for us (reference 1.8).
+    // A Node that is deleted keeps its zone for us (docs/semantics.md 9.2).
     this.#zone = cache.node?.zone ?? this.#zone;
     for (const key of services) this.#owed.add(key);
     return [...this.#owed];

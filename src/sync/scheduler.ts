@@ -1,5 +1,5 @@
 /**
- * When to sync (reference 10.1, kube-proxy's BoundedFrequencyRunner of 1.34): at once after a request, then not again
+ * When to sync (docs/semantics.md 10.6, kube-proxy's BoundedFrequencyRunner of 1.34): at once after a request, then not again
  * for `min`; after a failure no later than `retry`; without any request no later than `max`. Requests during a run or
  * its pause become one run (invariant 9).
  */

@@ -4,7 +4,7 @@ import type { MetricRegistry } from './registry.ts';
 
 /** kube-proxy's: 15 buckets, from 1 ms, each twice the one before. */
 const SYNC_BUCKETS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
-/** kube-proxy's buckets of kubeproxy_network_programming_duration_seconds. */
+/** kube-proxy's, from its pkg/proxy/metrics. */
 const LATENCY_BUCKETS = [
   ...[0.25, 0.5],
   ...Array.from({ length: 59 }, (_, i) => i + 1),

@@ -1,4 +1,4 @@
-/** From flags, Node and interfaces to what the rules depend on: tables 1.3 and 1.9 of the reference. */
+/** From flags, Node and interfaces to what the rules depend on: docs/semantics.md 5.1 and 6.9. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
@@ -128,7 +128,7 @@ describe('settings', () => {
 describe('settings of IPVS mode', () => {
   const config = (flags: Flags) => configFromFlags({ manifests: '/m', mode: 'ipvs', ...flags });
 
-  it('of the kernel are those of the table (reference 6.2), by its release and strict ARP', () => {
+  it('of the kernel are those of the table (docs/semantics.md 8.5), by its release and strict ARP', () => {
     const always = {
       'net/ipv4/vs/conntrack': '1',
       'net/ipv4/vs/expire_nodest_conn': '1',

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ServedByFamily, sentencesOf, verdictOf } from '../../src/agent/verdict.ts';
+import { FAMILIES } from '../../src/model/address.ts';
 import type { ServicePort } from '../../src/model/service-port.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
@@ -21,7 +22,9 @@ const WEB_AND_GAME = served('default/web/TCP/IPv4', 'default/web/TCP/IPv6', 'def
 
 function step(blame: FailedStep['blame'], fields: Partial<FailedStep> = {}): FailedStep {
   const cause = blame === 'content' ? 'iptables-restore failed\n> 3: -A KUBE-SEP-X -p sctp' : LOCK;
-  return { key: 'IPv4 nat KUBE-SEP-X', owner: undefined, line: undefined, blame, cause, ...fields };
+  const { key = 'IPv4 nat KUBE-SEP-X' } = fields;
+  const family = FAMILIES.find((each) => key.startsWith(each));
+  return { key, family, kind: 'rules', owner: undefined, line: undefined, blame, cause, ...fields };
 }
 
 const judge = (of: ServedByFamily, ...failed: FailedStep[]) => verdictOf({ outcome: 'partial', failed }, BOTH, of);

@@ -5,7 +5,7 @@ import { fileText } from '../../src/config/config-file.ts';
 import { parseDuration } from '../../src/config/duration.ts';
 import { flagsFromText } from '../helpers/documents.ts';
 
-/** As kubeadm writes it (reference 12.2). */
+/** As kubeadm writes it (its cmd/kubeadm/app/phases/addons/proxy). */
 const KUBEADM = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 bindAddress: 0.0.0.0

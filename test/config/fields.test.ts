@@ -1,4 +1,7 @@
-/** Every field of a KubeProxyConfiguration and every flag of kube-proxy, with values that are right and values that are wrong (reference 1.2 to 1.6). */
+/**
+ * Every field of a KubeProxyConfiguration and every flag of kube-proxy, with values that are right and values that are wrong
+ * (docs/semantics.md 10.1 to 10.5).
+ */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { goArguments } from '../../src/cli/arguments.ts';
@@ -167,7 +170,7 @@ describe('fields of a KubeProxyConfiguration', () => {
     );
   });
 
-  it('that are unknown or stand twice are read leniently, and told (reference 1.1)', () => {
+  it('that are unknown or stand twice are read leniently, and told (docs/semantics.md 10.1)', () => {
     const head = `apiVersion: ${API_VERSION}\nkind: KubeProxyConfiguration\n`;
     const { config, lenient } = read(`${head}mode: iptables\nmode: ipvs\nipvs: {shceduler: rr}\nextra: 1\n`);
     assert.equal(config.mode, 'ipvs');
@@ -179,7 +182,7 @@ describe('fields of a KubeProxyConfiguration', () => {
     assert.throws(() => read(`${head}iptables: 5\n`), /iptables: 5: must be a section/);
   });
 
-  it('of another mode are not checked (reference 1.4)', () => {
+  it('of another mode are not checked (docs/semantics.md 10.3)', () => {
     assert.equal(read(fileWith('ipvs.tcpTimeout', '-1s', { mode: 'iptables' })).config.ipvs.tcpTimeout, 0);
   });
 });
@@ -243,7 +246,7 @@ describe('flags of kube-proxy', () => {
     );
   });
 
-  it('of ports alone are deprecated: they fill in the port, and a file makes them idle (reference 1.5)', () => {
+  it('of ports alone are deprecated: they fill in the port, and a file makes them idle (docs/semantics.md 10.5)', () => {
     const serve = (flags: Flags, file?: string) => configFromFlags(flags, file === undefined ? {} : { file }).serve;
     assert.equal(serve({ healthzPort: '5' }).healthz?.text, '0.0.0.0:5');
     assert.equal(serve({ healthzPort: '5', healthzBindAddress: '[::1]:6' }).healthz?.text, '[::1]:6');

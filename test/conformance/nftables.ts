@@ -1,7 +1,6 @@
 /** nftables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
 import { endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
 import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
@@ -52,7 +51,7 @@ class NftablesSubject implements Subject {
     this.#family = family;
     this.#story = story;
     const families = FAMILIES.map((of) => nftablesSettingsOf(of, of === family ? (story.settings ?? {}) : {}));
-    const mode = nftablesMode({ families, kernel: this.#kernel, keep: 0 }) as Mode;
+    const mode = nftablesMode({ families, kernel: this.#kernel, keep: 0 });
     this.#rig = new Rig({ commands: new FakeIptables(), mode, servesExternalIPs: story.servesExternalIPs });
   }
 

@@ -1,8 +1,9 @@
-/** Writes docs/conformance.md: every story, in every mode, and where regressions are told. `npm run conformance` writes it; a test keeps it true. */
+/** Writes docs/conformance.md: every story, in every mode, and which tests hold regressions. `npm run conformance` writes it; a test keeps it true. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FAMILIES } from '../../src/model/address.ts';
+import { semanticsAnchors } from '../helpers/semantics.ts';
 import { REGRESSIONS, ROWS } from './coverage.ts';
 import { IPTABLES } from './iptables.ts';
 import { IPVS } from './ipvs.ts';
@@ -14,6 +15,9 @@ import { isTestedIn, type ModeUnderTest, tellStory } from './suite.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const REPORT = join(ROOT, 'docs/conformance.md');
 const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS, NFTABLES];
+const ANCHORS = semanticsAnchors();
+/** Line of the number of stories. */
+const COUNT_AT = 12;
 const STORY_FOLDER = 'test/conformance/stories';
 
 /** Stories that cover a row or an issue. */
@@ -37,11 +41,15 @@ export async function conformanceReport(): Promise<string> {
   const lines = [
     '# Conformance',
     '',
-    'Written by `npm run conformance`; not by hand. A story is objects, a node, packets, and what must become of each. Every mode',
-    'tells all of them alike, in IPv4 and IPv6: rules are interpreted, not compared as text. Where «real» says so, the same packets',
-    'go through a kernel as well, in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS and nftables, and must end the',
-    'same way. A port that a Service does not have is left alone in iptables mode, refused in ipvs mode, where the node has the address, and in nftables mode, of cluster IPs. Numbers such as 2.6 are',
-    "sections of kube-proxy's behaviour; what each means stands below. Where a mode differs from kube-proxy on purpose, its column says so.",
+    '`npm run conformance` writes this page; do not edit it.',
+    'A story has objects, a node, packets, and the expected fate of each packet.',
+    'Every mode must agree with every story, in IPv4 and IPv6: a test interprets the rules instead of comparing their text.',
+    'Where the column "real" says yes, the same packets also pass a kernel, and must meet the same fate:',
+    'in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS and nftables.',
+    'The column "follows" has the rules of [semantics.md](semantics.md), KEPs and issues that a story holds.',
+    'Where a mode differs from kube-proxy on purpose, its column says so.',
+    'A packet to a port that a Service does not have meets another fate in each mode',
+    '([6.16](semantics.md#616-ports-that-the-service-does-not-have)).',
     '',
   ];
   let failed = 0;
@@ -51,13 +59,19 @@ export async function conformanceReport(): Promise<string> {
       const results = await Promise.all(MODES.map((mode) => resultOf(mode, story)));
       failed += results.filter((result) => result.startsWith('FAILS')).length;
       const real = story.onlyInterpreted ?? 'yes';
-      lines.push(row(story.title, `\`${story.field}\``, story.covers.join(', '), ...results, real));
+      lines.push(row(story.title, `\`${story.field}\``, story.covers.map(linked).join(', '), ...results, real));
     }
     lines.push('');
   }
   lines.push('## What the stories cover', '', ...rowTable(), '', '## Regressions', '', ...regressionTable(), '');
-  lines.splice(8, 0, `${STORIES.length} stories; ${failed === 0 ? 'none fails' : `${failed} FAIL`}.`, '');
+  lines.splice(COUNT_AT, 0, `${STORIES.length} stories; ${failed === 0 ? 'none fails' : `${failed} FAIL`}.`, '');
   return lines.join('\n');
+}
+
+/** The number of a rule with its link; a KEP or an issue as it is. */
+function linked(id: string): string {
+  const anchor = ANCHORS.get(id);
+  return anchor === undefined ? id : `[${id}](semantics.md#${anchor})`;
 }
 
 function header(): string[] {
@@ -86,8 +100,8 @@ async function resultOf(mode: ModeUnderTest, story: Story): Promise<string> {
 }
 
 function rowTable(): string[] {
-  const rows = Object.entries(ROWS).map(([id, says]) => row(id, says, String(storiesFor(id).length)));
-  return [row('section', 'says', 'stories'), row('---', '---', '---'), ...rows];
+  const rows = Object.entries(ROWS).map(([id, says]) => row(linked(id), says, String(storiesFor(id).length)));
+  return [row('rule', 'in short', 'stories'), row('---', '---', '---'), ...rows];
 }
 
 function regressionTable(): string[] {
@@ -98,7 +112,7 @@ function regressionTable(): string[] {
     ];
     return row(issue, says, told.join('; '));
   });
-  return [row('issue', 'what happened', 'told by'), row('---', '---', '---'), ...rows];
+  return [row('issue', 'what happened', 'held by'), row('---', '---', '---'), ...rows];
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(REPORT, await conformanceReport());

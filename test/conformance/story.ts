@@ -72,7 +72,7 @@ export interface Story {
   readonly title: string;
   /** The field of the API, or the flag, that the story is about. */
   readonly field: string;
-  /** What it follows: rows of the tables of kube-proxy's behaviour, KEPs, issues (`coverage.ts`). */
+  /** What it follows: rules of docs/semantics.md, KEPs, issues (`coverage.ts`). */
   readonly covers: readonly string[];
   /** Families it makes sense in; default both. */
   readonly families?: readonly ('IPv4' | 'IPv6')[];

@@ -16,8 +16,8 @@ export interface WriteInput {
 /** Namespaces that go away take nothing new. */
 export type IsLeaving = (namespace: string) => boolean;
 
-export function write(store: ApiStore, { method, target, body }: WriteInput, isPredecessor: IsLeaving): WriteResult {
-  if (method === 'POST' && body !== undefined) return create(store, target, body, isPredecessor);
+export function write(store: ApiStore, { method, target, body }: WriteInput, isLeaving: IsLeaving): WriteResult {
+  if (method === 'POST' && body !== undefined) return create(store, target, body, isLeaving);
   if (method === 'PUT' && body !== undefined && target.name !== undefined) return update(store, target, body);
   if (method === 'DELETE' && target.name !== undefined) return remove(store, target, body);
   return { kind: 'refused', status: 405, body: {} };
@@ -27,11 +27,11 @@ function create(
   store: ApiStore,
   { collection, namespace = '' }: Target,
   body: ApiObject,
-  isPredecessor: IsLeaving,
+  isLeaving: IsLeaving,
 ): WriteResult {
   const name = body.metadata.name ?? `${body.metadata.generateName}${Math.random().toString(36).slice(2, 7)}`;
   const key = `${namespace}/${name}`;
-  if (isPredecessor(namespace)) {
+  if (isLeaving(namespace)) {
     const cause = {
       reason: 'NamespaceTerminating',
       message: `namespace ${namespace} is being terminated`,

@@ -3,9 +3,9 @@
 import type { ChainProbe } from '../../src/host/chain-probe.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { type Address, FAMILIES, type Family } from '../../src/model/address.ts';
-import { ipvsMode } from '../../src/modes/ipvs/index.ts';
-import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
-import type { Mode } from '../../src/modes/mode.ts';
+import { ipvsMode, ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
+import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeIpvs } from './fake-ipvs.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from './ipvs-settings.ts';
@@ -21,7 +21,7 @@ export interface IpvsRigOptions {
   readonly isPredecessor?: boolean;
   /** Milliseconds after which refused Services are tried again; default: at every sync. */
   readonly retry?: number;
-  readonly look?: (family: Family) => ChainProbe;
+  readonly probe?: (family: Family) => ChainProbe;
   readonly servesExternalIPs?: boolean | undefined;
 }
 
@@ -39,18 +39,18 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
   iptables.options = { ...iptables.options, hasSet: (name) => kernel.sets.has(name) };
   kernel.options = { ...kernel.options, isSetUsed: (name) => iptables.refersTo(name) };
   const { families = FAMILIES, settings, node, isPredecessor = false, retry = 0 } = options;
-  const mode = ipvsMode({
+  const shared = {
     families: families.map((family) => ({
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
       tools: new IptablesTools(iptables, family, 'auto'),
-      look: options.look?.(family),
+      probe: options.probe?.(family),
     })),
-    node: { ...DEFAULT_NODE_SETTINGS, ...node },
     kernel,
     sysctls: fakeSysctls(),
-    wantedSettings: new Map(),
-    isPredecessor,
-  }) as Mode;
+  };
+  const mode = isPredecessor
+    ? ipvsPredecessor(shared)
+    : ipvsMode({ ...shared, node: { ...DEFAULT_NODE_SETTINGS, ...node }, wantedSettings: new Map() });
   return {
     kernel,
     iptables,

@@ -1,6 +1,7 @@
 /** Settings of IPVS mode where a test asks for nothing else. Imports nothing that takes time to load. */
 import type { Family } from '../../src/model/address.ts';
-import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
 
 export function defaultIpvsSettings(family: Family): IpvsSettings {
   return {

@@ -1,7 +1,6 @@
 /** nftables mode over a kernel in memory. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { numberWord } from '../../src/modes/nftables/bytes.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { LOCAL, SETS } from '../../src/modes/nftables/names.ts';
@@ -43,7 +42,7 @@ export function nftRig({
     families: families.map((family) => ({ ...nftSettings(family), ...settings?.(family) })),
     kernel,
     keep,
-  }) as Mode;
+  });
   return { kernel, rig: new Rig({ commands: new FakeIptables(), mode, retry }) };
 }
 

@@ -31,7 +31,7 @@ export interface RigOptions {
   readonly retry?: number;
   readonly backend?: IptablesBackend;
   readonly families?: readonly ('IPv4' | 'IPv6')[];
-  readonly look?: (family: 'IPv4' | 'IPv6') => ChainProbe;
+  readonly probe?: (family: 'IPv4' | 'IPv6') => ChainProbe;
   readonly settings?: (family: 'IPv4' | 'IPv6') => Partial<IptablesSettings>;
   /** The feature gate AllowServiceExternalIPs; default: on. */
   readonly servesExternalIPs?: boolean | undefined;
@@ -66,10 +66,10 @@ export class Rig {
     const inFamily = (family: 'IPv4' | 'IPv6') => ({
       settings: { ...defaultSettings(family), ...options.settings?.(family) },
       tools: new IptablesTools(commands, family, backend),
-      look: options.look?.(family),
+      probe: options.probe?.(family),
       sysctls,
     });
-    this.mode = options.mode ?? (iptablesMode(families.map(inFamily)) as Mode);
+    this.mode = options.mode ?? iptablesMode(families.map(inFamily));
     const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs: options.servesExternalIPs !== false });
     this.flows = new Flows((at) => model.frontend(at));
     const onFault = (fault: Fault) => this.faults.push(fault);

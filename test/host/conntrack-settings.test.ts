@@ -1,4 +1,4 @@
-/** The settings of conntrack, as kube-proxy makes them (reference 8.1). */
+/** The settings of conntrack, as kube-proxy makes them (docs/semantics.md 8.4). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { barredText, conntrackMax, conntrackWrites, sortWrites } from '../../src/host/conntrack-settings.ts';

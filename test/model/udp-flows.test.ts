@@ -165,16 +165,22 @@ describe('udp flows', () => {
     const rig = await synced({ endpoints: [HERE] });
     sweep(rig);
     const { mode, flows } = rig;
-    const apply = mode.apply.bind(mode);
-    mode.apply = (plan, signal) => {
-      assert.equal(flows.isDirty, false, 'the old rules would make the flow anew');
-      // One that was asked for earlier.
-      sweep(rig);
-      return apply(plan, signal);
+    const plan = mode.plan.bind(mode);
+    mode.plan = (setAside) => {
+      const { steps, apply } = plan(setAside);
+      return {
+        steps,
+        apply(signal) {
+          assert.equal(flows.isDirty, false, 'the old rules would make the flow anew');
+          // One that was asked for earlier.
+          sweep(rig);
+          return apply(signal);
+        },
+      };
     };
     await put(rig, { endpoints: [THERE] }).sync();
     assert.equal(flows.isDirty, true);
-    mode.apply = apply;
+    mode.plan = plan;
     await rig.remove('Service', 'default/dns').sync();
     sweep(rig);
     assert.equal(verdict(flows, '10.96.0.10:53', B), 'foreign');

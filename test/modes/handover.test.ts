@@ -6,7 +6,6 @@ import type { ServerId } from '../../src/host/ipvs-kernel.ts';
 import type { Address } from '../../src/model/address.ts';
 import { handover } from '../../src/modes/handover.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import type { FakeIpvs } from '../helpers/fake-ipvs.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
@@ -27,7 +26,7 @@ interface Kernels {
 function toIptables({ kernel, iptables }: Kernels): Rig {
   const leaving = ipvsRig({ families: ['IPv4'], kernel, iptables, isPredecessor: true }).rig.mode;
   const tools = new IptablesTools(iptables, 'IPv4', 'auto');
-  const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]) as Mode;
+  const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
   return new Rig({ commands: iptables, mode: handover(next, leaving) }).put(...OBJECTS);
 }
 

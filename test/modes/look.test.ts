@@ -11,8 +11,9 @@ import { NEVER, Rig } from '../helpers/rig.ts';
 
 const MODES = {
   iptables: (iptables: FakeIptables, look?: LookOf) =>
-    new Rig({ commands: iptables, ...(look === undefined ? {} : { look }) }),
-  ipvs: (iptables: FakeIptables, look?: LookOf) => ipvsRig({ iptables, ...(look === undefined ? {} : { look }) }).rig,
+    new Rig({ commands: iptables, ...(look === undefined ? {} : { probe: look }) }),
+  ipvs: (iptables: FakeIptables, look?: LookOf) =>
+    ipvsRig({ iptables, ...(look === undefined ? {} : { probe: look }) }).rig,
 } as const;
 
 type LookOf = (family: Family) => ChainProbe;
@@ -32,11 +33,11 @@ for (const [mode, rigOf] of Object.entries(MODES)) {
       assert.equal((await rig.sync()).outcome, 'complete');
       const before = iptables.ran.length;
       asked.length = 0;
-      assert.equal(await rig.mode.probe(NEVER), true);
+      assert.equal(await rig.mode.probe.stands(NEVER), true);
       const tables = ['mangle', 'nat', 'filter'];
       const all = ['IPv4', 'IPv6'].flatMap((family) => tables.map((table) => `${family} ${table} KUBE-PROXY-CANARY`));
       assert.deepEqual(asked, all);
-      for (gone of all) assert.equal(await rig.mode.probe(NEVER), false, gone);
+      for (gone of all) assert.equal(await rig.mode.probe.stands(NEVER), false, gone);
       assert.equal(iptables.ran.length, before);
     });
 
@@ -44,9 +45,9 @@ for (const [mode, rigOf] of Object.entries(MODES)) {
       const iptables = new FakeIptables();
       const rig = rigOf(iptables);
       await rig.sync();
-      assert.equal(await rig.mode.probe(NEVER), true);
+      assert.equal(await rig.mode.probe.stands(NEVER), true);
       iptables.kernels.IPv6.get('filter')?.delete('KUBE-PROXY-CANARY');
-      assert.equal(await rig.mode.probe(NEVER), false);
+      assert.equal(await rig.mode.probe.stands(NEVER), false);
     });
   });
 }
@@ -56,7 +57,7 @@ describe('reading the rules again', () => {
     const iptables = new FakeIptables();
     let number = 7;
     const look = () => ({ hasChain: () => Promise.resolve(true), generation: () => Promise.resolve(number) });
-    const rig = new Rig({ commands: iptables, families: ['IPv4'], look });
+    const rig = new Rig({ commands: iptables, families: ['IPv4'], probe: look });
     const reads = async () => {
       const before = iptables.ran.length;
       rig.loop.distrust();
@@ -78,7 +79,7 @@ describe('reading the rules again', () => {
     const rig = new Rig({
       commands: iptables,
       families: ['IPv4'],
-      look: () => ({ hasChain: () => Promise.resolve(true) }),
+      probe: () => ({ hasChain: () => Promise.resolve(true) }),
     });
     await rig.sync();
     for (let i = 0; i < 2; i++) {
@@ -196,13 +197,13 @@ for (const mode of ['iptables', 'ipvs'] as const) {
       it('is no after writes of its own, of one family or both, and nothing was read for that', async () => {
         const { rig, reads } = await made();
         const before = reads();
-        assert.equal(await rig.mode.mayDiffer?.(), false);
+        assert.equal(await rig.mode.probe.mayDiffer(), false);
         rig.put(...WEB);
         assert.equal((await rig.sync()).outcome, 'complete');
-        assert.equal(await rig.mode.mayDiffer?.(), false);
+        assert.equal(await rig.mode.probe.mayDiffer(), false);
         rig.remove('Service', 'default/web');
         assert.equal((await rig.sync()).outcome, 'complete');
-        assert.equal(await rig.mode.mayDiffer?.(), false);
+        assert.equal(await rig.mode.probe.mayDiffer(), false);
         assert.equal(reads(), before);
       });
 
@@ -213,14 +214,14 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         it(`is yes when another program ${what}, until it was read, which tells what is gone`, async () => {
           const { told, rig, readAgain } = await made();
           told.takes(count);
-          assert.equal(await rig.mode.probe(NEVER), true, 'the canaries stand');
+          assert.equal(await rig.mode.probe.stands(NEVER), true, 'the canaries stand');
           for (let i = 0; i < 2; i++) {
-            assert.equal(await rig.mode.mayDiffer?.(), true);
-            assert.equal(await rig.mode.differs?.(NEVER), true);
+            assert.equal(await rig.mode.probe.mayDiffer(), true);
+            assert.equal(await rig.mode.probe.differs(NEVER), true);
           }
           const drift = await readAgain();
           assert.match(drift.join('\n'), /^IPv6 nat KUBE-POSTROUTING \(\d+ rules? gone\)$/);
-          assert.equal(await rig.mode.mayDiffer?.(), false);
+          assert.equal(await rig.mode.probe.mayDiffer(), false);
         });
       }
 
@@ -228,9 +229,9 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         const { told, rig } = await made();
         told.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.push('-s 203.0.113.1/32 -j ACCEPT');
         told.generation += 1;
-        assert.equal(await rig.mode.mayDiffer?.(), true);
-        assert.equal(await rig.mode.differs?.(NEVER), false);
-        assert.equal(await rig.mode.mayDiffer?.(), false);
+        assert.equal(await rig.mode.probe.mayDiffer(), true);
+        assert.equal(await rig.mode.probe.differs(NEVER), false);
+        assert.equal(await rig.mode.probe.mayDiffer(), false);
       });
 
       it('says nothing by a reading beside a write of its own', async () => {
@@ -238,7 +239,7 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         told.takes(1);
         const { promise, resolve } = Promise.withResolvers<void>();
         told.held = promise;
-        const differs = rig.mode.differs?.(NEVER);
+        const differs = rig.mode.probe.differs(NEVER);
         told.held = undefined;
         rig.loop.distrust();
         // The sync mends it while the reading goes on.
@@ -246,7 +247,7 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         told.takes(1);
         resolve();
         assert.equal(await differs, undefined);
-        assert.equal(await rig.mode.mayDiffer?.(), true, 'what came then is not lost');
+        assert.equal(await rig.mode.probe.mayDiffer(), true, 'what came then is not lost');
       });
 
       it('is yes when another program wrote while a write of its own went on', async () => {
@@ -259,16 +260,16 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         assert.equal((await rig.sync()).outcome, 'complete');
         // IPVS mode writes Services beside iptables.
         if (told.meanwhile !== undefined) told.takes(1);
-        assert.equal(await rig.mode.mayDiffer?.(), true);
+        assert.equal(await rig.mode.probe.mayDiffer(), true);
       });
 
       it('tells jumps into its chains that another program took', async () => {
         const { told, readAgain, rig } = await made();
         told.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.splice(0);
         told.generation += 1;
-        assert.equal(await rig.mode.mayDiffer?.(), true);
+        assert.equal(await rig.mode.probe.mayDiffer(), true);
         assert.deepEqual(await readAgain(), ['IPv4 nat PREROUTING to KUBE-SERVICES (gone)']);
-        assert.equal(await rig.mode.mayDiffer?.(), false);
+        assert.equal(await rig.mode.probe.mayDiffer(), false);
       });
     });
   }
@@ -276,6 +277,6 @@ for (const mode of ['iptables', 'ipvs'] as const) {
   it(`may differ in mode ${mode} where nobody can tell`, async () => {
     const rig = MODES[mode](new FakeIptables());
     await rig.sync();
-    assert.equal(await rig.mode.mayDiffer?.(), true);
+    assert.equal(await rig.mode.probe.mayDiffer(), true);
   });
 }

@@ -240,7 +240,7 @@ async function followsNode(server: ApiServer, kubeconfig: string): Promise<Child
   while (!(await opensToNode()) && performance.now() < end) await pause(50);
   assert.ok(
     await opensToNode(),
-    'the Node is in the range now, and reaches the load balancer by its address (reference 5.7)',
+    'the Node is in the range now, and reaches the load balancer by its address (docs/semantics.md 6.14)',
   );
   assert.ok(to('10.244.7.7')(await rules()));
   return agent;

@@ -9,7 +9,6 @@ import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
@@ -48,7 +47,7 @@ describe('endpoints of nftables mode come and go under continuous connections', 
   for (const family of FAMILIES) {
     it(`${family}: none is refused or lost`, async () => {
       const families = FAMILIES.map((each) => nftablesSettingsOf(each, {}));
-      const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) as Mode });
+      const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) });
       rig.put(web(family), ...slices(family, 0));
       assert.equal((await rig.sync()).outcome, 'complete');
       const { node } = LAB;

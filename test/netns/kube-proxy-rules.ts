@@ -1,4 +1,4 @@
-/** Rules as kube-proxy leaves them (reference 5.3 to 5.7): a chain an endpoint, one long KUBE-SERVICES. */
+/** Rules as kube-proxy leaves them (its pkg/proxy/iptables): a chain an endpoint, one long KUBE-SERVICES. */
 import { JUMPS } from '../../src/modes/iptables/jumps.ts';
 import { endpointChain, serviceChains } from '../../src/modes/iptables/names.ts';
 

@@ -13,7 +13,6 @@ import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { type Lab, podAddress } from '../../src/lab/lab.ts';
 import { type Cidr, FAMILIES, type Family } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { SETS } from '../../src/modes/nftables/names.ts';
 import { cluster } from '../conformance/cluster.ts';
@@ -166,7 +165,7 @@ function note(list: string, { sets, chains }: { sets: Set<string>; chains: Set<s
 async function write(kernel: NftNetlink, { story, family }: Told): Promise<void> {
   const told = story.tell(cluster(family));
   const families = FAMILIES.map((each) => nftablesSettingsOf(each, each === family ? (told.settings ?? {}) : {}));
-  const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) as Mode });
+  const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) });
   const { outcome, failed } = await rig.become(told).sync();
   assert.equal(outcome, 'complete', JSON.stringify(failed));
 }

@@ -3,7 +3,6 @@
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
 import { NFTABLES, nftablesSettingsOf } from '../conformance/nftables.ts';
@@ -25,7 +24,7 @@ export function nftablesUnderTest(
         ...nftablesSettingsOf(each, each === family ? settings : {}),
         ...beside(each),
       }));
-      const mode = nftablesMode({ families, kernel }) as Mode;
+      const mode = nftablesMode({ families, kernel });
       return new Rig({ commands: new FakeIptables(), mode, servesExternalIPs });
     },
     tool: (family) => (family === 'IPv4' ? 'iptables-nft' : 'ip6tables-nft'),

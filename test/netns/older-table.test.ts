@@ -6,7 +6,6 @@ import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { LAB, Lab } from '../../src/lab/lab.ts';
 import { FAMILIES } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
@@ -51,7 +50,7 @@ describe('a table of the older form', () => {
   const elementsOf = (set: string) => lab.exec('node', 'nft', 'list', 'map', 'ip', 'slicewire', set);
   const started = () => {
     const families = FAMILIES.map((each) => nftablesSettingsOf(each, {}));
-    return new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel, keep: 300 }) as Mode });
+    return new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel, keep: 300 }) });
   };
 
   async function synced(rig: Rig): Promise<void> {

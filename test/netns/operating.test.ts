@@ -19,7 +19,7 @@ const PORT = 8080;
 /** Milliseconds. */
 const LONGEST = 20_000;
 
-/** As kubeadm writes it (reference 12.2), but that the table of connections is the host's. */
+/** As kubeadm writes it (its cmd/kubeadm/app/phases/addons/proxy), but that the table of connections is the host's. */
 const config = (
   fields = '',
   iptables = '{syncPeriod: 1s, minSyncPeriod: 0s}',

@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import { FAMILIES } from '../../src/model/address.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { nftablesSettingsOf } from '../conformance/nftables.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
@@ -115,7 +114,7 @@ describe('nftables mode over a socket of the usual size', () => {
 
   it('writes all in transactions that fit, but for a Service that does not: it is named, with what to do', async () => {
     const families = FAMILIES.map((family) => nftablesSettingsOf(family, {}));
-    const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) as Mode });
+    const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) });
     assert.ok((kernel.room ?? 0) < 4 * SMALL);
     for (let i = 0; i < SERVICES; i++) rig.put(...web(i, 2));
     rig.put(...web(SERVICES, 6000));

@@ -1,4 +1,4 @@
-/** Health tells the truth (reference 9.1, invariant 8): with a clock that the test moves. */
+/** Health tells the truth (docs/semantics.md 9.4, invariant 8), with a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SourceKind, WatchStatus } from '../../src/model/events.ts';
@@ -329,7 +329,7 @@ describe('health', () => {
     );
   });
 
-  it('is unhealthy for a Node that is ineligible or unknown, and stays alive (reference 9.1)', () => {
+  it('is unhealthy for a Node that is ineligible or unknown, and stays alive (docs/semantics.md 9.4)', () => {
     const agent = new HealthUnderTest().synced();
     for (const node of [undefined, { ...NODE, isEligible: false }]) {
       agent.node = node;

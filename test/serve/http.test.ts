@@ -107,7 +107,7 @@ describe('the HTTP server', () => {
   });
 });
 
-describe('the metrics server (reference 9.3)', () => {
+describe('the metrics server', () => {
   let hasProfiling = false;
   let verbosity = 0;
   const handler = metricsHandler({

@@ -1,4 +1,4 @@
-/** The servers of health check ports (reference 9.2), with real sockets on loopback. */
+/** The servers of health check ports (docs/semantics.md 9.5), with real sockets on loopback. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { afterEach, describe, it } from 'node:test';

@@ -181,7 +181,7 @@ async function told(subject: Subject, faults: Faults, errno: number): Promise<nu
     act(subject);
     const report = await subject.rig.sync();
     if (report.outcome !== 'complete') assert.ok(report.failed.every(({ cause }) => cause !== ''));
-    await subject.rig.mode.probe(NEVER).catch(() => undefined);
+    await subject.rig.mode.probe.stands(NEVER).catch(() => undefined);
   }
   subject.arm(undefined, errno);
   return faults.calls;

@@ -1,4 +1,4 @@
-/** The periods of reference 10.1, in time that the test moves. */
+/** The periods of docs/semantics.md 10.6, in time that the test moves. */
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';

@@ -22,12 +22,19 @@ const STAGES = ['desire', 'settle', 'observe', 'refresh', 'plan', 'apply'] as co
 
 /** Makes a stage of a mode throw as long as it returns an error. */
 function spoil(mode: Mode, stage: (typeof STAGES)[number], error: () => Error | undefined): void {
-  const method = mode[stage].bind(mode) as (...args: unknown[]) => unknown;
-  Object.assign(mode, {
-    [stage]: (...args: unknown[]) => {
+  if (stage === 'apply') {
+    const plan = mode.plan.bind(mode);
+    mode.plan = (setAside) => throwing(plan(setAside), stage, error);
+  } else throwing(mode, stage, error);
+}
+
+function throwing<T extends object>(of: T, method: keyof T & string, error: () => Error | undefined): T {
+  const own = (of[method] as (...args: unknown[]) => unknown).bind(of);
+  return Object.assign(of, {
+    [method]: (...args: unknown[]) => {
       const thrown = error();
       if (thrown !== undefined) throw thrown;
-      return method(...args);
+      return own(...args);
     },
   });
 }
@@ -99,6 +106,8 @@ describe('what is told of steps that failed', () => {
   it('one line for each cause, with how many there are and of whom', () => {
     const refused = (n: number): FailedStep => ({
       key: `IPv4 elements of default/web-${n}`,
+      family: 'IPv4',
+      kind: 'rules',
       owner: `default/web-${n}`,
       line: `services 10.96.0.${n} . tcp . 80 : goto x`,
       blame: 'content',
@@ -106,6 +115,8 @@ describe('what is told of steps that failed', () => {
     });
     const lost = {
       key: 'IPv4 nftables',
+      family: 'IPv4',
+      kind: 'rules',
       owner: undefined,
       line: undefined,
       blame: 'environment',

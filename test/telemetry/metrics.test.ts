@@ -1,11 +1,11 @@
-/** Metrics under kube-proxy's names (reference 9.4), and ours. */
+/** Metrics under kube-proxy's names (its pkg/proxy/metrics), and ours. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ControllerMetrics } from '../../src/telemetry/controller-metrics.ts';
 import { Metrics, type MetricsOptions, type ReadName } from '../../src/telemetry/metrics.ts';
 import type { Samples } from '../../src/telemetry/registry.ts';
 
-/** Every name of reference 9.4 that has a meaning here, with its labels. */
+/** Every name of its pkg/proxy/metrics that has a meaning here, with its labels. */
 const OF_ALL: Readonly<Record<string, readonly [type: string, labels: string]>> = {
   sync_proxy_rules_duration_seconds: ['histogram', 'ip_family'],
   sync_full_proxy_rules_duration_seconds: ['histogram', 'ip_family'],

@@ -7,9 +7,10 @@ import { type IpvsKernel, openIpvsKernel } from '../../src/host/ipvs-kernel.ts';
 import type { Sysctls } from '../../src/host/sysctls.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { ipvsMode } from '../../src/modes/ipvs/index.ts';
-import type { IpvsNodeSettings, IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import { ipvsMode, ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
+import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
 import type { Mode } from '../../src/modes/mode.ts';
+import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
@@ -44,17 +45,17 @@ export async function kernelIn(lab: Lab, name: string): Promise<IpvsKernel & { c
 export function modeIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Mode {
   const { settings, node, isPredecessor = false, families = FAMILIES, sysctls, commands } = options;
   const nodeSettings = { ...PLAIN, ...node };
-  return ipvsMode({
+  const shared = {
     families: families.map((family) => ({
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
       tools: new IptablesTools(commands ?? commandsIn(lab, 'node'), family, 'auto'),
     })),
-    node: nodeSettings,
     kernel,
     sysctls: sysctls ?? sysctlsIn(lab, 'node'),
-    wantedSettings: ipvsKernelSettings(nodeSettings, release()),
-    isPredecessor,
-  }) as Mode;
+  };
+  if (isPredecessor) return ipvsPredecessor(shared);
+  const wantedSettings = ipvsKernelSettings(nodeSettings, release());
+  return ipvsMode({ ...shared, node: nodeSettings, wantedSettings });
 }
 
 export function rigIn(lab: Lab, kernel: IpvsKernel, options: IpvsInOptions = {}): Rig {

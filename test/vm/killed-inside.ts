@@ -46,6 +46,6 @@ for (let n = Number(process.argv[2]); ; n++) {
     // From here on it may be killed at any time.
     process.stdout.write('begins\n');
   }
-  const report = await mode.apply(mode.plan(), signal);
+  const report = await mode.plan().apply(signal);
   if (report.outcome !== 'complete') process.stdout.write(`${JSON.stringify(report.failed)}\n`);
 }

@@ -91,7 +91,7 @@ describe('an agent that is killed', () => {
       const mode = modeIn(lab, kernel, { sysctls: await settledSysctls(lab), families: ['IPv4'] });
       mode.desire(portsOf(0));
       assert.equal((await mode.observe(NEVER)).kind, 'known');
-      assert.equal((await mode.apply(mode.plan(), NEVER)).outcome, 'complete');
+      assert.equal((await mode.plan().apply(NEVER)).outcome, 'complete');
       assert.equal((await mode.observe(NEVER)).kind, 'known');
       assert.deepEqual(
         mode.plan().steps.map(({ key }) => key),
@@ -103,7 +103,7 @@ describe('an agent that is killed', () => {
       for (const address of (await kernel.addresses('IPv4')).others) fresh.kernel.others.add(address as Address);
       fresh.rig.mode.desire(portsOf(0));
       await fresh.rig.mode.observe(NEVER);
-      await fresh.rig.mode.apply(fresh.rig.mode.plan(), NEVER);
+      await fresh.rig.mode.plan().apply(NEVER);
       const there = (await kernel.servers()).map(({ protocol, address, port }) => `${protocol} ${address}:${port}`);
       assert.deepEqual(there.sort(), [...fresh.kernel.virtual.keys(), 'TCP 203.0.113.7:443'].sort());
       assert.ok((await kernel.setNames()).includes('SOMEBODYS'));

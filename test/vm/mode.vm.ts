@@ -9,7 +9,6 @@ import { LAB, Lab, remotePodAddress } from '../../src/lab/lab.ts';
 import { type Cidr, FAMILIES } from '../../src/model/address.ts';
 import { handover } from '../../src/modes/handover.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
-import type { Mode } from '../../src/modes/mode.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { commandsIn, sysctlsIn } from '../helpers/namespace-commands.ts';
 import { defaultSettings, NEVER, Rig } from '../helpers/rig.ts';
@@ -53,7 +52,7 @@ describe('IPVS mode on a real kernel', () => {
       tools: new IptablesTools(commandsIn(lab, 'node'), family, 'auto'),
       sysctls: sysctlsIn(lab, 'node'),
     }));
-    const rules = iptablesMode(families) as Mode;
+    const rules = iptablesMode(families);
     const mode = (await kernel.hasDevice())
       ? handover(rules, modeIn(lab, kernel, { isPredecessor: true, sysctls }))
       : rules;
@@ -136,12 +135,12 @@ describe('IPVS mode on a real kernel', () => {
     await ipvsadm('-D', '-t', `${WEB}:80`);
     await lab.exec('node', 'ip', 'address', 'delete', `${WEB}/32`, 'dev', 'kube-ipvs0');
     await lab.exec('node', 'ipset', 'flush', 'KUBE-NODE-PORT-TCP');
-    assert.equal(await rig.mode.probe(NEVER), false);
+    assert.equal(await rig.mode.probe.stands(NEVER), false);
     rig.loop.distrust();
     const report = await rig.sync();
     assert.deepEqual([report.outcome, report.drift.length >= 3], ['complete', true]);
     assert.equal((await ask('pod-3', WEB, 80)).outcome, 'reply');
-    assert.equal(await rig.mode.probe(NEVER), true);
+    assert.equal(await rig.mode.probe.stands(NEVER), true);
   });
 
   const detectors: readonly LocalDetector[] = [{ kind: 'none' }, { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr }];

@@ -1,6 +1,6 @@
 /**
  * API objects → what slicewire uses, once and only here. Every value that later reaches a command line or a netlink
- * message is checked here (design 1, security): names by Kubernetes' own rules, addresses and numbers by parsing.
+ * message is checked here, for security: names by Kubernetes' own rules, addresses and numbers by parsing.
  */
 import type { z } from 'zod';
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../model/address.ts';
@@ -32,7 +32,7 @@ export function objectKey(object: unknown): string | undefined {
   return isObjectName(name) && isObjectName(namespace) ? `${namespace}/${name}` : undefined;
 }
 
-/** A v1 Service. Kinds that a service proxy skips (reference 4.1) come out as gone, without a fault. */
+/** A v1 Service. Kinds that a service proxy skips (docs/semantics.md 1.1) come out as gone, without a fault. */
 export function decodeService(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('Service', key, object);
   const parsed = object instanceof ServiceMessage ? object : parse(serviceSchema, object, faults);
@@ -121,7 +121,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   };
 }
 
-/** One cluster IP per family (reference 4.2); undefined for a headless Service or one that has none yet. */
+/** One cluster IP per family (docs/semantics.md 1.2); undefined for a headless Service or one that has none yet. */
 function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] | undefined {
   const listed = spec.clusterIPs ?? [];
   const texts = listed.length > 0 ? listed : [spec.clusterIP ?? ''];
@@ -272,7 +272,7 @@ function readHealthPort(port: number, faults: FaultList): number {
   return 0;
 }
 
-/** The cluster's autoscaler is about to delete the Node (reference 9.1). */
+/** The cluster's autoscaler is about to delete the Node (KEP-3836). */
 const LEAVING_TAINT = 'ToBeDeletedByClusterAutoscaler';
 
 function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {

@@ -1,4 +1,4 @@
-/** A discovery.k8s.io/v1 EndpointSlice → what slicewire uses (reference 3.2, 3.3). */
+/** A discovery.k8s.io/v1 EndpointSlice → what slicewire uses (docs/semantics.md 2.2, 2.3). */
 import { familyOf, parseAddress } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
 import type { Endpoint, Slice, SlicePort } from '../../model/objects.ts';

@@ -1,5 +1,5 @@
 /**
- * The desired chains of one family, kept up to date by changes (design 5). Pure: it holds state, and does no I/O.
+ * The desired chains of one family, kept up to date by changes (docs/iptables.md). Pure: it holds state, and does no I/O.
  *
  * Goals, and how each is met:
  * 1. A change costs what it touches: a ServicePort is rendered when it changed, and of the trees only the leaves in which

@@ -1,4 +1,7 @@
-/** The jumps from the kernel's built-in chains into ours: kube-proxy's rules to the letter (reference 5.3), so that a live node needs none of them replaced. */
+/**
+ * The jumps from the kernel's built-in chains into ours: kube-proxy's rules to the letter (iptablesJumpChains in its
+ * pkg/proxy/iptables), so that a live node needs none of them replaced.
+ */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import {
   EXTERNAL_SERVICES,

@@ -1,4 +1,4 @@
-/** Names of chains in iptables mode: kube-proxy's wherever it has one, so that people and tools find them (reference 5.2, 5.3). */
+/** Names of chains in iptables mode: kube-proxy's wherever it has one, so that people and tools find them (docs/iptables.md). */
 
 import type { Protocol } from '../../model/objects.ts';
 import type { TreeNames } from '../netfilter/dispatch-tree.ts';

@@ -1,7 +1,8 @@
-/** One ServicePort as rules: its chains, and its entries in the dispatch trees (reference 5.6, 5.7; flat, as design 5 says). Pure. */
+/** One ServicePort as rules: its chains, and its entries in the dispatch trees (docs/semantics.md 6 and 7; flat, for the reasons in docs/iptables.md). Pure. */
 import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
+import { endpointGroups, MOST_UNGROUPED } from '../netfilter/endpoint-groups.ts';
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
@@ -20,7 +21,6 @@ import {
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import { groupsOf, MOST_UNGROUPED } from './groups.ts';
 import { endpointChain, groupChain, serviceChains, type TreeName } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 
@@ -176,7 +176,7 @@ function externalRules(context: Context): Rule[] {
     if (usable) rules.push(mine(context, jump(context.svc)));
     return rules;
   }
-  // Pods and the node itself are sent to any endpoint: the policy is about traffic from outside (reference 2.6).
+  // Pods and the node itself are sent to any endpoint: the policy is about traffic from outside (docs/semantics.md 4.1).
   if (port.cluster.length > 0) {
     const { source, device } = localMatch(settings.localDetector, true);
     if (settings.localDetector.kind !== 'none') {
@@ -243,7 +243,7 @@ function addGroups(
   { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
 ): void {
   let left = backends.length;
-  for (const [group, members] of groupsOf(backends)) {
+  for (const [group, members] of endpointGroups(backends)) {
     const name = groupChain(chain, group);
     const inGroup: Rule[] = [];
     addEndpoints(context, inGroup, members);
@@ -255,7 +255,7 @@ function addGroups(
   }
 }
 
-/** Traffic to the cluster IP that does not come from a pod would be answered past this node (reference 5.7). */
+/** Traffic to the cluster IP that does not come from a pod would be answered past this node (docs/semantics.md 7.3). */
 function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undefined {
   const { settings } = context;
   const { source, device } = localMatch(settings.localDetector, false);

@@ -1,5 +1,5 @@
-/** Chains whose rules depend on the settings alone (reference 5.5), and those that hold a dispatch tree and something beside it. Pure. */
-import type { PacketCount } from '../mode.ts';
+/** Chains whose rules depend on the settings alone (docs/semantics.md 6.11, 7.1, 8.1), and those that hold a dispatch tree and something beside it. Pure. */
+import { type CountedRule, countedRules } from '../netfilter/counted-rules.ts';
 import {
   CANARY,
   type ChainKey,
@@ -27,27 +27,12 @@ const DROPS_INVALID = rule(['-m conntrack --ctstate INVALID', jump('DROP')]);
  */
 const COUNTS_LOCALHOST = rule(['-m conntrack --ctstate DNAT --ctorigdst 127.0.0.0/8']);
 
-/** Where a rule stands whose packets are told. */
-export interface CountedRule {
-  readonly what: PacketCount['what'];
-  readonly table: 'nat' | 'filter';
-  readonly chain: string;
-  readonly index: number;
-  /** Rules of the chain: with another number it is not as it was written. */
-  readonly of: number;
-}
-
-export function countedRules(settings: IptablesSettings): CountedRule[] {
-  const chains = staticChains(settings);
-  const find = (what: CountedRule['what'], table: CountedRule['table'], chain: string, wanted: Rule): CountedRule[] => {
-    const rules = chains.get(chainKey(table, chain)) ?? [];
-    const index = rules.indexOf(wanted);
-    return index < 0 ? [] : [{ what, table, chain, index, of: rules.length }];
-  };
-  return [
-    ...find('invalid-dropped', 'filter', FORWARD, DROPS_INVALID),
-    ...find('localhost-node-ports', 'nat', POSTROUTING, COUNTS_LOCALHOST),
-  ];
+/** Rules whose packets are reported in metrics. */
+export function countedIn(settings: IptablesSettings): CountedRule[] {
+  return countedRules(staticChains(settings), [
+    ['invalid-dropped', chainKey('filter', FORWARD), DROPS_INVALID],
+    ['localhost-node-ports', chainKey('nat', POSTROUTING), COUNTS_LOCALHOST],
+  ]);
 }
 
 /** Chains with no tree in them. */
@@ -79,7 +64,7 @@ function localnetGuard(): Rule {
 
 const LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
 
-/** The end of nat KUBE-SERVICES: the way to the node ports (reference 5.8). */
+/** The end of nat KUBE-SERVICES: the way to the node ports (docs/semantics.md 6.9). */
 export function nodePortJumps(settings: IptablesSettings): Rule[] {
   return toNodePorts(settings, { words: comment(LAST), target: jump(NODE_PORTS) });
 }
@@ -91,7 +76,7 @@ export function nodePortRejectJumps(settings: IptablesSettings): Rule[] {
 
 /**
  * The end of filter KUBE-SERVICES: what the node itself sends to an external address that refuses. KUBE-EXTERNAL-SERVICES
- * is not called from OUTPUT, and kube-proxy lets such packets leave the node (reference 5.6).
+ * is not called from OUTPUT, and kube-proxy lets such packets leave the node (docs/semantics.md 6.4).
  */
 export function externalFromNode(): Rule {
   return rule(['-m addrtype --src-type LOCAL', jump(EXTERNAL_SERVICES)]);

@@ -1,5 +1,5 @@
 /**
- * The desired state of one family, kept up to date by changes (design 6). Pure: it holds state, and does no I/O.
+ * The desired state of one family, kept up to date by changes (docs/ipvs.md). Pure: it holds state, and does no I/O.
  *
  * Goals, and how each is met:
  * 1. A change costs what it touches: a ServicePort is rendered when it changed, or when the node's own addresses did and
@@ -9,37 +9,19 @@
  */
 import type { Address } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { Shared } from '../../reconcile/shared.ts';
 import { DispatchTree } from '../netfilter/dispatch-tree.ts';
 import { addressSpace } from '../netfilter/key-space.ts';
-import { type ChainKey, chainKey } from '../netfilter/names.ts';
+import { type ChainKey, chainKey, LOCAL_DETOUR } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
-import { DETOUR_TREE } from './names.ts';
-import {
-  entryKey,
-  type OwnedAddress,
-  type OwnedDestination,
-  type OwnedEntry,
-  type OwnedServer,
-  serverKey,
-} from './objects.ts';
-import { type HostAddresses, type RenderedPort, renderPort } from './render.ts';
+import { entryKey, type OwnedAddress, type OwnedEntry, serverKey } from '../virtual-servers/objects.ts';
+import type { HostAddresses } from '../virtual-servers/observe.ts';
+import type { DesiredChanges, WantedServer } from '../virtual-servers/state.ts';
+import { type RenderedPort, renderPort } from './render.ts';
 import type { IpvsSettings } from './settings.ts';
-import { Shared } from './shared.ts';
 import { staticChains } from './static-chains.ts';
 
-/** A virtual server with all that is behind it. */
-export interface WantedServer extends OwnedServer {
-  readonly destinations: readonly OwnedDestination[];
-}
-
-/** What changed; undefined for what should not be. */
-export interface DesiredChanges {
-  readonly servers: ReadonlyMap<string, WantedServer | undefined>;
-  readonly addresses: ReadonlyMap<Address, OwnedAddress | undefined>;
-  readonly entries: ReadonlyMap<string, OwnedEntry | undefined>;
-  readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
-}
-
+const DETOUR_TREE = { table: 'nat', root: LOCAL_DETOUR, prefix: 'KUBE-DSL' } as const;
 const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 
 export class IpvsDesired {

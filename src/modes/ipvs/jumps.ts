@@ -1,4 +1,4 @@
-/** The jumps from the kernel's built-in chains into ours (reference 6.5): kube-proxy's, and two of our own. */
+/** The jumps from the kernel's built-in chains into ours (docs/ipvs.md): kube-proxy's, and two of our own. */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import {
   FORWARD,
@@ -10,7 +10,7 @@ import {
   SERVICES,
 } from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
-import { SOURCE } from './names.ts';
+import { SOURCE_JUMP } from '../virtual-servers/source-chain.ts';
 
 type Row = readonly [table: Table, chain: string, target: string, note: string];
 
@@ -32,8 +32,5 @@ const ROWS: readonly Row[] = [
 ];
 
 const toJump = ([table, chain, target, note]: Row): Jump => jumpRule({ table, chain, target, note });
-
-/** Stands as long as our device has addresses, also when another mode has taken over. */
-export const SOURCE_JUMP: Jump = toJump(['nat', 'POSTROUTING', SOURCE, 'packets from Service addresses']);
 
 export const JUMPS: readonly Jump[] = [...ROWS.map(toJump), SOURCE_JUMP];

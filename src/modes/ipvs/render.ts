@@ -1,19 +1,13 @@
-/** One ServicePort in IPVS mode: its virtual servers, the addresses it needs, its entries in sets, its detours (reference 6.3 to 6.6). Pure. */
+/** One ServicePort in IPVS mode: its virtual servers, the addresses it needs, its entries in sets, its detours (docs/ipvs.md). Pure. */
 import type { Destination, Server } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, endpointText } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { socketKey } from '../netfilter/key-space.ts';
 import { comment, protocol, type Rule, rule, to, toPort } from '../netfilter/rules.ts';
-import type { SetId } from './names.ts';
-import { serverEntry } from './objects.ts';
+import { serverEntry } from '../virtual-servers/objects.ts';
+import type { HostAddresses } from '../virtual-servers/observe.ts';
+import type { SetId } from '../virtual-servers/sets.ts';
 import type { IpvsSettings } from './settings.ts';
-
-/** Addresses of the node's other devices. */
-export interface HostAddresses {
-  readonly all: ReadonlySet<Address>;
-  /** Of these, where node ports are served. */
-  readonly nodePorts: readonly Address[];
-}
 
 export interface RenderedServer {
   readonly server: Server;
@@ -93,7 +87,7 @@ function addFrontend(context: Context, frontend: Frontend, address: Address, onH
   const server = addServer(context, frontend, address);
   const entry = serverEntry(server);
   if (role !== 'node-port') for (const set of SETS[role][policy]) addEntry(context, set, entry);
-  // The cluster IP is nobody's; another address may be the node's own already (reference 6.3).
+  // The cluster IP is nobody's; another address may be the node's own already, and stays where it is.
   if (role === 'cluster-ip' || !onHost.has(address)) {
     context.addresses.add(address);
     addEntry(context, 'KUBE-IPVS-IPS', address);
@@ -158,7 +152,7 @@ function addServer(context: Context, frontend: Frontend, address: Address): Serv
   return server;
 }
 
-/** Pods and the node go to all endpoints: the policy is about traffic from outside (reference 2.6), and the cluster IP has them all. */
+/** Pods and the node go to all endpoints: the policy is about traffic from outside (docs/semantics.md 4.1), and the cluster IP has them all. */
 function addDetour(context: Context, server: Server, clusterIP: Frontend): void {
   const { port, detours } = context;
   if (clusterIP.address === undefined) return;

@@ -1,8 +1,8 @@
 /**
- * The rules of IPVS mode (reference 6.5). They name sets, and so are the same whatever the Services are: where kube-proxy
+ * The rules of IPVS mode (docs/ipvs.md). They name sets, and so are the same whatever the Services are: where kube-proxy
  * leaves out a rule whose set is empty, it stands here all the same, and no change of a Service writes a rule. Pure.
  */
-import type { Family } from '../../model/address.ts';
+
 import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import {
   CANARY,
@@ -22,7 +22,8 @@ import {
 } from '../netfilter/names.ts';
 import { type Chain, comment, jump, MASQUERADE, type Rule, reject, rule } from '../netfilter/rules.ts';
 import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
-import { type SetId, SOURCE, setName } from './names.ts';
+import { type SetId, setName } from '../virtual-servers/sets.ts';
+import { sourceChain } from '../virtual-servers/source-chain.ts';
 import type { IpvsSettings } from './settings.ts';
 
 const NEW = '-m conntrack --ctstate NEW';
@@ -58,16 +59,6 @@ export function staticChains(settings: IpvsSettings): Map<ChainKey, Chain> {
   add('mangle', OUT_FILTER, rule([NEW, inSet('KUBE-IPVS-OUT-DROP', SOCKET), jump('DROP')]));
   for (const table of ['mangle', 'nat', 'filter'] as const) add(table, CANARY);
   return chains;
-}
-
-/**
- * What the node sends to a Service has the Service's address as its source, because that address is on our device: no
- * endpoint elsewhere could answer it. It must stand before the first address does.
- */
-export function sourceChain(family: Family): Map<ChainKey, Chain> {
-  const words = comment('the node itself, which took a Service address for its own');
-  const match = `-m set --match-set ${setName(family, 'KUBE-IPVS-IPS')} src`;
-  return new Map([[chainKey('nat', SOURCE), [rule([words, match, MASQUERADE])]]]);
 }
 
 /** nat KUBE-SERVICES: what must be masqueraded, and who is led to the cluster IP instead. */

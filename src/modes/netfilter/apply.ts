@@ -58,7 +58,15 @@ function describeFailure(family: Family, blocks: readonly TableBlock[], error: u
   const cause = causeOf(error);
   const number = error instanceof IptablesError ? error.line : undefined;
   const blame = error instanceof IptablesError && error.isRefusal ? 'content' : 'environment';
-  const whole: FailedStep = { key: `${family} iptables-restore`, owner: undefined, line: undefined, blame, cause };
+  const of = { family, kind: 'rules' } as const;
+  const whole: FailedStep = {
+    key: `${family} iptables-restore`,
+    ...of,
+    owner: undefined,
+    line: undefined,
+    blame,
+    cause,
+  };
   if (number === undefined) return whole;
   const around: string[] = [];
   let failed: RestoreLine | undefined;
@@ -72,6 +80,7 @@ function describeFailure(family: Family, blocks: readonly TableBlock[], error: u
   if (failed?.chain === undefined) return { ...whole, cause: withLines };
   return {
     key: stepKey(family, `${failed.table} ${failed.chain}`),
+    ...of,
     owner: failed.owner,
     line: failed.text.replace(/^-A \S+ /, ''),
     blame,

@@ -1,4 +1,4 @@
-/** Remove every chain and jump of a service proxy from one family: ours of every mode, and kube-proxy's (reference 5.15, 6.9). */
+/** Remove every chain and jump of a service proxy from one family: ours of every mode, and kube-proxy's. */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { targetOf } from './jumps.ts';
 import { BUILT_IN } from './names.ts';

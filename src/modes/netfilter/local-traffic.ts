@@ -1,4 +1,4 @@
-/** How traffic of this node's pods is told from other traffic (reference 1.9), as matches of rules. */
+/** How traffic of this node's pods is told from other traffic (docs/semantics.md 5.1), as matches of rules. */
 import { type Cidr, holdsAll } from '../../model/address.ts';
 
 export type LocalDetector =

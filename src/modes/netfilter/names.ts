@@ -1,6 +1,6 @@
 /**
  * Names of the chains of all modes, and which chains are those of a service proxy: ours of any mode, or kube-proxy's
- * (reference 5.2, 6.5). They stand together because a mode removes what another left.
+ * (docs/iptables.md, docs/ipvs.md). They stand together because a mode removes what another left.
  */
 import type { Table } from './rules.ts';
 

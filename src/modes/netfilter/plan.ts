@@ -232,6 +232,8 @@ function chainStep(family: Family, write: Write): Step {
   const texts = (chain: Chain | undefined) => (chain ?? []).map((line) => line.text);
   return {
     key: stepKey(family, write.key),
+    family,
+    kind: 'rules',
     action,
     phase: CHAIN_PHASES[action],
     owner: ownerOf(write),
@@ -251,6 +253,8 @@ function newcomers({ from = [], to = [] }: Write): Set<string> {
 function jumpStep(family: Family, entry: Jump, action: 'create' | 'remove'): Step {
   return {
     key: stepKey(family, `${entry.table} ${entry.chain} to ${entry.target}`),
+    family,
+    kind: 'rules',
     action,
     phase: action === 'create' ? CHAIN_PHASES.create : 'remove rules',
     owner: undefined,

@@ -7,6 +7,6 @@ export interface FamilySettings {
   readonly masqueradeBit: number;
   readonly masqueradeAll: boolean;
   readonly localDetector: LocalDetector;
-  /** The node's own addresses: a source range that holds one lets the node itself in (reference 5.7, 6.4). */
+  /** The node's own addresses: a source range that holds one lets the node itself in (docs/semantics.md 6.14). */
   readonly nodeAddresses: readonly Address[];
 }

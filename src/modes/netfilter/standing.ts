@@ -1,10 +1,12 @@
 /**
  * Whether rules stand as they were read or written, told by what the kernel says of them without being asked for all: the number of
- * the ruleset (nft), or the numbers of each table (legacy). A write of ours moves these numbers too: it is recognised by how far. Pure.
+ * the ruleset (nft), or the numbers of each table (legacy). A write of ours moves these numbers too: it is recognised by how far.
  */
-import type { RulesState } from '../../host/chain-probe.ts';
-import type { ChainKey } from './names.ts';
-import { splitChainKey } from './names.ts';
+import type { ChainProbe, RulesState } from '../../host/chain-probe.ts';
+import type { ApplyReport } from '../../reconcile/step.ts';
+import type { TablesReport } from './apply.ts';
+import { type ChainKey, splitChainKey } from './names.ts';
+import { TABLES } from './observe.ts';
 import type { Chain } from './rules.ts';
 
 /** Entries of the legacy variant that a chain has beside its rules: its head, and its end (linux/netfilter/x_tables.h). */
@@ -52,6 +54,49 @@ export function isBy(written: Written, before: RulesState, after: RulesState): b
   });
 }
 
+/** What the kernel said of the rules when they were as believed. */
+export class Standing {
+  readonly #probe: ChainProbe | undefined;
+  readonly #own: OwnWrites;
+  /** undefined: unknown. */
+  #stood: RulesState | undefined;
+
+  constructor(probe: ChainProbe | undefined, own: OwnWrites) {
+    this.#probe = probe;
+    this.#own = own;
+  }
+
+  /** What the kernel says now; undefined where it says nothing. */
+  async read(): Promise<RulesState | undefined> {
+    return await this.#probe?.state?.(TABLES);
+  }
+
+  /** When the kernel said this, the rules were as believed. */
+  isAsBelieved(state: RulesState | undefined): void {
+    this.#stood = state;
+  }
+
+  /** Whether another program may have written since, or that is unknown. Only reading the rules finds out what. */
+  async mayDiffer(): Promise<boolean> {
+    const now = await this.read();
+    return now === undefined || !this.#own.isSame(this.#stood, now);
+  }
+
+  /** Write; when nobody else wrote meanwhile, the rules are as believed afterwards too. `entries`: how many more each table will have. */
+  async during(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
+    const stood = this.#stood;
+    this.#stood = undefined;
+    const before = await this.read();
+    const report = await write();
+    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(stood, before)) return report;
+    const after = await this.read();
+    if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
+    if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
+    this.#stood = after;
+    return report;
+  }
+}
+
 /** Counts what writes add to the tables. */
 export class EntryCount {
   readonly entries = new Map<string, number>();
@@ -81,10 +126,4 @@ export function differenceOf(believed: Chain | undefined, seen: Chain | undefine
   const rules = (n: number) => `${n} ${n === 1 ? 'rule' : 'rules'}`;
   const parts = [gone > 0 ? `${rules(gone)} gone` : '', more > 0 ? `${rules(more)} more` : ''].filter((part) => part);
   return parts.length > 0 ? parts.join(', ') : 'its rules in another order or number';
-}
-
-/** Of what several families, or parts, say: whether one differs; undefined where none does, and one could not tell. */
-export function anyDiffers(said: readonly (boolean | undefined)[]): boolean | undefined {
-  if (said.includes(true)) return true;
-  return said.includes(undefined) ? undefined : false;
 }

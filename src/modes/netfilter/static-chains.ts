@@ -1,4 +1,4 @@
-/** Rules that both modes write alike (reference 5.5): the mark that asks for masquerading, and what is forwarded. Pure. */
+/** Rules that both modes write alike (docs/semantics.md 7.1, 8.1): the mark that asks for masquerading, and what is forwarded. Pure. */
 import { comment, jump, MASQUERADE, markText, type Rule, rule } from './rules.ts';
 
 /** `0x4000/0x4000`: the mark of a bit, and it alone. */

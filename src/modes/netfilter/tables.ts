@@ -1,23 +1,24 @@
 /** The chains and jumps of one family: what should be there, what is, and the writes between. What the modes share. */
 
-import type { ChainProbe, RulesState } from '../../host/chain-probe.ts';
+import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { RuleCount, SetAside } from '../mode.ts';
 import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
-import { CANARY, type ChainKey, splitChainKey } from './names.ts';
-import { type IsOurs, observeTables, type SeenTables, TABLES } from './observe.ts';
-import { planTables, stepKey, type TablesPlan } from './plan.ts';
+import { CANARY, type ChainKey } from './names.ts';
+import { type IsOurs, observeTables, type SeenTables } from './observe.ts';
+import { planTables, stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './portions.ts';
+import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain } from './rules.ts';
-import { differenceOf, EntryCount, isBy, OwnWrites } from './standing.ts';
+import { differenceOf, EntryCount, OwnWrites, Standing } from './standing.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
   /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
-  readonly look?: ChainProbe | undefined;
+  readonly probe?: ChainProbe | undefined;
   readonly isOurs: IsOurs;
   /** Chains to read beside ours: shared with others, and never removed. */
   readonly shared?: ReadonlySet<ChainKey>;
@@ -27,21 +28,18 @@ export interface TablesOptions {
 }
 
 export class FamilyTables {
-  readonly #options: TablesOptions;
+  readonly options: TablesOptions;
+  readonly standing: Standing;
   readonly #chains = new Tracker<ChainKey, Chain>(sameChain);
   readonly #jumps = new Tracker<string, Jump>((a, b) => a.text === b.text);
-
+  readonly #totals: RuleTotals;
   /** Of the ruleset when it was read last. A write of ours makes it another. */
   #generation: number | undefined;
-  /** What the kernel told of the rules when they were as believed; undefined: that is not known. */
-  #stood: RulesState | undefined;
-  readonly #own: OwnWrites;
-  /** Rules of the last write, by table. */
-  readonly #last = new Map<string, number>();
 
   constructor(options: TablesOptions) {
-    this.#options = options;
-    this.#own = options.own ?? new OwnWrites();
+    this.options = options;
+    this.standing = new Standing(options.probe, options.own ?? new OwnWrites());
+    this.#totals = new RuleTotals(options.tools.family);
     for (const entry of options.jumps) this.#jumps.desire(jumpKey(entry), entry);
   }
 
@@ -52,7 +50,7 @@ export class FamilyTables {
 
   /** Whether none of our chains is there, but for those shared with others. Only when they were read. */
   get isEmpty(): boolean {
-    const { shared = new Set() } = this.#options;
+    const { shared = new Set() } = this.options;
     const { applied } = this.#chains;
     return applied?.keys().every((key) => shared.has(key)) ?? false;
   }
@@ -74,22 +72,22 @@ export class FamilyTables {
   async observe(
     signal: AbortSignal,
   ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: string[] }> {
-    const { look } = this.#options;
+    const { probe } = this.options;
     try {
       // Taken before the read: what changes in between is read the next time.
-      const [generation, state] = [await look?.generation?.(), await look?.state?.(TABLES)];
+      const [generation, state] = [await probe?.generation?.(), await this.standing.read()];
       const { applied } = this.#chains;
       const isSame = generation !== undefined && generation === this.#generation;
       if (isSame && applied !== undefined) {
-        this.#stood = state;
+        this.standing.isAsBelieved(state);
         return { chains: applied, drift: [] };
       }
-      const seen = await this.#read(signal);
+      const seen = await readTables(this.options, this.#jumps, signal);
       const drift = this.#drift(seen);
       this.#chains.observe(seen.chains);
       this.#jumps.observe(seen.jumps);
       this.#generation = generation;
-      this.#stood = state;
+      this.standing.isAsBelieved(state);
       return { chains: seen.chains, drift };
     } catch (error) {
       this.#chains.forget();
@@ -97,14 +95,9 @@ export class FamilyTables {
     }
   }
 
-  #read(signal: AbortSignal): Promise<SeenTables> {
-    const { tools, isOurs, shared = new Set() } = this.#options;
-    return observeTables(tools, { isOurs, shared, wantedJumps: this.#jumps.desired }, signal);
-  }
-
   /** What another program changed, and how. */
   #drift({ chains, jumps }: SeenTables): string[] {
-    const { family } = this.#options.tools;
+    const { family } = this.options.tools;
     const ofChains = this.#chains.driftFrom(chains).map((key) => {
       return `${stepKey(family, key)} (${differenceOf(this.#chains.applied?.get(key), chains.get(key))})`;
     });
@@ -118,26 +111,20 @@ export class FamilyTables {
 
   /** Read them and compare; nothing else is believed than before. Undefined: a write of ours went on meanwhile. Throws when the read fails. */
   async differs(signal: AbortSignal): Promise<boolean | undefined> {
-    const { tools, look } = this.#options;
+    const { tools } = this.options;
     const { writes } = tools;
-    const state = await look?.state?.(TABLES);
-    const seen = await this.#read(signal);
+    const state = await this.standing.read();
+    const seen = await readTables(this.options, this.#jumps, signal);
     // What was read while a write of ours went on says nothing.
     if (tools.writes !== writes || !this.isKnown) return undefined;
     if (this.#drift(seen).length > 0) return true;
-    this.#stood = state;
+    this.standing.isAsBelieved(state);
     return false;
-  }
-
-  /** Whether another program may have written since the rules were read, or that cannot be told: only reading tells what. */
-  async mayDiffer(): Promise<boolean> {
-    const now = await this.#options.look?.state?.(TABLES);
-    return now === undefined || !this.#own.isSame(this.#stood, now);
   }
 
   /** What to write; `only` these chains and the jumps into them, where that is said. Throws when nothing is known. */
   plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
-    const { family, variant } = this.#options.tools;
+    const { family, variant } = this.options.tools;
     // The legacy tool reads and replaces the whole table at each restore: it is to do that once.
     const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
     const pending = { family, portionLines, chains: this.#chains.delta(), jumps: this.#jumps.delta() };
@@ -146,55 +133,43 @@ export class FamilyTables {
 
   /** Walks all chains: some milliseconds for ten thousand. */
   ruleCounts(): readonly RuleCount[] {
-    const totals = new Map<string, number>();
-    for (const [key, chain] of this.#chains.applied ?? []) {
-      const { table } = splitChainKey(key);
-      totals.set(table, (totals.get(table) ?? 0) + chain.length);
-    }
-    const { family } = this.#options.tools;
-    return [...totals].map(([table, total]) => ({ family, table, total, last: this.#last.get(table) ?? 0 }));
+    return this.#totals.counts(this.#chains.applied);
   }
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
-    const { tools, look } = this.#options;
     const trackers = { chains: this.#chains, jumps: this.#jumps };
-    if (plan.steps.length === 0) return await applyTables(plan, trackers, tools, signal);
-    this.#last.clear();
-    for (const [key, chain] of plan.chains) {
-      const { table } = splitChainKey(key);
-      this.#last.set(table, (this.#last.get(table) ?? 0) + (chain?.length ?? 0));
-    }
-    const entries = this.#entriesOf(plan);
-    const stood = this.#stood;
-    this.#stood = undefined;
-    const before = await look?.state?.(TABLES);
-    const report = await applyTables(plan, trackers, tools, signal);
-    if (report.outcome !== 'complete' || before === undefined || !this.#own.isSame(stood, before)) return report;
-    const after = await look?.state?.(TABLES);
-    if (after === undefined || !isBy({ commits: report.commits, entries }, before, after)) return report;
-    if (before.kind === 'ruleset' && after.kind === 'ruleset') this.#own.wrote(before.generation, after.generation);
-    this.#stood = after;
-    return report;
-  }
-
-  /** How many entries more each table will have. */
-  #entriesOf({ chains, jumps }: TablesPlan): ReadonlyMap<string, number> {
-    const count = new EntryCount();
-    for (const [key, chain] of chains) count.chain(key, this.#chains.applied?.get(key), chain);
-    for (const [key, entry] of jumps) {
-      const before = this.#jumps.applied?.get(key);
-      if (entry !== undefined && before === undefined) count.add(entry.table, 1);
-      if (entry === undefined && before !== undefined) count.add(before.table, -1);
-    }
-    return count.entries;
+    const write = () => applyTables(plan, trackers, this.options.tools, signal);
+    if (plan.steps.length === 0) return await write();
+    this.#totals.writing(plan.chains);
+    return await this.standing.during(entriesOf(plan, trackers), write);
   }
 
   /** Whether the chains stand that a program removes which flushes all. */
   async hasCanaries(signal: AbortSignal): Promise<boolean> {
-    const { tools, look = tools } = this.#options;
+    const { tools, probe = tools } = this.options;
     for (const table of ['mangle', 'nat', 'filter']) {
-      if (!(await look.hasChain({ table, chain: CANARY }, signal))) return false;
+      if (!(await probe.hasChain({ table, chain: CANARY }, signal))) return false;
     }
     return true;
   }
+}
+
+function readTables(
+  { tools, isOurs, shared = new Set() }: TablesOptions,
+  jumps: Tracker<string, Jump>,
+  signal: AbortSignal,
+): Promise<SeenTables> {
+  return observeTables(tools, { isOurs, shared, wantedJumps: jumps.desired }, signal);
+}
+
+/** How many entries more each table will have. */
+function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): ReadonlyMap<string, number> {
+  const count = new EntryCount();
+  for (const [key, chain] of chains) count.chain(key, trackers.chains.applied?.get(key), chain);
+  for (const [key, entry] of jumps) {
+    const before = trackers.jumps.applied?.get(key);
+    if (entry !== undefined && before === undefined) count.add(entry.table, 1);
+    if (entry === undefined && before !== undefined) count.add(before.table, -1);
+  }
+  return count.entries;
 }

@@ -57,8 +57,8 @@ export async function applyTransactions(
   return { outcome: applied > 0 ? 'partial' : 'failed', applied, failed, skipped: [], ...states };
 }
 
-function whole(family: Family): Pick<FailedStep, 'key' | 'owner' | 'line'> {
-  return { key: `${family} nftables`, owner: undefined, line: undefined };
+function whole(family: Family): Pick<FailedStep, 'key' | 'family' | 'kind' | 'owner' | 'line'> {
+  return { key: `${family} nftables`, family, kind: 'rules', owner: undefined, line: undefined };
 }
 
 function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): FailedStep {
@@ -77,5 +77,5 @@ function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): 
   const { owner } = entry;
   const key =
     owner === undefined ? sharedKey(family, { set: what.set, from: entry, to: entry }) : ownKey(family, owner);
-  return { key, owner, line, blame, cause: `${cause}: ${line}` };
+  return { ...whole(family), key, owner, line, blame, cause: `${cause}: ${line}` };
 }

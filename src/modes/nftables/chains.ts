@@ -164,7 +164,7 @@ function forNew(text: string, chain: string): NftRule {
   };
 }
 
-/** What is served was translated before (reference 7.3). */
+/** What is served was translated before (docs/semantics.md 6.16). */
 function clusterIPRules(): NftRule[] {
   return [
     {
@@ -300,7 +300,7 @@ export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): N
   return { rules: marked(rules) };
 }
 
-/** Traffic to a cluster IP that does not come from a pod would be answered past this node (reference 5.7). */
+/** Traffic to a cluster IP that does not come from a pod would be answered past this node (docs/semantics.md 7.3). */
 function notOfPods(settings: NftablesSettings): NftRule[] {
   if (settings.masqueradeAll) return [markRule(settings, [], 'all')];
   if (isEverybodyLocal(settings.localDetector)) return [];
@@ -316,7 +316,7 @@ interface LocalPolicyTargets {
   readonly others: string | undefined;
 }
 
-/** External policy Local is about traffic from outside: pods and the node itself are sent to any endpoint (reference 2.6). */
+/** External policy Local is about traffic from outside: pods and the node itself are sent to any endpoint (docs/semantics.md 4.1). */
 export function localPolicyRules({ pods, node, others }: LocalPolicyTargets, settings: NftablesSettings): NftChain {
   const rules: NftRule[] = [];
   if (pods !== undefined && settings.localDetector.kind !== 'none') {

@@ -46,7 +46,7 @@ export class NftablesDesired {
   }
 
   /** Take in ServicePorts of this family that changed (undefined: gone); returns how many elements were made. */
-  update(ports: readonly (readonly [ServicePortKey, ServicePort | undefined])[]): number {
+  update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): number {
     const added: RenderedPort[] = [];
     const removed: RenderedPort[] = [];
     // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.

@@ -157,6 +157,8 @@ function groupOf(
   const isGone = changes.every(({ to }) => to === undefined);
   const step: Step = {
     key,
+    family,
+    kind: 'rules',
     action: isNew ? 'create' : isGone ? 'remove' : 'update',
     phase: isGone ? 'remove rules' : 'create servers, destinations, chains and rules',
     owner,

@@ -34,8 +34,6 @@ export interface Transaction {
 
 export interface TablePlan {
   readonly family: Family;
-  /** Who was left out when it was made. */
-  readonly setAside: SetAside;
   readonly steps: readonly Step[];
   readonly transactions: readonly Transaction[];
 }
@@ -59,7 +57,6 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
   const keysOf = (steps: readonly Step[]) => steps.map(({ key }) => key);
   return {
     family: pending.family,
-    setAside,
     transactions: [
       // All that elements lead to is there with the last of them.
       ...first.map((one, i) => (i === first.length - 1 ? { ...one, steps: keysOf(built) } : one)),
@@ -156,7 +153,16 @@ function objectSteps({ family, chains, sets, hasTable }: PendingTable, which: 'c
   const steps: Step[] = [];
   const step = (what: string, action: Step['action'], lines: () => readonly string[]) => {
     const phase = action === 'remove' ? 'remove sets, chains and addresses' : 'create addresses and sets';
-    steps.push({ key: `${family} ${what}`, action, phase, owner: undefined, concerns: () => [], lines });
+    steps.push({
+      key: `${family} ${what}`,
+      family,
+      kind: 'rules',
+      action,
+      phase,
+      owner: undefined,
+      concerns: () => [],
+      lines,
+    });
   };
   const rulesOf = (sign: string, { rules }: NftChain) => rules.map(({ text }) => `${sign} ${text}`);
   if (which === 'remove') {

@@ -1,20 +1,12 @@
-/** Tables of nftables that another proxy left, or this one in another mode: each goes as a whole, once it is not needed. */
+/** A table of nftables that another proxy left, or this one in another mode: it goes as a whole, once it is not needed. */
 import type { NftTables } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import type { Observed } from '../../reconcile/observed.ts';
-import {
-  type ApplyReport,
-  failedReport,
-  mergeReports,
-  NOTHING_TO_DO,
-  type Plan,
-  type Step,
-} from '../../reconcile/step.ts';
-import type { ModeWork } from '../../reconcile/work.ts';
-import { cleanUp } from '../cleanup.ts';
-import type { Mode, ObserveReport, RuleCount } from '../mode.ts';
+import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
+import type { Part } from '../cleanup.ts';
+import { type FamilyMode, type FamilyPlan, familiesMode, type SeenFamily } from '../families.ts';
+import type { Mode } from '../mode.ts';
 import { SETS } from './names.ts';
 import { udpFrontendsIn } from './observe.ts';
 
@@ -29,56 +21,54 @@ const MAPS: Readonly<Record<string, { readonly services: string; readonly nodePo
   'kube-proxy': { services: 'service-ips', nodePorts: 'service-nodeports' },
 };
 
-interface TablesPlan extends Plan {
-  readonly tables: readonly TableId[];
+/** After another mode took over: none of these tables is wanted any more. */
+export function tablesPredecessor(kernel: NftTables, tables: readonly TableId[]): Mode {
+  return familiesMode({
+    name: 'nftables',
+    readsApart: true,
+    families: tables.map((id) => new PredecessorTable(kernel, id)),
+  });
 }
 
-export function predecessorTables(kernel: NftTables, tables: readonly TableId[]): Mode {
-  return new PredecessorTables(kernel, tables) as Mode;
-}
-
-class PredecessorTables implements Mode<TablesPlan> {
-  readonly name = 'nftables';
-  readonly readsApart = true;
-  readonly isWaiting = false;
+class PredecessorTable implements FamilyMode {
+  readonly rendered = 0;
+  readonly compared = 0;
   readonly #kernel: NftTables;
-  readonly #tables: readonly TableId[];
+  readonly #id: TableId;
   /** undefined: not read yet. */
-  #there: readonly TableId[] | undefined;
+  #isThere: boolean | undefined;
 
-  constructor(kernel: NftTables, tables: readonly TableId[]) {
+  constructor(kernel: NftTables, id: TableId) {
     this.#kernel = kernel;
-    this.#tables = tables;
+    this.#id = id;
   }
 
-  get isObserved(): boolean {
-    return this.#there !== undefined;
+  get family(): Family {
+    return this.#id.family;
   }
 
-  /** Nothing that grows with anything. */
-  get work(): ModeWork {
-    return { rendered: 0, compared: 0, steps: 0 };
+  get isKnown(): boolean {
+    return this.#isThere !== undefined;
+  }
+
+  get isEmpty(): boolean {
+    return this.#isThere === false;
   }
 
   desire(): void {}
 
-  settle(): void {}
-
-  async observe(): Promise<Observed<ObserveReport>> {
-    this.#there = undefined;
-    try {
-      const there = this.#tables.filter(({ family, table }) => this.#kernel.hasTable(family, table));
-      const udpFrontends: UdpFrontend[] = [];
-      for (const id of there) udpFrontends.push(...(await this.#udpFrontends(id)));
-      this.#there = there;
-      return { kind: 'known', value: { isBare: there.length === 0, drift: [], unread: [], udpFrontends } };
-    } catch (error) {
-      return { kind: 'unknown', cause: causeOf(error) };
-    }
+  async observe(): Promise<SeenFamily> {
+    this.#isThere = undefined;
+    const { family, table } = this.#id;
+    const isThere = this.#kernel.hasTable(family, table);
+    const udpFrontends = isThere ? await this.#udpFrontends() : [];
+    this.#isThere = isThere;
+    return { drift: [], udpFrontends };
   }
 
-  /** Flows to these are left when the table goes, and who comes next may not have such a Service any more. */
-  async #udpFrontends({ family, table }: TableId): Promise<readonly UdpFrontend[]> {
+  /** Flows to these are left when the table goes, and the mode that took over may not have such a Service any more. */
+  async #udpFrontends(): Promise<readonly UdpFrontend[]> {
+    const { family, table } = this.#id;
     const maps = MAPS[table];
     if (maps === undefined) return [];
     const services = await this.#kernel.keys(family, table, maps.services);
@@ -86,56 +76,51 @@ class PredecessorTables implements Mode<TablesPlan> {
     return udpFrontendsIn(family, (set) => (set === SETS.services ? services : nodePorts).map((key) => ({ key })));
   }
 
-  refresh(): Promise<void> {
-    return Promise.resolve();
+  plan(): FamilyPlan {
+    if (this.#isThere !== true) return { steps: [], apply: () => Promise.resolve(NOTHING_TO_DO) };
+    return {
+      steps: [stepOf(this.#id)],
+      apply: (signal) => {
+        signal.throwIfAborted();
+        // What is there now is read again.
+        this.#isThere = undefined;
+        return Promise.resolve(this.#remove());
+      },
+    };
   }
 
-  plan(): TablesPlan {
-    const tables = this.#there ?? [];
-    return { tables, steps: tables.map(stepOf) };
-  }
-
-  apply({ tables }: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
-    signal.throwIfAborted();
-    // What there is now is read again.
-    this.#there = undefined;
-    return Promise.resolve(mergeReports(tables.map((id) => this.#remove(id))));
-  }
-
-  #remove(id: TableId): ApplyReport {
+  #remove(): ApplyReport {
     try {
-      this.#kernel.deleteTable(id.family, id.table);
+      this.#kernel.deleteTable(this.#id.family, this.#id.table);
       return { ...NOTHING_TO_DO, applied: 1 };
     } catch (error) {
-      return failedReport(stepOf(id).key, causeOf(error));
+      return failedReport(nameOf(this.#id), causeOf(error));
     }
   }
 
-  probe(): Promise<boolean> {
+  stands(): Promise<boolean> {
     return Promise.resolve(true);
   }
 
-  ruleCounts(): readonly RuleCount[] {
-    return [];
-  }
-
-  cleanup(signal: AbortSignal): Promise<readonly string[]> {
-    const parts = this.#tables.map(({ family, table }) => {
-      const name = `${family} nftables table ${table}`;
-      const remove = () => {
-        if (!this.#kernel.hasTable(family, table)) return [];
-        this.#kernel.deleteTable(family, table);
-        return [name];
-      };
-      return { name, remove: () => Promise.try(remove) };
-    });
-    return cleanUp(parts, signal);
+  removal(): Part {
+    const { family, table } = this.#id;
+    const { key: name } = nameOf(this.#id);
+    const remove = () => {
+      if (!this.#kernel.hasTable(family, table)) return [];
+      this.#kernel.deleteTable(family, table);
+      return [name];
+    };
+    return { name, remove: () => Promise.try(remove) };
   }
 }
 
-function stepOf({ family, table }: TableId): Step {
+function nameOf({ family, table }: TableId): StepName {
+  return { key: `${family} nftables table ${table}`, family, kind: 'rules' };
+}
+
+function stepOf(id: TableId): Step {
   return {
-    key: `${family} nftables table ${table}`,
+    ...nameOf(id),
     action: 'remove',
     phase: 'remove rules',
     owner: undefined,

@@ -1,4 +1,4 @@
-/** What becomes of each field of an API object, and of what is wrong in it (reference 3.2, 3.3, 4.1 to 4.3). */
+/** What becomes of each field of an API object, and of what is wrong in it (docs/semantics.md 1 and 2). */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
 import { decodeNode, decodeService, objectKey } from '../../../src/api/decode/objects.ts';
@@ -129,7 +129,7 @@ describe('a Service', () => {
   }
 });
 
-describe('cluster IPs (reference 4.2)', () => {
+describe('cluster IPs (docs/semantics.md 1.2)', () => {
   for (const [what, spec, wanted] of [
     [
       'come from clusterIPs when it is there',
@@ -499,7 +499,7 @@ describe('a slice', () => {
   });
 
   for (const conditions of [undefined, null, {}, { ready: null, serving: null, terminating: null }]) {
-    test(`with conditions ${JSON.stringify(conditions)}: ready, serving, not terminating (reference 3.3)`, () => {
+    test(`with conditions ${JSON.stringify(conditions)}: ready, serving, not terminating (docs/semantics.md 2.3)`, () => {
       const { value, texts } = decodedSlice({ endpoints: [{ addresses: ['10.0.0.1'], conditions }] });
       assert.deepEqual(texts, []);
       const [endpoint] = value?.endpoints ?? [];
@@ -677,7 +677,7 @@ describe('a Node', () => {
     }
   });
 
-  test('is not for load balancers while an autoscaler is about to delete it (reference 9.1)', () => {
+  test('is not for load balancers while an autoscaler is about to delete it (docs/semantics.md 9.4)', () => {
     const taints = (key: string) => decodedNode({ spec: { taints: [{ key: 'other' }, { key }] } }).value?.isEligible;
     assert.deepEqual(
       [taints('ToBeDeletedByClusterAutoscaler'), taints('node.kubernetes.io/unschedulable')],

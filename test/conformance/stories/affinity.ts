@@ -9,7 +9,7 @@ export const affinityStories: readonly Story[] = [
   {
     title: 'a new client is balanced as ever',
     field: 'spec.sessionAffinity',
-    covers: ['5.7 affinity', '4.3 affinity'],
+    covers: ['7.8', '1.11'],
     onlyInterpreted: ONLY_INTERPRETED,
     tell: (w) => ({
       objects: [web(w, STICKY), pods(w, 'pod-1', 'pod-2', 'other')],
@@ -19,7 +19,7 @@ export const affinityStories: readonly Story[] = [
   {
     title: 'a client that an endpoint knows goes to that endpoint',
     field: 'spec.sessionAffinity',
-    covers: ['5.7 affinity'],
+    covers: ['7.8'],
     onlyInterpreted: ONLY_INTERPRETED,
     tell: (w) => ({
       objects: [web(w, STICKY), pods(w, 'pod-1', 'pod-2')],
@@ -32,7 +32,7 @@ export const affinityStories: readonly Story[] = [
   {
     title: 'a client is not held to an endpoint that is no longer ready, or gone',
     field: 'spec.sessionAffinity',
-    covers: ['5.7 affinity', 'k8s#110302', 'k8s#106030'],
+    covers: ['7.8', 'k8s#110302', 'k8s#106030'],
     onlyInterpreted: ONLY_INTERPRETED,
     tell: (w) => {
       const known = told('pod-3', w.clusterIP(10), among(['pod-1']), { knownTo: ['pod-2'] });
@@ -46,7 +46,7 @@ export const affinityStories: readonly Story[] = [
   {
     title: 'one memory serves all addresses of a port, under both policies',
     field: 'spec.sessionAffinity',
-    covers: ['5.7 affinity', 'k8s#103000'],
+    covers: ['7.8', 'k8s#103000'],
     onlyInterpreted: ONLY_INTERPRETED,
     tell: (w) => ({
       objects: [
@@ -66,7 +66,7 @@ export const affinityStories: readonly Story[] = [
   {
     title: 'affinity of UDP',
     field: 'spec.sessionAffinity',
-    covers: ['5.7 affinity'],
+    covers: ['7.8'],
     onlyInterpreted: ONLY_INTERPRETED,
     tell: (w) => ({
       objects: [
@@ -82,7 +82,7 @@ export const affinityStories: readonly Story[] = [
   {
     title: 'a pod that an endpoint knows and that is this endpoint is masqueraded',
     field: 'spec.sessionAffinity',
-    covers: ['5.7 affinity', '5.7 hairpin'],
+    covers: ['7.8', '7.7'],
     onlyInterpreted: ONLY_INTERPRETED,
     tell: (w) => ({
       objects: [web(w, STICKY), pods(w, 'pod-1', 'pod-2')],
@@ -92,7 +92,7 @@ export const affinityStories: readonly Story[] = [
   {
     title: 'affinity is switched off: nobody is remembered',
     field: 'spec.sessionAffinity',
-    covers: ['5.7 affinity', '4.3 affinity'],
+    covers: ['7.8', '1.11'],
     onlyInterpreted: ONLY_INTERPRETED,
     tell: (w) => ({
       objects: [web(w, STICKY), pods(w, 'pod-1', 'pod-2')],

@@ -9,7 +9,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a pod is balanced over all endpoints and keeps its address',
     field: 'spec.clusterIP',
-    covers: ['2.6 row 1', '5.6 cluster IP', '5.7 choice', 'k8s#37932'],
+    covers: ['4.1.1', '6.1', '7.9', 'k8s#37932'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'pod-2', 'other')],
       settings: clusterCidr(w),
@@ -19,7 +19,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'UDP is balanced like TCP',
     field: 'spec.ports.protocol',
-    covers: ['5.6 cluster IP', '4.3 protocol'],
+    covers: ['6.1', '1.4'],
     tell: (w) => ({
       objects: [
         web(w, { ports: [{ port: PORT, protocol: 'UDP' }] }),
@@ -33,7 +33,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'SCTP is balanced like TCP',
     field: 'spec.ports.protocol',
-    covers: ['5.6 cluster IP', '4.3 protocol'],
+    covers: ['6.1', '1.4'],
     onlyInterpreted: 'kernels may lack SCTP sockets; test/netns/sctp.test.ts sends its packets over raw ones',
     tell: (w) => ({
       objects: [
@@ -48,7 +48,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'one port number in two protocols goes to two sets of endpoints',
     field: 'spec.ports.protocol',
-    covers: ['3.4', '4.3 key', '4.3 protocol'],
+    covers: ['2.4', '1.3', '1.4'],
     tell: (w) => ({
       objects: [
         web(w, {
@@ -72,7 +72,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'the node is masqueraded when a cluster CIDR is known, a pod is not',
     field: '--cluster-cidr',
-    covers: ['1.9 ClusterCIDR', '5.7 cluster IP from elsewhere'],
+    covers: ['5.1.1', '7.3'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'other')],
       settings: clusterCidr(w),
@@ -95,7 +95,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'pods are told by their bridge',
     field: '--detect-local-mode=BridgeInterface',
-    covers: ['1.9 BridgeInterface', '5.7 cluster IP from elsewhere'],
+    covers: ['5.1.3', '7.3'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { localDetector: { kind: 'interface', name: 'cni0' } },
@@ -108,7 +108,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'pods of this node are told by its own range: those of other nodes are masqueraded',
     field: '--detect-local-mode=NodeCIDR',
-    covers: ['1.9 NodeCIDR', '5.7 cluster IP from elsewhere'],
+    covers: ['5.1.2', '7.3'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'other')],
       settings: { localDetector: { kind: 'cidr', cidr: w.podCidr } },
@@ -121,7 +121,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'pods are told by the prefix of their interfaces',
     field: '--detect-local-mode=InterfaceNamePrefix',
-    covers: ['1.9 InterfaceNamePrefix', '5.7 cluster IP from elsewhere'],
+    covers: ['5.1.4', '7.3'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { localDetector: { kind: 'interface', name: 'cn+' } },
@@ -134,7 +134,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'all traffic is masqueraded on request',
     field: '--masquerade-all',
-    covers: ['5.7 masquerade all'],
+    covers: ['7.2'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { masqueradeAll: true },
@@ -146,7 +146,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'another bit of the mark asks for masquerading',
     field: '--iptables-masquerade-bit',
-    covers: ['5.5 mark'],
+    covers: ['7.1'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       settings: { masqueradeAll: true, masqueradeBit: 31 },
@@ -158,7 +158,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a pod that reaches itself sees the node as the client',
     field: 'spec.clusterIP',
-    covers: ['5.7 hairpin', 'k8s#53775'],
+    covers: ['7.7', 'k8s#53775'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1', 'pod-2')],
       settings: clusterCidr(w),
@@ -168,7 +168,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a pod that is the only endpoint reaches itself',
     field: 'spec.clusterIP',
-    covers: ['5.7 hairpin', 'k8s#53775'],
+    covers: ['7.7', 'k8s#53775'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
       packets: [
@@ -179,7 +179,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a Service without endpoints refuses at once, pods, the node and outside',
     field: 'endpoints',
-    covers: ['2.6 row 1', '5.6 cluster IP without endpoints'],
+    covers: ['4.1.1', '6.2'],
     tell: (w) => ({
       objects: [web(w)],
       packets: [
@@ -192,7 +192,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'a UDP Service without endpoints refuses at once',
     field: 'endpoints',
-    covers: ['2.6 row 1', '5.6 cluster IP without endpoints', 'k8s#139628'],
+    covers: ['4.1.1', '6.2', 'k8s#139628'],
     tell: (w) => ({
       objects: [web(w, { ports: [{ port: PORT, protocol: 'UDP' }] })],
       packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT, protocol: 'UDP' }, expected: REJECTED }],
@@ -213,7 +213,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'internal policy Local: only endpoints of this node',
     field: 'spec.internalTrafficPolicy',
-    covers: ['2.6 row 2', '4.3 internalTrafficPolicy', 'KEP-2086'],
+    covers: ['4.1.2', '1.9', 'KEP-2086'],
     tell: (w) => ({
       objects: [web(w, { internalTrafficPolicy: 'Local' }), pods(w, 'pod-1', 'other')],
       packets: [{ packet: { from: 'pod-3', to: w.clusterIP(10), port: PORT }, expected: balanced({ 'pod-1': 1 }) }],
@@ -222,7 +222,7 @@ export const clusterIPStories: readonly Story[] = [
   {
     title: 'internal policy Local without an endpoint here: dropped, and refused when there is none at all',
     field: 'spec.internalTrafficPolicy',
-    covers: ['2.6 row 2', '5.6 cluster IP without endpoints'],
+    covers: ['4.1.2', '6.2'],
     tell: (w) => {
       const state = (expected: typeof DROPPED, ...others: 'other'[]) => ({
         objects: [web(w, { internalTrafficPolicy: 'Local' }), pods(w, ...others)],

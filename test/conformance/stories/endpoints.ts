@@ -1,4 +1,4 @@
-/** Which endpoints count: their conditions (table 2.5), and the slices that they come in (section 3). */
+/** Which endpoints count: their conditions (docs/semantics.md 3.4), and the slices that they come in (docs/semantics.md 2). */
 import { slice } from '../../helpers/objects.ts';
 import type { BackendName, StoryCluster } from '../cluster.ts';
 import { among, DROPPED, REJECTED, type Story } from '../story.ts';
@@ -35,19 +35,19 @@ const conditionStories: readonly Story[] = [
   {
     title: 'a ready endpoint elsewhere is used under policy Cluster, and not under Local',
     field: 'endpoints.conditions.ready',
-    covers: ['2.5 row 1', '2.6 row 1', '2.6 row 2'],
+    covers: ['3.4.1', '4.1.1', '4.1.2'],
     tell: asked('Local', ['pod-1', 'other'], ['pod-1']),
   },
   {
     title: 'a ready endpoint here is used under both policies',
     field: 'endpoints.conditions.ready',
-    covers: ['2.5 row 2'],
+    covers: ['3.4.2'],
     tell: asked('Cluster', ['pod-1', 'other'], ['pod-1', 'other']),
   },
   {
     title: 'what is ready is used though it does not serve, as with publishNotReadyAddresses',
     field: 'spec.publishNotReadyAddresses',
-    covers: ['2.5 row 1', '2.5 row 2'],
+    covers: ['3.4.1', '3.4.2'],
     tell: asked(
       'Cluster',
       [as('pod-1', { ready: true, serving: false }), as('other', { ready: true, serving: false, terminating: true })],
@@ -57,67 +57,67 @@ const conditionStories: readonly Story[] = [
   {
     title: 'draining endpoints get nothing while a ready one is there',
     field: 'endpoints.conditions.terminating',
-    covers: ['2.5 row 3', '2.3 step 1', 'KEP-1669'],
+    covers: ['3.4.3', '3.1', 'KEP-1669'],
     tell: asked('Cluster', [as('pod-1', DRAINING), 'other'], ['other']),
   },
   {
     title: 'draining endpoints that still serve are used when none is ready anywhere',
     field: 'endpoints.conditions.serving',
-    covers: ['2.5 row 3', '2.5 row 4', '2.3 step 1', 'KEP-1669', 'k8s#110301'],
+    covers: ['3.4.3', '3.4.4', '3.1', 'KEP-1669', 'k8s#110301'],
     tell: asked('Cluster', [as('pod-1', DRAINING), as('other', DRAINING), as('pod-2', UNREADY)], ['pod-1', 'other']),
   },
   {
     title: 'under policy Local a draining endpoint here is used though ready ones are elsewhere',
     field: 'endpoints.conditions.terminating',
-    covers: ['2.5 row 4', '2.3 step 3', 'KEP-1669'],
+    covers: ['3.4.4', '3.2', 'KEP-1669'],
     tell: asked('Local', [as('pod-1', DRAINING), 'other'], ['pod-1']),
   },
   {
     title: 'under policy Local a draining endpoint here gets nothing while a ready one is here',
     field: 'endpoints.conditions.terminating',
-    covers: ['2.5 row 4', '2.3 step 3'],
+    covers: ['3.4.4', '3.2'],
     tell: asked('Local', [as('pod-1', DRAINING), 'pod-2', 'other'], ['pod-2']),
   },
   {
     title: 'an endpoint that serves but is neither ready nor draining is never used',
     field: 'endpoints.conditions.serving',
-    covers: ['2.5 row 5'],
+    covers: ['3.4.5'],
     tell: asked('Cluster', [as('pod-1', { ready: false, serving: true, terminating: false })], REJECTED),
   },
   {
     title: 'endpoints that neither are ready nor serve leave the Service without any',
     field: 'endpoints.conditions.serving',
-    covers: ['2.5 row 6', '2.6 row 1', 'k8s#106030'],
+    covers: ['3.4.6', '4.1.1', 'k8s#106030'],
     tell: asked('Cluster', [as('pod-1', GONE), as('pod-2', UNREADY)], REJECTED),
   },
   {
     title: 'under policy Local others that only drain count as somebody: dropped, not refused',
     field: 'endpoints.conditions.terminating',
-    covers: ['2.3 step 3', '2.3 step 4', '2.6 row 2'],
+    covers: ['3.2', '3.3.2', '4.1.2'],
     tell: asked('Local', [as('other', DRAINING)], DROPPED),
   },
   {
     title: 'under policy Local with nobody anywhere: refused',
     field: 'spec.internalTrafficPolicy',
-    covers: ['2.6 row 2', '2.3 step 4'],
+    covers: ['4.1.2', '3.3.2'],
     tell: asked('Local', [as('other', UNREADY)], REJECTED),
   },
   {
     title: 'endpoints that are not ready get nothing',
     field: 'endpoints.conditions.ready',
-    covers: ['2.5 row 6'],
+    covers: ['3.4.6'],
     tell: asked('Cluster', ['pod-1', as('pod-2', UNREADY)], ['pod-1']),
   },
   {
     title: 'conditions that are not set mean ready, serving and not terminating',
     field: 'endpoints.conditions',
-    covers: ['3.3'],
+    covers: ['2.3'],
     tell: asked('Cluster', [as('pod-1', {}), as('pod-2', { terminating: false })], ['pod-1', 'pod-2']),
   },
   {
     title: 'the fall-back to draining endpoints is decided apart for Cluster and for Local',
     field: 'endpoints.conditions.terminating',
-    covers: ['2.3 step 2', '2.3 step 5', '2.6 row 1', '2.6 row 4'],
+    covers: ['3.3.1', '3.3.3', '4.1.1', '4.1.4'],
     tell: (w) => ({
       objects: [nodePortWeb(w, { externalTrafficPolicy: 'Local' }), pods(w, as('pod-1', DRAINING), 'other')],
       packets: [
@@ -129,7 +129,7 @@ const conditionStories: readonly Story[] = [
   {
     title: 'an endpoint comes, drains, goes and comes back',
     field: 'endpoints',
-    covers: ['2.5 row 2', 'k8s#92019'],
+    covers: ['3.4.2', 'k8s#92019'],
     tell: (w) => {
       const state = (endpoints: readonly (BackendName | EndpointInput)[], expected: Parameters<typeof told>[2]) => ({
         objects: [web(w), pods(w, ...endpoints)],
@@ -153,7 +153,7 @@ const sliceStories: readonly Story[] = [
   {
     title: 'endpoints of several slices are one set, and one that is in two counts once',
     field: 'metadata.labels[kubernetes.io/service-name]',
-    covers: ['3.1', '3.4'],
+    covers: ['2.1', '2.4'],
     tell: (w) => ({
       objects: [web(w), podsWith(w, { name: 'a' }, ['pod-1', 'pod-2']), podsWith(w, { name: 'b' }, ['pod-2', 'other'])],
       packets: [told('pod-3', w.clusterIP(10), among(['pod-1', 'pod-2', 'other']))],
@@ -162,7 +162,7 @@ const sliceStories: readonly Story[] = [
   {
     title: 'of an endpoint in two slices the one that is of use counts',
     field: 'endpoints.conditions.terminating',
-    covers: ['3.4'],
+    covers: ['2.4'],
     kubeProxy: 'takes the last that is not terminating, in the order of a map',
     tell: (w) => ({
       objects: [
@@ -176,7 +176,7 @@ const sliceStories: readonly Story[] = [
   {
     title: 'an endpoint that moves from one slice to another is never lost',
     field: 'endpoints',
-    covers: ['3.1'],
+    covers: ['2.1'],
     tell: (w) => {
       const state = (a: readonly BackendName[], b: readonly BackendName[]) => ({
         objects: [web(w), podsWith(w, { name: 'a' }, a), podsWith(w, { name: 'b' }, b)],
@@ -191,7 +191,7 @@ const sliceStories: readonly Story[] = [
   {
     title: 'slices may give one port name different numbers',
     field: 'ports.port',
-    covers: ['3.4'],
+    covers: ['2.4'],
     onlyInterpreted: 'the hosts of the lab answer on one port',
     tell: (w) => {
       const odd = slice({
@@ -214,7 +214,7 @@ const sliceStories: readonly Story[] = [
   {
     title: 'ports and endpoints that say too little, and slices of others, are passed over',
     field: 'ports, endpoints.addresses, addressType',
-    covers: ['3.2'],
+    covers: ['2.2'],
     tell: (w) => {
       const base = { service: 'web', addressType: w.family };
       const here = { nodeName: 'node' };
@@ -249,7 +249,7 @@ const sliceStories: readonly Story[] = [
   {
     title: 'an endpoint whose node is not known is on no node: not local, but it may be the sender itself',
     field: 'endpoints.nodeName',
-    covers: ['3.3', '5.7 hairpin'],
+    covers: ['2.3', '7.7'],
     tell: (w) => ({
       objects: [web(w), pods(w, { at: 'pod-1', placeless: true })],
       packets: [told('pod-1', w.clusterIP(10), among(['pod-1'], 'all'))],

@@ -15,7 +15,7 @@ export const hostStories: readonly Story[] = [
   {
     title: 'the health check of a load balancer passes a closed firewall, with and without endpoints here',
     field: 'spec.healthCheckNodePort',
-    covers: ['5.6 health check', '4.3 healthCheckNodePort'],
+    covers: ['6.15', '1.12'],
     tell: (w) => ({
       objects: [healthy(w), pods(w, 'pod-1')],
       closed: true,
@@ -30,7 +30,7 @@ export const hostStories: readonly Story[] = [
   {
     title: 'a health check port of another type or policy opens nothing',
     field: 'spec.healthCheckNodePort',
-    covers: ['4.3 healthCheckNodePort'],
+    covers: ['1.12'],
     tell: (w) => {
       const closed = (spec: Record<string, unknown>) => ({
         objects: [healthy(w, spec), pods(w, 'pod-1')],
@@ -42,7 +42,7 @@ export const hostStories: readonly Story[] = [
   {
     title: 'node ports pass a firewall that forwards nothing by itself',
     field: '--iptables-masquerade-bit',
-    covers: ['5.5 KUBE-FORWARD'],
+    covers: ['8.1'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1', 'other')],
       closed: true,
@@ -52,7 +52,7 @@ export const hostStories: readonly Story[] = [
   {
     title: 'a packet that conntrack finds invalid is not forwarded: it would leave untranslated',
     field: '--conntrack-tcp-be-liberal',
-    covers: ['5.5 KUBE-FORWARD', 'k8s#74839', 'k8s#117924'],
+    covers: ['8.1', 'k8s#74839', 'k8s#117924'],
     onlyInterpreted: 'conntrack takes up connections in their midst: a client cannot make such a packet at will',
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
@@ -62,7 +62,7 @@ export const hostStories: readonly Story[] = [
   {
     title: 'where conntrack is to be liberal such a packet passes',
     field: '--conntrack-tcp-be-liberal',
-    covers: ['5.5 KUBE-FORWARD', 'k8s#94861'],
+    covers: ['8.1', 'k8s#94861'],
     onlyInterpreted: 'conntrack takes up connections in their midst: a client cannot make such a packet at will',
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1')],
@@ -82,7 +82,7 @@ export const hostStories: readonly Story[] = [
   {
     title: 'a server of the node on the node port of another address keeps it, though the Service refuses',
     field: '--nodeport-addresses',
-    covers: ['5.8', 'k8s#82163'],
+    covers: ['6.9', 'k8s#82163'],
     kubeProxy: 'refuses on every address of the node',
     tell: (w) => {
       const refusing = web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] });
@@ -96,7 +96,7 @@ export const hostStories: readonly Story[] = [
   {
     title: 'a server on loopback keeps its port where node ports are not on loopback, though the Service refuses',
     field: '--iptables-localhost-nodeports',
-    covers: ['5.8'],
+    covers: ['6.9'],
     kubeProxy: 'refuses on loopback as well',
     tell: (w) => ({
       objects: [web(w, { type: 'NodePort', ports: [{ port: PORT, nodePort: HEALTH_PORT }] })],

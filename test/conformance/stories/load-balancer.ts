@@ -36,7 +36,7 @@ const addressStories: readonly Story[] = [
   {
     title: 'with AllowServiceExternalIPs=false no external IP is served, whatever else the Service has',
     field: '--feature-gates, spec.externalIPs',
-    covers: ['4.3 externalIPs', 'CVE-2020-8554', 'KEP-5707'],
+    covers: ['1.6', 'CVE-2020-8554', 'KEP-5707'],
     tell: (w) => ({
       servesExternalIPs: false,
       objects: [
@@ -62,7 +62,7 @@ const addressStories: readonly Story[] = [
   {
     title: 'without endpoints an external IP is not even refused when the gate leaves it aside',
     field: '--feature-gates, spec.externalIPs',
-    covers: ['4.3 externalIPs', 'KEP-5707'],
+    covers: ['1.6', 'KEP-5707'],
     tell: (w) => ({
       servesExternalIPs: false,
       objects: [web(w, { externalIPs: [w.externalIP(1)] })],
@@ -72,7 +72,7 @@ const addressStories: readonly Story[] = [
   {
     title: 'addresses of the other family stop nothing',
     field: 'spec.externalIPs, status.loadBalancer.ingress',
-    covers: ['4.3 externalIPs', '4.3 ingress', 'k8s#73157', 'k8s#80297'],
+    covers: ['1.6', '1.7', 'k8s#73157', 'k8s#80297'],
     tell: (w) => {
       const wrong = w.family === 'IPv4' ? 'fd00:192::7' : '192.0.2.7';
       return {
@@ -87,7 +87,7 @@ const addressStories: readonly Story[] = [
   {
     title: 'an external IP or ingress that is no address is left out, and the others stay',
     field: 'spec.externalIPs, status.loadBalancer.ingress',
-    covers: ['4.3 externalIPs', '4.3 ingress'],
+    covers: ['1.6', '1.7'],
     tell: (w) => ({
       objects: [
         web(
@@ -103,7 +103,7 @@ const addressStories: readonly Story[] = [
   {
     title: 'an address that the load balancer translates itself is left to it',
     field: 'status.loadBalancer.ingress.ipMode',
-    covers: ['4.3 ingress', 'KEP-1860'],
+    covers: ['1.7', 'KEP-1860'],
     tell: (w) => ({
       objects: [
         web(w, { type: 'LoadBalancer' }, { loadBalancer: { ingress: [{ ip: w.vip(1), ipMode: 'Proxy' }] } }),
@@ -115,7 +115,7 @@ const addressStories: readonly Story[] = [
   {
     title: 'addresses come and go with the status and the spec',
     field: 'status.loadBalancer.ingress',
-    covers: ['5.6 external IP', '5.6 load balancer', 'k8s#105249'],
+    covers: ['6.3', '6.5', 'k8s#105249'],
     tell: (w) => {
       const state = (addresses: readonly string[], gone: readonly string[]) => ({
         objects: [web(w, { type: 'LoadBalancer' }, vips(...addresses)), pods(w, 'pod-1')],
@@ -134,7 +134,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'source ranges let in whom they name and nobody else, on every address of the load balancer',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['4.3 sourceRanges', '5.6 load balancer with ranges', '5.7 KUBE-FW', 'k8s#109826'],
+    covers: ['1.8', '6.12', '6.13', 'k8s#109826'],
     tell: (w) => ({
       objects: [ranged(w, [nobody(w), host(w, w.address('outside'))]), pods(w, 'pod-1', 'other')],
       settings: clusterCidr(w),
@@ -147,7 +147,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'they hold under policy Local as well, for outside and for pods',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.7 KUBE-FW', '2.6 row 4'],
+    covers: ['6.13', '4.1.4'],
     tell: (w) => ({
       objects: [
         ranged(w, [host(w, w.address('outside'))], { externalTrafficPolicy: 'Local' }),
@@ -160,7 +160,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'a range that holds the node lets the node in, on every address',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.7 KUBE-FW node', 'k8s#119656', 'k8s#109826'],
+    covers: ['6.14', 'k8s#119656', 'k8s#109826'],
     tell: (w) => ({
       objects: [ranged(w, [host(w, w.node)]), pods(w, 'pod-1')],
       settings: { nodeAddresses: [w.node] },
@@ -173,7 +173,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'so it is where the node has the address itself, and the packet has it as its source',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.7 KUBE-FW node', 'k8s#119656'],
+    covers: ['6.14', 'k8s#119656'],
     tell: (w) => ({
       objects: [ranged(w, [host(w, w.node)]), pods(w, 'pod-1')],
       settings: { nodeAddresses: [w.node] },
@@ -187,7 +187,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'a node that is in no range is kept out, though it has the address',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.7 KUBE-FW node', 'k8s#119656'],
+    covers: ['6.14', 'k8s#119656'],
     tell: (w) => ({
       objects: [ranged(w, [host(w, w.address('outside'))]), pods(w, 'pod-1')],
       settings: { nodeAddresses: [w.node] },
@@ -198,7 +198,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'a range of length 0 is no restriction',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['4.3 sourceRanges'],
+    covers: ['1.8'],
     tell: (w) => ({
       objects: [ranged(w, [nobody(w), everybody(w)]), pods(w, 'pod-1')],
       packets: toldFrom(['outside', 'remote-pod'], w.vip(1), among(['pod-1'], 'all')),
@@ -207,7 +207,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'ranges of the other family alone let nobody of this one in',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['4.3 sourceRanges'],
+    covers: ['1.8'],
     kubeProxy: 'opens a family of which no range is named',
     tell: (w) => ({
       objects: [ranged(w, [otherFamily(w)]), pods(w, 'pod-1')],
@@ -217,7 +217,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'a range that cannot be read lets nobody in, and those that can be count',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['4.3 sourceRanges'],
+    covers: ['1.8'],
     kubeProxy: 'opens the address when no range is left',
     tell: (w) => ({
       objects: [ranged(w, ['10.0.0.0/99', ` ${host(w, w.address('outside'))} `]), pods(w, 'pod-1')],
@@ -230,7 +230,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'an external IP that is the address of the load balancer too has its source ranges',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.7 KUBE-FW'],
+    covers: ['6.13'],
     kubeProxy: 'lets everybody in by the external IP',
     tell: (w) => ({
       objects: [ranged(w, [nobody(w)], { externalIPs: [w.vip(1)] }), pods(w, 'pod-1')],
@@ -240,7 +240,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'source ranges do not hold for the cluster IP, external IPs and node ports',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.6 load balancer with ranges', 'k8s#33586'],
+    covers: ['6.12', 'k8s#33586'],
     tell: (w) => ({
       objects: [
         ranged(w, [nobody(w)], { externalIPs: [w.externalIP(1)], ports: [{ port: PORT, nodePort: NODE_PORT }] }),
@@ -258,7 +258,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'ranges come, change and go',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.7 KUBE-FW', 'k8s#88698'],
+    covers: ['6.13', 'k8s#88698'],
     tell: (w) => {
       const state = (ranges: readonly string[], isIn: boolean) => ({
         objects: [ranged(w, ranges), pods(w, 'pod-1')],
@@ -279,7 +279,7 @@ const rangeStories: readonly Story[] = [
   {
     title: 'ranges without endpoints: refused like any other',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.6 load balancer without endpoints'],
+    covers: ['6.6'],
     tell: (w) => ({
       objects: [ranged(w, [host(w, w.address('outside'))])],
       packets: [told('outside', w.vip(1), { kind: 'rejected' })],
@@ -298,7 +298,7 @@ const plainStories: readonly Story[] = [
   {
     title: 'a load balancer without ranges is open to all',
     field: 'spec.loadBalancerSourceRanges',
-    covers: ['5.6 load balancer'],
+    covers: ['6.5'],
     tell: (w) => ({
       objects: [balancerWeb(w), pods(w, 'pod-1')],
       packets: toldFrom(['outside', 'remote-pod', 'pod-3', 'node'], w.vip(1), among(['pod-1'], 'all')),

@@ -6,7 +6,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'a node port of UDP',
     field: 'spec.ports.protocol',
-    covers: ['5.6 node port', '4.3 protocol'],
+    covers: ['6.7', '1.4'],
     tell: (w) => ({
       objects: [
         nodePortWeb(w, { ports: [{ port: PORT, nodePort: NODE_PORT, protocol: 'UDP' }] }),
@@ -24,7 +24,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'the cluster IP of a Service with a node port works as before',
     field: 'spec.type',
-    covers: ['5.6 cluster IP', '5.6 node port'],
+    covers: ['6.1', '6.7'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
       settings: clusterCidr(w),
@@ -34,7 +34,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'node ports on chosen addresses only',
     field: '--nodeport-addresses',
-    covers: ['5.8', '4.3 nodePort', 'k8s#89923', 'k8s#61953'],
+    covers: ['6.9', '1.5', 'k8s#89923', 'k8s#61953'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
       settings: { nodePortAddresses: [w.node] },
@@ -50,7 +50,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'the node reaches a node port by 127.0.0.1',
     field: '--iptables-localhost-nodeports',
-    covers: ['5.6 node port on loopback', '5.8'],
+    covers: ['6.10', '6.9'],
     families: ['IPv4'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
@@ -63,7 +63,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'no node port on a loopback address when that is not wanted, and never on ::1',
     field: '--iptables-localhost-nodeports',
-    covers: ['5.8', '5.6 node port on loopback'],
+    covers: ['6.9', '6.10'],
     tell: (w) => ({
       objects: [nodePortWeb(w), pods(w, 'pod-1')],
       settings: { localhostNodePorts: false },
@@ -73,7 +73,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)',
     field: '--iptables-localhost-nodeports',
-    covers: ['5.6 node port on loopback', '5.5 KUBE-FIREWALL', 'CVE-2020-8558', 'k8s#92315'],
+    covers: ['6.10', '6.11', 'CVE-2020-8558', 'k8s#92315'],
     families: ['IPv4'],
     onlyInterpreted: 'test/netns/localhost.test.ts sends such packets',
     tell: (w) => ({
@@ -89,7 +89,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'a pod that is the only endpoint reaches itself by a node port, an external IP and the load balancer',
     field: 'spec.ports.nodePort',
-    covers: ['5.7 hairpin', 'k8s#53775'],
+    covers: ['7.7', 'k8s#53775'],
     tell: (w) => ({
       objects: [
         web(
@@ -110,7 +110,7 @@ export const nodePortStories: readonly Story[] = [
   {
     title: 'under policy Local too, where nothing else is masqueraded',
     field: 'spec.externalTrafficPolicy',
-    covers: ['5.7 hairpin', 'k8s#53775'],
+    covers: ['7.7', 'k8s#53775'],
     tell: (w) => ({
       objects: [nodePortWeb(w, { externalTrafficPolicy: 'Local' }), pods(w, 'pod-1')],
       settings: clusterCidr(w),

@@ -16,7 +16,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a headless Service has no address',
     field: 'spec.clusterIP',
-    covers: ['4.1'],
+    covers: ['1.1'],
     tell: (w) => ({
       objects: [web(w, { clusterIP: 'None', externalIPs: [w.externalIP(1)] }), pods(w, 'pod-1')],
       packets: [told('pod-3', w.externalIP(1), UNTOUCHED)],
@@ -25,7 +25,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a Service of type ExternalName is a name alone',
     field: 'spec.type',
-    covers: ['4.1'],
+    covers: ['1.1'],
     tell: (w) => ({
       objects: [web(w, { type: 'ExternalName', externalName: 'example.com' }), pods(w, 'pod-1')],
       packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)],
@@ -34,7 +34,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a Service of another service proxy is left to it',
     field: 'metadata.labels[service.kubernetes.io/service-proxy-name]',
-    covers: ['4.1'],
+    covers: ['1.1'],
     tell: (w) => ({
       objects: [
         labelled(web(w), { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } }),
@@ -46,7 +46,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a Service with the label of headless ones is left alone, whatever its cluster IP is',
     field: 'metadata.labels[service.kubernetes.io/headless]',
-    covers: ['4.1', 'k8s#134321'],
+    covers: ['1.1', 'k8s#134321'],
     tell: (w) => {
       const served = nodePortWeb(w, { externalIPs: [w.externalIP(1)] });
       const packets = (expected: Expected, masqueraded: Expected) => [
@@ -72,7 +72,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'slices with the label of another proxy, or of headless Services, are passed over, and count without it',
     field: 'metadata.labels[service.kubernetes.io/service-proxy-name] of a slice',
-    covers: ['3.2'],
+    covers: ['2.2'],
     tell: (w) => {
       const own = podsWith(w, { name: 'own' }, ['pod-1']);
       const other = podsWith(w, { name: 'other' }, ['pod-2']);
@@ -97,7 +97,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a Service that becomes one of those is as good as deleted',
     field: 'spec.type',
-    covers: ['4.1', '4.4'],
+    covers: ['1.1', '1.13'],
     tell: (w) => {
       const served = {
         objects: [web(w), pods(w, 'pod-1')],
@@ -117,7 +117,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a Service without an address of the family is not served in it',
     field: 'spec.clusterIPs',
-    covers: ['4.1', '4.2', 'k8s#88784'],
+    covers: ['1.1', '1.2', 'k8s#88784'],
     tell: (w) => ({
       objects: [nodePortWeb(w, { clusterIP: otherFamilyIP(w) }), pods(w, 'pod-1')],
       packets: [told('outside', w.node, UNTOUCHED, { port: NODE_PORT })],
@@ -126,7 +126,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'of a dual-stack Service each family has its own address and its own endpoints',
     field: 'spec.ipFamilies',
-    covers: ['4.2', 'k8s#97343'],
+    covers: ['1.2', 'k8s#97343'],
     tell: (w) => {
       const other = w.family === 'IPv4' ? 'IPv6' : 'IPv4';
       const elsewhere = cluster(other);
@@ -150,7 +150,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'ports find their endpoints by name and protocol, not by number',
     field: 'spec.ports.name',
-    covers: ['4.3 key', '3.4'],
+    covers: ['1.3', '2.4'],
     tell: (w) => ({
       objects: [
         web(w, {
@@ -174,7 +174,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a node port counts whatever the type of the Service is',
     field: 'spec.ports.nodePort',
-    covers: ['4.3 nodePort'],
+    covers: ['1.5'],
     tell: (w) => ({
       objects: [nodePortWeb(w, { type: 'ClusterIP' }), pods(w, 'pod-1')],
       packets: [told('outside', w.node, among(['pod-1'], 'all'), { port: NODE_PORT })],
@@ -183,7 +183,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'two Services of one name in two namespaces are two',
     field: 'metadata.namespace',
-    covers: ['4.3 key'],
+    covers: ['1.3'],
     tell: (w) => ({
       objects: [web(w), pods(w, 'pod-1'), labelled(web(w, { clusterIP: w.clusterIP(11) }), { namespace: 'other' })],
       packets: [told('pod-3', w.clusterIP(10), among(['pod-1'])), told('pod-3', w.clusterIP(11), REJECTED)],
@@ -192,7 +192,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'a Service changes its address, and is deleted',
     field: 'spec.clusterIP',
-    covers: ['4.4'],
+    covers: ['1.13'],
     tell: (w) => {
       const state = (n: number) => ({
         objects: [web(w, { clusterIP: w.clusterIP(n) }), pods(w, 'pod-1')],
@@ -208,7 +208,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'slices may come before their Service, and stay after it',
     field: 'metadata.labels[kubernetes.io/service-name]',
-    covers: ['3.2', '4.4'],
+    covers: ['2.2', '1.13'],
     tell: (w) => ({
       objects: [pods(w, 'pod-1')],
       packets: [told('pod-3', w.clusterIP(10), UNTOUCHED)],
@@ -218,7 +218,7 @@ export const serviceStories: readonly Story[] = [
   {
     title: 'values that do not exist are the defaults of the API: policies, affinity, type',
     field: 'spec.internalTrafficPolicy, spec.externalTrafficPolicy, spec.sessionAffinity, spec.type',
-    covers: ['4.3 internalTrafficPolicy', '4.3 externalTrafficPolicy', '4.3 affinity'],
+    covers: ['1.9', '1.10', '1.11'],
     tell: (w) => ({
       objects: [
         nodePortWeb(w, {

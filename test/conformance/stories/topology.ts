@@ -1,4 +1,4 @@
-/** Hints: which endpoints are for this node, or its zone (table 2.4). */
+/** Hints: which endpoints are for this node, or its zone (docs/semantics.md 3.5). */
 
 import type { BackendName, StoryCluster } from '../cluster.ts';
 import { among, type Story } from '../story.ts';
@@ -18,7 +18,7 @@ interface Row {
 const ROWS: readonly Row[] = [
   {
     title: 'without a ready endpoint hints are not looked at',
-    row: '2.4 row 1',
+    row: '3.5.1',
     endpoints: [
       { ...hinted('pod-1', { zones: ['b'] }), conditions: { ready: false, serving: true, terminating: true } },
       { ...hinted('other', { zones: ['a'] }), conditions: { ready: false, serving: true, terminating: true } },
@@ -27,7 +27,7 @@ const ROWS: readonly Row[] = [
   },
   {
     title: 'a node with endpoints hinted for it uses those, whatever the zones say',
-    row: '2.4 row 2',
+    row: '3.5.2',
     field: 'endpoints.hints.forNodes',
     endpoints: [
       hinted('pod-1', { nodes: ['node'], zones: ['b'] }),
@@ -39,7 +39,7 @@ const ROWS: readonly Row[] = [
   },
   {
     title: 'a node with no endpoint hinted for it falls back to its zone',
-    row: '2.4 row 3',
+    row: '3.5.3',
     field: 'endpoints.hints.forNodes',
     endpoints: [
       hinted('pod-1', { nodes: ['x'], zones: ['a'] }),
@@ -51,20 +51,20 @@ const ROWS: readonly Row[] = [
   },
   {
     title: 'with hints for other nodes and other zones alone, all are used',
-    row: '2.4 row 4',
+    row: '3.5.4',
     endpoints: [hinted('pod-1', { nodes: ['x'], zones: ['b'] }), hinted('other', { nodes: ['x'], zones: ['c'] })],
     used: ['pod-1', 'other'],
     also: ['k8s#116098'],
   },
   {
     title: 'with hints for other nodes, and one endpoint without a zone’s, all are used',
-    row: '2.4 row 5',
+    row: '3.5.5',
     endpoints: [hinted('pod-1', { nodes: ['x'], zones: ['a'] }), hinted('other', { nodes: ['x'] })],
     used: ['pod-1', 'other'],
   },
   {
     title: 'node hints count only when every ready endpoint has one; zone hints then do',
-    row: '2.4 row 6',
+    row: '3.5.6',
     endpoints: [
       hinted('pod-1', { nodes: ['x'], zones: ['a'] }),
       hinted('pod-2', { zones: ['a'] }),
@@ -75,13 +75,13 @@ const ROWS: readonly Row[] = [
   },
   {
     title: 'zone hints for other zones alone keep nobody out',
-    row: '2.4 row 7',
+    row: '3.5.7',
     endpoints: [hinted('pod-1', { zones: ['b'] }), hinted('other', { zones: ['c'] })],
     used: ['pod-1', 'other'],
   },
   {
     title: 'a node without a zone label uses all endpoints',
-    row: '2.4 row 7',
+    row: '3.5.7',
     field: 'metadata.labels[topology.kubernetes.io/zone]',
     zone: undefined,
     endpoints: [hinted('pod-1', { zones: ['a'] }), hinted('other', { zones: ['b'] })],
@@ -89,14 +89,14 @@ const ROWS: readonly Row[] = [
   },
   {
     title: 'one ready endpoint without a hint makes all hints idle',
-    row: '2.4 row 8',
+    row: '3.5.8',
     endpoints: [hinted('pod-1', { zones: ['a'] }), 'pod-2', hinted('other', { zones: ['b'] })],
     used: ['pod-1', 'pod-2', 'other'],
     also: ['k8s#124699'],
   },
   {
     title: 'an endpoint without a hint that is not ready changes nothing',
-    row: '2.4 row 6',
+    row: '3.5.6',
     endpoints: [hinted('pod-1', { zones: ['a'] }), as('pod-2', UNREADY), hinted('other', { zones: ['b'] })],
     used: ['pod-1'],
   },
@@ -121,7 +121,7 @@ export const topologyStories: readonly Story[] = [
   {
     title: 'the zone is the Node’s label of now',
     field: 'metadata.labels[topology.kubernetes.io/zone]',
-    covers: ['2.4 row 6', '2.4 row 7'],
+    covers: ['3.5.6', '3.5.7'],
     tell: (w) => {
       const objects = [web(w), pods(w, hinted('pod-1', { zones: ['a'] }), hinted('other', { zones: ['b'] }))];
       const used = (...backends: BackendName[]) => [told('pod-3', w.clusterIP(10), among(backends))];
@@ -141,7 +141,7 @@ export const topologyStories: readonly Story[] = [
   {
     title: 'hints mean nothing to policy Local',
     field: 'endpoints.hints.forZones',
-    covers: ['2.3 step 3', '2.3 step 5'],
+    covers: ['3.2', '3.3.3'],
     tell: (w) => ({
       objects: [
         nodePortWeb(w, { externalTrafficPolicy: 'Local' }),

@@ -1,4 +1,4 @@
-/** Destinations that go: their connections end in their own time (reference 6.7, and what it does worse). */
+/** Destinations that go: their connections end in their own time (docs/ipvs.md). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ServerId } from '../../../src/host/ipvs-kernel.ts';

@@ -1,4 +1,4 @@
-/** Cluster IPs that nobody serves: refused where a Service has the address, dropped where none has (reference 7.3). */
+/** Cluster IPs that nobody serves: refused where a Service has the address, dropped where none has (docs/semantics.md 6.16). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address, Cidr } from '../../../src/model/address.ts';

@@ -8,16 +8,14 @@
  * 4. rules: when another mode's rules stood here, they hand over to what is complete by now;
  * 5. what goes: destinations, servers, addresses, entries, sets.
  *
- * Draining is a function of what is seen (design 6): a destination of TCP that goes gets weight 0, and is removed when it
+ * Draining is a function of what is seen (docs/ipvs.md): a destination of TCP that goes gets weight 0, and is removed when it
  * has no connections. Its server stays as long, with its address and its label, also when the Service is gone.
  */
-import type { KernelWrite, Server } from '../../host/ipvs-kernel.ts';
+import type { KernelWrite } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { SetAside } from '../mode.ts';
-import { chainKey } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
-import { type SetId, SOURCE, setName } from './names.ts';
 import {
   destinationText,
   type OwnedAddress,
@@ -27,54 +25,24 @@ import {
   serverKeyOfEntry,
   serverText,
 } from './objects.ts';
-import type { FamilyState } from './state.ts';
+import { type SetId, setName } from './sets.ts';
+import { SOURCE_CHAINS } from './source-chain.ts';
+import type { ServersState } from './state.ts';
 import { stepsOf } from './steps.ts';
+import type { PlannedRemoval, PlannedWrite, Retirement, StagedWrites } from './writes.ts';
 
-/** One write with what it is part of. */
-export interface PlannedWrite {
-  readonly write: KernelWrite;
-  /** Key of the step that it is a line of. */
-  readonly step: string;
-  readonly owner: string | undefined;
-  readonly line: () => string;
-}
-
-/** An entry that goes, unless what it labels or guards still stands then. */
-export interface PlannedRemoval extends PlannedWrite {
-  readonly entry: OwnedEntry;
-}
-
-/** Destinations that go, and their server too when it is not wanted any more. */
-export interface Retirement {
-  readonly server: Server;
-  readonly step: string;
-  readonly owner: string | undefined;
-  readonly destinations: readonly OwnedDestination[];
-  readonly isServerGone: boolean;
-}
-
-export interface FamilyPlan {
+export interface ServersPlan extends StagedWrites {
   readonly family: Family;
   readonly setAside: SetAside;
-  readonly sets: readonly PlannedWrite[];
-  readonly entries: readonly PlannedWrite[];
-  readonly servers: readonly PlannedWrite[];
-  readonly addresses: readonly PlannedWrite[];
   /** What must stand before the first address. */
   readonly sourceTables: TablesPlan;
   readonly tables: TablesPlan;
-  readonly retire: readonly Retirement[];
-  readonly goneAddresses: readonly PlannedWrite[];
-  readonly goneEntries: readonly PlannedRemoval[];
-  readonly goneSets: readonly PlannedWrite[];
   readonly steps: readonly Step[];
   /** When it is carried out, nothing of ours is left of this family. */
   readonly leavesNothing: boolean;
 }
 
-const SOURCE_ONLY = new Set([chainKey('nat', SOURCE)]);
-
-export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
+export function planServers(state: ServersState, setAside: SetAside): ServersPlan {
   const { family } = state.settings;
   const isAside = ({ step, owner }: { step: string; owner: string | undefined }) =>
     setAside.has(step) || (owner !== undefined && setAside.has(owner));
@@ -97,15 +65,15 @@ export function planFamily(state: FamilyState, setAside: SetAside): FamilyPlan {
     goneAddresses: remove(addresses.go),
     goneEntries: remove(entries.go),
     goneSets: remove(sets.go),
+    retire,
   };
-  const steps = [...stepsOf(state, { ...parts, retire }), ...tables.steps];
+  const steps = [...stepsOf(state, parts), ...tables.steps];
   return {
     family,
     setAside,
     ...parts,
-    sourceTables: state.tables.plan(setAside, SOURCE_ONLY),
+    sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
     tables,
-    retire,
     steps,
     leavesNothing: state.isEmptied && state.sets.applied?.size === parts.goneSets.length,
   };
@@ -124,14 +92,14 @@ function serverStep(family: Family, key: string): string {
   return `${family} server ${key}`;
 }
 
-/** Whether a destination that is not wanted has connections that are waited for. UDP and SCTP are not (reference 6.7). */
-function isDraining(state: FamilyState, key: string): boolean {
+/** Whether a destination that is not wanted has connections that are waited for. UDP and SCTP are not (as in kube-proxy: its graceful_termination.go). */
+function isDraining(state: ServersState, key: string): boolean {
   const applied = state.destinations.applied?.get(key);
   const isRetired = applied?.server.protocol === 'TCP' && applied.destination.weight === 0;
   return isRetired && (state.connections.get(key) ?? 0) > 0;
 }
 
-function retirements(state: FamilyState): Retirement[] {
+function retirements(state: ServersState): Retirement[] {
   const { family } = state.settings;
   const byServer = new Map<string, OwnedDestination[]>();
   for (const [key, one] of state.destinations.delta().remove) {
@@ -144,7 +112,8 @@ function retirements(state: FamilyState): Retirement[] {
   const gone = state.servers.delta().remove;
   for (const key of gone.keys()) {
     if (byServer.has(key)) continue;
-    if (![...state.destinationsOf(key)].some((destination) => isDraining(state, destination))) byServer.set(key, []);
+    if (![...state.index.destinationsOf(key)].some((destination) => isDraining(state, destination)))
+      byServer.set(key, []);
   }
   const retired: Retirement[] = [];
   for (const [key, destinations] of byServer) {
@@ -158,13 +127,13 @@ function retirements(state: FamilyState): Retirement[] {
 
 /** Which servers and addresses will still be there when this plan is carried out, as far as can be known before. */
 class Staying {
-  readonly #state: FamilyState;
+  readonly #state: ServersState;
   readonly #gone: ReadonlySet<string>;
 
-  constructor(state: FamilyState, retire: readonly Retirement[]) {
+  constructor(state: ServersState, retire: readonly Retirement[]) {
     this.#state = state;
     const leaving = retire.filter(({ isServerGone, server }) => {
-      const others = [...state.destinationsOf(serverKey(server))];
+      const others = [...state.index.destinationsOf(serverKey(server))];
       return isServerGone && !others.some((key) => isDraining(state, key));
     });
     this.#gone = new Set(leaving.map(({ server }) => serverKey(server)));
@@ -177,7 +146,7 @@ class Staying {
   /** Only a server that is on its way out holds an address: one that is wanted asks for it itself, or has it on another device. */
   address(address: Address): boolean {
     const { desired } = this.#state.servers;
-    return [...this.#state.serversAt(address)].some((key) => this.server(key) && !desired.has(key));
+    return [...this.#state.index.serversAt(address)].some((key) => this.server(key) && !desired.has(key));
   }
 }
 
@@ -186,7 +155,7 @@ interface Writes {
   readonly go: readonly PlannedWrite[];
 }
 
-function setWrites(state: FamilyState): Writes {
+function setWrites(state: ServersState): Writes {
   const { family } = state.settings;
   const { create, update, remove } = state.sets.delta();
   const planned = (id: SetId, write: KernelWrite): PlannedWrite => ({
@@ -205,7 +174,7 @@ function setWrites(state: FamilyState): Writes {
 }
 
 function entryWrites(
-  state: FamilyState,
+  state: ServersState,
   staying: Staying,
 ): { readonly come: readonly PlannedWrite[]; readonly go: readonly PlannedRemoval[] } {
   const { family } = state.settings;
@@ -233,7 +202,7 @@ export function isHeld(
   return set === 'KUBE-IPVS-IPS' && staying.address(entry as Address);
 }
 
-function addressWrites(state: FamilyState, staying: Staying): Writes {
+function addressWrites(state: ServersState, staying: Staying): Writes {
   const step = addressStep(state.settings.family);
   const { create, remove } = state.addresses.delta();
   const planned = (kind: 'add-address' | 'remove-address', { address, owner }: OwnedAddress): PlannedWrite => ({
@@ -251,7 +220,7 @@ function addressWrites(state: FamilyState, staying: Staying): Writes {
 }
 
 /** Servers before their destinations. */
-function serverWrites(state: FamilyState): PlannedWrite[] {
+function serverWrites(state: ServersState): PlannedWrite[] {
   const { family } = state.settings;
   const writes: PlannedWrite[] = [];
   const servers = state.servers.delta();

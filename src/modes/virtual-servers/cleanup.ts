@@ -1,10 +1,11 @@
-/** Remove what is ours of one family, at once: nothing is waited for (reference 6.9). What others made stays (k8s#55857). */
+/** Remove what is ours of one family, at once: nothing is waited for. What others made stays (k8s#55857). */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../host/ipvs-kernel.ts';
 import { cleanupTables } from '../netfilter/cleanup.ts';
-import { isOursOrSource, setName } from './names.ts';
 import { type OwnedServer, serverText } from './objects.ts';
-import type { Seen } from './state.ts';
+import { setName } from './sets.ts';
+import { isOursOrSource } from './source-chain.ts';
+import type { Seen } from './trackers.ts';
 
 export interface CleanupParts {
   readonly tools: IptablesTools;
@@ -14,7 +15,7 @@ export interface CleanupParts {
 }
 
 /** Returns what was removed, a line each. Throws when part of it failed, after the rest was done. */
-export async function cleanupFamily({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
+export async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
   const { family } = tools;
   const removed: string[] = [];
   const problems: string[] = [];

@@ -1,8 +1,8 @@
 /** What the chains that were read translate: the UDP frontends among them, ours or those of a proxy before us. */
 import { type Address, type Family, parseAddress } from '../../model/address.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import type { ChainKey } from '../netfilter/names.ts';
-import type { Chain } from '../netfilter/rules.ts';
+import type { ChainKey } from './names.ts';
+import type { Chain } from './rules.ts';
 
 /** A rule that sends an address and port, or a node port, to the chain of a Service: kube-proxy's form and ours. */
 const UDP_FRONTEND = /^(?:-d (\S+)\/(?:32|128) )?-p udp .*--dport (\d+) .*-[jg] KUBE-(?:SVC|SVL|EXT|FW|XLB)-/;

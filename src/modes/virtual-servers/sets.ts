@@ -1,25 +1,6 @@
-/** Names in IPVS mode: kube-proxy's wherever it has one (reference 6.4, 6.5), so that people and tools find them. */
+/** The sets of IPVS mode, by kube-proxy's names wherever it has one, so that people and tools find them. */
 import type { SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import type { Family } from '../../model/address.ts';
-import type { TreeNames } from '../netfilter/dispatch-tree.ts';
-import { isOurs, LOCAL_DETOUR } from '../netfilter/names.ts';
-import type { Table } from '../netfilter/rules.ts';
-
-/** Ours: what the node sends has a Service address as its source. It stays as long as there are such addresses. */
-export const SOURCE = 'KUBE-IPVS-SOURCE';
-
-export const DETOUR_TREE = { table: 'nat', root: LOCAL_DETOUR, prefix: 'KUBE-DSL' } as const satisfies TreeNames & {
-  table: Table;
-};
-
-/** Chains of a service proxy of any mode, and the one that other modes leave to us. */
-export function isOursOrSource(table: Table, chain: string): boolean {
-  return isOurs(table, chain) || isSource(table, chain);
-}
-
-export function isSource(table: Table, chain: string): boolean {
-  return table === 'nat' && chain === SOURCE;
-}
 
 /** Sets and their types; the last four are ours. */
 const TYPES = {
@@ -64,4 +45,11 @@ export function setName(family: Family, id: SetId): string {
 
 export function setSpec(family: Family, id: SetId): SetSpec {
   return { name: setName(family, id), type: TYPES[id], family, most: MOST_ENTRIES };
+}
+
+/** Throws RangeError for a set that is not ours. */
+export function setId(family: Family, name: string): SetId {
+  const id = SET_IDS.find((each) => setName(family, each) === name);
+  if (id === undefined) throw new RangeError(`${name} is no set of ours`);
+  return id;
 }

@@ -13,7 +13,7 @@ const GROUP = 64;
  * Endpoints by the number of their group; none is empty. Which group an endpoint is in depends on its text, and on the
  * number of endpoints only where that passes a power of two: others stay where they are when one comes or goes.
  */
-export function groupsOf<E extends { readonly text: string }>(
+export function endpointGroups<E extends { readonly text: string }>(
   endpoints: readonly E[],
 ): ReadonlyMap<number, readonly E[]> {
   const bits = Math.ceil(Math.log2(endpoints.length / GROUP));

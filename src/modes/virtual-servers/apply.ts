@@ -1,19 +1,16 @@
 /** Carry out the plan of one family, stage by stage (`plan.ts`), and tell the trackers what succeeded (invariant 4). */
 import type { IpvsKernel, KernelError, KernelWrite } from '../../host/ipvs-kernel.ts';
 import type { Address } from '../../model/address.ts';
-import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
+import type { FailedStep, StepName } from '../../reconcile/step.ts';
+import type { FamilyReport } from '../families.ts';
 import { destinationKey, serverKey } from './objects.ts';
-import { type FamilyPlan, isHeld, type PlannedWrite, type Retirement } from './plan.ts';
-import type { FamilyState } from './state.ts';
+import { isHeld, type ServersPlan } from './plan.ts';
+import type { ServersState } from './state.ts';
+import type { PlannedWrite, Retirement } from './writes.ts';
 
-export interface FamilyReport extends ApplyReport {
-  /** The kernel was not as it was believed to be: it must be read again, and the plan made anew. */
-  readonly isMistaken: boolean;
-}
-
-export async function applyFamily(
-  plan: FamilyPlan,
-  state: FamilyState,
+export async function applyServers(
+  plan: ServersPlan,
+  state: ServersState,
   kernel: IpvsKernel,
   signal: AbortSignal,
 ): Promise<FamilyReport> {
@@ -23,8 +20,8 @@ export async function applyFamily(
 }
 
 interface Parts {
-  readonly plan: FamilyPlan;
-  readonly state: FamilyState;
+  readonly plan: ServersPlan;
+  readonly state: ServersState;
   readonly kernel: IpvsKernel;
   readonly signal: AbortSignal;
 }
@@ -95,6 +92,10 @@ class Application {
     return isWell;
   }
 
+  #name(key: string): StepName {
+    return { key, family: this.#parts.plan.family, kind: 'virtual servers' };
+  }
+
   #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
     const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
     if (by === undefined) return false;
@@ -118,7 +119,7 @@ class Application {
     const line = planned.line();
     const blame = error.failure === 'refused' ? 'content' : 'environment';
     const said = isForeignSet ? 'a set of this name and another type is there; remove it' : error.message;
-    this.#failed.push({ key: step, owner, line, blame, cause: `${line}: ${said}` });
+    this.#failed.push({ ...this.#name(step), owner, line, blame, cause: `${line}: ${said}` });
   }
 
   /** The rules: all of them, or what must stand before the first address. Returns whether they stand. */
@@ -170,14 +171,14 @@ class Application {
         // Not known is not none: they stay, and are looked at again.
         this.#isUnknown = true;
         const cause = `the connections of ${key} cannot be read: ${(error as Error).message}`;
-        this.#failed.push({ key: step, owner, line: undefined, blame: 'environment', cause });
+        this.#failed.push({ ...this.#name(step), owner, line: undefined, blame: 'environment', cause });
         return [];
       }
     }
     const isBusy = (destination: string) => server.protocol === 'TCP' && (state.connections.get(destination) ?? 0) > 0;
     const planned = (write: KernelWrite): PlannedWrite => ({ write, step, owner, line: () => `${write.kind} ${key}` });
     // The kernel removes a server with all that is behind it.
-    if (isServerGone && ![...state.destinationsOf(key)].some(isBusy)) {
+    if (isServerGone && ![...state.index.destinationsOf(key)].some(isBusy)) {
       return [planned({ kind: 'remove-server', server })];
     }
     return destinations
@@ -194,7 +195,7 @@ class Application {
   #isHolding(write: KernelWrite): boolean {
     const { state } = this.#parts;
     if (write.kind !== 'remove-address') return false;
-    return [...state.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
+    return [...state.index.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
   }
 }
 

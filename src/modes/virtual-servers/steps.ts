@@ -1,13 +1,8 @@
 /** The writes of a plan as the steps that people read: one for each thing that is written to. Pure. */
-import type { Phase, Step } from '../../reconcile/step.ts';
+import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import { destinationText, serverKey, serverText } from './objects.ts';
-import type { FamilyPlan, PlannedWrite } from './plan.ts';
-import type { FamilyState } from './state.ts';
-
-type Parts = Pick<
-  FamilyPlan,
-  'sets' | 'entries' | 'servers' | 'addresses' | 'retire' | 'goneAddresses' | 'goneEntries' | 'goneSets'
->;
+import type { ServersState } from './state.ts';
+import type { PlannedWrite, StagedWrites } from './writes.ts';
 
 /** What is written, by the thing it is written to. */
 interface StepDraft {
@@ -22,7 +17,7 @@ interface StepDraft {
 const SETS: Phase = 'create addresses and sets';
 const SERVERS: Phase = 'create servers, destinations, chains and rules';
 
-export function stepsOf(state: FamilyState, parts: Parts): Step[] {
+export function stepsOf(state: ServersState, parts: StagedWrites): Step[] {
   const drafts = new Map<string, StepDraft>();
   const draft = (key: string, phase: Phase): StepDraft => {
     const known = drafts.get(key);
@@ -51,12 +46,13 @@ export function stepsOf(state: FamilyState, parts: Parts): Step[] {
   const gone = 'remove sets, chains and addresses';
   for (const planned of [...parts.goneAddresses, ...parts.goneEntries]) draft(planned.step, gone).go.push(planned.line);
   for (const { step } of parts.goneSets) draft(step, gone).isGone = true;
-  return [...drafts].map(([key, made]) => toStep(key, made));
+  const { family } = state.settings;
+  return [...drafts].map(([key, made]) => toStep({ key, family, kind: 'virtual servers' }, made));
 }
 
-function toStep(key: string, { phase, come, go, owner, isNew, isGone }: StepDraft): Step {
+function toStep(name: StepName, { phase, come, go, owner, isNew, isGone }: StepDraft): Step {
   return {
-    key,
+    ...name,
     action: isNew ? 'create' : isGone ? 'remove' : 'update',
     phase,
     owner,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText } from '../../../src/model/address.ts';
-import { groupsOf, MOST_UNGROUPED } from '../../../src/modes/iptables/groups.ts';
+import { endpointGroups, MOST_UNGROUPED } from '../../../src/modes/netfilter/endpoint-groups.ts';
 import { fatesOf } from '../../conformance/interpreter.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service, slice } from '../../helpers/objects.ts';
@@ -116,11 +116,11 @@ describe('a Service of many endpoints', () => {
 describe('groups', () => {
   it('are of like size, and keep their members while one comes or goes', () => {
     const endpoints = podIPs(6000).map((text) => ({ text }));
-    const groups = groupsOf(endpoints);
+    const groups = endpointGroups(endpoints);
     const sizes = [...groups.values()].map((members) => members.length);
     assert.equal(groups.size, 128);
     assert.ok(Math.min(...sizes) > 10 && Math.max(...sizes) < 100, `${Math.min(...sizes)} to ${Math.max(...sizes)}`);
-    const fewer = groupsOf(endpoints.slice(1));
+    const fewer = endpointGroups(endpoints.slice(1));
     const moved = [...fewer].filter(([group, members]) => members.length !== groups.get(group)?.length);
     assert.equal(moved.length, 1);
   });

@@ -2,7 +2,7 @@
 import type { Destination, Server, ServerId } from '../../host/ipvs-kernel.ts';
 import { type Address, endpointText } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
-import type { SetId } from './names.ts';
+import type { SetId } from './sets.ts';
 
 /** `TCP 10.96.0.10:80` */
 export type ServerKey = `${ServerId['protocol']} ${string}`;

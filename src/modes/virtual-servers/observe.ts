@@ -2,7 +2,6 @@
 import { breath } from '../../host/clock.ts';
 import type { IpvsKernel, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../model/address.ts';
-import { SET_IDS, type SetId, setName } from './names.ts';
 import {
   destinationKey,
   entryKey,
@@ -12,8 +11,16 @@ import {
   serverEntry,
   serverKey,
 } from './objects.ts';
-import type { HostAddresses } from './render.ts';
-import type { FamilyState, Seen } from './state.ts';
+import { SET_IDS, type SetId, setName } from './sets.ts';
+import type { ServersState } from './state.ts';
+import type { Seen } from './trackers.ts';
+
+/** Addresses of the node's other devices. */
+export interface HostAddresses {
+  readonly all: ReadonlySet<Address>;
+  /** Of these, where node ports are served. */
+  readonly nodePorts: readonly Address[];
+}
 
 /** Servers whose destinations are read between two breaths of the event loop. */
 const PORTION = 100;
@@ -28,13 +35,17 @@ export async function readLists(kernel: IpvsKernel): Promise<KernelLists> {
   return { servers: await kernel.servers(), setNames: new Set(await kernel.setNames()) };
 }
 
-export interface SeenFamily {
+export interface SeenServers {
   readonly seen: Seen;
   readonly host: HostAddresses;
 }
 
 /** Throws when a part cannot be read: a part is not the whole (invariant 2). */
-export async function observeFamily(kernel: IpvsKernel, state: FamilyState, lists: KernelLists): Promise<SeenFamily> {
+export async function observeServers(
+  kernel: IpvsKernel,
+  state: ServersState,
+  lists: KernelLists,
+): Promise<SeenServers> {
   const { family, nodePortCidrs } = state.settings;
   const { ours, others } = await kernel.addresses(family);
   const host = { all: new Set(others), nodePorts: others.filter((address) => isIn(nodePortCidrs, address)) };
@@ -88,7 +99,7 @@ interface Traces {
  * kube-proxy, which has no label, those on the node's addresses with a node port of its sets that no Service has any more.
  * Without a label, what lies in an excluded range is nobody's.
  */
-function ownership(state: FamilyState, { ours, host, entries }: Traces): (server: Server) => boolean {
+function ownership(state: ServersState, { ours, host, entries }: Traces): (server: Server) => boolean {
   const { excludeCidrs } = state.settings;
   const isStale = (set: SetId, entry: string) => {
     const key = entryKey(set, entry);

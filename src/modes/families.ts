@@ -1,0 +1,321 @@
+/**
+ * One engine for the work that every mode does family by family: which families could be read and why not, whose changes are whose,
+ * how reports become one report, and the second attempt after another program wrote in between. A mode gives it a `FamilyMode` for
+ * each family, and a `NodePart` where it has objects that belong to the node.
+ */
+import type { Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
+import type { UdpFrontend } from '../model/udp-flows.ts';
+import type { Observed } from '../reconcile/observed.ts';
+import { type ApplyReport, failedReport, mergeReports, type Plan, type Step } from '../reconcile/step.ts';
+import type { ModeWork } from '../reconcile/work.ts';
+import { cleanUp, type Part } from './cleanup.ts';
+import {
+  type ConnectionCount,
+  type KernelProbe,
+  type Mode,
+  type ModeMetrics,
+  type ModeName,
+  type ModePlan,
+  NOBODY,
+  type ObserveReport,
+  type PacketCount,
+  type RuleCount,
+  type SetAside,
+} from './mode.ts';
+
+/** What reading one family found. */
+export interface SeenFamily {
+  /** Kernel objects that another program changed, as text. */
+  readonly drift: readonly string[];
+  readonly udpFrontends: readonly UdpFrontend[];
+}
+
+export const NOTHING_SEEN: SeenFamily = { drift: [], udpFrontends: [] };
+
+export interface FamilyReport extends ApplyReport {
+  /** The kernel was not as it was believed to be. It must be read again, and the plan made again. */
+  readonly isMistaken?: boolean;
+}
+
+export interface FamilyPlan extends Plan {
+  /** Nothing of this family will be left that needs what the node has. */
+  readonly leavesNothing?: boolean;
+  /** Write it. What failed is in the report, never thrown; only an abort is. */
+  apply(signal: AbortSignal): Promise<FamilyReport>;
+}
+
+/** What a mode does in one family. */
+export interface FamilyMode {
+  readonly family: Family;
+  /** False until the kernel was read, and after a write whose outcome is unknown. */
+  readonly isKnown: boolean;
+  /** Nothing of a service proxy is installed. Only meaningful when it is known. */
+  readonly isEmpty: boolean;
+  /** See `Mode.isWaiting`. */
+  readonly isWaiting?: boolean;
+  /** Counts since this was made; see `ModeWork`. */
+  readonly rendered: number;
+  readonly compared: number;
+  /** Take in changes of this family. Pure. */
+  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
+  /** See `Mode.settle`. */
+  settle?(): void;
+  /** Throws when it cannot be read; then `isKnown` says whether an older reading still counts. */
+  observe(signal: AbortSignal): Promise<SeenFamily>;
+  /** See `Mode.refresh`. */
+  refresh?(signal: AbortSignal): Promise<void>;
+  /** Pure. Only called when the family is known. */
+  plan(setAside: SetAside): FamilyPlan;
+  /** What was believed counts no longer. */
+  forget?(): void;
+  /** See `KernelProbe`. */
+  stands(signal: AbortSignal): Promise<boolean>;
+  mayDiffer?(): Promise<boolean>;
+  differs?(signal: AbortSignal): Promise<boolean | undefined>;
+  /** See `ModeMetrics`. */
+  ruleCounts?(): readonly RuleCount[];
+  connectionCounts?(): Promise<readonly ConnectionCount[]>;
+  packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
+  /** Remove all that is ours of this family; what it is called, and how it goes. */
+  removal(signal: AbortSignal): Part;
+}
+
+export interface NodePlan {
+  readonly steps: readonly Step[];
+  /** Write what comes before the families; `isBlocked`: they cannot be written. */
+  before(signal: AbortSignal): Promise<{ readonly reports: readonly ApplyReport[]; readonly isBlocked: boolean }>;
+  /** Write what comes after them. */
+  after(signal: AbortSignal): Promise<readonly ApplyReport[]>;
+}
+
+/** What a mode has once for the node, beside its families. */
+export interface NodePart {
+  readonly isKnown: boolean;
+  readonly isWaiting: boolean;
+  readonly compared: number;
+  /** Read it, and what the families share of a reading. When it throws, nothing is known. */
+  observe(): Promise<void>;
+  /** `isEmptied`: the families leave nothing that needs it. */
+  plan(isEmptied: boolean): NodePlan;
+  stands(): Promise<boolean>;
+  /** Begin to remove everything: read what the families share. */
+  beforeRemoval(): Promise<void>;
+  removal(signal: AbortSignal): Part | undefined;
+}
+
+const NO_NODE_PART: NodePart = {
+  isKnown: true,
+  isWaiting: false,
+  compared: 0,
+  observe: () => Promise.resolve(),
+  plan: () => ({
+    steps: [],
+    before: () => Promise.resolve({ reports: [], isBlocked: false }),
+    after: () => Promise.resolve([]),
+  }),
+  stands: () => Promise.resolve(true),
+  beforeRemoval: () => Promise.resolve(),
+  removal: () => undefined,
+};
+
+export interface FamiliesOptions {
+  readonly name: ModeName;
+  /** See `Mode.readsApart`. */
+  readonly readsApart: boolean;
+  readonly families: readonly FamilyMode[];
+  readonly node?: NodePart;
+}
+
+export function familiesMode(options: FamiliesOptions): Mode {
+  return new FamiliesMode(options);
+}
+
+/** The plans of the families that are known, and of the node. */
+interface Parts {
+  readonly node: NodePlan;
+  readonly families: ReadonlyMap<FamilyMode, FamilyPlan>;
+  readonly steps: readonly Step[];
+}
+
+interface Written {
+  readonly report: ApplyReport;
+  readonly isMistaken: boolean;
+}
+
+class FamiliesMode implements Mode {
+  readonly name: ModeName;
+  readonly readsApart: boolean;
+  readonly probe: KernelProbe;
+  readonly metrics: ModeMetrics;
+  readonly #families: readonly FamilyMode[];
+  readonly #node: NodePart;
+  /** Why the last reading of a family failed, of those where it did. */
+  readonly #unread = new Map<FamilyMode, string>();
+  #steps = 0;
+
+  constructor({ name, readsApart, families, node = NO_NODE_PART }: FamiliesOptions) {
+    this.name = name;
+    this.readsApart = readsApart;
+    this.#families = families;
+    this.#node = node;
+    this.probe = probeOf(families, node);
+    this.metrics = metricsOf(families);
+  }
+
+  get isObserved(): boolean {
+    return this.#node.isKnown && this.#families.every(({ isKnown }) => isKnown);
+  }
+
+  get isWaiting(): boolean {
+    return this.#node.isWaiting || this.#families.some(({ isWaiting = false }) => isWaiting);
+  }
+
+  get work(): ModeWork {
+    let [rendered, compared] = [0, this.#node.compared];
+    for (const family of this.#families) {
+      rendered += family.rendered;
+      compared += family.compared;
+    }
+    return { rendered, compared, steps: this.#steps };
+  }
+
+  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    const byFamily = Map.groupBy(changes, ([key]) => familyOfPort(key));
+    for (const mode of this.#families) mode.desire(new Map(byFamily.get(mode.family)));
+  }
+
+  settle(): void {
+    for (const mode of this.#families) mode.settle?.();
+  }
+
+  async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
+    try {
+      await this.#node.observe();
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const cause = causeOf(error);
+      for (const mode of this.#families) {
+        mode.forget?.();
+        this.#unread.set(mode, cause);
+      }
+      return { kind: 'unknown', cause };
+    }
+    const drift: string[] = [];
+    const udpFrontends: UdpFrontend[] = [];
+    this.#unread.clear();
+    for (const mode of this.#families) {
+      try {
+        const seen = await mode.observe(signal);
+        drift.push(...seen.drift);
+        udpFrontends.push(...seen.udpFrontends);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        this.#unread.set(mode, causeOf(error));
+      }
+    }
+    const unread = [...this.#unread.values()];
+    if (unread.length > 0 && unread.length === this.#families.length) {
+      return { kind: 'unknown', cause: unread.join('; ') };
+    }
+    const isBare = unread.length === 0 && this.#families.every(({ isEmpty }) => isEmpty);
+    return { kind: 'known', value: { isBare, drift, unread, udpFrontends } };
+  }
+
+  async refresh(signal: AbortSignal): Promise<void> {
+    for (const mode of this.#families) if (mode.isKnown) await mode.refresh?.(signal);
+  }
+
+  plan(setAside: SetAside = NOBODY): ModePlan {
+    const parts = this.#plan(setAside);
+    return { steps: parts.steps, apply: (signal) => this.#apply(parts, setAside, signal) };
+  }
+
+  async cleanup(signal: AbortSignal): Promise<readonly string[]> {
+    await this.#node.beforeRemoval();
+    const ofNode = this.#node.removal(signal);
+    const parts = this.#families.map((mode) => mode.removal(signal));
+    return await cleanUp(ofNode === undefined ? parts : [...parts, ofNode], signal);
+  }
+
+  #plan(setAside: SetAside): Parts {
+    this.settle();
+    const families = new Map<FamilyMode, FamilyPlan>();
+    for (const mode of this.#families) if (mode.isKnown) families.set(mode, mode.plan(setAside));
+    const plans = [...families.values()];
+    const node = this.#node.plan(plans.every(({ leavesNothing = false }) => leavesNothing));
+    const steps = [...node.steps, ...plans.flatMap((plan) => plan.steps)];
+    this.#steps += steps.length;
+    return { node, families, steps };
+  }
+
+  async #apply(parts: Parts, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
+    const first = await this.#write(parts, signal);
+    if (!first.isMistaken) return first.report;
+    // Another program wrote in between: read again, and plan what is left to do from what is there now.
+    const seen = await this.observe(signal);
+    if (seen.kind === 'unknown') return mergeReports([first.report, kernelFailure(`the kernel: ${seen.cause}`)]);
+    const second = await this.#write(this.#plan(setAside), signal);
+    const applied = first.report.applied + second.report.applied;
+    if (!second.isMistaken) return { ...second.report, applied };
+    const { failed } = kernelFailure('another program changes objects of slicewire while they are written');
+    return { ...second.report, outcome: 'partial', applied, failed: [...second.report.failed, ...failed] };
+  }
+
+  async #write({ node, families }: Parts, signal: AbortSignal): Promise<Written> {
+    const { reports: before, isBlocked } = await node.before(signal);
+    const reports: FamilyReport[] = [...before];
+    if (isBlocked) return { report: mergeReports(reports), isMistaken: false };
+    for (const mode of this.#families) {
+      const plan = families.get(mode);
+      reports.push(plan === undefined ? this.#unreadReport(mode) : await plan.apply(signal));
+    }
+    reports.push(...(await node.after(signal)));
+    return { report: mergeReports(reports), isMistaken: reports.some(({ isMistaken = false }) => isMistaken) };
+  }
+
+  #unreadReport(mode: FamilyMode): ApplyReport {
+    const { family } = mode;
+    return failedReport({ key: `${family} read`, family, kind: 'kernel' }, this.#unread.get(mode) ?? 'not read yet');
+  }
+}
+
+function kernelFailure(cause: string): ApplyReport {
+  return failedReport({ key: 'the kernel', family: undefined, kind: 'kernel' }, cause);
+}
+
+function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
+  return {
+    async stands(signal) {
+      if (!(await node.stands())) return false;
+      for (const mode of families) if (!(await mode.stands(signal))) return false;
+      return true;
+    },
+    async mayDiffer() {
+      for (const mode of families) if ((await mode.mayDiffer?.()) === true) return true;
+      return false;
+    },
+    async differs(signal) {
+      const answers = await Promise.all(families.map((mode) => mode.differs?.(signal) ?? false));
+      if (answers.includes(true)) return true;
+      return answers.includes(undefined) ? undefined : false;
+    },
+  };
+}
+
+function metricsOf(families: readonly FamilyMode[]): ModeMetrics {
+  return {
+    ruleCounts: () => families.flatMap((mode) => mode.ruleCounts?.() ?? []),
+    async connectionCounts() {
+      const counts: ConnectionCount[] = [];
+      for (const mode of families) counts.push(...((await mode.connectionCounts?.()) ?? []));
+      return counts;
+    },
+    async packetCounts(signal) {
+      const counts: PacketCount[] = [];
+      for (const mode of families) counts.push(...((await mode.packetCounts?.(signal)) ?? []));
+      return counts;
+    },
+  };
+}

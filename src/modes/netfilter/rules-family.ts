@@ -1,0 +1,70 @@
+/** The rules of one family as a part of a mode that writes by iptables. By itself it wants nothing: what is ours goes. */
+import type { Family } from '../../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import type { Part } from '../cleanup.ts';
+import type { FamilyMode, FamilyPlan, SeenFamily } from '../families.ts';
+import type { RuleCount, SetAside } from '../mode.ts';
+import { cleanupTables } from './cleanup.ts';
+import type { FamilyTables } from './tables.ts';
+import { udpFrontendsIn } from './udp-frontends.ts';
+
+export class RulesFamily implements FamilyMode {
+  readonly tables: FamilyTables;
+
+  constructor(tables: FamilyTables) {
+    this.tables = tables;
+  }
+
+  get family(): Family {
+    return this.tables.options.tools.family;
+  }
+
+  get isKnown(): boolean {
+    return this.tables.isKnown;
+  }
+
+  get isEmpty(): boolean {
+    return this.tables.isEmpty;
+  }
+
+  get rendered(): number {
+    return 0;
+  }
+
+  get compared(): number {
+    return this.tables.compared;
+  }
+
+  desire(_changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {}
+
+  async observe(signal: AbortSignal): Promise<SeenFamily> {
+    const { drift, chains } = await this.tables.observe(signal);
+    return { drift, udpFrontends: udpFrontendsIn(this.family, chains) };
+  }
+
+  plan(setAside: SetAside): FamilyPlan {
+    const plan = this.tables.plan(setAside);
+    return { steps: plan.steps, apply: (signal) => this.tables.apply(plan, signal) };
+  }
+
+  async stands(signal: AbortSignal): Promise<boolean> {
+    return await this.tables.hasCanaries(signal);
+  }
+
+  async mayDiffer(): Promise<boolean> {
+    return await this.tables.standing.mayDiffer();
+  }
+
+  async differs(signal: AbortSignal): Promise<boolean | undefined> {
+    return await this.tables.differs(signal);
+  }
+
+  ruleCounts(): readonly RuleCount[] {
+    return this.tables.ruleCounts();
+  }
+
+  removal(signal: AbortSignal): Part {
+    const { tools, isOurs } = this.tables.options;
+    return { name: tools.family, remove: () => cleanupTables(tools, isOurs, signal) };
+  }
+}

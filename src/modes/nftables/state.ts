@@ -1,0 +1,133 @@
+/** What is desired and believed of one family's table: a tracker each for its chains, its sets, and the elements of each set. Does no I/O. */
+import type { Bytes, NftSet, NftState } from '../../host/nftables-kernel.ts';
+import type { Family } from '../../model/address.ts';
+import { Tracker } from '../../reconcile/tracker.ts';
+import type { NftChain } from './chains.ts';
+import type { DesiredSink } from './desire.ts';
+import { isKnownSet, SETS, setNamed } from './names.ts';
+import type { Transaction } from './plan.ts';
+import { entryText } from './print.ts';
+import type { Entry } from './render.ts';
+
+const NONE: ReadonlyMap<Bytes, Entry> = new Map();
+/** Elements of a set that another program changed are named up to so many; all of them are counted. */
+const MOST_NAMED = 50;
+
+function sameChain(a: NftChain, b: NftChain): boolean {
+  return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
+}
+
+function sameEntry(a: Entry, b: Entry): boolean {
+  return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
+}
+
+export class TableState implements DesiredSink {
+  readonly family: Family;
+  readonly chains = new Tracker<string, NftChain>(sameChain);
+  readonly sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
+  /** Of each set whose elements are ours to write. */
+  readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>> = new Map(
+    Object.values(SETS).map((set) => [set, new Tracker<Bytes, Entry>(sameEntry)]),
+  );
+  #hasTable = false;
+
+  constructor(family: Family) {
+    this.family = family;
+  }
+
+  /** False until the kernel was read, and after a write whose outcome is unknown. */
+  get isKnown(): boolean {
+    return this.sets.applied !== undefined;
+  }
+
+  /** Only meaningful when it is known. */
+  get hasTable(): boolean {
+    return this.#hasTable;
+  }
+
+  get compared(): number {
+    const ofElements = [...this.elements.values()].reduce((sum, { compared }) => sum + compared, 0);
+    return this.chains.compared + this.sets.compared + ofElements;
+  }
+
+  /** Rules and elements that are believed to be installed. */
+  get counts(): { readonly rules: number; readonly elements: number } {
+    let rules = 0;
+    for (const chain of this.chains.applied?.values() ?? []) rules += chain.rules.length;
+    const elements = [...this.elements.values()].reduce((sum, { applied }) => sum + (applied?.size ?? 0), 0);
+    return { rules, elements };
+  }
+
+  /** Throws for a set whose elements are not ours to write. */
+  elementsOf(set: NftSet): Tracker<Bytes, Entry> {
+    const tracker = this.elements.get(set);
+    if (tracker === undefined) throw new RangeError(`${set.name} has no elements of ours`);
+    return tracker;
+  }
+
+  chain(name: string, chain: NftChain | undefined): void {
+    this.chains.desire(name, chain);
+  }
+
+  set(name: string, set: NftSet | undefined): void {
+    this.sets.desire(name, set);
+  }
+
+  element(set: NftSet, key: string, entry: Entry | undefined): void {
+    this.elementsOf(set).desire(key, entry);
+  }
+
+  /** Believe what was read; undefined: there is no such table. */
+  observe(state: NftState | undefined): void {
+    const { chains, sets, elements } = observed(state);
+    this.#hasTable = state !== undefined;
+    this.chains.observe(chains);
+    this.sets.observe(sets);
+    for (const [set, tracker] of this.elements) tracker.observe(elements.get(set) ?? NONE);
+  }
+
+  /** What another program changed, as text. */
+  driftFrom(state: NftState | undefined): string[] {
+    const { chains, elements } = observed(state);
+    const ofChains = this.chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
+    const ofElements = [...this.elements].flatMap(([set, tracker]) => {
+      const found = elements.get(set) ?? NONE;
+      return tracker.driftFrom(found).map((key, i) => {
+        const entry = i < MOST_NAMED ? (found.get(key) ?? tracker.applied?.get(key)) : undefined;
+        return `${this.family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, this.family)}`;
+      });
+    });
+    return [...ofChains, ...ofElements];
+  }
+
+  /** A transaction succeeded. */
+  wrote({ chains, sets, elements }: Transaction): void {
+    this.#hasTable = true;
+    for (const [name, chain] of chains) this.chains.wrote(name, chain);
+    for (const [name, set] of sets) this.sets.wrote(name, set);
+    for (const { set, key, to } of elements) this.elementsOf(set).wrote(key, to);
+  }
+
+  /** After a write whose outcome is unknown, or a reading that failed. */
+  forget(): void {
+    this.chains.forget();
+    this.sets.forget();
+    for (const tracker of this.elements.values()) tracker.forget();
+  }
+}
+
+function observed(state: NftState | undefined) {
+  const chains = new Map<string, NftChain>();
+  const sets = new Map<string, NftSet>();
+  const elements = new Map<NftSet, Map<Bytes, Entry>>();
+  for (const [name, { rules }] of state?.chains ?? []) {
+    chains.set(name, { rules: rules.map((text) => ({ text, expressions: [] })) });
+  }
+  for (const [name, found] of state?.sets ?? []) {
+    if (!isKnownSet(name)) continue;
+    sets.set(name, setNamed(name));
+    const entries = found.map((element) => [element.key, { ...element, owner: undefined }] as const);
+    elements.set(setNamed(name), new Map(entries));
+  }
+  return { chains, sets, elements };
+}

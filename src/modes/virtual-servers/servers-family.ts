@@ -1,0 +1,152 @@
+/** The virtual servers of one family, with their rules, as a part of IPVS mode. By itself it wants nothing. */
+
+import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
+import { familyOf } from '../../model/address.ts';
+import type { UdpFrontend } from '../../model/udp-flows.ts';
+import type { Part } from '../cleanup.ts';
+import type { FamilyPlan, SeenFamily } from '../families.ts';
+import type { SetAside } from '../mode.ts';
+import { RulesFamily } from '../netfilter/rules-family.ts';
+import { FamilyTables } from '../netfilter/tables.ts';
+import { applyServers } from './apply.ts';
+import { cleanupServers } from './cleanup.ts';
+import type { IpvsNode } from './node.ts';
+import { type HostAddresses, observeServers } from './observe.ts';
+import { planServers } from './plan.ts';
+import type { ServersSettings } from './settings.ts';
+import { isSource, SOURCE_JUMP, sourceChain } from './source-chain.ts';
+import { ServersState } from './state.ts';
+import type { Seen } from './trackers.ts';
+
+export class ServersFamily extends RulesFamily {
+  readonly state: ServersState;
+  readonly #kernel: IpvsKernel;
+  readonly #node: IpvsNode;
+
+  constructor(settings: ServersSettings, tables: FamilyTables, node: IpvsNode) {
+    super(tables);
+    this.#kernel = node.kernel;
+    this.#node = node;
+    this.state = new ServersState(settings, tables);
+  }
+
+  override get isKnown(): boolean {
+    return this.state.isKnown;
+  }
+
+  override get isEmpty(): boolean {
+    return this.state.isEmptied;
+  }
+
+  /** Connections of what drains are waited for. */
+  get isWaiting(): boolean {
+    return this.state.isKnown && this.state.drainingServers().length > 0;
+  }
+
+  override get rendered(): number {
+    return this.state.rendered;
+  }
+
+  override get compared(): number {
+    return this.state.compared;
+  }
+
+  override async observe(signal: AbortSignal): Promise<SeenFamily> {
+    try {
+      const tables = await this.tables.observe(signal);
+      const { seen, host } = await observeServers(this.#kernel, this.state, this.#node.lists);
+      const drift = [...tables.drift, ...this.state.driftFrom(seen, this.family)];
+      this.onHost(host);
+      this.state.observe(seen);
+      return { drift, udpFrontends: udpFrontendsIn(seen) };
+    } catch (error) {
+      this.state.forget();
+      throw error;
+    }
+  }
+
+  /** Connections of what drains are read again: they end by themselves. */
+  async refresh(signal: AbortSignal): Promise<void> {
+    for (const server of this.state.drainingServers()) {
+      signal.throwIfAborted();
+      this.state.sawConnections(server, await this.#kernel.destinations(server));
+    }
+  }
+
+  override plan(setAside: SetAside): FamilyPlan {
+    const plan = planServers(this.state, setAside);
+    return {
+      steps: plan.steps,
+      leavesNothing: plan.leavesNothing,
+      apply: (signal) => applyServers(plan, this.state, this.#kernel, signal),
+    };
+  }
+
+  forget(): void {
+    this.state.forget();
+  }
+
+  override async stands(signal: AbortSignal): Promise<boolean> {
+    const { servers, addresses } = this.state;
+    if (servers.applied?.keys().every((key) => this.#node.hasServer(key)) === false) return false;
+    const installed = new Set((await this.#kernel.addresses(this.family)).ours);
+    if (addresses.applied?.keys().every((address) => installed.has(address)) === false) return false;
+    return await super.stands(signal);
+  }
+
+  override removal(signal: AbortSignal): Part {
+    const { tools } = this.tables.options;
+    return {
+      name: this.family,
+      remove: async () => {
+        const { seen } = await observeServers(this.#kernel, this.state, this.#node.lists);
+        return await cleanupServers({ tools, kernel: this.#kernel, seen, signal });
+      },
+    };
+  }
+
+  /** The addresses of the node's other devices were read. */
+  protected onHost(_host: HostAddresses): void {}
+}
+
+/** After another mode took over: connections end in their own time, and the rules of the other mode are left alone. */
+export class PredecessorServers extends ServersFamily {
+  constructor(
+    settings: ServersSettings,
+    options: Pick<FamilyTables['options'], 'tools' | 'probe' | 'own'>,
+    node: IpvsNode,
+  ) {
+    super(settings, new FamilyTables({ ...options, isOurs: isSource, jumps: [] }), node);
+  }
+
+  override get isWaiting(): boolean {
+    return super.isWaiting || !(this.isKnown && this.state.sets.applied?.size === 0);
+  }
+
+  override async observe(signal: AbortSignal): Promise<SeenFamily> {
+    const seen = await super.observe(signal);
+    this.#keepSource();
+    return seen;
+  }
+
+  override async refresh(signal: AbortSignal): Promise<void> {
+    this.#keepSource();
+    await super.refresh(signal);
+  }
+
+  /** While addresses of ours are left, what the node sends from them is masqueraded. */
+  #keepSource(): void {
+    const isNeeded = (this.state.addresses.applied?.size ?? 0) > 0;
+    for (const [key, chain] of sourceChain(this.family)) this.tables.desire(key, isNeeded ? chain : undefined);
+    this.tables.desireJump(SOURCE_JUMP, isNeeded);
+  }
+}
+
+function udpFrontendsIn({ servers }: Seen): UdpFrontend[] {
+  const found: UdpFrontend[] = [];
+  for (const { server } of servers.values()) {
+    const { protocol, address, port } = server;
+    if (protocol === 'UDP') found.push({ family: familyOf(address), address, port });
+  }
+  return found;
+}

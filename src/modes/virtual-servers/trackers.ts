@@ -1,0 +1,75 @@
+/** What is desired and believed of the virtual servers of one family: a tracker for each kind of object. Does no I/O. */
+import type { SetSpec } from '../../host/ipvs-kernel.ts';
+import type { Address, Family } from '../../model/address.ts';
+import { Tracker } from '../../reconcile/tracker.ts';
+import {
+  type OwnedAddress,
+  type OwnedDestination,
+  type OwnedEntry,
+  type OwnedServer,
+  sameDestination,
+  sameServer,
+} from './objects.ts';
+import type { SetId } from './sets.ts';
+
+/** What was read of one family. */
+export interface Seen {
+  readonly sets: ReadonlyMap<SetId, SetSpec>;
+  readonly entries: ReadonlyMap<string, OwnedEntry>;
+  readonly servers: ReadonlyMap<string, OwnedServer>;
+  readonly destinations: ReadonlyMap<string, OwnedDestination>;
+  /** Connections of destinations, by their keys. */
+  readonly connections: ReadonlyMap<string, number>;
+  readonly addresses: ReadonlyMap<Address, OwnedAddress>;
+}
+
+export class ServerTrackers {
+  readonly sets = new Tracker<SetId, SetSpec>((a, b) => a.type === b.type && a.family === b.family);
+  readonly entries = new Tracker<string, OwnedEntry>(() => true);
+  readonly servers = new Tracker<string, OwnedServer>(sameServer);
+  readonly destinations = new Tracker<string, OwnedDestination>(sameDestination);
+  readonly addresses = new Tracker<Address, OwnedAddress>(() => true);
+
+  /** Values that were compared for plans. */
+  get compared(): number {
+    const trackers = [this.sets, this.entries, this.servers, this.destinations, this.addresses];
+    return trackers.reduce((sum, { compared }) => sum + compared, 0);
+  }
+
+  observe(seen: Seen): void {
+    this.sets.observe(seen.sets);
+    this.entries.observe(withOwners(seen.entries, this.entries.applied));
+    this.servers.observe(withOwners(seen.servers, this.servers.applied));
+    this.destinations.observe(withOwners(seen.destinations, this.destinations.applied));
+    this.addresses.observe(withOwners(seen.addresses, this.addresses.applied));
+  }
+
+  /** What another program changed since it was written, as text. */
+  driftFrom(seen: Seen, family: Family): string[] {
+    return [
+      ...this.servers.driftFrom(seen.servers).map((key) => `server ${key}`),
+      ...this.destinations.driftFrom(seen.destinations).map((key) => `destination ${key}`),
+      ...this.entries.driftFrom(seen.entries).map((key) => `entry ${key}`),
+      ...this.addresses.driftFrom(seen.addresses).map((address) => `address ${address}`),
+    ].map((what) => `${family} ${what}`);
+  }
+
+  /** After a write whose outcome is unknown, or a reading that failed. */
+  forget(): void {
+    for (const tracker of [this.sets, this.entries, this.servers, this.destinations, this.addresses]) tracker.forget();
+  }
+}
+
+/** The kernel does not say to which Service an object belongs, so what was known of that is kept. */
+function withOwners<K, V extends { readonly owner: string | undefined }>(
+  seen: ReadonlyMap<K, V>,
+  believed: ReadonlyMap<K, V> | undefined,
+): ReadonlyMap<K, V> {
+  if (believed === undefined) return seen;
+  const owned = new Map<K, V>();
+  for (const [key, value] of seen) {
+    const owner = believed.get(key)?.owner;
+    owned.set(key, owner === undefined ? value : { ...value, owner });
+  }
+  return owned;
+}

@@ -1,0 +1,106 @@
+/** Every citation leads somewhere: links in Markdown, documents that comments name, rules and invariants that they number. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { anchorsIn, semanticsAnchors } from './helpers/semantics.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const CODE = ['src', 'native', 'test', 'scripts', 'deploy', 'systemd'].flatMap((folder) => filesIn(folder));
+const MARKDOWN = [...readdirSync(ROOT), ...filesIn('docs'), ...CODE].filter((file) => file.endsWith('.md'));
+/** Not this file, which writes them as patterns. */
+const SOURCES = CODE.filter(
+  (file) => /\.(?:ts|c|h|sh|ya?ml|conf|service)$/.test(file) && !file.endsWith('citations.test.ts'),
+);
+
+function filesIn(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .map((file) => join(folder, file))
+    .filter((file) => statSync(join(ROOT, file)).isFile());
+}
+
+function textOf(file: string): string {
+  return readFileSync(join(ROOT, file), 'utf8');
+}
+
+/** `file:line: citation` of every match that is wrong. */
+function wrong(
+  files: readonly string[],
+  pattern: RegExp,
+  isWrong: (match: RegExpExecArray, file: string) => boolean,
+): string[] {
+  return files.flatMap((file) => {
+    const text = textOf(file);
+    return [...text.matchAll(pattern)]
+      .filter((match) => isWrong(match, file))
+      .map((match) => `${file}:${text.slice(0, match.index).split('\n').length}: ${match[0]}`);
+  });
+}
+
+function leadsNowhere(link: string, file: string): boolean {
+  if (/^(?:https?|mailto):/.test(link)) return false;
+  const [path = '', anchor] = link.split('#');
+  const target = path === '' ? file : relative(ROOT, resolve(ROOT, dirname(file), path));
+  if (target.startsWith('..') || !existsSync(join(ROOT, target))) return true;
+  return anchor !== undefined && target.endsWith('.md') && !anchorsIn(textOf(target)).has(anchor);
+}
+
+describe('citations', () => {
+  it('link to files and headings that exist, in every Markdown document', () => {
+    const links = /\]\(<?([^)\s>]+)>?\)|(?:src|href)="([^"]+)"/g;
+    assert.deepEqual(
+      wrong(MARKDOWN, links, ([, link, attribute], file) => leadsNowhere(link ?? attribute ?? '', file)),
+      [],
+    );
+  });
+
+  it('name documents that exist', () => {
+    const documents = /(?<![\w./-])docs\/[\w-]+\.(?:md|svg)/g;
+    assert.deepEqual(
+      wrong([...SOURCES, ...MARKDOWN], documents, ([path]) => !existsSync(join(ROOT, path))),
+      [],
+    );
+  });
+
+  it('number rules that docs/semantics.md has', () => {
+    const numbers = semanticsAnchors();
+    const rules = /semantics\.md ((?:\d+(?:\.\d+)*(?:, | and | to )?)+)/g;
+    const isUnknown = ([, list = '']: RegExpExecArray) =>
+      [...list.matchAll(/\d+(?:\.\d+)*/g)].some(([number]) => !numbers.has(number));
+    assert.deepEqual(wrong([...SOURCES, ...MARKDOWN], rules, isUnknown), []);
+    assert.ok(numbers.size > 50, `${numbers.size} rules were found`);
+  });
+
+  it('number the rules one after another', () => {
+    const numbers = [...semanticsAnchors().keys()].map((number) => number.split('.').map(Number));
+    const follows = (at: readonly number[], before: readonly number[]) => {
+      const depth = at.length - 1;
+      const isFirst = at[depth] === 1 && at.slice(0, depth).join() === before.join();
+      const isNext =
+        at[depth] === (before[depth] ?? 0) + 1 && at.slice(0, depth).join() === before.slice(0, depth).join();
+      return isFirst || isNext;
+    };
+    assert.deepEqual(
+      numbers.filter((number, i) => !follows(number, numbers[i - 1] ?? [])).map((number) => number.join('.')),
+      [],
+    );
+  });
+
+  it('number invariants that docs/architecture.md has', () => {
+    const [, invariants = ''] = /^## Invariants\n(.*?)^## /ms.exec(textOf('docs/architecture.md')) ?? [];
+    const numbers = new Set([...invariants.matchAll(/^(\d+)\. /gm)].map(([, number]) => number));
+    assert.deepEqual(
+      wrong(SOURCES, /\binvariants? (\d+)/g, ([, number]) => !numbers.has(number)),
+      [],
+    );
+  });
+
+  it('name no document that is not here', () => {
+    const elsewhere = /\b(?:reference|design),? (?:section )?\d+(?:\.\d+)?/gi;
+    assert.deepEqual(
+      wrong([...SOURCES, ...MARKDOWN], elsewhere, () => true),
+      [],
+    );
+  });
+});
