@@ -50,9 +50,9 @@ export async function watchKernel(agent: Agent, options: KernelWatchOptions): Pr
 /** One check; whether the kernel must be read and synced again. */
 async function mustSync(agent: Agent, options: KernelWatchOptions): Promise<boolean> {
   const { log, signal, health, mutex, readings, onLoss, onOutdated } = options;
-  const { mode, here } = agent;
+  const { mode, onNode } = agent;
   if (mode.isWaiting) onLoss();
-  if (!(await here.isCurrent())) {
+  if (!(await onNode.isCurrent())) {
     log.info('the Node, the cluster or this machine changed: adapting to it');
     onOutdated();
   }

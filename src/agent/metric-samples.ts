@@ -10,7 +10,7 @@ export interface SampleSources {
   readonly feed: () => ObjectFeed;
   readonly rules: () => readonly RuleCount[];
   readonly connections: () => Promise<readonly ConnectionCount[]>;
-  /** What rules counted so far, by what they do. */
+  /** Packets that rules counted so far, by kind. */
   readonly packets: (what: PacketCount['what']) => Promise<number>;
   readonly clock: Clock;
   readonly health: () => HealthState;

@@ -60,7 +60,7 @@ export class MetricsFeed {
 
   /** Take samples from this agent. Counters begin anew only where the mode or the families changed. */
   use(agent: Agent): void {
-    const shape = { mode: agent.mode.name, families: agent.here.families };
+    const shape = { mode: agent.mode.name, families: agent.onNode.families };
     this.#agent = agent;
     this.#feed = agent.feed;
     if (!sameData(shape, this.#shape)) this.#metrics = this.#newMetrics(shape);
@@ -86,7 +86,7 @@ export class MetricsFeed {
 
   /** `complete`: families of which all was written, but for Services that the kernel refused. */
   synced(report: SyncReport, complete: readonly Family[]): void {
-    const families = this.#agent?.here.families ?? [];
+    const families = this.#agent?.onNode.families ?? [];
     const now = realClock.wall();
     this.#metrics.synced(
       {

@@ -152,7 +152,7 @@ export class Reloader {
       config,
       log,
       isRun: true,
-      mustHave: former?.agent.here.families ?? [],
+      mustHave: former?.agent.onNode.families ?? [],
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
       onPorts: reporting.onPorts,
@@ -165,7 +165,7 @@ export class Reloader {
     former.stop.abort(new Error('other parts take over'));
     await former.ended.catch(() => undefined);
     next.agent.sweeper.inherit(former.agent.sweeper.handOver());
-    former.agent.here.close();
+    former.agent.onNode.close();
     if (former.running !== next.running) former.running.stop.abort();
   }
 

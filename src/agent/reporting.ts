@@ -52,7 +52,7 @@ export class Reporting {
       events: this.events,
       handlers: { healthz: this.#healthHandler(), metrics: this.#metricsHandler() },
       isHealthy: () => this.health.state.healthy,
-      listenAddresses: async (family) => (await this.#agent?.here.listenAddresses(family)) ?? [],
+      listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
     });
   }
 
@@ -75,7 +75,7 @@ export class Reporting {
     this.metrics.renew();
     this.#servers.renew();
     this.events.use(agent.feed, config);
-    this.health.tune(this.#healthSettings(config, agent.feed, agent.here.families));
+    this.health.tune(this.#healthSettings(config, agent.feed, agent.onNode.families));
     this.metrics.use(agent);
     this.#servers.listen(config);
   }
@@ -94,7 +94,7 @@ export class Reporting {
 
   /** A sync ended. `since`: when it began, on the clock that never runs backwards. */
   async synced(report: SyncReport, since: number): Promise<void> {
-    const families = this.#agent?.here.families ?? [];
+    const families = this.#agent?.onNode.families ?? [];
     const { complete, causes, refused } = verdictOf(report, families, this.#served);
     this.health.synced(complete, since, causes);
     this.health.refused(sentencesOf(refused));
