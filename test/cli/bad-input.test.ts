@@ -126,10 +126,7 @@ describe('bad input on the command line', () => {
       'WinDSR=true',
     ]);
     assert.match(error, /--kube-api-qps has no effect: requests are a few a minute/);
-    assert.match(
-      error,
-      /--feature-gates: WinDSR: no effect: AllowServiceExternalIPs is the only gate that slicewire has/,
-    );
+    assert.match(error, /--feature-gates: WinDSR has no effect: slicewire has only the gate AllowServiceExternalIPs/);
     assert.match(error, /there is no such file or folder/);
   });
 
@@ -204,7 +201,7 @@ describe('bad input on the command line', () => {
     assert.equal(status, 1);
     assert.match(
       error,
-      /^slicewire: iptables does not work here: cannot start iptables: there is no program of this name; install the package iptables/m,
+      /^slicewire: iptables does not work on this node: cannot start iptables: there is no program of this name; install the package iptables/m,
     );
   });
 });

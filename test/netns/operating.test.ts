@@ -193,7 +193,7 @@ describe('an agent that operators run', () => {
     await agent.synced();
     assert.equal(await reached(), 'reply');
     const left =
-      'the external IPs of 1 Service are not served, since the feature gate AllowServiceExternalIPs is false: default/web';
+      'external IPs of 1 Service are not served, because the feature gate AllowServiceExternalIPs is false: default/web';
     await gate(false);
     await agent.logged(({ msg }) => msg === left);
     await agent.synced(agent.log.findIndex(({ msg }) => msg === left));
