@@ -1,4 +1,4 @@
-/** Puts the parts together: the one place that knows all of them. `run` and `plan` share it. */
+/** Builds an agent from its parts, for `run` and `plan`. */
 import type { Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
@@ -24,9 +24,9 @@ import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 export interface AgentOptions {
   readonly config: Config;
   readonly log: Log;
-  /** Write the kernel's settings that are no mode's, and wait for the Node; `plan` does neither. */
+  /** Write the conntrack settings, and wait for the Node; `plan` does neither. */
   readonly isRun: boolean;
-  /** Families that worked until now: one that does not any more is a reason to leave things as they are. */
+  /** Families that are served now: without one of them, the next generation is not built. */
   readonly mustHave?: readonly Family[];
   readonly signal: AbortSignal;
   readonly onFault: (fault: Fault) => void;
@@ -39,31 +39,30 @@ export interface Agent {
   readonly feed: ObjectFeed;
   readonly loop: SyncLoop;
   readonly mode: Mode;
-  readonly here: ModeOnNode;
-  /** Deletes stale flows once rules were written. */
+  readonly onNode: ModeOnNode;
+  /** Deletes stale flows after rules were written. */
   readonly sweeper: FlowSweeper;
   readonly clock: Clock;
 }
 
-/** Check the machine, wait for the initial lists, and build what works. Nothing is written but kernel settings. */
+/** Check the machine, wait for the initial lists, and build the agent. Writes nothing but conntrack settings. Throws CannotRun. */
 export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, onFault, onPorts, onSweep } = options;
   const { cache } = feed;
   const { families, tools } = await usableFamilies(config, signal, (text) => log.warn(text));
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
-  if (lost.length > 0)
-    throw new CannotRun(`${lost.join(', ')}: was served until now, and cannot be served on this node any more`);
+  if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
   const members = tools.map((tool) => ({
     tools: tool,
     probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text) }),
   }));
-  const here = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
+  const onNode = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
     for (const { probe } of members) probe.close();
     throw error;
   });
-  const { mode } = here;
-  emitExternalIPs(feed, options);
+  const { mode } = onNode;
+  warnOfExternalIPs(feed, options);
   const model = new ProxyModel(
     { nodeName: config.nodeName, zone: cache.node?.zone ?? '' },
     { servesExternalIPs: servesExternalIPs(config.featureGates) },
@@ -79,20 +78,20 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     retry: config.syncPeriod,
     onFault,
     ...(onPorts === undefined ? {} : { onPorts }),
-    onFirst: (services) => log.info({ services }, 'what others need first is in place; the rest follows'),
+    onFirst: (services) => log.info({ services }, "DNS and the API server's Service are programmed; the rest follows"),
     onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
     onPlan: (plan) => logSteps(plan, log),
     onThrown: stackLogger(log),
   });
-  const sweeper = buildSweeper({ config, log, flows, here, onSweep });
-  return { feed, loop, mode, here, sweeper, clock: realClock };
+  const sweeper = buildSweeper({ config, log, flows, onNode, onSweep });
+  return { feed, loop, mode, onNode, sweeper, clock: realClock };
 }
 
-/** Names that one line of the log has. */
+/** Most names in a line of the log. */
 const NAMES = 10;
 
-/** Whose external IPs the feature gate leaves aside, in one line: who counted on them hears of it. */
-function emitExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions): void {
+/** Warn, in one line, of the Services whose external IPs the feature gate turns off. */
+function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions): void {
   if (servesExternalIPs(config.featureGates)) return;
   const keys: string[] = [];
   for (const { key, externalIPs } of cache.services()) if (externalIPs.length > 0) keys.push(key);
@@ -100,11 +99,11 @@ function emitExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions): 
   const who = keys.length === 1 ? '1 Service' : `${keys.length} Services`;
   log.warn(
     { field: 'spec.externalIPs', count: keys.length },
-    `the external IPs of ${who} are not served, since the feature gate ${EXTERNAL_IPS_GATE} is false: ${firstOf(keys.sort(), NAMES)}`,
+    `external IPs of ${who} are not served, because the feature gate ${EXTERNAL_IPS_GATE} is false: ${firstOf(keys.sort(), NAMES)}`,
   );
 }
 
-/** Wait for the initial lists and the Node, and build the mode that they ask for. What stands in the kernel is read meanwhile. */
+/** Wait for the initial lists and the Node, and build the mode. The rules in the kernel are read meanwhile. */
 async function buildMode(
   feed: ObjectFeed,
   { families, members }: Pick<ModeInput, 'families' | 'members'>,
@@ -119,7 +118,7 @@ async function buildMode(
   log.info(facts, 'the initial lists are complete');
   await waitForNode(feed, { config, log, clock: realClock, signal, mayWait: isRun });
   if (config.mode === 'nftables') await waitForServiceCidrs(feed, { clock: realClock, signal });
-  // Rules depend on these settings: whether they could be made is known before.
+  // Rules depend on these settings: write them first.
   if (isRun) await tuneConntrack(config, log);
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
   return await createMode({
@@ -135,13 +134,13 @@ async function buildMode(
 }
 
 export interface Usable {
-  /** For which the mode can work. */
+  /** Families that the mode can serve. */
   readonly families: readonly Family[];
-  /** Those of iptables that work here. */
+  /** The iptables tools that work on this node. */
   readonly tools: readonly IptablesTools[];
 }
 
-/** The families that this node has, and the tools of each, tried out; why one cannot be used is told. Throws CannotRun when the mode can work for none. */
+/** The families that the mode can serve, with tools that were tried. `onProblem` gets why others cannot be served. Throws CannotRun when none can. */
 export async function usableFamilies(
   config: Config,
   signal: AbortSignal,
@@ -149,16 +148,17 @@ export async function usableFamilies(
 ): Promise<Usable> {
   const { families, tools, problems } = await openTools(config, signal);
   if (config.mode === 'nftables') {
-    // It writes by none, but takes over from proxies that did, perhaps with tools of their own.
-    for (const problem of problems) onProblem(`what a proxy left in iptables cannot be seen, nor removed: ${problem}`);
+    // This mode uses no iptables, but takes over from proxies that did.
+    for (const problem of problems)
+      onProblem(`iptables rules of a former proxy can be neither read nor removed: ${problem}`);
     return { families, tools };
   }
-  if (tools.length === 0) throw new CannotRun(`iptables does not work here: ${problems.join('; ')}`);
+  if (tools.length === 0) throw new CannotRun(`iptables does not work on this node: ${problems.join('; ')}`);
   for (const problem of problems) onProblem(`one family is not served: ${problem}`);
   return { families: tools.map(({ family }) => family), tools };
 }
 
-/** The families that this node has, the tools of iptables that work here, and why others do not. Throws CannotRun without the rights. */
+/** The families of this node, the iptables tools that work, and why others do not. Throws CannotRun without NET_ADMIN. */
 export async function openTools(
   { iptablesBackend }: Config,
   signal: AbortSignal,
@@ -179,7 +179,7 @@ export async function openTools(
       else problems.push(`${family}: iptables cannot use the nat table (try: iptables -t nat -S POSTROUTING)`);
     } catch (error) {
       if (error instanceof CommandNotStarted) problems.push(`${error.message}; install the package iptables`);
-      // A lock that is held now will be free again: the sync waits for it, and tells who has it.
+      // A held lock will be free again: the sync waits for it, and names its holder.
       else if (error instanceof IptablesError && !error.isRefusal) usable.push(tools);
       else if (error instanceof IptablesError) problems.push(error.message);
       else throw error;
@@ -188,12 +188,12 @@ export async function openTools(
   return { families, tools: usable, problems };
 }
 
-/** Pods are told by CIDRs, and there is none of a family that this node has: nothing would be masqueraded as it should (docs/semantics.md 5.1). */
+/** Throws CannotRun when no --cluster-cidr is of a family of this node: local pods could not be recognised (docs/semantics.md 5.1). */
 function mustFit({ detectLocal }: Config, families: readonly Family[]): void {
   if (detectLocal.kind !== 'cluster-cidr' || detectLocal.cidrs.length === 0) return;
   if (detectLocal.cidrs.some((cidr) => families.includes(familyOf(cidr)))) return;
   throw new CannotRun(
-    `--cluster-cidr=${detectLocal.cidrs.join(',')} is of no family that works here (${families.join(', ')})`,
+    `--cluster-cidr=${detectLocal.cidrs.join(',')}: no range is of a family that works on this node (${families.join(', ')})`,
   );
 }
 
@@ -201,17 +201,17 @@ interface SweeperInput {
   readonly config: Config;
   readonly log: Log;
   readonly flows: Flows;
-  readonly here: ModeOnNode;
+  readonly onNode: ModeOnNode;
   readonly onSweep: ((report: SweepReport) => void) | undefined;
 }
 
-function buildSweeper({ config, log, flows, here, onSweep }: SweeperInput): FlowSweeper {
+function buildSweeper({ config, log, flows, onNode, onSweep }: SweeperInput): FlowSweeper {
   return new FlowSweeper({
     flows,
     open: openFlowTable,
     clock: realClock,
-    families: here.families,
-    nodeAddresses: here.nodeAddresses,
+    families: onNode.families,
+    nodeAddresses: onNode.nodeAddresses,
     retry: config.syncPeriod,
     onSweep: (report) => {
       logSweep(report, log);
@@ -223,8 +223,8 @@ function buildSweeper({ config, log, flows, here, onSweep }: SweeperInput): Flow
 function logSweep({ kinds, duration, outcome, cause }: SweepReport, log: Log): void {
   const milliseconds = Math.round(duration);
   if (outcome === 'failed') {
-    const follows = 'flows that are stale stay until they time out or it succeeds';
-    log.error({ milliseconds, cause }, `cannot look through the connections of the kernel: ${cause}; ${follows}`);
+    const follows = 'stale flows stay until they time out or a later sweep succeeds';
+    log.error({ milliseconds, cause }, `cannot read the conntrack table: ${cause}; ${follows}`);
     return;
   }
   for (const [kind, { seen, deleted, owners }] of kinds) {
@@ -234,4 +234,4 @@ function logSweep({ kinds, duration, outcome, cause }: SweepReport, log: Log): v
   }
 }
 
-const STALE = { udp: 'UDP flows', opening: 'connections that were never answered (TCP, SCTP)' } as const;
+const STALE = { udp: 'UDP flows', opening: 'unanswered connections (TCP, SCTP)' } as const;

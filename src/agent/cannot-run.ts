@@ -1,4 +1,4 @@
-/** The agent cannot work on this machine or with what it was given: one line says why. */
+/** The agent cannot run on this machine or with this input; the message says why, in one line. */
 export class CannotRun extends Error {
   readonly code = 'CANNOT_RUN';
 }

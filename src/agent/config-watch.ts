@@ -1,4 +1,4 @@
-/** Follows the file that --config names. A ConfigMap is replaced by a symbolic link beside it, an editor may replace the file: so its folder is watched, and the content compared. */
+/** Follows the file that --config names. A ConfigMap changes by a symbolic link beside the file, and editors replace files: the folder is watched, and the content compared. */
 import { type FSWatcher, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { readOneFile } from '../documents/one-file.ts';
@@ -6,25 +6,25 @@ import { type Clock, sleep, unlessAborted } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import { unwatchedText } from '../source/unwatched.ts';
 
-/** Milliseconds from a first change to reading: one save makes several events. */
+/** Milliseconds from the first event to reading: one save makes several events. */
 const SETTLE = 100;
-/** Milliseconds between looks at the file, for changes that nobody tells. */
-const LOOK = 10_000;
+/** Milliseconds between two checks of the file, for changes without an event. */
+const CHECK = 10_000;
 
 export interface ConfigWatch {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Digest of what the file said when it was read. */
+  /** Digest of the file as it was read last. */
   readonly before: string | undefined;
   readonly onChange: () => Promise<void>;
   readonly warn: (text: string) => void;
 }
 
-/** Calls `onChange` after each change of the content, until the signal aborts. A file that is gone for a moment, or unreadable, is no change. */
+/** Calls `onChange` after each change of the content, until the signal aborts. A missing or unreadable file is no change, but a warning. */
 export async function watchConfigFile(path: string, options: ConfigWatch): Promise<void> {
   const { clock, signal, onChange, warn } = options;
   let { before } = options;
-  // The first look may be too late for a change that came since the file was read.
+  // Check at once: the file may have changed since it was read, before the watch began.
   let isFirst = true;
   let isReported = false;
   let wake = () => {};
@@ -39,14 +39,14 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       const woken = new Promise<void>((resolve) => {
         wake = resolve;
       });
-      if (!isFirst && !isReported) await Promise.race([woken, sleep(clock, LOOK, signal)]);
+      if (!isFirst && !isReported) await Promise.race([woken, sleep(clock, CHECK, signal)]);
       isFirst = false;
       await sleep(clock, SETTLE, signal);
       isReported = false;
       const now = await unlessAborted(digestOf(path), signal);
-      // Told once: an editor that replaces the file is done before the next look.
+      // One warning; none for an editor that is replacing the file, which makes another event.
       if ('problem' in now && !isUnreadable && !isReported)
-        warn(`--config ${path}: cannot be read: ${now.problem}; what it said before stays in force`);
+        warn(`--config ${path}: cannot be read: ${now.problem}; the former configuration stays in force`);
       isUnreadable = 'problem' in now;
       if ('problem' in now || now.digest === before) continue;
       before = now.digest;
@@ -59,14 +59,14 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
   }
 }
 
-/** undefined where nothing can be watched: then the file is looked at now and then. The folder was just read from: a mount that is dead would keep the loop. */
+/** undefined where the folder cannot be watched: the periodic check remains. Call it after the file was read: on a dead mount it would block the event loop. */
 function startWatch(folder: string, call: () => void, warn: (text: string) => void): FSWatcher | undefined {
   try {
     const watcher = watch(folder, call);
     watcher.on('error', () => watcher.close());
     return watcher;
   } catch (error) {
-    warn(unwatchedText(error, LOOK));
+    warn(unwatchedText(error, CHECK));
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** The settings of conntrack, which are not a mode's: what `run` and `run --init-only` write, and `plan` shows. */
+/** The settings of conntrack, the same in every mode: `run` and `run --init-only` write them, `plan` shows them. */
 import { cpus } from 'node:os';
 import type { Config } from '../config/config.ts';
 import {
@@ -13,7 +13,7 @@ import { settingKey, settingStep } from '../reconcile/setting.ts';
 import type { Step, StepName } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** What `tuneConntrack` would write now, as steps; and what it could not. */
+/** The writes of `tuneConntrack` as steps, and those that are impossible on this node. */
 export async function conntrackSteps(
   config: Config,
 ): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
@@ -22,8 +22,8 @@ export async function conntrackSteps(
 }
 
 /**
- * Write them; returns how many could not be written. Services work without: where kube-proxy ends, in a container that may
- * not write them, the agent says so and goes on (k8s#141943).
+ * Write the settings; resolves with the number of those that could not be written. Services work without them: in a container that
+ * may not write them, kube-proxy exits, and the agent logs it and goes on (k8s#141943).
  */
 export async function tuneConntrack(config: Config, log: Log, level: 'warn' | 'error' = 'warn'): Promise<number> {
   const { possible, barred } = await sortWrites(await pending(config));

@@ -1,4 +1,4 @@
-/** What the agent follows: the source and the cache of its objects. Outlives changes of the configuration that do not name another source. */
+/** The objects as the agent is fed them: a source and the cache of its objects. A feed outlives reloads that keep the source. */
 
 import { PROTOBUF } from '../api/protobuf/envelope.ts';
 import { Cache } from '../cache/cache.ts';
@@ -20,10 +20,10 @@ import { CannotRun } from './cannot-run.ts';
 export interface ObjectFeedOptions {
   readonly config: Config;
   readonly log: Log;
-  /** Follow changes, rather than read once. */
+  /** Follow changes; otherwise read once. */
   readonly follow: boolean;
   readonly signal: AbortSignal;
-  /** Something new is wrong with an object. */
+  /** A fault of an object, when it is new. */
   readonly onFault: (fault: Fault) => void;
 }
 
@@ -31,13 +31,13 @@ export interface ObjectFeed {
   readonly cache: Cache;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
-  /** The own Node as it is, or was when it was deleted: what it said goes on to count (docs/semantics.md 9.2). */
+  /** The own Node, or its last state when it was deleted, which stays in force (docs/semantics.md 9.2). */
   readonly node: () => NodeView | undefined;
   /** Ends with the signal; rejects when the source cannot go on. */
   readonly source: Promise<void>;
   readonly watches: () => readonly WatchStatus[];
   readonly cannotFollow: (of: SourceKind) => boolean;
-  /** Called after each event that changed something; one is called at a time. */
+  /** Sets the one callback for events that changed something. */
   onChange(call: () => void): void;
 }
 
@@ -65,7 +65,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   };
 }
 
-/** Takes events into the cache and tells what is wrong with them. */
+/** Takes events into the cache, and passes on the faults of their objects. */
 class Intake {
   readonly synced: Promise<void>;
   readonly #cache: Cache;
@@ -84,7 +84,7 @@ class Intake {
   }
 
   readonly emit = (event: SourceEvent): void => {
-    // A source that was stopped may be in the middle of a page: nobody works on what it says any more.
+    // A stopped source may be in the middle of a page: ignore the rest of it.
     if (this.#signal.aborted) return;
     for (const fault of this.#cache.take(event)) this.#onFault(fault);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
@@ -98,7 +98,7 @@ class Intake {
   mustBeSynced(): void {
     if (!this.#cache.isSynced)
       throw new CannotRun(
-        `stopped before the initial lists were complete: ${this.#cache.waitingFor.join(', ')} were missing`,
+        `the source ended before the initial lists were complete: ${this.#cache.waitingFor.join(', ')} are missing`,
       );
   }
 }
@@ -117,7 +117,7 @@ function buildSource({ config, log, follow }: ObjectFeedOptions): Source {
   return kubernetesSource({ ...config.source, ...about, clock: realClock, log });
 }
 
-/** What Services of manifests must leave alone on this node: ports that programs serve, and those that this one will. */
+/** The ports of this node that Services of manifests must not take: those that programs listen on, and the agent's own. */
 function nodeReader({ serve: { healthz, metrics } }: Config): NodeReader {
   const own = [healthz, metrics].flatMap((at): Listener[] =>
     at === undefined ? [] : [{ protocol: 'TCP', address: at.address, port: at.port }],
@@ -128,17 +128,17 @@ function nodeReader({ serve: { healthz, metrics } }: Config): NodeReader {
   };
 }
 
-/** Milliseconds between two looks at the Node, and for how long (docs/semantics.md 9.1, 9.3). */
-const LOOK = 1000;
+/** Milliseconds between two checks of the Node, and for how long (docs/semantics.md 9.1, 9.3). */
+const NODE_CHECK = 1000;
 const FOR_ADDRESSES = 30_000;
 const FOR_POD_CIDRS = 300_000;
 
-/** Milliseconds between two looks at the ServiceCIDRs, and for how long. */
-const CIDRS_LOOK = 20;
+/** Milliseconds between two checks of the ServiceCIDRs, and for how long. */
+const CIDRS_CHECK = 20;
 const FOR_CIDRS = 3000;
 
 /**
- * Wait until the ServiceCIDRs are known, or cannot be, or for 3 s: Services need not wait for them, but what is built with
+ * Wait at most 3 s until the ServiceCIDRs are known, or cannot be followed. Services can do without them, but a mode that is built with
  * them need not be built again.
  */
 export async function waitForServiceCidrs(
@@ -147,7 +147,7 @@ export async function waitForServiceCidrs(
 ): Promise<void> {
   const isSettled = () => cache.serviceCidrs !== undefined || cannotFollow('servicecidrs');
   for (const until = clock.now() + FOR_CIDRS; !isSettled() && clock.now() < until; ) {
-    await sleep(clock, CIDRS_LOOK, signal);
+    await sleep(clock, CIDRS_CHECK, signal);
   }
 }
 
@@ -156,14 +156,14 @@ export interface NodeWait {
   readonly log: Log;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Wait for what the Node does not have yet; otherwise only what cannot be done without is asked for. */
+  /** Wait for facts that the Node lacks; otherwise only check them. */
   readonly mayWait: boolean;
 }
 
 /**
- * Wait for what is needed of the own Node (docs/semantics.md 9.1, 9.3): its addresses, where node ports are on the primary one alone, at
- * most 30 s and not for life or death; its pod CIDRs, where pods are told by them, at most 5 minutes. What else it says is
- * followed when it comes, and Services need not wait for it. Throws CannotRun without pod CIDRs.
+ * Wait for the facts of the own Node that rules need (docs/semantics.md 9.1, 9.3): its addresses, where node ports are on the primary one
+ * alone, at most 30 s, and without them the interfaces' addresses count; its pod CIDRs, where they recognise local pods, at most
+ * 5 minutes. Other facts are followed when they come. Throws CannotRun without pod CIDRs.
  */
 export async function waitForNode(
   { node }: ObjectFeed,
@@ -172,23 +172,20 @@ export async function waitForNode(
   const { nodeName, source, detectLocal, nodePortAddresses } = config;
   const wait = async (isThere: () => boolean, most: number) => {
     const until = clock.now() + (mayWait ? most : 0);
-    while (!isThere() && clock.now() < until) await sleep(clock, LOOK, signal);
+    while (!isThere() && clock.now() < until) await sleep(clock, NODE_CHECK, signal);
     return isThere();
   };
   const most = nodePortAddresses.primary !== false ? FOR_ADDRESSES : 0;
   if (source.kind === 'kubernetes' && !(await wait(() => (node()?.addresses.length ?? 0) > 0, most))) {
     const problem =
       node() === undefined
-        ? 'the cluster has no such Node (--hostname-override gives another name)'
+        ? 'the cluster has no such Node (--hostname-override sets another name)'
         : 'its status has no addresses';
-    log.warn(
-      { node: nodeName },
-      `Node ${nodeName}: ${problem}; the addresses of this machine's interfaces count instead`,
-    );
+    log.warn({ node: nodeName }, `Node ${nodeName}: ${problem}; using the addresses of this machine's interfaces`);
   }
   if (detectLocal.kind !== 'node-cidr') return;
   if (await wait(() => (node()?.podCIDRs.length ?? 0) > 0, FOR_POD_CIDRS)) return;
   throw new CannotRun(
-    `Node ${nodeName}: spec.podCIDRs is empty, and --detect-local-mode=NodeCIDR needs it; see that the controller that gives pod CIDRs works`,
+    `Node ${nodeName}: spec.podCIDRs is empty, and --detect-local-mode=NodeCIDR needs it; check the controller that allocates pod CIDRs`,
   );
 }

@@ -1,5 +1,4 @@
-/** From the command line to a configuration and a log: reads the file that --config names, and says what has no effect. */
-import { type Command, Option } from 'commander';
+/** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
 import type { Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
@@ -13,7 +12,7 @@ import { createLog, type Log } from '../telemetry/log.ts';
 export interface Prepared {
   readonly config: Config;
   readonly log: Log;
-  /** Of what the file said that --config names. */
+  /** Digest of the file that --config names. */
   readonly configDigest: string | undefined;
 }
 
@@ -23,14 +22,14 @@ interface Note {
 }
 
 export interface Loaded {
-  /** Of the file that --config names: the same of the same text. */
+  /** Digest of the file that --config names: equal for equal text. */
   readonly digest: string | undefined;
   readonly config: Config;
-  /** What has no effect, and how the file was read: for the log, each a line with its facts. */
+  /** Warnings for the log: flags and fields without effect, and unknown fields. */
   readonly notes: readonly Note[];
 }
 
-/** Flags that say what an API server would say of its objects. */
+/** Flags for checks of objects that an API server makes itself. */
 const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
 
 /** Throws ConfigError. */
@@ -41,7 +40,7 @@ export async function prepare(commandLine: Flags): Promise<Prepared> {
   return { config: loaded.config, log, configDigest: loaded.digest };
 }
 
-/** The configuration as the command line, and the file that it names, say now. Throws ConfigError. */
+/** The configuration of the command line and of its file as it is now. Throws ConfigError. */
 export async function loadConfig(commandLine: Flags): Promise<Loaded> {
   const notes: Note[] = [];
   for (const { name, why } of IDLE_FLAGS) {
@@ -69,15 +68,15 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     given: file.given,
   });
   for (const fault of file.lenient) {
-    notes.push({ facts: { fault }, text: `--config: ${fault}; the file is used nevertheless, as kube-proxy does` });
+    notes.push({ facts: { fault }, text: `--config: ${fault}; the file is used anyway, as kube-proxy does` });
   }
   for (const { path, idle = '' } of file.idle) {
     notes.push({ facts: { field: path }, text: `--config: ${path} has no effect: ${idle}` });
   }
   notes.push(...gateNotes('--config: featureGates', config.featureGates));
-  // A switch of security that is silently not taken would be the worst of surprises.
+  // A security switch must not be ignored without a warning.
   if (commandLine[camel('feature-gates')] !== undefined) {
-    const text = "--feature-gates has no effect beside --config: the file's featureGates count";
+    const text = '--feature-gates has no effect with --config: use featureGates in the file';
     notes.push({ facts: { flag: 'feature-gates' }, text });
   }
   return { config, notes, digest: content.digest };
@@ -86,18 +85,12 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
 function gateNotes(from: string, gates: FeatureGates): Note[] {
   const idle = idleGates(gates);
   if (idle.length === 0) return [];
-  const text = `${from}: ${idle.join(', ')}: no effect: ${EXTERNAL_IPS_GATE} is the only gate that slicewire has`;
+  const text = `${from}: ${idle.join(', ')} ${idle.length === 1 ? 'has' : 'have'} no effect: slicewire has only the gate ${EXTERNAL_IPS_GATE}`;
   return [{ facts: { gates: idle }, text }];
 }
 
 export function logNotes({ notes }: Loaded, log: Log): void {
   for (const { facts, text } of notes) log.warn(facts, text);
-}
-
-/** Accept the flags of kube-proxy on which nothing follows; the help does not show them. */
-export function withIdleFlags(command: Command): Command {
-  for (const { name } of IDLE_FLAGS) command.addOption(new Option(`--${name} [value]`).hideHelp());
-  return command;
 }
 
 async function readConfig(path: string): Promise<OneFile> {

@@ -1,9 +1,9 @@
-/** What a sync did, for the log. */
+/** Lines of the log about syncs. */
 import { type FailedStep, type Plan, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 
-/** Services, or changes by others, that one line of the log names; the record holds more. */
+/** Most Services, or changes by others, in a line of the log; its facts hold more. */
 const MOST_NAMED = 5;
 
 /** `a, b and 3 more` */
@@ -17,23 +17,23 @@ export function logSteps({ steps }: Plan, log: Log): void {
   if (log.isLevelEnabled('debug')) for (const step of steps) log.debug(stepText(step));
 }
 
-/** Tells at debug level where something was thrown, once for each message. */
+/** Logs the stack of an error at debug level, once for each message. */
 export function stackLogger(log: Log): (error: unknown) => void {
-  const told = new Set<string>();
+  const logged = new Set<string>();
   return (error) => {
     const message = String(error);
-    if (told.has(message)) return;
-    told.add(message);
-    log.debug({ stack: error instanceof Error ? error.stack : undefined }, `thrown in a sync: ${message}`);
+    if (logged.has(message)) return;
+    logged.add(message);
+    log.debug({ stack: error instanceof Error ? error.stack : undefined }, `error in a sync: ${message}`);
   };
 }
 
-/** Why a step failed, without the one line that was refused: of a thousand steps that fail alike it is the same. */
+/** Why a step failed, without the refused line: equal for steps that fail alike. */
 function causeAlone({ cause, line, blame }: FailedStep): string {
   return `${blame} ${line === undefined ? cause : cause.replaceAll(line, '')}`;
 }
 
-/** One line for all steps that failed of one cause. */
+/** One line for all steps that failed for one cause. */
 function logFailed(steps: readonly FailedStep[], log: Log): void {
   const [first] = steps;
   if (first === undefined) return;
@@ -48,15 +48,15 @@ function logFailed(steps: readonly FailedStep[], log: Log): void {
   const ofWhom = others.length === 0 ? '' : `, of Services ${firstOf(others, MOST_NAMED)}`;
   log.error(
     { step: key, service: owner, count: steps.length, services: services.slice(0, MOST_NAMED + 1) },
-    `${who}: ${cause} (and ${steps.length - 1} more steps failed of the same cause${ofWhom})`,
+    `${who}: ${cause} (and ${steps.length - 1} more steps failed for the same cause${ofWhom})`,
   );
 }
 
 export interface Circumstances {
-  /** No sync was complete before: an operator wants to see the first, also when there was nothing to do. */
+  /** No sync was complete before: the first is logged also when there was nothing to do. */
   readonly isFirst: boolean;
   readonly failingSince?: number | undefined;
-  /** Faults of the objects as they are now, by what follows from them. */
+  /** Faults of the objects now, by effect. */
   readonly faults: Readonly<Record<string, number>>;
 }
 
@@ -67,7 +67,7 @@ export function logReport(report: SyncReport, log: Log, { isFirst, failingSince,
     const more = report.drift.length - MOST_NAMED;
     const named = `${report.drift.slice(0, MOST_NAMED).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
     const facts = { drift: report.drift.slice(0, 20), count: report.drift.length };
-    log.warn(facts, `another program had changed our rules: ${named}`);
+    log.warn(facts, `another program changed rules of ours: ${named}`);
   }
   for (const alike of Map.groupBy(report.failed, causeAlone).values()) logFailed(alike, log);
   if (report.outcome === 'complete') {
@@ -76,5 +76,24 @@ export function logReport(report: SyncReport, log: Log, { isFirst, failingSince,
     return;
   }
   const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
-  log.error({ ...facts, since }, 'sync not complete; it will be tried again');
+  log.error({ ...facts, since }, 'sync incomplete; it will be retried');
+}
+
+interface HasFaults {
+  readonly faults: { readonly counts: Iterable<readonly [effect: string, count: number]> };
+}
+
+/** An Agent, as far as it knows of faults. */
+interface FaultSources {
+  readonly feed: { readonly cache: HasFaults };
+  readonly loop: HasFaults;
+}
+
+/** Faults of the objects now, counted by effect: for the log and for metrics. */
+export function faultCounts({ feed, loop }: FaultSources): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { faults } of [feed.cache, loop]) {
+    for (const [effect, count] of faults.counts) counts[effect] = (counts[effect] ?? 0) + count;
+  }
+  return counts;
 }

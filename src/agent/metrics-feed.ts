@@ -1,73 +1,151 @@
-/** Values of metrics that are read when somebody asks, from where they are kept. */
-import type { Clock } from '../host/clock.ts';
-import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
-import type { HealthState } from '../serve/health.ts';
-import type { ReadName, Sample, Samples } from '../telemetry/metrics.ts';
+/** Feeds the metrics of a running agent: results of syncs and sweeps, and the samples that are read on each scrape. */
+import type { Config } from '../config/config.ts';
+import { version } from '../config/version.ts';
+import { realClock } from '../host/clock.ts';
+import { FAMILIES, type Family } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import { sameData } from '../model/equal.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { ConnectionCount, ModeName, PacketCount } from '../modes/mode.ts';
+import type { HealthState } from '../serve/health-judgement.ts';
+import { LocalGaps } from '../serve/local-gaps.ts';
+import type { SweepReport } from '../sync/flow-sweeper.ts';
+import type { SyncReport } from '../sync/status.ts';
+import type { Log } from '../telemetry/log.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
+import { faultCounts } from './log-lines.ts';
+import { metricSamples } from './metric-samples.ts';
+import { PacketTotals } from './packet-totals.ts';
 
-export interface SampleSources {
-  readonly feed: () => ObjectFeed;
-  readonly rules: () => readonly RuleCount[];
-  readonly connections: () => Promise<readonly ConnectionCount[]>;
-  /** What rules counted so far, by what they do. */
-  readonly packets: (what: PacketCount['what']) => Promise<number>;
-  readonly clock: Clock;
+export interface MetricsFeedOptions {
+  readonly log: Log;
+  readonly signal: AbortSignal;
   readonly health: () => HealthState;
-  /** Services that the kernel refuses. */
+  /** Services that the kernel refused in the last sync. */
   readonly refused: () => number;
-  readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
-  readonly reloads: () => ReadonlyMap<string, number>;
-  readonly faults: () => Readonly<Record<string, number>>;
 }
 
-export function metricSamples({
-  feed,
-  rules: ruleCounts,
-  connections,
-  packets,
-  clock,
-  health,
-  refused,
-  gaps,
-  reloads,
-  faults,
-}: SampleSources): Record<ReadName, Samples> {
-  const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
-  const counts = (of: 'services' | 'slices') => feed().cache.counts(of);
-  const rules = (field: 'total' | 'last') =>
-    ruleCounts()
-      .filter(({ table }) => table === 'filter' || table === 'nat')
-      .map(({ family, table, ...count }) => ({ labels: { table, ip_family: family }, value: count[field] }));
-  const inNftables = (field: 'total' | 'elements') =>
-    ruleCounts().map(({ family, ...count }) => ({ labels: { ip_family: family }, value: count[field] ?? 0 }));
-  const watches = () => feed().watches();
-  return {
-    kubeproxy_sync_proxy_rules_endpoint_changes_pending: () => one(counts('slices').pending),
-    kubeproxy_sync_proxy_rules_endpoint_changes_total: () => one(counts('slices').total),
-    kubeproxy_sync_proxy_rules_service_changes_pending: () => one(counts('services').pending),
-    kubeproxy_sync_proxy_rules_service_changes_total: () => one(counts('services').total),
-    kubeproxy_sync_proxy_rules_no_local_endpoints_total: () =>
-      gaps().map(([traffic_policy, ip_family, value]) => ({ labels: { traffic_policy, ip_family }, value })),
-    kubeproxy_sync_proxy_rules_iptables_total: () => rules('total'),
-    kubeproxy_sync_proxy_rules_iptables_last: () => rules('last'),
-    kubeproxy_iptables_ct_state_invalid_dropped_packets_total: async () => one(await packets('invalid-dropped')),
-    kubeproxy_iptables_localhost_nodeports_accepted_packets_total: async () =>
-      one(await packets('localhost-node-ports')),
-    slicewire_nftables_rules: () => inNftables('total'),
-    slicewire_nftables_elements: () => inNftables('elements'),
-    slicewire_connections_total: async () =>
-      (await connections()).map(({ service, family, address = '', protocol = '', port, count }) => ({
-        labels: { service, address, protocol, port: String(port), ip_family: family },
-        value: count,
-      })),
-    slicewire_faults: () => Object.entries(faults()).map(([effect, value]) => ({ labels: { effect }, value })),
-    slicewire_watch_age_seconds: () =>
-      watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),
-    slicewire_watch_failing: () =>
-      watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
-    slicewire_services_refused: () => one(refused()),
-    slicewire_healthy: () => one(health().healthy ? 1 : 0),
-    slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),
-    slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),
-  };
+/** The mode and families decide which metrics there are, and their labels. */
+interface Shape {
+  readonly mode: ModeName;
+  readonly families: readonly Family[];
+}
+
+export type ReloadResult = 'applied' | 'refused' | 'unchanged' | 'failed';
+
+export class MetricsFeed {
+  readonly #options: MetricsFeedOptions;
+  readonly #reloads = new Map<string, number>();
+  readonly #packets = new PacketTotals();
+  #gaps = new LocalGaps();
+  #agent: Agent | undefined;
+  #feed: ObjectFeed;
+  #shape: Shape;
+  #metrics: Metrics;
+
+  constructor({ mode }: Config, feed: ObjectFeed, options: MetricsFeedOptions) {
+    this.#options = options;
+    this.#feed = feed;
+    // Until it is known which families work on this node.
+    this.#shape = { mode, families: FAMILIES };
+    this.#metrics = this.#newMetrics(this.#shape);
+  }
+
+  /** The metrics of the present mode and families. */
+  get current(): Metrics {
+    return this.#metrics;
+  }
+
+  /** Take samples from this agent. Counters begin anew only where the mode or the families changed. */
+  use(agent: Agent): void {
+    const shape = { mode: agent.mode.name, families: agent.onNode.families };
+    this.#agent = agent;
+    this.#feed = agent.feed;
+    if (!sameData(shape, this.#shape)) this.#metrics = this.#newMetrics(shape);
+    this.#shape = shape;
+  }
+
+  /** Forget the ServicePorts of the former generation: the next one reports all of them. */
+  renew(): void {
+    this.#gaps = new LocalGaps();
+  }
+
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    this.#gaps.update(changes);
+  }
+
+  swept({ duration, kinds }: SweepReport): void {
+    this.#metrics.swept(duration, { udp: kinds.get('udp')?.deletedIn, opening: kinds.get('opening')?.deletedIn });
+  }
+
+  queued(): void {
+    this.#metrics.queued(realClock.wall() / 1000);
+  }
+
+  /** `complete`: families of which all was written, but for Services that the kernel refused. */
+  synced(report: SyncReport, complete: readonly Family[]): void {
+    const families = this.#agent?.onNode.families ?? [];
+    const now = realClock.wall();
+    this.#metrics.synced(
+      {
+        complete,
+        failedWrites: families.filter((family) =>
+          report.failed.some((step) => step.kind === 'rules' && step.family === family),
+        ),
+        duration: report.duration,
+        writing: report.writing,
+        isFull: report.reading > 0,
+        steps: report.applied,
+        work: report.work,
+        drift: report.drift.length,
+        latencies: report.triggers.map((at) => Math.max(0, now - at)),
+        outcome: report.outcome,
+      },
+      now / 1000,
+    );
+  }
+
+  /** The configuration file was read again. */
+  reloaded(result: ReloadResult): void {
+    this.#reloads.set(result, (this.#reloads.get(result) ?? 0) + 1);
+  }
+
+  #newMetrics({ mode, families }: Shape): Metrics {
+    const { health, refused } = this.#options;
+    const read = metricSamples({
+      feed: () => this.#feed,
+      rules: () => this.#agent?.mode.metrics.ruleCounts() ?? [],
+      connections: () => this.#connections(),
+      packets: (what) => this.#packetsOf(what),
+      clock: realClock,
+      health,
+      refused,
+      gaps: () => this.#gaps.counts,
+      reloads: () => this.#reloads,
+      faults: () => (this.#agent === undefined ? {} : faultCounts(this.#agent)),
+    });
+    return new Metrics({ mode, families, version: version(), read });
+  }
+
+  async #connections(): Promise<readonly ConnectionCount[]> {
+    try {
+      return (await this.#agent?.mode.metrics.connectionCounts()) ?? [];
+    } catch (error) {
+      this.#options.log.error(`connections cannot be counted: ${causeOf(error)}`);
+      return [];
+    }
+  }
+
+  /** The packets that rules counted; when the rules cannot be read, the last values. */
+  async #packetsOf(what: PacketCount['what']): Promise<number> {
+    const { log, signal } = this.#options;
+    await this.#packets.read(
+      async () => (await this.#agent?.mode.metrics.packetCounts(signal)) ?? [],
+      (cause) =>
+        log.warn({ cause }, `packet counters of rules cannot be read: ${cause}; metrics keep their last values`),
+    );
+    return this.#packets.total(what);
+  }
 }

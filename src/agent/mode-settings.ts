@@ -1,5 +1,7 @@
-/** From the configuration, the Node and this machine to the settings of each family. */
+/** The settings of each mode and family, from the configuration, the Node and this machine. */
 import type { Config, IpvsConfig } from '../config/config.ts';
+import type { IptablesTools } from '../host/iptables-tools.ts';
+import type { IpvsKernel } from '../host/ipvs-kernel.ts';
 import { interfaceAddresses, routable } from '../host/node-facts.ts';
 import { realSysctls, type Sysctls } from '../host/sysctls.ts';
 import {
@@ -30,7 +32,7 @@ export interface SettingsInput {
   readonly sysctls: Sysctls;
   /** Addresses of this machine's interfaces, at least those of the family. */
   readonly interfaces: readonly Address[];
-  /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written; otherwise the kernel's value counts. */
+  /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written; otherwise the kernel's present value counts. */
   readonly willBeLiberal?: boolean;
 }
 
@@ -63,7 +65,7 @@ export async function nftablesSettings(
   };
 }
 
-/** Of the modes that translate addresses by rules. */
+/** The settings that iptables and nftables mode share: both translate addresses by rules. */
 async function translatingSettings(
   input: SettingsInput,
   { localhostNodePorts }: { readonly localhostNodePorts: boolean },
@@ -87,10 +89,10 @@ export function ipvsSettings(input: Omit<SettingsInput, 'sysctls'>): IpvsSetting
   return { ...shared, scheduler, excludeCidrs, nodePortCidrs: wanted.length === 0 ? 'all' : wanted };
 }
 
-/** What settings are read from on this machine. */
+/** The input of settings on this machine. */
 export interface OnMachine {
   readonly config: Config;
-  /** Own Node as it is now. */
+  /** The own Node as it is now. */
   readonly node: () => NodeView | undefined;
 }
 
@@ -98,7 +100,21 @@ export async function readIpvsSettings({ config, node }: OnMachine, family: Fami
   return ipvsSettings({ config, node: node(), family, interfaces: await interfaceAddresses(family) });
 }
 
-/** What all modes have in common. */
+/** The options of IPVS mode on this machine, as the mode or as a predecessor. */
+export async function ipvsOptions<M extends { readonly tools: IptablesTools }>(
+  { config, node, members }: OnMachine & { readonly members: readonly M[] },
+  kernel: IpvsKernel,
+) {
+  const families = await Promise.all(
+    members.map(async (member) => ({
+      ...member,
+      settings: await readIpvsSettings({ config, node }, member.tools.family),
+    })),
+  );
+  return { families, node: config.ipvs, kernel, sysctls: realSysctls };
+}
+
+/** The settings that all modes share. */
 function familySettings(input: Omit<SettingsInput, 'sysctls'>): FamilySettings {
   const { config, node, family } = input;
   return {
@@ -118,14 +134,14 @@ export function ipvsKernelSettings({ strictArp }: IpvsConfig, kernelRelease: str
     ['net/ipv4/vs/expire_quiescent_template', '1'],
     ['net/ipv4/ip_forward', '1'],
   ]);
-  // With 1, a client that uses its port again waited a second, until 5.9 (k8s#81775).
+  // Before Linux 5.9, with 1, a client that reused its port waited a second (k8s#81775).
   const [major = 0, minor = 0] = kernelRelease.split('.').map(Number);
   if (major < 5 || (major === 5 && minor < 9)) wanted.set('net/ipv4/vs/conn_reuse_mode', '0');
   if (strictArp) wanted.set('net/ipv4/conf/all/arp_ignore', '1').set('net/ipv4/conf/all/arp_announce', '2');
   return wanted;
 }
 
-/** The Node's addresses of a family; --bind-address replaces the one of its family; without a Node, the interfaces' (docs/semantics.md 9.1). */
+/** The Node's addresses of a family. --bind-address replaces those of its family; without a Node, the interfaces' addresses count (docs/semantics.md 9.1). */
 function ownAddresses(input: Omit<SettingsInput, 'sysctls'>): Address[] {
   const known = knownAddresses(input);
   return known.length > 0 ? known : routable(input.interfaces, input.family);
@@ -144,8 +160,8 @@ function localDetector({ detectLocal }: Config, node: NodeView | undefined, fami
 }
 
 /**
- * The CIDRs of a family in which node ports are served. `primary` is the Node's first address; where nothing is said of a
- * family, all of its addresses are (docs/semantics.md 6.9).
+ * The CIDRs of a family in which node ports are served; empty: all addresses. `primary` is the Node's first address; a family that
+ * the configuration does not mention is served on all addresses (docs/semantics.md 6.9).
  */
 function wantedCidrs(input: Omit<SettingsInput, 'sysctls'>): Cidr[] {
   const { cidrs, primary } = input.config.nodePortAddresses;
@@ -160,7 +176,7 @@ interface Reachable {
   readonly localhostNodePorts: boolean;
 }
 
-/** All addresses (no CIDR is wanted), or those that are on this node now and inside the CIDRs. */
+/** All addresses, where no CIDR is wanted; otherwise this node's addresses inside the CIDRs. */
 function nodePortAddresses(wanted: readonly Cidr[], { interfaces, localhostNodePorts }: Reachable): 'all' | Address[] {
   if (wanted.length === 0) return 'all';
   const isServed = (address: Address) =>
@@ -168,7 +184,7 @@ function nodePortAddresses(wanted: readonly Cidr[], { interfaces, localhostNodeP
   return [...new Set(interfaces.filter(isServed))];
 }
 
-/** Which addresses, as bytes, take node ports: where the rules say all, those of these interfaces. */
+/** Whether an address, as bytes, takes node ports. Where the rules serve all addresses, those of these interfaces count. */
 export function nodePortFilter(
   {
     family,
@@ -193,7 +209,7 @@ export function ipvsNodePortFilter({ nodePortCidrs }: IpvsSettings, interfaces: 
   return (address) => served.has(address);
 }
 
-/** Node ports on 127.0.0.0/8 are wanted unless the list leaves loopback out. */
+/** Node ports are served on 127.0.0.0/8, unless the wanted CIDRs exclude loopback. */
 function admitsLoopback(wanted: readonly Cidr[]): boolean {
   if (wanted.length === 0) return true;
   return wanted.some((cidr) => cidr.startsWith('127.') || cidrContains(cidr, '127.0.0.0' as Address));

@@ -1,4 +1,4 @@
-/** From the configuration to the mode on this machine, and to the one that it takes over from. */
+/** Builds the mode that the configuration asks for, with the predecessors that it takes over from. */
 import { release } from 'node:os';
 import type { RulesProbe } from '../host/chain-probe.ts';
 import { realCommands } from '../host/commands.ts';
@@ -17,10 +17,10 @@ import type { Mode, ModeName } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
-import { ipvsOptions } from './ipvs-options.ts';
 import {
   ipvsKernelSettings,
   ipvsNodePortFilter,
+  ipvsOptions,
   nftablesSettings,
   nodePortFilter,
   type OnMachine,
@@ -30,16 +30,16 @@ import {
 import { predecessorModes } from './predecessors.ts';
 
 export interface ModeInput extends OnMachine {
-  /** Where cluster IPs are taken from; undefined: not known now. */
+  /** Ranges of cluster IPs; undefined: not known now. */
   readonly serviceCidrs: () => readonly Cidr[] | undefined;
-  /** The families that this node has, and for which the mode works. */
+  /** The families that the mode serves. */
   readonly families: readonly Family[];
   /**
-   * The tools of each family, and who tells whether the rules that they wrote still stand. In nftables mode those that
-   * work here: it writes by none, but takes over from modes that did.
+   * The iptables tools of each family, and the probe for the rules that they wrote. nftables mode writes without them, but takes over
+   * from modes that used them.
    */
   readonly members: readonly { readonly tools: IptablesTools; readonly probe: RulesProbe }[];
-  /** Try what can only be tried by writing. */
+  /** Whether the kernel may be tried by writing. */
   readonly mayTry: boolean;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
@@ -49,13 +49,13 @@ export interface ModeInput extends OnMachine {
 export interface ModeOnNode {
   readonly mode: Mode;
   readonly families: readonly Family[];
-  /** Let go of the kernel. */
+  /** Close its sockets to the kernel. */
   close(): void;
   /** Whether the settings are still those that the Node and this machine's interfaces ask for. */
   readonly isCurrent: () => Promise<boolean>;
-  /** Where the servers of health check ports listen: everywhere, or on these. */
+  /** The addresses on which health check ports listen; the unspecified one: everywhere. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
-  /** Which addresses take node ports now; made anew for each sweep of flows. */
+  /** The addresses that take node ports now; read again for each sweep of flows. */
   readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
 }
 
@@ -176,7 +176,7 @@ interface OfMode<S> {
   readonly listen: (settings: S) => Promise<'all' | readonly Address[]>;
 }
 
-/** A mode with what it says of this machine. */
+/** A mode with its settings and addresses on this machine. */
 function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],

@@ -1,12 +1,28 @@
 /**
- * Counters of rules as metrics that only grow: the kernel's begin anew whenever the rule is written, as when the settings change
- * or another program flushed it. What was counted between the last look and that moment is lost.
+ * Packet counters of rules as totals that only grow. The kernel's counters start at 0 whenever a rule is written, such as after a change
+ * of the settings or a flush by another program; packets between the last reading and that moment are lost.
  */
+import { causeOf } from '../model/cause.ts';
 import type { PacketCount } from '../modes/mode.ts';
 
 export class PacketTotals {
-  /** By what is counted and family: the kernel's counter when it was read last, and all that it counted. */
+  /** By kind and family: the kernel's counter as read last, and the total. */
   readonly #seen = new Map<string, { last: number; total: number }>();
+
+  /** Why the counters cannot be read at present. */
+  #failure: string | undefined;
+
+  /** Read the counters. When that fails, the totals stay, and `onFailure` gets each new cause once. */
+  async read(counts: () => Promise<readonly PacketCount[]>, onFailure: (cause: string) => void): Promise<void> {
+    try {
+      this.take(await counts());
+      this.#failure = undefined;
+    } catch (error) {
+      const cause = causeOf(error);
+      if (cause !== this.#failure) onFailure(cause);
+      this.#failure = cause;
+    }
+  }
 
   take(counts: readonly PacketCount[]): void {
     for (const { what, family, packets } of counts) {
@@ -16,7 +32,7 @@ export class PacketTotals {
     }
   }
 
-  /** Of all families. */
+  /** The sum over all families. */
   total(of: PacketCount['what']): number {
     let sum = 0;
     for (const [key, { total }] of this.#seen) if (key.startsWith(`${of} `)) sum += total;

@@ -1,4 +1,4 @@
-/** What other modes, and proxies before us, left on this machine: as modes that want nothing more. */
+/** Predecessors on this machine: other modes, and kube-proxy, whose state in the kernel goes once this mode serves. */
 import { access } from 'node:fs/promises';
 import type { Config } from '../config/config.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
@@ -13,12 +13,11 @@ import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables } from '../modes/nftables/predecessor.ts';
-import { ipvsOptions } from './ipvs-options.ts';
-import type { OnMachine } from './mode-settings.ts';
+import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 
 export interface Predecessor {
   readonly mode: Mode;
-  /** Let go of the kernel. */
+  /** Close its sockets to the kernel. */
   close(): void;
 }
 
@@ -27,10 +26,10 @@ export interface PredecessorInput extends OnMachine {
   readonly signal: AbortSignal;
 }
 
-/** Tables of nftables that proxies have: ours, and that of kube-proxy's nftables mode. */
+/** The nftables tables of proxies: ours, and that of kube-proxy's nftables mode. */
 export const PROXY_TABLES = { ours: TABLE, kubeProxy: 'kube-proxy' } as const;
 
-/** What must go once this mode serves, in this order: rules name sets of IPVS mode. */
+/** The predecessors of this mode, in the order of their removal: rules go first, because they name sets of IPVS mode. */
 export async function predecessorModes(mode: Config['mode'], input: PredecessorInput): Promise<readonly Predecessor[]> {
   const predecessors: Predecessor[] = [];
   if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
@@ -40,7 +39,7 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
   return tables === undefined ? predecessors : [...predecessors, tables];
 }
 
-/** What a proxy in IPVS mode left: it ends as its connections do. */
+/** A proxy in IPVS mode: its servers go when their connections end. */
 export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
   const kernel = await openIpvsKernel(realCommands, input.signal);
   const options = await ipvsOptions(input, kernel);
@@ -52,7 +51,7 @@ export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>)
   return { mode: leftByIptables(members), close: () => undefined };
 }
 
-/** Tables of nftables by these names; undefined: there are none. */
+/** The nftables tables of these names; undefined: there are none. */
 export function tablesPredecessor(names: readonly string[]): Predecessor | undefined {
   let kernel: ReturnType<typeof openNftables>;
   try {
@@ -61,7 +60,7 @@ export function tablesPredecessor(names: readonly string[]): Predecessor | undef
     // A kernel without nftables has no tables of it.
     if (error instanceof NftMissing) return undefined;
     if (!(error instanceof NftUnusable)) throw error;
-    throw new NftUnusable(`${error.message}; the tables ${names.join(' and ')} stay where there are any`);
+    throw new NftUnusable(`${error.message}; tables named ${names.join(' or ')} stay, if there are any`);
   }
   const ids = FAMILIES.flatMap((family) => names.map((table) => ({ family, table })));
   const there = ids.filter(({ family, table }) => kernel.hasTable(family, table));
@@ -70,7 +69,7 @@ export function tablesPredecessor(names: readonly string[]): Predecessor | undef
   return undefined;
 }
 
-/** Chains that service proxies have in all modes that write rules, and nobody else has. */
+/** Chains of service proxies in all modes that write iptables rules, and of no other program. */
 const TRACES = [
   { table: 'nat', chain: 'KUBE-SERVICES' },
   { table: 'filter', chain: 'KUBE-FORWARD' },
@@ -81,7 +80,7 @@ async function hasRules({ members, signal }: PredecessorInput): Promise<boolean>
     try {
       for (const trace of TRACES) if (await tools.hasChain({ ...trace, wait: 1 }, signal)) return true;
     } catch (error) {
-      // Somebody holds the lock: there may be rules, and the sync waits for it.
+      // Another process holds the lock: there may be rules, and the sync waits for the lock.
       if (error instanceof IptablesError && !error.isRefusal) return true;
       throw error;
     }
@@ -89,7 +88,7 @@ async function hasRules({ members, signal }: PredecessorInput): Promise<boolean>
   return false;
 }
 
-/** Whether this network namespace has anything of IPVS mode, or might. Loads nothing. */
+/** Whether this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */
 export async function hasIpvsTraces(): Promise<boolean> {
   const isLoaded = await access('/proc/net/ip_vs').then(
     () => true,

@@ -1,10 +1,10 @@
-/** When the kernel is read whole: as a resync that nobody asks for, and when another program wrote. Bounded by the time that it takes. */
+/** Decides when all rules are read from the kernel: for a periodic resync, and after another program wrote. Limited to a share of the time. */
 import type { Config } from '../config/config.ts';
 import type { Clock } from '../host/clock.ts';
 
-/** Without any request the state is compared with the kernel's this often. */
+/** Milliseconds between two resyncs, which compare all rules with the kernel's. */
 const RESYNC = 60 * 60 * 1000;
-/** The most of the time that goes into reading: a neighbour that writes all the time would have us read all the time. */
+/** Largest share of the time that goes into reading: a program that writes all the time would make the agent read all the time. */
 const SHARE = 0.01;
 
 /** IPVS has no rule whose absence shows that all was flushed: it is read every syncPeriod, as kube-proxy does. */
@@ -18,8 +18,8 @@ export class Readings {
   #begunAt: number;
   /** Milliseconds that the last reading of a sync took. */
   #took = 0;
-  /** When the last look that read ended, and how long it took: none, at first. */
-  #look = { endedAt: 0, took: 0 };
+  /** When the last check that read the rules ended, and how long it took. */
+  #check = { endedAt: 0, took: 0 };
 
   constructor(clock: Pick<Clock, 'now'>, config: Pick<Config, 'mode' | 'syncPeriod'>) {
     this.#clock = clock;
@@ -27,28 +27,28 @@ export class Readings {
     this.#begunAt = clock.now();
   }
 
-  /** It is to be read, though nobody asks. */
+  /** A resync is due. */
   get isDue(): boolean {
     return this.#clock.now() - this.#begunAt >= Math.max(this.#period, this.#took / SHARE);
   }
 
-  /** A look may read: another program wrote. */
+  /** A check may read the rules now, because another program wrote. */
   get mayRead(): boolean {
-    return this.#clock.now() - this.#look.endedAt >= this.#look.took / SHARE;
+    return this.#clock.now() - this.#check.endedAt >= this.#check.took / SHARE;
   }
 
-  /** A sync will read. */
+  /** The next sync reads the kernel. */
   begun(): void {
     this.#begunAt = this.#clock.now();
   }
 
-  /** A sync read for so many milliseconds. */
+  /** A sync spent these milliseconds reading. */
   took(milliseconds: number): void {
     this.#took = milliseconds;
   }
 
-  /** A look read for so many milliseconds. */
-  looked(milliseconds: number): void {
-    this.#look = { endedAt: this.#clock.now(), took: milliseconds };
+  /** A check spent these milliseconds reading. */
+  checkTook(milliseconds: number): void {
+    this.#check = { endedAt: this.#clock.now(), took: milliseconds };
   }
 }

@@ -1,10 +1,10 @@
 /**
- * What a sync that was not complete means for the health of each family.
+ * What an incomplete sync means for the health of each family.
  *
- * A Service that the kernel refuses is a note, an event and a metric: it stays as it was, all others are written, and one tenant must
- * not take the node from them. A family cannot be written when something failed that is not about one Service (a lock, a missing tool,
- * no rights, a rule that all share), and when every Service that it has is refused, of more than one namespace: then it is not about
- * one tenant either, but a match or target that this kernel does not have.
+ * A Service that the kernel refuses is a note, an event and a metric: its former rules stay, all others are written, and one tenant must
+ * not take the node from them. A family cannot be written when a step failed that does not belong to one Service (a lock, a missing tool,
+ * no rights, a shared rule), or when the kernel refuses every Service of the family, in more than one namespace: then the kernel lacks a
+ * match or target that all of them need.
  */
 import { FAMILIES, type Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
@@ -12,7 +12,7 @@ import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/se
 import type { FailedStep } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 
-/** Services that are named one by one. */
+/** Most Services that are named one by one. */
 const MOST_NAMED = 20;
 
 /** A Service that the kernel refused. */
@@ -23,9 +23,9 @@ export interface RefusedService {
 }
 
 export interface Verdict {
-  /** Families of which all was written but for what the kernel refuses of single Services. */
+  /** Families of which everything was written, but for single Services that the kernel refuses. */
   readonly complete: readonly Family[];
-  /** Why the others are not. */
+  /** Why the other families are not complete. */
   readonly causes: ReadonlyMap<Family, string>;
   readonly refused: ReadonlyMap<ServiceKey, RefusedService>;
 }
@@ -46,11 +46,11 @@ export function verdictOf(
     } else
       for (const family of familiesOf(step, families)) if (!causes.has(family)) causes.set(family, firstLine(cause));
   }
-  const [said] = refused.values();
+  const [first] = refused.values();
   for (const family of families) {
-    if (said === undefined || causes.has(family)) continue;
+    if (first === undefined || causes.has(family)) continue;
     if (!served.areAllRefused(family, refusedIn.get(family) ?? new Set())) continue;
-    causes.set(family, `the kernel refuses every Service: ${firstLine(said.cause)}`);
+    causes.set(family, `the kernel refuses every Service: ${firstLine(first.cause)}`);
   }
   if (outcome !== 'complete' && failed.length === 0) {
     for (const family of families) causes.set(family, 'not all was written');
@@ -63,22 +63,22 @@ function familiesOf({ family: own }: FailedStep, families: readonly Family[]): r
   return own === undefined ? families : families.filter((family) => family === own);
 }
 
-/** What was refused, as sentences for people; of many the first ones, and how many more there are. */
+/** A sentence for each refused Service; of many, the first ones and the number of the others. */
 export function sentencesOf(refused: ReadonlyMap<ServiceKey, RefusedService>): string[] {
   const named = [...refused.values()].slice(0, MOST_NAMED);
   const sentences = named.map(
     ({ owner, key, cause }) => `Service ${owner}: the kernel refused ${key}: ${firstLine(cause)}`,
   );
   const more = refused.size - named.length;
-  return more > 0 ? [...sentences, `and ${more} more Services, which the log names`] : sentences;
+  return more > 0 ? [...sentences, `and ${more} more Services; the log names them`] : sentences;
 }
 
-/** What was refused goes on with the lines around it. */
+/** The cause without the lines around the refused one. */
 function firstLine(cause: string): string {
   return cause.split('\n')[0] ?? '';
 }
 
-/** Which Services have ports in which family, as the agent's model tells them. */
+/** The ServicePorts of each family, as the model reports them. */
 export class ServedByFamily {
   readonly #ports = new Map<Family, Set<ServicePortKey>>(FAMILIES.map((family) => [family, new Set()]));
 
@@ -90,7 +90,7 @@ export class ServedByFamily {
     }
   }
 
-  /** Whether a family has Services in several namespaces, and all of them are refused. Ends with the first that is not. */
+  /** Whether all Services of a family are refused, in several namespaces. Ends with the first Service that is not. */
   areAllRefused(family: Family, refused: ReadonlySet<ServiceKey>): boolean {
     if (new Set(refused.values().map(namespaceOf)).size < 2) return false;
     const ports = this.#ports.get(family) ?? new Set();

@@ -1,4 +1,4 @@
-/** `slicewire controller`: writes slices and Endpoints for a cluster's API server where no kube-controller-manager does. */
+/** `slicewire controller`: writes EndpointSlices and Endpoints for an API server that has no kube-controller-manager. */
 import { hostname } from 'node:os';
 import { apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
@@ -9,6 +9,7 @@ import { ClusterCache } from '../controller/cluster-cache.ts';
 import { ClusterFeed } from '../controller/cluster-feed.ts';
 import type { ControllerContext, EventSink } from '../controller/context.ts';
 import { EndpointsController } from '../controller/endpoints-controller.ts';
+import { controllerEvents } from '../controller/event-sink.ts';
 import { LeaderElector } from '../controller/leader.ts';
 import { MirrorController } from '../controller/mirror-controller.ts';
 import type { WorkQueue } from '../controller/queue.ts';
@@ -16,13 +17,13 @@ import { SlicesController } from '../controller/slices-controller.ts';
 import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly } from '../host/memory.ts';
-import type { ObjectKey } from '../producers/objects.ts';
-import { type Asked, type Handler, keepOpen, NOT_FOUND, textAnswer } from '../serve/http.ts';
+import { controllerHandler } from '../serve/controller-server.ts';
+import { keepOpen } from '../serve/http.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
 
-/** One of the three, as far as its life is concerned. */
+/** What the three controllers have in common. */
 interface Part {
   readonly queue: WorkQueue;
   run(signal: AbortSignal): Promise<void>;
@@ -43,7 +44,7 @@ export async function controllerCommand(
 ): Promise<number> {
   growSparingly();
   const log = await createLog(config.log);
-  hangups.listen(() => log.info('SIGHUP: there is nothing to reload: the controller has no file of configuration'));
+  hangups.listen(() => log.info('SIGHUP: nothing to reload: the controller has no configuration file'));
   await runController(config, log, signal);
   return 0;
 }
@@ -59,7 +60,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     client,
     clock: realClock,
     log,
-    onFault: (fault) => void faults.tell(fault),
+    onFault: (fault) => void faults.log(fault),
   });
   const parts = new Map<Name, Part>();
   const elector = config.leader && electorOf(config.leader, { client, log });
@@ -73,25 +74,25 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
   for (const [name, part] of partsOf(config, context)) parts.set(name, part);
   const listening = keepOpen({
     listen: config.listen,
-    handler: handlerOf(feed, metrics),
+    handler: controllerHandler({ cache: feed, metrics, clock: realClock }),
     clock: realClock,
     signal,
     onFailure: (error) => log.error({ listen: config.listen.text }, `cannot listen: ${error.message}; trying again`),
   });
   const lead = async (until: AbortSignal) => {
-    log.info('this replica writes now');
+    log.info('this replica writes from now on');
     await Promise.all([...parts.values()].map((part) => part.run(until)));
-    log.info('this replica writes no more');
+    log.info('this replica stopped writing');
   };
   await live(feed, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
     faults.flush(),
   );
   client.close();
   await listening.catch(() => undefined);
-  log.info('stopped; slices stay as they are');
+  log.info('stopped; EndpointSlices stay as they are');
 }
 
-/** Follow the cluster, and work once its lists are complete; until the signal aborts and the lease is given back. */
+/** Follow the cluster, and work once its lists are complete, until the signal aborts and the lease is released. */
 async function live(
   feed: ClusterFeed,
   work: (signal: AbortSignal) => Promise<void>,
@@ -133,15 +134,14 @@ function electorOf(
     clock: realClock,
     random: Math.random,
     onLeader: (identity) => log.info({ lease, leader: identity }, `the lease ${lease} is held by ${identity}`),
-    onFailure: (error) => log.warn({ lease }, `the lease ${lease} cannot be had: ${error.message}; trying again`),
+    onFailure: (error) =>
+      log.warn({ lease }, `cannot acquire or renew the lease ${lease}: ${error.message}; trying again`),
   });
 }
 
 function sampleOf({ depth, adds, failures: { retries } }: WorkQueue) {
   return { depth, adds, retries };
 }
-
-const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
 
 function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): EventSink {
   const recorder = new EventRecorder({
@@ -150,60 +150,7 @@ function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): 
     reporter: { controller: 'slicewire-controller', instance: `slicewire-controller-${hostname()}` },
     clock: realClock,
     signal,
-    onFailure: (error) => log.warn(`events cannot be written: ${error.message}`),
+    onFailure: (error) => log.warn(`cannot write events: ${error.message}`),
   });
-  const regardingOf = (kind: 'Service' | 'Endpoints', key: ObjectKey, uid: string | undefined) => {
-    const [namespace = '', name = ''] = key.split('/');
-    return { apiVersion: 'v1', kind, namespace, name, uid: uid || undefined };
-  };
-  return {
-    service(service, { type, reason, note }) {
-      if (service === undefined) return;
-      const regarding = regardingOf('Service', `${service.namespace}/${service.name}`, service.uid);
-      recorder.emit({ type, reason, note, action: 'ReconcileSlices', regarding });
-    },
-    endpoints(key, uid, { type, reason, note }) {
-      recorder.emit({
-        type,
-        reason,
-        note,
-        action: 'ReconcileEndpoints',
-        regarding: regardingOf('Endpoints', key, uid),
-      });
-    },
-    failed(controller, key, error, isLast) {
-      const then = isLast ? 'left until something about it changes, or half a day is over' : 'trying again';
-      log.warn({ controller, key }, `${OBJECTS[controller]} ${key}: ${error.message}; ${then}`);
-    },
-  };
-}
-
-/** Milliseconds after which what cannot be followed counts: a server that starts again is away for less. */
-const PATIENCE = 60_000;
-
-/** Why this replica could not do its work now. */
-function unreadiness(feed: ClusterFeed): string[] {
-  if (!feed.isSynced) return ['the initial lists are not complete'];
-  return feed.watches
-    .filter(({ failure }) => failure !== undefined && realClock.now() - failure.since > PATIENCE)
-    .map(({ of, failure }) => `cannot follow ${of}: ${failure?.cause}`);
-}
-
-function handlerOf(feed: ClusterFeed, metrics: ControllerMetrics): Handler {
-  return async ({ path, method }: Asked) => {
-    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
-    switch (path) {
-      case '/metrics':
-        return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() };
-      case '/healthz':
-      case '/livez':
-        return textAnswer(200, 'ok');
-      case '/readyz': {
-        const lacks = unreadiness(feed);
-        return lacks.length === 0 ? textAnswer(200, 'ok') : textAnswer(503, `${lacks.join('\n')}\n`);
-      }
-      default:
-        return NOT_FOUND;
-    }
-  };
+  return controllerEvents(recorder, (facts, text) => log.warn(facts, text));
 }

@@ -26,7 +26,7 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
   const until = AbortSignal.any([signal, own.signal]);
   const faults = new FaultLog({ log, clock: realClock });
   try {
-    const onFault = (fault: Fault) => void faults.tell(fault);
+    const onFault = (fault: Fault) => void faults.log(fault);
     const feed = startFeed({ config, log, follow: false, signal: until, onFault });
     const agent = await startAgent(feed, { config, log, isRun: false, signal: until, onFault });
     const { plan: ofMode } = await agent.loop.plan(until);

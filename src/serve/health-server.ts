@@ -1,11 +1,12 @@
 /** /healthz and /livez as kube-proxy answers them, and /readyz in the same form. */
-import type { Health, HealthState, Question } from './health.ts';
+import type { Health } from './health.ts';
+import type { HealthState, Question } from './health-judgement.ts';
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND } from './http.ts';
 
 export interface HealthServerParts {
   readonly health: Health;
   readonly wall: () => number;
-  /** Called with what was asked for and the status of the answer. */
+  /** Called with the question and the status of the answer. */
   readonly onAnswer: (question: Question, status: number) => void;
 }
 
@@ -21,21 +22,21 @@ export function healthHandler({ health, wall, onAnswer }: HealthServerParts): Ha
     const question = QUESTIONS.get(path);
     if (question === undefined) return NOT_FOUND;
     const { state } = health;
-    const isWell = state.reasons[question].length === 0;
-    const status = isWell && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
+    const isOk = state.reasons[question].length === 0;
+    const status = isOk && (question !== 'healthz' || state.nodeEligible) ? 200 : 503;
     onAnswer(question, status);
-    return jsonAnswer(status, JSON.stringify(healthBody(state, { question, isWell: status === 200, now: wall() })));
+    return jsonAnswer(status, JSON.stringify(healthBody(state, { question, isOk: status === 200, now: wall() })));
   };
 }
 
 interface BodyInput {
   readonly question: Question;
-  readonly isWell: boolean;
+  readonly isOk: boolean;
   readonly now: number;
 }
 
-/** kube-proxy's fields in its order, then ours: why, and what else is worth knowing. */
-function healthBody(state: HealthState, { question, isWell, now }: BodyInput): object {
+/** kube-proxy's fields in its order, then reasons and notes of slicewire. */
+function healthBody(state: HealthState, { question, isOk, now }: BodyInput): object {
   const time = (at: number) => new Date(at).toISOString();
   const status = Object.fromEntries(
     [...state.families].map(([family, { lastUpdated, healthy }]) => [
@@ -44,11 +45,11 @@ function healthBody(state: HealthState, { question, isWell, now }: BodyInput): o
     ]),
   );
   const reasons = state.reasons[question];
-  // What is a reason for another answer is worth knowing here.
+  // Reasons of the other answers are notes of this one.
   const others = [...state.reasons.readyz, ...state.reasons.healthz].filter((reason) => !reasons.includes(reason));
   const notes = [...new Set([...others, ...state.notes])];
   return {
-    lastUpdated: time(isWell || !Number.isFinite(state.lastUpdated) ? now : state.lastUpdated),
+    lastUpdated: time(isOk || !Number.isFinite(state.lastUpdated) ? now : state.lastUpdated),
     currentTime: time(now),
     ...(question === 'healthz' ? { nodeEligible: state.nodeEligible } : {}),
     healthy: reasons.length === 0,

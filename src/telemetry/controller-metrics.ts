@@ -1,8 +1,8 @@
 /** Metrics of `slicewire controller`, under the names of kube-controller-manager (k8s.io/endpointslice/metrics and the mirroring controller's). */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { BUILD_INFO, buildLabels } from './metrics.ts';
+import type { Counter, Gauge, Histogram } from 'prom-client';
+import { MetricRegistry } from './registry.ts';
 
-/** A queue of work, read when metrics are asked for. */
+/** A work queue, read on each scrape. */
 export interface QueueSample {
   readonly name: string;
   readonly depth: number;
@@ -13,12 +13,12 @@ export interface QueueSample {
 export interface ControllerMetricsOptions {
   readonly version: string;
   readonly queues: () => readonly QueueSample[];
-  /** Whether this replica works. */
+  /** Whether this replica holds the lease. */
   readonly isLeader: () => boolean;
   readonly leaseName: string;
 }
 
-/** What of a Service or Endpoints object is summed up over all of them. */
+/** Numbers of one Service or Endpoints object; the gauges are their sums. */
 interface Sizes {
   readonly endpoints: number;
   readonly slices: number;
@@ -37,103 +37,29 @@ interface Counted {
   readonly distribution?: string | undefined;
 }
 
+interface Mirrored extends Added {
+  readonly updated: number;
+  readonly skipped: number;
+}
+
+type Operation = 'create' | 'update' | 'delete';
+
 /** 2, 4, 8, … 32768: upstream's. */
 const COUNTS = Array.from({ length: 15 }, (_, i) => 2 ** (i + 1));
 const SECONDS = Array.from({ length: 15 }, (_, i) => 0.001 * 2 ** i);
-/** Milliseconds between two looks after the event loop. */
-const LAG_RESOLUTION = 100;
-
-/** Totals over many things of which each is known by its own numbers. */
-class Totals {
-  readonly #of = new Map<string, Sizes>();
-  readonly #gauges: Readonly<Record<keyof Sizes, Gauge>>;
-
-  constructor(gauges: Readonly<Record<keyof Sizes, Gauge>>) {
-    this.#gauges = gauges;
-  }
-
-  clear(): void {
-    for (const key of [...this.#of.keys()]) this.set(key, undefined);
-  }
-
-  set(key: string, after: Sizes | undefined): void {
-    const before = this.#of.get(key);
-    for (const what of ['endpoints', 'slices', 'needed'] as const) {
-      this.#gauges[what].inc((after?.[what] ?? 0) - (before?.[what] ?? 0));
-    }
-    if (after === undefined) this.#of.delete(key);
-    else this.#of.set(key, { endpoints: after.endpoints, slices: after.slices, needed: after.needed });
-  }
-}
+const OF_SLICES = 'endpoint_slice_controller';
+const OF_MIRROR = 'endpoint_slice_mirroring_controller';
 
 export class ControllerMetrics {
-  readonly #registry = new Registry();
-  readonly #slices: Totals;
-  readonly #mirror: Totals;
-  readonly #added: Histogram;
-  readonly #removed: Histogram;
-  readonly #changed: Histogram;
-  readonly #syncs: Counter;
-  readonly #changes: Readonly<Record<'slices' | 'mirror', Counter[]>>;
-  readonly #distributions: Gauge;
-  readonly #distributionOf = new Map<string, string>();
-  readonly #mirrorHistograms: Readonly<Record<'added' | 'updated' | 'removed' | 'skipped', Histogram>>;
-  readonly #mirrorDuration: Histogram;
+  readonly #registry: MetricRegistry;
+  readonly #slices: SliceMetrics;
+  readonly #mirror: MirrorMetrics;
 
   constructor(options: ControllerMetricsOptions) {
-    const registers = [this.#registry];
-    const histogram = (name: string, help: string, labelNames: string[] = [], buckets = COUNTS) =>
-      new Histogram({ name, help, labelNames, buckets, registers });
-    const gauge = (name: string, help: string, labelNames: string[] = []) =>
-      new Gauge({ name, help, labelNames, registers });
-    const counter = (name: string, help: string, labelNames: string[]) =>
-      new Counter({ name, help, labelNames, registers });
-    const totals = (of: string) =>
-      new Totals({
-        endpoints: gauge(`${of}_endpoints_desired`, 'Endpoints that should be in slices'),
-        slices: gauge(`${of}_num_endpoint_slices`, 'EndpointSlices'),
-        needed: gauge(`${of}_desired_endpoint_slices`, 'EndpointSlices if all but the last were full'),
-      });
-    const of = 'endpoint_slice_controller';
-    this.#slices = totals(of);
-    this.#added = histogram(`${of}_endpoints_added_per_sync`, 'Endpoints added by the sync of a Service');
-    this.#removed = histogram(`${of}_endpoints_removed_per_sync`, 'Endpoints removed by the sync of a Service');
-    this.#changed = histogram(
-      `${of}_endpointslices_changed_per_sync`,
-      'EndpointSlices changed by the sync of a Service',
-      ['topology', 'traffic_distribution'],
-    );
-    this.#syncs = counter(`${of}_syncs`, 'Syncs of Services, by result', ['result']);
-    this.#distributions = gauge(
-      `${of}_services_count_by_traffic_distribution`,
-      'Services by their trafficDistribution',
-      ['traffic_distribution'],
-    );
-    const mirror = 'endpoint_slice_mirroring_controller';
-    this.#mirror = totals(mirror);
-    const mirrored = (what: string, help: string) => histogram(`${mirror}_${what}_per_sync`, help);
-    this.#mirrorHistograms = {
-      added: mirrored('endpoints_added', 'Endpoints added by the sync of an Endpoints object'),
-      updated: mirrored('endpoints_updated', 'Endpoints updated by the sync of an Endpoints object'),
-      removed: mirrored('endpoints_removed', 'Endpoints removed by the sync of an Endpoints object'),
-      skipped: mirrored('addresses_skipped', 'Addresses that are none, or too many'),
-    };
-    this.#mirrorDuration = histogram(
-      `${mirror}_endpoints_sync_duration`,
-      'Seconds for one Endpoints object',
-      [],
-      SECONDS,
-    );
-    this.#changes = {
-      // The old name lacks the suffix of counters.
-      slices: [`${of}_changes`, `${of}_changes_total`].map((name) =>
-        counter(name, 'Writes of EndpointSlices', ['operation']),
-      ),
-      mirror: [counter(`${mirror}_changes`, 'Writes of mirrored EndpointSlices', ['operation'])],
-    };
-    gauge(BUILD_INFO.name, BUILD_INFO.help, BUILD_INFO.labels).set(buildLabels(options.version), 1);
-    this.#addRead(options);
-    collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
+    this.#registry = new MetricRegistry(options.version);
+    this.#slices = new SliceMetrics(this.#registry);
+    this.#mirror = new MirrorMetrics(this.#registry);
+    addRead(this.#registry, options);
   }
 
   get contentType(): string {
@@ -141,21 +67,85 @@ export class ControllerMetrics {
   }
 
   text(): Promise<string> {
-    return this.#registry.metrics();
+    return this.#registry.text();
   }
 
   synced(result: 'success' | 'stale' | 'error'): void {
-    this.#syncs.inc({ result });
+    this.#slices.syncs.inc({ result });
   }
 
-  sliceChanged(of: 'slices' | 'mirror', operation: 'create' | 'update' | 'delete'): void {
-    for (const counter of this.#changes[of]) counter.inc({ operation });
+  /** An EndpointSlice was written. */
+  sliceChanged(of: 'slices' | 'mirror', operation: Operation): void {
+    if (of === 'slices') this.#slices.written(operation);
+    else this.#mirror.writes.inc({ operation });
   }
 
-  /** `changed`: slices that were written or deleted. Topology mode wins over a distribution. */
-  slicesCounted({ key, wantsTopology, distribution: asked = '' }: Counted, counts: Added, changed: number): void {
+  /** `changed`: slices that were written or deleted. */
+  slicesCounted(service: Counted, counts: Added, changed: number): void {
+    this.#slices.counted(service, counts, changed);
+  }
+
+  forgetService(key: string): void {
+    this.#slices.forget(key);
+  }
+
+  /** `duration`: milliseconds. */
+  mirrored(key: string, counts: Mirrored, duration: number): void {
+    this.#mirror.mirrored(key, counts, duration);
+  }
+
+  forgetMirror(key: string): void {
+    this.#mirror.totals.set(key, undefined);
+  }
+
+  /** This replica no longer writes. */
+  stopped(of: 'slices' | 'mirror'): void {
+    if (of === 'mirror') this.#mirror.totals.clear();
+    else this.#slices.clear();
+  }
+}
+
+/** Of the slices of Services with a selector. */
+class SliceMetrics {
+  readonly syncs: Counter;
+  readonly #totals: Totals;
+  readonly #added: Histogram;
+  readonly #removed: Histogram;
+  readonly #changed: Histogram;
+  readonly #writes: readonly Counter[];
+  readonly #distributions: Gauge;
+  readonly #distributionOf = new Map<string, string>();
+
+  constructor(registry: MetricRegistry) {
+    const histogram = (what: string, help: string, labels: string[] = []) =>
+      registry.histogram(`${OF_SLICES}_${what}_per_sync`, help, labels, COUNTS);
+    this.#totals = new Totals(registry, OF_SLICES);
+    this.#added = histogram('endpoints_added', 'Endpoints added by the sync of a Service');
+    this.#removed = histogram('endpoints_removed', 'Endpoints removed by the sync of a Service');
+    this.#changed = histogram('endpointslices_changed', 'EndpointSlices changed by the sync of a Service', [
+      'topology',
+      'traffic_distribution',
+    ]);
+    this.syncs = registry.counter(`${OF_SLICES}_syncs`, 'Syncs of Services, by result', ['result']);
+    this.#distributions = registry.gauge(
+      `${OF_SLICES}_services_count_by_traffic_distribution`,
+      'Services, by trafficDistribution',
+      ['traffic_distribution'],
+    );
+    // Upstream's older name lacks the suffix of counters.
+    this.#writes = [`${OF_SLICES}_changes`, `${OF_SLICES}_changes_total`].map((name) =>
+      registry.counter(name, 'Writes of EndpointSlices', ['operation']),
+    );
+  }
+
+  written(operation: Operation): void {
+    for (const counter of this.#writes) counter.inc({ operation });
+  }
+
+  /** Topology mode wins over a trafficDistribution. */
+  counted({ key, wantsTopology, distribution: asked = '' }: Counted, counts: Added, changed: number): void {
     const distribution = wantsTopology ? '' : asked;
-    this.#slices.set(key, counts);
+    this.#totals.set(key, counts);
     this.#added.observe(counts.added);
     this.#removed.observe(counts.removed);
     const labels = { topology: wantsTopology ? 'Auto' : 'Disabled', traffic_distribution: distribution };
@@ -163,34 +153,14 @@ export class ControllerMetrics {
     this.#setDistribution(key, distribution);
   }
 
-  forgetService(key: string): void {
-    this.#slices.set(key, undefined);
+  forget(key: string): void {
+    this.#totals.set(key, undefined);
     this.#setDistribution(key, '');
   }
 
-  /** `duration`: milliseconds. */
-  mirrored(
-    key: string,
-    counts: Added & { readonly updated: number; readonly skipped: number },
-    duration: number,
-  ): void {
-    this.#mirror.set(key, counts);
-    for (const what of ['added', 'updated', 'removed', 'skipped'] as const)
-      this.#mirrorHistograms[what].observe(counts[what]);
-    this.#mirrorDuration.observe(duration / 1000);
-  }
-
-  forgetMirror(key: string): void {
-    this.#mirror.set(key, undefined);
-  }
-
-  /** This replica writes no more. */
-  stopped(of: 'slices' | 'mirror'): void {
-    if (of === 'mirror') this.#mirror.clear();
-    else {
-      this.#slices.clear();
-      for (const key of [...this.#distributionOf.keys()]) this.#setDistribution(key, '');
-    }
+  clear(): void {
+    this.#totals.clear();
+    for (const key of [...this.#distributionOf.keys()]) this.#setDistribution(key, '');
   }
 
   #setDistribution(key: string, now: string): void {
@@ -201,41 +171,81 @@ export class ControllerMetrics {
     if (now === '') this.#distributionOf.delete(key);
     else this.#distributionOf.set(key, now);
   }
+}
 
-  #addRead({ queues, isLeader, leaseName }: ControllerMetricsOptions): void {
-    const registers = [this.#registry];
-    const read = (name: string, help: string, of: 'depth' | 'adds' | 'retries') => {
-      const options = { name, help, labelNames: ['name'], registers };
-      const collect = (metric: { reset(): void; inc(labels: object, by: number): void }) => {
-        metric.reset();
-        for (const queue of queues()) metric.inc({ name: queue.name }, queue[of]);
-      };
-      if (of === 'depth')
-        new Gauge({
-          ...options,
-          collect() {
-            collect(this);
-          },
-        });
-      else
-        new Counter({
-          ...options,
-          collect() {
-            collect(this);
-          },
-        });
+/** Of the slices that mirror Endpoints. */
+class MirrorMetrics {
+  readonly totals: Totals;
+  readonly writes: Counter;
+  readonly #changes: Readonly<Record<'added' | 'updated' | 'removed' | 'skipped', Histogram>>;
+  readonly #duration: Histogram;
+
+  constructor(registry: MetricRegistry) {
+    const histogram = (what: string, help: string) =>
+      registry.histogram(`${OF_MIRROR}_${what}_per_sync`, help, [], COUNTS);
+    this.totals = new Totals(registry, OF_MIRROR);
+    this.writes = registry.counter(`${OF_MIRROR}_changes`, 'Writes of mirrored EndpointSlices', ['operation']);
+    this.#changes = {
+      added: histogram('endpoints_added', 'Endpoints added by the sync of an Endpoints object'),
+      updated: histogram('endpoints_updated', 'Endpoints updated by the sync of an Endpoints object'),
+      removed: histogram('endpoints_removed', 'Endpoints removed by the sync of an Endpoints object'),
+      skipped: histogram('addresses_skipped', 'Addresses skipped because they are invalid, or beyond the limit'),
     };
-    read('workqueue_depth', 'Keys that wait for a worker', 'depth');
-    read('workqueue_adds_total', 'Keys that were added', 'adds');
-    read('workqueue_retries_total', 'Keys that are tried again', 'retries');
-    new Gauge({
-      name: 'leader_election_master_status',
-      help: '1 while this replica holds the lease',
-      labelNames: ['name'],
-      registers,
-      collect() {
-        this.set({ name: leaseName }, isLeader() ? 1 : 0);
-      },
-    });
+    this.#duration = registry.histogram(
+      `${OF_MIRROR}_endpoints_sync_duration`,
+      'Seconds to sync one Endpoints object',
+      [],
+      SECONDS,
+    );
   }
+
+  /** `duration`: milliseconds. */
+  mirrored(key: string, counts: Mirrored, duration: number): void {
+    this.totals.set(key, counts);
+    for (const what of ['added', 'updated', 'removed', 'skipped'] as const) this.#changes[what].observe(counts[what]);
+    this.#duration.observe(duration / 1000);
+  }
+}
+
+/** Gauges that are sums over objects, each known by its own numbers. */
+class Totals {
+  readonly #sizes = new Map<string, Sizes>();
+  readonly #gauges: Readonly<Record<keyof Sizes, Gauge>>;
+
+  /** `of`: the beginning of the metrics' names. */
+  constructor(registry: MetricRegistry, of: string) {
+    this.#gauges = {
+      endpoints: registry.gauge(`${of}_endpoints_desired`, 'Endpoints that belong in EndpointSlices'),
+      slices: registry.gauge(`${of}_num_endpoint_slices`, 'EndpointSlices'),
+      needed: registry.gauge(
+        `${of}_desired_endpoint_slices`,
+        'EndpointSlices that would be needed if all but the last were full',
+      ),
+    };
+  }
+
+  clear(): void {
+    for (const key of [...this.#sizes.keys()]) this.set(key, undefined);
+  }
+
+  /** undefined: the object is gone. */
+  set(key: string, after: Sizes | undefined): void {
+    const before = this.#sizes.get(key);
+    for (const what of ['endpoints', 'slices', 'needed'] as const) {
+      this.#gauges[what].inc((after?.[what] ?? 0) - (before?.[what] ?? 0));
+    }
+    if (after === undefined) this.#sizes.delete(key);
+    else this.#sizes.set(key, { endpoints: after.endpoints, slices: after.slices, needed: after.needed });
+  }
+}
+
+function addRead(registry: MetricRegistry, { queues, isLeader, leaseName }: ControllerMetricsOptions): void {
+  const samples = (of: 'depth' | 'adds' | 'retries') => () =>
+    queues().map((queue) => ({ labels: { name: queue.name }, value: queue[of] }));
+  registry.readGauge('workqueue_depth', 'Keys that wait for a worker', ['name'], samples('depth'));
+  registry.readCounter('workqueue_adds_total', 'Keys added', ['name'], samples('adds'));
+  registry.readCounter('workqueue_retries_total', 'Keys retried', ['name'], samples('retries'));
+  registry.readGauge('leader_election_master_status', '1 while this replica holds the lease', ['name'], () => [
+    { labels: { name: leaseName }, value: isLeader() ? 1 : 0 },
+  ]);
 }

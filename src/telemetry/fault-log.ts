@@ -43,7 +43,7 @@ export class FaultLog {
   }
 
   /** Returns whether it was told by itself. A mistake is a warning; what merely has no effect on this node is not. */
-  tell(fault: Fault): boolean {
+  log(fault: Fault): boolean {
     const { log } = this.#options;
     const kind = kindOf(fault);
     const bucket = this.#bucket(kind);

@@ -17,7 +17,7 @@ describe('readings of the kernel', () => {
     for (clock.time = 0; clock.time < HOUR; clock.time += 1000) {
       if (!readings.mayRead) continue;
       clock.time += 400;
-      readings.looked(400);
+      readings.checkTook(400);
       reading += 400;
     }
     assert.ok(reading > 0.009 * HOUR && reading <= 0.01 * HOUR + 400, `${reading} ms`);
@@ -26,7 +26,7 @@ describe('readings of the kernel', () => {
   it('are made at once where the last one was long ago', () => {
     const { clock, readings } = made('iptables');
     assert.equal(readings.mayRead, true, 'the first');
-    readings.looked(2000);
+    readings.checkTook(2000);
     clock.time = 199_999;
     assert.equal(readings.mayRead, false);
     clock.time = 200_000;

@@ -82,7 +82,7 @@ describe('the verdict of a sync', () => {
   it('names twenty Services, and how many more there are', () => {
     const many = Array.from({ length: 25 }, (_, i) => step('content', { owner: `default/game-${i}` }));
     const sentences = sentencesOf(judge(WEB_AND_GAME, ...many).refused);
-    assert.deepEqual([sentences.length, sentences.at(-1)], [21, 'and 5 more Services, which the log names']);
+    assert.deepEqual([sentences.length, sentences.at(-1)], [21, 'and 5 more Services; the log names them']);
   });
 
   for (const legacy of [false, true]) {

@@ -82,7 +82,7 @@ export class AgentStarts {
     this.#unanswered += unanswered;
     if (sampler !== undefined) this.#peak.push((await sampler.stop()).peak / MEGABYTE);
     const { agent } = started;
-    this.#first.push(timeOf(agent, 'what others need first') - timeOf(agent, 'initial lists are complete'));
+    this.#first.push(timeOf(agent, "DNS and the API server's Service") - timeOf(agent, 'initial lists are complete'));
     return started;
   }
 

@@ -37,7 +37,7 @@ describe('bad input on the command line', () => {
     { args: ['run', '--no-such-flag'], says: /unknown option '--no-such-flag'/ },
     {
       args: ['launch'],
-      says: /^slicewire: launch is no command; the commands are run, plan, cleanup, controller, demo, version and help$/m,
+      says: /^slicewire: unknown command launch; the commands are run, plan, cleanup, controller, demo, version and help$/m,
     },
     {
       args: ['--manifests', '/tmp', '--kubeconfig', '/etc/kubeconfig'],
@@ -126,10 +126,7 @@ describe('bad input on the command line', () => {
       'WinDSR=true',
     ]);
     assert.match(error, /--kube-api-qps has no effect: the agent sends only a few requests a minute/);
-    assert.match(
-      error,
-      /--feature-gates: WinDSR: no effect: AllowServiceExternalIPs is the only gate that slicewire has/,
-    );
+    assert.match(error, /--feature-gates: WinDSR has no effect: slicewire has only the gate AllowServiceExternalIPs/);
     assert.match(error, /there is no such file or folder/);
   });
 
@@ -204,7 +201,7 @@ describe('bad input on the command line', () => {
     assert.equal(status, 1);
     assert.match(
       error,
-      /^slicewire: iptables does not work here: cannot start iptables: no such program; install the package iptables/m,
+      /^slicewire: iptables does not work on this node: cannot start iptables: no such program; install the package iptables/m,
     );
   });
 });

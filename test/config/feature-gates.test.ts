@@ -64,14 +64,14 @@ describe('feature gates', () => {
     const file = join(folder, 'config.conf');
     await writeFile(file, `${HEAD}featureGates: {AllowServiceExternalIPs: false, WinDSR: true}\n`);
     const texts = async (flags: Record<string, string>) => (await loadConfig(flags)).notes.map(({ text }) => text);
-    const only = 'no effect: AllowServiceExternalIPs is the only gate that slicewire has';
+    const only = 'no effect: slicewire has only the gate AllowServiceExternalIPs';
     assert.deepEqual(await texts({ featureGates: 'WinDSR=true,AllBeta=true' }), [
-      `--feature-gates: WinDSR, AllBeta: ${only}`,
+      `--feature-gates: WinDSR, AllBeta have ${only}`,
     ]);
     assert.deepEqual(await texts({ featureGates: 'AllowServiceExternalIPs=false' }), []);
     assert.deepEqual(await texts({ config: file, featureGates: 'AllowServiceExternalIPs=true' }), [
-      `--config: featureGates: WinDSR: ${only}`,
-      "--feature-gates has no effect beside --config: the file's featureGates count",
+      `--config: featureGates: WinDSR has ${only}`,
+      '--feature-gates has no effect with --config: use featureGates in the file',
     ]);
     assert.equal(
       (await loadConfig({ config: file, featureGates: '' })).config.featureGates.AllowServiceExternalIPs,

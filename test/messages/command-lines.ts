@@ -5,7 +5,8 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
   {
     name: 'a word that is no command',
     input: ['launch'],
-    message: 'slicewire: launch is no command; the commands are run, plan, cleanup, controller, demo, version and help',
+    message:
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, controller, demo, version and help',
   },
   {
     name: 'a flag that is none',

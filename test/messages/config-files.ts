@@ -28,7 +28,7 @@ export const CONFIG_FILES: readonly Row<Input>[] = [
   {
     name: 'a field that is unknown',
     input: of('iptables: {masqueradeBits: 3}'),
-    message: '--config: unknown field "iptables.masqueradeBits"; the file is used nevertheless, as kube-proxy does',
+    message: '--config: unknown field "iptables.masqueradeBits"; the file is used anyway, as kube-proxy does',
   },
   {
     name: 'an unknown mode',

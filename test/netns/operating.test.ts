@@ -193,7 +193,7 @@ describe('an agent that operators run', () => {
     await agent.synced();
     assert.equal(await reached(), 'reply');
     const left =
-      'the external IPs of 1 Service are not served, since the feature gate AllowServiceExternalIPs is false: default/web';
+      'external IPs of 1 Service are not served, because the feature gate AllowServiceExternalIPs is false: default/web';
     await gate(false);
     await agent.logged(({ msg }) => msg === left);
     await agent.synced(agent.log.findIndex(({ msg }) => msg === left));
@@ -274,7 +274,7 @@ describe('an agent that operators run', () => {
     const begun = performance.now();
     await writeManifests(1);
     const who =
-      /IPv4: changes are not in the kernel since \d+ s: .*the xtables lock: (flock|sleep) \(process \d+\) holds it/;
+      /IPv4: changes have not reached the kernel for \d+ s: .*the xtables lock: (flock|sleep) \(process \d+\) holds it/;
     await answers('ill', '/healthz', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
     // Two syncPeriods of 1 s, and a margin for processes that start.
     assert.ok(performance.now() - begun < LONGEST / 2);

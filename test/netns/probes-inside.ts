@@ -77,7 +77,7 @@ async function waits(server: ApiServer, kubeconfig: string): Promise<Child> {
   const { body } = await answers('readyz', ({ body }) => body.reasons?.some((text) => text.includes('ECONN')) === true);
   assert.match(
     body.reasons?.[0] ?? '',
-    /^the first lists of Services, EndpointSlices and Nodes have not come since \d+ s: .*ECONNREFUSED/,
+    /^the first lists of Services, EndpointSlices and Nodes have not arrived for \d+ s: .*ECONNREFUSED/,
   );
   await pause(4 * SYNC_PERIOD);
   assert.deepEqual(await statuses(), { livez: 200, readyz: 503, healthz: 503 });

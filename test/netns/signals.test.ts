@@ -67,21 +67,18 @@ describe('signals', () => {
   }
 
   describe('SIGHUP', () => {
-    it('without a file of configuration changes nothing, and the agent goes on', async () => {
+    it('without a configuration file changes nothing, and the agent goes on', async () => {
       const agent = node.start();
       await agent.synced(0, PATIENCE.within);
       for (let n = 0; n < 2; n++) {
         const since = send(agent, 'SIGHUP');
         const { level, msg } = await agent.logged(({ msg }) => /SIGHUP/.test(msg), { since, ...PATIENCE });
         assert.equal(level, 'info');
-        assert.equal(
-          msg,
-          'SIGHUP: there is nothing to reload, since no file is named by --config; flags count from the next start',
-        );
+        assert.equal(msg, 'SIGHUP: nothing to reload without --config; changed flags need a restart');
       }
     });
 
-    it('has the file of --config read at once; one that is wrong is refused, and the former stays in force', async () => {
+    it('makes the agent read the file of --config at once; a wrong file is refused, and the former stays in force', async () => {
       const { file, target } = await withConfig();
       const agent = node.start('--config', file);
       await agent.synced(0, PATIENCE.within);
@@ -89,7 +86,7 @@ describe('signals', () => {
 
       let since = send(agent, 'SIGHUP');
       await says(since, /^SIGHUP: reading the configuration again$/);
-      await says(since, /^the configuration says what it said before: nothing to do$/);
+      await says(since, /^the configuration is unchanged: nothing to do$/);
 
       await writeFile(target, config('{masqueradeBit: 99}'));
       since = send(agent, 'SIGHUP');
@@ -101,12 +98,12 @@ describe('signals', () => {
 
       await writeFile(target, config('{syncPeriod: 2s, masqueradeBit: 15}'));
       since = send(agent, 'SIGHUP');
-      await says(since, /^the configuration changed: building the parts of the agent anew/);
+      await says(since, /^the configuration changed: preparing the agent for it/);
       await agent.synced(since, PATIENCE.within);
       assert.match(await lab.exec('node', 'iptables-save', '-t', 'nat'), /KUBE-MARK-MASQ -j MARK --set-xmark 0x8000/);
     });
 
-    it('is told to the supervisor from its begin to its end', async () => {
+    it('is reported to the supervisor from begin to end', async () => {
       const { file, target } = await withConfig();
       const path = join(node.folder, '..', `${node.folder.split('/').at(-1)}-config/notify`);
       const descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -141,7 +138,7 @@ describe('signals', () => {
       for (let n = 0; n < 2; n++) {
         const since = send(controller, 'SIGHUP');
         const { msg } = await controller.logged((line) => /SIGHUP/.test(line.msg), { since, ...PATIENCE });
-        assert.equal(msg, 'SIGHUP: there is nothing to reload: the controller has no file of configuration');
+        assert.equal(msg, 'SIGHUP: nothing to reload: the controller has no configuration file');
       }
     });
 

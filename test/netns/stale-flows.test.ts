@@ -76,7 +76,7 @@ describe('stale flows on a real kernel', () => {
   const dns = (protocol: string, ...pods: number[]) => node.write('dns', ...objects('dns', DNS, { protocol, pods }));
 
   const isSweep = ({ msg }: LogLine) => /stale UDP flows/.test(msg);
-  const isSweepOfTcp = ({ msg }: LogLine) => /stale connections that were never answered/.test(msg);
+  const isSweepOfTcp = ({ msg }: LogLine) => /stale unanswered connections/.test(msg);
 
   async function started(mode: string, ...flags: string[]): Promise<AgentProcess> {
     const agent = node.start(`--mode=${mode}`, ...PERIODS, '-v', '4', ...flags);
@@ -111,7 +111,7 @@ describe('stale flows on a real kernel', () => {
       );
       const since = agent.log.length;
       await dns('TCP', 2);
-      const deleted = 'deleted 2 stale connections that were never answered (TCP, SCTP)';
+      const deleted = 'deleted 2 stale unanswered connections (TCP, SCTP)';
       const { services } = await agent.logged(({ msg }) => msg === deleted, { since, within: PATIENCE });
       assert.deepEqual(services, ['default/dns/TCP/IPv4']);
       for (const ask of clients) assert.equal(await ask(), 'pod-2');

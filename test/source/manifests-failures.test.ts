@@ -167,7 +167,7 @@ describe('a mount that is dead', () => {
     };
     const health = new Health({ now: () => performance.now(), wall: () => Date.now() }, settings);
     const stuck = () => health.state.reasons.healthz.filter((reason) => reason.startsWith('the manifests'));
-    assert.match(stuck().join(), /^the manifests cannot be followed since \d+ s: \S+dead\.yaml does not answer/);
+    assert.match(stuck().join(), /^the manifests could not be followed for \d+ s: \S+dead\.yaml does not answer/);
     await away();
     await until(
       'the mount is gone',

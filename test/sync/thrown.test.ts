@@ -125,8 +125,8 @@ describe('what is told of steps that failed', () => {
     const many = Array.from({ length: 1595 }, (_, i) => refused(i + 1));
     assert.deepEqual(lines([...many, lost, lost, { ...lost, cause: 'ENOMEM: out of memory' }]), [
       'Service default/web-1 is set aside: IPv4 elements of default/web-1: EINVAL: invalid argument: services 10.96.0.1 . tcp . 80 : goto x ' +
-        '(and 1594 more steps failed of the same cause, of Services default/web-2, default/web-3, default/web-4, default/web-5, default/web-6 and 1589 more)',
-      'IPv4 nftables: ENOENT (and 1 more steps failed of the same cause)',
+        '(and 1594 more steps failed for the same cause, of Services default/web-2, default/web-3, default/web-4, default/web-5, default/web-6 and 1589 more)',
+      'IPv4 nftables: ENOENT (and 1 more steps failed for the same cause)',
       'IPv4 nftables: ENOMEM: out of memory',
     ]);
   });

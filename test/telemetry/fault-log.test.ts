@@ -19,7 +19,7 @@ function made() {
   const faults = new FaultLog({ log, clock });
   /** How many of these are told by themselves. */
   const tell = (count: number, of: (n: number) => Fault = fault) =>
-    Array.from({ length: count }, (_, n) => faults.tell(of(n))).filter((isReported) => isReported).length;
+    Array.from({ length: count }, (_, n) => faults.log(of(n))).filter((isReported) => isReported).length;
   return { lines, clock, faults, tell };
 }
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ControllerMetrics } from '../../src/telemetry/controller-metrics.ts';
-import { Metrics, type MetricsOptions, type ReadName, type Samples } from '../../src/telemetry/metrics.ts';
+import { Metrics, type MetricsOptions, type ReadName } from '../../src/telemetry/metrics.ts';
+import type { Samples } from '../../src/telemetry/registry.ts';
 
 /** Every name of its pkg/proxy/metrics that has a meaning here, with its labels. */
 const OF_ALL: Readonly<Record<string, readonly [type: string, labels: string]>> = {

@@ -179,7 +179,7 @@ describe('the systemd unit', () => {
     it('reads its configuration again at `systemctl reload`, and goes on', () => {
       equals('reload: status', ['0']);
       has('reload: state', 'NRestarts=1', ...IS_READY);
-      judge('reload: log', (lines) => assert.match(lines.join('\n'), /SIGHUP: there is nothing to reload/));
+      judge('reload: log', (lines) => assert.match(lines.join('\n'), /SIGHUP: nothing to reload/));
       equals('reload: pid', seen.get('reload: pid before') ?? []);
     });
 

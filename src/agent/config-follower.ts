@@ -1,0 +1,115 @@
+/** The configuration that is wanted: reads the file that --config names again when it changes, and on SIGHUP. */
+import type { Config } from '../config/config.ts';
+import type { Flags } from '../config/flags.ts';
+import { realClock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import { sameData } from '../model/equal.ts';
+import { createMutex } from '../model/mutex.ts';
+import { type Log, levelOf } from '../telemetry/log.ts';
+import { watchConfigFile } from './config-watch.ts';
+import { type Loaded, loadConfig, logNotes } from './load-config.ts';
+import type { ReloadResult } from './metrics-feed.ts';
+import type { SupervisorState } from './supervisor-state.ts';
+
+export interface ConfigFollowerOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** The command line: its --config names the file. */
+  readonly flags: Flags;
+  /** Digest of the file as `config` was read from it. */
+  readonly configDigest: string | undefined;
+  readonly supervisor: SupervisorState;
+  /** Another configuration is wanted. */
+  readonly onWanted: () => void;
+  /** The file was read again, without another configuration to build. */
+  readonly onResult: (result: ReloadResult) => void;
+}
+
+export class ConfigFollower {
+  readonly #options: ConfigFollowerOptions;
+  #wanted: Config;
+  /** A change of the file and a SIGHUP may come together; the file is read once at a time. */
+  readonly #mutex = createMutex();
+
+  constructor(options: ConfigFollowerOptions) {
+    this.#options = options;
+    this.#wanted = options.config;
+  }
+
+  /** The configuration of the command line and the file now. */
+  get wanted(): Config {
+    return this.#wanted;
+  }
+
+  /** The wanted configuration cannot be used on this node: want the former one again. */
+  revert(former: Config): void {
+    this.#wanted = former;
+  }
+
+  /** Follow the file until the signal aborts; without a file, never resolves. */
+  async run(): Promise<void> {
+    const { log, signal, configDigest } = this.#options;
+    const path = this.#path;
+    if (path === undefined) return await new Promise<never>(() => undefined);
+    const onChange = async () => {
+      await this.#mutex(() => this.#readAgain(path));
+    };
+    const warn = (text: string) => log.warn(text);
+    await watchConfigFile(path, { clock: realClock, signal, before: configDigest, onChange, warn });
+  }
+
+  /** SIGHUP: read the file again, and log the result also when nothing changed. */
+  async hangup(): Promise<void> {
+    const { log, signal, supervisor } = this.#options;
+    const path = this.#path;
+    if (signal.aborted) return;
+    if (path === undefined) {
+      log.info('SIGHUP: nothing to reload without --config; changed flags need a restart');
+      return;
+    }
+    log.info({ file: path }, 'SIGHUP: reading the configuration again');
+    await this.#mutex(async () => {
+      await supervisor.reloadBegins();
+      const outcome = await this.#readAgain(path);
+      if (outcome === 'unchanged') log.info({ file: path }, 'the configuration is unchanged: nothing to do');
+      if (outcome !== 'building') await supervisor.reloadEnded();
+    });
+  }
+
+  get #path(): string | undefined {
+    const { config: path } = this.#options.flags;
+    return typeof path === 'string' ? path : undefined;
+  }
+
+  async #readAgain(path: string): Promise<'building' | 'refused' | 'unchanged'> {
+    const { log, flags, onWanted, onResult } = this.#options;
+    let loaded: Loaded;
+    try {
+      loaded = await loadConfig(flags);
+    } catch (error) {
+      log.error(
+        { file: path },
+        `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
+      );
+      onResult('refused');
+      return 'refused';
+    }
+    logNotes(loaded, log);
+    const { config } = loaded;
+    if (sameData(config, this.#wanted)) {
+      onResult('unchanged');
+      return 'unchanged';
+    }
+    if (config.log.format !== this.#wanted.log.format)
+      log.warn('logging.format changed: the log keeps its format until the next start');
+    log.level = levelOf(config.log.verbosity);
+    log.info(
+      { file: path },
+      'the configuration changed: preparing the agent for it; the rules stay as they are until then',
+    );
+    this.#wanted = config;
+    onWanted();
+    return 'building';
+  }
+}

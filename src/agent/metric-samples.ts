@@ -1,0 +1,74 @@
+/** The samples of metrics that are read on each scrape. */
+import type { Clock } from '../host/clock.ts';
+import type { ConnectionCount, PacketCount, RuleCount } from '../modes/mode.ts';
+import type { HealthState } from '../serve/health-judgement.ts';
+import type { ReadName } from '../telemetry/metrics.ts';
+import type { Sample, Samples } from '../telemetry/registry.ts';
+import type { ObjectFeed } from './feed.ts';
+
+export interface SampleSources {
+  readonly feed: () => ObjectFeed;
+  readonly rules: () => readonly RuleCount[];
+  readonly connections: () => Promise<readonly ConnectionCount[]>;
+  /** Packets that rules counted so far, by kind. */
+  readonly packets: (what: PacketCount['what']) => Promise<number>;
+  readonly clock: Clock;
+  readonly health: () => HealthState;
+  /** Services that the kernel refuses. */
+  readonly refused: () => number;
+  readonly gaps: () => readonly (readonly [policy: string, family: string, count: number])[];
+  readonly reloads: () => ReadonlyMap<string, number>;
+  readonly faults: () => Readonly<Record<string, number>>;
+}
+
+export function metricSamples({
+  feed,
+  rules: ruleCounts,
+  connections,
+  packets,
+  clock,
+  health,
+  refused,
+  gaps,
+  reloads,
+  faults,
+}: SampleSources): Record<ReadName, Samples> {
+  const one = (value: number): readonly Sample[] => [{ labels: {}, value }];
+  const counts = (of: 'services' | 'slices') => feed().cache.counts(of);
+  const rules = (field: 'total' | 'last') =>
+    ruleCounts()
+      .filter(({ table }) => table === 'filter' || table === 'nat')
+      .map(({ family, table, ...count }) => ({ labels: { table, ip_family: family }, value: count[field] }));
+  const inNftables = (field: 'total' | 'elements') =>
+    ruleCounts().map(({ family, ...count }) => ({ labels: { ip_family: family }, value: count[field] ?? 0 }));
+  const watches = () => feed().watches();
+  return {
+    kubeproxy_sync_proxy_rules_endpoint_changes_pending: () => one(counts('slices').pending),
+    kubeproxy_sync_proxy_rules_endpoint_changes_total: () => one(counts('slices').total),
+    kubeproxy_sync_proxy_rules_service_changes_pending: () => one(counts('services').pending),
+    kubeproxy_sync_proxy_rules_service_changes_total: () => one(counts('services').total),
+    kubeproxy_sync_proxy_rules_no_local_endpoints_total: () =>
+      gaps().map(([traffic_policy, ip_family, value]) => ({ labels: { traffic_policy, ip_family }, value })),
+    kubeproxy_sync_proxy_rules_iptables_total: () => rules('total'),
+    kubeproxy_sync_proxy_rules_iptables_last: () => rules('last'),
+    kubeproxy_iptables_ct_state_invalid_dropped_packets_total: async () => one(await packets('invalid-dropped')),
+    kubeproxy_iptables_localhost_nodeports_accepted_packets_total: async () =>
+      one(await packets('localhost-node-ports')),
+    slicewire_nftables_rules: () => inNftables('total'),
+    slicewire_nftables_elements: () => inNftables('elements'),
+    slicewire_connections_total: async () =>
+      (await connections()).map(({ service, family, address = '', protocol = '', port, count }) => ({
+        labels: { service, address, protocol, port: String(port), ip_family: family },
+        value: count,
+      })),
+    slicewire_faults: () => Object.entries(faults()).map(([effect, value]) => ({ labels: { effect }, value })),
+    slicewire_watch_age_seconds: () =>
+      watches().map(({ of, heardAt }) => ({ labels: { kind: of }, value: (clock.now() - heardAt) / 1000 })),
+    slicewire_watch_failing: () =>
+      watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
+    slicewire_services_refused: () => one(refused()),
+    slicewire_healthy: () => one(health().healthy ? 1 : 0),
+    slicewire_ready: () => one(health().reasons.readyz.length === 0 ? 1 : 0),
+    slicewire_config_reloads_total: () => [...reloads()].map(([result, value]) => ({ labels: { result }, value })),
+  };
+}

@@ -1,0 +1,142 @@
+/** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
+import type { Config } from '../config/config.ts';
+import { fileFromConfig } from '../config/config-file.ts';
+import { realClock } from '../host/clock.ts';
+import type { Family } from '../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import { Health } from '../serve/health.ts';
+import type { HealthSettings } from '../serve/health-record.ts';
+import { healthHandler } from '../serve/health-server.ts';
+import { metricsHandler } from '../serve/metrics-server.ts';
+import type { SyncReport } from '../sync/status.ts';
+import { type Log, levelOf } from '../telemetry/log.ts';
+import type { Agent } from './agent.ts';
+import type { ObjectFeed } from './feed.ts';
+import { MetricsFeed } from './metrics-feed.ts';
+import { NodeEvents } from './node-events.ts';
+import { Servers } from './servers.ts';
+import { ServedByFamily, sentencesOf, verdictOf } from './verdict.ts';
+
+export interface ReportingOptions {
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Families of this node. */
+  readonly expected: readonly Family[];
+}
+
+export class Reporting {
+  readonly health: Health;
+  readonly events: NodeEvents;
+  readonly metrics: MetricsFeed;
+  readonly #servers: Servers;
+  readonly #options: ReportingOptions;
+  #config: Config;
+  #agent: Agent | undefined;
+  #served = new ServedByFamily();
+
+  constructor(config: Config, feed: ObjectFeed, options: ReportingOptions) {
+    const { log, signal } = options;
+    this.#options = options;
+    this.#config = config;
+    this.health = new Health(realClock, this.#healthSettings(config, feed, []));
+    this.events = new NodeEvents(config, feed, options);
+    this.metrics = new MetricsFeed(config, feed, {
+      log,
+      signal,
+      health: () => this.health.state,
+      refused: () => this.events.refusedCount,
+    });
+    this.#servers = new Servers({
+      log,
+      signal,
+      events: this.events,
+      handlers: { healthz: this.#healthHandler(), metrics: this.#metricsHandler() },
+      isHealthy: () => this.health.state.healthy,
+      listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
+    });
+  }
+
+  /** Rejects with CannotRun when a port cannot be bound and --bind-address-hard-fail is set. */
+  get failed(): Promise<never> {
+    return this.#servers.failed;
+  }
+
+  /** Open the servers: from now on they answer, at first that the first sync is still to come. */
+  start(): void {
+    this.#servers.listen(this.#config);
+  }
+
+  /** Report on this generation of the agent from now on. */
+  use(agent: Agent, config: Config): void {
+    this.#config = config;
+    this.#agent = agent;
+    // The new generation reports all its ServicePorts again.
+    this.#served = new ServedByFamily();
+    this.metrics.renew();
+    this.#servers.renew();
+    this.events.use(agent.feed, config);
+    this.health.tune(this.#healthSettings(config, agent.feed, agent.onNode.families));
+    this.metrics.use(agent);
+    this.#servers.listen(config);
+  }
+
+  readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
+    this.#served.update(changes);
+    this.metrics.update(changes);
+    this.#servers.update(changes);
+  };
+
+  /** A sync was requested. */
+  queued(): void {
+    this.health.queued();
+    this.metrics.queued();
+  }
+
+  /** A sync ended. `since`: when it began, on the clock that never runs backwards. */
+  async synced(report: SyncReport, since: number): Promise<void> {
+    const families = this.#agent?.onNode.families ?? [];
+    const { complete, causes, refused } = verdictOf(report, families, this.#served);
+    this.health.synced(complete, since, causes);
+    this.health.refused(sentencesOf(refused));
+    if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
+    this.metrics.synced(report, complete);
+    this.events.emitRefused(refused);
+    if (report.outcome !== 'failed') await this.#servers.sync();
+  }
+
+  async close(): Promise<void> {
+    await this.#servers.close();
+  }
+
+  #healthSettings(config: Config, feed: ObjectFeed, families: readonly Family[]): HealthSettings {
+    return {
+      timeout: 2 * config.syncPeriod,
+      families,
+      expected: this.#options.expected,
+      waitingFor: () => feed.cache.waitingFor,
+      watches: feed.watches,
+      node: () => feed.cache.node,
+      hasNodes: config.source.kind === 'kubernetes',
+    };
+  }
+
+  #healthHandler() {
+    return healthHandler({
+      health: this.health,
+      wall: () => realClock.wall(),
+      onAnswer: (path, status) => this.metrics.current.answered(path, status),
+    });
+  }
+
+  #metricsHandler() {
+    return metricsHandler({
+      mode: () => this.#config.mode,
+      config: () => fileFromConfig(this.#config),
+      metrics: () => this.metrics.current,
+      hasProfiling: () => this.#config.serve.profiling,
+      setVerbosity: (verbosity) => {
+        this.#options.log.level = levelOf(verbosity);
+      },
+    });
+  }
+}

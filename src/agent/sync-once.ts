@@ -1,0 +1,48 @@
+/** One sync, as `run --once` does it. */
+import type { Config } from '../config/config.ts';
+import { realClock, sleep } from '../host/clock.ts';
+import type { Fault } from '../model/objects.ts';
+import { FaultLog } from '../telemetry/fault-log.ts';
+import type { Log } from '../telemetry/log.ts';
+import { type Agent, startAgent } from './agent.ts';
+import { startFeed } from './feed.ts';
+import { faultCounts, logReport } from './log-lines.ts';
+
+/** Milliseconds between two tries. */
+const RETRY = 1000;
+/** Tries before giving up. */
+const TRIES = 5;
+
+/** Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. */
+export async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<boolean> {
+  const faults = new FaultLog({ log, clock: realClock });
+  const onFault = (fault: Fault) => void faults.log(fault);
+  try {
+    const feed = startFeed({ config, log, follow: false, signal, onFault });
+    const agent = await startAgent(feed, { config, log, isRun: true, signal, onFault });
+    return await syncUntilDone(agent, log, signal);
+  } finally {
+    faults.flush();
+  }
+}
+
+async function syncUntilDone(agent: Agent, log: Log, signal: AbortSignal): Promise<boolean> {
+  for (let tries = 1; ; tries++) {
+    const report = await agent.loop.sync(signal);
+    logReport(report, log, { isFirst: true, faults: faultCounts(agent) });
+    if (report.outcome === 'complete') return await sweepOnce(agent, signal);
+    if (tries === TRIES) return false;
+    agent.loop.distrust();
+    await sleep(agent.clock, RETRY, signal);
+  }
+}
+
+/** Whether the stale flows are gone. A table that changes all the time counts as swept after the last try. */
+async function sweepOnce({ sweeper, clock }: Agent, signal: AbortSignal): Promise<boolean> {
+  for (let tries = 1; ; tries++) {
+    const { outcome } = await sweeper.sweep(signal);
+    if (outcome === 'complete') return true;
+    if (tries === TRIES) return outcome === 'changed';
+    await sleep(clock, RETRY, signal);
+  }
+}

@@ -1,0 +1,166 @@
+/** Judges the health of the agent: three answers from what Health recorded. Pure; health.ts says what each answer means. */
+import type { Family } from '../model/address.ts';
+import type { WatchStatus } from '../model/events.ts';
+import type { FamilyHealth, HealthRecord, HealthSettings } from './health-record.ts';
+
+export type Question = 'livez' | 'readyz' | 'healthz';
+
+export interface HealthState {
+  /** The answer of `healthz`, regardless of the Node. */
+  readonly healthy: boolean;
+  readonly nodeEligible: boolean;
+  readonly families: ReadonlyMap<Family, { readonly lastUpdated: number; readonly healthy: boolean }>;
+  readonly lastUpdated: number;
+  /** Why the answer is no, each as a sentence; empty: the answer is yes. */
+  readonly reasons: Readonly<Record<Question, readonly string[]>>;
+  /** Sentences that are worth knowing and make nothing unhealthy. */
+  readonly notes: readonly string[];
+}
+
+/** Milliseconds that no sync exceeds. A sync in which Services are refused writes up to 64 times, and each write may wait 5 s for the xtables lock. */
+const LONGEST_SYNC = 360_000;
+
+export interface HealthNow {
+  /** Milliseconds that never run backwards. */
+  readonly now: number;
+  /** Milliseconds since 1970. */
+  readonly wall: number;
+}
+
+export function judge(record: HealthRecord, settings: HealthSettings, { now, wall }: HealthNow): HealthState {
+  const at = { record, settings, now };
+  const [hanging, unverified, watches] = [hangs(at), unverifiedRules(at), failingWatches(at)];
+  const reasons = {
+    livez: hanging,
+    readyz: [...hanging, ...untilFirstSync(at, () => true), ...failing(at), ...unverified],
+    healthz: [
+      ...hanging,
+      ...untilFirstSync(at, ({ isLate }) => !isLate),
+      ...stale(at),
+      ...unverified,
+      ...watches.reasons,
+    ],
+  };
+  const families = shown(at, wall);
+  return {
+    healthy: reasons.healthz.length === 0,
+    nodeEligible: !settings.hasNodes || settings.node()?.isEligible === true,
+    families,
+    lastUpdated: Math.min(...[...families.values()].map((one) => one.lastUpdated)),
+    reasons,
+    notes: [...record.refused, ...watches.notes],
+  };
+}
+
+interface At {
+  readonly record: HealthRecord;
+  readonly settings: HealthSettings;
+  readonly now: number;
+}
+
+function shown({ record, settings, now }: At, wall: number): HealthState['families'] {
+  const families = new Map<Family, { lastUpdated: number; healthy: boolean }>();
+  for (const [family, state] of record.families) {
+    const healthy = (state.hasSynced || state.isLate) && age(state, now) < settings.timeout;
+    families.set(family, { lastUpdated: state.lastUpdated, healthy });
+  }
+  if (families.size > 0) return families;
+  const lastUpdated = wall - (now - record.begunAt);
+  for (const family of settings.expected) families.set(family, { lastUpdated, healthy: false });
+  return families;
+}
+
+/** Milliseconds for which something is pending. */
+function age({ pendingSince }: FamilyHealth, now: number): number {
+  return pendingSince === undefined ? 0 : now - pendingSince;
+}
+
+/** Work that has been running for so long that it will not end. */
+function hangs({ record, settings, now }: At): string[] {
+  const { timeout } = settings;
+  const limit = Math.max(timeout, LONGEST_SYNC);
+  const reasons: string[] = [];
+  if (record.syncingSince !== undefined) {
+    const age = now - record.syncingSince;
+    if (age >= limit) reasons.push(`a sync hangs: it began ${seconds(age)} ago and has not ended`);
+  } else if (record.requestedAt !== undefined && now - record.requestedAt >= limit) {
+    reasons.push(`syncs hang: one was requested ${seconds(now - record.requestedAt)} ago and none has begun`);
+  }
+  const unchecked = now - record.checkedAt;
+  // A check waits while a sync runs.
+  if (record.families.size > 0 && unchecked >= limit + timeout) {
+    reasons.push(`the check of the kernel hangs: the last one was ${seconds(unchecked)} ago`);
+  }
+  return reasons;
+}
+
+/** Why the first sync is not complete, for the families that count. */
+function untilFirstSync({ record, settings, now }: At, counts: (state: FamilyHealth) => boolean): string[] {
+  if (record.families.size > 0) {
+    return [...record.families]
+      .filter(([, state]) => !state.hasSynced && counts(state))
+      .map(([family, { failure }]) => `${family}: the first sync is not complete yet${because(failure)}`);
+  }
+  const { waitingFor, watches } = settings;
+  const kinds = waitingFor();
+  if (kinds.length === 0) return ['the first sync has not begun yet: the agent is checking the Node and this machine'];
+  const causes = watches().flatMap(({ of, failure }) =>
+    (of === 'manifests' || kinds.includes(of)) && failure !== undefined ? [failure.cause] : [],
+  );
+  const cause = causes.length === 0 ? undefined : [...new Set(causes)].join('; ');
+  const waited = seconds(now - record.begunAt);
+  return [`the first lists of ${inWords(kinds.map(nameOf))} have not arrived for ${waited}${because(cause)}`];
+}
+
+/** Families that cannot be written now. */
+function failing({ record }: At): string[] {
+  return [...record.families]
+    .filter(([, { hasSynced, failure }]) => hasSynced && failure !== undefined)
+    .map(([family, { failure }]) => `${family}: the kernel cannot be written${because(failure)}`);
+}
+
+/** Families whose changes have been pending for too long. */
+function stale({ record, settings, now }: At): string[] {
+  return [...record.families]
+    .filter(([, state]) => (state.hasSynced || state.isLate) && age(state, now) >= settings.timeout)
+    .map(([family, state]) => {
+      return `${family}: changes have not reached the kernel for ${seconds(age(state, now))}${because(state.failure)}`;
+    });
+}
+
+function unverifiedRules({ record, settings, now }: At): string[] {
+  const age = now - record.verifiedAt;
+  if (age < settings.timeout || record.families.size === 0) return [];
+  return [`the rules could not be verified for ${seconds(age)}${because(record.verifyFailure)}`];
+}
+
+/** A watch that the server refuses is a reason; a server that is away or broken itself is a note. */
+function failingWatches({ settings, now }: At): { readonly reasons: string[]; readonly notes: string[] } {
+  const reasons: string[] = [];
+  const notes: string[] = [];
+  for (const { of, failure } of settings.watches()) {
+    if (failure === undefined) continue;
+    const text = `${nameOf(of)} could not be followed for ${seconds(now - failure.since)}: ${failure.cause}`;
+    if (!failure.isServers && now - failure.since >= settings.timeout) reasons.push(text);
+    else notes.push(text);
+  }
+  return { reasons, notes };
+}
+
+function nameOf(of: WatchStatus['of']): string {
+  if (of === 'manifests') return 'the manifests';
+  return of === 'slices' ? 'EndpointSlices' : of === 'services' ? 'Services' : 'Nodes';
+}
+
+function seconds(milliseconds: number): string {
+  return `${Math.round(milliseconds / 1000)} s`;
+}
+
+function because(cause: string | undefined): string {
+  return cause === undefined ? '' : `: ${cause}`;
+}
+
+/** `a, b and c` */
+function inWords(words: readonly string[]): string {
+  return [words.slice(0, -1).join(', '), words.at(-1) ?? ''].filter((part) => part !== '').join(' and ');
+}

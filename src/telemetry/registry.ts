@@ -1,0 +1,90 @@
+/** A registry of metrics in Prometheus' form: makes them, and writes them as text. With those of the process and of slicewire's build. */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+/** Labels are texts; prom-client takes no others. */
+export type Labels = Readonly<Record<string, string>>;
+
+export interface Sample {
+  readonly labels: Labels;
+  readonly value: number;
+}
+
+/** Reads the samples of a metric, on each scrape. */
+export type Samples = () => readonly Sample[] | Promise<readonly Sample[]>;
+
+/** Milliseconds between two measurements of the event loop's lag. prom-client's own 10 wake an idle process a hundred times a second. */
+const LAG_RESOLUTION = 100;
+
+/**
+ * Not kubernetes_build_info: its git_version is Kubernetes' own, and another program's version among those sets off the alert
+ * KubeVersionMismatch of the kubernetes-mixin.
+ */
+const BUILD_INFO = {
+  name: 'slicewire_build_info',
+  help: 'Version of slicewire, of Node.js, and the platform',
+  labels: ['version', 'node_version', 'platform'],
+};
+
+export class MetricRegistry {
+  readonly #registry = new Registry();
+
+  /** `version`: of slicewire. */
+  constructor(version: string) {
+    const platform = `${process.platform}/${process.arch}`;
+    this.gauge(BUILD_INFO.name, BUILD_INFO.help, BUILD_INFO.labels).set(
+      { version, node_version: process.versions.node, platform },
+      1,
+    );
+    collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram {
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+  }
+
+  gauge(name: string, help: string, labelNames: string[] = []): Gauge {
+    return new Gauge({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  counter(name: string, help: string, labelNames: string[] = []): Counter {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  /** A gauge whose samples are read on each scrape. */
+  readGauge(name: string, help: string, labelNames: string[], samples: Samples): void {
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [this.#registry],
+      async collect() {
+        const now = await samples();
+        this.reset();
+        for (const { labels, value } of now) this.set(labels, value);
+      },
+    });
+  }
+
+  /** A counter whose samples are read on each scrape. */
+  readCounter(name: string, help: string, labelNames: string[], samples: Samples): void {
+    new Counter({
+      name,
+      help,
+      labelNames,
+      registers: [this.#registry],
+      async collect() {
+        const now = await samples();
+        this.reset();
+        for (const { labels, value } of now) this.inc(labels, value);
+      },
+    });
+  }
+}
