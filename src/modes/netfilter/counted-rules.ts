@@ -1,6 +1,4 @@
-/** Rules whose packets are reported: where each is in its chain, and how its counter is read. */
-import type { ChainProbe } from '../../host/chain-probe.ts';
-import type { IptablesTools } from '../../host/iptables-tools.ts';
+/** Rules whose packets are reported: where each is in its chain. Pure. */
 import type { PacketCount } from '../mode.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
 import type { Chain, Rule } from './rules.ts';
@@ -25,20 +23,4 @@ export function countedRules(
     const index = rules.indexOf(rule);
     return index < 0 ? [] : [{ what, ...splitChainKey(at), index, of: rules.length }];
   });
-}
-
-/** Asks the probe, or the tools where it cannot tell. Throws when neither can. */
-export async function readCounts(
-  rules: readonly CountedRule[],
-  { tools, probe }: { readonly tools: IptablesTools; readonly probe: ChainProbe | undefined },
-  signal: AbortSignal,
-): Promise<PacketCount[]> {
-  const counts: PacketCount[] = [];
-  for (const { what, table, chain, index, of } of rules) {
-    const query = { table, chain, wait: 1 };
-    const counters = await (probe?.counters?.(query, signal) ?? tools.counters(query, signal));
-    const packets = counters.length === of ? counters[index] : undefined;
-    if (packets !== undefined) counts.push({ what, family: tools.family, packets });
-  }
-  return counts;
 }
