@@ -7,7 +7,7 @@ import type { ControllerConfig, Controller as Name } from '../config/controller-
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
 import { ClusterFeed } from '../controller/cluster-feed.ts';
-import type { ControllerContext, EventSink } from '../controller/context.ts';
+import type { ControllerContext, ControllerReports } from '../controller/context.ts';
 import { EndpointsController } from '../controller/endpoints-controller.ts';
 import { LeaderElector } from '../controller/leader.ts';
 import { MirrorController } from '../controller/mirror-controller.ts';
@@ -143,7 +143,7 @@ function sampleOf({ depth, adds, failures: { retries } }: WorkQueue) {
 
 const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
 
-function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): EventSink {
+function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): ControllerReports {
   const recorder = new EventRecorder({
     cluster,
     userAgent: userAgent('controller'),
