@@ -89,7 +89,7 @@ function serverUrl(text: string, kubeconfig: string | undefined): string {
 
 function contextProblem(context: string | undefined): string {
   return context
-    ? `current-context: ${context}: must be a context of this file, with a cluster of this file`
+    ? `current-context: ${context}: must name a context of this file whose cluster is in this file`
     : 'current-context is missing';
 }
 
