@@ -49,7 +49,7 @@ async function answering(t: TestContext, answer: http.RequestListener): Promise<
 }
 
 describe('the first list', () => {
-  test('tells each object, then once that it is complete', async (t) => {
+  test('reports each object, then once that the list is complete', async (t) => {
     const server = await serverWith(t, 'a', 'b');
     const following = await watching(t, server);
     assert.deepEqual(following.told, ['set default/a 1001', 'set default/b 1002', 'synced']);
@@ -124,7 +124,7 @@ describe('the first list', () => {
     ]);
   });
 
-  test('is read again from its start after a failure between pages; what vanished meanwhile is told to be gone', async (t) => {
+  test('is read again from its start after a failure between pages; objects that vanished meanwhile are reported as gone', async (t) => {
     let lists = 0;
     const item = (name: string) => ({ metadata: { name, namespace: 'default', resourceVersion: '5' } });
     const url = await answering(t, (request, response) => {
@@ -149,7 +149,7 @@ describe('the first list', () => {
 });
 
 describe('events', () => {
-  test('are told as they come', async (t) => {
+  test('are reported as they come', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     following.take();
@@ -320,7 +320,7 @@ describe('a version that is too old', () => {
   }
 
   for (const form of ['event', 'status'] as const) {
-    test(`(${form}) leads to a list at once; what vanished is gone, what did not change is not told again`, async (t) => {
+    test(`(${form}) leads to a list at once; vanished objects are gone, unchanged objects are not reported again`, async (t) => {
       const server = await serverWith(t, 'a', 'b', 'c');
       const following = await watching(t, server);
       following.take();
@@ -341,7 +341,7 @@ describe('a version that is too old', () => {
     });
   }
 
-  test('is nothing that an operator must know: neither a failure is told nor a recovery', async (t) => {
+  test('is of no interest to an operator: neither a failure nor a recovery is reported', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     following.clock.advance(1000);
@@ -374,7 +374,7 @@ describe('a version that is too old', () => {
 });
 
 describe('failures', () => {
-  test('synced is told once, however often the list is read', async (t) => {
+  test('synced is reported once, however often the list is read', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     for (let lists = 2; lists < 5; lists += 1) {
@@ -498,7 +498,7 @@ describe('silence', () => {
 });
 
 describe('a version that goes back, as after a restore of etcd (KEP-5504)', () => {
-  test('in a list: objects of a version that was known are told again', async (t) => {
+  test('in a list: objects of a known version are reported again', async (t) => {
     const server = await serverWith(t, 'a');
     const backup = server.version;
     const following = await watching(t, server);
@@ -599,7 +599,7 @@ describe('backoff', () => {
     }
   });
 
-  test('never undercuts what the server asks for, and never shortens its own', () => {
+  test('is never shorter than the server’s Retry-After, nor than the client’s own wait', () => {
     assert.equal(backoff(1, 0, 60_000), 60_000);
     assert.equal(backoff(8, 0.5, 1000), 30_000);
   });

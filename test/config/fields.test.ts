@@ -157,7 +157,7 @@ describe('fields of a KubeProxyConfiguration', () => {
     });
   }
 
-  it('are all told together when several are wrong', () => {
+  it('are all reported together when several are wrong', () => {
     const text = fileWith('iptables.masqueradeBit', 99, { mode: 'x', oomScoreAdj: 5000, clusterCIDR: 'y' });
     assert.throws(
       () => read(text),
@@ -171,7 +171,7 @@ describe('fields of a KubeProxyConfiguration', () => {
     );
   });
 
-  it('that are unknown or stand twice are read leniently, and told (docs/semantics.md 10.1)', () => {
+  it('that are unknown or repeated are read leniently, and reported (docs/semantics.md 10.1)', () => {
     const head = `apiVersion: ${API_VERSION}\nkind: KubeProxyConfiguration\n`;
     const { config, lenient } = read(`${head}mode: iptables\nmode: ipvs\nipvs: {shceduler: rr}\nextra: 1\n`);
     assert.equal(config.mode, 'ipvs');

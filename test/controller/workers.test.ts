@@ -68,7 +68,7 @@ function failing(times: number, error: unknown): Sync {
 }
 
 describe('workers', () => {
-  it('do what is in the queue, and tell that it is done', async () => {
+  it('work on the keys of the queue, and report them done', async () => {
     const crew = new Crew(() => Promise.resolve());
     await crew.add('a', 'b');
     assert.deepEqual([crew.synced, crew.results, crew.told], [['a', 'b'], ['success', 'success'], []]);
@@ -76,7 +76,7 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('do as many things at a time as there are of them, and never one thing twice', async () => {
+  it('work on as many keys at a time as there are workers, and never on one key twice', async () => {
     const work = Promise.withResolvers<void>();
     const crew = new Crew(() => work.promise, 2);
     await crew.add('a', 'b', 'c', 'a');
@@ -87,7 +87,7 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('try again later what failed, tell each time, and forget the failures when it succeeds', async () => {
+  it('retry failed keys later, report each failure, and forget the failures of a key that succeeds', async () => {
     const crew = new Crew(failing(2, new Error('broken')));
     await crew.add('a');
     assert.deepEqual([crew.synced.length, crew.queue.failures.of('a')], [1, 1]);
@@ -100,7 +100,7 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('tell of what is thrown that is no Error', async () => {
+  it('report thrown values that are no Error', async () => {
     const crew = new Crew(failing(1, 'just a text'));
     await crew.add('a');
     assert.deepEqual(crew.told, ['a: just a text']);
@@ -128,7 +128,7 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('take nothing while they do not work, and forget what waits when they end', async () => {
+  it('take nothing while they do not run, and forget waiting keys when they end', async () => {
     const clock = new FakeClock();
     const queue = new WorkQueue(clock, { isOpen: false });
     queue.add('early');
@@ -165,14 +165,14 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('stop when they are told to, at once when they have nothing to do', async () => {
+  it('stop when the signal aborts, at once when they are idle', async () => {
     const crew = new Crew(() => Promise.resolve(), 3);
     await crew.stop();
     await crew.add('a');
     assert.deepEqual([crew.synced, crew.queue.depth], [[], 1]);
   });
 
-  it('that stop leave in the queue what they did not finish, and tell no failure', async () => {
+  it('that stop leave unfinished keys in the queue, and report no failure', async () => {
     const crew = new Crew((_, signal) => aborted(signal));
     await crew.add('a', 'b');
     await crew.stop();

@@ -110,7 +110,7 @@ test('the recorded Services decode without a fault, headless ones to nothing', a
   ]);
 });
 
-test('a page token that expired leads to a full list at once, in one piece, which tells what is gone', async (t) => {
+test('a page token that expired leads to a full list at once, in one piece, which reports objects that are gone', async (t) => {
   const [first, second] = [recording('list-services-page1'), recording('list-services-page2')];
   const server = await replay(t, [first, recording('list-continue-expired'), asLastPage(second)]);
   const following = new Following(t, server.url, { resource: SERVICES, pageSize: 3 });
@@ -128,7 +128,7 @@ test('a page token that expired leads to a full list at once, in one piece, whic
   assert.equal(watchFrom(server.asked[3]), '3952');
 });
 
-test('a page token that is refused is a failure: told, waited for, and the list is read from its start', async (t) => {
+test('a page token that is refused is a failure: reported, waited for, and the list is read from its start', async (t) => {
   const first = recording('list-services-page1');
   const server = await replay(t, [first, recording('list-continue-invalid'), asLastPage(first)]);
   const following = new Following(t, server.url, { resource: SERVICES, pageSize: 3 });
@@ -144,7 +144,7 @@ for (const [name, reason] of [
   ['unauthorized', /401 Unauthorized/],
   ['not-found', /404 endpointslices\.discovery\.k8s\.io "nope" not found/],
 ] as const) {
-  test(`${name}: a list that is refused is told with the server's words, and tried again later and later`, async (t) => {
+  test(`${name}: a refused list is reported with the server's words, and retried later and later`, async (t) => {
     const refusal = recording(name);
     const server = await replay(t, [refusal, refusal, asLastPage(recording('list-services-page1'))]);
     const following = new Following(t, server.url, { resource: SERVICES });
@@ -217,7 +217,7 @@ test('the slices of the recorded events decode to what was happening', () => {
   ]);
 });
 
-test('a version that is too old leads to a new list at once, which tells only what differs', async (t) => {
+test('a version that is too old leads to a new list at once, which reports only objects that differ', async (t) => {
   const list = recording('list-endpointslices');
   const server = await replay(t, [list, recording('watch-too-old'), list]);
   const following = new Following(t, server.url, { resource: SLICES });
@@ -243,7 +243,7 @@ for (const name of ['server-timeout-watch', 'watch-future-rv']) {
   });
 }
 
-test('an ERROR 500 as first event is a failure: told, waited for, and watched again from the same version', async (t) => {
+test('an ERROR 500 as first event is a failure: reported, waited for, and watched again from the same version', async (t) => {
   const server = await replay(t, [recording('list-endpointslices'), recording('watch-sendInitialEvents')]);
   const following = new Following(t, server.url, { resource: SLICES });
   assert.equal(await following.nextAttempt(), 800);

@@ -93,7 +93,7 @@ describe('ServiceCIDRs', () => {
     spec: { cidrs },
   });
 
-  test('are followed where they are wanted, and what is wrong with one is told', async (t) => {
+  test('are followed where they are wanted, and faults of one are reported', async (t) => {
     const server = await start(t);
     const { events, watches } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
     await until('four watches', () => server.watches === 4);
@@ -272,7 +272,7 @@ describe('a cluster', () => {
     });
   });
 
-  test('that refuses is told with what, since when and why; that it works again is told too', async (t) => {
+  test('that refuses is logged with the kind, the time and the cause; so is its recovery', async (t) => {
     const server = await start(t);
     server.failNext(2, 403, {}, { resource: 'services' });
     const { log, clock } = run(t, { kubeconfig: await server.kubeconfig() });
@@ -315,7 +315,7 @@ describe('a cluster', () => {
     assert.deepEqual(server.requests(), []);
   });
 
-  test('ends at once when it is told to, whether it watches or waits', async (t) => {
+  test('ends at once when its signal aborts, whether it watches or waits', async (t) => {
     const server = await start(t);
     server.failNext(100, 503, {}, { resource: 'nodes' });
     const { stop, clock } = run(t, { kubeconfig: await server.kubeconfig() });
@@ -472,10 +472,10 @@ describe('a kubeconfig', () => {
   });
 });
 
-describe('how well a kind can be followed', () => {
+describe('the watch status of a kind', () => {
   const slices = ({ watches }: Running) => watches().find(({ of }) => of === 'slices') ?? assert.fail();
 
-  test('tells when the server was heard last', async (t) => {
+  test('shows when the server sent something last', async (t) => {
     const server = await start(t);
     const it = await running(t, server);
     it.clock.advance(50_000);
@@ -490,7 +490,7 @@ describe('how well a kind can be followed', () => {
     );
   });
 
-  test('tells a refusal from a server that is away, and since when', async (t) => {
+  test('tells a refusal from a server that is away, and shows since when', async (t) => {
     const server = await start(t);
     const it = await running(t, server);
     it.clock.advance(10_000);
@@ -531,7 +531,7 @@ describe('how well a kind can be followed', () => {
     assert.equal(server.requests({ kind: 'list' }).length, 3);
   });
 
-  test('tells that nobody answers', async (t) => {
+  test('shows that the server does not answer', async (t) => {
     const it = run(t, { master: 'http://127.0.0.1:9' });
     await until('it failed', () => slices(it).failure !== undefined);
     assert.equal(slices(it).failure?.isServers, true);

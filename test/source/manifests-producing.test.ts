@@ -80,7 +80,7 @@ describe('Pods in manifests', () => {
     assert.deepEqual(folder.told, []);
   });
 
-  test('make slices for another proxy, which nobody here reads, and again for this one without the label', () => {
+  test('make slices for another proxy, which are not read, and again for this one without the label', () => {
     const folder = new Folder();
     const labelled = SERVICE.replace(
       '{name: web}',
@@ -111,7 +111,7 @@ describe('Pods in manifests', () => {
     assert.deepEqual(folder.endpoints(), ['10.244.1.11:8080 not', '10.244.1.13:8080 not']);
   });
 
-  test('without an address are told, and no endpoint', () => {
+  test('without an address are reported, and are no endpoints', () => {
     const folder = new Folder();
     folder.set({ 'a.yaml': docs(SERVICE, pod('web-1', '10.244.1.11'), pod('web-2', '""')) });
     assert.deepEqual(folder.endpoints(), ['10.244.1.11:8080 ready']);
@@ -120,7 +120,7 @@ describe('Pods in manifests', () => {
     ]);
   });
 
-  test('that an edit broke stay as they were, and the fault is told', () => {
+  test('that an edit broke stay as they were, and the fault is reported', () => {
     const folder = new Folder();
     folder.set({ 'a.yaml': docs(SERVICE, pod('web-1', '10.244.1.11')) });
     folder.set({

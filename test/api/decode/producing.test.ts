@@ -194,7 +194,7 @@ describe('a Pod that a person wrote', () => {
     assert.deepEqual([value?.ready, value?.addresses, texts], [true, ['10.0.0.1'], []]);
   });
 
-  test('without an address is no endpoint, which is told', () => {
+  test('without an address is no endpoint, which is reported', () => {
     for (const fields of [{}, { status: null }, { status: { podIPs: [] } }]) {
       assert.deepEqual(writtenPod(fields).texts, [
         'Pod shop/web-1: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
@@ -478,7 +478,7 @@ describe('a slice that others write as well', () => {
   const slice = (fields: Fields, metadata: Fields = {}) =>
     told(decodeSliceObject({ metadata: { name: 'web-x', ...metadata }, addressType: 'IPv4', ...fields }, 'shop/web-x'));
 
-  test('keeps all that stands in it but for who wrote what', () => {
+  test('keeps all its fields except managedFields', () => {
     const whole = {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
@@ -551,7 +551,7 @@ describe('Endpoints', () => {
   const endpoints = (subsets: unknown, metadata: Fields = {}) =>
     told(decodeEndpointsObject({ metadata: { name: 'web', ...metadata }, subsets }, 'shop/web'));
 
-  test('keep all that stands in their metadata and subsets but for who wrote what', () => {
+  test('keep all fields of their metadata and subsets except managedFields', () => {
     const subsets = [
       {
         addresses: [
@@ -601,7 +601,7 @@ describe('Endpoints', () => {
   });
 });
 
-describe('what has another shape is set aside, with the uid of the object for who asks about it', () => {
+describe('an object of another shape is set aside, and its fault carries the uid', () => {
   for (const [what, decoded, text] of [
     [
       'a Pod',
