@@ -164,7 +164,7 @@ describe('bad input on the command line', () => {
       ['Service spec.clusterIP', 480],
     ])
       assert.ok(
-        error.includes(`${kind} (object set aside): ${count} more faults of this kind are not told one by one`),
+        error.includes(`${kind} (object set aside): ${count} more faults of this kind are not logged one by one`),
       );
     const { faults } = JSON.parse(output) as { faults: { kind: string; effect: string }[] };
     assert.equal(faults.filter(({ effect }) => effect === 'object set aside').length, 500 + 10 * 21);

@@ -32,7 +32,7 @@ describe('faults in the log', () => {
     assert.deepEqual(lines[0], 'warn Service default/s0: spec.ports[0].port: 0: is wrong (object set aside)');
     clock.advance(1000);
     assert.equal(lines.length, 21);
-    assert.equal(lines[20], `warn ${KIND}: 9980 more faults of this kind are not told one by one: ${SEE_ALL_OF_AGENT}`);
+    assert.equal(lines[20], `warn ${KIND}: 9980 more faults of this kind are not logged one by one: ${SEE_ALL_OF_AGENT}`);
     clock.finishWaits();
     assert.equal(lines.length, 21);
     assert.equal(clock.pending, 0);
@@ -108,7 +108,7 @@ describe('faults in the log', () => {
       lines[40] ?? '',
       /^info Service spec\.ports \(no effect here\): 1 more fault of this kind is not told/,
     );
-    assert.match(lines[41] ?? '', /^warn .*: 5 more faults of this kind are not told one by one: /);
+    assert.match(lines[41] ?? '', /^warn .*: 5 more faults of this kind are not logged one by one: /);
     assert.equal(clock.pending, 0);
     faults.flush();
     assert.equal(lines.length, 42);
