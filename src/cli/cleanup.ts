@@ -44,6 +44,10 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   }
   for (const line of removed) print(`- ${line}`);
   if (problems.length > 0) throw new CleanupIncomplete(problems.join('; '));
-  print(removed.length === 0 ? 'nothing to remove' : `${removed.length} objects removed`);
+  print(
+    removed.length === 0
+      ? 'nothing to remove'
+      : `${removed.length} ${removed.length === 1 ? 'object' : 'objects'} removed`,
+  );
   return 0;
 }
