@@ -1,4 +1,5 @@
 /* Prints what the C headers say of the layouts and constants that native/ uses, as JSON; a test compares them with ours. */
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -35,6 +36,23 @@ static void say(const char *name, long value) {
 #define OFFSET(type, field) say(#type "." #field, (long)offsetof(type, field))
 
 int main(void) {
+  CONSTANT(EPERM);
+  CONSTANT(ENOENT);
+  CONSTANT(ESRCH);
+  CONSTANT(EINTR);
+  CONSTANT(EAGAIN);
+  CONSTANT(ENOMEM);
+  CONSTANT(EBUSY);
+  CONSTANT(EEXIST);
+  CONSTANT(ENODEV);
+  CONSTANT(EINVAL);
+  CONSTANT(ERESTART);
+  CONSTANT(EPROTONOSUPPORT);
+  CONSTANT(EOPNOTSUPP);
+  CONSTANT(EAFNOSUPPORT);
+  CONSTANT(EADDRNOTAVAIL);
+  CONSTANT(ENOBUFS);
+
   CONSTANT(AF_UNSPEC);
   CONSTANT(AF_UNIX);
   CONSTANT(AF_INET);

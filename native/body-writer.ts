@@ -1,10 +1,10 @@
 /**
- * Writes the body of one request in place: headers, attributes, attributes within attributes. Thousands of requests are
- * written in a row, and a buffer for each attribute would cost more than the kernel's work (measured: six times as much).
+ * Writes the body of a request in place: headers, attributes, nested attributes. Thousands of requests are written in a row, and a
+ * buffer for each attribute would cost six times as much as the kernel's work (measured).
  */
 import { ATTRIBUTE_HEADER, align, NLA_F_NESTED } from './netlink.ts';
 
-/** Bytes of the longest body, where nobody asks for more: most have at most a few hundred. */
+/** The default number of bytes of the longest body; most bodies have a few hundred. */
 const CAPACITY = 1024;
 
 export class BodyWriter {
@@ -15,7 +15,7 @@ export class BodyWriter {
     this.#buffer = Buffer.alloc(capacity);
   }
 
-  /** Begin a body. Throws RangeError, here and in all others, when it grows over the capacity. */
+  /** Begins a body. This and all other methods throw RangeError when the body exceeds the capacity. */
   begin(...header: readonly Uint8Array[]): this {
     this.#buffer.fill(0, 0, this.#at);
     this.#at = 0;
@@ -32,7 +32,7 @@ export class BodyWriter {
     return this;
   }
 
-  /** Text with the NUL that ends it. */
+  /** Text with a NUL at its end. */
   text(type: number, value: string): this {
     const start = this.#header(type, Buffer.byteLength(value) + 1);
     this.#buffer.write(value, start);
@@ -77,7 +77,7 @@ export class BodyWriter {
     return this;
   }
 
-  /** An attribute that holds those that `write` writes. */
+  /** An attribute that contains the attributes that `write` adds. */
   nest(type: number, write: (inner: this) => void): this {
     const start = this.#header(type | NLA_F_NESTED, 0) - ATTRIBUTE_HEADER;
     write(this);
@@ -85,16 +85,16 @@ export class BodyWriter {
     return this;
   }
 
-  /** A copy of what was written. */
+  /** A copy of the body. */
   end(): Buffer {
     return Buffer.from(this.#buffer.subarray(0, this.#at));
   }
 
-  /** Returns where the value begins. */
+  /** Returns the offset of the value. */
   #header(type: number, length: number): number {
     const start = this.#at;
     const end = start + align(ATTRIBUTE_HEADER + length);
-    // Before anything moves: one request that is too long must not spoil the next.
+    // Checked before writing: a request that is too long must not corrupt the next one.
     if (end > this.#buffer.length) {
       throw new RangeError(`netlink: a request of more than ${this.#buffer.length} bytes`);
     }

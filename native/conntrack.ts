@@ -1,8 +1,9 @@
 /**
- * The kernel's table of connections over nfnetlink (linux/netfilter/nfnetlink_conntrack.h): list the UDP flows of a family, and
- * the connections of TCP and SCTP that nobody answered; delete some. Only flows without a conntrack zone are told: zones belong
- * to other software.
+ * conntrack, the kernel's table of connections (linux/netfilter/nfnetlink_conntrack.h): lists a family's UDP flows, and its
+ * connections of TCP and SCTP that nobody has answered; deletes flows. Flows in a conntrack zone are omitted: they belong to other
+ * software.
  */
+import { ENOENT } from './errno.ts';
 import { attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
@@ -22,14 +23,14 @@ export const CTA_PROTOINFO_TCP = 1;
 export const CTA_PROTOINFO_SCTP = 3;
 export const CTA_PROTOINFO_TCP_STATE = 1;
 export const CTA_PROTOINFO_SCTP_STATE = 1;
-/** linux/netfilter/nf_conntrack_common.h: somebody answered; the destination is translated. */
+/** linux/netfilter/nf_conntrack_common.h: an answer was seen; the destination is translated. */
 export const IPS_SEEN_REPLY = 1 << 1;
 export const IPS_DST_NAT = 1 << 5;
 export const TCP_CONNTRACK_SYN_SENT = 1;
 export const SCTP_CONNTRACK_CLOSED = 1;
 export const CTA_TUPLE_IP = 1;
 export const CTA_TUPLE_PROTO = 2;
-/** A zone of one direction alone. */
+/** A zone of one direction. */
 export const CTA_TUPLE_ZONE = 3;
 export const CTA_IP_V4_SRC = 1;
 export const CTA_IP_V4_DST = 2;
@@ -44,20 +45,19 @@ const FILTER_PROTOCOL = 1 << 3;
 const IPPROTO_TCP = 6;
 const IPPROTO_UDP = 17;
 const IPPROTO_SCTP = 132;
-const ENOENT = 2;
-/** What is looked at of the status of a connection that opens, and what it must be: translated, and not answered. */
+/** The bits of the status that an opening connection is checked for, and their values: translated, and not answered. */
 const OPENING_MASK = IPS_SEEN_REPLY | IPS_DST_NAT;
 const OPENING = IPS_DST_NAT;
 
 export type FlowFamily = NetfilterFamily;
 
-/** A flow: where its first packet was sent, and who answers it. */
+/** A flow: the destination of its first packet, and the source of the answers. */
 export interface Flow {
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
   /** Address and port, as bytes in network order: 6 or 18, each a character of Latin-1. */
   readonly destination: string;
   readonly replySource: string;
-  /** What names it to the kernel; valid until the next part of the listing. */
+  /** Tuple and id identify the flow for the kernel; they are valid until the next part of the listing. */
   readonly tuple: Uint8Array;
   readonly id: Uint8Array;
 }
@@ -69,14 +69,14 @@ export interface ConntrackOptions {
 
 export class ConntrackSocket {
   readonly #lists: NetlinkSocket;
-  /** Deletes go over a socket of their own, while a listing goes on. */
+  /** Deletes have a socket of their own, because a listing may go on. */
   readonly #deletes: NetlinkSocket;
   readonly #isFiltered: boolean;
 
   /**
-   * `isFiltered`: the kernel leaves out other protocols itself (from 5.8 on), which is quick, but looks through the table
-   * until a part is full: in a large table of other protocols that is one long step. Otherwise every part is small, and
-   * they are skipped here. Throws SystemError.
+   * With `isFiltered` the kernel omits other protocols (since Linux 5.8). That is quick, but the kernel searches the table until a
+   * part is full, which is one long step in a large table of other protocols. Without it every part is small, and other protocols
+   * are skipped when the part is decoded. Throws SystemError.
    */
   constructor({ isFiltered = true, open = () => openTransport(NETLINK_NETFILTER) }: ConntrackOptions = {}) {
     this.#isFiltered = isFiltered;
@@ -99,7 +99,7 @@ export class ConntrackSocket {
   }
 
   /**
-   * The UDP flows of a family, part by part (a part may have none); returns whether the table changed so that one may be
+   * The UDP flows of a family, part by part (a part may be empty); returns whether the table changed, so that a flow may be
    * missing. Throws NetlinkError, SystemError.
    */
   *udpFlows(family: FlowFamily): Generator<readonly Flow[], boolean> {
@@ -107,21 +107,22 @@ export class ConntrackSocket {
   }
 
   /**
-   * The connections of a family whose destination is translated and that nobody answered: of TCP in SYN_SENT, of SCTP in
-   * CLOSED, as the kernel calls it until an INIT is answered (nf_conntrack_proto_sctp.c). The kernel picks them by their status (from 5.15 on; others are left out here). As `udpFlows`.
+   * The translated connections of a family that nobody has answered: TCP in SYN_SENT, and SCTP in CLOSED, its state until an INIT
+   * is answered (nf_conntrack_proto_sctp.c). The kernel filters by status since Linux 5.15; the decoder filters, too. Yields,
+   * returns and throws as `udpFlows`.
    */
   *openings(family: FlowFamily): Generator<readonly Flow[], boolean> {
     return yield* this.#lists.decoded(openingsRequest(family, this.#isFiltered), decodeOpening);
   }
 
-  /** Delete flows; returns how many were still there. Throws NetlinkError for a refusal. */
+  /** Deletes flows; returns how many still existed. Throws NetlinkError for a refusal. */
   delete(family: FlowFamily, flows: readonly Flow[]): number {
     let deleted = 0;
     for (let i = 0; i < flows.length; i += MOST_REQUESTS) {
       const requests = flows.slice(i, i + MOST_REQUESTS).map((flow) => deleteRequest(family, flow));
       for (const error of this.#deletes.acknowledge(requests)) {
         if (error === undefined) deleted += 1;
-        // It ended meanwhile, or another flow took its place: the number says which was meant.
+        // The flow has ended, or another one has its tuple: the id tells them apart.
         else if (error.errno !== ENOENT) throw error;
       }
     }
@@ -129,6 +130,7 @@ export class ConntrackSocket {
   }
 }
 
+/** Lists UDP flows; all flows of the family without `isFiltered`. */
 export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
   const flags = Buffer.alloc(4);
   flags.writeUInt32LE(FILTER_PROTOCOL);
@@ -141,6 +143,7 @@ export function listRequest(family: FlowFamily, isFiltered: boolean): Request {
   };
 }
 
+/** Lists translated connections without an answer; all flows of the family without `isFiltered`. */
 export function openingsRequest(family: FlowFamily, isFiltered: boolean): Request {
   const filter = [attribute(CTA_STATUS, bigEndian(OPENING)), attribute(CTA_STATUS_MASK, bigEndian(OPENING_MASK))];
   return {
@@ -156,6 +159,7 @@ function bigEndian(value: number): Buffer {
   return bytes;
 }
 
+/** Deletes a flow. */
 export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): Request {
   return {
     type: netfilterType(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE),
@@ -164,12 +168,12 @@ export function deleteRequest(family: FlowFamily, { tuple, id }: Flow): Request 
   };
 }
 
-/** undefined for other protocols than UDP, and for a flow in a zone. */
+/** A UDP flow; undefined for other protocols, and for a flow in a zone. */
 export function decodeFlow(buffer: Buffer, { start, end }: Message): Flow | undefined {
   return flowOf(buffer, start + NFGENMSG, end, UDP);
 }
 
-/** undefined for what is no connection of TCP or SCTP that is translated and was not answered, and for one in a zone. */
+/** A translated connection of TCP or SCTP without an answer; undefined for any other flow, and for one in a zone. */
 export function decodeOpening(buffer: Buffer, { start, end }: Message): Flow | undefined {
   const body = start + NFGENMSG;
   const status = findAttribute(buffer, body, end, CTA_STATUS);
@@ -210,7 +214,7 @@ interface Transported {
 }
 
 const UDP: Transported = { name: 'UDP', number: IPPROTO_UDP };
-/** With the attribute that tells of it, that of its state there, and the state in which it was not answered. */
+/** With the attribute of its protocol, the attribute of the state in it, and the state before an answer. */
 const TCP = {
   name: 'TCP',
   number: IPPROTO_TCP,
@@ -235,7 +239,7 @@ interface Side {
 const SOURCE: Side = { v4: CTA_IP_V4_SRC, v6: CTA_IP_V6_SRC, port: CTA_PROTO_SRC_PORT };
 const DESTINATION: Side = { v4: CTA_IP_V4_DST, v6: CTA_IP_V6_DST, port: CTA_PROTO_DST_PORT };
 
-/** Address and port of one side of a tuple of this protocol, as bytes. */
+/** Address and port of one side of a tuple as bytes; undefined for another protocol, and in a zone. */
 function socketOf(
   buffer: Buffer,
   start: number,

@@ -45,9 +45,9 @@ export const IPSET_ERR_FIND_TYPE = 4098;
 export const IPSET_ERR_BUSY = 4100;
 export const IPSET_ERR_EXIST = 4103;
 export const IPSET_ERR_REFERENCED = 4108;
-/** The first of the errors of a type itself: of a hash that it is full (ip_set_hash.h, IPSET_ERR_HASH_FULL). */
+/** The first error of a set type; for a hash it means that the set is full (ip_set_hash.h, IPSET_ERR_HASH_FULL). */
 export const IPSET_ERR_TYPE_SPECIFIC = 4352;
-/** Version of the protocol that every kernel since 2.6.39 speaks. */
+/** The protocol version of every kernel since 2.6.39. */
 const PROTOCOL_VERSION = 6;
 const HASH_SIZE = 1024;
 
@@ -57,18 +57,19 @@ type EntryProtocol = keyof typeof PROTOCOLS;
 
 export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port';
 
+/** A set to create. */
 export interface SetSpec {
   readonly name: string;
   readonly type: SetType;
   readonly family: NetfilterFamily;
-  /** Entries that a hash holds at most; of no meaning for a bitmap. */
+  /** The largest number of entries of a hash. A bitmap ignores it. */
   readonly most: number;
 }
 
-/** An entry: which fields it has follows from the type. Addresses are 4 or 16 bytes in network order. */
+/** An entry. The type of the set decides which fields it has. Addresses are 4 or 16 bytes in network order. */
 export interface EntryBytes {
   readonly address?: Uint8Array | undefined;
-  /** The number of one that has no name here. */
+  /** A name, or the number of any other protocol. */
   readonly protocol?: EntryProtocol | number | undefined;
   readonly port?: number | undefined;
   readonly second?: Uint8Array | undefined;
@@ -78,7 +79,7 @@ export interface EntryBytes {
 
 const writer = new BodyWriter();
 
-/** `ipset create`; `revision` is one that the kernel has of the type (`typeRevision`). */
+/** `ipset create`; `revision` is a revision of the type that the kernel has (`typeRevision`). */
 export function createSetRequest({ name, type, family, most }: SetSpec, revision: number): Request {
   return request(IPSET_CMD_CREATE, name, NLM_F_CREATE | NLM_F_EXCL, (body) => {
     body
@@ -102,10 +103,10 @@ export function destroySetRequest(name: string): Request {
   return request(IPSET_CMD_DESTROY, name, 0, () => undefined);
 }
 
-/** `ipset -exist add` and `ipset del`: an entry that is there already is no error, one that is not there is. */
+/** `ipset -exist add` and `ipset del`: adding an existing entry succeeds, deleting a missing one fails. */
 export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBytes): Request {
   const command = verb === 'add' ? IPSET_CMD_ADD : IPSET_CMD_DEL;
-  // Without NLM_F_EXCL an entry that exists is added again; one to delete must exist when it is set.
+  // Without NLM_F_EXCL an existing entry can be added again; with it, an entry to delete must exist.
   return request(command, set, verb === 'add' ? 0 : NLM_F_EXCL, (body) =>
     body.nest(IPSET_ATTR_DATA, (inner) => {
       const { address, protocol, port, second, length } = entry;
@@ -119,15 +120,16 @@ export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBy
   );
 }
 
-/** The highest revision that the kernel has of a type. Throws NetlinkError: IPSET_ERR_FIND_TYPE when it has none. */
+/** The kernel's highest revision of a set type. Throws NetlinkError, with IPSET_ERR_FIND_TYPE when the kernel lacks the type. */
 export function typeRevision(socket: NetlinkSocket, type: SetType, family: NetfilterFamily): number {
   return socket.ask(typeRequest(type, family), (buffer, { start, end }) => {
     const at = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_REVISION);
-    if (at < 0) throw new RangeError(`ipset told the type ${type} without its revision`);
+    if (at < 0) throw new RangeError(`ipset answered the type ${type} without its revision`);
     return buffer.readUInt8(at);
   });
 }
 
+/** Asks for the revisions of a set type. */
 export function typeRequest(type: SetType, family: NetfilterFamily): Request {
   const body = writer
     .begin(netfilterHeader(family))
@@ -146,7 +148,7 @@ export function listNamesRequest(): Request {
   return { type: netfilterType(NFNL_SUBSYS_IPSET, IPSET_CMD_LIST), flags: 0, body: [body.end()] };
 }
 
-/** The names of all sets. Throws NetlinkError. */
+/** The names of all sets, part by part; returns whether a name may be missing. Throws NetlinkError. */
 export function* setNames(socket: NetlinkSocket): Generator<readonly string[], boolean> {
   return yield* socket.decoded(listNamesRequest(), (buffer, { start, end }) => {
     const at = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_SETNAME);
@@ -154,7 +156,7 @@ export function* setNames(socket: NetlinkSocket): Generator<readonly string[], b
   });
 }
 
-/** A part of one set: the kernel tells its type with the first alone. */
+/** A part of a set. Only the first part has the type. */
 export interface SetPart {
   readonly type: string | undefined;
   /** undefined for a bitmap. */
@@ -162,7 +164,7 @@ export interface SetPart {
   readonly entries: readonly EntryBytes[];
 }
 
-/** One set, part by part. Throws NetlinkError: ENOENT when there is none. */
+/** A set, part by part; returns whether an entry may be missing. Throws NetlinkError, with ENOENT when the set does not exist. */
 export function* setParts(socket: NetlinkSocket, name: string): Generator<readonly SetPart[], boolean> {
   return yield* socket.decoded(
     request(IPSET_CMD_LIST, name, 0, () => undefined),
@@ -170,6 +172,7 @@ export function* setParts(socket: NetlinkSocket, name: string): Generator<readon
   );
 }
 
+/** A part of a listed set. Throws RangeError when the length of an entry is impossible. */
 export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart {
   const type = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_TYPENAME);
   const family = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_FAMILY);
@@ -181,7 +184,7 @@ export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart 
     for (let at = list; at + ATTRIBUTE_HEADER <= stop; ) {
       const value = at + ATTRIBUTE_HEADER;
       const length = valueLength(buffer, value);
-      if (length < 0 || value + length > stop) throw new RangeError(`ipset told an entry of ${length} bytes`);
+      if (length < 0 || value + length > stop) throw new RangeError(`ipset listed an entry of ${length} bytes`);
       entries.push(decodeEntry(buffer, value, value + length));
       at = value + align(length);
     }

@@ -43,12 +43,12 @@ export const IPVS_DEST_ATTR_ADDR_FAMILY = 11;
 export const IPVS_INFO_ATTR_VERSION = 1;
 export const IPVS_INFO_ATTR_CONN_TAB_SIZE = 2;
 export const IP_VS_SVC_F_PERSISTENT = 0x1;
-/** The kernel's own: the server is in its table. */
+/** Only the kernel sets it: the server is in its table. */
 export const IP_VS_SVC_F_HASHED = 0x2;
 /** A flag of the scheduler: for mh, hash the port as well (ip_vs_mh.c, IP_VS_SVC_F_SCHED_MH_PORT). */
 export const IP_VS_SVC_F_SCHED2 = 0x10;
 export const IP_VS_CONN_F_MASQ = 0;
-/** Longest name of a scheduler, with its NUL. */
+/** Bytes of the longest name of a scheduler, with its NUL. */
 export const IP_VS_SCHEDNAME_MAXLEN = 16;
 /** union nf_inet_addr */
 export const INET_ADDRESS = 16;
@@ -56,26 +56,28 @@ export const INET_ADDRESS = 16;
 const PROTOCOLS = { TCP: 6, UDP: 17, SCTP: 132 } as const;
 const NAMES: Readonly<Record<number, ServerId['protocol']>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP' };
 
-/** What names a virtual server; `address` is 4 or 16 bytes in network order. */
+/** The identity of a virtual server; `address` is 4 or 16 bytes in network order. */
 export interface ServerId {
   readonly protocol: 'TCP' | 'UDP' | 'SCTP';
   readonly address: Uint8Array;
   readonly port: number;
 }
 
+/** The properties of a virtual server. */
 export interface ServerValue {
   readonly scheduler: string;
   readonly flags: number;
-  /** Seconds that a client is remembered, where the flags say persistent. */
+  /** Seconds of session affinity, with the flag IP_VS_SVC_F_PERSISTENT. */
   readonly timeout: number;
 }
 
+/** The identity of a destination within its server. */
 export interface DestinationId {
   readonly address: Uint8Array;
   readonly port: number;
 }
 
-/** A destination as it is listed. */
+/** A destination in a listing. */
 export interface ListedDestination extends DestinationId {
   readonly weight: number;
   /** IP_VS_CONN_F_MASQ is 0. */
@@ -84,7 +86,7 @@ export interface ListedDestination extends DestinationId {
   readonly inactiveConnections: number;
 }
 
-/** Seconds; 0 leaves the kernel's. */
+/** Timeouts of connections in seconds; 0 leaves the kernel's value unchanged. */
 export interface Timeouts {
   readonly tcp: number;
   readonly tcpFin: number;
@@ -93,7 +95,7 @@ export interface Timeouts {
 
 const writer = new BodyWriter();
 
-/** The requests of one kernel: `family` is the number that generic netlink gave IPVS. */
+/** Requests to IPVS. `family` is its number in generic netlink (`resolveFamily`). */
 export class IpvsRequests {
   readonly #family: number;
 
@@ -101,10 +103,10 @@ export class IpvsRequests {
     this.#family = family;
   }
 
-  /** `ipvsadm -A`, or `-E` for one that exists. */
+  /** `ipvsadm -A`, or `-E` for an existing server. */
   server(verb: 'new' | 'set', id: ServerId, { scheduler, flags, timeout }: ServerValue): Request {
     const command = verb === 'new' ? IPVS_CMD_NEW_SERVICE : IPVS_CMD_SET_SERVICE;
-    // struct ip_vs_flags: the flags, and which of them are meant.
+    // struct ip_vs_flags: the flags, and the mask of those to set.
     const pair = Buffer.alloc(8);
     pair.writeUInt32LE(flags);
     pair.writeUInt32LE(0xffffffff, 4);
@@ -114,7 +116,7 @@ export class IpvsRequests {
           .text(IPVS_SVC_ATTR_SCHED_NAME, scheduler)
           .bytes(IPVS_SVC_ATTR_FLAGS, pair)
           .u32(IPVS_SVC_ATTR_TIMEOUT, timeout);
-        // Persistence for each client: a full mask, of IPv6 its length (ip_vs_ctl.c).
+        // Session affinity for each client address: a full mask, for IPv6 as a prefix length (ip_vs_ctl.c).
         if (id.address.length === 4) inner.u32be(IPVS_SVC_ATTR_NETMASK, 0xffffffff);
         else inner.u32(IPVS_SVC_ATTR_NETMASK, 128);
       }),
@@ -128,7 +130,7 @@ export class IpvsRequests {
     );
   }
 
-  /** `ipvsadm -a … -m -w WEIGHT`, or `-e` for one that exists. */
+  /** `ipvsadm -a … -m -w WEIGHT`, or `-e` for an existing destination. */
   destination(verb: 'new' | 'set', server: ServerId, id: DestinationId, weight: number): Request {
     const command = verb === 'new' ? IPVS_CMD_NEW_DEST : IPVS_CMD_SET_DEST;
     return this.#request(command, (body) => {
@@ -201,7 +203,7 @@ function writeDestinationId(into: BodyWriter, { address, port }: DestinationId):
     .u16(IPVS_DEST_ATTR_ADDR_FAMILY, address.length === 4 ? AF_INET : AF_INET6);
 }
 
-/** union nf_inet_addr: an IPv4 address is its first four bytes. */
+/** union nf_inet_addr: an IPv4 address is in the first four bytes. */
 function padded(address: Uint8Array): Uint8Array {
   if (address.length === INET_ADDRESS) return address;
   const bytes = Buffer.alloc(INET_ADDRESS);
@@ -209,7 +211,7 @@ function padded(address: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** All virtual servers by address and port, part by part; those by firewall mark are left out. Returns whether one may be missing. Throws NetlinkError. */
+/** All virtual servers by address and port, part by part, without those by firewall mark. Returns whether a server may be missing. Throws NetlinkError. */
 export function* virtualServers(
   socket: NetlinkSocket,
   requests: IpvsRequests,
@@ -217,7 +219,7 @@ export function* virtualServers(
   return yield* socket.decoded(requests.listServers(), decodeServer);
 }
 
-/** The destinations of a server. Throws NetlinkError. */
+/** The destinations of a server, part by part; returns whether one may be missing. Throws NetlinkError. */
 export function* destinationsOf(
   socket: NetlinkSocket,
   requests: IpvsRequests,
@@ -229,6 +231,7 @@ export function* destinationsOf(
   );
 }
 
+/** A server of a listing; undefined for a server by firewall mark. */
 export function decodeServer(buffer: Buffer, { start, end }: Message): (ServerId & ServerValue) | undefined {
   const nest = findAttribute(buffer, start + GENERIC_HEADER, end, IPVS_CMD_ATTR_SERVICE);
   if (nest < 0) return undefined;
@@ -247,6 +250,7 @@ export function decodeServer(buffer: Buffer, { start, end }: Message): (ServerId
   };
 }
 
+/** A destination of a listing. Old kernels omit its family: then its address is `serverSize` bytes long, as the server's. */
 export function decodeDestination(
   buffer: Buffer,
   { start, end }: Message,
@@ -270,6 +274,7 @@ export function decodeDestination(
   };
 }
 
+/** The timeouts of an answer. */
 export function decodeTimeouts(buffer: Buffer, { start, end }: Message): Timeouts {
   const value = (type: number) => {
     const at = findAttribute(buffer, start + GENERIC_HEADER, end, type);
@@ -289,7 +294,7 @@ export function decodeInfo(buffer: Buffer, { start, end }: Message): string {
   return `${(version >> 16) & 0xff}.${(version >> 8) & 0xff}.${version & 0xff}`;
 }
 
-/** Reads the attributes inside one. */
+/** Reads attributes that are nested in another one. */
 class AttributeReader {
   readonly #buffer: Buffer;
   readonly #start: number;

@@ -2,7 +2,7 @@
  * The C library: the one file that knows of foreign functions. `node:ffi` is experimental, so nothing above
  * this file may depend on how it is called. Constants and layouts are those of Linux, the same on x86-64 and arm64.
  */
-import { getSystemErrorMap } from 'node:util';
+import { errnoText } from './errno.ts';
 
 /** sys/socket.h */
 export const AF_UNSPEC = 0;
@@ -20,8 +20,8 @@ export const MSG_NOSIGNAL = 0x4000;
 const { dlopen, getInt32 } = foreignFunctions();
 
 /**
- * The module without its warning that it is experimental: the runtime is pinned because of it, and on standard error it
- * would be a line among those of the log that is none of them.
+ * The module without its warning about being experimental: the version of Node.js is pinned, and the warning would be a line on
+ * standard error that is no line of the log.
  */
 function foreignFunctions(): typeof import('node:ffi') {
   const { emitWarning } = process;
@@ -46,7 +46,7 @@ const { functions: libc } = dlopen('libc.so.6', {
   __errno_location: { return: 'pointer', arguments: [] },
 });
 
-/** A call of the C library failed; `errno` is its number, the message its name and meaning. */
+/** A call of the C library failed. The message has the errno's name and meaning. */
 export class SystemError extends Error {
   readonly code = 'SYSTEM';
   readonly errno: number;
@@ -57,37 +57,32 @@ export class SystemError extends Error {
   }
 }
 
-/** `ENOENT: no such file or directory` */
-export function errnoText(errno: number): string {
-  const [name, meaning] = getSystemErrorMap().get(-errno) ?? [`errno ${errno}`, 'unknown'];
-  return `${name}: ${meaning}`;
-}
-
-/** Open a socket; returns its descriptor. Throws SystemError. */
+/** Opens a socket; returns its descriptor. Throws SystemError. */
 export function socket(domain: number, type: number, protocol: number): number {
   return checked('socket', libc.socket(domain, type | SOCK_CLOEXEC, protocol));
 }
 
+/** Binds a socket to an address, a struct sockaddr. Throws SystemError. */
 export function bind(descriptor: number, address: Uint8Array): void {
   checked('bind', libc.bind(descriptor, address, address.length));
 }
 
-/** Send one datagram; returns the number of bytes. Throws SystemError. */
+/** Sends a datagram; returns its number of bytes. Throws SystemError. */
 export function sendTo(descriptor: number, data: Uint8Array, address: Uint8Array): number {
   const sent = libc.sendto(descriptor, data, BigInt(data.length), MSG_NOSIGNAL, address, address.length);
   return checked('sendto', Number(sent));
 }
 
 /**
- * Receive one datagram into the buffer without waiting; returns its number of bytes, which is more than the buffer's when
- * the rest was cut off. Throws SystemError (EAGAIN when there is none).
+ * Receives a datagram into the buffer without waiting; returns its number of bytes, which exceeds the buffer's when the datagram
+ * was truncated. Throws SystemError, with EAGAIN when there is none.
  */
 export function receive(descriptor: number, into: Uint8Array): number {
   const flags = MSG_DONTWAIT | MSG_TRUNC;
   return checked('recv', Number(libc.recv(descriptor, into, BigInt(into.length), flags)));
 }
 
-/** Set a socket option whose value is an int. Throws SystemError. */
+/** Sets a socket option whose value is an int. Throws SystemError. */
 export function setSocketOption(descriptor: number, level: number, option: number, value: number): void {
   const bytes = Buffer.alloc(4);
   bytes.writeInt32LE(value);
@@ -95,8 +90,8 @@ export function setSocketOption(descriptor: number, level: number, option: numbe
 }
 
 /**
- * Read a socket option into the buffer, which also says what is asked for where an option wants that; returns the length
- * of the answer. Throws SystemError.
+ * Reads a socket option into the buffer; returns the length of the answer. For some options the buffer is also the question.
+ * Throws SystemError.
  */
 export function getSocketOption(descriptor: number, level: number, option: number, value: Uint8Array): number {
   const length = Buffer.alloc(4);
@@ -105,22 +100,23 @@ export function getSocketOption(descriptor: number, level: number, option: numbe
   return length.readUInt32LE();
 }
 
+/** Closes a descriptor. Throws SystemError. */
 export function close(descriptor: number): void {
   checked('close', libc.close(descriptor));
 }
 
-/** Let the kernel end the process after some seconds, with SIGALRM, whatever its threads do then; replaces what was asked before. */
+/** The kernel ends the process after some seconds with SIGALRM, whatever its threads do. It replaces an earlier alarm (alarm(2)). */
 export function alarm(seconds: number): void {
   libc.alarm(seconds);
 }
 
-/** End at once: no thread is waited for. */
+/** Ends the process at once, without waiting for threads (_exit(2)). */
 export function exitNow(status: number): never {
   libc._exit(status);
   throw new Error('_exit returned');
 }
 
-/** errno is read at once: any other call may change it. */
+/** Reads errno at once: any other call may change it. */
 function checked(call: string, result: number): number {
   if (result >= 0) return result;
   throw new SystemError(call, getInt32(libc.__errno_location(), 0));

@@ -1,9 +1,10 @@
 /**
- * A netlink socket: requests go out with sequence numbers, and every answer is matched to its request.
+ * A netlink socket: it numbers requests, and matches every answer to its request.
  *
- * Nothing here waits: the kernel answers a request before `sendto` returns, and makes the next part of a listing while the
- * last is received (af_netlink.c, netlink_dump). So a missing answer is an error, not a reason to wait.
+ * It never waits: the kernel answers a request before `sendto` returns, and makes the next part of a listing while the last one
+ * is received (af_netlink.c, netlink_dump). So a missing answer is an error.
  */
+import { EPERM } from './errno.ts';
 import {
   AF_NETLINK,
   close,
@@ -37,34 +38,33 @@ export const SOL_SOCKET = 1;
 /** The size of the receive buffer, within net.core.rmem_max, and of the send buffer, within net.core.wmem_max (socket(7)). */
 export const SO_RCVBUF = 8;
 export const SO_SNDBUF = 7;
-/** The same whatever these limits say; needs NET_ADMIN in the first user namespace (sock.c, sk_setsockopt). */
+/** The same without these limits; needs NET_ADMIN in the first user namespace (sock.c, sk_setsockopt). */
 export const SO_RCVBUFFORCE = 33;
 /** struct sockaddr_nl of the kernel: port 0, no groups. */
 const KERNEL = Buffer.from([AF_NETLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-/** The kernel makes the parts of a listing as large as the reader's buffer, up to 32 KiB (af_netlink.c, netlink_dump). */
+/** Bytes of the receive buffer. The kernel makes the parts of a listing as large as it, up to 32 KiB (af_netlink.c, netlink_dump). */
 const PART = 32 * 1024;
-/** Requests in one send: errors about all of them must fit the socket's receive buffer (each charged about 800 bytes). */
+/** Requests in one send: an error for each of them must fit into the socket's receive buffer, at about 800 bytes. */
 export const MOST_REQUESTS = 400;
 const RECEIVE_BUFFER = 1024 * 1024;
-const EPERM = 1;
 
 /** The seam to the kernel: one datagram out, one in. */
 export interface Transport {
   send(datagram: Uint8Array): void;
-  /** Returns the length of the datagram; throws when none is there. */
+  /** Returns the length of the datagram; throws SystemError when there is none. */
   receive(into: Uint8Array): number;
   close(): void;
-  /** Bytes of the longest datagram that can be sent, where that was asked for. */
+  /** Bytes of the longest datagram that can be sent, when `longest` was given. */
   readonly room?: number;
 }
 
 export const SO_SNDBUFFORCE = 32;
-/** Of the send buffer, what a datagram must leave (af_netlink.c, netlink_sendmsg: EMSGSIZE). */
+/** Bytes of the send buffer that a datagram must leave free (af_netlink.c, netlink_sendmsg: EMSGSIZE). */
 const SEND_MARGIN = 32;
 
 /**
- * A socket of a netlink family (NETLINK_NETFILTER is 12); `longest`: bytes of a datagram that is to be sent, and `room` of the
- * transport says how much of that is had. Throws SystemError.
+ * Opens a socket of a netlink family, such as NETLINK_NETFILTER. `longest` is the wanted length of the longest datagram in bytes;
+ * `room` of the transport is the length that the system grants. Throws SystemError.
  */
 export function openTransport(protocol: number, longest?: number): Transport {
   const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
@@ -91,7 +91,7 @@ export function openTransport(protocol: number, longest?: number): Transport {
 const RECEIVE = { forced: SO_RCVBUFFORCE, limited: SO_RCVBUF } as const;
 const SEND = { forced: SO_SNDBUFFORCE, limited: SO_SNDBUF } as const;
 
-/** To this size; in a user namespace, where root may not pass the system's limit, as far as that goes. */
+/** Sets the size of a buffer. In a user namespace, where root may not exceed the system's limit, it grows to that limit. */
 function grow(descriptor: number, { forced, limited }: typeof RECEIVE | typeof SEND, size: number): void {
   try {
     setSocketOption(descriptor, SOL_SOCKET, forced, size);
@@ -101,7 +101,7 @@ function grow(descriptor: number, { forced, limited }: typeof RECEIVE | typeof S
   }
 }
 
-/** Bytes. */
+/** The size of the send buffer in bytes. */
 function sendBuffer(descriptor: number): number {
   const value = Buffer.alloc(4);
   getSocketOption(descriptor, SOL_SOCKET, SO_SNDBUF, value);
@@ -114,11 +114,12 @@ export interface Part {
   readonly messages: readonly Message[];
 }
 
-/** The kernel answered what nobody asked, or cut an answer off. */
+/** The kernel sent an answer without content, or a truncated one. */
 export class NetlinkProtocolError extends Error {
   readonly code = 'NETLINK_PROTOCOL';
 }
 
+/** Requests and listings over a transport. A socket has one listing at a time. */
 export class NetlinkSocket {
   readonly #transport: Transport;
   readonly #buffer = Buffer.alloc(PART);
@@ -132,15 +133,15 @@ export class NetlinkSocket {
     this.#transport.close();
   }
 
-  /** Bytes of the longest datagram that can be sent; undefined: nobody asked for long ones. */
+  /** Bytes of the longest datagram that can be sent; undefined when the socket was opened without `longest`. */
   get room(): number | undefined {
     return this.#transport.room;
   }
 
   /**
-   * Send requests together, and return what became of each, in their order: undefined for success. The kernel carries
-   * them out one after another; it answers each that fails, and the last in any case, so that all is heard by then.
-   * At most MOST_REQUESTS. Throws SystemError when they cannot be sent.
+   * Sends up to MOST_REQUESTS requests together; returns the outcome of each, in their order, undefined for success. The kernel
+   * carries them out one after another. It answers each failure, and always the last request, which completes the answers.
+   * Throws SystemError when they cannot be sent.
    */
   acknowledge(requests: readonly Request[]): (NetlinkError | undefined)[] {
     if (requests.length > MOST_REQUESTS) throw new RangeError(`${requests.length} requests at once`);
@@ -153,7 +154,7 @@ export class NetlinkSocket {
     for (let isHeard = false; !isHeard; ) {
       for (const message of this.#receive()) {
         const at = message.sequence - first;
-        // What a former request left behind.
+        // An answer to an earlier request.
         if (at < 0 || at > last || message.type !== NLMSG_ERROR) continue;
         results[at] = decodeError(this.#buffer, message);
         isHeard ||= at === last;
@@ -163,15 +164,14 @@ export class NetlinkSocket {
   }
 
   /**
-   * Send requests between the brackets of a batch, which is carried out as a whole or not at all; returns what became of
-   * each, in their order. Throws the error of the opening bracket, and SystemError: ENOBUFS when errors were too many to
-   * be heard.
+   * Sends requests as a batch: between `begin` and `end`, all or none are carried out. Returns the outcome of each request, in
+   * their order. Throws the error of `begin`, and SystemError, with ENOBUFS when the receive buffer was too small for the errors.
    */
   batch(begin: Request, requests: readonly Request[], end: Request): (NetlinkError | undefined)[] {
     if (requests.length === 0) return [];
     const first = this.#sequence + 2;
     const last = requests.length - 1;
-    // Brackets are acknowledged since Linux 6.10 alone: the last request within them is.
+    // The kernel acknowledges `end` only since Linux 6.10, so the last request asks for the acknowledgement.
     this.#transport.send(encodeMessages([begin, ...requests, end], first - 1, requests.length));
     this.#sequence += requests.length + 2;
     const results: (NetlinkError | undefined)[] = new Array(requests.length).fill(undefined);
@@ -189,7 +189,7 @@ export class NetlinkSocket {
     return results;
   }
 
-  /** Ask for one thing, and read the answer. Throws NetlinkError when the kernel refuses. */
+  /** Sends a request, and reads its only answer. Throws NetlinkError when the kernel refuses. */
   ask<T>(request: Request, read: (buffer: Buffer, message: Message) => T): T {
     this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_ACK }));
     const sequence = this.#sequence;
@@ -203,13 +203,14 @@ export class NetlinkSocket {
         }
         const error = decodeError(this.#buffer, message);
         if (error !== undefined) throw error;
-        if (answer === undefined) throw new NetlinkProtocolError('the kernel agreed, and did not answer');
+        if (answer === undefined)
+          throw new NetlinkProtocolError('the kernel acknowledged the request without an answer');
         return answer.value;
       }
     }
   }
 
-  /** A listing as values, part by part; what `decode` leaves undefined is left out. */
+  /** A listing as values, part by part, without those for which `decode` returns undefined. Returns and throws as `list`. */
   *decoded<T>(
     request: Request,
     decode: (buffer: Buffer, message: Message) => T | undefined,
@@ -229,8 +230,8 @@ export class NetlinkSocket {
   }
 
   /**
-   * List: yields the messages part by part, and returns whether the table changed meanwhile so that an entry may be
-   * missing. The kernel goes on only when the next part is asked for. Throws NetlinkError when it refuses.
+   * A listing: yields its messages part by part, and returns whether the table changed meanwhile, so that an entry may be
+   * missing. The kernel goes on only when the next part is read. Throws NetlinkError when it refuses.
    */
   *list(request: Request): Generator<Part, boolean> {
     this.#transport.send(this.#encode({ ...request, flags: request.flags | NLM_F_DUMP }));
@@ -260,7 +261,7 @@ export class NetlinkSocket {
 
   #receive(): Message[] {
     const length = this.#transport.receive(this.#buffer);
-    if (length > this.#buffer.length) throw new NetlinkProtocolError(`an answer of ${length} bytes was cut off`);
+    if (length > this.#buffer.length) throw new NetlinkProtocolError(`an answer of ${length} bytes was truncated`);
     return [...decodeMessages(this.#buffer, length)];
   }
 }

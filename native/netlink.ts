@@ -1,23 +1,23 @@
 /**
  * Netlink messages as bytes (RFC 3549, linux/netlink.h): writing requests, reading answers. Pure.
  *
- * Headers and attribute headers are in the machine's byte order, which is little-endian on all that we run on; the values
- * of netfilter's attributes are in network order, and their writers say so.
+ * Headers of messages and attributes are in the machine's byte order, which is little-endian on x86-64 and arm64. Values of
+ * netfilter's attributes are in network order; their writers say so.
  */
-import { errnoText } from './libc.ts';
+import { errnoText } from './errno.ts';
 
 export const NLMSG_ERROR = 2;
 export const NLMSG_DONE = 3;
 export const NLM_F_REQUEST = 0x1;
 export const NLM_F_ACK = 0x4;
-/** In an answer: the table changed while it was listed, and an entry may be missing. */
+/** In an answer: the table changed during the listing, and an entry may be missing. */
 export const NLM_F_DUMP_INTR = 0x10;
 export const NLM_F_DUMP = 0x300;
-/** In a request that makes something: make it, fail when it exists, take the place of what exists. */
+/** In a request for a new object: create it; fail when it exists; replace the existing one. */
 export const NLM_F_CREATE = 0x400;
 export const NLM_F_EXCL = 0x200;
 export const NLM_F_REPLACE = 0x100;
-/** In an error: the request is not repeated in it; attributes follow. */
+/** In an error: it does not repeat the request; attributes follow. */
 export const NLM_F_CAPPED = 0x100;
 export const NLM_F_ACK_TLVS = 0x200;
 export const NLMSGERR_ATTR_OFFS = 2;
@@ -30,7 +30,7 @@ export const HEADER_LENGTH = 16;
 /** struct nlattr */
 export const ATTRIBUTE_HEADER = 4;
 
-/** A request without its sequence number, which the socket gives it. */
+/** A request. The socket adds the sequence number. */
 export interface Request {
   readonly type: number;
   readonly flags: number;
@@ -51,8 +51,8 @@ export function encodeMessage(request: Request, sequence: number): Buffer {
 }
 
 /**
- * Messages one after another, with sequence numbers from `first` on; one of them, the last unless another is named, asks
- * for an acknowledgement.
+ * Several messages, with sequence numbers from `first` on. The message with the index `asking`, by default the last, asks for
+ * an acknowledgement.
  */
 export function encodeMessages(requests: readonly Request[], first: number, asking = requests.length - 1): Buffer {
   const all = Buffer.alloc(requests.reduce((sum, request) => sum + align(lengthOf(request)), 0));
@@ -99,7 +99,7 @@ export function nested(type: number, ...attributes: readonly Uint8Array[]): Buff
   return attribute(type | NLA_F_NESTED, Buffer.concat(attributes));
 }
 
-/** A message as it was received; `start` and `end` are those of its body in the buffer. */
+/** A received message; `start` and `end` are the offsets of its body in the buffer. */
 export interface Message {
   readonly type: number;
   readonly flags: number;
@@ -108,12 +108,12 @@ export interface Message {
   readonly end: number;
 }
 
-/** The messages in a datagram of `length` bytes. Throws RangeError for lengths that contradict each other. */
+/** The messages in a datagram of `length` bytes. Throws RangeError when a message's length is impossible. */
 export function* decodeMessages(buffer: Buffer, length: number): Generator<Message> {
   for (let at = 0; at + HEADER_LENGTH <= length; ) {
     const size = buffer.readUInt32LE(at);
     if (size < HEADER_LENGTH || at + size > length) {
-      throw new RangeError(`netlink: a message of ${size} bytes at ${at} of ${length}`);
+      throw new RangeError(`netlink: a message of ${size} bytes at offset ${at} of ${length}`);
     }
     yield {
       type: buffer.readUInt16LE(at + 4),
@@ -127,8 +127,8 @@ export function* decodeMessages(buffer: Buffer, length: number): Generator<Messa
 }
 
 /**
- * Where the value of the first attribute of a type begins between `start` and `end`; -1 when there is none. Its length is
- * what `valueLength` says. Nothing is made: a listing asks this a few times an entry.
+ * The offset of the value of the first attribute of a type between `start` and `end`; -1 when there is none. `valueLength` has its
+ * length. It allocates nothing: a listing calls it several times for each entry.
  */
 export function findAttribute(buffer: Buffer, start: number, end: number, type: number): number {
   for (let at = start; at + ATTRIBUTE_HEADER <= end; ) {
@@ -140,16 +140,36 @@ export function findAttribute(buffer: Buffer, start: number, end: number, type: 
   return -1;
 }
 
-/** The length of the value that begins at `value`. */
+/** The length in bytes of the value at the offset `value`. */
 export function valueLength(buffer: Buffer, value: number): number {
   return buffer.readUInt16LE(value - ATTRIBUTE_HEADER) - ATTRIBUTE_HEADER;
 }
 
-/** The kernel refused a request; `errno` is its number, the message its name, meaning, and what the kernel said beside it. */
+/** The offsets and lengths of the values of all attributes between `start` and `end`. */
+export function* attributes(
+  buffer: Buffer,
+  start: number,
+  end: number,
+): Generator<readonly [at: number, length: number]> {
+  for (let at = start; at + ATTRIBUTE_HEADER <= end; ) {
+    const size = buffer.readUInt16LE(at);
+    if (size < ATTRIBUTE_HEADER) return;
+    yield [at + ATTRIBUTE_HEADER, size - ATTRIBUTE_HEADER];
+    at += align(size);
+  }
+}
+
+/** The text of the first attribute of a type between `start` and `end`, without the NUL that ends it; undefined when there is none. */
+export function textAt(buffer: Buffer, start: number, end: number, type: number): string | undefined {
+  const at = findAttribute(buffer, start, end, type);
+  return at < 0 ? undefined : buffer.toString('latin1', at, at + Math.max(0, valueLength(buffer, at) - 1));
+}
+
+/** The kernel refused a request. The message has the errno's name, its meaning, and the kernel's text where it sent one. */
 export class NetlinkError extends Error {
   readonly code = 'NETLINK';
   readonly errno: number;
-  /** Where in the request's message what is wrong begins, if the kernel says it. */
+  /** Offset of the refused part in the request's message, where the kernel names it. */
   readonly offset: number | undefined;
 
   constructor(errno: number, said: string | undefined, offset?: number) {
@@ -159,7 +179,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** What an NLMSG_ERROR says, or the NLMSG_DONE of a listing, which repeats no request: undefined for success. */
+/** The error of an NLMSG_ERROR, or of the NLMSG_DONE of a listing; undefined for success. */
 export function decodeError(buffer: Buffer, { type, start, end, flags }: Message): NetlinkError | undefined {
   if (end - start < 4) return undefined;
   const errno = -buffer.readInt32LE(start);

@@ -1,5 +1,6 @@
-/** nftables over nfnetlink (linux/netfilter/nf_tables.h): whether there is a chain, what its rules counted, and whether anything changed. */
+/** Questions to nftables (linux/netfilter/nf_tables.h): whether a chain exists, the counters of its rules, the generation of the ruleset. */
 import { BodyWriter } from './body-writer.ts';
+import { ENOENT } from './errno.ts';
 import {
   ATTRIBUTE_HEADER,
   align,
@@ -7,6 +8,7 @@ import {
   type Message,
   NetlinkError,
   type Request,
+  textAt,
   valueLength,
 } from './netlink.ts';
 import { NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
@@ -30,7 +32,6 @@ export const NFT_MSG_GETGEN = 16;
 export const NFTA_GEN_ID = 1;
 export const NFTA_CHAIN_TABLE = 1;
 export const NFTA_CHAIN_NAME = 3;
-const ENOENT = 2;
 
 /** A chain of `table ip …` or `table ip6 …`: NFPROTO_IPV4 and NFPROTO_IPV6 are AF_INET and AF_INET6. */
 export interface ChainId {
@@ -41,6 +42,7 @@ export interface ChainId {
 
 const writer = new BodyWriter();
 
+/** A socket for these questions. */
 export class NftablesSocket {
   readonly #socket: NetlinkSocket;
 
@@ -54,42 +56,42 @@ export class NftablesSocket {
   }
 
   /**
-   * Number of the ruleset: another after each transaction of anybody in this network namespace. Throws NetlinkError,
-   * SystemError; RangeError when the kernel tells none.
+   * The generation of the ruleset: a new number after each transaction of any program in this network namespace. Throws
+   * NetlinkError, SystemError; RangeError when the answer has no generation.
    */
   generation(): number {
-    const said = this.#socket.ask(generationRequest(), decodeGeneration);
-    if (said === undefined) throw new RangeError('nftables was asked for the generation of its ruleset and told none');
-    return said;
+    const generation = this.#socket.ask(generationRequest(), decodeGeneration);
+    if (generation === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
+    return generation;
   }
 
-  /** Packets that each rule of a chain counted, in their order; none where there is no such chain. Throws NetlinkError, SystemError. */
+  /** Packets that matched each rule of a chain, in the order of the rules; empty for a missing chain. Throws NetlinkError, SystemError. */
   ruleCounters(id: ChainId): number[] {
     const parts = this.#socket.decoded(rulesRequest(id), (buffer, message) => decodeRuleCounter(buffer, message, id));
     return [...parts].flat();
   }
 
-  /** Throws NetlinkError, SystemError; RangeError when the kernel tells of another chain. */
+  /** Whether a chain exists. Throws NetlinkError, SystemError; RangeError when the answer is about another chain. */
   hasChain(id: ChainId): boolean {
     try {
-      const said = this.#socket.ask(chainRequest(id), decodeChain);
-      if (said !== id.chain) throw new RangeError(`nftables was asked for the chain ${id.chain} and told ${said}`);
+      const name = this.#socket.ask(chainRequest(id), decodeChain);
+      if (name !== id.chain) throw new RangeError(`nftables answered about the chain ${name} instead of ${id.chain}`);
       return true;
     } catch (error) {
-      // The chain, or its table.
+      // The chain is missing, or its table.
       if (error instanceof NetlinkError && error.errno === ENOENT) return false;
       throw error;
     }
   }
 }
 
-/** `nft list chain`, its rules alone. Kernels that know no chain here list all rules of the table. */
+/** `nft list chain`, only its rules. Kernels that ignore the chain in this request list all rules of the table. */
 export function rulesRequest({ family, table, chain }: ChainId): Request {
   const body = writer.begin(netfilterHeader(family)).text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain);
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE), flags: 0, body: [body.end()] };
 }
 
-/** Packets that a rule of this chain counted, 0 when it has no counter; undefined when the message tells of another. */
+/** Packets that matched a rule of this chain, 0 when it has no counter; undefined when the message is about another chain. */
 export function decodeRuleCounter(
   buffer: Buffer,
   { type, start, end }: Message,
@@ -115,19 +117,13 @@ export function decodeRuleCounter(
   return 0;
 }
 
-/** NUL-terminated. */
-function textAt(buffer: Buffer, start: number, end: number, type: number): string | undefined {
-  const at = findAttribute(buffer, start, end, type);
-  return at < 0 ? undefined : buffer.toString('latin1', at, at + Math.max(0, valueLength(buffer, at) - 1));
-}
-
-/** The first message of every nft: which generation of the ruleset there is. */
+/** Asks for the generation of the ruleset. */
 export function generationRequest(): Request {
   const body = writer.begin(netfilterHeader('IPv4'));
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETGEN), flags: 0, body: [body.end()] };
 }
 
-/** undefined when the message tells of none. */
+/** The generation of the ruleset; undefined for another message. */
 export function decodeGeneration(buffer: Buffer, { type, start, end }: Message): number | undefined {
   if (type !== netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN)) return undefined;
   const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_GEN_ID);
@@ -140,7 +136,7 @@ export function chainRequest({ family, table, chain }: ChainId): Request {
   return { type: netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETCHAIN), flags: 0, body: [body.end()] };
 }
 
-/** The chain's name; undefined when the message tells of none. */
+/** The chain's name; undefined for another message. */
 export function decodeChain(buffer: Buffer, { type, start, end }: Message): string | undefined {
   if (type !== netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWCHAIN)) return undefined;
   return textAt(buffer, start + NFGENMSG, end, NFTA_CHAIN_NAME);

@@ -68,7 +68,7 @@ export function getLinkRequest(name: string): Request {
   };
 }
 
-/** `ip address replace ADDRESS dev …`, for the one address alone (/32 or /128), of IPv6 without looking for duplicates. */
+/** `ip address replace ADDRESS dev …`, with /32 or /128; an IPv6 address without duplicate address detection. */
 export function addAddressRequest(index: number, bytes: Uint8Array): Request {
   const header = addressHeader(index, bytes);
   const begun = writer.begin(header).bytes(IFA_LOCAL, bytes).bytes(IFA_ADDRESS, bytes);
@@ -82,7 +82,7 @@ export function deleteAddressRequest(index: number, bytes: Uint8Array): Request 
   return { type: RTM_DELADDR, flags: 0, body: [body] };
 }
 
-/** The index of a device and what kind it is (`dummy`; "" where the driver does not tell). Throws NetlinkError: ENODEV when there is none. */
+/** The index and kind of a device: `dummy`, or "" when the driver names none. Throws NetlinkError, with ENODEV when there is no such device. */
 export function findLink(socket: NetlinkSocket, name: string): { readonly index: number; readonly kind: string } {
   return socket.ask(getLinkRequest(name), (buffer, { start, end }) => {
     const info = findAttribute(buffer, start + IFINFOMSG, end, IFLA_LINKINFO);
@@ -92,13 +92,14 @@ export function findLink(socket: NetlinkSocket, name: string): { readonly index:
   });
 }
 
+/** `ip address show` for a family. */
 export function listAddressesRequest(family: 'IPv4' | 'IPv6'): Request {
   const header = Buffer.alloc(IFADDRMSG);
   header[0] = family === 'IPv4' ? AF_INET : AF_INET6;
   return { type: RTM_GETADDR, flags: 0, body: [header] };
 }
 
-/** The addresses of all devices, part by part; returns whether one may be missing. Throws NetlinkError. */
+/** The addresses of all devices, part by part; returns whether an address may be missing. Throws NetlinkError. */
 export function* deviceAddresses(
   socket: NetlinkSocket,
   family: 'IPv4' | 'IPv6',
@@ -106,8 +107,9 @@ export function* deviceAddresses(
   return yield* socket.decoded(listAddressesRequest(family), decodeAddress);
 }
 
+/** An address of a listing; undefined for a message without one. */
 export function decodeAddress(buffer: Buffer, { start, end }: Message): DeviceAddress | undefined {
-  // The address of the device itself; IFA_ADDRESS is the other end's where there is one (if_addr.h).
+  // IFA_LOCAL is the device's own address. On a point-to-point link IFA_ADDRESS is the peer's (if_addr.h).
   let at = findAttribute(buffer, start + IFADDRMSG, end, IFA_LOCAL);
   if (at < 0) at = findAttribute(buffer, start + IFADDRMSG, end, IFA_ADDRESS);
   if (at < 0) return undefined;

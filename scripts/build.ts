@@ -20,8 +20,8 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const NEVER = new AbortController().signal;
 const MAIN = 'slicewire.mjs';
 /**
- * Doors that Node.js has and a daemon of root must not: SIGUSR1 opens its debugger to every user of the machine, and
- * OPENSSL_CONF can have libraries loaded. The others: src/host/doors.ts.
+ * Node.js must not offer these in a daemon of root: SIGUSR1 opens the debugger to every user of the machine, and
+ * OPENSSL_CONF can load libraries. src/host/environment.ts has the others.
  */
 const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
 const SAMPLE = `apiVersion: v1

@@ -1,12 +1,12 @@
 /** A program with all that it imports, in one file. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { type BuildOptions, build } from 'esbuild';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const SHARED = {
-  // Paths of modules are in the bundle, from here on: it is the same wherever the repository is.
+  // The bundle names modules by their path from this folder, so it is the same wherever the repository is.
   absWorkingDir: ROOT,
   bundle: true,
   platform: 'node',
@@ -17,27 +17,48 @@ const SHARED = {
   logLevel: 'error',
 } as const;
 
+const THREAD: BuildOptions = { ...SHARED, entryPoints: [join(ROOT, 'src/documents/worker.ts')], format: 'cjs' };
+
 /** `entry`: from the repository's folder. Throws what esbuild says. */
 export async function bundle(entry: string, outfile: string): Promise<void> {
-  await build({
+  await build(await optionsOf(entry, outfile));
+}
+
+/**
+ * The npm packages of which something is in the bundle of `entry`, as the lock file names them
+ * (`node_modules/pino`), sorted.
+ */
+export async function bundledPackages(entry: string): Promise<string[]> {
+  const builds = [await optionsOf(entry, 'bundle.mjs'), THREAD];
+  const metafiles = await Promise.all(
+    builds.map(async (options) => (await build({ ...options, write: false, metafile: true })).metafile),
+  );
+  const outputs = metafiles.flatMap(({ outputs }) => Object.values(outputs));
+  const inputs = outputs.flatMap((output) => Object.entries(output.inputs));
+  const files = inputs.filter(([, { bytesInOutput }]) => bytesInOutput > 0).map(([file]) => file);
+  const packages = files.map((file) => /node_modules\/(?:.*\/node_modules\/)?(?:@[^/]+\/)?[^/]+/.exec(file)?.[0]);
+  return [...new Set(packages.filter((name) => name !== undefined))].sort();
+}
+
+async function optionsOf(entry: string, outfile: string): Promise<BuildOptions> {
+  return {
     ...SHARED,
     entryPoints: [join(ROOT, entry)],
     outfile,
     format: 'esm',
     // esbuild does not know it yet.
     external: ['node:ffi'],
-    // Of client-node only what reads a kubeconfig is used: without its clients for every API it is a sixth.
+    // Only the part of client-node that reads a kubeconfig is used. Without its clients for every API it is a sixth as large.
     alias: { '@kubernetes/client-node': join(ROOT, 'node_modules/@kubernetes/client-node/dist/config.js') },
     // CommonJS packages ask for Node.js's own modules by `require`.
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-    // One file has no other beside it that a thread could start from (`src/documents/thread.ts`).
+    // The bundle is one file, so a thread has no other file to start from (`src/documents/thread.ts`).
     define: { DOCUMENT_THREAD: JSON.stringify(await threadText()) },
-  });
+  };
 }
 
 /** The program of the thread that reads documents, as a script. */
 async function threadText(): Promise<string> {
-  const entryPoints = [join(ROOT, 'src/documents/worker.ts')];
-  const { outputFiles } = await build({ ...SHARED, entryPoints, format: 'cjs', write: false });
+  const { outputFiles } = await build({ ...THREAD, write: false });
   return outputFiles[0]?.text ?? '';
 }

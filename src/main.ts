@@ -2,10 +2,10 @@
 import { end, endAtOnce } from './cli/ending.ts';
 import { main } from './cli/program.ts';
 /** Parse the command line, run, set the exit status; nothing else. */
-import { closeDoors } from './host/doors.ts';
+import { restartWithoutNodeVariables } from './host/environment.ts';
 import { Hangups } from './host/hangups.ts';
 
-closeDoors();
+restartWithoutNodeVariables();
 
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const) {

@@ -4,35 +4,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { importsOf, sourceFiles } from '../scripts/imports.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-interface Import {
-  readonly from: string;
-  /** A file of the project, or the name of a module. */
-  readonly to: string;
-  /** Nothing of it is left when the program runs. */
-  readonly isTypeOnly: boolean;
-}
-
-const FILES = ['src', 'native'].flatMap((folder) =>
-  readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts'))
-    .map((file) => join(folder, file)),
-);
-const IMPORTS: readonly Import[] = FILES.flatMap(importsOf);
-
-function importsOf(file: string): Import[] {
-  const text = readFileSync(join(ROOT, file), 'utf8');
-  const found = text.matchAll(
-    /(?:^|\n)(?:import|export)[^;]*?from '([^']+)'|import\('([^']+)'\)|(?:^|\n)import '([^']+)'/g,
-  );
-  return [...found].map((match) => {
-    const name = match[1] ?? match[2] ?? match[3] ?? '';
-    const to = name.startsWith('.') ? relative(ROOT, resolve(ROOT, dirname(file), name)) : name;
-    return { from: file, to, isTypeOnly: /^\s*(?:import|export) type /.test(match[0]) };
-  });
-}
+const FILES = sourceFiles('src', 'native');
+const IMPORTS = FILES.flatMap(importsOf);
 
 /** Folders whose files may not lead out of the repository. */
 const CLOSED = ['src', 'native', 'test', 'scripts', 'deploy', 'docs', 'systemd', '.ci'];

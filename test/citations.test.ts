@@ -14,6 +14,9 @@ const SOURCES = CODE.filter(
   (file) => /\.(?:ts|c|h|sh|ya?ml|conf|service)$/.test(file) && !file.endsWith('citations.test.ts'),
 );
 
+/** Files of Kubernetes and of V8, which comments name as the source of a fact. */
+const OF_OTHERS = ['test/featuregates_linter', 'test/compatibility_lifecycle', 'src/extensions/'];
+
 function filesIn(folder: string): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
     .map((file) => join(folder, file))
@@ -46,6 +49,20 @@ function leadsNowhere(link: string, file: string): boolean {
   return anchor !== undefined && target.endsWith('.md') && !anchorsIn(textOf(target)).has(anchor);
 }
 
+/** Values in the lines that docs/operations.md quotes, where the program has a variable. */
+const VALUES =
+  /IPv4(?=: )|the manifests(?= cannot)|30 s|control-plane\.example|sysctl net\.netfilter\.nf_conntrack_max|NODE_|[()]/g;
+
+/** The fixed parts of the log lines and reasons that the tables of a chapter quote in their first column. */
+function quotedIn(markdown: string, chapter: string): string[] {
+  const [, text = ''] = new RegExp(`^## ${chapter}\\n(.*?)^## `, 'ms').exec(markdown) ?? [];
+  const quotes = [...text.matchAll(/^\| (`.*?) \| /gm)].flatMap(([, cell = '']) => [...cell.matchAll(/`([^`]+)`/g)]);
+  return quotes
+    .flatMap(([, quote = '']) => quote.replace(VALUES, '…').split(/…|: /))
+    .map((part) => part.replace(/^[ :;,]+|[ :;,]+$/g, ''))
+    .filter((part) => part.length > 5);
+}
+
 describe('citations', () => {
   it('link to files and headings that exist, in every Markdown document', () => {
     const links = /\]\(<?([^)\s>]+)>?\)|(?:src|href)="([^"]+)"/g;
@@ -61,6 +78,19 @@ describe('citations', () => {
       wrong([...SOURCES, ...MARKDOWN], documents, ([path]) => !existsSync(join(ROOT, path))),
       [],
     );
+  });
+
+  it('name files of the repository that exist, in documents also without src/', () => {
+    const paths = /(?<![\w./@:-])(?:src|test|native|scripts|deploy|systemd)\/[\w./-]*\w/g;
+    const isGone = ([path]: RegExpExecArray, file: string) =>
+      !existsSync(join(ROOT, path)) &&
+      !OF_OTHERS.some((other) => path.startsWith(other)) &&
+      !file.endsWith('ci.test.ts');
+    assert.deepEqual(wrong([...SOURCES, ...MARKDOWN], paths, isGone), []);
+    const quoted = /`((?:[\w-]+\/)+[\w-]+\.ts)`/g;
+    const isNowhere = ([, path = '']: RegExpExecArray) =>
+      !existsSync(join(ROOT, path)) && !existsSync(join(ROOT, 'src', path));
+    assert.deepEqual(wrong(MARKDOWN, quoted, isNowhere), []);
   });
 
   it('number rules that docs/semantics.md has', () => {
@@ -102,5 +132,18 @@ describe('citations', () => {
       wrong([...SOURCES, ...MARKDOWN], elsewhere, () => true),
       [],
     );
+  });
+
+  it('quote log lines and reasons that the program has, in docs/operations.md', () => {
+    const program = SOURCES.filter((file) => file.startsWith('src') && file.endsWith('.ts'))
+      .map(textOf)
+      .join('\n');
+    const manual = textOf('docs/operations.md');
+    const quoted = ['Health', 'Errors and what to do'].flatMap((chapter) => quotedIn(manual, chapter));
+    assert.deepEqual(
+      quoted.filter((part) => !program.includes(part)),
+      [],
+    );
+    assert.ok(quoted.length > 40, `${quoted.length} were found`);
   });
 });

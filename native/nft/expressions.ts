@@ -1,6 +1,6 @@
 /**
- * Expressions of nftables' rules (linux/netfilter/nf_tables.h), as the kernel takes them: each reads and writes registers.
- * Registers are 16 words of 4 bytes; a value takes as many words as it needs, a concatenation those that follow each other.
+ * Expressions of nftables' rules (linux/netfilter/nf_tables.h). Each reads and writes registers, which are 16 words of 4 bytes. A
+ * value takes as many words as it needs; the parts of a concatenation take consecutive words.
  */
 import type { BodyWriter } from '../body-writer.ts';
 import { AF_INET, AF_INET6 } from '../libc.ts';
@@ -84,12 +84,13 @@ import {
   NFTA_VERDICT_CODE,
 } from './constants.ts';
 
-/** The n-th word, from 0 (NFT_REG32_00). */
+/** The index of a word, from 0 (NFT_REG32_00). */
 export type Word = number;
 
+/** Writes the expression's attributes. */
 export type Expression = (body: BodyWriter) => void;
 
-/** Of a rule: the packet goes to a chain, back, or nowhere. */
+/** The destination of a packet: another chain, the calling chain, or none. */
 export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'return' | 'drop' };
 
 const CODES: Readonly<Record<Verdict['kind'], number>> = {
@@ -105,6 +106,7 @@ function expression(name: string, write: (data: BodyWriter) => void): Expression
 
 const reg = (word: Word) => NFT_REG32_00 + word;
 
+/** Writes a verdict as data of an expression or element. */
 export function writeVerdict(body: BodyWriter, verdict: Verdict): void {
   body.nest(NFTA_DATA_VERDICT, (inner) => {
     inner.u32be(NFTA_VERDICT_CODE, CODES[verdict.kind] >>> 0);
@@ -112,9 +114,10 @@ export function writeVerdict(body: BodyWriter, verdict: Verdict): void {
   });
 }
 
+/** The header to which an offset of `payload` belongs. */
 export type Base = 'network' | 'transport';
 
-/** `ip daddr`, `th dport`: bytes of the packet into words. */
+/** `ip daddr`, `th dport`: copies bytes of the packet into words. */
 export function payload(base: Base, offset: number, length: number, to: Word): Expression {
   return expression('payload', (data) =>
     data
@@ -127,18 +130,19 @@ export function payload(base: Base, offset: number, length: number, to: Word): E
 
 const META = { mark: NFT_META_MARK, iifname: NFT_META_IIFNAME, l4proto: NFT_META_L4PROTO } as const;
 
+/** `meta mark`, `meta iifname`, `meta l4proto`: copies a property of the packet into words. */
 export function meta(key: keyof typeof META, to: Word): Expression {
   return expression('meta', (data) => data.u32be(NFTA_META_DREG, reg(to)).u32be(NFTA_META_KEY, META[key]));
 }
 
-/** `meta mark set`, from a word. */
+/** `meta mark set`: copies a word into the mark. */
 export function setMark(from: Word): Expression {
   return expression('meta', (data) => data.u32be(NFTA_META_KEY, META.mark).u32be(NFTA_META_SREG, reg(from)));
 }
 
 const OPERATORS = { eq: NFT_CMP_EQ, neq: NFT_CMP_NEQ } as const;
 
-/** The rule goes on when the words compare so with the value. */
+/** The rule goes on if the words equal the value, or differ from it. */
 export function compare(from: Word, operator: keyof typeof OPERATORS, value: Uint8Array): Expression {
   return expression('cmp', (data) =>
     data
@@ -160,13 +164,14 @@ export function bitwise(from: Word, to: Word, mask: Uint8Array, xor: Uint8Array)
   );
 }
 
-/** A value into words. */
+/** Writes a value into words. */
 export function immediate(to: Word, value: Uint8Array): Expression {
   return expression('immediate', (data) =>
     data.u32be(NFTA_IMMEDIATE_DREG, reg(to)).nest(NFTA_IMMEDIATE_DATA, (inner) => inner.bytes(NFTA_DATA_VALUE, value)),
   );
 }
 
+/** `jump`, `goto`, `return` or `drop`, as the last expression of a rule. */
 export function verdict(what: Verdict): Expression {
   return expression('immediate', (data) =>
     data.u32be(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, (inner) => writeVerdict(inner, what)),
@@ -174,11 +179,11 @@ export function verdict(what: Verdict): Expression {
 }
 
 export interface LookupOptions {
-  /** Where the data of a map goes: words, or `verdict`, which is carried out. */
+  /** The target of a map's data: words, or `verdict`, which the kernel carries out. */
   readonly to?: Word | 'verdict';
 }
 
-/** Look the words up in a set or map; the rule ends when there is no such element. */
+/** Looks the words up in a set or map; the rule ends when there is no such element. */
 export function lookup(set: string, from: Word, { to }: LookupOptions = {}): Expression {
   return expression('lookup', (data) => {
     data.text(NFTA_LOOKUP_SET, set).u32be(NFTA_LOOKUP_SREG, reg(from));
@@ -186,7 +191,7 @@ export function lookup(set: string, from: Word, { to }: LookupOptions = {}): Exp
   });
 }
 
-/** `numgen random mod n offset m`, in the machine's byte order. */
+/** `numgen random mod MODULUS offset OFFSET`: a random number in the machine's byte order. */
 export function random(modulus: number, offset: number, to: Word): Expression {
   return expression('numgen', (data) =>
     data
@@ -197,7 +202,7 @@ export function random(modulus: number, offset: number, to: Word): Expression {
   );
 }
 
-/** `dnat to` the address and port in words. */
+/** `dnat to` the address and port in these words. */
 export function dnat(family: 'IPv4' | 'IPv6', address: Word, port: Word): Expression {
   return expression('nat', (data) =>
     data
@@ -216,7 +221,7 @@ export function masquerade(): Expression {
   return expression('masq', (data) => data.u32be(NFTA_MASQ_FLAGS, NF_NAT_RANGE_PROTO_RANDOM_FULLY));
 }
 
-/** `fib daddr type`, `fib saddr type`: an RTN_… in a word. */
+/** `fib daddr type`, `fib saddr type`: writes the RTN_… of the address into a word. */
 export function addressType(of: 'saddr' | 'daddr', to: Word): Expression {
   return expression('fib', (data) =>
     data
@@ -226,7 +231,7 @@ export function addressType(of: 'saddr' | 'daddr', to: Word): Expression {
   );
 }
 
-/** Refuse with an ICMP error, «port unreachable», in the words of the family: NFT_REJECT_ICMPX_UNREACH is for tables of both (nft_reject_ipv4.c drops). */
+/** `reject with icmp port-unreachable`. Each family has its own code: NFT_REJECT_ICMPX_UNREACH is for tables of both families (nft_reject_ipv4.c drops). */
 export function reject(family: 'IPv4' | 'IPv6'): Expression {
   const code = family === 'IPv4' ? ICMP_PORT_UNREACH : ICMPV6_PORT_UNREACH;
   return expression('reject', (data) =>
@@ -236,11 +241,12 @@ export function reject(family: 'IPv4' | 'IPv6'): Expression {
 
 const CT = { state: NFT_CT_STATE, status: NFT_CT_STATUS } as const;
 
+/** `ct state`, `ct status`: copies bits of the connection into a word. */
 export function connection(key: keyof typeof CT, to: Word): Expression {
   return expression('ct', (data) => data.u32be(NFTA_CT_DREG, reg(to)).u32be(NFTA_CT_KEY, CT[key]));
 }
 
-/** Add an element from words, or keep one that is there alive; it times out after so many milliseconds. */
+/** `update @set`: adds an element from words, or renews it. The element expires after `timeout` milliseconds. */
 export function remember(set: string, key: Word, timeout: number): Expression {
   return expression('dynset', (data) =>
     data

@@ -1,16 +1,16 @@
 /**
- * A transaction of nftables: all of its requests are carried out, or none (nfnetlink's batches). Written against a
- * generation of the ruleset where one is named: when somebody else wrote meanwhile, the kernel refuses it (ERESTART).
+ * A transaction of nftables: the kernel carries out all of its requests, or none (nfnetlink's batches). With a generation of the
+ * ruleset, the kernel refuses the transaction (ERESTART) when another program wrote since that generation.
  */
 import type { NetlinkError, Request } from '../netlink.ts';
 import type { NetlinkSocket } from '../netlink-socket.ts';
 import { NFNL_SUBSYS_NFTABLES } from '../nftables.ts';
 import { NFNL_BATCH_GENID, NFNL_MSG_BATCH_BEGIN, NFNL_MSG_BATCH_END } from './constants.ts';
 
-/** struct nfgenmsg whose resource is the part that the batch is for, in network order. */
+/** struct nfgenmsg; its resource is the subsystem of the batch, in network order. */
 const HEADER = Buffer.from([0, 0, 0, NFNL_SUBSYS_NFTABLES]);
 
-/** What becomes of each request, in their order; all undefined: they were carried out. Throws NetlinkError, SystemError. */
+/** The outcome of each request, in their order; all are undefined when the transaction was carried out. Throws NetlinkError, SystemError. */
 export function commit(
   socket: NetlinkSocket,
   requests: readonly Request[],

@@ -1,10 +1,10 @@
 /**
- * How `nft` keeps what the parts of a set's key and data are when it was declared with `typeof`: user data of the set, which the
- * kernel only keeps (libnftnl's udata.h; `expr_udata_*` and `*_build_udata` of nft's expression.c, payload.c, meta.c, numgen.c).
- * A type alone does not say it of a number: of «integer» nft knows neither length nor byte order, lists it, and does not read it.
+ * A map that is declared with `typeof`: user data of the set, in which `nft` describes the parts of the key and the data. The kernel
+ * only stores it (libnftnl's udata.h; `expr_udata_*` and `*_build_udata` of nft's expression.c, payload.c, meta.c, numgen.c). A number
+ * needs it: `nft` lists the type "integer", but cannot read it back without a length and a byte order.
  */
 
-/** A part of a key or of data, as nft names it in expressions. */
+/** A part of a key or of data, as an expression of nft. */
 export type Part =
   | { readonly kind: 'destination address'; readonly family: 'IPv4' | 'IPv6' }
   /** `meta l4proto`, `th dport`, `numgen random mod 2` */
@@ -12,23 +12,23 @@ export type Part =
 
 /** NFTNL_UDATA_SET_* */
 const SET = { keyByteOrder: 0, dataByteOrder: 1, keyTypeof: 3, dataTypeof: 4, dataInterval: 6 } as const;
-/** NFTNL_UDATA_SET_TYPEOF_*: which expression, and what it says of itself. */
+/** NFTNL_UDATA_SET_TYPEOF_*: the expression's type, and its data. */
 const TYPEOF = { expression: 0, data: 1 } as const;
-/** enum expr_types (nft's expression.h); numbers that are kept in user data are never given away again. */
+/** enum expr_types (nft's expression.h). nft never changes numbers that user data has. */
 const EXPRESSION = { payload: 7, meta: 9, concatenation: 13, numgen: 23 } as const;
 /** enum proto_desc_id (nft's proto.h) */
 const PROTOCOL = { transport: 11, ip: 12, ip6: 13 } as const;
-/** Of these headers: IPHDR_DADDR, IP6HDR_DADDR, THDR_DPORT. */
+/** Fields of these headers: IPHDR_DADDR, IP6HDR_DADDR, THDR_DPORT. */
 const FIELD = { ip: 12, ip6: 9, transport: 2 } as const;
 /** NFT_META_L4PROTO (linux/netfilter/nf_tables.h) */
 const META_PROTOCOL = 16;
-/** NFT_NG_RANDOM, of two, from 0: any number of them has the same type. */
+/** NFT_NG_RANDOM, modulus 2, offset 0: every modulus has the same type. */
 const RANDOM = [1, 2, 0] as const;
 
-/** User data of a map whose key and data are concatenations. */
+/** The user data of a map whose key and data are concatenations. */
 export function typeofMap(key: readonly Part[], data: readonly Part[]): Buffer {
   return Buffer.concat([
-    // That of a concatenation is that of its parts.
+    // A concatenation has the byte order of its parts.
     number(SET.keyByteOrder, 0),
     number(SET.dataByteOrder, 0),
     attribute(SET.keyTypeof, concatenation(key)),

@@ -1,5 +1,6 @@
 /** The configuration that is wanted: reads the file that --config names again when it changes, and on SIGHUP. */
-import type { Config, Flags } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import type { Flags } from '../config/flags.ts';
 import { realClock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';

@@ -1,6 +1,6 @@
 /** The objects as the agent is fed them: a source and the cache of its objects. A feed outlives reloads that keep the source. */
 
-import { PROTOBUF } from '../api/protobuf.ts';
+import { PROTOBUF } from '../api/protobuf/envelope.ts';
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';

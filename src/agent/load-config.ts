@@ -1,7 +1,9 @@
 /** From the command line, and the file that --config names, to a configuration and a log; with warnings about flags and fields without effect. */
-import { type Config, ConfigError, camel, configFromFlags, type Flags } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { flagsFromFile } from '../config/config-file.ts';
 import { EXTERNAL_IPS_GATE, type FeatureGates, idleGates } from '../config/feature-gates.ts';
+import { ConfigError, camel, type Flags } from '../config/flags.ts';
+import { configFromFlags } from '../config/from-flags.ts';
 import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';

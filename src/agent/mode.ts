@@ -3,7 +3,7 @@ import { release } from 'node:os';
 import type { RulesProbe } from '../host/chain-probe.ts';
 import { realCommands } from '../host/commands.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
-import { checkScheduler, openIpvsKernel } from '../host/ipvs-kernel.ts';
+import { checkScheduler, openIpvsKernel } from '../host/ipvs-open.ts';
 import { openNftables } from '../host/nftables-netlink.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';

@@ -5,13 +5,13 @@ import type { RulesProbe } from '../host/chain-probe.ts';
 import { realCommands } from '../host/commands.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
-import { openIpvsKernel } from '../host/ipvs-kernel.ts';
+import { openIpvsKernel } from '../host/ipvs-open.ts';
 import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
 import { openNftables, TABLE } from '../host/nftables-netlink.ts';
 import { FAMILIES } from '../model/address.ts';
-import { iptablesPredecessor as leftByIptables } from '../modes/iptables/index.ts';
 import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
+import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables } from '../modes/nftables/predecessor.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 

@@ -2,7 +2,9 @@
  * Reloads: one generation of the agent's parts after another. When the configuration, the Node or this machine changes, the next
  * generation is built beside the one that works, and takes over when it is ready.
  */
-import { type Config, ConfigError, type Flags } from '../config/config.ts';
+import { KubeconfigUnusable } from '../api/credentials.ts';
+import type { Config } from '../config/config.ts';
+import { ConfigError, type Flags } from '../config/flags.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
@@ -13,7 +15,6 @@ import { setOomScore } from '../host/process-settings.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
-import { KubeconfigUnusable } from '../source/kubernetes.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';

@@ -6,20 +6,21 @@ import type { Readable } from 'node:stream';
 import { breath } from '../host/clock.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
-import { PROTOBUF, ProtobufUnreadable, readStatusMessage } from './protobuf.ts';
+import { PROTOBUF, readStatusMessage } from './protobuf/envelope.ts';
+import { ProtobufUnreadable } from './protobuf/wire.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { Transport } from './transport.ts';
 
-/** What the API server answered instead of what was asked for. */
+/** The API server refused a request, or gave no usable answer. */
 export class ApiError extends Error {
   readonly code = 'API';
-  /** HTTP status, or the code of a Status in a watch; 0 when there was no answer. */
+  /** HTTP status, or the code of a Status in a watch; 0 without an answer. */
   readonly status: number;
-  /** Milliseconds that the server asks to wait. */
+  /** Milliseconds of the server's Retry-After. */
   readonly retryAfter: number | undefined;
-  /** Nobody answered, or a connection that stood is dead. */
+  /** The server did not answer, or an open connection died. */
   readonly lack: 'unreachable' | undefined;
-  /** What a program can tell from the answer: its reason, and the reasons of its causes. */
+  /** Machine-readable reasons of the answer: its own, and those of its causes. */
   readonly reasons: readonly string[];
 
   constructor(
@@ -35,28 +36,28 @@ export class ApiError extends Error {
   }
 }
 
-/** The server has protobuf, and this answer in it cannot be read: JSON can be asked for. */
+/** The server answered in protobuf, and the answer cannot be decoded. A request for JSON may succeed. */
 export class UnreadableAnswer extends ApiError {}
 
-/** Reads an answer in protobuf: what its JSON would be. Throws ProtobufUnreadable. */
+/** Decodes an answer in protobuf into the shape of its JSON. Throws ProtobufUnreadable. */
 export type ProtobufReader = (bytes: Buffer) => unknown;
 
 export type Query = Readonly<Record<string, string | undefined>>;
 
 export interface ApiClient {
-  /** Where requests go, for the log. */
+  /** URL of the server, for the log. */
   readonly server: string;
-  /** One answer: JSON, or in protobuf where the server has it and a reader is given. Throws ApiError. */
+  /** One answer: in protobuf where a reader is given and the server supports it, otherwise JSON. Throws ApiError. */
   get(path: string, query: Query, signal: AbortSignal, protobuf?: ProtobufReader): Promise<unknown>;
-  /** Create, replace or delete an object; returns what the server made of it. Throws ApiError. */
+  /** Create, replace or delete an object; returns the object as the server stored it. Throws ApiError. */
   write(request: WriteRequest, signal: AbortSignal): Promise<unknown>;
-  /** The lines of an answer that goes on; `onOpen` is called when it begins. Ends when the server ends it; throws ApiError. */
+  /** The lines of a watch; `onOpen` is called when the answer begins. Ends when the server ends the watch; throws ApiError. */
   lines(path: string, query: Query, signal: AbortSignal, onOpen?: () => void): AsyncIterable<string>;
 }
 
-/** A client with its connections. */
+/** A client that owns its connections. */
 export interface OpenClient extends ApiClient {
-  /** Let go of the connections; what is under way ends. */
+  /** Close the connections; requests under way end. */
   close(): void;
 }
 
@@ -64,23 +65,23 @@ export type WriteRequest =
   | { readonly method: 'POST' | 'PUT'; readonly path: string; readonly body: object }
   | { readonly method: 'DELETE'; readonly path: string; readonly body?: object };
 
-/** Sets what authenticates a request: headers, certificates, the agent of a proxy. client-node's KubeConfig does it for each request, so that a token that was renewed is used. */
+/** Sets headers, certificates and the proxy's agent of a request. client-node's KubeConfig does so for each request, so that a renewed token is used. */
 export interface Credentials {
   readonly server: string;
   apply(options: RequestOptions): Promise<void>;
 }
 
-/** Milliseconds for which a watch may outlive the time for which it was asked for: something on the way holds it open then. */
+/** Milliseconds that a watch may last beyond its timeoutSeconds; after that something on the way holds it open. */
 const OVERDUE = 60_000;
 
 export interface ClientOptions {
   readonly userAgent: string;
   readonly pings?: PingTimes;
-  /** Milliseconds; only tests ask for another time. */
+  /** Milliseconds; only tests set it. */
   readonly overdue?: number;
 }
 
-/** Connections are made when something is asked for; `close` ends them. */
+/** Connects with the first request; `close` ends the connections. */
 export function apiClient(
   credentials: Credentials,
   { userAgent, pings = PINGS, overdue = OVERDUE }: ClientOptions,
@@ -101,7 +102,7 @@ export function apiClient(
       const answer = await send({ path, query, signal, accept });
       if (answer.status !== 200) throw await statusError(answer, path);
       const bytes = await wholeBody(answer);
-      // Reading a page holds the event loop; let what waits go first.
+      // Parsing a page blocks the event loop; let waiting work run first.
       await breath();
       return protobuf !== undefined && isProtobuf(answer) ? readWith(protobuf, bytes, path) : parseJson(bytes, path);
     },
@@ -120,7 +121,7 @@ export function apiClient(
           rest = lines.pop() ?? '';
           for (const line of lines) if (line !== '') yield line;
         }
-        if (rest !== '') throw new ApiError(`the watch of ${path} broke off within an event`, 0);
+        if (rest !== '') throw new ApiError(`the watch of ${path} was cut off in the middle of an event`, 0);
       } finally {
         clearTimeout(late);
         body.destroy();
@@ -129,7 +130,7 @@ export function apiClient(
   };
 }
 
-/** The server ends a watch when its time is up. One that goes on has something in between that does not hear the server any more. */
+/** The server ends a watch when its time is up. If the watch goes on, something in between has lost the server. */
 function endLate(body: Readable, milliseconds: number): NodeJS.Timeout {
   const text = `the server did not end the watch within ${Math.round(milliseconds / 1000)} s`;
   return setTimeout(() => body.destroy(new Error(text)), milliseconds).unref();
@@ -152,7 +153,7 @@ interface RequestInput {
   readonly path: string;
   readonly query: Query;
   readonly signal: AbortSignal;
-  /** Kinds of content; JSON unless it says otherwise. */
+  /** Content types; JSON by default. */
   readonly accept?: string;
   /** JSON. */
   readonly body?: string;
@@ -165,7 +166,7 @@ interface Sender {
   readonly userAgent: string;
 }
 
-/** Throws ApiError when nobody answers, and the signal's reason when it aborted. */
+/** Throws ApiError when the server does not answer, and the signal's reason when it aborted. */
 async function request(
   { credentials, transport, userAgent }: Sender,
   { method = 'GET', path, query, signal, accept = JSON_TYPE, body, isWatch = false }: RequestInput,
@@ -175,7 +176,7 @@ async function request(
   const auth: RequestOptions = { headers: {} };
   await credentials.apply(auth);
   const headers: Record<string, string | number> = { accept, 'user-agent': userAgent };
-  // A name in two spellings would be two fields in HTTP/2.
+  // One name in two spellings would be two fields in HTTP/2.
   for (const [name, value] of Object.entries(auth.headers ?? {})) headers[name.toLowerCase()] = String(value);
   if (body !== undefined) {
     headers['content-type'] = JSON_TYPE;
@@ -190,16 +191,16 @@ async function request(
   }
 }
 
-/** As the answer gives them out: text when an encoding was set. `silence`: milliseconds between two of them. Throws ApiError. */
+/** The pieces of a body, as text where an encoding is set. `silence`: the most milliseconds between two of them. Throws ApiError. */
 async function* readPieces<T>({ body, isWhole }: Incoming, silence?: number): AsyncGenerator<T> {
-  const text = `nothing was heard for ${(silence ?? 0) / 1000} s`;
+  const text = `no data for ${(silence ?? 0) / 1000} s`;
   const late = silence === undefined ? undefined : setTimeout(() => body.destroy(new Error(text)), silence);
   try {
     for await (const piece of body) {
       late?.refresh();
       yield piece as T;
     }
-    if (!isWhole()) throw new Error('the server broke off its answer');
+    if (!isWhole()) throw new Error('the answer was cut off');
   } catch (error) {
     if (!(error instanceof Error) || error.name === 'AbortError') throw error;
     const lack = error instanceof ConnectionDead ? { lack: 'unreachable' as const } : {};
@@ -215,10 +216,10 @@ function noAnswer(url: URL, error: Error): ApiError {
   return new ApiError(`${url.origin} cannot be reached: ${why}`, 0, { lack: 'unreachable' });
 }
 
-/** Bytes; more of what is no Status is not kept. */
+/** Bytes of a failed answer that are kept: a Status is shorter. */
 const LONGEST_STATUS = 10_000;
 
-/** A Status object says why; without one, the HTTP status must do. */
+/** The message of the answer's Status object; without one, the HTTP status. */
 async function statusError(answer: Incoming, path: string): Promise<ApiError> {
   const pieces: Buffer[] = [];
   let length = 0;
@@ -228,7 +229,7 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
       length += piece.length;
     }
   } catch {
-    // The status is the message; a body that breaks off adds nothing to it.
+    // The body was cut off: the HTTP status is the message.
   }
   const seconds = Number(answer.headers['retry-after']);
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined;
@@ -252,7 +253,7 @@ function readStatus(body: Buffer, inProtobuf: boolean): Status {
   try {
     return inProtobuf ? readStatusMessage(body) : ((JSON.parse(body.toString()) as Status | null) ?? {});
   } catch {
-    // Not a Status: some proxy between us and the API server answered.
+    // Not a Status: a proxy in front of the API server answered.
     return {};
   }
 }
@@ -262,7 +263,7 @@ function readWith(protobuf: ProtobufReader, bytes: Buffer, path: string): unknow
     return protobuf(bytes);
   } catch (error) {
     if (!(error instanceof ProtobufUnreadable)) throw error;
-    throw new UnreadableAnswer(`${path}: the answer in protobuf cannot be read: ${error.message}`, 0);
+    throw new UnreadableAnswer(`${path}: the protobuf answer cannot be read: ${error.message}`, 0);
   }
 }
 

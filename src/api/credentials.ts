@@ -1,21 +1,21 @@
-/** How to reach the API server. client-node is loaded only when a cluster is the source: it is large. */
+/** Address and credentials of the API server. client-node is loaded only when a cluster is the source: it is large. */
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Credentials } from './client.ts';
 
-/** What deploy/base names where the address of a control plane belongs; no such name exists (RFC 2606). */
+/** The name in deploy/base in place of the control plane's address; no host has it (RFC 2606). */
 const PLACEHOLDER = 'control-plane.example';
 
-/** The kubeconfig cannot be used: said at the start. */
+/** The kubeconfig cannot be used; the program stops at its start. */
 export class KubeconfigUnusable extends Error {
   readonly code = 'KUBECONFIG_UNUSABLE';
 }
 
 export interface ClusterConfig {
   readonly kubeconfig: string | undefined;
-  /** URL of the API server; wins over the kubeconfig, as kube-proxy's --master does. */
+  /** URL of the API server; overrides the kubeconfig, as in kube-proxy. */
   readonly master: string | undefined;
 }
 
@@ -24,14 +24,14 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   const inCluster = kubeconfig === undefined && master === undefined;
   if (inCluster && process.env.KUBERNETES_SERVICE_HOST === undefined) {
     throw new KubeconfigUnusable(
-      'no source of objects: this is no pod of a cluster; name a folder with --manifests or a cluster with --kubeconfig',
+      'no source of objects: this process does not run in a pod; name a folder with --manifests or a cluster with --kubeconfig',
     );
   }
   const { KubeConfig } = await import('@kubernetes/client-node');
   const config = new KubeConfig();
   try {
     if (kubeconfig !== undefined) {
-      // Its own loadFromFile reads what stands there without a bound.
+      // client-node's own loadFromFile reads files of any size.
       config.loadFromString(JSON.stringify(file));
       config.makePathsAbsolute(dirname(kubeconfig));
     } else if (inCluster) config.loadFromCluster();
@@ -45,7 +45,7 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   if (cluster === null)
     throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: ${contextProblem(config.currentContext)}`);
   const server = serverUrl(master ?? cluster.server, kubeconfig);
-  // Without TLS there is nothing to verify; client-node wants that said.
+  // Without TLS there is nothing to verify; client-node must be told so.
   const skipTLSVerify = server.startsWith('http:') || cluster.skipTLSVerify === true;
   config.clusters = config.clusters.map((entry) =>
     entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry,
@@ -56,7 +56,7 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
     server,
     async apply(options) {
       await config.applyToHTTPSOptions(options);
-      // client-node keeps the agent with the certificate of the first request, and an agent's options win over a request's.
+      // client-node keeps an agent with the certificate of the first request, and an agent's options override a request's.
       if (cluster.proxyUrl === undefined) options.agent = false;
       if (tokenFile !== undefined) {
         const token = (await readFile(tokenFile, 'utf8')).trim();
@@ -66,7 +66,7 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   };
 }
 
-/** client-node does not know `tokenFile`, which kubeadm writes for kube-proxy; it wins over `token`, as in client-go. */
+/** client-node ignores `tokenFile`, which kubeadm writes for kube-proxy; it overrides `token`, as in client-go. */
 function tokenFileOf(
   file: object | undefined,
   { kubeconfig, user }: { readonly kubeconfig: string; readonly user: string | undefined },
@@ -106,7 +106,7 @@ async function readKubeconfig(path: string): Promise<object> {
   const [first, second] = values;
   if (second !== undefined)
     throw new KubeconfigUnusable(
-      `--kubeconfig ${path}: line ${second.line}: another document begins; it must hold one`,
+      `--kubeconfig ${path}: line ${second.line}: a second document begins; the file must hold one`,
     );
   if (first === undefined) throw new KubeconfigUnusable(`--kubeconfig ${path}: it is empty`);
   return first.value as object;

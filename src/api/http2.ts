@@ -1,10 +1,10 @@
 /**
- * One connection to the API server over HTTP/2, which all lists, watches and writes share.
+ * One connection to the API server over HTTP/2; all lists, watches and writes share it.
  *
- * A watch of what nobody changes is silent for many minutes, and that is no failure: a kube-apiserver sends no bookmark
- * before something of that kind changed. Whether the connection lives is asked of the connection, as client-go does
- * (k8s#95981, golang.org/x/net/http2 ReadIdleTimeout and PingTimeout): a PING every 25 s, and the end of the connection when
- * nothing at all was received within the 15 s after one. A cut cable is noticed within 40 s.
+ * A watch may be silent for many minutes, and silence is no failure: a kube-apiserver sends no bookmark
+ * before an object of the kind changed. A PING finds out whether the connection lives, as in client-go
+ * (k8s#95981, golang.org/x/net/http2 ReadIdleTimeout and PingTimeout): one every 25 s, and the connection ends when
+ * no byte was received within the 15 s after it. A cut cable is noticed within 40 s.
  */
 import http2 from 'node:http2';
 import { isIP } from 'node:net';
@@ -15,28 +15,28 @@ import { ANSWER_TIMEOUT, type Incoming, KEEP_ALIVE, LostWhileIdle, type Outgoing
 export interface PingTimes {
   /** Between an answer and the next PING. */
   readonly every: number;
-  /** For anything to be received after a PING. */
+  /** Between a PING and the first byte after it. */
   readonly answer: number;
 }
 
 export const PINGS: PingTimes = { every: 25_000, answer: 15_000 };
 
-/** Milliseconds after which a connection without any request is closed: client-go's idle connections live as long. */
+/** Milliseconds until a connection without requests is closed, as in client-go. */
 const IDLE = 90_000;
-/** Bytes that the server may send ahead on one stream and on all, so that a page of a list needs no acknowledgement amid it. */
+/** Bytes that the server may send ahead on one stream, and on all: a page of a list fits without an acknowledgement in between. */
 const STREAM_WINDOW = 4 * 2 ** 20;
 const CONNECTION_WINDOW = 16 * 2 ** 20;
 
-/** Megabytes that one connection may hold; bounded in fact by the windows. */
+/** Megabytes that one connection may hold; the windows bound it in practice. */
 const MOST_BUFFERED = 256;
 
-/** Nothing came on a connection for too long after a PING. */
+/** No byte arrived on a connection for too long after a PING. */
 export class ConnectionDead extends Error {}
 
-/** The server speaks no HTTP/2, or wants HTTP/1.1 for this. */
+/** The server requires HTTP/1.1 for this request. */
 export class Http1Required extends Error {}
 
-/** Connect by TLS; undefined when the server chose HTTP/1.1 (ALPN, RFC 7301). Rejects with what failed. */
+/** Connect by TLS; undefined when the server chose HTTP/1.1 (ALPN, RFC 7301). Rejects with the error of the connection. */
 export async function openHttp2(
   outgoing: Outgoing,
   pings: PingTimes,
@@ -47,12 +47,12 @@ export async function openHttp2(
     socket.destroy();
     return undefined;
   }
-  // For the time after the server said that it gives the connection up: then it answers no PING any more.
+  // After a GOAWAY of the server no PING is answered any more; keep-alive notices a dead peer then.
   socket.setKeepAlive(true, KEEP_ALIVE);
   const session = http2.connect(outgoing.url.origin, {
     createConnection: () => socket,
     settings: { enablePush: false, initialWindowSize: STREAM_WINDOW },
-    // Node.js rejects new streams of a session that holds more than 10 MB; pages of lists are large, and come side by side.
+    // By default Node.js rejects new streams of a session that holds more than 10 MB; pages of lists are large and arrive in parallel.
     maxSessionMemory: MOST_BUFFERED,
   });
   return new Http2Connection(session, pings);
@@ -65,7 +65,7 @@ function connectTls({ url, auth }: Outgoing, signal: AbortSignal): Promise<tls.T
     const socket = tls.connect({
       host,
       port: Number(url.port || 443),
-      // An address is no name for SNI (RFC 6066, section 3).
+      // SNI takes names only, no addresses (RFC 6066, section 3).
       servername: auth.servername ?? (isIP(host) === 0 ? host : ''),
       ALPNProtocols: ['h2', 'http/1.1'],
       ca,
@@ -109,7 +109,7 @@ export class Http2Connection {
   constructor(session: http2.ClientHttp2Session, pings: PingTimes) {
     this.#session = session;
     this.#pings = pings;
-    // Each request hears of it by itself.
+    // Each request reports the error itself.
     session.on('error', () => undefined);
     session.once('connect', () => session.setLocalWindowSize(CONNECTION_WINDOW));
     session.once('close', () => {
@@ -119,12 +119,12 @@ export class Http2Connection {
     this.#later();
   }
 
-  /** False once the server or a failure has ended it: requests go over another one. */
+  /** False once the server or a failure has ended it; requests need another connection then. */
   get isUsable(): boolean {
     return !this.#isRetired && !this.#isOver;
   }
 
-  /** Rejects with LostWhileIdle when nothing came of the request, Http1Required, or whatever Node.js says of the failure. */
+  /** Rejects with LostWhileIdle when the server did not process the request, with Http1Required, or with Node.js's own error. */
   async request({ method, url, headers, body, auth, signal }: Outgoing): Promise<Incoming> {
     signal.throwIfAborted();
     const asked = {
@@ -144,7 +144,7 @@ export class Http2Connection {
       stream.once('response', ({ ':status': status = 0, ...rest }) =>
         resolve({ status, statusText: '', headers: rest, body: stream, isWhole: () => stream.rstCode === NO_ERROR }),
       );
-      // A stream that ends may do so without an error: RST_STREAM with NO_ERROR or CANCEL.
+      // A stream may end without an error event: RST_STREAM with NO_ERROR or CANCEL.
       stream.on('error', (error) => reject(requestFailure(error, stream.rstCode ?? 0)));
       stream.once('close', () =>
         reject(requestFailure(new Error('the server ended the request'), stream.rstCode ?? 0)),
@@ -154,12 +154,12 @@ export class Http2Connection {
     return await withinTimeout(answered, (error) => stream.destroy(error));
   }
 
-  /** End it with all requests on it. */
+  /** End the connection and all its requests. */
   destroy(): void {
     this.#session.destroy();
   }
 
-  /** No request begins on it any more; those under way go on. */
+  /** Start no more requests; those under way go on. */
   retire(): void {
     this.#isRetired = true;
     if (this.#open === 0) this.#session.close();
@@ -186,11 +186,11 @@ export class Http2Connection {
     if (this.#isOver) return;
     const before = this.#session.socket.bytesRead;
     let isAnswered = false;
-    // What is on its way before the answer shows that the connection lives as well as the answer does.
+    // Any byte received shows that the connection lives, not only the answer.
     const judge = () => {
       if (!isAnswered) this.#judge(this.#session.socket.bytesRead > before);
     };
-    // An event loop that was held reads what has come before it judges.
+    // A blocked event loop first reads the bytes that have arrived, then judges.
     this.#timer = setTimeout(() => setImmediate(() => setImmediate(judge)), this.#pings.answer);
     this.#timer.unref();
     this.#session.ping((failure) => {
@@ -201,7 +201,7 @@ export class Http2Connection {
     });
   }
 
-  /** The server gave it up (GOAWAY): what is under way goes on, and PING says nothing any more. TCP keep-alive tells whether it lives. */
+  /** The server sent GOAWAY: requests under way go on, and PING is not answered any more. TCP keep-alive notices a dead peer. */
   get #isOver(): boolean {
     return this.#session.closed || this.#session.destroyed;
   }

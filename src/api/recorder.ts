@@ -1,6 +1,6 @@
 /**
- * Events for `kubectl describe` (events.k8s.io/v1). They are hints and never in the way: written one after another beside all
- * else, dropped when there are too many or the API server does not take them.
+ * Events for `kubectl describe` (events.k8s.io/v1). Events are hints: they are written one after another, beside all other
+ * work, and dropped when there are too many or the API server refuses them.
  */
 import { type Clock, sleep } from '../host/clock.ts';
 import { TokenBucket } from '../model/token-bucket.ts';
@@ -21,28 +21,28 @@ export interface Regarding {
   /** "" for an object of the cluster, such as a Node. */
   readonly namespace: string;
   readonly name: string;
-  /** `kubectl describe` finds events by it. */
+  /** `kubectl describe` finds events by the uid. */
   readonly uid?: string | undefined;
 }
 
 export interface RecorderOptions {
   readonly cluster: ClusterConfig;
   readonly userAgent: string;
-  /** Who tells: the program, and which one of those that run. */
+  /** The program, and its instance. */
   readonly reporter: { readonly controller: string; readonly instance: string };
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** An event could not be written; told once until one is again. */
+  /** An event could not be written; called once until a write succeeds again. */
   readonly onFailure: (error: Error) => void;
 }
 
 /** Milliseconds in which the same event is not written again. */
 const SAME = 10 * 60 * 1000;
-/** Events that may be written at once; after that one each `REFILL` milliseconds, as client-go's filter for spam. */
+/** Events that may be written at once; then one each `REFILL` milliseconds, as in client-go's spam filter. */
 const BURST = 25;
 const REFILL = 12_000;
 const MOST_WAITING = 100;
-/** Longest note that the API takes. */
+/** The longest note that the API accepts. */
 const NOTE_MAX = 1024;
 
 export class EventRecorder {
@@ -90,7 +90,7 @@ export class EventRecorder {
         }
       }
     } catch {
-      // Stopped while it waited.
+      // The signal aborted during a wait.
     } finally {
       this.#isWriting = false;
     }
@@ -130,7 +130,7 @@ export class EventRecorder {
   }
 }
 
-/** Events of what has no namespace are in `default`. */
+/** Events of objects without a namespace are in `default`. */
 function namespaceOf({ namespace }: Regarding): string {
   return namespace === '' ? 'default' : namespace;
 }

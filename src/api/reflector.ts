@@ -3,13 +3,13 @@
  *
  * Goals, and how each is met:
  * 1. Never give up: every failure is followed by a retry, with jitter, and Retry-After is honoured.
- * 2. Never miss a change: a watch goes on from the last resourceVersion, bookmarks move that forward, and 410 in either
- *    form (a status, or an event in the stream) leads to a new list; what is not in it is told to be gone.
- * 3. Silence is no failure: a server says nothing on a watch of what nobody changes. Whether the connection lives is asked of
- *    the connection (`http2.ts`, `http1.ts`).
- * 4. Hold the event loop briefly: lists come in pages.
+ * 2. Never miss a change: a watch resumes from the last resourceVersion, bookmarks advance it, and 410 in either
+ *    form (a status, or an event in the stream) leads to a new list; objects that are not in it are reported as gone.
+ * 3. Silence is no failure: a server sends nothing on a watch while nothing changes. The connection itself is probed
+ *    (`http2.ts`, `http1.ts`).
+ * 4. Block the event loop only briefly: lists come in pages.
  * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
- *    nothing that was known is taken for the same. They can be compared as numbers (KEP-5504).
+ *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504).
  *
  * Streaming lists (sendInitialEvents) are not used: servers before 1.34 refuse them, and a list in pages does the same.
  */
@@ -22,11 +22,11 @@ export interface Resource {
   readonly path: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
-  /** Reads its list from protobuf; without it, or where the server does not have it, the list is JSON. */
+  /** Decodes the list from protobuf; without it, or where the server has no protobuf, the list is JSON. */
   readonly protobuf?: ProtobufReader;
 }
 
-/** The little of an object that the reflector reads. */
+/** The part of an object that the reflector reads. */
 interface ApiObject {
   readonly metadata?: { readonly resourceVersion?: string; readonly name?: string; readonly namespace?: string };
 }
@@ -36,17 +36,17 @@ export interface ReflectorSink {
   gone(key: string): void;
   /** The first list is complete. Called once. */
   synced(): void;
-  /** All that happened up to this resourceVersion was told. */
+  /** All changes up to this resourceVersion were passed on. */
   reached?(version: string): void;
-  /** The server said something. */
+  /** The server sent something. */
   heard(): void;
-  /** A watch stands; nothing was heard on it yet. */
+  /** A watch is open; the server has sent nothing on it yet. */
   opened(): void;
-  /** The n-th failure in a row (1 for the first), and what happens next. */
+  /** The n-th failure in a row, from 1; a retry follows. */
   failed(error: Error, failures: number): void;
   /** A request succeeded after failures. */
   recovered(failures: number): void;
-  /** The server's versions went back: its store was restored. All is listed again, and nothing known is taken for the same. */
+  /** The server's resourceVersions went back: its store was restored. Everything is listed again, and no object counts as unchanged. */
   restored(from: string, to: string): void;
 }
 
@@ -60,13 +60,13 @@ export interface ReflectorOptions {
   readonly pageSize: number;
 }
 
-/** Objects a page of a list: 250 slices are about 1 MB, parsed in a few milliseconds; two pages are on their way at a time. */
+/** Objects a page of a list: 250 slices are about 1 MB, parsed in a few milliseconds; two pages are under way at a time. */
 export const PAGE = 250;
 /** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
 const WATCH_SECONDS = 300;
-/** A watch that ends sooner, with nothing said, is a failure rather than the server's habit. Milliseconds. */
+/** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
 export const SHORT_WATCH = 1000;
-/** Objects of a page that are taken in at a time: slices of 100 endpoints take about half a millisecond each. */
+/** Objects of a page that are processed at a time: a slice of 100 endpoints takes about half a millisecond. */
 const ITEMS_A_BREATH = 50;
 /** Failed watches in a row after which the list is read again. */
 const RELIST_AFTER = 5;
@@ -75,14 +75,14 @@ const GONE = 410;
 
 export class Reflector {
   readonly #options: ReflectorOptions;
-  /** resourceVersion of each object: a relist tells only what differs. */
+  /** resourceVersion of each object: a relist passes on only objects that differ. */
   #known = new Map<string, string>();
   #version = '';
   #failures = 0;
   #isSynced = false;
-  /** What a list in protobuf is read with, until one could not be. */
+  /** Decodes lists in protobuf; undefined once a list could not be decoded. */
   #protobuf: ProtobufReader | undefined;
-  /** An expired version leads to a list at once, but only once before a watch works again. */
+  /** An expired version leads to an immediate list, but only once until a watch works again. */
   #mayRelist = true;
 
   constructor(options: ReflectorOptions) {
@@ -119,11 +119,11 @@ export class Reflector {
     await sleep(clock, backoff(this.#failures, random(), retryAfter), signal).catch(() => undefined);
   }
 
-  /** What could not be read as protobuf is asked for as JSON. */
+  /** After an unreadable protobuf answer, ask for JSON. */
   #withoutProtobuf(error: unknown): unknown {
     if (!(error instanceof UnreadableAnswer)) return error;
     this.#protobuf = undefined;
-    return new ApiError(`${error.message}; it is asked for as JSON from now on`, 0);
+    return new ApiError(`${error.message}; requesting JSON from now on`, 0);
   }
 
   #succeeded(): void {
@@ -141,8 +141,8 @@ export class Reflector {
       version = await this.#pages(String(pageSize), seen, signal);
     } catch (error) {
       if (!isExpired(error)) throw error;
-      // The token for the rest went stale. The server offers one to go on with, but it reads the rest at another
-      // version, and a watch from there would miss changes of the first pages: read all of it at once instead.
+      // The continue token expired. The server offers another one, but that reads the rest at another
+      // version, and a watch from there would miss changes of the first pages: read the whole list at once instead.
       seen.clear();
       version = await this.#pages(undefined, seen, signal);
     }
@@ -168,7 +168,7 @@ export class Reflector {
       if (isOlder(page.version, this.#version)) this.#distrust(page.version);
       const isLast = page.continue === undefined || page.continue === '';
       if (!isLast) {
-        // The server works on the next page while this one is taken in. Why it fails is seen when it is waited for.
+        // The server prepares the next page while this one is processed. A failure surfaces when the page is awaited.
         asked = ask(page.continue);
         asked.catch(() => undefined);
       }
@@ -180,7 +180,7 @@ export class Reflector {
     }
   }
 
-  /** An object of the same version may be another one now. */
+  /** After a restore an object with the same version may differ. */
   #distrust(version: string): void {
     this.#options.sink.restored(this.#version, version);
     for (const key of this.#known.keys()) this.#known.set(key, '');
@@ -220,11 +220,11 @@ export class Reflector {
         this.#succeeded();
       }
     } catch (error) {
-      // One that stood for a while and broke is the first failure: something on the way may end what is silent, again and again.
+      // A watch that was open for a while and broke is a first failure: something on the way may end silent connections again and again.
       if (openedAt !== undefined && clock.now() - openedAt >= SHORT_WATCH) this.#failures = 0;
       throw error;
     }
-    // The server ends every watch after a while: that is no error, and the next one goes on from the last version.
+    // The server ends every watch after a while: no error; the next watch resumes from the last version.
     if (events === 0 && clock.now() - start < SHORT_WATCH) {
       throw new ApiError('the server ended the watch at once', 0);
     }
@@ -238,7 +238,7 @@ export class Reflector {
     try {
       event = JSON.parse(line);
     } catch {
-      throw new ApiError(`the watch of ${resource.path} sent what is not JSON: ${line.slice(0, 100)}`, 0);
+      throw new ApiError(`the watch of ${resource.path} sent a line that is not JSON: ${line.slice(0, 100)}`, 0);
     }
     const { type, object } = event;
     if (type === 'ERROR') throw new ApiError(object?.message ?? 'the watch failed', object?.code ?? 0);
@@ -249,7 +249,7 @@ export class Reflector {
     if (isOlder(version, this.#version)) {
       const before = this.#version;
       this.#distrust(version);
-      throw new ApiError(`the version of the API server went back from ${before} to ${version}`, GONE);
+      throw new ApiError(`the API server's resourceVersion went back from ${before} to ${version}`, GONE);
     }
     const key = keyOf(object);
     if (type === 'DELETED') {
@@ -259,7 +259,7 @@ export class Reflector {
       sink.set(key, object);
       this.#known.set(key, version);
     }
-    // Only what was taken in is passed over by the next watch.
+    // The next watch skips only events that were processed.
     this.#version = version;
     sink.reached?.(version);
   }
@@ -270,7 +270,7 @@ export class Reflector {
   }
 }
 
-/** Whether a version was given out before another: they are numbers that only grow (KEP-5504). What is no number is not compared. */
+/** Whether a resourceVersion is older than another: they are numbers that only grow (KEP-5504). Others are not compared. */
 function isOlder(version: string, than: string): boolean {
   if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) return false;
   return version.length === than.length ? version < than : version.length < than.length;

@@ -1,18 +1,18 @@
 /**
- * Why a connection to the API server was not trusted, by the code of the failure: a sentence that says what to look at.
- * Node.js adds advice for those who start `node` themselves, such as --use-system-ca, which nobody can follow here.
+ * Why a TLS connection to the API server failed, and what to check, by the code of the error.
+ * Node.js's own messages give advice about flags of `node`, such as --use-system-ca, which users of slicewire cannot set.
  * Codes: https://nodejs.org/api/tls.html#x509-certificate-error-codes; of OpenSSL's alerts: RFC 8446, section 6.2.
  */
 
 const CA = 'certificate-authority of the cluster in the kubeconfig (for a pod: ca.crt of its service account)';
 const CLIENT = 'client-certificate and client-key of the user in the kubeconfig';
 
-const UNKNOWN_ISSUER = `its certificate is not signed by the authority that this agent trusts: compare ${CA}`;
-const BAD_CLIENT = `it does not accept the certificate of this agent: look at ${CLIENT}`;
+const UNKNOWN_ISSUER = `its certificate is not signed by the authority that this agent trusts; compare ${CA}`;
+const BAD_CLIENT = `it does not accept the certificate of this agent; check ${CLIENT}`;
 
 const PROBLEMS: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: 'its certificate has expired: renew it, and check the clock of this machine',
-  CERT_NOT_YET_VALID: 'its certificate is not valid yet: check the clocks of this machine and of the server',
+  CERT_HAS_EXPIRED: 'its certificate has expired; renew it, or correct the clock of this machine',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet; check the clocks of this machine and of the server',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_ISSUER,
   UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_ISSUER,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_ISSUER,
@@ -21,38 +21,39 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   CERT_SIGNATURE_FAILURE: UNKNOWN_ISSUER,
   CERT_UNTRUSTED: UNKNOWN_ISSUER,
   CERT_REJECTED: UNKNOWN_ISSUER,
-  INVALID_CA: `the authority that signed its certificate may not sign any: compare ${CA}`,
-  CERT_CHAIN_TOO_LONG: 'too many authorities stand between its certificate and the one that this agent trusts',
-  CERT_REVOKED: 'its certificate was revoked: give the server another',
-  INVALID_PURPOSE: 'its certificate is not one for servers: give the server another',
+  INVALID_CA: `the authority that signed its certificate may not sign certificates; compare ${CA}`,
+  CERT_CHAIN_TOO_LONG: 'the chain from its certificate to the authority that this agent trusts is too long',
+  CERT_REVOKED: 'its certificate was revoked; give the server another one',
+  INVALID_PURPOSE: 'its certificate is not for servers; give the server another one',
   ERR_SSL_WRONG_VERSION_NUMBER:
-    'it does not speak TLS on this port: is it http:// rather than https://, or another port?',
-  ERR_SSL_UNSUPPORTED_PROTOCOL: 'it speaks a version of TLS that is too old',
-  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'it wants another version of TLS than this agent speaks (1.2 and 1.3)',
-  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: `it wants a certificate of this agent, which sent none: look at ${CLIENT}`,
+    'it does not speak TLS on this port; check the port, and whether the URL should begin with http://',
+  ERR_SSL_UNSUPPORTED_PROTOCOL: 'its version of TLS is too old',
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION:
+    'it wants a version of TLS that this agent does not speak (it speaks 1.2 and 1.3)',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: `it wants a certificate, and this agent sent none; check ${CLIENT}`,
   ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE: BAD_CLIENT,
   ERR_SSL_SSL_TLS_ALERT_BAD_CERTIFICATE: BAD_CLIENT,
-  ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED: `the certificate of this agent has expired: renew ${CLIENT}`,
-  ERR_SSL_SSL_TLS_ALERT_CERTIFICATE_EXPIRED: `the certificate of this agent has expired: renew ${CLIENT}`,
+  ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED: `the certificate of this agent has expired; renew ${CLIENT}`,
+  ERR_SSL_SSL_TLS_ALERT_CERTIFICATE_EXPIRED: `the certificate of this agent has expired; renew ${CLIENT}`,
   ERR_SSL_SSLV3_ALERT_CERTIFICATE_UNKNOWN: BAD_CLIENT,
   ERR_SSL_SSL_TLS_ALERT_CERTIFICATE_UNKNOWN: BAD_CLIENT,
   ERR_SSL_TLSV1_ALERT_UNKNOWN_CA: BAD_CLIENT,
-  ERR_OSSL_X509_KEY_VALUES_MISMATCH: `the key of this agent is not that of its certificate: look at ${CLIENT}`,
+  ERR_OSSL_X509_KEY_VALUES_MISMATCH: `the key of this agent does not match its certificate; check ${CLIENT}`,
   ERR_OSSL_PEM_NO_START_LINE: 'a certificate or key in the kubeconfig is not in PEM form',
   ERR_OSSL_PEM_BAD_BASE64_DECODE: 'a certificate or key in the kubeconfig is not in PEM form',
   ERR_OSSL_PEM_BAD_END_LINE: 'a certificate or key in the kubeconfig is not in PEM form',
 };
 
-/** What is known of a failed connection; as Node.js throws it. */
+/** The error of a failed connection, as Node.js throws it. */
 interface TlsFailure {
   readonly code?: unknown;
   readonly message?: string;
-  /** Of ERR_TLS_CERT_ALTNAME_INVALID: what was looked for, and the certificate. */
+  /** Of ERR_TLS_CERT_ALTNAME_INVALID: the expected name, and the certificate. */
   readonly host?: unknown;
   readonly cert?: { readonly subjectaltname?: unknown };
 }
 
-/** The sentence, with the code for who wants to look it up; undefined for what is no failure of TLS. */
+/** A sentence with the code at its end; undefined for errors that are not of TLS. */
 export function tlsProblem(error: unknown): string | undefined {
   const { code, host, cert } = (error ?? {}) as TlsFailure;
   if (typeof code !== 'string') return undefined;
@@ -62,10 +63,10 @@ export function tlsProblem(error: unknown): string | undefined {
   return /^ERR_SSL_/.test(code) ? `TLS with it failed (${code})` : undefined;
 }
 
-/** The names in a certificate come from whoever answers: one line, and not too long. */
+/** The names in a certificate come from an untrusted server: they are shortened and kept on one line. */
 function namesProblem(host: unknown, names: unknown): string {
   const listed = String(names ?? '').replace(/[^\x20-\x7e]/g, '?');
   const short = listed.length > 200 ? `${listed.slice(0, 200)}…` : listed;
-  const holds = short === '' ? 'which names nothing' : `which is for ${short}`;
-  return `its certificate is not for ${String(host ?? 'this address')}, ${holds}: use one of these names as the server, or give it a certificate for this one`;
+  const holds = short === '' ? 'and names no host' : `only for ${short}`;
+  return `its certificate is not for ${String(host ?? 'this address')}, ${holds}; use one of its names as the server, or give it a certificate for this one`;
 }

@@ -1,6 +1,6 @@
 /**
- * How requests reach the API server: over one connection of HTTP/2 where the server has it, over HTTP/1.1 where it, or a proxy
- * on the way, does not.
+ * Sends requests over one connection of HTTP/2 where the server supports it, and over HTTP/1.1 where the server, or a proxy
+ * in between, does not.
  */
 import { createHash } from 'node:crypto';
 import { unlessAborted } from '../host/clock.ts';
@@ -8,11 +8,11 @@ import { type Incoming, LostWhileIdle, type Outgoing } from './answer.ts';
 import { Http1 } from './http1.ts';
 import { Http1Required, type Http2Connection, openHttp2, type PingTimes } from './http2.ts';
 
-/** Milliseconds for which a server that chose HTTP/1.1 is not asked for HTTP/2 again. */
+/** Milliseconds until a server that chose HTTP/1.1 is asked for HTTP/2 again. */
 const RECHECK = 600_000;
 
 interface Shared {
-  /** What the connection was authenticated with. */
+  /** Identity that the connection was authenticated with. */
   readonly key: string;
   /** Undefined: the server has no HTTP/2. */
   readonly connection: Promise<Http2Connection | undefined>;
@@ -23,14 +23,14 @@ export class Transport {
   readonly #http1 = new Http1();
   #shared: Shared | undefined;
   #http1Until = Number.NEGATIVE_INFINITY;
-  /** Ends connections that are being made. */
+  /** Aborts connections that are being opened. */
   readonly #closed = new AbortController();
 
   constructor(pings: PingTimes) {
     this.#pings = pings;
   }
 
-  /** Rejects with what failed, as Node.js says it. */
+  /** Rejects with Node.js's own error. */
   async request(outgoing: Outgoing): Promise<Incoming> {
     try {
       return await this.#request(outgoing);
@@ -41,7 +41,7 @@ export class Transport {
     }
   }
 
-  /** End what is under way. */
+  /** End all requests and connections. */
   close(): void {
     this.#closed.abort(new Error('the client was closed'));
     void this.#shared?.connection.then((connection) => connection?.destroy()).catch(() => undefined);
@@ -50,19 +50,19 @@ export class Transport {
   }
 
   async #request(outgoing: Outgoing): Promise<Incoming> {
-    // Others may wait for the same connection: who does not want it any more leaves it to them.
+    // Other requests may wait for the same connection: an aborted request leaves it to them.
     const connection = this.#mayUseHttp2(outgoing)
       ? await unlessAborted(this.#connection(outgoing), outgoing.signal)
       : undefined;
     return await (connection ?? this.#http1).request(outgoing);
   }
 
-  /** HTTP/2 without TLS is not spoken by kube-apiserver; a proxy is led through by its agent, which speaks HTTP/1.1. */
+  /** kube-apiserver has no HTTP/2 without TLS; an agent that connects through a proxy speaks HTTP/1.1. */
   #mayUseHttp2({ url, auth }: Outgoing): boolean {
     return url.protocol === 'https:' && auth.agent === false && performance.now() >= this.#http1Until;
   }
 
-  /** The one that stands, or a new one; requests that come while it is made wait for the same. Undefined: HTTP/1.1 it is. */
+  /** The open connection, or a new one; requests share one that is being opened. Undefined: the server chose HTTP/1.1. */
   async #connection(outgoing: Outgoing): Promise<Http2Connection | undefined> {
     const key = identityOf(outgoing);
     const before = this.#shared;
@@ -71,7 +71,7 @@ export class Transport {
       if (connection === undefined || connection.isUsable) return connection;
     }
     if (this.#shared !== before) return await this.#connection(outgoing);
-    // Another certificate needs another connection; what is under way on the former one goes on.
+    // Another certificate needs another connection; requests on the former connection go on.
     if (before !== undefined) void before.connection.then((old) => old?.retire()).catch(() => undefined);
     const opening: Shared = { key, connection: openHttp2(outgoing, this.#pings, this.#closed.signal) };
     this.#shared = opening;
@@ -87,7 +87,7 @@ export class Transport {
   }
 }
 
-/** What a connection is authenticated and verified with; a token is each request's own. */
+/** Hash of the certificates that authenticate and verify a connection; tokens belong to requests. */
 function identityOf({ url, auth }: Outgoing): string {
   const hash = createHash('sha256').update(url.origin);
   for (const part of [auth.ca, auth.cert, auth.key, auth.pfx, auth.passphrase, auth.servername]) {

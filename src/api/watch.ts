@@ -1,10 +1,10 @@
-/** How well one kind of object can be followed. */
+/** Whether one kind of object can be followed, and since when it cannot. */
 import type { Clock } from '../host/clock.ts';
 import type { WatchStatus } from '../model/events.ts';
 import { ApiError } from './client.ts';
 import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
 
-/** The little of pino that is used. */
+/** The part of pino that is used. */
 export interface SourceLog {
   info(facts: object, text: string): void;
   warn(facts: object, text: string): void;
@@ -13,13 +13,13 @@ export interface SourceLog {
 interface WatchOptions {
   readonly clock: Clock;
   readonly log: SourceLog;
-  /** What becomes of the work while nothing is heard. */
+  /** What follows while the kind cannot be followed, for the log. */
   readonly meanwhile: string;
-  /** Of use, and not needed, as where the API server does not have it: why it cannot be followed is told once. */
+  /** The kind is useful but not required; some API servers lack it. The same cause is logged once. */
   readonly isOptional?: boolean;
 }
 
-/** What of a reflector's sink concerns how well it can follow. */
+/** The callbacks of a reflector's sink that a watch status needs. */
 export function watchSink(
   watch: Watch<string>,
 ): Pick<ReflectorSink, 'heard' | 'opened' | 'failed' | 'recovered' | 'restored'> {
@@ -34,15 +34,15 @@ export function watchSink(
 
 type WatchFailure = NonNullable<WatchStatus['failure']>;
 
-/** How well one kind can be followed: for the log, and for those who ask. */
+/** Watch status of one kind: logs failures and recoveries, and answers `status`. */
 export class Watch<Kind extends string> {
   readonly #of: Kind;
   readonly #options: WatchOptions;
   #heardAt: number;
-  /** When the watch that stands now was opened. */
+  /** When the open watch was opened; undefined without one. */
   #openedAt: number | undefined;
   #failure: WatchFailure | undefined;
-  /** As people read it. */
+  /** Time of the first failure in a row, for the log. */
   #since = '';
 
   constructor(of: Kind, options: WatchOptions) {
@@ -52,11 +52,11 @@ export class Watch<Kind extends string> {
   }
 
   get status(): { readonly of: Kind; readonly heardAt: number; readonly failure: WatchFailure | undefined } {
-    return { of: this.#of, heardAt: this.#heardAt, failure: this.#stands ? undefined : this.#failure };
+    return { of: this.#of, heardAt: this.#heardAt, failure: this.#isOpen ? undefined : this.#failure };
   }
 
-  /** A watch that stands works, though a quiet cluster says nothing on it: the connection is asked whether it lives. */
-  get #stands(): boolean {
+  /** An open watch works, even if a quiet cluster sends nothing on it: the connection is probed. */
+  get #isOpen(): boolean {
     return this.#openedAt !== undefined && this.#options.clock.now() - this.#openedAt >= SHORT_WATCH;
   }
 
@@ -71,23 +71,23 @@ export class Watch<Kind extends string> {
 
   failed(error: Error, failures: number): void {
     const { clock, log, meanwhile, isOptional = false } = this.#options;
-    // A watch stood until now: what failed before it is over.
-    if (this.#stands) this.#failure = undefined;
+    // A watch was open until now: earlier failures are over.
+    if (this.#isOpen) this.#failure = undefined;
     this.#openedAt = undefined;
     const { lack, status } = error instanceof ApiError ? error : { lack: undefined, status: 0 };
     if (this.#failure === undefined) this.#since = new Date(clock.wall()).toISOString();
     const since = this.#failure?.since ?? clock.now();
-    // A server that is overloaded or has lost its own store is ill itself.
+    // An overloaded server, or one that lost its store, is at fault itself.
     const isServers = lack === 'unreachable' || status === 429 || status >= 500;
     const isReported = isOptional && this.#failure?.cause === error.message;
     this.#failure = { since, isServers, cause: error.message };
     if (isReported) return;
     const facts = { of: this.#of, since: this.#since, failures };
-    log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}, trying again`);
+    log.warn(facts, `cannot follow ${this.#of} since ${this.#since}: ${error.message}; ${meanwhile}; retrying`);
   }
 
   restored(from: string, to: string): void {
-    const text = `the API server's version of ${this.#of} went back from ${from} to ${to}: its store was restored; listing all again`;
+    const text = `the resourceVersion of ${this.#of} went back from ${from} to ${to}: the API server's store was restored; listing everything again`;
     this.#options.log.warn({ of: this.#of, from, to }, text);
   }
 

@@ -1,5 +1,5 @@
 /** Go's forms of flags that commander does not know: `-v=4`, `--cleanup=true`. Command lines of kube-proxy have them. */
-import { ConfigError } from '../config/config.ts';
+import { ConfigError } from '../config/flags.ts';
 import { parseBool } from '../config/readers.ts';
 
 /** Flags without a value. */

@@ -6,6 +6,7 @@ import { EventRecorder } from '../api/recorder.ts';
 import type { ControllerConfig, Controller as Name } from '../config/controller-config.ts';
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
+import { ClusterFeed } from '../controller/cluster-feed.ts';
 import type { ControllerContext, EventSink } from '../controller/context.ts';
 import { EndpointsController } from '../controller/endpoints-controller.ts';
 import { controllerEvents } from '../controller/event-sink.ts';
@@ -53,7 +54,9 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller') });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
   const faults = new FaultLog({ log, clock: realClock, seeAll: SEE_ALL_OF_CONTROLLER });
-  const cache = new ClusterCache({
+  const cache = new ClusterCache();
+  const feed = new ClusterFeed({
+    cache,
     client,
     clock: realClock,
     log,
@@ -71,7 +74,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
   for (const [name, part] of partsOf(config, context)) parts.set(name, part);
   const listening = keepOpen({
     listen: config.listen,
-    handler: controllerHandler({ cache, metrics, clock: realClock }),
+    handler: controllerHandler({ cache: feed, metrics, clock: realClock }),
     clock: realClock,
     signal,
     onFailure: (error) => log.error({ listen: config.listen.text }, `cannot listen: ${error.message}; trying again`),
@@ -81,7 +84,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     await Promise.all([...parts.values()].map((part) => part.run(until)));
     log.info('this replica stopped writing');
   };
-  await live(cache, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
+  await live(feed, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
     faults.flush(),
   );
   client.close();
@@ -91,7 +94,7 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
 
 /** Follow the cluster, and work once its lists are complete, until the signal aborts and the lease is released. */
 async function live(
-  cache: ClusterCache,
+  feed: ClusterFeed,
   work: (signal: AbortSignal) => Promise<void>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -102,7 +105,7 @@ async function live(
     working.catch(failed.reject);
   };
   try {
-    await Promise.race([cache.follow(start, signal).then(() => working), failed.promise]);
+    await Promise.race([feed.follow(start, signal).then(() => working), failed.promise]);
   } catch (error) {
     if (!signal.aborted) throw error;
   }
@@ -136,7 +139,7 @@ function electorOf(
   });
 }
 
-function sampleOf({ depth, adds, retries }: WorkQueue) {
+function sampleOf({ depth, adds, failures: { retries } }: WorkQueue) {
   return { depth, adds, retries };
 }
 

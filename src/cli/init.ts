@@ -4,9 +4,9 @@ import { tuneConntrack } from '../agent/conntrack-tuning.ts';
 import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../host/commands.ts';
-import { openIpvsKernel } from '../host/ipvs-kernel.ts';
+import { openIpvsKernel } from '../host/ipvs-open.ts';
 import { realSysctls, writeSettings } from '../host/sysctls.ts';
-import { ROUTE_LOCALNET } from '../modes/iptables/index.ts';
+import { ROUTE_LOCALNET } from '../modes/netfilter/localnet.ts';
 import type { SettingWrite } from '../reconcile/setting.ts';
 import type { Log } from '../telemetry/log.ts';
 

@@ -1,16 +1,17 @@
-/** What `slicewire controller` is told: the flags of kube-controller-manager that concern these controllers, by their names. */
+/** Configuration of `slicewire controller`: flags with the names that kube-controller-manager gives them. */
 import { hostname } from 'node:os';
 import type { EndpointsSettings } from '../controller/endpoints-controller.ts';
 import type { LeaderSettings } from '../controller/leader.ts';
 import type { MirrorSettings } from '../controller/mirror-controller.ts';
 import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
-import { ConfigError, type Flags, flagText, type LogConfig, readLog, textFlag } from './config.ts';
 import { durationText } from './duration.ts';
+import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
 import { type ListenAddress, parseListen } from './listen.ts';
+import { type LogConfig, readLog } from './log.ts';
 import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
 
-/** Names of the controllers, as kube-controller-manager's --controllers has them. */
+/** Names of the controllers in kube-controller-manager's --controllers. */
 export const CONTROLLERS = [
   'endpointslice-controller',
   'endpoints-controller',
@@ -26,7 +27,7 @@ export interface ControllerConfig {
   readonly slices: SlicesSettings;
   readonly endpoints: EndpointsSettings;
   readonly mirror: MirrorSettings;
-  /** undefined: there is one replica, and it always works. */
+  /** undefined: no leader election; the replica always works. */
   readonly leader: LeaderSettings | undefined;
   /** Health and metrics. */
   readonly listen: ListenAddress;
@@ -87,7 +88,7 @@ function readControllers(read: Reader): ReadonlySet<Controller> {
       isRight = false;
       read.fault(
         'controllers',
-        `${word} is no controller; they are ${CONTROLLERS.join(', ')}; * is all of them, and - before a name leaves it out`,
+        `${word} is not a controller; choose from ${CONTROLLERS.join(', ')}; * means all of them, and a - before a name leaves it out`,
       );
     } else if (word.startsWith('-')) chosen.delete(name);
     else chosen.add(name);
@@ -102,8 +103,8 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   const leaseDuration = readDuration(read, 'leader-elect-lease-duration', '15s');
   const renewDeadline = readDuration(read, 'leader-elect-renew-deadline', '10s');
   const retryPeriod = readDuration(read, 'leader-elect-retry-period', '2s');
-  // Who cannot renew must stop before others take over, after more than one try.
-  if (leaseDuration < 1000) read.fault('leader-elect-lease-duration', 'must be 1s at least');
+  // A leader that cannot renew must stop before others take over, and after more than one try.
+  if (leaseDuration < 1000) read.fault('leader-elect-lease-duration', 'must be at least 1s');
   if (renewDeadline >= leaseDuration) {
     const shorter = { flag: 'leader-elect-renew-deadline', milliseconds: renewDeadline };
     const longer = { flag: 'leader-elect-lease-duration', milliseconds: leaseDuration };
@@ -112,12 +113,13 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   if (retryPeriod <= 0 || retryPeriod * 1.2 >= renewDeadline) {
     read.fault(
       'leader-elect-retry-period',
-      `must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline, which is ${durationText(renewDeadline)}`,
+      `must be more than 0, and 1.2 times as long must be shorter than --leader-elect-renew-deadline, which is ${durationText(renewDeadline)}`,
     );
   }
   const name = (flag: string, initial: string) => {
     const text = read.text(flag) || initial;
-    if (!NAME.test(text)) read.fault(flag, 'must be a name: small letters, digits, - and ., at most 253 characters');
+    if (!NAME.test(text))
+      read.fault(flag, 'must be a name: lower-case letters, digits, - and ., at most 253 characters');
     return text;
   };
   const lease = {

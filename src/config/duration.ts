@@ -1,4 +1,4 @@
-/** Go's duration text (time.ParseDuration), as flags and configuration files of Kubernetes write it. */
+/** Go's duration text (time.ParseDuration), which flags and configuration files of Kubernetes use. */
 
 const UNITS: Readonly<Record<string, number>> = {
   ns: 1e-6,

@@ -1,16 +1,16 @@
 /**
- * `--feature-gates` of kube-proxy. It takes the gates of all of Kubernetes, and ends at a name that is none
- * (k8s.io/component-base/featuregate, SetFromMap); so its command line and file can be taken as they stand.
+ * `--feature-gates` of kube-proxy, which accepts the gates of all of Kubernetes, and exits on an unknown name
+ * (k8s.io/component-base/featuregate, SetFromMap). slicewire does the same, so that command lines and files work unchanged.
  */
 import { parseBool, type Reader } from './readers.ts';
 
-/** External IPs of Services are served; true unless it is switched off, as in 1.36 (KEP-5707, against CVE-2020-8554). */
+/** Serve external IPs of Services; true by default, as in 1.36 (KEP-5707, against CVE-2020-8554). */
 export const EXTERNAL_IPS_GATE = 'AllowServiceExternalIPs';
 
 export type FeatureGates = Readonly<Record<string, boolean>>;
 
 /**
- * Those that a kube-proxy of 1.30 to 1.37 knows: pkg/features/kube_features.go of 1.30,
+ * The gates of kube-proxy 1.30 to 1.37: pkg/features/kube_features.go of 1.30,
  * test/featuregates_linter/test_data/unversioned_feature_list.yaml of 1.31,
  * test/compatibility_lifecycle/reference/versioned_feature_list.yaml from 1.33 on (all of kubernetes/kubernetes), and the
  * options of --feature-gates in the command line reference of 1.35 and 1.36 (kubernetes.io/docs/reference).
@@ -132,7 +132,7 @@ export function readFeatureGates(read: Reader): FeatureGates {
   return gates;
 }
 
-/** What somebody who mistyped a name may have meant. */
+/** A known name that differs only in upper and lower case, for the message. */
 function meantBy(gate: string): string {
   const near = [...KNOWN].find((known) => known.toLowerCase() === gate.toLowerCase());
   return near === undefined ? '' : `; ${near} is one`;
@@ -142,7 +142,7 @@ export function servesExternalIPs(gates: FeatureGates): boolean {
   return gates[EXTERNAL_IPS_GATE] ?? true;
 }
 
-/** Gates that were set, and that nothing here follows from. */
+/** Gates that were set and have no effect. */
 export function idleGates(gates: FeatureGates): string[] {
   return Object.keys(gates).filter((gate) => gate !== EXTERNAL_IPS_GATE);
 }

@@ -1,7 +1,12 @@
-/** Every field of a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its type, and the flag with the same meaning, or why nothing follows from it. */
+/**
+ * Every field of a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1): its type, the flag with the same meaning, and the
+ * value that a file has for a configuration; or why the field has no effect.
+ */
+import type { Config } from './config.ts';
+import { durationText } from './duration.ts';
 
 export type FieldType =
-  | 'text'
+  | 'string'
   | 'boolean'
   | 'integer'
   | 'number'
@@ -9,7 +14,7 @@ export type FieldType =
   | 'duration'
   /** As text, or nanoseconds. */
   | 'duration or nanoseconds'
-  | 'list of texts'
+  | 'list of strings'
   | 'map of booleans'
   | 'any';
 
@@ -18,86 +23,141 @@ export interface Field {
   readonly type: FieldType;
   /** Name of the flag. */
   readonly flag?: string;
-  /** Why nothing follows from the field. */
+  /** The field's value in a file that means this configuration; undefined: the file leaves it out. */
+  readonly write?: (config: Config) => unknown;
+  /** Why the field has no effect. */
   readonly idle?: string;
 }
 
-const flagged = (type: FieldType, fields: Readonly<Record<string, string>>): Field[] =>
-  Object.entries(fields).map(([path, flag]) => ({ path, type, flag }));
+const field = (path: string, type: FieldType, flag: string, write?: (config: Config) => unknown): Field =>
+  write === undefined ? { path, type, flag } : { path, type, flag, write };
 
 const idle = (why: string, type: FieldType, ...paths: readonly string[]): Field[] =>
   paths.map((path) => ({ path, type, idle: why }));
 
-const WINDOWS = 'it belongs to Windows';
-const REQUESTS = 'requests are a few a minute';
-const AT_ONCE = 'the log is written at once, as lines of one form';
+const WINDOWS = 'it is for Windows only';
+const REQUESTS = 'the agent sends only a few requests a minute';
+const AT_ONCE = 'log lines are written immediately, in one format';
 
+/** A section of a mode means that mode alone: other modes leave its field out. */
+const inMode = (modes: readonly Config['mode'][], write: (config: Config) => unknown) => (config: Config) =>
+  modes.includes(config.mode) ? write(config) : undefined;
+
+const IPTABLES_AND_IPVS = ['iptables', 'ipvs'] as const;
+const syncPeriod = ({ syncPeriod }: Config) => durationText(syncPeriod);
+const minSyncPeriod = ({ minSyncPeriod }: Config) => durationText(minSyncPeriod);
+const masqueradeAll = ({ masqueradeAll }: Config) => masqueradeAll;
+const masqueradeBit = ({ masqueradeBit }: Config) => masqueradeBit;
+const seconds = (count: number) => durationText(count * 1000);
+
+/** The interface that marks traffic of pods, by its whole name or by a prefix; undefined where traffic is recognised otherwise. */
+function podInterface({ detectLocal }: Config): { readonly prefix?: string; readonly bridge?: string } | undefined {
+  if (detectLocal.kind !== 'interface') return undefined;
+  const { name } = detectLocal;
+  return name.endsWith('+') ? { prefix: name.slice(0, -1) } : { bridge: name };
+}
+
+function detectLocalMode(config: Config): string {
+  if (config.detectLocal.kind === 'cluster-cidr') return 'ClusterCIDR';
+  if (config.detectLocal.kind === 'node-cidr') return 'NodeCIDR';
+  return podInterface(config)?.prefix === undefined ? 'BridgeInterface' : 'InterfaceNamePrefix';
+}
+
+/** In the order of a written file. */
 export const FIELDS: readonly Field[] = [
-  ...flagged('text', {
-    mode: 'mode',
-    hostnameOverride: 'hostname-override',
-    bindAddress: 'bind-address',
-    healthzBindAddress: 'healthz-bind-address',
-    metricsBindAddress: 'metrics-bind-address',
-    clusterCIDR: 'cluster-cidr',
-    detectLocalMode: 'detect-local-mode',
-    'detectLocal.bridgeInterface': 'pod-bridge-interface',
-    'detectLocal.interfaceNamePrefix': 'pod-interface-name-prefix',
-    'clientConnection.kubeconfig': 'kubeconfig',
-    'clientConnection.contentType': 'kube-api-content-type',
-    'ipvs.scheduler': 'ipvs-scheduler',
-    'logging.format': 'logging-format',
-  }),
-  ...flagged('boolean', {
-    bindAddressHardFail: 'bind-address-hard-fail',
-    enableProfiling: 'profiling',
-    'iptables.masqueradeAll': 'masquerade-all',
-    'iptables.localhostNodePorts': 'iptables-localhost-nodeports',
-    'nftables.masqueradeAll': 'nftables-masquerade-all',
-    'ipvs.strictARP': 'ipvs-strict-arp',
-    'conntrack.tcpBeLiberal': 'conntrack-tcp-be-liberal',
-  }),
-  ...flagged('integer', {
-    'iptables.masqueradeBit': 'iptables-masquerade-bit',
-    'nftables.masqueradeBit': 'nftables-masquerade-bit',
-    'conntrack.maxPerCore': 'conntrack-max-per-core',
-    'conntrack.min': 'conntrack-min',
-    oomScoreAdj: 'oom-score-adj',
-    'logging.verbosity': 'v',
-    'clientConnection.burst': 'kube-api-burst',
-  }),
-  ...flagged('duration', {
-    'iptables.syncPeriod': 'iptables-sync-period',
-    'iptables.minSyncPeriod': 'iptables-min-sync-period',
-    'nftables.syncPeriod': 'nftables-sync-period',
-    'nftables.minSyncPeriod': 'nftables-min-sync-period',
-    'ipvs.syncPeriod': 'ipvs-sync-period',
-    'ipvs.minSyncPeriod': 'ipvs-min-sync-period',
-    'ipvs.tcpTimeout': 'ipvs-tcp-timeout',
-    'ipvs.tcpFinTimeout': 'ipvs-tcpfin-timeout',
-    'ipvs.udpTimeout': 'ipvs-udp-timeout',
-    'conntrack.tcpEstablishedTimeout': 'conntrack-tcp-timeout-established',
-    'conntrack.tcpCloseWaitTimeout': 'conntrack-tcp-timeout-close-wait',
-    'conntrack.udpTimeout': 'conntrack-udp-timeout',
-    'conntrack.udpStreamTimeout': 'conntrack-udp-timeout-stream',
-    configSyncPeriod: 'config-sync-period',
-  }),
-  ...flagged('list of texts', {
-    nodePortAddresses: 'nodeport-addresses',
-    'ipvs.excludeCIDRs': 'ipvs-exclude-cidrs',
-  }),
-  ...flagged('map of booleans', { featureGates: 'feature-gates' }),
+  field('mode', 'string', 'mode', ({ mode }) => mode),
+  // A file serves many nodes: it names one only where the configuration did.
+  field('hostnameOverride', 'string', 'hostname-override', ({ isNodeNamed, nodeName }) =>
+    isNodeNamed ? nodeName : '',
+  ),
+  field(
+    'bindAddress',
+    'string',
+    'bind-address',
+    ({ bindAddress, serve }) => bindAddress ?? (serve.metrics.address.includes(':') ? '::' : '0.0.0.0'),
+  ),
+  field('healthzBindAddress', 'string', 'healthz-bind-address', ({ serve }) => serve.healthz?.text ?? ''),
+  field('metricsBindAddress', 'string', 'metrics-bind-address', ({ serve }) => serve.metrics.text),
+  field('bindAddressHardFail', 'boolean', 'bind-address-hard-fail', ({ serve }) => serve.hardFail),
+  field('enableProfiling', 'boolean', 'profiling', ({ serve }) => serve.profiling),
+  field('clientConnection.kubeconfig', 'string', 'kubeconfig', ({ source }) =>
+    source.kind === 'kubernetes' ? (source.kubeconfig ?? '') : '',
+  ),
+  field('clientConnection.contentType', 'string', 'kube-api-content-type', ({ source }) =>
+    source.kind === 'kubernetes' ? source.contentType : undefined,
+  ),
+  field('clientConnection.burst', 'integer', 'kube-api-burst'),
+  field('clusterCIDR', 'string', 'cluster-cidr', ({ detectLocal }) =>
+    detectLocal.kind === 'cluster-cidr' ? detectLocal.cidrs.join(',') : '',
+  ),
+  field('detectLocalMode', 'string', 'detect-local-mode', detectLocalMode),
+  field('detectLocal.bridgeInterface', 'string', 'pod-bridge-interface', (config) => podInterface(config)?.bridge),
+  field(
+    'detectLocal.interfaceNamePrefix',
+    'string',
+    'pod-interface-name-prefix',
+    (config) => podInterface(config)?.prefix,
+  ),
+  field('nodePortAddresses', 'list of strings', 'nodeport-addresses', ({ nodePortAddresses: { primary, cidrs } }) => [
+    ...(primary === true ? ['primary'] : []),
+    ...cidrs,
+  ]),
+  field('oomScoreAdj', 'integer', 'oom-score-adj', ({ oomScoreAdj }) => oomScoreAdj),
+  field('featureGates', 'map of booleans', 'feature-gates', ({ featureGates }) =>
+    Object.keys(featureGates).length === 0 ? undefined : featureGates,
+  ),
+  field('configSyncPeriod', 'duration', 'config-sync-period', (config) => durationText(config.configSyncPeriod)),
+  // IPVS mode masquerades as this section says; kube-proxy has no such fields for it.
+  field('iptables.masqueradeBit', 'integer', 'iptables-masquerade-bit', inMode(IPTABLES_AND_IPVS, masqueradeBit)),
+  field('iptables.masqueradeAll', 'boolean', 'masquerade-all', inMode(IPTABLES_AND_IPVS, masqueradeAll)),
+  field(
+    'iptables.localhostNodePorts',
+    'boolean',
+    'iptables-localhost-nodeports',
+    ({ localhostNodePorts }) => localhostNodePorts,
+  ),
+  field('iptables.syncPeriod', 'duration', 'iptables-sync-period', inMode(['iptables'], syncPeriod)),
+  field('iptables.minSyncPeriod', 'duration', 'iptables-min-sync-period', inMode(['iptables'], minSyncPeriod)),
+  field('nftables.masqueradeBit', 'integer', 'nftables-masquerade-bit', inMode(['nftables'], masqueradeBit)),
+  field('nftables.masqueradeAll', 'boolean', 'nftables-masquerade-all', inMode(['nftables'], masqueradeAll)),
+  field('nftables.syncPeriod', 'duration', 'nftables-sync-period', inMode(['nftables'], syncPeriod)),
+  field('nftables.minSyncPeriod', 'duration', 'nftables-min-sync-period', inMode(['nftables'], minSyncPeriod)),
+  field('ipvs.syncPeriod', 'duration', 'ipvs-sync-period', inMode(['ipvs'], syncPeriod)),
+  field('ipvs.minSyncPeriod', 'duration', 'ipvs-min-sync-period', inMode(['ipvs'], minSyncPeriod)),
+  field('ipvs.scheduler', 'string', 'ipvs-scheduler', ({ ipvs }) => ipvs.scheduler),
+  field('ipvs.excludeCIDRs', 'list of strings', 'ipvs-exclude-cidrs', ({ ipvs }) => ipvs.excludeCidrs),
+  field('ipvs.strictARP', 'boolean', 'ipvs-strict-arp', ({ ipvs }) => ipvs.strictArp),
+  field('ipvs.tcpTimeout', 'duration', 'ipvs-tcp-timeout', ({ ipvs }) => seconds(ipvs.tcpTimeout)),
+  field('ipvs.tcpFinTimeout', 'duration', 'ipvs-tcpfin-timeout', ({ ipvs }) => seconds(ipvs.tcpFinTimeout)),
+  field('ipvs.udpTimeout', 'duration', 'ipvs-udp-timeout', ({ ipvs }) => seconds(ipvs.udpTimeout)),
+  field('conntrack.maxPerCore', 'integer', 'conntrack-max-per-core', ({ conntrack }) => conntrack.maxPerCore),
+  field('conntrack.min', 'integer', 'conntrack-min', ({ conntrack }) => conntrack.min),
+  field('conntrack.tcpBeLiberal', 'boolean', 'conntrack-tcp-be-liberal', ({ conntrack }) => conntrack.tcpBeLiberal),
+  field('conntrack.tcpEstablishedTimeout', 'duration', 'conntrack-tcp-timeout-established', ({ conntrack }) =>
+    durationText(conntrack.tcpEstablishedTimeout),
+  ),
+  field('conntrack.tcpCloseWaitTimeout', 'duration', 'conntrack-tcp-timeout-close-wait', ({ conntrack }) =>
+    durationText(conntrack.tcpCloseWaitTimeout),
+  ),
+  field('conntrack.udpTimeout', 'duration', 'conntrack-udp-timeout', ({ conntrack }) =>
+    durationText(conntrack.udpTimeout),
+  ),
+  field('conntrack.udpStreamTimeout', 'duration', 'conntrack-udp-timeout-stream', ({ conntrack }) =>
+    durationText(conntrack.udpStreamTimeout),
+  ),
+  field('logging.format', 'string', 'logging-format', ({ log }) => (log.format === 'auto' ? undefined : log.format)),
+  field('logging.verbosity', 'integer', 'v', ({ log }) => log.verbosity),
   ...idle(
-    'clientConnection.contentType says what lists are asked for as',
-    'text',
+    'clientConnection.contentType sets the content type of lists',
+    'string',
     'clientConnection.acceptContentTypes',
   ),
   ...idle(REQUESTS, 'number', 'clientConnection.qps'),
-  ...idle('there are no hidden metrics', 'text', 'showHiddenMetricsForVersion'),
+  ...idle('slicewire has no hidden metrics', 'string', 'showHiddenMetricsForVersion'),
   ...idle(AT_ONCE, 'duration or nanoseconds', 'logging.flushFrequency'),
   ...idle(AT_ONCE, 'any', 'logging.vmodule', 'logging.options'),
-  ...idle('it was for the userspace proxy', 'text', 'portRange'),
-  ...idle(WINDOWS, 'text', 'winkernel.networkName', 'winkernel.sourceVip', 'winkernel.rootHnsEndpointName'),
+  ...idle('it was for the userspace proxy', 'string', 'portRange'),
+  ...idle(WINDOWS, 'string', 'winkernel.networkName', 'winkernel.sourceVip', 'winkernel.rootHnsEndpointName'),
   ...idle(WINDOWS, 'boolean', 'winkernel.enableDSR', 'winkernel.forwardHealthCheckVip', 'windowsRunAsService'),
 ];
 

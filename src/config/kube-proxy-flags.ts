@@ -1,21 +1,21 @@
 /**
- * Flags of kube-proxy (docs/semantics.md 10.5) that slicewire understands but does not act on. They are accepted, so that a
- * command line of kube-proxy works as it stands, and named in a warning, so that nobody takes them for effective.
+ * Flags of kube-proxy that have no effect in slicewire. They are accepted, so that a
+ * command line of kube-proxy works unchanged, and a warning names them.
  */
 interface IdleFlag {
   readonly name: string;
-  /** Why nothing follows from it. */
+  /** Why the flag has no effect. */
   readonly why: string;
 }
 
 const flags = (why: string, ...names: string[]): IdleFlag[] => names.map((name) => ({ name, why }));
 
 export const IDLE_FLAGS: readonly IdleFlag[] = [
-  ...flags('there are no hidden metrics', 'show-hidden-metrics-for-version'),
-  ...flags('requests are a few a minute', 'kube-api-qps', 'kube-api-burst'),
-  ...flags('changes come by watch', 'config-sync-period'),
+  ...flags('slicewire has no hidden metrics', 'show-hidden-metrics-for-version'),
+  ...flags('the agent sends only a few requests a minute', 'kube-api-qps', 'kube-api-burst'),
+  ...flags('changes arrive through watches', 'config-sync-period'),
   ...flags(
-    'the log is written at once, as lines of one form',
+    'log lines are written immediately, in one format',
     'log-flush-frequency',
     'vmodule',
     'log-text-split-stream',
@@ -23,9 +23,9 @@ export const IDLE_FLAGS: readonly IdleFlag[] = [
     'log-json-split-stream',
     'log-json-info-buffer-size',
   ),
-  ...flags('it is read by nothing', 'boot-id-file', 'machine-id-file'),
+  ...flags('nothing reads it', 'boot-id-file', 'machine-id-file'),
   ...flags(
-    'it belongs to Windows',
+    'it is for Windows only',
     'windows-service',
     'source-vip',
     'network-name',

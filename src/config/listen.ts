@@ -1,4 +1,4 @@
-/** Where the servers for health and metrics listen (docs/semantics.md 10.5). */
+/** Addresses of the health and metrics servers. */
 import { type Address, endpointText, parseAddress } from '../model/address.ts';
 import { isOn, type Reader } from './readers.ts';
 
@@ -13,7 +13,7 @@ export interface ServeConfig {
   /** undefined: --healthz-port=0 turned it off. */
   readonly healthz: ListenAddress | undefined;
   readonly metrics: ListenAddress;
-  /** A port that cannot be had ends the agent. */
+  /** Exit if the health or metrics port cannot be bound. */
   readonly hardFail: boolean;
   /** /debug/pprof on the metrics server. */
   readonly profiling: boolean;
@@ -22,7 +22,7 @@ export interface ServeConfig {
 const HEALTHZ_PORT = 10_256;
 const METRICS_PORT = 10_249;
 
-/** `isIPv6`: the family of --bind-address picks the defaults. `hasFile`: then the flags for ports alone, which are deprecated, do not count. */
+/** `isIPv6`: --bind-address is IPv6, and so are the defaults. `hasFile`: a file was read, and the deprecated port flags do not count. */
 export function readServe(read: Reader, { isIPv6, hasFile }: { isIPv6: boolean; hasFile: boolean }): ServeConfig {
   const healthz = readListen(read, { name: 'healthz', host: isIPv6 ? '::' : '0.0.0.0', port: HEALTHZ_PORT, hasFile });
   const metrics = readListen(read, {

@@ -1,4 +1,4 @@
-/** How a value of a flag is read: each reader returns what it found, and tells a fault when it is none. */
+/** Readers of flag values: each returns the value, and reports a fault when it is invalid. */
 import { type Cidr, parseCidr } from '../model/address.ts';
 import { durationText, parseDuration } from './duration.ts';
 
@@ -6,7 +6,7 @@ export interface Reader {
   /** The text of a flag; undefined when it was not given. */
   text(flag: string): string | undefined;
   fault(flag: string, problem: string): void;
-  /** What whoever wrote the configuration calls it: the flag, or the field of the file. */
+  /** The name that the user knows: the flag, or the field of the file. */
   name(flag: string): string;
 }
 
@@ -35,6 +35,13 @@ export function readTimeout(read: Reader, flag: string, initial: string): number
   return milliseconds;
 }
 
+/** Milliseconds, more than 0. */
+export function readPositive(read: Reader, flag: string, initial: string): number {
+  const milliseconds = readDuration(read, flag, initial);
+  if (milliseconds <= 0) read.fault(flag, 'must be more than 0');
+  return milliseconds;
+}
+
 interface NamedDuration {
   readonly flag: string;
   readonly milliseconds: number;
@@ -46,7 +53,7 @@ interface Order {
   readonly mayBeEqual: boolean;
 }
 
-/** Two durations are in the wrong order: the one that somebody gave is at fault, and that the other is a default is said. */
+/** Reports two durations in the wrong order: the fault is of the one that the user set, and names a default of the other. */
 export function checkOrder(read: Reader, { shorter, longer, mayBeEqual }: Order): void {
   const isGiven = ({ flag }: NamedDuration) => read.text(flag) !== undefined;
   const isShorterAtFault = isGiven(shorter) || !isGiven(longer);
@@ -59,6 +66,9 @@ export function checkOrder(read: Reader, { shorter, longer, mayBeEqual }: Order)
     `${must} than ${read.name(other.flag)}, which is ${durationText(other.milliseconds)}${isDefault}`,
   );
 }
+
+/** A number that a 32-bit field of the API holds. */
+export const MOST_INT32 = 2_147_483_647;
 
 export function readInteger(
   read: Reader,

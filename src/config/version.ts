@@ -5,7 +5,7 @@ export function version(): string {
   return packageJson.version;
 }
 
-/** How requests to the API server say who makes them, in the form of other Kubernetes programs. */
+/** User-Agent of requests to the API server, in the form of other Kubernetes programs. */
 export function userAgent(part: 'agent' | 'controller'): string {
   const architecture = process.arch === 'x64' ? 'amd64' : process.arch;
   return `slicewire/${version()} (${process.platform}/${architecture}) ${part}`;

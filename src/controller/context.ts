@@ -1,4 +1,4 @@
-/** What the controllers share. */
+/** The parts that all controllers share. */
 
 import type { ApiClient } from '../api/client.ts';
 import type { Clock } from '../host/clock.ts';
@@ -11,7 +11,7 @@ import type { Operation } from './writer.ts';
 
 export type ControllerName = 'slices' | 'endpoints' | 'mirror';
 
-/** The metrics of kube-controller-manager's controllers, as far as they tell. */
+/** Receives the figures behind the metrics, which are those of kube-controller-manager. */
 export interface ControllerMetricsSink {
   /** A sync of the slices of a Service ended. */
   synced(result: SyncResult): void;
@@ -22,13 +22,13 @@ export interface ControllerMetricsSink {
   /** `duration`: milliseconds. */
   mirrored(key: ObjectKey, counts: MirrorCounts, duration: number): void;
   forgetMirror(key: ObjectKey): void;
-  /** This replica writes no more: what it counted is another's. */
+  /** This replica stops writing: another replica counts from now on. */
   stopped(of: 'slices' | 'mirror'): void;
 }
 
-/** What people are told. */
+/** Events for `kubectl describe`, and failures for the log. */
 export interface EventSink {
-  /** An event of a Service; undefined: it is gone, and nobody could find the event. */
+  /** An event of a Service; undefined: the Service is gone, and no event is written. */
   service(service: Pick<SelectingService, 'namespace' | 'name' | 'uid'> | undefined, notice: Notice): void;
   /** An event of Endpoints. */
   endpoints(key: ObjectKey, uid: string | undefined, notice: Notice): void;

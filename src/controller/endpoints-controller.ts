@@ -1,11 +1,14 @@
 /** Keeps the Endpoints of Services with a selector, for older readers (kube-controller-manager's endpoints-controller). */
+
+import { TRIGGER_ANNOTATION } from '../model/labels.ts';
 import { reconcileEndpoints } from '../producers/endpoints-object.ts';
-import { type EndpointsObject, type ObjectKey, TRIGGER_ANNOTATION } from '../producers/objects.ts';
+import type { EndpointsObject, ObjectKey } from '../producers/objects.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';
-import { StaleCache, workOff } from './workers.ts';
+import { runQueue } from './run.ts';
+import { StaleCache } from './workers.ts';
 import { deleteEndpoints, isNamespaceLeaving, mustBeGone, writeEndpoints } from './writer.ts';
 
 export interface EndpointsSettings {
@@ -36,31 +39,22 @@ export class EndpointsController {
     });
   }
 
-  /** Work until the signal aborts. Endpoints that no Service owns any more are looked at as well. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { cache, events } = this.#context;
+  /** Work until the signal aborts: first on all Services, and on Endpoints that no Service owns any more. */
+  run(signal: AbortSignal): Promise<void> {
+    const { queue } = this;
+    const { cache } = this.#context;
+    const { workers } = this.#settings;
     const keys = [...cache.members.services, ...cache.endpoints.keys()];
-    try {
-      await workOff(
-        keys,
-        {
-          queue: this.queue,
-          workers: this.#settings.workers,
-          sync: (key, until) => this.#sync(key, until),
-          onFailure: (key, error, isLast) => events.failed('endpoints', key, error, isLast),
-        },
-        signal,
-      );
-    } finally {
-      this.#expectations.clear();
-    }
+    const sync = (key: ObjectKey, until: AbortSignal) => this.#sync(key, until);
+    const onEnd = () => this.#expectations.clear();
+    return runQueue(this.#context, { name: 'endpoints', keys, queue, workers, sync, onEnd }, signal);
   }
 
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
-    // Those of a Service that went while they were written are not kept, either.
+    // Endpoints whose Service went while they were written must be deleted, too.
     if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
-    else if (this.queue.failures(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
+    else if (this.queue.failures.of(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
   }
 
   #isStale(key: ObjectKey, endpoints: EndpointsObject | undefined): boolean {
@@ -75,7 +69,7 @@ export class EndpointsController {
     if (service === undefined) {
       this.#triggers.forget(key);
       this.#expectations.forget(key);
-      // Those that a controller wrote say when; those of people, and locks of programs that elect a leader the old way, do not.
+      // Endpoints that a controller wrote have the annotation; hand-written ones, and locks of old leader elections, do not.
       if (existing?.metadata.annotations?.[TRIGGER_ANNOTATION] === undefined) return;
       await mustBeGone(client, 'services', key, signal);
       await deleteEndpoints(client, existing, signal);

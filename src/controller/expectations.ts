@@ -1,42 +1,42 @@
 /**
- * What the controller wrote and its cache does not show yet. Who acts on a stale cache writes twice, or makes of two Pods one
- * endpoint: so the cache must show at least the versions that were written, and no slice that was deleted.
+ * Writes that the cache does not show yet. A sync on a stale cache writes twice, or turns two Pods into one
+ * endpoint: the cache must show at least the versions that were written, and no slice that was deleted.
  */
 import type { Metadata, ObjectKey } from '../producers/objects.ts';
 
-/** What is expected of: a slice, or Endpoints. */
+/** A written object: a slice, or Endpoints. */
 interface Written {
   readonly metadata: Metadata;
 }
 
 type Expected = { readonly kind: 'version'; readonly version: string } | { readonly kind: 'gone' };
 
-/** Far more than writes whose answers are under way. */
+/** Far more than the number of writes that wait for an answer. */
 const MOST_GONE = 1000;
 
 export class Expectations {
   /** By Service, then by uid of the slice. */
   readonly #expected = new Map<ObjectKey, Map<string, Expected>>();
-  /** What the cache heard is gone, the last of it: the answer to a write of it may come after that. */
+  /** The last objects that the watch reported as gone: the answer to a write of one may come later. */
   readonly #gone = new Set<string>();
 
-  /** The API server answered a create or update with this. */
+  /** The API server answered a create or update with this object. */
   wrote(service: ObjectKey, { metadata }: Written): void {
     const { uid = '', resourceVersion = '' } = metadata;
     if (!this.#gone.has(`${service} ${uid}`)) this.#of(service).set(uid, { kind: 'version', version: resourceVersion });
   }
 
-  /** It is going to be deleted: the cache may hear of that before the API server's answer comes. */
+  /** A delete begins: the watch may report it before the API server answers. */
   deleting(service: ObjectKey, { metadata }: Written): void {
     this.#of(service).set(metadata.uid ?? '', { kind: 'gone' });
   }
 
-  /** It was not deleted after all, or nobody knows. */
+  /** The delete failed, or its result is unknown. */
   notDeleted(service: ObjectKey, { metadata }: Written): void {
     this.#drop(service, metadata.uid ?? '');
   }
 
-  /** The cache heard of the slice: whether somebody else wrote it. */
+  /** The watch reported the slice. Returns whether another program wrote it. */
   seen(service: ObjectKey, { metadata }: Written): boolean {
     const uid = metadata.uid ?? '';
     this.#gone.delete(`${service} ${uid}`);
@@ -45,7 +45,7 @@ export class Expectations {
     return expected.kind === 'version' && isOlder(expected.version, metadata.resourceVersion ?? '');
   }
 
-  /** The cache heard that the slice is gone: whether nobody here deleted it. */
+  /** The watch reported that the slice is gone. Returns whether another program deleted it. */
   seenGone(service: ObjectKey, { metadata }: Written): boolean {
     const uid = metadata.uid ?? '';
     const expected = this.#expected.get(service)?.get(uid);
@@ -57,8 +57,8 @@ export class Expectations {
   }
 
   /**
-   * Whether what the cache has of a Service's slices is behind what was written; `shown`: up to which version it shows them.
-   * A slice that it should show by then and does not is nobody's any more: somebody deleted it, or gave it to another.
+   * Whether the cache lacks writes of a Service's slices; `shown`: the resourceVersion up to which it shows slices.
+   * A slice that is missing although `shown` covers its write was deleted by another program, or moved to another Service.
    */
   isStale(service: ObjectKey, slices: readonly Written[], shown: string): boolean {
     const expected = this.#expected.get(service);
@@ -99,7 +99,7 @@ export class Expectations {
   }
 }
 
-/** resourceVersions of one kind are numbers that grow (KEP-5504); others cannot be compared, and then none is older. */
+/** Whether `a` is older than `b`: resourceVersions of one kind are numbers that grow (KEP-5504). Others never count as older. */
 export function isOlder(a: string, b: string): boolean {
   if (!/^\d+$/.test(a) || !/^\d+$/.test(b)) return false;
   return a.length === b.length ? a < b : a.length < b.length;

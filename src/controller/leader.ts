@@ -1,6 +1,6 @@
 /**
- * Which of several replicas works (client-go's leader election): who holds a Lease and renews it. The others take it over
- * when nothing was renewed for its duration, as they saw it on their own clock: clocks of two machines are not compared.
+ * Leader election as in client-go: the replica that holds and renews a Lease works. Another replica takes the Lease over
+ * when it was not renewed for its duration by the replica's own clock: clocks of two machines are never compared.
  */
 
 import { type ApiClient, ApiError } from '../api/client.ts';
@@ -9,9 +9,9 @@ import { aborted, type Clock, sleep } from '../host/clock.ts';
 export interface LeaderSettings {
   readonly namespace: string;
   readonly name: string;
-  /** Who this replica is. */
+  /** The name of this replica. */
   readonly identity: string;
-  /** Milliseconds: others wait so long before they take over; the holder gives up sooner; pause between two tries. */
+  /** Milliseconds: until others take over; until the holder gives up, which is sooner; between two tries. */
   readonly leaseDuration: number;
   readonly renewDeadline: number;
   readonly retryPeriod: number;
@@ -22,9 +22,9 @@ export interface LeaderOptions {
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Who leads now, each time that it is somebody else. */
+  /** Called with the leader whenever it changes. */
   readonly onLeader: (identity: string) => void;
-  /** A try to get or keep the lease failed. */
+  /** An attempt to get or renew the lease failed. */
   readonly onFailure: (error: Error) => void;
 }
 
@@ -41,12 +41,12 @@ interface Lease {
   readonly spec?: LeaseSpec;
 }
 
-/** Nobody else is waited longer for than so many retry periods: client-go's jitter. */
+/** The pause between tries is extended by up to this many retry periods: client-go's jitter. */
 const JITTER = 1.2;
 
 export class LeaderElector {
   readonly #options: LeaderOptions;
-  /** What the lease said last, and when that was seen first. */
+  /** The last state of the lease, and when this replica first saw it. */
   #seen: { readonly text: string; readonly at: number } = { text: '', at: Number.NEGATIVE_INFINITY };
   #leader: string | undefined;
   #renewedAt = Number.NEGATIVE_INFINITY;
@@ -59,7 +59,7 @@ export class LeaderElector {
     return this.#leader === this.#options.settings.identity;
   }
 
-  /** Milliseconds since the lease was renewed here. */
+  /** Milliseconds since this replica renewed the lease. */
   get age(): number {
     return this.#options.clock.now() - this.#renewedAt;
   }
@@ -91,7 +91,7 @@ export class LeaderElector {
     }
   }
 
-  /** Renew until that fails for the deadline, or somebody else holds the lease. */
+  /** Renew until renewals fail for the deadline, or another replica holds the lease. */
   async #keep(signal: AbortSignal): Promise<void> {
     const { clock, settings } = this.#options;
     const left = () => settings.renewDeadline - this.age;
@@ -102,7 +102,7 @@ export class LeaderElector {
     if (this.isLeader) this.#leader = undefined;
   }
 
-  /** Get or renew the lease once. An answer that comes after the limit comes too late: others may hold the lease then. */
+  /** Get or renew the lease once. An answer after the limit is too late: another replica may hold the lease then. */
   async #try(limit: number, signal: AbortSignal): Promise<boolean> {
     const { clock, onFailure, settings } = this.#options;
     const asked = clock.now();
@@ -120,7 +120,7 @@ export class LeaderElector {
     }
   }
 
-  /** Rejects when the limit is over or the signal aborts, also when what is asked does not heed its signal. */
+  /** Rejects when the limit is over or the signal aborts, even if `ask` ignores its signal. */
   async #within<T>(limit: number, signal: AbortSignal, ask: (until: AbortSignal) => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     const { clock } = this.#options;
@@ -132,7 +132,7 @@ export class LeaderElector {
     signal.addEventListener('abort', stop, { once: true });
     try {
       const answer = await Promise.race([ask(until.signal), aborted(until.signal)]);
-      // The program may have stood still, and its timers with it.
+      // The process may have been suspended, and its timers with it.
       if (clock.now() >= end) throw isLate();
       return answer;
     } finally {
@@ -141,7 +141,7 @@ export class LeaderElector {
     }
   }
 
-  /** Whether this replica has the lease now; when it has not, who has. */
+  /** Take or renew the lease. Returns whether this replica holds it now; reports the holder otherwise. */
   async #hold(signal: AbortSignal): Promise<boolean> {
     const { settings, clock } = this.#options;
     const lease = await this.#read(signal);
@@ -173,7 +173,7 @@ export class LeaderElector {
     return true;
   }
 
-  /** Whether somebody holds it: what it says must have stood unchanged for its duration before it is nobody's. */
+  /** Whether another replica holds the lease: it expires once it was unchanged for its duration. */
   #isHeld({ spec = {} }: Lease): boolean {
     if ((spec.holderIdentity ?? '') === '') return false;
     const text = JSON.stringify(spec);
@@ -183,7 +183,7 @@ export class LeaderElector {
     return now - this.#seen.at < duration;
   }
 
-  /** Who stops working says so: the next one need not wait. */
+  /** Give the lease back at the end, so that the next replica need not wait. */
   async #release(): Promise<void> {
     if (!this.isLeader) return;
     this.#leader = undefined;

@@ -1,4 +1,4 @@
-/** The slices of one manager, as a controller sees and writes them: what the cache has, what is expected of it, what is news. */
+/** The slices of one manager as a controller reads and writes them: from the cache, with the writes that it does not show yet. */
 import type { ObjectKey, SliceObject } from '../producers/objects.ts';
 import type { ControllerContext } from './context.ts';
 import { Expectations } from './expectations.ts';
@@ -42,7 +42,7 @@ export class ManagedSlices {
     return this.#options.context.cache.slices.services(this.#options.manager);
   }
 
-  /** Those of a Service, as the cache has them. */
+  /** Slices of a Service, as the cache has them. */
   of(service: ObjectKey): SliceObject[] {
     return this.#options.context.cache.slices.of(service, this.#options.manager);
   }
@@ -63,7 +63,7 @@ export class ManagedSlices {
     this.#expectations.forget(service);
   }
 
-  /** Another replica may write now: what was expected here means nothing any more. */
+  /** Forget all expectations: another replica may write from now on. */
   clear(): void {
     this.#expectations.clear();
     this.#options.context.metrics.stopped(this.#options.of);

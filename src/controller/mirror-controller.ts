@@ -1,10 +1,12 @@
-/** Mirrors Endpoints that a person wrote into slices (kube-controller-manager's endpointslice-mirroring-controller). */
+/** Mirrors hand-written Endpoints into slices (kube-controller-manager's endpointslice-mirroring-controller). */
+
+import { MIRROR_MANAGER } from '../model/labels.ts';
 import { isMirrored, reconcileMirror } from '../producers/mirror.ts';
-import { MIRROR_MANAGER, type ObjectKey } from '../producers/objects.ts';
+import type { ObjectKey } from '../producers/objects.ts';
 import type { ControllerContext } from './context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { WorkQueue } from './queue.ts';
-import { workOff } from './workers.ts';
+import { runQueue } from './run.ts';
 import { mustBeGone } from './writer.ts';
 
 export interface MirrorSettings {
@@ -39,7 +41,7 @@ export class MirrorController {
       },
       onEndpoints: (key, before, after) => {
         const service = cache.members.service(key);
-        // Those of Services with a selector are written all the time, and never mirrored.
+        // Endpoints of Services with a selector change often and are never mirrored.
         if (service?.takesEndpoints !== false || this.#slices.of(key).length > 0) {
           if (before !== undefined || after !== undefined) this.queue.addAfter(key, batchPeriod);
         }
@@ -47,27 +49,17 @@ export class MirrorController {
     });
   }
 
-  /** Work until the signal aborts. All Endpoints, and all that mirrored slices name, are looked at first. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { cache, events } = this.#context;
-    const keys = [...cache.endpoints.keys(), ...this.#slices.services];
-    try {
-      await workOff(
-        keys,
-        {
-          queue: this.queue,
-          workers: this.#settings.workers,
-          sync: (key, until) => this.#sync(key, until),
-          onFailure: (key, error, isLast) => events.failed('mirror', key, error, isLast),
-        },
-        signal,
-      );
-    } finally {
-      this.#slices.clear();
-    }
+  /** Work until the signal aborts: first on all Endpoints, and on all Services that mirrored slices name. */
+  run(signal: AbortSignal): Promise<void> {
+    const { queue } = this;
+    const { workers } = this.#settings;
+    const keys = [...this.#context.cache.endpoints.keys(), ...this.#slices.services];
+    const sync = (key: ObjectKey, until: AbortSignal) => this.#sync(key, until);
+    const onEnd = () => this.#slices.clear();
+    return runQueue(this.#context, { name: 'mirror', keys, queue, workers, sync, onEnd }, signal);
   }
 
-  /** What is missing in the cache is missed by the API server as well. */
+  /** Ask the API server whether the object that the cache lacks is gone there, too. */
   async #checkGone(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const { cache, client } = this.#context;
     if (cache.endpoints.get(key) === undefined) await mustBeGone(client, 'endpoints', key, signal);

@@ -1,8 +1,8 @@
-/** Which changes of slices are news: not those that this controller made itself. */
+/** Queues Services whose slices another program changed; the controller's own writes are skipped. */
 import type { ObjectKey, SliceObject } from '../producers/objects.ts';
-import { counts, serviceOf } from './cluster-cache.ts';
 import type { Expectations } from './expectations.ts';
 import type { WorkQueue } from './queue.ts';
+import { counts, serviceOf } from './slice-shelf.ts';
 
 export interface SliceEventsOptions {
   /** Whose slices count. */
@@ -14,7 +14,7 @@ export interface SliceEventsOptions {
   readonly batchPeriod: number;
 }
 
-/** Milliseconds that a change of a slice by somebody else waits for others at least (kube-controller-manager). */
+/** Milliseconds that a foreign change of a slice waits for further changes, at least (kube-controller-manager). */
 const LEAST_WAIT = 1000;
 
 export class SliceEvents {
@@ -29,20 +29,20 @@ export class SliceEvents {
     const { manager, expectations, queue, isStale } = this.#options;
     const [was, is] = [before, after].map((slice) => (slice && counts(slice, manager) ? slice : undefined));
     const [from, to] = [was && serviceOf(was), is && serviceOf(is)];
-    // After a gap in the watch another one may have its name.
+    // After a gap in the watch another slice may have the same name.
     const isAnother = was?.metadata.uid !== is?.metadata.uid;
     if (was && from !== undefined && (from !== to || isAnother)) {
       const isNews = expectations.seenGone(from, was);
-      // Somebody deleted it, gave it to another Service, or took it from this controller.
+      // Another program deleted the slice, moved it to another Service, or took it from this controller.
       if (isNews || after !== undefined) this.#queue(from);
     }
     if (is && to !== undefined) {
       const wasElsewhere = before !== undefined && from !== to;
       if (expectations.seen(to, is) || wasElsewhere) this.#queue(to);
     }
-    // Who waited for the cache need not wait for its turn.
+    // A Service that waited for the cache need not wait for its retry.
     const service = to ?? from;
-    if (service !== undefined && queue.failures(service) > 0 && !isStale(service)) queue.add(service);
+    if (service !== undefined && queue.failures.of(service) > 0 && !isStale(service)) queue.add(service);
   }
 
   #queue(service: ObjectKey): void {

@@ -1,13 +1,15 @@
-/** Keeps the EndpointSlices of Services with a selector as their Pods say (kube-controller-manager's endpointslice-controller). */
+/** Writes the EndpointSlices of Services with a selector from their Pods (kube-controller-manager's endpointslice-controller). */
 import { sameData } from '../model/equal.ts';
-import { type ObjectKey, SLICES_MANAGER, type ZonedNode } from '../producers/objects.ts';
+import { SLICES_MANAGER } from '../model/labels.ts';
+import type { ObjectKey, ZonedNode } from '../producers/objects.ts';
 import { reconcileSlices } from '../producers/slices.ts';
 import { TopologyBook, zoneShares } from '../producers/topology.ts';
 import { TriggerTimes } from '../producers/trigger-times.ts';
 import type { ControllerContext } from './context.ts';
 import { ManagedSlices } from './managed-slices.ts';
 import { WorkQueue } from './queue.ts';
-import { workOff } from './workers.ts';
+import { runQueue } from './run.ts';
+import type { SyncResult } from './workers.ts';
 import { mustBeGone } from './writer.ts';
 
 export interface SlicesSettings {
@@ -17,7 +19,7 @@ export interface SlicesSettings {
   readonly batchPeriod: number;
 }
 
-/** Milliseconds that changes of Nodes wait for others: all of them are looked at for the zones' shares. */
+/** Milliseconds that changes of Nodes wait for further changes: the zones' shares are computed from all Nodes. */
 const NODES_SETTLE = 100;
 
 export class SlicesController {
@@ -49,34 +51,21 @@ export class SlicesController {
     });
   }
 
-  /** Work until the signal aborts. All Services, and all that slices name, are looked at first. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { cache, metrics, events } = this.#context;
+  /** Work until the signal aborts: first on all Services, and on all that slices name. */
+  run(signal: AbortSignal): Promise<void> {
     this.#setShares();
+    const { queue } = this;
+    const { cache, metrics, events } = this.#context;
+    const { workers } = this.#settings;
     const keys = [...cache.members.services, ...this.#slices.services];
-    try {
-      await workOff(
-        keys,
-        {
-          queue: this.queue,
-          workers: this.#settings.workers,
-          sync: (key, until) => this.#sync(key, until),
-          onResult: (result) => metrics.synced(result),
-          onFailure: (key, error, isLast) => {
-            const note = `Error updating Endpoint Slices for Service ${key}: ${error.message}`;
-            events.failed('slices', key, error, isLast);
-            events.service(cache.members.service(key), {
-              type: 'Warning',
-              reason: 'FailedToUpdateEndpointSlices',
-              note,
-            });
-          },
-        },
-        signal,
-      );
-    } finally {
-      this.#slices.clear();
-    }
+    const sync = (key: ObjectKey, until: AbortSignal) => this.#sync(key, until);
+    const onResult = (result: SyncResult) => metrics.synced(result);
+    const onFailure = (key: ObjectKey, error: Error) => {
+      const note = `Error updating Endpoint Slices for Service ${key}: ${error.message}`;
+      events.service(cache.members.service(key), { type: 'Warning', reason: 'FailedToUpdateEndpointSlices', note });
+    };
+    const onEnd = () => this.#slices.clear();
+    return runQueue(this.#context, { name: 'slices', keys, queue, workers, sync, onResult, onFailure, onEnd }, signal);
   }
 
   async #sync(key: ObjectKey, signal: AbortSignal): Promise<void> {
@@ -98,7 +87,7 @@ export class SlicesController {
       topology: this.#topology,
       mostPerSlice: this.#settings.mostPerSlice,
     });
-    // Each is told once, whatever becomes of the writes.
+    // Each notice is emitted once, even if the writes fail.
     for (const notice of notices) events.service(service, notice);
     await this.#slices.write({ service: key, changes, triggeredAt, signal });
     metrics.slicesCounted(service, counts, changes.create.length + changes.update.length + changes.remove.length);
@@ -108,7 +97,7 @@ export class SlicesController {
     throw new Error(`skipping Pod ${first.key}${more}: there is no Node ${first.nodeName}`);
   }
 
-  /** Where no garbage collector runs beside, nobody else would remove the slices of a Service that is gone. */
+  /** Remove the slices of a Service that is gone: a cluster without a garbage collector would keep them. */
   async #forget(key: ObjectKey, signal: AbortSignal): Promise<void> {
     const orphans = this.#slices
       .of(key)
@@ -130,7 +119,7 @@ export class SlicesController {
     for (const key of services) this.queue.addAfter(key, this.#settings.batchPeriod);
   }
 
-  /** Pods on a Node that appears, or gets another zone, have other endpoints. One that goes takes its Pods with it when these go. */
+  /** Endpoints of Pods change when their Node appears or gets another zone. A Node that goes changes nothing until its Pods go. */
   #onNode(before: ZonedNode | undefined, after: ZonedNode | undefined): void {
     const { clock, cache } = this.#context;
     if (after !== undefined && before?.zone !== after.zone) {

@@ -1,16 +1,16 @@
 /**
- * Workers over a queue: what fails is tried again, 15 times, then left until something about it changes, or half a day is over.
- * Who waits for the cache waits on.
+ * Workers of a queue. A failed key is retried 15 times, then left until something about it changes, or half a day is over.
+ * A key that waits for the cache is never given up.
  */
 import { ApiError } from '../api/client.ts';
 import type { WorkQueue } from './queue.ts';
 
-/** Of kube-controller-manager. */
+/** As in kube-controller-manager. */
 const MOST_RETRIES = 15;
-/** Milliseconds until a key that was given up is looked at again: kube-controller-manager's informers tell all again as often. */
+/** Milliseconds until a key that was given up is tried again: the resync period of kube-controller-manager's informers. */
 const RESYNC = 12 * 60 * 60 * 1000;
 
-/** The cache does not show yet what was written: nothing is done on the strength of it. */
+/** The cache does not show the last writes yet: the sync must wait. */
 export class StaleCache extends Error {
   readonly code = 'STALE_CACHE';
 }
@@ -22,11 +22,11 @@ export interface WorkersOptions {
   readonly workers: number;
   readonly sync: (key: string, signal: AbortSignal) => Promise<void>;
   readonly onResult?: (result: SyncResult) => void;
-  /** `isLast`: it is not tried again until something about it changes, or half a day is over. */
+  /** `isLast`: the key is not retried until something about it changes, or half a day is over. */
   readonly onFailure: (key: string, error: Error, isLast: boolean) => void;
 }
 
-/** Open the queue, put these keys into it, and work until the signal aborts; what waits in it then is forgotten. */
+/** Open the queue, add these keys, and work until the signal aborts; the queue is emptied then. */
 export async function workOff(keys: Iterable<string>, options: WorkersOptions, signal: AbortSignal): Promise<void> {
   const { queue } = options;
   queue.open();
@@ -38,7 +38,7 @@ export async function workOff(keys: Iterable<string>, options: WorkersOptions, s
   }
 }
 
-/** Work until the signal aborts. What waits in the queue then stays there. */
+/** Work until the signal aborts. The queue keeps its keys. */
 export async function runWorkers(options: WorkersOptions, signal: AbortSignal): Promise<void> {
   await Promise.all(Array.from({ length: options.workers }, () => work(options, signal)));
 }
@@ -50,17 +50,17 @@ async function work({ queue, sync, onResult, onFailure }: WorkersOptions, signal
     try {
       await sync(key, signal);
       onResult?.('success');
-      queue.forget(key);
+      queue.failures.forget(key);
     } catch (error) {
       const cause = error instanceof Error ? error : new Error(String(error));
       if (!signal.aborted) {
         const isStale = cause instanceof StaleCache;
         onResult?.(isStale ? 'stale' : 'error');
-        // A cache catches up in the end: who waits for it is never given up.
-        const isLast = !isStale && queue.failures(key) >= MOST_RETRIES;
+        // The cache catches up in the end: a key that waits for it is never given up.
+        const isLast = !isStale && queue.failures.of(key) >= MOST_RETRIES;
         if (!isStale) onFailure(key, cause, isLast);
         if (isLast) {
-          queue.forget(key);
+          queue.failures.forget(key);
           queue.addAfter(key, RESYNC);
         } else queue.retry(key, cause instanceof ApiError ? cause.retryAfter : undefined);
       } else queue.add(key);

@@ -1,12 +1,12 @@
-/** Writes slices and Endpoints, one after another; stops at the first that fails, which the queue tries again. */
+/** Writes slices and Endpoints one after another; stops at the first failure, which the queue retries. */
 import { createHash } from 'node:crypto';
 import { type ApiClient, ApiError } from '../api/client.ts';
+import { TRIGGER_ANNOTATION } from '../model/labels.ts';
 import {
   type EndpointsObject,
   type ObjectKey,
   type SliceChanges,
   type SliceObject,
-  TRIGGER_ANNOTATION,
   triggerText,
 } from '../producers/objects.ts';
 import type { Expectations } from './expectations.ts';
@@ -17,7 +17,7 @@ export type Operation = 'create' | 'update' | 'delete';
 export interface SliceWrite {
   readonly service: ObjectKey;
   readonly changes: SliceChanges;
-  /** For the annotation; milliseconds since 1970, 0 for none. undefined: it stays as it is. */
+  /** Time for the trigger annotation, milliseconds since 1970; 0 removes the annotation, undefined keeps it. */
   readonly triggeredAt: number | undefined;
   readonly signal: AbortSignal;
 }
@@ -25,7 +25,7 @@ export interface SliceWrite {
 export interface SliceWriterOptions {
   readonly client: ApiClient;
   readonly expectations: Expectations;
-  /** Whether there is an object of this `namespace/name`. */
+  /** Whether a slice of this `namespace/name` exists. */
   readonly isTaken: (key: ObjectKey) => boolean;
   readonly onWrite: (operation: Operation) => void;
 }
@@ -37,7 +37,7 @@ export class SliceWriter {
     this.#options = options;
   }
 
-  /** A family that is refused does not keep the other: throws the error of the first when both were tried. */
+  /** Write the slices of each family; a refused family does not stop the other. Throws the first error at the end. */
   async write(write: SliceWrite): Promise<void> {
     const { create, update, remove } = write.changes;
     const types = new Set([...create, ...update, ...remove].map(({ addressType }) => addressType));
@@ -57,7 +57,7 @@ export class SliceWriter {
       try {
         await this.#send('create', service, body, signal);
       } catch (error) {
-        // What cannot be created because its namespace goes away would go as well.
+        // The namespace is being deleted: the slice would be deleted as well.
         if (isNamespaceLeaving(error)) break;
         throw error;
       }
@@ -95,8 +95,8 @@ export class SliceWriter {
   }
 
   /**
-   * With a name that follows from its owner: when nobody knows whether a create came through, the next try asks for the
-   * same name, and there are never two. In form it is one of the API server's own.
+   * Names a slice after its owner: when the result of a create is unknown, the next try uses the
+   * same name, so there are never two. The name has the form of the API server's own.
    */
   #named(slice: SliceObject, taken: Set<string>): SliceObject {
     const { generateName = '', namespace, ownerReferences } = slice.metadata;
@@ -111,10 +111,10 @@ export class SliceWriter {
   }
 }
 
-/** Letters of names that the API server makes: no vowels, nothing that looks like something else. */
+/** Letters of the API server's own names: no vowels, and none that resemble others. */
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
 const SUFFIX_LENGTH = 5;
-/** As the API server shortens it (names/generate.go). */
+/** The API server shortens prefixes to this length (k8s.io/apiserver, names/generate.go). */
 const LONGEST_PREFIX = 63 - SUFFIX_LENGTH;
 
 function suffix(of: string): string {
@@ -133,7 +133,7 @@ function collection({ metadata }: SliceObject): string {
   return `/apis/discovery.k8s.io/v1/namespaces/${metadata.namespace}/endpointslices`;
 }
 
-/** Writes Endpoints; returns what the server made of them. Throws ApiError. */
+/** Create or replace Endpoints; returns them as the server stored them. Throws ApiError. */
 export async function writeEndpoints(client: ApiClient, endpoints: EndpointsObject, signal: AbortSignal) {
   const { namespace, name, resourceVersion } = endpoints.metadata;
   const path = endpointsPath(namespace);
@@ -144,7 +144,7 @@ export async function writeEndpoints(client: ApiClient, endpoints: EndpointsObje
   return (await client.write(request, signal)) as EndpointsObject;
 }
 
-/** Nothing happens when they are gone. Throws ApiError. */
+/** Delete Endpoints, if they still exist. Throws ApiError. */
 export async function deleteEndpoints(
   client: ApiClient,
   endpoints: EndpointsObject,
@@ -154,7 +154,7 @@ export async function deleteEndpoints(
   await deleteExactly(client, { path, object: endpoints }, signal);
 }
 
-/** Delete this object as it was seen, and no other that got its name or its content meanwhile; returns whether it was there. Throws ApiError. */
+/** Delete the object only in the version that was read (by uid and resourceVersion); returns whether it existed. Throws ApiError. */
 async function deleteExactly(
   client: ApiClient,
   { path, object }: { readonly path: string; readonly object: SliceObject | EndpointsObject },
@@ -172,8 +172,8 @@ async function deleteExactly(
 }
 
 /**
- * Before something is removed because an object is not there (any more): ask the API server itself, for the cache may not
- * have heard of it yet. Throws StaleCache when it is there.
+ * Ask the API server whether an object is gone, before something is removed because of that: the cache may not
+ * show the object yet. Throws StaleCache when it exists.
  */
 export async function mustBeGone(
   client: ApiClient,
@@ -195,7 +195,7 @@ function endpointsPath(namespace: string): string {
   return `/api/v1/namespaces/${namespace}/endpoints`;
 }
 
-/** The namespace goes away: nothing new can be in it. */
+/** The namespace is being deleted: nothing can be created in it. */
 export function isNamespaceLeaving(error: unknown): boolean {
   return error instanceof ApiError && error.reasons.includes('NamespaceTerminating');
 }

@@ -1,6 +1,6 @@
 /**
- * Reading a file without trust in what stands there. All calls wait in this thread, which may hang in a dead mount for ever:
- * nothing but the worker runs this, and who asked it goes on without it.
+ * Reads a file without trust in its type, size or links. All calls block this thread, which may hang in a dead mount for ever:
+ * only the worker runs this code, and the agent goes on without a worker that hangs.
  */
 import {
   closeSync,
@@ -17,14 +17,14 @@ import {
 } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 
-/** It cannot be read, for a reason that is no error of a call. */
+/** The file is refused, although no system call failed. */
 export class Refused extends Error {}
 
 export interface FileLook {
   readonly path: string;
-  /** The folder that was named: links from a file in it must stay inside, as those of a mounted ConfigMap do. */
+  /** The folder that was named: links in it must stay inside, as those of a mounted ConfigMap do. */
   readonly within: string | undefined;
-  /** What the file was like when it was read; the same again is not read. */
+  /** Stamp of the last read; a file with the same stamp is not read again. */
   readonly stamp: string | undefined;
   /** Bytes. */
   readonly most: number;
@@ -39,12 +39,12 @@ export interface FileText {
 const MOST_LINKS = 40;
 const CHUNK = 1 << 20;
 
-/** undefined: it is as it was. Throws Refused, or what a call says. */
+/** Text and stamp of a file; undefined: the stamp is the same. Throws Refused, or the error of a system call. */
 export function readBounded({ path, within, stamp, most }: FileLook): FileText | undefined {
   const real = within === undefined ? path : insideOf(within, path);
   const now = usable(within === undefined ? statSync(real) : lstatSync(real), most);
   if (now === stamp) return undefined;
-  // A file that became a named pipe meanwhile must not hold the thread, a terminal must not become the process's own.
+  // The path may have become a named pipe, which must not block the thread, or a terminal, which must not become the controlling one.
   const { O_RDONLY, O_NONBLOCK, O_NOCTTY, O_NOFOLLOW } = constants;
   const descriptor = openSync(real, O_RDONLY | O_NONBLOCK | O_NOCTTY | (within === undefined ? 0 : O_NOFOLLOW));
   try {
@@ -56,16 +56,16 @@ export function readBounded({ path, within, stamp, most }: FileLook): FileText |
 
 export type Place = { readonly kind: 'file' } | { readonly kind: 'folder'; readonly names: readonly string[] };
 
-/** What stands at a path, with the names in a folder. */
+/** Whether a path is a file or a folder, with the names in the folder. */
 export function placeAt(path: string): Place {
   return statSync(path).isDirectory() ? { kind: 'folder', names: readdirSync(path) } : { kind: 'file' };
 }
 
-/** Its stamp: what a change changes. */
+/** Stamp of a file: modification time, size and inode. Throws Refused for other than regular files, and for large ones. */
 function usable(stats: Stats, most: number): string {
   const what = kindOf(stats);
-  if (what !== undefined) throw new Refused(`it is ${what}, and no regular file`);
-  if (stats.size > most) throw new Refused(`it has ${stats.size} bytes; ${most} are the most that are read`);
+  if (what !== undefined) throw new Refused(`it is ${what}, not a regular file`);
+  if (stats.size > most) throw new Refused(`it has ${stats.size} bytes; ${most} is the limit`);
   return `${stats.mtimeMs} ${stats.size} ${stats.ino}`;
 }
 
@@ -76,7 +76,7 @@ function kindOf(stats: Stats): string | undefined {
   return stats.isSocket() ? 'a socket' : 'a device';
 }
 
-/** A file may say that it is empty, or grow: what is read counts. */
+/** Reads to the end: the size of a file may be reported as 0, or grow. */
 function readAll(descriptor: number, most: number): string {
   const chunks: Buffer[] = [];
   for (let size = 0; ; ) {
@@ -84,14 +84,14 @@ function readAll(descriptor: number, most: number): string {
     const count = readSync(descriptor, chunk);
     if (count === 0) return Buffer.concat(chunks).toString('utf8');
     size += count;
-    if (size > most) throw new Refused(`it has more than ${most} bytes, which are the most that are read`);
+    if (size > most) throw new Refused(`it has more than ${most} bytes, which is the limit`);
     chunks.push(chunk.subarray(0, count));
   }
 }
 
 /**
- * The file itself, past all links, none of which leads outside of the folder. Step by step, so that nothing outside is
- * even looked at: what a link names there may be a mount that never answers, or a device that does something when it is opened.
+ * Resolves all links to the real path, and refuses links that lead outside the folder. It goes step by step, so that no path outside is
+ * ever accessed: a link may lead to a mount that never answers, or to a device that reacts to being opened.
  */
 function insideOf(folder: string, path: string): string {
   const root = realpathSync(folder);
@@ -109,7 +109,7 @@ function insideOf(folder: string, path: string): string {
     const next = join(at, step);
     if (!lstatSync(next).isSymbolicLink()) at = next;
     else {
-      if (++links > MOST_LINKS) throw new Refused(`it is behind more than ${MOST_LINKS} symbolic links`);
+      if (++links > MOST_LINKS) throw new Refused(`it is reached through more than ${MOST_LINKS} symbolic links`);
       const target = readlinkSync(next);
       if (!isAbsolute(target)) left = [...target.split('/'), ...left];
       else {
@@ -130,5 +130,5 @@ function stepsBelow(roots: readonly string[], target: string, fail: () => Refuse
 }
 
 function outside(folder: string): Refused {
-  return new Refused(`it is a symbolic link that leads outside of ${folder}: put the file itself in its place`);
+  return new Refused(`it is a symbolic link that leads outside ${folder}; replace it with the file itself`);
 }

@@ -1,4 +1,4 @@
-/** A text → its documents, in YAML (several, between lines of ---) or JSON. One broken document does not spoil its neighbours. */
+/** A text → its documents, in YAML (several, between lines of ---) or JSON. A broken document does not affect the others. */
 import { BadDocument, parseYaml, type Repeated, type YamlValue } from './yaml.ts';
 
 export type Part =
@@ -11,12 +11,12 @@ export type Part =
     }
   | { readonly kind: 'problem'; readonly reason: string; readonly line: number; readonly column: number };
 
-/** Documents of one text. */
+/** Most documents of one text. */
 const MOST_DOCUMENTS = 100_000;
-/** Levels of JSON; the engine's parser has no bound of its own, and what walks through values afterwards calls itself. */
+/** Most levels of JSON: the engine's parser has no limit of its own, and code that walks through values is recursive. */
 const DEEPEST = 100;
 
-/** Documents in the order of the text; those of nothing but comments are left out. Never throws. */
+/** Documents in the order of the text, without documents that hold only comments. Never throws. */
 export function* readParts(text: string): Generator<Part> {
   let count = 0;
   for (const { body, firstLine } of splitDocuments(text)) {
@@ -41,7 +41,7 @@ function* readDocument(body: string, firstLine: number): Generator<Part> {
   }
 }
 
-/** JSON.parse is many times faster than a YAML parser; what it refuses may still be YAML in flow style. */
+/** JSON.parse is many times faster than a YAML parser; a text that it refuses may still be YAML in flow style. */
 function readJson(body: string): { readonly value: unknown } | undefined {
   let value: unknown;
   try {
@@ -81,15 +81,15 @@ function* readYaml(body: string, firstLine: number): Generator<Part> {
 }
 
 interface ListText {
-  /** What stands around `items:`. */
+  /** The text around the items. */
   readonly frame: string;
   readonly items: readonly { readonly text: string; readonly lines: number }[];
 }
 
 /**
- * A list as `kubectl get -o yaml` writes it, item by item: its syntax as a whole would take a gigabyte where 10,000
- * Services have 12 MB. A line that begins at the column of the items with `- ` is an item: whatever goes on over several
- * lines in an item (texts, block scalars) is indented further (YAML 1.2.2, 6.1 and 8.2.1).
+ * Splits a list as `kubectl get -o yaml` writes it into its items: the syntax tree of the whole would take a gigabyte where 10,000
+ * Services have 12 MB. A line that begins with `- ` at the column of the items begins an item: everything that spans several
+ * lines within an item (texts, block scalars) is indented further (YAML 1.2.2, 6.1 and 8.2.1).
  */
 function splitList(body: string): ListText | undefined {
   const items = /^items:[ \t]*\r?\n( *)(?=- )/m.exec(body);
@@ -112,7 +112,7 @@ function splitList(body: string): ListText | undefined {
   };
 }
 
-/** undefined where the text is no such list, or its parts say less than the whole, as with an anchor in one item and its alias in another. */
+/** undefined where the text is no such list, or the items may depend on each other: an anchor in one and its alias in another. */
 function readList(body: string): YamlValue | undefined {
   const list = splitList(body);
   if (list === undefined || /[&*]\w/.test(body)) return undefined;
@@ -134,7 +134,7 @@ function parseFrame(text: string): object | undefined {
     const { value, repeated } = parseYaml(text);
     return typeof value === 'object' && value !== null && repeated.length === 0 ? value : undefined;
   } catch (error) {
-    // Told with its line when the whole is read.
+    // The error is reported with its line when the whole text is parsed.
     if (error instanceof BadDocument) return undefined;
     throw error;
   }

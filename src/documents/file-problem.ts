@@ -1,4 +1,4 @@
-/** Why a file cannot be used, in words. */
+/** The message of a failed system call on a file. */
 export function fileProblem(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT') return 'there is no such file or folder';

@@ -1,14 +1,14 @@
-/** Reads files and parses them in a thread of their own: whatever stands in a file, or hangs below it, the agent's loop goes on. */
+/** Reads and parses files in a thread of their own: neither the content of a file nor a mount that hangs stops the agent's event loop. */
 import type { Answer, Failure, Outcome, Request, Value, Whole } from './protocol.ts';
 import { type Patience, Thread } from './thread.ts';
 
-/** Threads that hang in calls at a time; each holds a few megabytes. */
+/** Most threads that may hang in system calls at a time; each holds a few megabytes. */
 const MOST_STUCK = 4;
-/** Milliseconds until a thread that nobody asks anything ends: its memory is worth more than the 50 ms of its start. */
+/** Milliseconds until an idle thread ends: its memory is worth more than the 50 ms of its start. */
 const IDLE = 30_000;
 const PATIENCE: Patience = { reading: 5000, parsing: 30_000 };
 
-/** Something that does not answer. */
+/** A path that does not answer. */
 export interface Stuck {
   readonly path: string;
   /** Milliseconds that never run backwards (performance.now). */
@@ -19,12 +19,12 @@ export interface ReadOptions {
   readonly path: string;
   /** The folder that was named, in which links must stay. */
   readonly within?: string | undefined;
-  /** Of the last time: the same again is not read. */
+  /** Stamp of the last read; a file with the same stamp is not read again. */
   readonly stamp?: string | undefined;
   /** Bytes. */
   readonly most: number;
   readonly mayRepeat?: boolean;
-  /** Objects in the order of the file; a file that cannot be read to its end may give some before it fails. */
+  /** Called with objects in the order of the file; a file that fails later may yield some before. */
   readonly onValues: (values: readonly Value[]) => void;
 }
 
@@ -38,7 +38,7 @@ type Wanted = Request extends infer R ? (R extends Request ? Omit<R, 'id'> : nev
 
 interface Job {
   readonly request: Request;
-  /** What it is about, in messages. */
+  /** The path, or the name of the text, for messages. */
   readonly path: string;
   readonly onValues: (values: readonly Value[]) => void;
   readonly settle: (outcome: Outcome) => void;
@@ -46,21 +46,21 @@ interface Job {
 
 export class DocumentFiles {
   readonly #patience: Patience;
-  /** In the order in which the thread answers. */
+  /** Requests in the order in which the thread answers. */
   #jobs: Job[] = [];
   #thread: Thread | undefined;
-  /** By path; the thread of each is gone from `#thread`, and hangs. */
+  /** By path; the thread of each hangs and is no longer `#thread`. */
   readonly #stuck = new Map<string, Stuck>();
   #idle: NodeJS.Timeout | undefined;
   #count = 0;
-  /** Of the file that is parsed. */
+  /** Stamp of the file that is being parsed. */
   #stamp: string | undefined;
 
   constructor(patience: Patience = PATIENCE) {
     this.#patience = patience;
   }
 
-  /** What does not answer now. */
+  /** Paths that do not answer now. */
   get stuck(): readonly Stuck[] {
     return [...this.#stuck.values()];
   }
@@ -70,20 +70,20 @@ export class DocumentFiles {
     return (await this.#ask({ kind: 'read', path, within, stamp, most, mayRepeat }, path, onValues)) as FileRead;
   }
 
-  /** A text that came another way; `name` in messages. */
+  /** Parse a text from another source; `name` is for messages. */
   async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<Whole | Failure> {
     return (await this.#ask({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as Whole | Failure;
   }
 
-  /** What stands at a path. */
+  /** Whether a path is a file or a folder, with the names in the folder. */
   async list(path: string): Promise<Listed> {
     return (await this.#ask({ kind: 'list', path }, path)) as Listed;
   }
 
   #ask(wanted: Wanted, path: string, onValues: ReadOptions['onValues'] = () => undefined): Promise<Outcome> {
     const stuck = this.#stuck.get(path);
-    if (stuck !== undefined) return Promise.resolve(this.#unanswered());
-    if (this.#stuck.size >= MOST_STUCK) return Promise.resolve(this.#tooManyStuck());
+    if (stuck !== undefined) return Promise.resolve(unanswered(this.#patience));
+    if (this.#stuck.size >= MOST_STUCK) return Promise.resolve(tooManyStuck(this.#stuck.keys()));
     return new Promise((settle) => {
       const request = { ...wanted, id: ++this.#count } as Request;
       this.#jobs.push({ request, path, onValues, settle });
@@ -112,7 +112,7 @@ export class DocumentFiles {
             stuckAt = job.path;
             this.#stuck.set(job.path, { path: job.path, since: performance.now() - this.#patience.reading });
           }
-          this.#replace(isParsing ? this.#slow() : this.#unanswered());
+          this.#replace(isParsing ? slow(this.#patience) : unanswered(this.#patience));
         },
         onEnd: (cause) => {
           if (stuckAt !== undefined) this.#stuck.delete(stuckAt);
@@ -145,7 +145,7 @@ export class DocumentFiles {
     }, IDLE).unref();
   }
 
-  /** The first job ended the thread, or holds it; the others are asked of a new one. */
+  /** The first job ended the thread, or hangs in it; a new thread gets the others. */
   #replace(outcome: Outcome): void {
     this.#thread = undefined;
     const [first, ...others] = this.#jobs;
@@ -154,32 +154,30 @@ export class DocumentFiles {
     first?.settle(outcome.kind === 'unreadable' ? { ...outcome, stamp } : outcome);
     this.#jobs = this.#stuck.size < MOST_STUCK ? others : [];
     for (const { request } of this.#jobs) this.#threadNow().ask(request);
-    if (this.#jobs.length === 0) for (const { settle } of others) settle(this.#tooManyStuck());
-  }
-
-  #tooManyStuck(): Failure {
-    const paths = [...this.#stuck.keys()].join(', ');
-    return { kind: 'unreadable', cause: `nothing is read while these do not answer: ${paths}` };
-  }
-
-  #unanswered(): Failure {
-    const seconds = this.#patience.reading / 1000;
-    const cause = `nothing answered within ${seconds} s; it may be on a mount whose server does not answer`;
-    return { kind: 'unreadable', cause, code: 'ETIMEDOUT' };
-  }
-
-  #slow(): Failure {
-    return { kind: 'unreadable', cause: `part of it takes longer than ${this.#patience.parsing / 1000} s to parse` };
+    if (this.#jobs.length === 0) for (const { settle } of others) settle(tooManyStuck(this.#stuck.keys()));
   }
 }
 
 /** For manifests. */
 export const documentFiles = new DocumentFiles();
-/** For the configuration and the kubeconfig, which a dead mount of manifests must not keep from being read. A thread that nobody asks ends. */
+/** For the configuration and the kubeconfig: a dead mount of manifests must not block them. */
 export const singleFiles = new DocumentFiles();
 
 function endText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as NodeJS.ErrnoException;
-  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'what stands in it takes more memory than there is for it';
-  return `the thread that read it ended: ${message ?? 'for no reason that is known'}`;
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'its content needs more memory than the reader may use';
+  return `the thread that read it ended: ${message ?? 'unknown reason'}`;
+}
+
+function tooManyStuck(paths: Iterable<string>): Failure {
+  return { kind: 'unreadable', cause: `no file is read until these answer: ${[...paths].join(', ')}` };
+}
+
+function unanswered({ reading }: Patience): Failure {
+  const cause = `no answer within ${reading / 1000} s; it may be on a mount whose server is gone`;
+  return { kind: 'unreadable', cause, code: 'ETIMEDOUT' };
+}
+
+function slow({ parsing }: Patience): Failure {
+  return { kind: 'unreadable', cause: `part of it takes longer than ${parsing / 1000} s to parse` };
 }

@@ -1,11 +1,11 @@
-/** A text → the Kubernetes objects in it, lists taken apart. */
+/** A text → its Kubernetes objects; lists are split into their items. */
 import { type Part, readParts } from './documents.ts';
 import type { Repeated } from './yaml.ts';
 
-/** Values in one object: an EndpointSlice of the largest size, 1,000 endpoints, has 20,000. */
+/** Most values in one object: an EndpointSlice of the largest size, 1,000 endpoints, has 20,000. */
 const MOST_VALUES = 100_000;
 
-/** Never throws. What is no object is a problem, and so are keys that stand twice, unless they may: then the last one counts, and they are told. */
+/** Objects and problems of a text. A repeated key is a problem, unless `mayRepeat`: then its last value counts, and the object lists the key. Never throws. */
 export function* readObjects(text: string, mayRepeat = false): Generator<Part> {
   for (const part of readParts(text)) {
     if (part.kind === 'problem') yield part;
@@ -19,7 +19,7 @@ function repeatedProblem({ key, line, column }: Repeated): Part {
 }
 
 export function repeatedText(key: string): string {
-  return `the key ${JSON.stringify(key)} stands twice in one mapping`;
+  return `the key ${JSON.stringify(key)} appears twice in one mapping`;
 }
 
 function* objectsOf(part: Part & { readonly kind: 'value' }): Generator<Part> {
@@ -37,7 +37,7 @@ function* objectsOf(part: Part & { readonly kind: 'value' }): Generator<Part> {
   for (const item of items) yield bounded({ ...part, value: withKind(item, itemKind, document) });
 }
 
-/** An object whose parts alone would hold for seconds whoever looks through them is none. */
+/** Refuses an object with so many values that walking through them would take seconds. */
 function bounded(part: Part & { readonly kind: 'value' }): Part {
   if (!holdsMore(part.value, MOST_VALUES)) return part;
   const reason = `an object holds more than ${MOST_VALUES} values`;

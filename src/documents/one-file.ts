@@ -1,4 +1,4 @@
-/** A file that is read as a whole: a configuration, a kubeconfig. */
+/** Reads a single file: a configuration, a kubeconfig. */
 import { singleFiles } from './files.ts';
 import type { Problem, Value } from './protocol.ts';
 
@@ -12,12 +12,12 @@ export interface OneFile {
   readonly digest: string;
 }
 
-/** It cannot be read. */
+/** The file cannot be read. */
 export class FileUnreadable extends Error {
   readonly code = 'FILE_UNREADABLE';
 }
 
-/** Links may lead anywhere: who names a file names what it leads to. Throws FileUnreadable. */
+/** Read a file; it may be a link to anywhere. Throws FileUnreadable. */
 export async function readOneFile(path: string): Promise<OneFile> {
   const values: Value[] = [];
   const onValues = (some: readonly Value[]) => void values.push(...some);

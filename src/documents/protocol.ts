@@ -1,4 +1,4 @@
-/** What is said between the agent and the thread that reads files for it. */
+/** Messages between the agent and the thread that reads files. */
 import type { Part } from './documents.ts';
 
 export interface ReadRequest {
@@ -8,11 +8,11 @@ export interface ReadRequest {
   readonly within: string | undefined;
   readonly stamp: string | undefined;
   readonly most: number;
-  /** Keys that stand twice are no problem of the text. */
+  /** Repeated keys are no problem. */
   readonly mayRepeat: boolean;
 }
 
-/** Of a text that came another way. */
+/** Parse a text from another source. */
 export interface ParseRequest {
   readonly kind: 'parse';
   readonly id: number;
@@ -28,13 +28,13 @@ export type Request =
 export type Value = Extract<Part, { kind: 'value' }>;
 export type Problem = Omit<Extract<Part, { kind: 'problem' }>, 'kind'>;
 
-/** Why nothing was read. */
+/** A file was not read. */
 export interface Failure {
   readonly kind: 'unreadable';
   readonly cause: string;
   /** Name of the error, such as ENOENT. */
   readonly code?: string | undefined;
-  /** What the file was like, where it could be opened: it need not be tried again while it stays so. */
+  /** Stamp of the file, if it could be opened: while the stamp stays the same, another try is pointless. */
   readonly stamp?: string | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface Whole {
   readonly stamp: string;
   /** The same of the same text. */
   readonly digest: string;
-  /** The first of them; `problemCount` is the number of all. */
+  /** The first problems; `problemCount` is the number of all. */
   readonly problems: readonly Problem[];
   readonly problemCount: number;
 }
@@ -55,7 +55,7 @@ export type Outcome =
   | { readonly kind: 'file' }
   | { readonly kind: 'folder'; readonly names: readonly string[] };
 
-/** Of each request: any number of values, in the order of the text, and one outcome. */
+/** The answers to one request: any number of values, in the order of the text, then one outcome. */
 export type Answer =
   | { readonly id: number; readonly kind: 'parsing'; readonly stamp: string }
   | { readonly id: number; readonly kind: 'values'; readonly values: readonly Value[] }

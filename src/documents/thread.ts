@@ -1,31 +1,31 @@
-/** One thread that reads files, with what it was asked and has not answered yet. */
+/** One thread that reads files, and the deadline of its first unanswered request. */
 import { Worker } from 'node:worker_threads';
 import type { Answer, Request } from './protocol.ts';
 
-/** The thread's program where all is one file (`scripts/bundle.ts` puts it there); from source it is a file of its own. */
+/** The thread's program inside the single-file executable (set by `scripts/bundle.ts`); from source it is a file of its own. */
 declare const DOCUMENT_THREAD: string | undefined;
 
-/** Megabytes of values that the thread may hold: some six times the text of the largest file. A file that needs more ends the thread, and nothing else. */
+/** Megabytes that the thread may hold: about six times the text of the largest file. A file that needs more ends only the thread. */
 const MOST_MEMORY = 640;
-/** Of what the cgroup allows the whole process, where that is less. */
+/** The thread's share of the cgroup's memory limit, where that is less. */
 const MOST_SHARE = 1 / 4;
 
 function mostMemory(): number {
   const limit = process.constrainedMemory();
   return limit > 0 ? Math.min(MOST_MEMORY, Math.floor((limit * MOST_SHARE) / 2 ** 20)) : MOST_MEMORY;
 }
-/** Milliseconds of one look: the deadline counts looks, not time, for a loop that was held itself has only its answers to read. */
+/** Milliseconds between checks. The deadline counts checks, not time: after the event loop itself was blocked, unread answers may be waiting. */
 const LOOK = 500;
 
 export interface ThreadEvents {
   readonly onAnswer: (answer: Answer) => void;
-  /** The first request is not answered and nothing was heard of it for its time. A thread that parses can be ended; one that reads may hang in the kernel. */
+  /** The first request was silent beyond its deadline. A thread that parses can be terminated; one that reads may hang in the kernel. */
   readonly onLate: (isParsing: boolean) => void;
-  /** The thread is no more; `cause`: why, when nobody ended it. */
+  /** The thread ended; `cause`: the error, unless `end` was called. */
   readonly onEnd: (cause: unknown) => void;
 }
 
-/** Milliseconds without a word until a request is late: while a file is read, and while it is parsed. */
+/** Milliseconds of silence until a request is late: while a file is read, and while it is parsed. */
 export interface Patience {
   readonly reading: number;
   readonly parsing: number;
@@ -72,14 +72,14 @@ export class Thread {
     this.#worker.postMessage(request);
   }
 
-  /** Nothing is asked for any more: the process may end. */
+  /** No request is open: the process may exit. */
   rest(): void {
     clearInterval(this.#look);
     this.#look = undefined;
     this.#worker.unref();
   }
 
-  /** A thread that hangs in the kernel ends when that lets it go. */
+  /** Terminate the thread; one that hangs in the kernel ends when its call returns. */
   end(): void {
     this.rest();
     void this.#worker.terminate();

@@ -1,4 +1,4 @@
-/** The thread that reads files and parses them: a file that is meant ill, or a mount that is dead, holds nobody else. */
+/** The program of the thread that reads and parses files: a malicious file, or a dead mount, blocks only this thread. */
 import { createHash } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
 import { type FileText, placeAt, Refused, readBounded } from './bounded-file.ts';
@@ -6,9 +6,9 @@ import { fileProblem } from './file-problem.ts';
 import { readObjects } from './objects.ts';
 import type { Answer, Outcome, ParseRequest, Problem, ReadRequest, Request, Value } from './protocol.ts';
 
-/** Values of one message: the loop that takes it in is held no longer. */
+/** Values of one message: the agent's event loop is blocked only for so many at a time. */
 const BATCH = 100;
-/** Problems of one file that are told; the others are counted. */
+/** Problems of one file that are reported; the others are counted. */
 const MOST_PROBLEMS = 20;
 
 const port = parentPort;

@@ -1,23 +1,23 @@
 /**
- * One YAML document ↔ a plain value: the one file that knows of a YAML library. A text of 500 bytes can stand for
- * gigabytes (aliases of aliases), and one of a megabyte can take hundreds: what a text may cost is bounded before it is spent.
+ * One YAML document ↔ a plain value; the only file that uses the YAML library. A text of 500 bytes can expand to
+ * gigabytes (aliases of aliases), and a text of a megabyte can take hundreds of megabytes: every cost is bounded in advance.
  */
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Scalar, stringify } from 'yaml';
 
-/** Collections within each other. */
+/** Most levels of nesting. */
 const DEEPEST = 100;
 /**
- * Words and signs of one document, as the lexer counts them. Each costs up to half a kilobyte while it is read. An API
- * object is at most 1.5 MB in etcd, which is about 700,000; those of EndpointSlices with 1,000 endpoints are 100,000.
+ * Most tokens of one document, as the lexer counts them. Each costs up to half a kilobyte while it is parsed. An API
+ * object is at most 1.5 MB in etcd, which is about 700,000 tokens; an EndpointSlice with 1,000 endpoints has 100,000.
  */
 const MOST_TOKENS = 400_000;
-/** Characters and values that aliases and merges may add to what is written out. */
+/** Most characters and values that aliases and merge keys may add to the text. */
 const MOST_ADDED = 1_000_000;
 const SYNTAX = 'not valid YAML or JSON';
-/** Keys that stand twice, as they are told. */
+/** Repeated keys that are reported. */
 const MOST_REPEATED = 20;
 
-/** What is wrong with a text, and where: both count from 1. */
+/** A problem of a text; line and column count from 1. */
 export class BadDocument extends Error {
   readonly line: number;
   readonly column: number;
@@ -29,7 +29,7 @@ export class BadDocument extends Error {
   }
 }
 
-/** A key that stands twice in a mapping: its last value counts. */
+/** A key that appears twice in a mapping; its last value counts. */
 export interface Repeated {
   readonly key: string;
   readonly line: number;
@@ -37,7 +37,7 @@ export interface Repeated {
 }
 
 export interface YamlValue {
-  /** undefined: the text holds nothing but comments. */
+  /** undefined: the text holds only comments. */
   readonly value: unknown;
   readonly repeated: readonly Repeated[];
 }
@@ -53,41 +53,41 @@ export function parseYaml(text: string): YamlValue {
 
 /** A value as YAML, for people. */
 export function yamlText(value: unknown): string {
-  // No line is folded: who looks for a text in the file finds it.
+  // Lines are not folded, so that a text in the file can be searched for.
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
 }
 
-/** The syntax of the one document of a text; undefined: there is none. */
+/** The syntax tree of the text's only document; undefined: the text has none. */
 function compose(text: string): Document.Parsed | undefined {
   const parser = new Parser();
-  // The library's own look for keys that stand twice takes the square of their number.
+  // The library's own check for repeated keys takes quadratic time.
   const composer = new Composer({ uniqueKeys: false, prettyErrors: false, schema: 'core' });
   const documents: Document.Parsed[] = [];
   let tokens = 0;
   for (const token of new Lexer().lex(text)) {
     if (++tokens > MOST_TOKENS)
-      throw at(text, parser.offset, `the document has more than ${MOST_TOKENS} words and signs up to here`);
+      throw at(text, parser.offset, `the document has more than ${MOST_TOKENS} tokens up to here`);
     for (const part of parser.next(token)) documents.push(...composer.next(part));
-    // The document itself and a scalar are on the stack, too.
+    // The document itself and a scalar are on the stack as well.
     if (parser.stack.length > DEEPEST + 2) throw at(text, parser.offset, `more than ${DEEPEST} levels deep`);
   }
   for (const part of parser.end()) documents.push(...composer.next(part));
   documents.push(...composer.end());
   const [first, second] = documents;
   if (second !== undefined)
-    throw at(text, second.range[0], `${SYNTAX}: another document begins here; a line of --- must stand before it`);
+    throw at(text, second.range[0], `${SYNTAX}: a second document begins here; separate documents with a line of ---`);
   return first;
 }
 
-/** A value with what it would take if it were written out. */
+/** A value with its size when all aliases are expanded. */
 interface Sized {
   readonly value: unknown;
   readonly size: number;
 }
 
 /**
- * From the syntax to values. Not the library's own way, whose limit on aliases does not count what merge keys (`<<`) copy,
- * and which looks through the whole document for each alias.
+ * From the syntax tree to values. The library's own conversion does not count copies by merge keys (`<<`) towards its limit on aliases,
+ * and walks through the whole document for each alias.
  */
 class Reading {
   readonly #text: string;
@@ -108,7 +108,7 @@ class Reading {
     if (isAlias(node)) return this.#alias(node.source, node.range?.[0] ?? 0);
     if (!isScalar(node) && !isMap(node) && !isSeq(node)) return { value: null, size: 1 };
     const read = isScalar(node) ? scalar(node) : isSeq(node) ? this.#list(node.items) : this.#map(node.items);
-    // After its content: what contains itself stands for nothing that ends.
+    // The anchor is set after its content: a value that contains itself would never end.
     if (node.anchor !== undefined) this.#anchors.set(node.anchor, read);
     return read;
   }
@@ -116,7 +116,7 @@ class Reading {
   #alias(name: string, offset: number): Sized {
     const target = this.#anchors.get(name);
     if (target === undefined)
-      throw at(this.#text, offset, `${SYNTAX}: no anchor &${name} stands before the alias *${name}`);
+      throw at(this.#text, offset, `${SYNTAX}: the alias *${name} has no anchor &${name} before it`);
     this.#add(target.size, offset);
     return target;
   }
@@ -124,11 +124,7 @@ class Reading {
   #add(size: number, offset: number): void {
     this.#added += size;
     if (this.#added <= MOST_ADDED) return;
-    throw at(
-      this.#text,
-      offset,
-      `aliases and merge keys up to here stand for more than ${MOST_ADDED} characters that are not written out`,
-    );
+    throw at(this.#text, offset, `aliases and merge keys up to here expand to more than ${MOST_ADDED} characters`);
   }
 
   #list(items: readonly unknown[]): Sized {
@@ -169,11 +165,11 @@ class Reading {
   #key(node: unknown): string {
     const { value } = this.#read(node);
     if (typeof value === 'object' && value !== null)
-      throw at(this.#text, offsetOf(node), `${SYNTAX}: a key must be a text, not a mapping or a list`);
+      throw at(this.#text, offsetOf(node), `${SYNTAX}: a key must be a string, not a mapping or a list`);
     return String(value);
   }
 
-  /** What a merge key names: a mapping, or a list of them (yaml.org/type/merge.html). Their keys are copied, and count. */
+  /** The mappings that a merge key names: one, or a list (yaml.org/type/merge.html). Their keys are copied, and count towards the limit. */
   #mergeable(value: unknown, offset: number): Record<string, unknown>[] {
     const sources = Array.isArray(value) ? value : [value];
     for (const source of sources) {
@@ -193,7 +189,7 @@ function isPlain(key: unknown): boolean {
   return isScalar(key) && key.type === 'PLAIN';
 }
 
-/** `__proto__` is a name like any other in a file. */
+/** `__proto__` is an ordinary key in a file. */
 function define(into: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__')
     Object.defineProperty(into, key, { value, enumerable: true, writable: true, configurable: true });

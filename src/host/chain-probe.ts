@@ -1,35 +1,35 @@
 /**
- * Whether a chain stands, asked of the kernel itself: a look that is repeated for ever starts no process while nothing
- * changes. The kernel is that of this process's network namespace.
+ * Asks the kernel whether a chain exists, how often its rules matched, and whether the rules changed. A probe that runs for
+ * ever must not start a process each time. The answers are about this process's network namespace.
  */
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { type Clock, realClock } from './clock.ts';
 import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tools.ts';
 
-/** What the kernel tells of the rules without reading them: something else after a change by anybody. */
+/** Numbers that change when any program writes rules; the kernel has them without reading the rules. */
 export type RulesState =
-  /** The nft variant: the number of the ruleset, which all families and programs share. */
+  /** The nft variant: the generation of the ruleset, which all families and programs share. */
   | { readonly kind: 'ruleset'; readonly generation: number }
-  /** The legacy variant: of each table its numbers. A rule in the place of another of the same size leaves them as they are. */
+  /** The legacy variant: the numbers of each table. Replacing a rule by another of the same size does not change them. */
   | { readonly kind: 'tables'; readonly tables: ReadonlyMap<string, TableNumbers> };
 
-/** Of a table of the legacy variant. */
+/** The numbers of a table of the legacy variant. */
 export interface TableNumbers {
-  /** Hooks, number and size of its entries, as text to compare. */
+  /** Hooks, count and size of its entries, as text to compare. */
   readonly text: string;
   readonly entries: number;
 }
 
-/** Who can tell whether a chain stands; the tools do it by a process. */
+/** Answers questions about chains. IptablesTools does it too, with a process for each question. */
 export interface ChainProbe {
-  /** Throws when that cannot be told. */
+  /** Throws when there is no answer. */
   hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean>;
-  /** The number of the ruleset, another after each change of it by anybody; undefined where that cannot be told. */
+  /** The generation of the ruleset, which every change by any program moves; undefined where the kernel has none. */
   generation?(): Promise<number | undefined>;
-  /** Packets that each rule of a chain counted, in their order; perhaps those of a moment ago. Throws when that cannot be told. */
+  /** Packets that matched each rule of a chain, in the order of the rules; may be some seconds old. Throws when there is no answer. */
   counters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
-  /** What the kernel tells of these tables; undefined where it tells nothing. */
+  /** The state of these tables; undefined when the kernel does not answer. */
   state?(tables: readonly string[]): Promise<RulesState | undefined>;
 }
 
@@ -37,75 +37,79 @@ export interface RulesProbe extends ChainProbe {
   generation(): Promise<number | undefined>;
   counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
   state(tables: readonly string[]): Promise<RulesState | undefined>;
-  /** Let go of the kernel. */
+  /** Closes the socket to the kernel; the next question opens another. */
   close(): void;
 }
 
+/** The kernel's answer to whether a chain exists. */
+export type ChainAnswer =
+  | { readonly kind: 'known'; readonly exists: boolean }
+  /** The legacy variant has no chains by name. The text changes when the table does, for example when it is flushed. */
+  | { readonly kind: 'fingerprint'; readonly text: string };
+
 /** The seam to the kernel. */
 export interface RulesSocket {
-  /**
-   * Whether there is the chain; where the kernel knows none by name, numbers of its table as text, which become others
-   * when the table is flushed. Throws when the kernel answers anything else.
-   */
-  ask(query: ChainQuery): boolean | string;
-  /** The number of the ruleset, where the kernel has one. */
+  /** Throws when the kernel answers anything else. */
+  chain(query: ChainQuery): ChainAnswer;
+  /** The generation of the ruleset. The legacy variant has none. */
   generation?(): number;
-  /** Packets that each rule of a chain counted, where the kernel tells it of one chain. */
+  /** Packets that matched each rule of a chain. The legacy variant cannot answer for one chain. */
   counters?(query: ChainQuery): readonly number[];
-  /** The numbers of a table, where it has such. */
+  /** The numbers of a table. Only the legacy variant has them. */
   numbers?(table: string): TableNumbers;
   close(): void;
 }
 
-/** Open it. Throws when the kernel lets nobody in. */
+/** Opens the socket. Throws when the kernel refuses it. */
 export type OpenRules = (variant: IptablesVariant, family: Family) => Promise<RulesSocket>;
 
 export interface RulesProbeOptions {
   readonly tools: Pick<IptablesTools, 'family' | 'variant' | 'writes' | 'hasChain' | 'counters'>;
-  /** The kernel could not be asked, and a process is; each cause is told once. */
+  /** The kernel did not answer, and a process is asked instead. Each cause is reported once. */
   readonly onProblem: (text: string) => void;
   readonly open?: OpenRules;
   readonly clock?: Clock;
 }
 
-/** Counters by a process: milliseconds for which they are told again, and how many times as long as they took to read. */
+/** Milliseconds for which counters that a process read are answered again, at least; and how many times as long as the read took. */
 const COUNTERS_STAY = 15_000;
 const COUNTERS_SHARE = 100;
 
 export const openRules: OpenRules = async (variant, family) => {
-  // Loaded only here: a command that never looks needs no foreign functions.
+  // Loaded only here: commands without a probe need no foreign functions.
   if (variant === 'legacy') {
     const { XtablesSocket } = await import('../../native/xtables.ts');
     const socket = new XtablesSocket(family);
     const numbers = (table: string) => socket.tableNumbers(table);
-    return { ask: ({ table }) => numbers(table).text, numbers, close: () => socket.close() };
+    const chain = ({ table }: ChainQuery): ChainAnswer => ({ kind: 'fingerprint', text: numbers(table).text });
+    return { chain, numbers, close: () => socket.close() };
   }
   const { NftablesSocket } = await import('../../native/nftables.ts');
   const socket = new NftablesSocket();
   return {
-    ask: ({ table, chain }) => socket.hasChain({ family, table, chain }),
+    chain: ({ table, chain }) => ({ kind: 'known', exists: socket.hasChain({ family, table, chain }) }),
     generation: () => socket.generation(),
     counters: ({ table, chain }) => socket.ruleCounters({ family, table, chain }),
     close: () => socket.close(),
   };
 };
 
-/** Opens nothing before the first look. */
+/** Opens no socket before the first question. */
 export function rulesProbe(options: RulesProbeOptions): RulesProbe {
-  return new KernelProbe(options);
+  return new KernelRulesProbe(options);
 }
 
-class KernelProbe implements RulesProbe {
+class KernelRulesProbe implements RulesProbe {
   readonly #tools: RulesProbeOptions['tools'];
   readonly #onProblem: (text: string) => void;
   readonly #open: OpenRules;
-  /** Opened once, by whoever asks first. */
+  /** Opened once, by the first question. */
   #socket: Promise<RulesSocket> | undefined;
-  /** Of each chain that a process found: what its table was like. */
-  readonly #stood = new Map<string, string>();
-  readonly #told = new Set<string>();
+  /** Chains that a process found, each with the fingerprint of its table then. */
+  readonly #found = new Map<string, string>();
+  readonly #reported = new Set<string>();
   readonly #clock: Clock;
-  /** What a process counted of each chain, and until when that is told. */
+  /** Counters that a process read, by chain; they are answered again until then. */
   readonly #counted = new Map<string, { until: number; readonly counters: Promise<readonly number[]> }>();
 
   constructor({ tools, onProblem, open = openRules, clock = realClock }: RulesProbeOptions) {
@@ -116,17 +120,17 @@ class KernelProbe implements RulesProbe {
   }
 
   async hasChain(query: ChainQuery, signal: AbortSignal): Promise<boolean> {
-    const said = await this.#ask(query);
-    if (typeof said === 'boolean') return said;
-    // Taken before the look by a process: what changes in between is seen by the next. A write of ours could leave the
-    // same numbers behind, and so they are of no use after it.
-    const state = said === undefined ? undefined : `${this.#tools.writes} ${said}`;
+    const answer = await this.#ask((socket) => socket.chain(query));
+    if (answer?.kind === 'known') return answer.exists;
+    // Taken before the process is asked: the next probe sees what changes in between. A write of ours may restore the same
+    // numbers, so its count is part of the fingerprint.
+    const fingerprint = answer === undefined ? undefined : `${this.#tools.writes} ${answer.text}`;
     const key = `${query.table} ${query.chain}`;
-    if (state !== undefined && this.#stood.get(key) === state) return true;
-    this.#stood.delete(key);
-    const stands = await this.#tools.hasChain(query, signal);
-    if (stands && state !== undefined) this.#stood.set(key, state);
-    return stands;
+    if (fingerprint !== undefined && this.#found.get(key) === fingerprint) return true;
+    this.#found.delete(key);
+    const exists = await this.#tools.hasChain(query, signal);
+    if (exists && fingerprint !== undefined) this.#found.set(key, fingerprint);
+    return exists;
   }
 
   close(): void {
@@ -136,17 +140,17 @@ class KernelProbe implements RulesProbe {
   }
 
   async generation(): Promise<number | undefined> {
-    return await this.#asking((socket) => socket.generation?.());
+    return await this.#ask((socket) => socket.generation?.());
   }
 
   async counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]> {
-    const said = await this.#asking((socket) => socket.counters?.(query));
-    if (said !== undefined) return said;
+    const answer = await this.#ask((socket) => socket.counters?.(query));
+    if (answer !== undefined) return answer;
     const key = `${query.table} ${query.chain}`;
     const start = this.#clock.now();
     const before = this.#counted.get(key);
     if (before !== undefined && start < before.until) return await before.counters;
-    // Until it is done nobody else starts one.
+    // Infinite until the process ends, so that no second one starts.
     const counted = { until: Number.POSITIVE_INFINITY, counters: this.#tools.counters(query, signal) };
     this.#counted.set(key, counted);
     try {
@@ -158,7 +162,7 @@ class KernelProbe implements RulesProbe {
   }
 
   async state(tables: readonly string[]): Promise<RulesState | undefined> {
-    return await this.#asking((socket): RulesState | undefined => {
+    return await this.#ask((socket): RulesState | undefined => {
       const { numbers } = socket;
       if (numbers !== undefined) {
         return { kind: 'tables', tables: new Map(tables.map((table) => [table, numbers(table)])) };
@@ -168,29 +172,25 @@ class KernelProbe implements RulesProbe {
     });
   }
 
-  #ask(query: ChainQuery): Promise<boolean | string | undefined> {
-    return this.#asking((socket) => socket.ask(query));
-  }
-
   /** undefined: the kernel cannot be asked. */
-  async #asking<T>(question: (socket: RulesSocket) => T): Promise<T | undefined> {
+  async #ask<T>(question: (socket: RulesSocket) => T): Promise<T | undefined> {
     const { variant, family } = this.#tools;
     if (variant === undefined) return undefined;
     try {
       this.#socket ??= this.#open(variant, family);
       return question(await this.#socket);
     } catch (error) {
-      this.#tell(causeOf(error));
-      // The next look begins anew.
+      this.#report(causeOf(error));
+      // The next question opens a new socket.
       this.close();
       return undefined;
     }
   }
 
-  #tell(cause: string): void {
-    if (this.#told.has(cause)) return;
-    this.#told.add(cause);
+  #report(cause: string): void {
+    if (this.#reported.has(cause)) return;
+    this.#reported.add(cause);
     const { family } = this.#tools;
-    this.#onProblem(`${family}: whether the rules stand is asked of iptables, the kernel cannot be asked: ${cause}`);
+    this.#onProblem(`${family}: probing rules by running iptables, because the kernel does not answer: ${cause}`);
   }
 }

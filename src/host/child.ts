@@ -1,13 +1,13 @@
-/** A process that goes on while slicewire runs: lines in, lines out. The demo's hosts and servers are such. */
+/** A process that runs beside slicewire and exchanges lines with it, such as a host of the demo. */
 import { createInterface } from 'node:readline';
 import { execa } from 'execa';
 
 export interface Child {
   readonly pid: number | undefined;
   send(line: string): void;
-  /** Ask it to end (SIGTERM), then make it (SIGKILL after 2 s); resolves when it is gone. */
+  /** Sends SIGTERM, and SIGKILL after 2 s; resolves when the process has ended. */
   stop(): Promise<void>;
-  /** Resolves with the exit status when it ends by itself or is stopped; undefined after a signal. */
+  /** Resolves with the exit status when the process ends; undefined when a signal ended it. */
   readonly ended: Promise<number | undefined>;
 }
 
@@ -20,6 +20,7 @@ export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+/** Starts the process at once. A program that cannot start ends with the status undefined. */
 export function startChild({ file, args, onLine, onErrorLine, env }: ChildOptions): Child {
   const child = execa(file, args, {
     reject: false,

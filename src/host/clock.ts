@@ -1,34 +1,34 @@
-/** The seam to time. */
+/** The seam to time, and waits that an AbortSignal ends. */
 import { setImmediate } from 'node:timers/promises';
 
 export interface Clock {
-  /** Milliseconds that only go forward. */
+  /** Milliseconds of a clock that never goes backwards. */
   now(): number;
   /** Milliseconds since 1970. */
   wall(): number;
-  /** Call once after some milliseconds; the result cancels it. */
+  /** Calls once after some milliseconds; the result cancels the call. */
   after(milliseconds: number, call: () => void): () => void;
 }
 
-/** Milliseconds: 24 days. */
+/** The longest wait of setTimeout in milliseconds, 24 days. */
 const LONGEST = 2 ** 31 - 1;
 
 export const realClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   after(milliseconds, call) {
-    // A longer wait would be none at all (setTimeout); waking too early does no harm.
+    // setTimeout takes a longer wait for none; waking too early does no harm.
     const timer = setTimeout(call, Math.min(milliseconds, LONGEST));
     return () => clearTimeout(timer);
   },
 };
 
-/** Let what waits for the event loop go first. */
+/** Lets the event loop run other work; resolves after it. */
 export function breath(): Promise<void> {
   return setImmediate();
 }
 
-/** Wait on a clock; rejects with the signal's reason when it aborts. */
+/** Resolves after some milliseconds; rejects with the signal's reason when it aborts before. */
 export function sleep(clock: Clock, milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
@@ -52,14 +52,17 @@ export function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Rejects with the signal's reason when it aborts first; what the promise waits for goes on. Leaves no listener behind, unlike a race with `aborted`. */
+/**
+ * The promise's result; rejects with the signal's reason when it aborts first. The work of the promise goes on. Unlike a race
+ * with `aborted` it removes its listener.
+ */
 export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: abort, reject } = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason);
   if (signal.aborted) onAbort();
   else signal.addEventListener('abort', onAbort, { once: true });
   try {
-    // Also where it aborted before: that nobody waits any more must not make a later failure one that nobody heard.
+    // The race also runs after an abort: a later failure of the promise would otherwise be an unhandled rejection.
     return await Promise.race([promise, abort]);
   } finally {
     signal.removeEventListener('abort', onAbort);

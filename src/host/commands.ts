@@ -1,4 +1,4 @@
-/** The seam to processes: the one way in which slicewire starts a command. Arguments and standard input, never a shell. */
+/** The seam to processes: every command starts here, with arguments and standard input, never through a shell. */
 import { Readable } from 'node:stream';
 import { execa } from 'execa';
 
@@ -10,13 +10,13 @@ export interface Command {
 }
 
 export interface CommandResult {
-  /** undefined when a signal ended it. */
+  /** undefined when a signal ended the command. */
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command could not be started at all. */
+/** A command could not be started. */
 export class CommandNotStarted extends Error {
   readonly code = 'COMMAND_NOT_STARTED';
   readonly file: string;
@@ -28,10 +28,11 @@ export class CommandNotStarted extends Error {
 }
 
 export interface CommandRunner {
-  /** Run to the end. Rejects with CommandNotStarted, or with the signal's reason; an exit status of its own is a result. */
+  /** Runs a command to its end. Any exit status is a result. Rejects with CommandNotStarted, or with the signal's reason. */
   run(command: Command, signal: AbortSignal): Promise<CommandResult>;
 }
 
+/** Characters that are written to standard input at once. */
 const CHUNK = 512 * 1024;
 
 export const realCommands: CommandRunner = {
@@ -54,16 +55,16 @@ export const realCommands: CommandRunner = {
   },
 };
 
-/** Why it could not be started, in words. */
+/** The reason in words. */
 function startProblem(result: {
   readonly code?: string | undefined;
   readonly originalMessage?: string | undefined;
 }): string {
-  if (result.code === 'ENOENT') return 'there is no program of this name';
+  if (result.code === 'ENOENT') return 'no such program';
   return result.code === 'EACCES' ? 'permission denied' : (result.originalMessage ?? 'unknown cause');
 }
 
-/** Join lines into pieces that neither fill the pipe one by one nor hold the event loop for long. */
+/** Joins lines into chunks: few writes, and none that blocks the event loop for long. */
 function* chunks(lines: Iterable<string>): Generator<string> {
   let chunk = '';
   for (const line of lines) {

@@ -2,14 +2,15 @@
 import { type SettingWrite, settingKey } from '../reconcile/setting.ts';
 import { isReadOnly, type Sysctls, whyNotWritable } from './sysctls.ts';
 
-/** How the kernel tracks connections. Times in milliseconds; 0, and false, leave the kernel's value as it is. */
+/** How the kernel tracks connections. Times are milliseconds. 0 and false leave the kernel's value unchanged. */
 export interface ConntrackSettings {
-  /** Entries for each core, and at least so many in all; 0 a core leaves the table's size as it is. */
+  /** Entries for each core. 0 leaves the size of the table unchanged. */
   readonly maxPerCore: number;
+  /** Entries in all, at least. */
   readonly min: number;
   readonly tcpEstablishedTimeout: number;
   readonly tcpCloseWaitTimeout: number;
-  /** Take packets outside the window of a connection as valid. */
+  /** Packets outside the window of a connection count as valid. */
   readonly tcpBeLiberal: boolean;
   readonly udpTimeout: number;
   readonly udpStreamTimeout: number;
@@ -18,30 +19,30 @@ export interface ConntrackSettings {
 const MAX = 'net/netfilter/nf_conntrack_max';
 const LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 const HASH_SIZE = '/sys/module/nf_conntrack/parameters/hashsize';
-/** No table is made larger than this by the number of cores (Kubernetes 1.36). */
+/** The number of cores makes no table larger than this (Kubernetes 1.36). */
 const LARGEST = 1_048_576;
-/** Entries in one bucket of the hash table, on average when it is full. */
+/** Average number of entries in a bucket of the full hash table. */
 const DEPTH = 4;
 
-/** Entries that the table should hold; 0 to leave it as it is. */
+/** The wanted number of entries of the table; 0 leaves it unchanged. */
 export function conntrackMax({ maxPerCore, min }: ConntrackSettings, cores: number): number {
   if (maxPerCore === 0) return 0;
   const scaled = maxPerCore * cores;
   return scaled > LARGEST ? LARGEST : Math.max(scaled, min);
 }
 
-/** A setting that is to be written. */
+/** A setting to write. */
 export interface ConntrackWrite extends SettingWrite {
-  /** The flag that leaves it as it is. */
+  /** The flag and value that stop slicewire from changing it. */
   readonly leftBy: string;
 }
 
-/** A setting that cannot be written here, and why. */
+/** A setting that cannot be written on this node. */
 export interface BarredWrite extends ConntrackWrite {
   readonly cause: string;
 }
 
-/** Tell those that can be written from those that cannot, as far as the kernel says without being written to. */
+/** Separates settings that can be written from those that cannot, as far as this shows without writing. */
 export async function sortWrites(
   writes: readonly ConntrackWrite[],
 ): Promise<{ readonly possible: readonly ConntrackWrite[]; readonly barred: readonly BarredWrite[] }> {
@@ -56,21 +57,21 @@ export async function sortWrites(
 }
 
 /**
- * The file of the hash table can be opened everywhere, and what is written into it is refused outside the first network namespace
- * (nf_conntrack_core.c, nf_conntrack_set_hashsize), where the size of the table can only be read (nf_conntrack_standalone.c).
+ * The size of the hash table: outside the first network namespace its file can be opened, but the kernel refuses every write
+ * (nf_conntrack_core.c, nf_conntrack_set_hashsize). The size of the table is read-only there (nf_conntrack_standalone.c).
  */
 async function whyHashSizeStays(name: string): Promise<string | undefined> {
   if (name !== HASH_SIZE || !(await isReadOnly(MAX))) return undefined;
-  return 'the kernel takes it from the first network namespace of the machine alone';
+  return 'only the first network namespace of the machine can set it';
 }
 
-/** Words for a setting that stays as it is. */
+/** The message about a setting that cannot be written. */
 export function barredText({ name, from, to, leftBy, cause }: BarredWrite): string {
-  const stays = from === undefined ? `${to} was wanted` : `it stays ${from}, ${to} was wanted`;
-  return `${settingKey(name)} cannot be changed here: ${cause}; ${stays}; ${leftBy} leaves it`;
+  const stays = from === undefined ? `its value should be ${to}` : `it stays ${from} instead of ${to}`;
+  return `${settingKey(name)} cannot be changed on this node: ${cause}; ${stays}; ${leftBy} stops slicewire from changing it`;
 }
 
-/** What of them differs from the kernel's values, in the order of writing. */
+/** Writes for the settings that differ from the kernel's values, in the order of writing. A setting that cannot be read is written. */
 export async function conntrackWrites(
   settings: ConntrackSettings,
   { cores, sysctls }: { cores: number; sysctls: Sysctls },
@@ -106,16 +107,17 @@ function tracked(name: string): string {
   return `net/netfilter/nf_conntrack_${name}`;
 }
 
-/** A value of 0 leaves the kernel's. */
+/** A value of 0 leaves the kernel's value unchanged. */
 interface Wanted {
   readonly name: string;
   readonly value: number;
   /** Without `--conntrack-`. */
   readonly flag: string;
+  /** A larger value in the kernel is right, too. */
   readonly mayBeMore?: boolean;
 }
 
-/** undefined for what is not there or may not be read: writing it will tell why. */
+/** undefined when the setting is missing or cannot be read: the write then fails with the cause. */
 async function readable(name: string, sysctls: Sysctls): Promise<string | undefined> {
   try {
     return await sysctls.read(name);

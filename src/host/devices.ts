@@ -1,40 +1,42 @@
-/** The addresses of this machine's devices; and the device that holds those of Services in IPVS mode. */
+/** The addresses of this node's devices, and the device that has the addresses of Services in IPVS mode. */
+import { ENODEV, errnoOf } from '../../native/errno.ts';
 import type { NetlinkSocket } from '../../native/netlink-socket.ts';
 import { type Address, addressOfBytes, type Family, isLoopback } from '../model/address.ts';
 import { wholeListing } from './listing.ts';
 
 /** kube-proxy's name (pkg/proxy/ipvs/proxier.go). */
 export const SERVICE_DEVICE = 'kube-ipvs0';
-const ENODEV = 19;
 
-/** The device of Services is of another kind than it should be. */
+/** The device of Services exists, but is no dummy device. */
 export class DeviceUnusable extends Error {
   readonly code = 'DEVICE_UNUSABLE';
 }
 
 export interface DeviceAddresses {
-  /** Of the device of Services. */
+  /** On the device of Services. */
   readonly service: readonly Address[];
   /** 127.0.0.0/8 and ::1. */
   readonly loopback: readonly Address[];
-  /** All others but IPv6 link-local ones; also those that routing put on the loopback device, and those of scope link of IPv4. */
+  /** All others, except IPv6 link-local ones. Other addresses of the loopback device count, and IPv4 addresses of scope link. */
   readonly others: readonly Address[];
 }
 
-/** Index of the device of Services; undefined when there is none. Throws DeviceUnusable when the name is that of another kind of device. */
+/** The index of the device of Services; undefined when there is none. Throws DeviceUnusable when the device is of another kind, NetlinkError. */
 export async function serviceDevice(route: NetlinkSocket): Promise<number | undefined> {
   const { findLink } = await import('../../native/rtnetlink.ts');
   try {
     const { index, kind } = findLink(route, SERVICE_DEVICE);
     if (kind === 'dummy') return index;
-    throw new DeviceUnusable(`the device ${SERVICE_DEVICE} is of kind ${kind || 'unknown'}, not dummy`);
+    throw new DeviceUnusable(
+      `the device ${SERVICE_DEVICE} is a device of kind ${kind || 'unknown'}; it must be a dummy device`,
+    );
   } catch (error) {
-    if ((error as { errno?: number }).errno === ENODEV) return undefined;
+    if (errnoOf(error) === ENODEV) return undefined;
     throw error;
   }
 }
 
-/** Whether there is such a device, of the right kind, in this network namespace. */
+/** Whether this network namespace has the device, of the right kind. */
 export async function hasServiceDevice(): Promise<boolean> {
   return await withRoute(async (route) => {
     try {
@@ -46,6 +48,7 @@ export async function hasServiceDevice(): Promise<boolean> {
   });
 }
 
+/** A family's addresses on all devices. Throws DeviceUnusable, NetlinkError, ListingUnsteady. */
 export async function readAddresses(route: NetlinkSocket, family: Family): Promise<DeviceAddresses> {
   const { deviceAddresses } = await import('../../native/rtnetlink.ts');
   const mine = await serviceDevice(route);
@@ -60,14 +63,14 @@ export async function readAddresses(route: NetlinkSocket, family: Family): Promi
 }
 
 /**
- * fe80::/10, which is good on one link alone (RFC 4291, 2.5.6). Of IPv4 the scope is what an administrator gave the address, and
- * says nothing of who may use it: kube-proxy takes all of them (net.InterfaceAddrs).
+ * fe80::/10, valid on one link only (RFC 4291, 2.5.6). The scope of an IPv4 address is the administrator's choice and does not
+ * restrict its use: kube-proxy takes all of them (net.InterfaceAddrs).
  */
 function isLinkLocal(bytes: Uint8Array): boolean {
   return bytes.length === 16 && bytes[0] === 0xfe && ((bytes[1] ?? 0) & 0xc0) === 0x80;
 }
 
-/** The same on a socket of its own. */
+/** `readAddresses` on a socket of its own. */
 export async function localAddresses(family: Family): Promise<DeviceAddresses> {
   return await withRoute((route) => readAddresses(route, family));
 }

@@ -1,18 +1,18 @@
-/** SIGHUP: what goes on in the background takes it as a wish to read its configuration again (daemon(7)); anything else lost its terminal, and ends. */
+/** SIGHUP: a daemon reads its configuration again (daemon(7)); any other command has lost its terminal, and ends. */
 export class Hangups {
   #onHangup: () => void;
 
-  /** `otherwise`: called while nothing listens. */
+  /** `otherwise` is called while nothing listens. */
   constructor(otherwise: () => void) {
     this.#onHangup = otherwise;
   }
 
-  /** Call this from now on. */
+  /** From now on SIGHUP calls `onHangup`. */
   listen(onHangup: () => void): void {
     this.#onHangup = onHangup;
   }
 
-  /** The signal came. */
+  /** The process received SIGHUP. */
   received(): void {
     this.#onHangup();
   }

@@ -4,10 +4,10 @@ import { breath, unlessAborted } from './clock.ts';
 import type { CommandResult, CommandRunner } from './commands.ts';
 import { lockHolder } from './xtables-lock.ts';
 
-/** Which variant of the tools: what the name `iptables` means on this host, or one by its own name. */
+/** The variant of the tools: `auto` runs the command `iptables`, the others a variant by its own name. */
 export type IptablesBackend = 'auto' | 'nft' | 'legacy';
 
-/** One of the two by itself. */
+/** A single variant. */
 export type IptablesVariant = Exclude<IptablesBackend, 'auto'>;
 
 /** Seconds that a command waits for the xtables lock. */
@@ -15,33 +15,33 @@ const LOCK_WAIT_SECONDS = 5;
 /** Exit status RESOURCE_PROBLEM (xtables.h). */
 const RESOURCE_PROBLEM = 4;
 const LOCK_HELD = /holding the xtables lock|Can't lock/;
-/** Lines of output between two breaths of the event loop. */
+/** Lines of output that are read before the event loop runs again. */
 const LINES_A_BREATH = 4000;
 
-/** What the tools say of a chain that is not there; iptables-nft calls it «incompatible» (1.8.9). */
+/** Errors about a chain that does not exist; iptables-nft 1.8.9 calls it "incompatible". */
 const NO_CHAIN =
   /No chain\/target\/match by that name|[Cc]hain .* does not exist|No such file or directory|is incompatible/;
 
-/** What was read before it was asked for. */
+/** Output of iptables-save that was read before `save` needed it. */
 interface Ahead {
   readonly stdout: string;
-  /** Nothing was written since. */
+  /** No program has written rules since. */
   readonly isCurrent: () => Promise<boolean>;
 }
 
 export interface ChainQuery {
   readonly table: string;
   readonly chain: string;
-  /** Seconds to wait for the lock; without any, the legacy tool waits for ever. */
+  /** Seconds to wait for the xtables lock; 5 by default. */
   readonly wait?: number;
 }
 
 /** A command of iptables failed. */
 export class IptablesError extends Error {
   readonly code = 'IPTABLES';
-  /** The line of its input that it complained of. */
+  /** The line of its input that the command refused, where it names one. */
   readonly line: number | undefined;
-  /** It refused what it was given; otherwise it could not do its work at all. */
+  /** The command refused its input. Otherwise it could not work at all. */
   readonly isRefusal: boolean;
 
   constructor(message: string, { line, isRefusal }: { line?: number | undefined; isRefusal: boolean }) {
@@ -51,12 +51,12 @@ export class IptablesError extends Error {
   }
 }
 
-/** Chains that the kubelet makes, in the variant that its node uses (KEP-3178). */
+/** Chains of the kubelet, in the variant that its node uses (KEP-3178). */
 const OF_KUBELET = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
 /**
- * The variant in which the kubelet of this node writes, if there is one: in a container the name `iptables` says nothing of
- * the node. undefined when nothing of it is found. The legacy tool is asked only where its tables are in use: asking makes them.
+ * The variant in which this node's kubelet writes; undefined when it has no chains. In a container the command `iptables` may be
+ * of another variant than the node's. The legacy tool runs only where its tables are in use, because it creates them.
  */
 export async function backendOfKubelet(
   runner: CommandRunner,
@@ -71,12 +71,13 @@ export async function backendOfKubelet(
         if (await tools.hasChain({ table: 'mangle', chain, wait: 1 }, signal)) return backend;
     } catch (error) {
       if (signal.aborted) throw error;
-      // That variant is not there, or does not work here: the kubelet does not use it.
+      // The variant is missing or does not work: the kubelet does not use it.
     }
   }
   return undefined;
 }
 
+/** Runs iptables, iptables-save and iptables-restore of one family. */
 export class IptablesTools {
   readonly family: Family;
   readonly #runner: CommandRunner;
@@ -92,17 +93,17 @@ export class IptablesTools {
     this.#prefix = backend === 'auto' ? base : `${base}-${backend}`;
   }
 
-  /** What the tool said that it is; undefined until its version was asked for, and of one that does not say it (before 1.8). */
+  /** The variant of the tool; undefined before `version` ran, and for tools before 1.8, which do not name it. */
   get variant(): IptablesVariant | undefined {
     return this.#variant;
   }
 
-  /** Restores that were begun: whoever remembers something of the rules knows by it that they are others now. */
+  /** The number of restores so far: memory of the rules is stale when it has grown. */
   get writes(): number {
     return this.#writes;
   }
 
-  /** `iptables v1.8.9 (nf_tables)`. Throws when the tool is missing or does not work. */
+  /** `iptables v1.8.9 (nf_tables)`. Throws CommandNotStarted when the tool is missing, IptablesError when it does not work. */
   async version(signal: AbortSignal): Promise<string> {
     const { stdout } = await this.#run('', ['--version'], signal);
     this.#variant = stdout.includes('(nf_tables)') ? 'nft' : stdout.includes('(legacy)') ? 'legacy' : undefined;
@@ -110,8 +111,8 @@ export class IptablesTools {
   }
 
   /**
-   * Begin to read what `save` is to be asked for, beside other work. It serves once, and only if the ruleset still has the
-   * number then that it had before; where it has none, nothing is read.
+   * Starts to read the rules beside other work. The next `save` uses the output if the ruleset still has the same generation;
+   * a kernel without generations reads nothing ahead.
    */
   readAhead(generation: () => Promise<number | undefined>, signal: AbortSignal): void {
     const read = async (): Promise<Ahead | undefined> => {
@@ -120,11 +121,11 @@ export class IptablesTools {
       const { stdout } = await this.#run('-save', [], signal);
       return { stdout, isCurrent: async () => (await generation()) === before };
     };
-    // What is wrong is told by the read that is made in its place.
+    // A failure is dropped: the read of `save` reports it.
     this.#ahead = read().catch(() => undefined);
   }
 
-  /** Hand each line of all tables, as saved, to `read`. */
+  /** Hands each line of iptables-save to `read`. Throws IptablesError, CommandNotStarted, or the signal's reason. */
   async save(read: (line: string) => void, signal: AbortSignal): Promise<void> {
     const ahead = this.#ahead && (await unlessAborted(this.#ahead, signal));
     this.#ahead = undefined;
@@ -139,13 +140,13 @@ export class IptablesTools {
     signal.throwIfAborted();
   }
 
-  /** One `iptables-restore --noflush`. Throws an IptablesError with the line that failed, where the tool says it. */
+  /** Runs `iptables-restore --noflush`. Throws IptablesError with the refused line where the tool names it. */
   async restore(lines: () => Iterable<string>, signal: AbortSignal): Promise<void> {
     this.#writes += 1;
     await this.#run('-restore', ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)], signal, lines);
   }
 
-  /** Whether a chain exists. Throws when that cannot be told. */
+  /** Whether a chain exists. Throws IptablesError when the tool gives no answer. */
   async hasChain({ table, chain, wait = LOCK_WAIT_SECONDS }: ChainQuery, signal: AbortSignal): Promise<boolean> {
     const args = ['--wait', String(wait), '-t', table, '-S', chain];
     const result = await this.#runner.run({ file: this.#prefix, args }, signal);
@@ -154,7 +155,7 @@ export class IptablesTools {
     throw await this.#failure(`${this.#prefix} -t ${table} -S ${chain}`, result);
   }
 
-  /** Packets that each rule of a chain counted, in their order; none where there is no such chain. Throws an IptablesError. */
+  /** Packets that matched each rule of a chain, in the order of the rules; empty for a missing chain. Throws IptablesError. */
   async counters({ table, chain, wait = LOCK_WAIT_SECONDS }: ChainQuery, signal: AbortSignal): Promise<number[]> {
     const args = ['--wait', String(wait), '-t', table, '-v', '-S', chain];
     const result = await this.#runner.run({ file: this.#prefix, args }, signal);
@@ -162,7 +163,7 @@ export class IptablesTools {
       if (NO_CHAIN.test(result.stderr)) return [];
       throw await this.#failure(`${this.#prefix} -t ${table} -v -S ${chain}`, result);
     }
-    // -A CHAIN … -c PACKETS BYTES -j TARGET; a comment may hold what looks like it.
+    // -A CHAIN … -c PACKETS BYTES -j TARGET; a comment may contain the same text.
     const rules = result.stdout.split('\n').filter((line) => line.startsWith('-A '));
     return rules.map((line) =>
       Number(/ -c (\d+) \d+(?: -[jg] |$)/.exec(line.replace(/"(?:\\.|[^"])*"/g, ''))?.[1] ?? 0),
@@ -181,22 +182,22 @@ export class IptablesTools {
     return result;
   }
 
-  async #failure(what: string, result: CommandResult): Promise<IptablesError> {
-    const said = result.stderr.trim().split('\n').slice(0, 5).join('; ');
+  async #failure(command: string, result: CommandResult): Promise<IptablesError> {
+    const stderr = result.stderr.trim().split('\n').slice(0, 5).join('; ');
     const status = result.exitCode === undefined ? 'was killed' : `exit status ${result.exitCode}`;
     if (LOCK_HELD.test(result.stderr)) {
       const holder = await lockHolder();
-      const text = `${what} waited in vain for the xtables lock, which ${holder ?? 'another program'} holds`;
+      const text = `${command} did not get the xtables lock: ${holder ?? 'another program'} holds it`;
       return new IptablesError(text, { isRefusal: false });
     }
     const line = failedLine(result.stderr);
-    // iptables-nft ends with 4, RESOURCE_PROBLEM, for every refusal of the kernel as well: a line that is named is refused.
+    // iptables-nft also ends with 4, RESOURCE_PROBLEM, when the kernel refuses a rule; it then names the line.
     const isRefusal = line !== undefined || (result.exitCode !== undefined && result.exitCode !== RESOURCE_PROBLEM);
-    return new IptablesError(`${what} failed (${status}): ${said}`, { line, isRefusal });
+    return new IptablesError(`${command} failed (${status}): ${stderr}`, { line, isRefusal });
   }
 }
 
-/** The line number in `line N failed`, `line N: RULE_APPEND failed`, `Error occurred at line: N`. */
+/** N of `line N failed`, `line N: RULE_APPEND failed`, `Error occurred at line: N`. */
 function failedLine(stderr: string): number | undefined {
   const found = /line (\d+) failed|line (\d+): \S+ failed|occurred at line: (\d+)/.exec(stderr);
   const text = found?.[1] ?? found?.[2] ?? found?.[3];

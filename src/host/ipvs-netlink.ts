@@ -1,5 +1,18 @@
-/** The kernel of IPVS mode over netlink (`native/`). Imported only when IPVS is asked for: iptables mode needs none of it. */
-
+/** Implements IpvsKernel over netlink (`native/`). Only IPVS mode loads it. */
+import {
+  EADDRNOTAVAIL,
+  EAGAIN,
+  EBUSY,
+  EEXIST,
+  EINTR,
+  ENOBUFS,
+  ENODEV,
+  ENOENT,
+  ENOMEM,
+  EPERM,
+  ESRCH,
+  errnoOf,
+} from '../../native/errno.ts';
 import { NETLINK_GENERIC, resolveFamily } from '../../native/generic.ts';
 import * as ipset from '../../native/ipset.ts';
 import {
@@ -54,7 +67,7 @@ export class NetlinkKernel implements IpvsKernel {
     ipset.typeRevision(sockets.sets, 'hash:ip,port', 'IPv4');
   }
 
-  /** Throws when one of its parts cannot be used. */
+  /** Throws SystemError or NetlinkError when the kernel lacks a part, or refuses it. */
   static open(transport: (protocol: number) => Transport = openTransport): NetlinkKernel {
     const opened: NetlinkSocket[] = [];
     const open = (protocol: number) => {
@@ -110,7 +123,7 @@ export class NetlinkKernel implements IpvsKernel {
       port,
       scheduler,
       flags: flags & ~IP_VS_SVC_F_HASHED,
-      // The kernel keeps a time also where nobody is remembered.
+      // Without session affinity the kernel still has a time.
       timeout: (flags & IP_VS_SVC_F_PERSISTENT) === 0 ? 0 : timeout,
     }));
   }
@@ -136,7 +149,7 @@ export class NetlinkKernel implements IpvsKernel {
       const type = parts.find((part) => part.type !== undefined)?.type ?? '';
       return { type, entries: parts.flatMap((part) => part.entries.map((entry) => entryText(entry, type))) };
     } catch (error) {
-      if (errnoOf(error) === ERRNO.ENOENT) return undefined;
+      if (errnoOf(error) === ENOENT) return undefined;
       throw error;
     }
   }
@@ -163,7 +176,7 @@ export class NetlinkKernel implements IpvsKernel {
       const errors = socket.acknowledge(writes.map((write) => this.#request(write, index ?? -1)));
       return errors.map((error, at) => (error === undefined ? undefined : kernelError(error, writes[at])));
     } catch (error) {
-      // Nothing is known of these writes: the kernel must be read again.
+      // The outcome of these writes is unknown: the kernel must be read again.
       return writes.map(() => new KernelError('environment', causeOf(error)));
     }
   }
@@ -213,12 +226,11 @@ export class NetlinkKernel implements IpvsKernel {
   }
 }
 
-const ERRNO = { ENOENT: 2, ESRCH: 3, EEXIST: 17, ENODEV: 19, EADDRNOTAVAIL: 99 } as const;
-/** EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS: not about what was written. */
-const ENVIRONMENT = new Set([1, 4, 11, 12, 16, 105]);
-/** What the errors of sets mean; their numbers are from 4096 on, where no errno is. */
+/** Errors that do not depend on the request. */
+const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
+/** Errors of ipset. Their numbers begin at 4096, above every errno. */
 const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
-  [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such type of set' },
+  [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
   [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: 'the set is in use' },
   [ipset.IPSET_ERR_EXIST]: { failure: 'missing', text: 'the entry is not in the set' },
   [ipset.IPSET_ERR_REFERENCED]: { failure: 'environment', text: 'a rule refers to the set' },
@@ -233,17 +245,13 @@ function kernelError(error: NetlinkError, write: KernelWrite | undefined): Kerne
 }
 
 function failureOf(errno: number, what: string): Failure {
-  if (errno === ERRNO.EEXIST) return 'exists';
-  // Of an address that is to be added it means that the kernel takes no such address.
-  const isNoAddress = errno === ERRNO.EADDRNOTAVAIL && what !== 'add-address';
-  const isMissing = errno === ERRNO.ESRCH || errno === ERRNO.ENODEV || isNoAddress;
-  // A new server's ENOENT is about its scheduler (ip_vs_ctl.c, ip_vs_add_service).
-  if (isMissing || (errno === ERRNO.ENOENT && what !== 'add-server')) return 'missing';
+  if (errno === EEXIST) return 'exists';
+  // For an address to add, EADDRNOTAVAIL means that the kernel accepts no such address.
+  const isNoAddress = errno === EADDRNOTAVAIL && what !== 'add-address';
+  const isMissing = errno === ESRCH || errno === ENODEV || isNoAddress;
+  // ENOENT for a new server means that its scheduler is missing (ip_vs_ctl.c, ip_vs_add_service).
+  if (isMissing || (errno === ENOENT && what !== 'add-server')) return 'missing';
   return ENVIRONMENT.has(errno) ? 'environment' : 'refused';
-}
-
-function errnoOf(error: unknown): number | undefined {
-  return (error as { errno?: number }).errno;
 }
 
 function serverBytes({ protocol, address, port }: ServerId): ServerBytes {

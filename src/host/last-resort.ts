@@ -1,19 +1,19 @@
 /**
- * That the process ends when it is told to. A thread that waits in a dead mount cannot be ended from within: `process.exit`
- * waits for it (uv_thread_join), for ever. The kernel does not: alarm(2) and _exit(2) end all threads, as SIGKILL would.
+ * Makes sure that the process ends. `process.exit` waits for all threads (uv_thread_join), and a thread that reads from a dead
+ * mount never ends. alarm(2) and _exit(2) end all threads, as SIGKILL does.
  */
 
-/** Seconds that stopping may take, when nothing is being written. */
+/** Seconds that stopping may take while no write goes on. */
 const MOST = 5;
-/** Milliseconds that a write to the kernel may go on after the signal to stop; the unit gives 30 s. */
+/** Milliseconds that a write to the kernel may go on after the signal to stop; systemd's unit allows 30 s. */
 export const WRITE_GRACE = 10_000;
-/** Seconds with such a write: what it is ended with, and what waits for it, need a little more. */
+/** Seconds with such a write: ending it takes a little longer. */
 const MOST_WRITING = WRITE_GRACE / 1000 + 2;
 
 let isStopping = false;
 let writing = 0;
 
-/** From the moment in which the signal aborts the time of the process is counted. */
+/** When the signal aborts, the process gets an alarm that ends it. */
 export function endSoonAfter(signal: AbortSignal): void {
   const begin = () => {
     isStopping = true;
@@ -23,7 +23,7 @@ export function endSoonAfter(signal: AbortSignal): void {
   else signal.addEventListener('abort', begin, { once: true });
 }
 
-/** Something is written to the kernel: when the process is told to stop, this may end first. */
+/** Runs a write to the kernel: a process that stops gives it time to finish. */
 export async function whileWriting<T>(write: () => Promise<T>): Promise<T> {
   writing++;
   try {
@@ -33,7 +33,7 @@ export async function whileWriting<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-/** End now: no thread is waited for. */
+/** Ends the process now, without waiting for threads. */
 export async function endNow(status: number): Promise<never> {
   const { exitNow } = await import('../../native/libc.ts');
   return exitNow(status);

@@ -1,11 +1,11 @@
-/** Which ports programs on this machine serve, as /proc/net tells it (proc_pid_net(5)). */
+/** The ports that programs on this node serve, read from /proc/net (proc_pid_net(5)). */
 import { type FileHandle, open } from 'node:fs/promises';
 import { endianness } from 'node:os';
 import { addressOfBytes, parseAddress } from '../model/address.ts';
 import type { Listener } from '../model/listener.ts';
 import type { Protocol } from '../model/objects.ts';
 
-/** net/tcp_states.h. A socket of UDP that was not connected to anybody is closed, and takes what comes. */
+/** net/tcp_states.h. An unconnected UDP socket has the state CLOSE, and receives from anybody. */
 const LISTEN = '0A';
 const CLOSE = '07';
 
@@ -16,7 +16,7 @@ const TABLES = [
   { name: 'udp6', protocol: 'UDP', state: CLOSE },
 ] as const;
 
-/** Those of this network namespace. `folder`: where the tables are. Rejects when one cannot be read. */
+/** The listeners of this network namespace. `folder` has the tables. Rejects when a table cannot be read. */
 export async function readListeners(folder = '/proc/net'): Promise<Listener[]> {
   const found: Listener[] = [];
   for (const table of TABLES) found.push(...(await readTable(folder, table)));
@@ -28,7 +28,7 @@ async function readTable(folder: string, { name, protocol, state }: (typeof TABL
   try {
     file = await open(`${folder}/${name}`);
   } catch (error) {
-    // A kernel without IPv6 has no tables of it.
+    // A kernel without IPv6 has no such tables.
     if (name.endsWith('6') && (error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
@@ -37,7 +37,7 @@ async function readTable(folder: string, { name, protocol, state }: (typeof TABL
     let isHead = true;
     for await (const line of file.readLines({ autoClose: false })) {
       const [, local = '', , now] = line.trim().split(/\s+/);
-      // Those that listen come first, then perhaps a million that are connected (Documentation/networking/proc_net_tcp.rst).
+      // Listening sockets come first; a million connected ones may follow (Documentation/networking/proc_net_tcp.rst).
       if (!isHead && now !== state && state === LISTEN) break;
       const listener = now === state ? listenerOf(local, protocol) : undefined;
       if (listener !== undefined) found.push(listener);
@@ -49,7 +49,7 @@ async function readTable(folder: string, { name, protocol, state }: (typeof TABL
   return found;
 }
 
-/** `0100007F:0016`: words of four bytes in the order of this machine, then the port; port 0 is none. */
+/** `0100007F:0016`: words of four bytes in the byte order of this machine, then the port. Port 0 means that there is none. */
 function listenerOf(text: string, protocol: Protocol): Listener | undefined {
   const [hex = '', port = ''] = text.split(':');
   const number = Number.parseInt(port, 16);

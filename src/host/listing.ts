@@ -1,15 +1,18 @@
-/** Whole listings of the kernel. */
+/** Complete listings of the kernel. */
 import { breath } from './clock.ts';
 
-/** How often a listing that changes while it is made is made again. */
+/** Attempts to read a listing that changes during the read. */
 const MOST_LISTINGS = 5;
 
-/** The kernel's list changed every time that it was read. */
+/** The kernel's list changed during every read. */
 export class ListingUnsteady extends Error {
   readonly code = 'LISTING_UNSTEADY';
 }
 
-/** All of a listing, with a breath after each part; again when it changed meanwhile. Throws when it does so every time: a part is not the whole (invariant 2). */
+/**
+ * Reads a listing, and yields to the event loop after each part. It reads again when the list changed meanwhile. It throws
+ * ListingUnsteady when the list changes each time: a part is not the whole (docs/architecture.md, invariant 2).
+ */
 export async function wholeListing<T>(list: () => Generator<readonly T[], boolean>): Promise<T[]> {
   for (let tries = 1; tries <= MOST_LISTINGS; tries++) {
     const found: T[] = [];
@@ -21,5 +24,5 @@ export async function wholeListing<T>(list: () => Generator<readonly T[], boolea
     }
     if (!next.value) return found;
   }
-  throw new ListingUnsteady(`a list of the kernel changed each of ${MOST_LISTINGS} times that it was read`);
+  throw new ListingUnsteady(`a listing of the kernel changed during each of ${MOST_LISTINGS} reads`);
 }

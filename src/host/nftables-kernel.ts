@@ -1,17 +1,18 @@
 /**
- * What nftables mode asks of the kernel: one table a family, read as a whole, written in transactions. Objects are data here;
- * in between it is netlink (`nftables-netlink.ts`).
+ * The kernel as nftables mode needs it: one table for each family, read as a whole and written in transactions. Objects are data;
+ * `nftables-encoding.ts` makes netlink requests of them, and `nftables-netlink.ts` sends these.
  */
 import type { Family } from '../model/address.ts';
 
-/** The n-th of 16 words of 4 bytes in which a rule works, from 0. */
+/** Index of a register: a rule has 16 words of 4 bytes, numbered from 0. */
 export type Word = number;
-/** Bytes, each a character of Latin-1. */
+/** Bytes as text, each byte a character of Latin-1. */
 export type Bytes = string;
 
+/** The destination of a packet when a rule matches. */
 export type Verdict = { readonly kind: 'jump' | 'goto'; readonly chain: string } | { readonly kind: 'drop' | 'return' };
 
-/** One expression of a rule; a rule ends at the first that does not hold. Addresses take as many words as their family needs. */
+/** An expression of a rule. A rule ends at the first expression that does not match. An address takes one word, or four for IPv6. */
 export type Expression =
   | { readonly do: 'load'; readonly what: Loaded; readonly to: Word }
   | { readonly do: 'compare'; readonly from: Word; readonly is: 'equal' | 'other'; readonly value: Bytes }
@@ -23,16 +24,17 @@ export type Expression =
       readonly from: Word;
       readonly to?: Word | 'verdict';
     }
-  /** A number from `first` on, of `count`. */
+  /** A random number from `first` to `first + count - 1`. */
   | { readonly do: 'random'; readonly count: number; readonly first: number; readonly to: Word }
   | { readonly do: 'value'; readonly to: Word; readonly value: Bytes }
-  /** What a word holds is in the set for so long, from now on. */
+  /** Adds the word to the set, or renews it; the element expires after so many seconds. */
   | { readonly do: 'remember'; readonly set: string; readonly key: Word; readonly seconds: number }
   | { readonly do: 'set-mark'; readonly from: Word }
   | { readonly do: 'translate'; readonly address: Word; readonly port: Word }
   | { readonly do: 'masquerade' | 'reject' }
   | { readonly do: 'verdict'; readonly verdict: Verdict };
 
+/** A field of the packet, its connection or its addresses that `load` copies into words. */
 export type Loaded =
   | 'source address'
   | 'destination address'
@@ -46,30 +48,31 @@ export type Loaded =
   | 'kind of destination address';
 
 export interface NftRule {
-  /** What it does, for people: its comment in the kernel, by which it is known again. At most 120 characters. */
+  /** The comment of the rule in the kernel, for people. It identifies the rule when it is read back. At most 120 characters. */
   readonly text: string;
   readonly expressions: readonly Expression[];
 }
 
+/** A chain of the kernel's packet path. */
 export interface Hook {
   readonly type: 'nat' | 'filter';
   readonly hook: 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
   readonly priority: number;
 }
 
-/** What a key or value is put together from, each in whole words. `number`: in the machine's byte order. */
+/** A part of a key or value, padded to whole words. `number` is in the machine's byte order. */
 export type Field = 'address' | 'protocol' | 'port' | 'number';
 
 export interface NftSet {
   readonly name: string;
   readonly key: readonly Field[];
-  /** undefined: a set. */
+  /** The data of a map; undefined for a set. */
   readonly data?: 'verdict' | readonly Field[];
   /** Elements are ranges in the last field. */
   readonly hasRanges?: boolean;
-  /** Elements come from packets, and time out. */
+  /** Packets add the elements, and these expire. */
   readonly isMemory?: boolean;
-  /** All of its elements count how often they are found. */
+  /** Every element counts its matches. */
   readonly isCounting?: boolean;
 }
 
@@ -77,12 +80,13 @@ export interface NftElement {
   readonly key: Bytes;
   /** The end of a range; "" for one key. */
   readonly end: Bytes;
-  /** Words of a map; `goto CHAIN` or `drop` of a map of verdicts; "" in a set. */
+  /** The words of a map, or `goto CHAIN` or `drop` in a map of verdicts; "" in a set. */
   readonly data: string;
-  /** It counts how often it was found. */
+  /** It counts its matches. */
   readonly isCounted?: true;
 }
 
+/** A write; several of them are one transaction. */
 export type NftWrite =
   | { readonly kind: 'add-table' | 'delete-table' }
   | { readonly kind: 'add-chain'; readonly chain: string; readonly hook?: Hook | undefined }
@@ -96,56 +100,59 @@ export type NftWrite =
       readonly elements: readonly NftElement[];
     };
 
-/** What the kernel has of our table. Rules are told by their texts. */
+/** slicewire's table as the kernel has it. A rule is its text. */
 export interface NftState {
   readonly chains: ReadonlyMap<string, { readonly rules: readonly string[] }>;
-  /** Elements by set; none of sets that are memories. */
+  /** Elements by set; empty for sets whose elements packets add. */
   readonly sets: ReadonlyMap<string, readonly NftElement[]>;
 }
 
-/** A write that the kernel refused, and which of its elements, where it says. */
+/** A write that the kernel refused. */
 export interface NftRefusal {
+  /** Index of the write. */
   readonly write: number;
+  /** Index of the refused element in that write, where the kernel names it. */
   readonly element: number | undefined;
   readonly cause: string;
-  /** What was written was refused; or it could not be written now; or what was to be deleted is still in use, and will not be for long. */
+  /** `content`: the kernel refuses the write. `environment`: it cannot be written now. `use`: the object to delete is in use for a short time. */
   readonly blame: 'content' | 'environment' | 'use';
 }
 
+/** The seam to the kernel's nftables. */
 export interface NftKernel {
-  /** Bytes of the longest transaction; undefined: as long as any. */
+  /** Bytes of the longest transaction; undefined when there is no limit. */
   readonly room?: number | undefined;
-  /** undefined: there is no table of ours. Throws when it cannot be read. */
+  /** The table of a family; undefined when there is none. Throws when it cannot be read. */
   read(family: Family): Promise<NftState | undefined>;
-  /** Whether nobody wrote anything since the table was read here, but by `commit` here. Throws when it cannot be asked. */
+  /** Whether only `commit` has changed the ruleset since `read`. Throws when the kernel does not answer. */
   isUnchanged(family: Family): boolean;
-  /** How often each element of a set that counts was found, by key. Throws when it cannot be read. */
+  /** The number of matches of each element of a counting set, by key. Throws when the set cannot be read. */
   counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
-  /** All of it, or nothing; what was refused, none when it was written. Throws when nobody knows. */
+  /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
-  /** Whether the table stands as it was read or written here. Cheap. */
+  /** Whether the table is as it was last read or written. Cheap. */
   stands(family: Family): Promise<Standing>;
 }
 
-/** `unclear`: it is the same table, but somebody wrote something since, and reading it to see what is due. */
+/** `unclear`: the table is the same, but a program wrote to the ruleset since then, and the time has come to read it. */
 export type Standing = 'yes' | 'no' | 'unclear';
 
-/** Tables as a whole, of whomever. */
+/** Tables of any program. */
 export interface NftTables {
-  /** Throws when the kernel does not say. */
+  /** Throws when the kernel does not answer. */
   hasTable(family: Family, table: string): boolean;
-  /** Keys of the elements of a set; none when there is no such set. Throws when it cannot be read. */
+  /** The keys of a set's elements; empty when the set does not exist. Throws when it cannot be read. */
   keys(family: Family, table: string, set: string): Promise<readonly Bytes[]>;
   /** Throws when it cannot be deleted. */
   deleteTable(family: Family, table: string): void;
 }
 
-/** This kernel cannot do what nftables mode needs. */
+/** This kernel lacks a part that nftables mode needs, or denies permission. */
 export class NftUnusable extends Error {
   readonly code: string = 'NFT_UNUSABLE';
 }
 
-/** This kernel has no nftables at all, and so no table of anybody. */
+/** This kernel has no nftables, and so no tables. */
 export class NftMissing extends NftUnusable {
   override readonly code = 'NFT_MISSING';
 }

@@ -1,83 +1,71 @@
-/** The kernel's nftables over netlink: our table as data, and transactions (linux/netfilter/nf_tables.h). */
+/** Implements NftKernel over netlink: reads and watches slicewire's table, and writes transactions (linux/netfilter/nf_tables.h). */
 
-import { SystemError } from '../../native/libc.ts';
+import {
+  EAFNOSUPPORT,
+  EAGAIN,
+  EBUSY,
+  EEXIST,
+  EINTR,
+  EINVAL,
+  ENOBUFS,
+  ENOENT,
+  ENOMEM,
+  EOPNOTSUPP,
+  EPERM,
+  EPROTONOSUPPORT,
+  ERESTART,
+  errnoOf,
+} from '../../native/errno.ts';
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import * as bytecode from '../../native/nft/expressions.ts';
-import {
-  addChain,
-  addElements,
-  addRule,
-  addSet,
-  addTable,
-  deleteChain,
-  deleteElements,
-  deleteSet,
-  deleteTable,
-  type Element,
-  elementAt,
-  flushChain,
-  readElements,
-  readRules,
-  readSets,
-  type TableId,
-  tableHandle,
-} from '../../native/nft/objects.ts';
+import { readElements, readRules, readSets, tableHandle } from '../../native/nft/listings.ts';
+import { deleteChain, deleteTable } from '../../native/nft/objects.ts';
+import type { TableId } from '../../native/nft/request.ts';
+import { elementAt } from '../../native/nft/sets.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { breath } from './clock.ts';
+import { elementOf, encode, type Origin } from './nftables-encoding.ts';
 import {
   type Bytes,
-  type Expression,
-  type Loaded,
   type NftElement,
   type NftKernel,
   NftMissing,
   type NftRefusal,
-  type NftSet,
   type NftState,
   type NftTables,
   NftUnusable,
   type NftWrite,
   type Standing,
 } from './nftables-kernel.ts';
-import { setSpec } from './nftables-sets.ts';
 
+/** The name of the table in each family. */
 export const TABLE = 'slicewire';
-const COMMENT = 'Services, by slicewire';
 /** Bytes of the longest transaction. */
 const LONGEST = 64 * 1024 * 1024;
-/** Bytes of what asks. */
+/** Bytes of the longest request of a read. */
 const LONGEST_QUESTION = 4096;
-/** Bytes of the header of a message, filled up, and of the messages around a transaction. */
+/** Bytes of a message's header with padding, and of the two messages around a transaction. */
 const MESSAGE = 20;
 const BRACKETS = 64;
-/** Elements a message: a list of them has at most 64 KiB. */
-const ELEMENTS = 300;
-/** How often a transaction is tried that must be alone; where others write all the time, it is then written beside them. */
+/** Attempts to write a transaction without a write of another program in between. After these it is written in any case. */
 const TRIES = 8;
-/** How often the table is read again when somebody wrote meanwhile; then most likely what they wrote was not this table. */
+/** Attempts to read the table without a write of another program in between. After these the last read counts: most likely the others wrote to other tables. */
 const READS = 5;
-/** Where others write all the time, the table is read for no more than this share of the time to see whether it was ours. */
+/** The largest share of the time for reading the table only to find out whether another program changed it. */
 const READING_SHARE = 0.01;
-const ENOENT = 2;
-const EEXIST = 17;
-const ERESTART = 85;
-/** Errors that say nothing of what was written: out of memory, no rights, busy. */
-const ENVIRONMENT = [1, 4, 11, 12, 105];
-const EBUSY = 16;
-
-const EPERM = 1;
-/** What a kernel without it says: EINVAL (nfnetlink.c, of a subsystem that it does not know), EPROTONOSUPPORT, EAFNOSUPPORT, EOPNOTSUPP. */
-const NO_NFTABLES: readonly number[] = [22, 93, 95, 97];
-/** A process may have the capability in a user namespace of its own, and this network namespace belong to another (user_namespaces(7)). */
+/** Errors that do not depend on the request. */
+const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
+/** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
+const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
+/** A process can have the capability in its own user namespace while another one owns the network namespace (user_namespaces(7)). */
 const NEEDED_RIGHTS =
-  'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in a user namespace that made the network namespace';
+  'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in the user namespace that owns the network namespace';
 
-/** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it lets nobody in. */
+/** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it denies permission. */
 export function openNftables(): NftNetlink {
   let kernel: NftNetlink | undefined;
   try {
@@ -87,20 +75,21 @@ export function openNftables(): NftNetlink {
   } catch (error) {
     kernel?.close();
     const cause = causeOf(error);
-    const errno = error instanceof NetlinkError || error instanceof SystemError ? error.errno : undefined;
-    if (errno === EPERM) throw new NftUnusable(`the kernel's nftables may not be used: ${cause}; ${NEEDED_RIGHTS}`);
+    const errno = errnoOf(error);
+    if (errno === EPERM)
+      throw new NftUnusable(`no permission to use the kernel's nftables: ${cause}; ${NEEDED_RIGHTS}`);
     const isMissing = errno !== undefined && NO_NFTABLES.includes(errno);
-    if (isMissing) throw new NftMissing(`the kernel has no nftables (modprobe nf_tables): ${cause}`);
+    if (isMissing) throw new NftMissing(`the kernel has no nftables: ${cause}; load the module nf_tables`);
     throw new NftUnusable(`the kernel's nftables cannot be used: ${cause}`);
   }
 }
 
-/** The table when it was read or written here. */
+/** The table when it was last read or written. */
 interface Seen {
   readonly handle: bigint;
-  /** Of the ruleset then; undefined: somebody wrote meanwhile. */
+  /** The generation of the ruleset then; undefined when another program wrote meanwhile. */
   readonly generation: number | undefined;
-  /** Milliseconds from when on it may be read only to see whether it stands. */
+  /** Time of the clock `performance`, in milliseconds, from which the table may be read only to check it. */
   readonly due: number;
 }
 
@@ -109,7 +98,7 @@ export class NftNetlink implements NftKernel, NftTables {
   readonly #socket: NetlinkSocket;
   readonly #seen = new Map<Family, Seen>();
 
-  /** Throws SystemError. `open`: sockets of another network namespace. */
+  /** Throws SystemError. `open` opens sockets, for example in another network namespace. */
   constructor(open: typeof openTransport = openTransport) {
     this.#open = open;
     this.#socket = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST));
@@ -134,13 +123,13 @@ export class NftNetlink implements NftKernel, NftTables {
         return undefined;
       }
       const state = await this.#state(id).catch((error: unknown) => {
-        // It was deleted meanwhile: what there is now is asked again.
+        // The table was deleted meanwhile: ask again.
         if (tries < READS && error instanceof NetlinkError && error.errno === ENOENT) return undefined;
         throw error;
       });
       if (state === undefined) continue;
       const isSame = this.#generation() === before;
-      // Entries may be missing.
+      // Another program wrote meanwhile: entries may be missing.
       if (!isSame && tries < READS) continue;
       const now = performance.now();
       const due = now + (now - began) / READING_SHARE;
@@ -157,7 +146,7 @@ export class NftNetlink implements NftKernel, NftTables {
       chains.set(chain, known);
     }
     const sets = new Map<string, readonly NftElement[]>();
-    // One listing after another: a socket takes one at a time.
+    // A socket has one listing at a time.
     for (const { name, isDynamic } of [...readSets(this.#socket, id)]) {
       const elements: NftElement[] = [];
       if (!isDynamic) {
@@ -177,7 +166,7 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
     const counts = new Map<Bytes, number>();
-    // Asked at any time, and a socket takes one listing at a time.
+    // Callers ask at any time, and a socket has one listing at a time.
     const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
@@ -211,8 +200,8 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   /**
-   * Whether the kernel takes these writes, in a table of another name: with them goes one that is refused for certain, so
-   * that none is carried out. Throws NftUnusable that says what it does not take.
+   * Checks that the kernel accepts these writes, in a table of another name. The transaction ends with a write that the kernel
+   * always refuses, so nothing is carried out. Throws NftUnusable with the first refused write.
    */
   check(family: Family, writes: readonly NftWrite[]): void {
     const table = `${TABLE}-check`;
@@ -221,8 +210,8 @@ export class NftNetlink implements NftKernel, NftTables {
     for (const [i, { write }] of of.entries()) {
       const what = writes[write];
       if (results[i] === undefined || what === undefined) continue;
-      const text = what.kind === 'add-rule' ? `the rule «${what.rule.text}»` : describe(what);
-      throw new NftUnusable(`${family}: this kernel does not take ${text} of nftables mode: ${results[i].message}`);
+      const text = what.kind === 'add-rule' ? `the rule "${what.rule.text}"` : describe(what);
+      throw new NftUnusable(`${family}: this kernel refuses ${text} of nftables mode: ${results[i].message}`);
     }
   }
 
@@ -246,7 +235,7 @@ export class NftNetlink implements NftKernel, NftTables {
     }
   }
 
-  /** Of a transaction that cannot be sent, which is all of one Service then: others are made to fit. */
+  /** The refusal of a transaction that is too long to send. It is about a single Service then: the mode makes other transactions fit. */
   #tooLong(requests: readonly Request[]): NftRefusal | undefined {
     const { room } = this;
     const bytes = requests.reduce(
@@ -254,7 +243,7 @@ export class NftNetlink implements NftKernel, NftTables {
       0,
     );
     if (room === undefined || bytes <= room - BRACKETS) return undefined;
-    const cause = `a transaction of ${bytes} bytes is longer than the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as its root`;
+    const cause = `a transaction of ${bytes} bytes exceeds the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as root of the node`;
     return { write: 0, element: 0, cause, blame: 'content' };
   }
 
@@ -266,7 +255,7 @@ export class NftNetlink implements NftKernel, NftTables {
     return Promise.resolve(isUnclear ? 'unclear' : 'yes');
   }
 
-  /** A transaction of ours made the next generation of this one (nf_tables_api.c, nft_base_seq_inc): nothing else changed in it. */
+  /** A transaction of ours moved the generation by one (nf_tables_api.c, nft_base_seq_inc), and nothing else changed. */
   #wrote(family: Family, before: number | undefined): void {
     const generation = before === undefined ? undefined : (before + 1) >>> 0 || 1;
     for (const [of, seen] of this.#seen) {
@@ -279,86 +268,14 @@ export class NftNetlink implements NftKernel, NftTables {
 
   #generation(): number {
     const said = this.#socket.ask(generationRequest(), decodeGeneration);
-    if (said === undefined) throw new RangeError('nftables was asked for the generation of its ruleset and told none');
+    if (said === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
     return said;
   }
-}
-
-function elementOf({ key, end, data = '', packets }: Element): NftElement {
-  const text = typeof data === 'string' ? data : 'chain' in data ? `goto ${data.chain}` : data.kind;
-  const element = { key, end, data: text };
-  return packets === undefined ? element : { ...element, isCounted: true };
-}
-
-/** Which write a request is of, and the first of its elements there. */
-interface Origin {
-  readonly write: number;
-  readonly first: number;
 }
 
 function describe(what: NftWrite): string {
   if ('chain' in what) return `the chain ${what.chain}`;
   return 'set' in what ? `the set ${typeof what.set === 'string' ? what.set : what.set.name}` : 'the table';
-}
-
-function encode(id: TableId, writes: readonly NftWrite[]): { requests: Request[]; of: Origin[] } {
-  const { family } = id;
-  const requests: Request[] = [];
-  const of: Origin[] = [];
-  for (const [write, what] of writes.entries()) {
-    const add = (request: Request, first = 0) => {
-      requests.push(request);
-      of.push({ write, first });
-    };
-    switch (what.kind) {
-      case 'add-table':
-        add(addTable(id, COMMENT));
-        break;
-      case 'delete-table':
-        add(deleteTable(id));
-        break;
-      case 'add-chain':
-        add(addChain(id, what.chain, what.hook));
-        break;
-      case 'flush-chain':
-        add(flushChain(id, what.chain));
-        break;
-      case 'delete-chain':
-        add(deleteChain(id, what.chain));
-        break;
-      case 'add-rule':
-        add(
-          addRule(
-            id,
-            what.chain,
-            what.rule.expressions.map((expression) => compiled(expression, family)),
-            what.rule.text,
-          ),
-        );
-        break;
-      case 'add-set':
-        add(addSet(id, setSpec(what.set, family), write + 1));
-        break;
-      case 'delete-set':
-        add(deleteSet(id, what.set));
-        break;
-      default:
-        for (let first = 0; first < what.elements.length; first += ELEMENTS) {
-          const some = what.elements.slice(first, first + ELEMENTS).map((element) => asElement(what.set, element));
-          add((what.kind === 'add-elements' ? addElements : deleteElements)(id, what.set.name, some), first);
-        }
-    }
-  }
-  return { requests, of };
-}
-
-function asElement({ data: type }: NftSet, { key, end, data, isCounted }: NftElement): Element {
-  const value = type === 'verdict' ? verdictOf(data) : data;
-  return { key, end, ...(type === undefined ? {} : { data: value }), ...(isCounted ? { packets: 0 } : {}) };
-}
-
-function verdictOf(text: string): bytecode.Verdict {
-  return text.startsWith('goto ') ? { kind: 'goto', chain: text.slice(5) } : { kind: 'drop' };
 }
 
 function refusal(error: NetlinkError, request: Request | undefined, origin: Origin | undefined): NftRefusal {
@@ -371,60 +288,4 @@ function refusal(error: NetlinkError, request: Request | undefined, origin: Orig
     cause: error.message,
     blame: error.errno === EBUSY ? 'use' : isOfEnvironment ? 'environment' : 'content',
   };
-}
-
-function compiled(expression: Expression, family: Family): bytecode.Expression {
-  const bytes = (text: Bytes) => Buffer.from(text, 'latin1');
-  switch (expression.do) {
-    case 'load':
-      return loading(expression.what, expression.to, family);
-    case 'compare':
-      return bytecode.compare(expression.from, expression.is === 'equal' ? 'eq' : 'neq', bytes(expression.value));
-    case 'mask':
-      return bytecode.bitwise(expression.at, expression.at, bytes(expression.mask), bytes(expression.flip));
-    case 'lookup':
-      return bytecode.lookup(expression.set, expression.from, expression);
-    case 'random':
-      return bytecode.random(expression.count, expression.first, expression.to);
-    case 'value':
-      return bytecode.immediate(expression.to, bytes(expression.value));
-    case 'remember':
-      return bytecode.remember(expression.set, expression.key, expression.seconds * 1000);
-    case 'set-mark':
-      return bytecode.setMark(expression.from);
-    case 'translate':
-      return bytecode.dnat(family, expression.address, expression.port);
-    case 'masquerade':
-      return bytecode.masquerade();
-    case 'reject':
-      return bytecode.reject(family);
-    case 'verdict':
-      return bytecode.verdict(expression.verdict);
-  }
-}
-
-function loading(what: Loaded, to: number, family: Family): bytecode.Expression {
-  const isV4 = family === 'IPv4';
-  switch (what) {
-    case 'source address':
-      return isV4 ? bytecode.payload('network', 12, 4, to) : bytecode.payload('network', 8, 16, to);
-    case 'destination address':
-      return isV4 ? bytecode.payload('network', 16, 4, to) : bytecode.payload('network', 24, 16, to);
-    case 'protocol':
-      return bytecode.meta('l4proto', to);
-    case 'destination port':
-      return bytecode.payload('transport', 2, 2, to);
-    case 'mark':
-      return bytecode.meta('mark', to);
-    case 'input interface':
-      return bytecode.meta('iifname', to);
-    case 'connection state':
-      return bytecode.connection('state', to);
-    case 'connection status':
-      return bytecode.connection('status', to);
-    case 'kind of source address':
-      return bytecode.addressType('saddr', to);
-    case 'kind of destination address':
-      return bytecode.addressType('daddr', to);
-  }
 }

@@ -1,17 +1,18 @@
-/** Our sets as the kernel is told of them, and as those who list them read them. */
-import type { SetSpec } from '../../native/nft/objects.ts';
+/** slicewire's sets with the types that the kernel stores, and that `nft list` needs to print them. */
+import type { SetSpec } from '../../native/nft/sets.ts';
 import { type Part, typeofMap } from '../../native/nft/typeof.ts';
 import type { Family } from '../model/address.ts';
 import type { Field, NftSet } from './nftables-kernel.ts';
 
 /**
- * Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, mark), by which those who list the table read it; six
- * bits a field. A number has user data beside it (`partsOf`), by which nft 1.0.6 and later go; older ones abort when they list an
- * «integer» in a concatenation (1.0.2: «Assertion `ilen > 0' failed»), but not a mark.
+ * Numbers of nft's data types (nft's datatype.h: inet_proto, inet_service, mark), with which `nft` prints the table; six bits a
+ * field. nft 1.0.6 and later read the type of a number from user data (`partsOf`). Older ones abort when they list an integer in a
+ * concatenation (1.0.2: "Assertion `ilen > 0' failed"), but not a mark.
  */
 const TYPES: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 12, port: 13, number: 19 };
 const LENGTHS: Readonly<Record<Exclude<Field, 'address'>, number>> = { protocol: 1, port: 2, number: 4 };
 
+/** A set of a family as the kernel takes it. */
 export function setSpec(
   { name, key, data, hasRanges = false, isMemory = false, isCounting = false }: NftSet,
   family: Family,
@@ -37,7 +38,7 @@ export function setSpec(
   };
 }
 
-/** What `nft` calls the fields of a map of endpoints. */
+/** The expressions that `nft` prints for the fields of a map of endpoints. */
 function partsOf(fields: readonly Field[], family: Family): Part[] {
   return fields.map((field): Part => {
     if (field === 'address') return { kind: 'destination address', family };

@@ -1,18 +1,18 @@
-/** Facts about this machine that the rules depend on. */
+/** Facts about this node that the rules depend on. */
 import { readFile } from 'node:fs/promises';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../model/address.ts';
 import { localAddresses } from './devices.ts';
 
 const CAP_NET_ADMIN = 12n;
 
-/** Whether this process may change network state: root, or the capability alone (capabilities(7)). */
+/** Whether this process has the capability NET_ADMIN, as root or by itself (capabilities(7)). */
 export async function mayChangeNetwork(): Promise<boolean> {
   const status = await readFile('/proc/self/status', 'utf8');
   const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? '0';
   return ((BigInt(`0x${effective}`) >> CAP_NET_ADMIN) & 1n) === 1n;
 }
 
-/** Whether the legacy variant of iptables has tables in this network namespace. */
+/** Whether this network namespace has tables of iptables' legacy variant. */
 export async function hasLegacyTables(): Promise<boolean> {
   const names = await readFile('/proc/net/ip_tables_names', 'utf8').catch(() => '');
   return names.includes('mangle');
@@ -29,7 +29,7 @@ export async function hasFamily(family: Family): Promise<boolean> {
   return present && disabled.trim() !== '1';
 }
 
-/** The families that the kernel has switched on. */
+/** The families that the kernel has enabled. */
 export async function localFamilies(): Promise<readonly Family[]> {
   const families: Family[] = [];
   for (const family of FAMILIES) if (await hasFamily(family)) families.push(family);
@@ -37,8 +37,8 @@ export async function localFamilies(): Promise<readonly Family[]> {
 }
 
 /**
- * A family's addresses of all interfaces, also of those without a carrier (a bridge without containers), which Node.js
- * leaves out; without IPv6 link-local ones, and without those of Services, which IPVS mode puts on a device of its own.
+ * A family's addresses on all interfaces, without IPv6 link-local ones, and without those of Services on the device of IPVS mode.
+ * Interfaces without a carrier count, such as a bridge without containers; Node.js omits them. Throws NetlinkError.
  */
 export async function interfaceAddresses(family: Family): Promise<Address[]> {
   const { loopback, others } = await localAddresses(family);

@@ -1,7 +1,7 @@
-/** Settings of this process itself. */
+/** Settings of this process. */
 import { writeFile } from 'node:fs/promises';
 
-/** What the kernel ends first when memory is short: -1000 never, 1000 first. Throws when it may not be set. */
+/** Sets the OOM-killer score: -1000 protects the process, 1000 makes it the first to be killed (proc_pid_oom_score_adj(5)). Rejects without permission. */
 export async function setOomScore(score: number): Promise<void> {
   await writeFile('/proc/self/oom_score_adj', String(score));
 }

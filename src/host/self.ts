@@ -1,4 +1,4 @@
-/** How this program starts itself again: from its source, or as the one executable that `npm run build` makes. */
+/** The command that starts this program again: from its source, or the executable of `npm run build`. */
 import { isSea } from 'node:sea';
 import { fileURLToPath } from 'node:url';
 
@@ -7,9 +7,10 @@ export interface SelfCommand {
   readonly args: readonly string[];
 }
 
+/** The program with these arguments. */
 export function selfCommand(...args: readonly string[]): SelfCommand {
   const file = process.execPath;
-  // In the executable there is no source beside this file.
+  // The executable has no source beside it.
   return isSea()
     ? { file, args }
     : { file, args: ['--disable-sigusr1', fileURLToPath(new URL('../main.ts', import.meta.url)), ...args] };

@@ -1,8 +1,8 @@
-/** Entries of sets: as the kernel tells them, and as `ipset` prints them. */
+/** Entries of sets: their bytes in the kernel, and the text that `ipset` prints. */
 import type { EntryBytes } from '../../native/ipset.ts';
 import { type Address, addressOctets, addressOfBytes } from '../model/address.ts';
 
-/** `10.96.0.10,tcp:80,10.0.0.0/8` → its bytes; a bitmap's entry is a port alone. */
+/** `10.96.0.10,tcp:80,10.0.0.0/8` → its bytes. The entry of a bitmap is only a port. */
 export function entryBytes(text: string): EntryBytes {
   if (/^\d+$/.test(text)) return { port: Number(text) };
   const [address = '', socket, second] = text.split(',');
@@ -20,13 +20,13 @@ function protocolOf(text: string): EntryBytes['protocol'] {
   return /^\d+$/.test(text) ? Number(text) : (text as 'tcp');
 }
 
-/** The other way round; a protocol that no Service has is its number. */
+/** The text of an entry in a set of this type. A protocol that no Service has is printed as its number. */
 export function entryText({ address, protocol, port, second, length }: EntryBytes, type: string): string {
   if (address === undefined) return String(port ?? '');
   const parts: string[] = [addressOfBytes(address)];
   if (port !== undefined) parts.push(`${protocol ?? ''}:${port}`);
   if (second !== undefined) {
-    // The kernel leaves out the length of a single address.
+    // The kernel omits the prefix length of a single address.
     const net = type.endsWith('net') ? `/${length ?? second.length * 8}` : '';
     parts.push(addressOfBytes(second) + net);
   }

@@ -1,25 +1,25 @@
-/** The supervisor that started this process, as far as it wants to be told: systemd with Type=notify and WatchdogSec. */
+/** Notifies the supervisor of this process: systemd with Type=notify and WatchdogSec. */
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Tell it states such as `READY=1`; nothing happens where none listens. Throws when it cannot be told. */
+/** Sends states such as `READY=1`; does nothing without a supervisor. Rejects with SystemError when sending fails. */
 export async function notifySupervisor(...states: string[]): Promise<void> {
   const path = process.env.NOTIFY_SOCKET;
   if (path === undefined || path === '') return;
-  // Loaded only here: the foreign-function module is not needed without a supervisor.
+  // Loaded only here: without a supervisor the process needs no foreign functions.
   const { notify } = await import('../../native/notify.ts');
   notify(path, ...states);
 }
 
-/** Tell the supervisor that a reload goes on, until it hears `READY=1` (systemd.service(5), Type=notify-reload, which wants to know since when). */
+/** Reports that a reload has begun; `READY=1` ends it (systemd.service(5): Type=notify-reload needs the time of the beginning). */
 export async function notifyReloading(): Promise<void> {
-  // The clock that Node.js counts by is CLOCK_MONOTONIC, in nanoseconds.
+  // process.hrtime is CLOCK_MONOTONIC in nanoseconds.
   await notifySupervisor('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
 }
 
 /**
- * Tell the supervisor that this process lives, twice as often as it wants to hear it (sd_watchdog_enabled(3)); nothing happens
- * where it does not. It is the event loop that is told of: syncs that fail are for health, and a restart mends none of them.
- * One failure does not end it.
+ * Sends the watchdog's keep-alive twice in each interval (sd_watchdog_enabled(3)); does nothing without a watchdog. It proves that
+ * the event loop runs. Failed syncs are reported by the health server: a restart would not repair them. A failure to send calls
+ * `onFailure`, and the next keep-alive is sent all the same.
  */
 export async function keepAlive(signal: AbortSignal, onFailure: (error: Error) => void): Promise<void> {
   const microseconds = Number(process.env.WATCHDOG_USEC);

@@ -1,20 +1,21 @@
 /**
- * Kernel settings under /proc/sys. A name is written with slashes: `net/ipv4/conf/all/route_localnet`. One that begins
- * with a slash is a file elsewhere: `/sys/module/nf_conntrack/parameters/hashsize`.
+ * Kernel settings under /proc/sys. Names have slashes: `net/ipv4/conf/all/route_localnet`. A name that begins with a slash is
+ * a file elsewhere: `/sys/module/nf_conntrack/parameters/hashsize`.
  */
 import { constants } from 'node:fs';
 import { open, readFile, stat, writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { SettingWrite } from '../reconcile/setting.ts';
 
+/** The seam to the settings. Both methods reject when the kernel denies access. */
 export interface Sysctls {
-  /** undefined when the kernel has no such setting. */
+  /** The value without white space around it; undefined when the kernel has no such setting. */
   read(name: string): Promise<string | undefined>;
   write(name: string, value: string): Promise<void>;
 }
 
 const ROOT = '/proc/sys';
-/** Bits of a file's mode by which anybody may write it. */
+/** The bits of a file's mode that allow writing. */
 const WRITE = 0o222;
 
 export const realSysctls: Sysctls = {
@@ -32,8 +33,8 @@ export const realSysctls: Sysctls = {
 };
 
 /**
- * Why a setting cannot be written here; undefined when nothing is in the way that can be seen without writing. It is opened, which
- * is what the kernel judges by: access(2) knows nothing of a capability that a user who is not root was given (access(2)).
+ * Why a setting cannot be written on this node; undefined when no obstacle shows without writing. The file is opened for this:
+ * access(2) ignores a capability of a user who is not root.
  */
 export async function whyNotWritable(name: string): Promise<string | undefined> {
   try {
@@ -41,14 +42,14 @@ export async function whyNotWritable(name: string): Promise<string | undefined> 
     return undefined;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return 'there is no such setting';
-    if (code === 'EROFS') return 'it is on a file system that is mounted read-only';
-    if (await isReadOnly(name)) return 'in this network namespace it can only be read';
-    return code === 'EACCES' || code === 'EPERM' ? 'this process has no right to write it' : message;
+    if (code === 'ENOENT') return 'this kernel has no such setting';
+    if (code === 'EROFS') return 'its file system is mounted read-only';
+    if (await isReadOnly(name)) return 'it is read-only in this network namespace';
+    return code === 'EACCES' || code === 'EPERM' ? 'this process has no permission to write it' : message;
   }
 }
 
-/** Nobody may write it, whatever his rights: the kernel takes settings of the whole machine from its first network namespace alone. */
+/** Whether no process can write the setting: settings of the whole machine are writable only in its first network namespace. */
 export async function isReadOnly(name: string): Promise<boolean> {
   try {
     return ((await stat(resolve(ROOT, name))).mode & WRITE) === 0;
@@ -57,7 +58,7 @@ export async function isReadOnly(name: string): Promise<boolean> {
   }
 }
 
-/** Write them; returns what could not be written, with the cause. The others are written all the same. */
+/** Writes all settings; returns those that failed, with the cause. A failure does not stop the others. */
 export async function writeSettings(
   writes: readonly SettingWrite[],
   sysctls: Sysctls,

@@ -1,9 +1,9 @@
-/** Who holds the xtables lock, so that an operator need not guess (k8s#48107). */
+/** Finds the process that holds the xtables lock, so that an operator need not guess (k8s#48107). */
 import { readFile, stat } from 'node:fs/promises';
 
 const LOCK_FILE = '/run/xtables.lock';
 
-/** `iptables (process 123)`, or undefined when nobody is seen to hold it. /proc/locks: proc(5). */
+/** `iptables (process 123)`; undefined when /proc/locks names no holder (proc_locks(5)). */
 export async function lockHolder(): Promise<string | undefined> {
   try {
     const { ino } = await stat(LOCK_FILE);
@@ -13,7 +13,7 @@ export async function lockHolder(): Promise<string | undefined> {
       if (kind === 'FLOCK' && file?.endsWith(`:${ino}`) === true && pid !== undefined) return await describe(pid);
     }
   } catch {
-    // The holder is a hint in an error that is reported anyway; without it the report says «another program».
+    // The holder is a hint in an error message. Without it the message has "another program".
   }
   return undefined;
 }

@@ -1,8 +1,8 @@
 /**
  * IP addresses and CIDRs in canonical text.
  *
- * An `Address` or `Cidr` exists only when it was parsed here, so text from the API never reaches a command line or a
- * netlink message unchecked. Parsing is as lenient as kube-proxy's: leading zeros in IPv4 octets are read as decimal.
+ * Only this file makes an `Address` or `Cidr`, so unchecked text from the API never reaches a command line or a netlink message.
+ * Parsing is as lenient as kube-proxy's: it reads leading zeros in IPv4 octets as decimal.
  */
 import ipaddr from 'ipaddr.js';
 
@@ -14,11 +14,11 @@ export type Address = string & { readonly __address: true };
 /** `address/length` with the bits after the length cleared. */
 export type Cidr = string & { readonly __cidr: true };
 
-/** As it is written here: most are. */
+/** Canonical text, which most addresses already are. */
 const CANONICAL_V4 = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 const V4 = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/;
 
-/** Parse an address of either family. IPv4-mapped IPv6 is IPv4, as in Go's net.IP. Returns undefined for anything else. */
+/** Parses an address of either family. IPv4-mapped IPv6 becomes IPv4, as in Go's net.IP. Returns undefined for any other text. */
 export function parseAddress(text: string): Address | undefined {
   if (CANONICAL_V4.test(text)) return text as Address;
   const v4 = V4.exec(text);
@@ -31,7 +31,7 @@ export function parseAddress(text: string): Address | undefined {
   return (v6.isIPv4MappedAddress() ? v6.toIPv4Address().toString() : v6.toRFC5952String()) as Address;
 }
 
-/** Parse `address/length`; host bits are cleared. Returns undefined for anything else. */
+/** Parses `address/length` and clears the host bits. Returns undefined for any other text. */
 export function parseCidr(text: string): Cidr | undefined {
   const [base, length, ...rest] = text.trim().split('/');
   const address = base === undefined ? undefined : parseAddress(base);
@@ -70,14 +70,14 @@ export function addressBits(address: Address): string {
   return bits;
 }
 
-/** The address in network order, each byte a character of Latin-1: the form in which the kernel's tables are compared. */
+/** The address in network order, each byte a character of Latin-1. The kernel's tables are compared in this form. */
 export function addressBytes(address: Address): string {
   const octets = addressOctets(address);
   const [a = 0, b = 0, c = 0, d = 0] = octets;
   return octets.length === 4 ? String.fromCharCode(a, b, c, d) : String.fromCharCode(...octets);
 }
 
-/** The address in network order: 4 or 16 bytes. One of IPv4 is read digit by digit: thousands are asked for in a row. */
+/** The address in network order: 4 or 16 bytes. IPv4 is read digit by digit, because callers convert thousands in a row. */
 export function addressOctets(address: Address): Uint8Array {
   if (address.includes(':')) return Uint8Array.from(ipaddr.parse(address).toByteArray());
   const octets = new Uint8Array(4);
@@ -128,7 +128,7 @@ export function fromBinary(bits: string): Address {
   return (parsed instanceof ipaddr.IPv6 ? parsed.toRFC5952String() : parsed.toString()) as Address;
 }
 
-/** Whether the address lies in the CIDR; false when the families differ. */
+/** Whether the CIDR contains the address; false when the families differ. */
 export function cidrContains(cidr: Cidr, address: Address): boolean {
   if (familyOf(cidr) !== familyOf(address)) return false;
   const slash = cidr.indexOf('/');

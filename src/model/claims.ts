@@ -1,16 +1,16 @@
 /**
- * Who may use an address or a node port when several Services ask for it.
+ * Decides which Service gets an address or a node port when several ask for it.
  *
- * The API server hands out a cluster IP and a node port once, but nothing stops a folder of manifests from naming one
- * twice, or an external IP from being another Service's cluster IP (CVE-2020-8554). A claim is won by rank (cluster IP
- * before load balancer before external IP), then by age, then by name: never by the order of arrival, so that building
- * from nothing and applying changes agree (invariant 12).
+ * The API server assigns a cluster IP or a node port once. But a folder of manifests can name one twice, and an external IP can be
+ * another Service's cluster IP (CVE-2020-8554). Rank decides first (cluster IP before load balancer before external IP), then age,
+ * then the name. The order of arrival never matters, so building from nothing and applying changes agree (docs/architecture.md,
+ * invariant 12).
  */
 import type { Address, Family } from './address.ts';
 import type { Fault, Protocol, Service, ServiceKey } from './objects.ts';
 import type { Frontend, FrontendRole, ServicePort } from './service-port.ts';
 
-/** What a connection is sent to; no address: a node port. */
+/** The destination of a connection. Without an address it is a node port. */
 export interface FrontendAt {
   readonly family: Family;
   readonly protocol: Protocol;
@@ -18,7 +18,7 @@ export interface FrontendAt {
   readonly port: number;
 }
 
-/** One wish of a Service: the thing, and how strong the wish is. */
+/** A Service's claim. The lowest rank wins. */
 interface Claim {
   readonly service: ServiceKey;
   readonly rank: number;
@@ -32,14 +32,15 @@ const RANK: Readonly<Record<FrontendRole, number>> = {
   'node-port': 0,
 };
 
+/** All claims of all Services. */
 export class Claims {
   readonly #byClaimKey = new Map<string, Claim[]>();
-  /** What each Service claims. */
+  /** The keys of the claims of each Service. */
   readonly #byService = new Map<ServiceKey, readonly string[]>();
 
   /**
-   * Replace what a Service claims (undefined: it is gone).
-   * Returns the other Services whose standing may have changed with it.
+   * Replaces the claims of a Service, which is undefined when it was deleted.
+   * Returns the other Services whose claims this may decide anew.
    */
   replace(key: ServiceKey, service: Service | undefined, ports: readonly ServicePort[]): Set<ServiceKey> {
     const before = this.#byService.get(key) ?? [];
@@ -57,7 +58,7 @@ export class Claims {
     return affected;
   }
 
-  /** The Service that holds what this frontend asks for, when it is another one. */
+  /** The other Service that has this frontend's address or port; undefined when there is none. */
   rival(port: ServicePort, frontend: Frontend): ServiceKey | undefined {
     for (const key of claimKeys(port, frontend)) {
       const winner = this.#byClaimKey.get(key)?.[0];
@@ -66,7 +67,7 @@ export class Claims {
     return undefined;
   }
 
-  /** The Service that holds this frontend. */
+  /** The Service that has this frontend; undefined when there is none. */
   holder(at: FrontendAt): ServiceKey | undefined {
     return this.#byClaimKey.get(socketKey(at))?.[0]?.service;
   }
@@ -99,7 +100,7 @@ function addClaimKeys(into: Map<string, number>, port: ServicePort, frontend: Fr
   }
 }
 
-/** A cluster IP belongs to one Service as a whole; other addresses may be shared by Services with different ports. */
+/** A cluster IP belongs to one Service with all ports. Services with different ports may share other addresses. */
 function claimKeys(port: ServicePort, frontend: Frontend): string[] {
   const { family, protocol } = port;
   const socket = socketKey({ family, protocol, address: frontend.address, port: frontend.port });
@@ -110,7 +111,7 @@ function socketKey({ family, protocol, address, port }: FrontendAt): string {
   return address === undefined ? `node-port/${family}/${protocol}/${port}` : `${address}/${protocol}/${port}`;
 }
 
-/** The fault of a frontend that lost its claim. */
+/** The fault of a frontend whose address or port another Service has. */
 export function rivalFault(port: ServicePort, frontend: Frontend, holder: ServiceKey): Fault {
   const value = frontend.address ?? String(frontend.port);
   const what =
@@ -125,20 +126,20 @@ export function rivalFault(port: ServicePort, frontend: Frontend, holder: Servic
   };
 }
 
-/** Another frontend of the same ServicePort on the same address, with a stronger claim: an external IP that is also the cluster IP, or the load balancer's. */
+/** A frontend of the same ServicePort with the same address and a stronger claim, such as the cluster IP for an equal external IP. */
 export function strongerTwin(kept: readonly Frontend[], { address, role }: Frontend): Frontend | undefined {
   if (address === undefined) return undefined;
   return kept.find((other) => other.address === address && RANK[other.role] < RANK[role]);
 }
 
-/** What is said of a frontend that has one. Of two meanings the stronger counts: source ranges are not gone round. */
+/** The fault of the weaker frontend. The stronger one counts, so that it cannot bypass source ranges. */
 export function twinFault(port: ServicePort, { role, address }: Frontend, twin: Frontend): Fault {
   return {
     kind: 'Service',
     object: port.service,
     field: FIELD[role],
     value: address ?? '',
-    problem: `is an address of this Service already, by ${FIELD[twin.role]}`,
+    problem: `already an address of this Service by ${FIELD[twin.role]}`,
     effect: 'no effect here',
   };
 }

@@ -10,7 +10,7 @@ export interface PortEndpoint {
   readonly text: string;
 }
 
-/** Whether it is known to run on this node. */
+/** Whether its slice names this node. */
 export function isOnNode({ endpoint }: PortEndpoint, nodeName: string): boolean {
   return nodeName !== '' && endpoint.nodeName === nodeName;
 }
@@ -24,10 +24,9 @@ export function portKey(name: string, protocol: Protocol): string {
 }
 
 /**
- * Merge the slices of one Service for one family. An `ip:port` that occurs twice, as while an endpoint moves from one slice
- * to another, is settled for the entry that is of most use: ready, then serving, then not terminating (Kubernetes 1.36
- * looks at the last alone); and otherwise for the slice whose name sorts first, so that the result does not depend on the
- * order in which slices arrived.
+ * Merges the slices of one Service for one family. An `ip:port` occurs twice while an endpoint moves between slices. The most useful
+ * entry counts: ready before serving before not terminating (Kubernetes 1.36 compares only the last). Between equal entries the
+ * slice whose name sorts first counts, so that the result does not depend on the order of arrival.
  */
 export function mergeSlices(slices: Iterable<Slice>, family: Family): EndpointsByPort {
   const ports = new Map<string, Map<string, PortEndpoint>>();

@@ -1,13 +1,13 @@
-/** What a source says: the only form in which the world reaches the cache. Sources make them; past `source/` no API object is seen. */
+/** Events from a source to the cache. Sources decode API objects; no other part of the agent sees them. */
 import type { Cidr } from './address.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from './objects.ts';
 
 export type SourceKind = 'services' | 'slices' | 'nodes' | 'servicecidrs';
-/** Kinds without whose lists nothing is written (invariant 1). */
+/** The agent writes nothing before it has the lists of these kinds (docs/architecture.md, invariant 1). */
 export const SOURCE_KINDS: readonly SourceKind[] = ['services', 'slices', 'nodes'];
 
 export type SourceEvent =
-  /** `service` is undefined when it is gone, is not for a service proxy, or is so broken that it is set aside. */
+  /** `service` is undefined when it was deleted, is not for a service proxy, or is so wrong that it is set aside. */
   | {
       readonly kind: 'service';
       readonly key: ServiceKey;
@@ -18,7 +18,7 @@ export type SourceEvent =
       readonly kind: 'slice';
       readonly key: SliceKey;
       readonly slice: Slice | undefined;
-      /** When the change happened that the slice tells, as its annotation says; milliseconds since 1970, 0 when it does not say. */
+      /** Time of the change, from the slice's annotation, in milliseconds since 1970; 0 when the slice has none. */
       readonly triggeredAt: number;
       readonly faults: readonly Fault[];
     }
@@ -28,40 +28,41 @@ export type SourceEvent =
       readonly node: NodeView | undefined;
       readonly faults: readonly Fault[];
     }
-  /** Ranges from which cluster IPs are taken: a ServiceCIDR; undefined when it is gone. */
+  /** A ServiceCIDR: ranges of cluster IPs; undefined when it was deleted. */
   | {
       readonly kind: 'serviceCidr';
       readonly key: string;
       readonly cidrs: readonly Cidr[] | undefined;
       readonly faults: readonly Fault[];
     }
-  /** Faults of something that is not an object, such as a file; they replace its former ones. */
+  /** Faults of something other than an object, such as a file. They replace its earlier faults. */
   | { readonly kind: 'faults'; readonly key: string; readonly faults: readonly Fault[] }
   /** The initial list of a kind is complete (invariant 1). */
   | { readonly kind: 'synced'; readonly of: SourceKind };
 
-/** Where events go. Called in order, never concurrently. */
+/** Takes events. Called in order, never concurrently. */
 export type EventSink = (event: SourceEvent) => void;
 
-/** How well a kind can be followed. Times are of the clock that never runs backwards. */
+/** The state of the watch of a kind. Times are milliseconds of a clock that never goes backwards. */
 export interface WatchStatus {
   readonly of: SourceKind | 'manifests';
-  /** When the server said something last. */
+  /** Time of the server's last message. */
   readonly heardAt: number;
-  /** What fails now, since when; `isServers`: no answer came at all, or one that says that the server is ill: nobody's fault here. */
+  /** The current failure. `isServers`: the server does not answer, or reports a failure of its own; this node is not the cause. */
   readonly failure: { readonly since: number; readonly isServers: boolean; readonly cause: string } | undefined;
 }
 
+/** Lists and watches objects, and emits them as events. */
 export interface Source {
-  /** Of each kind that is watched; a source that watches nobody has none. */
+  /** The watches of all kinds; a source without watches has none. */
   watches?(): readonly WatchStatus[];
-  /** Whether a kind, also one that nothing depends on, cannot be followed now. */
+  /** Whether the watch of a kind fails now, also of a kind that is not required. */
   cannotFollow?(of: SourceKind): boolean;
-  /** Emit until the signal aborts; resolves then. Rejects only when going on is pointless, such as a file that is not there. */
+  /** Emits until the signal aborts, then resolves. Rejects only when retries are useless, for example without the configured file. */
   run(emit: EventSink, signal: AbortSignal): Promise<void>;
 }
 
-/** The object is gone, or is none of ours. */
+/** The event of an object that was deleted, or is not for slicewire. */
 export function goneEvent(of: SourceKind, key: string): SourceEvent {
   if (of === 'services') return { kind: 'service', key, service: undefined, faults: [] };
   if (of === 'slices') return { kind: 'slice', key, slice: undefined, triggeredAt: 0, faults: [] };

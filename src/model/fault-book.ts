@@ -1,24 +1,25 @@
-/** Faults by what they are of, with their number by what follows from them: kept as they come and go, not counted anew (invariant 11). */
+/** The current faults by object, and their number by effect. Counts follow each change, without counting all faults again (docs/architecture.md, invariant 11). */
 import { sameData } from './equal.ts';
 import type { Fault } from './objects.ts';
 
+/** Holds the faults of all objects. */
 export class FaultBook {
   readonly #faults = new Map<string, readonly Fault[]>();
   readonly #counts = new Map<Fault['effect'], number>();
 
-  /** All of them, newest object last. */
+  /** All faults; the object whose faults came last is last. */
   get all(): Fault[] {
     return [...this.#faults.values()].flat();
   }
 
-  /** Those that are not 0. */
+  /** The number of faults by effect, without zeros. */
   get counts(): ReadonlyMap<Fault['effect'], number> {
     return this.#counts;
   }
 
-  /** All faults of one thing now. Returns those that are new with it, for the log. */
+  /** Sets all faults of one object. Returns those that it did not have before, for the log. */
   set(key: string, faults: readonly Fault[]): readonly Fault[] {
-    // Most things never had any: nobody looks them up.
+    // Most objects never have faults: skip the lookup.
     if (faults.length === 0 && this.#faults.size === 0) return [];
     const before = this.#faults.get(key) ?? [];
     for (const { effect } of before) this.#count(effect, -1);

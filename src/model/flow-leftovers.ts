@@ -1,19 +1,19 @@
 /**
- * What changes of Services leave in the kernel's table of connections, and when it may be swept: frontends that are no more, and
- * Services whose change is to be written first. Pure: it holds state, and does no I/O.
+ * Changes of Services leave stale flows in conntrack. This keeps the removed frontends, and the Services whose change must be written
+ * before a sweep. Pure: it holds state, and does no I/O.
  */
 import { type Address, type Family, portBytes, socketBytes } from './address.ts';
 import type { Protocol, ServiceKey } from './objects.ts';
 import type { ServicePortKey } from './service-port.ts';
 
-/** A flow as bytes: where its first packet was sent, and who answers it (`socketBytes`). */
+/** A flow as bytes (`socketBytes`): the destination of its first packet, and the source of the answers. */
 export interface FlowEnds {
   readonly protocol: Protocol;
   readonly destination: string;
   readonly replySource: string;
 }
 
-/** What became of a flow, and of which ServicePort it is. */
+/** Whether a flow may go on. A stale flow has the ServicePort that owns its frontend; undefined for a removed frontend. */
 export type Verdict =
   | { readonly kind: 'live' | 'foreign' }
   | { readonly kind: 'stale'; readonly owner: ServicePortKey | undefined };
@@ -22,64 +22,65 @@ export const LIVE: Verdict = { kind: 'live' };
 export const FOREIGN: Verdict = { kind: 'foreign' };
 export const FORMER: Verdict = { kind: 'stale', owner: undefined };
 
-/** Whether an address, as bytes, takes node ports. */
+/** Whether node ports are served on an address, given as bytes. */
 export type IsNodeAddress = (address: string) => boolean;
 
-/** Which addresses take node ports now, and which did when all flows were seen the last time. */
+/** The addresses with node ports now, and at the last complete sweep. */
 export interface NodeAddresses {
   readonly now: IsNodeAddress;
   readonly before: IsNodeAddress;
 }
 
-/** A frontend that is no more; flows to it may be left. */
+/** A removed frontend; flows to it may remain. */
 interface Former {
-  /** Whose it was; undefined: it was found in the rules of a former run, or handed over. */
+  /** Its Service; undefined when it comes from the rules of an earlier run, or from a predecessor. */
   readonly service: ServiceKey | undefined;
-  /** The rules are written without it: no new flow to it is translated. */
+  /** The rules are written without it, so the kernel translates no new flow to it. */
   isWritten: boolean;
 }
 
-/** Services that the kernel refused, among other keys. */
+/** Keys that the kernel refused, Services among them. */
 export type Refusals = { has(key: string): boolean };
 
-/** What a sweep was to see the last of. */
+/** The removed frontends at the start of a sweep. */
 export type SweepMark = readonly (readonly [at: string, former: Former])[];
 
+/** Removed frontends and pending changes of one kind of flows. */
 export class Leftovers {
   /** By `frontendKey`. */
   readonly #former = new Map<string, Former>();
-  /** Services whose change leaves stale flows once it is written; before, the old rules would make them anew. */
+  /** Services whose change leaves stale flows. A sweep before the write is useless: the old rules would create the flows again. */
   readonly #pending = new Set<ServiceKey>();
-  /** So does the next write, whatever it is of. */
+  /** The next write leaves stale flows in any case. */
   #isAllPending = true;
   #isDirty = false;
 
-  /** Rules were written that left stale flows, and no sweep began since. */
+  /** A write left stale flows, and no sweep has begun since. */
   get isDirty(): boolean {
     return this.#isDirty;
   }
 
-  /** Not all rules are known to be written. */
+  /** Some rules may not be written yet. */
   get isAllPending(): boolean {
     return this.#isAllPending;
   }
 
-  /** Whether the frontend is one that is no more. */
+  /** Whether this is a removed frontend. */
   has(at: string): boolean {
     return this.#former.has(at);
   }
 
-  /** A frontend is no more. */
+  /** A frontend was removed. */
   went(at: string, service: ServiceKey): void {
     this.#former.set(at, { service, isWritten: false });
   }
 
-  /** There is such a frontend. */
+  /** The frontend exists. */
   stands(at: string): void {
     this.#former.delete(at);
   }
 
-  /** A frontend that others left in the kernel. */
+  /** A frontend in the kernel that an earlier run or a predecessor wrote. */
   found(at: string): void {
     if (this.#former.has(at)) return;
     this.#former.set(at, { service: undefined, isWritten: false });
@@ -91,7 +92,7 @@ export class Leftovers {
     this.#pending.add(service);
   }
 
-  /** A sync wrote what changed so far, but for the Services that were refused: those are still to come. */
+  /** A sync wrote all changes so far, except for the refused Services. */
   written(refused: Refusals): void {
     if (this.#isAllPending) this.#isDirty = true;
     this.#isAllPending = false;
@@ -105,44 +106,44 @@ export class Leftovers {
     }
   }
 
-  /** A sync wrote something, and what is not known: sweep, and again after the next. */
+  /** A sync wrote an unknown part of the changes: sweep now, and again after the next write. */
   writtenInPart(): void {
     if (this.#isAllPending || this.#pending.size > 0) this.#isDirty = true;
   }
 
-  /** The rules were not ours for a while: after the next write every flow is to be looked at. */
+  /** Another program changed the rules for a while: after the next write a sweep must check every flow. */
   distrust(): void {
     this.#isAllPending = true;
   }
 
-  /** A sweep begins: what is written from now on needs another. */
+  /** A sweep begins. Later writes need another one. */
   begin(): SweepMark {
     this.#isDirty = false;
     return [...this.#former].filter(([, former]) => former.isWritten);
   }
 
-  /** The sweep has seen every flow. A frontend that went again meanwhile is another one. */
+  /** The sweep has checked every flow. A frontend that was removed again meanwhile stays. */
   swept(mark: SweepMark): void {
     for (const [at, former] of mark) if (this.#former.get(at) === former) this.#former.delete(at);
   }
 
-  /** The sweep did not see every flow. */
+  /** The sweep did not check every flow. */
   notSwept(): void {
     this.#isDirty = true;
   }
 
-  /** Frontends that are no more, for who goes on instead of this. */
+  /** The removed frontends, for a successor. */
   handOver(): readonly string[] {
     return [...this.#former.keys()];
   }
 }
 
-/** `socketBytes`, or `nodePortKey` where there is no address. */
+/** `socketBytes`, or `nodePortKey` without an address. */
 export function frontendKey(family: Family, address: Address | undefined, port: number): string {
   return address === undefined ? nodePortKey(family, portBytes(port)) : socketBytes(address, port);
 }
 
-/** `port`: as bytes. */
+/** The key of a node port. `port` is two bytes. */
 export function nodePortKey(family: Family, port: string): string {
   return `node-port ${family} ${port}`;
 }

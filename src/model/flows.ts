@@ -1,23 +1,24 @@
-/** The flows in the kernel's table of connections that rules do not reach any more: what sync and sweep tell each other of both kinds. Pure. */
+/** Stale flows in conntrack, which rules no longer reach: the state that sync and sweep share, for both kinds of flows. Pure. */
 import type { Family } from './address.ts';
 import type { FlowEnds, Leftovers, NodeAddresses, Refusals, SweepMark, Verdict } from './flow-leftovers.ts';
 import { type FrontendLookup, OpeningFlows } from './opening-flows.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 import { UdpFlows, type UdpFrontend } from './udp-flows.ts';
 
-/** UDP flows, whatever their state; and connections of other protocols that nobody answered. */
+/** UDP flows in any state, and connections of other protocols without an answer. */
 export const FLOW_KINDS = ['udp', 'opening'] as const;
 export type FlowKind = (typeof FLOW_KINDS)[number];
 
 export type SweepMarks = ReadonlyMap<FlowKind, SweepMark>;
 
-/** Frontends that are no more and whose flows may be there still, by kind. */
+/** Removed frontends whose flows may remain, by kind. */
 export type FormerFrontends = Readonly<Record<FlowKind, readonly string[]>>;
 
+/** Both kinds of flows. */
 export class Flows {
   readonly #of: { readonly udp: UdpFlows; readonly opening: OpeningFlows };
 
-  /** `lookup`: the frontends that are there now. */
+  /** `lookup` finds the current frontends. */
   constructor(lookup: FrontendLookup) {
     this.#of = { udp: new UdpFlows(), opening: new OpeningFlows(lookup) };
   }
@@ -26,17 +27,17 @@ export class Flows {
     return this.due.length > 0;
   }
 
-  /** Kinds of which stale flows were left since the last sweep began. */
+  /** Kinds with stale flows since the last sweep began. */
   get due(): readonly FlowKind[] {
     return FLOW_KINDS.filter((kind) => this.#left(kind).isDirty);
   }
 
-  /** Not all rules are known to be written. */
+  /** Some rules may not be written yet. */
   get isAllPending(): boolean {
     return FLOW_KINDS.some((kind) => this.#left(kind).isAllPending);
   }
 
-  /** Take in ServicePorts that changed, with what they were before. */
+  /** Takes changed ServicePorts, with their earlier values. */
   update(
     changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
@@ -45,7 +46,7 @@ export class Flows {
     this.#of.opening.update(changes, before);
   }
 
-  /** UDP frontends that a former run, or another service proxy, left in the kernel's rules. */
+  /** UDP frontends that an earlier run, or another service proxy, left in the kernel's rules. */
   found(frontends: readonly UdpFrontend[]): void {
     this.#of.udp.found(frontends);
   }
@@ -62,31 +63,32 @@ export class Flows {
     for (const kind of FLOW_KINDS) this.#left(kind).distrust();
   }
 
-  /** A sweep of these begins. */
+  /** A sweep of these kinds begins. */
   begin(kinds: readonly FlowKind[] = FLOW_KINDS): SweepMarks {
     return new Map(kinds.map((kind) => [kind, this.#left(kind).begin()]));
   }
 
-  /** It has seen every flow of theirs. */
+  /** The sweep has checked every flow of these kinds. */
   swept(marks: SweepMarks): void {
     for (const [kind, mark] of marks) this.#left(kind).swept(mark);
   }
 
-  /** It has not. */
+  /** The sweep did not check every flow. */
   notSwept(marks: SweepMarks): void {
     for (const kind of marks.keys()) this.#left(kind).notSwept();
   }
 
+  /** Whether a flow may go on. */
   judge(family: Family, flow: FlowEnds, nodes: NodeAddresses): Verdict {
     return (flow.protocol === 'UDP' ? this.#of.udp : this.#of.opening).judge(family, flow, nodes);
   }
 
-  /** For who goes on instead of this, when other parts take over. */
+  /** The removed frontends, for a successor. */
   handOver(): FormerFrontends {
     return { udp: this.#of.udp.left.handOver(), opening: this.#of.opening.left.handOver() };
   }
 
-  /** Flows to these are swept once the rules are written. */
+  /** Takes a predecessor's removed frontends: flows to them are swept once the rules are written. */
   inherit({ udp, opening }: FormerFrontends): void {
     this.#of.udp.inherit(udp);
     this.#of.opening.inherit(opening);

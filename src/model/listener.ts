@@ -1,8 +1,8 @@
-/** What programs on this machine serve. */
+/** The sockets that programs on this node serve. */
 import type { Address } from './address.ts';
 import type { Protocol } from './objects.ts';
 
-/** A socket that takes what is sent to its port; of all addresses when its own is 0.0.0.0 or ::. */
+/** A listening socket. Its address is 0.0.0.0 or :: when it listens on all addresses. */
 export interface Listener {
   readonly protocol: Protocol;
   readonly address: Address;

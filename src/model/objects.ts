@@ -4,6 +4,9 @@ import type { Address, Cidr, Family } from './address.ts';
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 export const PROTOCOLS: readonly Protocol[] = ['TCP', 'UDP', 'SCTP'];
 export type TrafficPolicy = 'Cluster' | 'Local';
+/** https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution */
+export const TRAFFIC_DISTRIBUTIONS = ['PreferClose', 'PreferSameZone', 'PreferSameNode'] as const;
+export type TrafficDistribution = (typeof TRAFFIC_DISTRIBUTIONS)[number];
 
 /** `namespace/name` of a Service. */
 export type ServiceKey = string;
@@ -22,9 +25,9 @@ export interface ServicePortSpec {
 /** A Service that a service proxy programs: never headless, never ExternalName (docs/semantics.md 1.1). */
 export interface Service {
   readonly key: ServiceKey;
-  /** Where the object says it. */
+  /** undefined when the object has none. */
   readonly uid?: string;
-  /** Milliseconds since 1970, 0 when unknown: the older of two that claim one address keeps it. */
+  /** Milliseconds since 1970, 0 when unknown. The older of two Services with the same address keeps it. */
   readonly createdAt: number;
   readonly type: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
   /** At most one per family (docs/semantics.md 1.2). */
@@ -32,7 +35,7 @@ export interface Service {
   readonly externalIPs: readonly Address[];
   /** Ingress addresses with ipMode VIP or none. */
   readonly loadBalancerIPs: readonly Address[];
-  /** Who may use the load balancer's addresses, of either family; undefined: everybody. */
+  /** Clients that may use the load balancer's addresses, of either family; undefined for everybody. */
   readonly sourceRanges: readonly Cidr[] | undefined;
   readonly ports: readonly ServicePortSpec[];
   readonly internalTrafficPolicy: TrafficPolicy;
@@ -55,12 +58,13 @@ export interface Endpoint {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
-  /** "" when the slice does not say. */
+  /** "" when the slice has none. */
   readonly nodeName: string;
   readonly zoneHints: readonly string[];
   readonly nodeHints: readonly string[];
 }
 
+/** An EndpointSlice. */
 export interface Slice {
   readonly key: SliceKey;
   readonly service: ServiceKey;
@@ -69,7 +73,7 @@ export interface Slice {
   readonly endpoints: readonly Endpoint[];
 }
 
-/** What is used of the agent's own Node. */
+/** The used part of the agent's own Node. */
 export interface NodeView {
   readonly name: string;
   /** Label topology.kubernetes.io/zone, "" when it has none. */
@@ -83,20 +87,20 @@ export interface NodeView {
 
 export type ObjectKind = 'Service' | 'EndpointSlice' | 'Node' | 'ServiceCIDR' | 'Pod' | 'Endpoints' | 'file';
 
-/** One thing wrong with an object: what it is called, where in it, what stands there, and what follows. */
+/** A fault of an object: the field, its value, the problem, and the effect. */
 export interface Fault {
   readonly kind: ObjectKind;
   /** `namespace/name`, or a file. */
   readonly object: string;
-  /** The object's own, where it says it. */
+  /** undefined when the object has none. */
   readonly uid?: string;
   /** Path of the field, such as `spec.ports[0].port`; "" for the whole object. */
   readonly field: string;
   readonly value: string;
   readonly problem: string;
   /**
-   * What slicewire did: left out the object, or only this part of it, or took the API's default for it. A value that is
-   * right but means nothing on this node has no effect: worth knowing, no mistake.
+   * slicewire's reaction: it ignores the object or the part, or uses the API's default. A valid value that does nothing on this node
+   * has no effect; it is worth a note, but no mistake.
    */
   readonly effect: 'object set aside' | 'part left out' | 'default used' | 'no effect here';
 }

@@ -1,16 +1,15 @@
 /**
- * Which connections that are still being opened may go on: of TCP those that sent a SYN and heard nothing, of SCTP an INIT.
+ * Decides which opening connections may go on: those of TCP that sent a SYN, and of SCTP that sent an INIT, without an answer.
  *
- * The kernel keeps such an entry for as long as its client goes on from the same port, and sends every try to the endpoint of the
- * first one: when that left, the client is kept out for good (k8s#101607). Only what was translated is judged, so what was sent
- * to an address of a Service and never answered:
+ * The kernel keeps such an entry while its client retries from the same port, and sends every try to the endpoint of the first one.
+ * When that endpoint has gone, the client never connects (k8s#101607). Only translated connections are judged, so those that were
+ * sent to an address of a Service and never answered:
  *
- * - to a frontend that exists: live when it goes to an endpoint that new connections go to, or one that is ready or serves
- *   beside them; otherwise stale;
- * - to a frontend that existed: stale;
- * - all others are foreign, and stay. A connection that was answered is never looked at: it ends by itself.
+ * - to an existing frontend: live with an endpoint of new connections, or any other ready or serving endpoint; otherwise stale;
+ * - to a removed frontend: stale;
+ * - all others are foreign, and stay. Answered connections are never judged: they end by themselves.
  *
- * Frontends are looked up in the model instead of being kept a second time: such entries are few, and Services many.
+ * The model has the frontends. A second copy would cost memory for many Services, and such connections are few.
  *
  * Pure: it holds state, and does no I/O.
  */
@@ -30,20 +29,21 @@ import {
 import type { Protocol } from './objects.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 
-/** Whose frontend this is now. */
+/** The ServicePort of a frontend; undefined when there is no such frontend. */
 export type FrontendLookup = (at: FrontendAt) => ServicePort | undefined;
 
+/** Judges opening connections. */
 export class OpeningFlows {
   readonly left = new Leftovers();
   readonly #lookup: FrontendLookup;
-  /** Who may answer, as `ip:port`, of the ServicePorts that were asked for since the last change. */
+  /** Endpoints that may answer, as `ip:port`, of the ServicePorts that were judged since the last change. */
   readonly #targets = new Map<ServicePortKey, ReadonlySet<string>>();
 
   constructor(lookup: FrontendLookup) {
     this.#lookup = lookup;
   }
 
-  /** Take in ServicePorts that changed, with what they were before. The cost follows their number and size. */
+  /** Takes changed ServicePorts, with their earlier values. The cost follows their number and size. */
   update(
     changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
     before: ReadonlyMap<ServicePortKey, ServicePort>,
@@ -60,11 +60,12 @@ export class OpeningFlows {
     }
   }
 
-  /** Frontends that were no more, and whose flows nobody swept yet, by `handOver` of who worked before. */
+  /** A predecessor's removed frontends whose flows are not swept yet, from its `handOver`. */
   inherit(former: readonly string[]): void {
     for (const at of former) this.left.found(at);
   }
 
+  /** Whether a connection may go on. */
   judge(family: Family, { protocol, destination, replySource }: FlowEnds, nodes: NodeAddresses): Verdict {
     if (replySource === destination) return FOREIGN;
     const addressLength = family === 'IPv4' ? 4 : 16;
@@ -100,7 +101,7 @@ function targetsOf({ cluster, local, alsoAnswering }: ServicePort): Set<string> 
   return targets;
 }
 
-/** A target left, or a frontend did. What is new has no flows yet. */
+/** Whether an endpoint or a frontend was removed. New ones have no flows yet. */
 function mayLeaveStale(was: ServicePort, is: ServicePort | undefined): boolean {
   if (is === undefined) return true;
   const [frontends, targets] = [new Set(keysOf(is)), targetsOf(is)];

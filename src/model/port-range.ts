@@ -1,4 +1,4 @@
-/** Ports from the least to the most, both of them in it. */
+/** Ports from `least` to `most`, inclusive. */
 export interface PortRange {
   readonly least: number;
   readonly most: number;
@@ -8,8 +8,8 @@ export interface PortRange {
 export const NODE_PORTS: PortRange = { least: 30_000, most: 32_767 };
 
 /**
- * kube-apiserver's ways to write one: `30000-32767`, `30000+2767` (a base and what is added to it), or one port. undefined
- * when it is none of them, or not of ports from 1 to 65535.
+ * Parses a range as kube-apiserver does: `30000-32767`, `30000+2767` (a base and an offset), or one port. undefined for any other
+ * text, and for ports outside 1 to 65535.
  */
 export function parsePortRange(text: string): PortRange | undefined {
   const [, base = '', sign, other = ''] = /^(\d{1,5})(?:([-+])(\d{1,5}))?$/.exec(text.trim()) ?? [];

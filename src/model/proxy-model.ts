@@ -1,36 +1,37 @@
-/** The whole intent, the same for every mode: which ServicePorts should exist. An update returns those that changed, and only those. */
+/** The desired state, the same for every mode: all ServicePorts. An update returns only those that changed. */
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import { sameData } from './equal.ts';
 import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
 import type { IdleHints } from './selection.ts';
 import { type Location, type ServicePort, type ServicePortKey, servicePorts } from './service-port.ts';
 
-/** What the model reads: the cache, or a plain object in a test. */
+/** The objects that the model reads: the cache, or a plain object in a test. */
 export interface Objects {
   service(key: ServiceKey): Service | undefined;
   slicesOf(key: ServiceKey): readonly Slice[];
 }
 
-/** What an update changed; a key whose value is undefined is gone. */
+/** The changes of an update. A removed ServicePort has the value undefined. */
 export interface ModelChanges {
   readonly ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>;
-  /** What those that were there before were like. */
+  /** The earlier values of changed and removed ServicePorts. */
   readonly before: ReadonlyMap<ServicePortKey, ServicePort>;
   /** Services whose faults may have changed, with all of their faults now. */
   readonly faults: ReadonlyMap<ServiceKey, readonly Fault[]>;
 }
 
 export interface ProxyModelOptions {
-  /** spec.externalIPs counts; without it any tenant's claim on any address is left aside (KEP-5707, CVE-2020-8554). */
+  /** Serve spec.externalIPs. Without it no tenant can claim an address by that field (KEP-5707, CVE-2020-8554). */
   readonly servesExternalIPs?: boolean;
 }
 
+/** Holds all ServicePorts. */
 export class ProxyModel {
   readonly #claims = new Claims();
-  /** As the objects ask for, before claims are settled. */
+  /** ServicePorts of each Service before claims are decided. */
   readonly #asked = new Map<ServiceKey, readonly ServicePort[]>();
   readonly #ports = new Map<ServicePortKey, ServicePort>();
-  /** What is said of external IPs that are left aside. */
+  /** Faults of external IPs that are not served. */
   readonly #leftAside = new Map<ServiceKey, Fault>();
   readonly #servesExternalIPs: boolean;
   #location: Location;
@@ -45,12 +46,12 @@ export class ProxyModel {
     return this.#ports;
   }
 
-  /** Services that were settled since this model was made, as often as they were. */
+  /** The number of times that a Service was settled (docs/architecture.md, invariant 11). */
   get visited(): number {
     return this.#visited;
   }
 
-  /** Whose frontend this is. The cost is that of one Service. */
+  /** The ServicePort of a frontend; undefined when there is no such frontend. The cost is that of one Service. */
   frontend(at: FrontendAt): ServicePort | undefined {
     const holder = this.#claims.holder(at);
     for (const { key, family, protocol } of (holder === undefined ? undefined : this.#asked.get(holder)) ?? []) {
@@ -63,7 +64,7 @@ export class ProxyModel {
   }
 
   /**
-   * Take in the Services that were touched. The cost follows their number and size (invariant 11). A changed location
+   * Updates the touched Services. The cost follows their number and size (docs/architecture.md, invariant 11). A changed location
    * (the Node's zone) touches every Service.
    */
   update(touched: Iterable<ServiceKey>, objects: Objects, location: Location): ModelChanges {
@@ -85,7 +86,7 @@ export class ProxyModel {
     return this.#settle(settle, before);
   }
 
-  /** The Service without what is not served here at all. */
+  /** The Service without the fields that this agent does not serve. */
   #served(key: ServiceKey, service: Service | undefined): Service | undefined {
     if (service === undefined || this.#servesExternalIPs || service.externalIPs.length === 0) {
       this.#leftAside.delete(key);
@@ -141,26 +142,26 @@ export class ProxyModel {
   }
 }
 
-/** Right in itself, and nothing for its owner to mend: who runs the node switched it off. */
+/** The object is valid, and its owner need not change it: the operator of the node disabled the field. */
 function externalIPsFault({ key, externalIPs }: Service): Fault {
   return {
     kind: 'Service',
     object: key,
     field: 'spec.externalIPs',
     value: externalIPs.slice(0, 10).join(','),
-    problem: 'are not served, since the feature gate AllowServiceExternalIPs is false',
+    problem: 'not served: the feature gate AllowServiceExternalIPs is false',
     effect: 'no effect here',
   };
 }
 
-/** Hints exist and do nothing here: the question that people ask (eks-anywhere#6770). */
+/** Hints without an effect on this node; people ask about them (eks-anywhere#6770). */
 function hintsFault({ id, service, family, protocol }: ServicePort, { zones, why }: IdleHints): Fault {
   return {
     kind: 'Service',
     object: service,
     field: 'endpoints.hints.forZones',
     value: zones,
-    problem: `are not used for ${id} (${protocol}, ${family}): ${why}`,
+    problem: `not used for ${id} (${protocol}, ${family}): ${why}`,
     effect: 'no effect here',
   };
 }

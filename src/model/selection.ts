@@ -9,7 +9,7 @@ export interface SelectionInput {
   readonly externalPolicy: TrafficPolicy;
   readonly externallyAccessible: boolean;
   readonly nodeName: string;
-  /** "" when the Node has no zone label. */
+  /** "" when the Node has no label topology.kubernetes.io/zone. */
   readonly zone: string;
 }
 
@@ -18,15 +18,15 @@ export interface Selection {
   readonly cluster: readonly PortEndpoint[];
   /** For traffic under policy Local: on this node only. */
   readonly local: readonly PortEndpoint[];
-  /** Whether the Service has an endpoint anywhere that could answer: an empty list then means drop, otherwise reject. */
+  /** Whether any node has an endpoint that could answer. If so, an empty list means drop, otherwise reject. */
   readonly hasAny: boolean;
   /** How `cluster` was narrowed by hints (docs/semantics.md 3.5). */
   readonly topology: 'none' | 'same-node' | 'same-zone';
-  /** Why hints that there are were not used; undefined when they were, or when there are none. */
+  /** The reason why hints are not used; undefined when they are used, or when there are none. */
   readonly idleHints: IdleHints | undefined;
 }
 
-/** Hints that have no effect on this node: the zones they name, and why. */
+/** Hints without an effect on this node: their zones, and the reason. */
 export interface IdleHints {
   readonly zones: string;
   readonly why: string;
@@ -34,7 +34,7 @@ export interface IdleHints {
 
 const NOTHING: Selection = { cluster: [], local: [], hasAny: false, topology: 'none', idleHints: undefined };
 
-/** Select for one Service port; the order of the input is kept. */
+/** Selects the endpoints of one Service port, in the order of the input. */
 export function selectEndpoints(input: SelectionInput): Selection {
   if (input.endpoints.length === 0) return NOTHING;
   const usesCluster = input.internalPolicy !== 'Local' || input.externallyAccessible;
@@ -48,7 +48,7 @@ export function selectEndpoints(input: SelectionInput): Selection {
   return { cluster, local: selectLocal(input), hasAny, topology, idleHints };
 }
 
-/** Ready endpoints that pass the hints; if there is none, those that drain but still serve, whatever their hints. */
+/** Ready endpoints that pass the hints. Without any: terminating endpoints that still serve, regardless of hints (KEP-1669). */
 function selectCluster(input: SelectionInput, topology: Selection['topology']): PortEndpoint[] {
   const ready = input.endpoints.filter((e) => isReady(e) && passesHints(e, topology, input));
   return ready.length > 0 ? ready : input.endpoints.filter(isDraining);
@@ -89,10 +89,10 @@ function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined
   const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));
   if (zones.size === 0) return undefined;
   const why = ready.some((e) => e.endpoint.zoneHints.length === 0)
-    ? 'not every ready endpoint has one'
+    ? 'not every ready endpoint has a hint'
     : zone === ''
-      ? 'this node has no zone: its label topology.kubernetes.io/zone is not set'
-      : `none is for this node's zone ${zone}`;
+      ? 'this node has no label topology.kubernetes.io/zone'
+      : `no hint names this node's zone ${zone}`;
   return { zones: [...zones].sort().join(','), why };
 }
 

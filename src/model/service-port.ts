@@ -1,4 +1,4 @@
-/** From a Service and its slices to what should be reachable: one ServicePort per port and family, with its frontends. Pure. */
+/** Makes ServicePorts of a Service and its slices: one for each port and family, with its frontends and backends. Pure. */
 import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, socketBytes } from './address.ts';
 import { type EndpointsByPort, isOnNode, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
@@ -7,10 +7,10 @@ import { trimmed } from './trimmed.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
 
-/** One reachable `address:port` of a ServicePort. */
+/** An `address:port` at which clients reach a ServicePort. */
 export interface Frontend {
   readonly role: FrontendRole;
-  /** undefined: the node's addresses (role node-port). */
+  /** undefined for a node port, which is served on the node's addresses. */
   readonly address: Address | undefined;
   readonly port: number;
   readonly policy: TrafficPolicy;
@@ -18,7 +18,7 @@ export interface Frontend {
   readonly empty: 'reject' | 'drop' | undefined;
 }
 
-/** One endpoint to balance to. */
+/** An endpoint that gets new connections. */
 export interface Backend {
   readonly address: Address;
   readonly port: number;
@@ -28,14 +28,15 @@ export interface Backend {
   readonly hairpin: boolean;
 }
 
-/** `namespace/name[:port]/PROTOCOL/family`: the unit in which the model tells changes. */
+/** `namespace/name[:port]/PROTOCOL/family`: the unit of the model's changes. */
 export type ServicePortKey = string;
 
+/** The family in a key. */
 export function familyOfPort(key: ServicePortKey): Family {
   return key.endsWith('/IPv6') ? 'IPv6' : 'IPv4';
 }
 
-/** A port of a Service in one family: its frontends share these backends. */
+/** A port of a Service in one family. Its frontends share the backends. */
 export interface ServicePort {
   readonly key: ServicePortKey;
   /** `namespace/name[:port]`, as kube-proxy writes and hashes it. */
@@ -51,20 +52,20 @@ export interface ServicePort {
   readonly internalPolicy: TrafficPolicy;
   readonly externalPolicy: TrafficPolicy;
   readonly affinitySeconds: number;
-  /** Of this family: who may use the load balancer's addresses; undefined: everybody; none: nobody. */
+  /** Clients of this family that may use the load balancer's addresses; undefined for everybody, empty for nobody. */
   readonly sourceRanges: readonly Cidr[] | undefined;
   /** 0 for none. */
   readonly healthCheckNodePort: number;
   /** With a health check port: addresses of the endpoints on this node that are ready (docs/semantics.md 9.5); otherwise none. */
   readonly readyLocal: readonly Address[];
-  /** For UDP: whose flows may go on; undefined for other protocols, whose connections end by themselves. */
+  /** For UDP: endpoints whose flows may go on. undefined for other protocols, whose connections end by themselves. */
   readonly flowTargets: FlowTargets | undefined;
   /**
-   * For other protocols: endpoints, as `ip:port`, that are ready or serve but are no backends here: one that terminates, or
-   * is left out by hints, may still answer a connection that is being opened. As a rule there are none.
+   * For other protocols: endpoints, as `ip:port`, that are ready or serve but are no backends. A terminating endpoint, or one that
+   * hints exclude, may still answer an opening connection. Usually empty.
    */
   readonly alsoAnswering: readonly string[];
-  /** Why hints that endpoints have are not used here; undefined when they are, or when there are none. */
+  /** The reason why hints are not used; undefined when they are used, or when there are none. */
   readonly idleHints: IdleHints | undefined;
 }
 
@@ -74,11 +75,11 @@ export interface ServicePort {
  */
 export interface FlowTargets {
   readonly all: readonly string[];
-  /** Of these, the ones on this node. */
+  /** Those on this node. */
   readonly here: readonly string[];
 }
 
-/** Where the agent runs: what endpoint selection depends on beside the objects. */
+/** The place of the agent, on which the selection of endpoints depends. */
 export interface Location {
   readonly nodeName: string;
   readonly zone: string;
@@ -180,7 +181,7 @@ function isAnswering({ endpoint }: PortEndpoint): boolean {
 
 function alsoAnswering(endpoints: readonly PortEndpoint[], { cluster, local }: Selection): readonly string[] {
   const answering = endpoints.filter(isAnswering);
-  // Whoever is selected answers.
+  // All selected endpoints answer.
   if (answering.length === cluster.length) return trimmed([]);
   const selected = new Set([...cluster, ...local]);
   return trimmed(answering.filter((e) => !selected.has(e)).map(({ text }) => text));

@@ -1,23 +1,24 @@
-/** How often something may be done: so many times at once, after that once each `refill` milliseconds. Pure: the caller tells the time. */
+/** A rate limit: `burst` times at once, then once each `refill` milliseconds. Pure: the caller passes the time. */
 export interface TokenRate {
   readonly burst: number;
   /** Milliseconds. */
   readonly refill: number;
 }
 
+/** Limits an action to a rate. */
 export class TokenBucket {
   readonly #rate: TokenRate;
   #tokens: number;
   #refilledAt: number;
 
-  /** `now`: milliseconds that never run backwards, here and below. */
+  /** `now`, as in the methods, is in milliseconds of a clock that never goes backwards. */
   constructor(rate: TokenRate, now: number) {
     this.#rate = rate;
     this.#tokens = rate.burst;
     this.#refilledAt = now;
   }
 
-  /** Whether it may be done now; then it counts as done. */
+  /** Takes a token; returns false when there is none. */
   take(now: number): boolean {
     const { burst, refill } = this.#rate;
     const more = Math.floor((now - this.#refilledAt) / refill);
@@ -28,7 +29,7 @@ export class TokenBucket {
     return true;
   }
 
-  /** Milliseconds until there is another token, for a caller whose `take` was refused at this time. */
+  /** Milliseconds until the next token, after `take` returned false at this time. */
   untilNext(now: number): number {
     return this.#refilledAt + this.#rate.refill - now;
   }

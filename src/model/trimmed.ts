@@ -1,6 +1,6 @@
 /**
- * A list as long as its content. One that grew by `push` keeps room for 16 more, which counts where there are tens of
- * thousands of short lists; an empty one is the same for all.
+ * A copy of a list without spare room. A list that grew by `push` has room for 16 more, which adds up over tens of thousands of
+ * short lists. All empty lists are the same object.
  */
 export function trimmed<T>(list: readonly T[]): readonly T[] {
   return list.length === 0 ? NOTHING : list.slice();

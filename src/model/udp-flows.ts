@@ -1,15 +1,15 @@
 /**
- * Which UDP flows of the kernel's connection table may go on.
+ * Decides which UDP flows in conntrack may go on.
  *
  * A flow that is in the table is not looked at by rules any more: without a connection that ends, it goes to its old
  * endpoint, or nowhere, for as long as its client sends (docs/semantics.md 8.2, k8s#139628). So flows are judged by what they were
  * sent to and who answers them:
  *
- * - to a frontend that exists: live when an endpoint answers that is ready or serves (under internal policy Local: one on
- *   this node, k8s#126934); otherwise stale. So is a flow from before the rules, which nobody translated (a black hole);
- * - to a frontend that existed: stale when it was translated;
- * - all others are foreign, and stay. A node port is a frontend only on the addresses that take node ports, and one that
- *   existed on those that did.
+ * - to an existing frontend: live when a ready or serving endpoint answers (with internal policy Local one on this node,
+ *   k8s#126934); otherwise stale. A flow from before the rules is not translated, goes nowhere, and is stale, too;
+ * - to a removed frontend: stale when it was translated;
+ * - all others are foreign, and stay. A node port is a frontend on the addresses that serve node ports, a removed one on those
+ *   that did.
  *
  * Pure: it holds state, and does no I/O.
  */
@@ -28,7 +28,7 @@ import {
 import type { ServiceKey } from './objects.ts';
 import type { ServicePort, ServicePortKey } from './service-port.ts';
 
-/** A frontend that was found in the kernel's rules; no address: a node port. */
+/** A frontend in the kernel's rules. Without an address it is a node port. */
 export interface UdpFrontend {
   readonly family: Family;
   readonly address: Address | undefined;
@@ -38,17 +38,18 @@ export interface UdpFrontend {
 interface Frontend {
   readonly owner: ServicePortKey;
   readonly service: ServiceKey;
-  /** Who may answer, as `socketBytes`. */
+  /** Endpoints that may answer, as `socketBytes`. */
   readonly targets: ReadonlySet<string>;
 }
 
+/** Judges UDP flows. */
 export class UdpFlows {
   readonly left = new Leftovers();
-  /** Frontends by `frontendKey`; and those of each ServicePort. */
+  /** Frontends by `frontendKey`, and the keys of each ServicePort. */
   readonly #frontends = new Map<string, Frontend>();
   readonly #keys = new Map<ServicePortKey, readonly string[]>();
 
-  /** Take in ServicePorts that changed. The cost follows their number. */
+  /** Takes changed ServicePorts. The cost follows their number. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     const before = new Map<string, Frontend>();
     for (const key of changes.keys()) {
@@ -70,7 +71,7 @@ export class UdpFlows {
     }
   }
 
-  /** Frontends that a former run, or another service proxy, left in the kernel's rules. */
+  /** Frontends that an earlier run, or another service proxy, left in the kernel's rules. */
   found(frontends: readonly UdpFrontend[]): void {
     for (const { family, address, port } of frontends) {
       const at = frontendKey(family, address, port);
@@ -78,11 +79,12 @@ export class UdpFlows {
     }
   }
 
-  /** Frontends that were no more, and whose flows nobody swept yet, by `handOver` of who worked before. */
+  /** A predecessor's removed frontends whose flows are not swept yet, from its `handOver`. */
   inherit(former: readonly string[]): void {
     for (const at of former) if (!this.#frontends.has(at)) this.left.found(at);
   }
 
+  /** Whether a flow may go on. */
   judge(family: Family, { destination, replySource }: FlowEnds, nodes: NodeAddresses): Verdict {
     const addressLength = family === 'IPv4' ? 4 : 16;
     const nodePort = nodePortKey(family, destination.slice(addressLength));
@@ -115,7 +117,7 @@ export class UdpFlows {
   }
 }
 
-/** A flow that was right before may be stale now: a target left, or there was no frontend or no target to translate to. */
+/** Whether a flow may have become stale: an endpoint was removed, or there was no frontend or no endpoint before. */
 function mayLeaveStale(before: Frontend | undefined, now: Frontend | undefined): boolean {
   if (before === undefined || now === undefined || before.targets.size === 0) return true;
   for (const target of before.targets) if (!now.targets.has(target)) return true;

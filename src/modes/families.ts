@@ -132,10 +132,10 @@ export function familiesMode(options: FamiliesOptions): Mode {
   return new FamiliesMode(options);
 }
 
-/** The plans of the families that are known, and of the node. */
+/** The plans of the families, undefined of those that are unknown, and of the node. */
 interface Parts {
   readonly node: NodePlan;
-  readonly families: ReadonlyMap<FamilyMode, FamilyPlan>;
+  readonly families: ReadonlyMap<FamilyMode, FamilyPlan | undefined>;
   readonly steps: readonly Step[];
 }
 
@@ -241,9 +241,8 @@ class FamiliesMode implements Mode {
 
   #plan(setAside: SetAside): Parts {
     this.settle();
-    const families = new Map<FamilyMode, FamilyPlan>();
-    for (const mode of this.#families) if (mode.isKnown) families.set(mode, mode.plan(setAside));
-    const plans = [...families.values()];
+    const families = new Map(this.#families.map((mode) => [mode, mode.isKnown ? mode.plan(setAside) : undefined]));
+    const plans = [...families.values()].filter((plan) => plan !== undefined);
     const node = this.#node.plan(plans.every(({ leavesNothing = false }) => leavesNothing));
     const steps = [...node.steps, ...plans.flatMap((plan) => plan.steps)];
     this.#steps += steps.length;
@@ -251,34 +250,35 @@ class FamiliesMode implements Mode {
   }
 
   async #apply(parts: Parts, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
-    const first = await this.#write(parts, signal);
+    const first = await write(parts, this.#unread, signal);
     if (!first.isMistaken) return first.report;
     // Another program wrote in between: read again, and plan what is left to do from what is there now.
     const seen = await this.observe(signal);
     if (seen.kind === 'unknown') return mergeReports([first.report, kernelFailure(`the kernel: ${seen.cause}`)]);
-    const second = await this.#write(this.#plan(setAside), signal);
+    const second = await write(this.#plan(setAside), this.#unread, signal);
     const applied = first.report.applied + second.report.applied;
     if (!second.isMistaken) return { ...second.report, applied };
     const { failed } = kernelFailure('another program changes objects of slicewire while they are written');
     return { ...second.report, outcome: 'partial', applied, failed: [...second.report.failed, ...failed] };
   }
+}
 
-  async #write({ node, families }: Parts, signal: AbortSignal): Promise<Written> {
-    const { reports: before, isBlocked } = await node.before(signal);
-    const reports: FamilyReport[] = [...before];
-    if (isBlocked) return { report: mergeReports(reports), isMistaken: false };
-    for (const mode of this.#families) {
-      const plan = families.get(mode);
-      reports.push(plan === undefined ? this.#unreadReport(mode) : await plan.apply(signal));
-    }
-    reports.push(...(await node.after(signal)));
-    return { report: mergeReports(reports), isMistaken: reports.some(({ isMistaken = false }) => isMistaken) };
-  }
-
-  #unreadReport(mode: FamilyMode): ApplyReport {
+async function write(
+  { node, families }: Parts,
+  unread: ReadonlyMap<FamilyMode, string>,
+  signal: AbortSignal,
+): Promise<Written> {
+  const { reports: before, isBlocked } = await node.before(signal);
+  const reports: FamilyReport[] = [...before];
+  if (isBlocked) return { report: mergeReports(reports), isMistaken: false };
+  for (const [mode, plan] of families) {
     const { family } = mode;
-    return failedReport({ key: `${family} read`, family, kind: 'kernel' }, this.#unread.get(mode) ?? 'not read yet');
+    const name = { key: `${family} read`, family, kind: 'kernel' } as const;
+    const report = await (plan?.apply(signal) ?? failedReport(name, unread.get(mode) ?? 'not read yet'));
+    reports.push(report);
   }
+  reports.push(...(await node.after(signal)));
+  return { report: mergeReports(reports), isMistaken: reports.some(({ isMistaken = false }) => isMistaken) };
 }
 
 function kernelFailure(cause: string): ApplyReport {

@@ -1,8 +1,10 @@
 /** Hints for `trafficDistribution` (KEP-4444, KEP-3015): each ready endpoint is for its own zone, and where asked for its own node. */
-import type { SliceEndpoint, SliceObject, TrafficDistribution } from './objects.ts';
+
+import type { TrafficDistribution } from '../model/objects.ts';
+import type { SliceEndpoint, SliceObject } from './objects.ts';
 import { isReady, type SlicesInHand, withHints } from './slices-in-hand.ts';
 
-/** Slices that change anyway get hints; of the others those whose hints are missing or wrong. */
+/** Adds hints to slices that change anyway, and to others whose hints are missing or wrong. */
 export function hintByDistribution(slices: SlicesInHand, distribution: TrafficDistribution): SlicesInHand {
   const hintsOf = (endpoint: SliceEndpoint) => ownHints(endpoint, distribution === 'PreferSameNode');
   const hinted = (slice: SliceObject) => withHints(slice, hintsOf);

@@ -1,21 +1,19 @@
-/** The v1 Endpoints of a Service with a selector, for readers that know no slices: packed into subsets, at most 1,000 addresses. */
+/** The v1 Endpoints of a Service with a selector, for readers without support for slices: packed into subsets, at most 1,000 addresses. */
 import { type Family, familyOf } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
+import { HEADLESS_LABEL, type Labels, TRIGGER_ANNOTATION } from '../model/labels.ts';
 import {
   type EndpointsAddress,
   type EndpointsObject,
   type EndpointsPort,
   type EndpointsSubset,
-  HEADLESS_LABEL,
-  type Labels,
   type PodView,
   type SelectingService,
-  TRIGGER_ANNOTATION,
   triggerText,
 } from './objects.ts';
 import { hasHostname, podReference, portNumber } from './pod-endpoint.ts';
 
-/** Addresses that an Endpoints object holds at most (KEP-752, "Endpoints truncation"). */
+/** The largest number of addresses of an Endpoints object (KEP-752, "Endpoints truncation"). */
 const CAPACITY = 1000;
 export const OVER_CAPACITY_ANNOTATION = 'endpoints.kubernetes.io/over-capacity';
 
@@ -23,11 +21,11 @@ export interface EndpointsInput {
   readonly service: SelectingService;
   readonly pods: Iterable<PodView>;
   readonly existing: EndpointsObject | undefined;
-  /** When the change happened that led here; milliseconds since 1970, 0 when nobody knows. */
+  /** Time of the change that caused this; milliseconds since 1970, 0 when unknown. */
   readonly triggeredAt: number;
 }
 
-/** What must be written; undefined when the Endpoints are right as they are. Without a resourceVersion it is new. */
+/** The Endpoints to write; undefined when the existing ones are right. Without a resourceVersion they are to be created. */
 export function reconcileEndpoints({
   service,
   pods,
@@ -62,7 +60,7 @@ interface Wanted {
   readonly service: SelectingService;
 }
 
-/** The order of subsets, ports and addresses is nothing. */
+/** Whether the Endpoints are right, in any order of subsets, ports and addresses. */
 function isRight({ metadata, subsets: before }: EndpointsObject, { subsets, isCut, service }: Wanted): boolean {
   return (
     (metadata.annotations?.[OVER_CAPACITY_ANNOTATION] !== undefined) === isCut &&
@@ -92,7 +90,7 @@ interface Listed {
 }
 
 /**
- * Subsets in their canonical form: each set of addresses once, with all ports that exactly these have. A headless Service
+ * Subsets in canonical form: each set of addresses once, with all ports that exactly these addresses have. A headless Service
  * without ports has one subset without ports.
  */
 function packSubsets(service: SelectingService, pods: Iterable<PodView>): EndpointsSubset[] {
@@ -105,7 +103,7 @@ function packSubsets(service: SelectingService, pods: Iterable<PodView>): Endpoi
       const entry = byPort.get(id) ?? { port, listed: new Map() };
       byPort.set(id, entry);
       const key = `${listed.address.ip} ${listed.address.targetRef?.uid ?? ''}`;
-      // Where one is ready and not, it is not.
+      // An address that is both ready and not ready counts as not ready.
       if (entry.listed.get(key)?.ready !== false) entry.listed.set(key, listed);
     }
   }
@@ -135,7 +133,7 @@ function byAddress({ address: a }: Listed, { address: b }: Listed): number {
   return (a.targetRef?.uid ?? '') < (b.targetRef?.uid ?? '') ? -1 : 1;
 }
 
-/** Pods that end are no longer listed, unless who is not ready is wanted as well; each with one address, of the first family. */
+/** The Pod's address of the first family. Terminating Pods have none, unless the Service publishes addresses that are not ready. */
 function listedAddress(service: SelectingService, pod: PodView): Listed | undefined {
   if (pod.finished || (pod.terminating && !service.publishNotReady)) return undefined;
   const family: Family = service.families[0] ?? 'IPv4';
@@ -168,7 +166,7 @@ function portsOf(service: SelectingService, pod: PodView): (EndpointsPort | unde
 }
 
 /**
- * At most 1,000 addresses, ready ones first; each subset keeps its share, rounded up. The same list when all fit.
+ * At most 1,000 addresses, ready ones first. Each subset keeps its share, rounded up. Returns the same list when all fit.
  */
 function truncated(subsets: EndpointsSubset[]): readonly EndpointsSubset[] {
   const count = (of: 'addresses' | 'notReadyAddresses') =>
@@ -189,11 +187,11 @@ function truncated(subsets: EndpointsSubset[]): readonly EndpointsSubset[] {
       ...(ports ? { ports } : {}),
     };
   });
-  // The API server takes no subset without an address.
+  // The API server refuses a subset without addresses.
   return cut.filter(({ addresses, notReadyAddresses }) => addresses || notReadyAddresses);
 }
 
-/** The last subset bears what rounding up took: which one that is must not depend on the order of the Pods. */
+/** Sorted subsets. The last one loses the addresses that rounding up gave to the others, so the order must not depend on that of the Pods. */
 function inOrder(subsets: readonly EndpointsSubset[]): EndpointsSubset[] {
   const sorted = subsets.map((subset) => ({ subset, text: canonical(subset) }));
   return sorted.sort((a, b) => (a.text < b.text ? -1 : 1)).map(({ subset }) => subset);

@@ -1,8 +1,8 @@
 /**
- * The endpoints of one family and one set of ports over slices, with as few writes as can be (KEP-752, "Reconciliation"):
- * 1. keep what stands where it stands, and update it there;
- * 2. fill slices that change anyway, the fullest first;
- * 3. what is left goes into one slice that has room for all of it, the one that becomes fullest, else into new ones.
+ * Distributes the endpoints of one family and one set of ports over slices, with few writes (KEP-752, "Reconciliation"):
+ * 1. existing endpoints stay in their slices, and are updated there;
+ * 2. slices that change anyway are filled, the fullest first;
+ * 3. the rest goes into the fullest slice with room for all of it, otherwise into new slices.
  */
 import type { SliceEndpoint, SliceObject } from './objects.ts';
 import { endpointId, sameEndpoint } from './pod-endpoint.ts';
@@ -11,9 +11,10 @@ export interface FillInput {
   readonly existing: readonly SliceObject[];
   /** By `endpointId`, in the order in which they go into new slices. */
   readonly desired: ReadonlyMap<string, SliceEndpoint>;
-  /** A slice that is the same but for what its parent says of it (labels), or the slice itself. */
+  /** The slice with the labels of its parent; the same object when they are right. */
   readonly refreshed: (slice: SliceObject) => SliceObject;
   readonly newSlice: () => SliceObject;
+  /** The largest number of endpoints of a slice. */
   readonly mostPerSlice: number;
 }
 
@@ -26,7 +27,7 @@ export interface Filled {
   readonly removed: number;
 }
 
-/** Slices that hold what is desired, each at most so many; what is left as it is is told as well. */
+/** Slices with the desired endpoints, and the unchanged ones. */
 export function fillSlices(input: FillInput): Filled {
   const { mostPerSlice } = input;
   const left = new Map(input.desired);
@@ -50,7 +51,7 @@ export function fillSlices(input: FillInput): Filled {
   return { create, update, remove, unchanged, added, removed };
 }
 
-/** What stands and is wanted stays; `left` loses it. An endpoint that stands twice stays once. */
+/** Keeps desired endpoints in their slices, and removes them from `left`. A duplicate endpoint is kept once. */
 function keep({ existing, refreshed }: FillInput, left: Map<string, SliceEndpoint>) {
   const kept = {
     changed: [] as SliceObject[],
@@ -80,12 +81,12 @@ function keep({ existing, refreshed }: FillInput, left: Map<string, SliceEndpoin
   return kept;
 }
 
-/** Take from the front of `rest` as many as there is room for. */
+/** Moves endpoints from the front of `rest`, as many as fit. */
 function topUp(endpoints: readonly SliceEndpoint[], rest: SliceEndpoint[], most: number): SliceEndpoint[] {
   return [...endpoints, ...rest.splice(0, Math.max(0, most - endpoints.length))];
 }
 
-/** The slice that is fullest when so many come; undefined when none has room for all of them. */
+/** The fullest slice with room for so many more endpoints; undefined when there is none. */
 function roomiest(slices: readonly SliceObject[], more: number, most: number): SliceObject | undefined {
   let best: SliceObject | undefined;
   for (const slice of slices) {

@@ -1,17 +1,19 @@
 /**
- * Which Pods a Service selects, and which Services select a Pod, without a walk over either: Pods are listed by each of
- * their labels, Services by that label of their selector which the fewest Services of the namespace ask for.
+ * Finds the Pods of a Service and the Services of a Pod without a search through all of them. Pods are indexed by each of their
+ * labels, Services by the label of their selector that the fewest Services of the namespace have.
  */
 import { sameData } from '../model/equal.ts';
-import type { Labels, ObjectKey, PodView, SelectingService } from './objects.ts';
+import type { Labels } from '../model/labels.ts';
+import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 
+/** An index of Pods and Services. */
 export class Membership {
   readonly #pods = new Map<ObjectKey, PodView>();
   readonly #services = new Map<ObjectKey, SelectingService>();
   readonly #podsByLabel = new Lists();
   readonly #servicesByLabel = new Lists();
   readonly #podsByNode = new Lists();
-  /** Under which label each Service is listed. */
+  /** The label under which each Service is indexed. */
   readonly #listedUnder = new Map<ObjectKey, string>();
 
   pod(key: ObjectKey): PodView | undefined {
@@ -26,7 +28,7 @@ export class Membership {
     return this.#services.keys();
   }
 
-  /** Takes the Pod as it is now, undefined for gone; returns what it was. */
+  /** Sets the current Pod, undefined when it was deleted; returns the earlier one. */
   setPod(key: ObjectKey, pod: PodView | undefined): PodView | undefined {
     const before = this.#pods.get(key);
     if (before !== undefined) {
@@ -42,7 +44,7 @@ export class Membership {
     return before;
   }
 
-  /** Takes the Service as it is now, undefined for gone; returns what it was. */
+  /** Sets the current Service, undefined when it was deleted; returns the earlier one. */
   setService(key: ObjectKey, service: SelectingService | undefined): SelectingService | undefined {
     const before = this.#services.get(key);
     const listed = this.#listedUnder.get(key);
@@ -77,7 +79,7 @@ export class Membership {
     return found;
   }
 
-  /** The Services for which a change of a Pod is one; undefined: it was not there before, or is gone. */
+  /** The Services that a change of a Pod concerns. `before` is undefined for a new Pod, `after` for a deleted one. */
   touchedBy(before: PodView | undefined, after: PodView | undefined): Set<ObjectKey> {
     const was = new Set(before && this.servicesOf(before));
     const is = new Set(after && this.servicesOf(after));
@@ -103,7 +105,7 @@ function labelKeys({ namespace, labels }: Pick<PodView, 'namespace' | 'labels'>)
   return Object.entries(labels).map(([name, value]) => `${namespace}/${name}=${value}`);
 }
 
-/** An empty selector selects nothing here: the API leaves out what is empty, and then it is none. */
+/** An empty selector selects nothing: the API omits empty fields, so it equals no selector. */
 function matches(selector: Labels | undefined, labels: Labels): boolean {
   const wanted = Object.entries(selector ?? {});
   return wanted.length > 0 && wanted.every(([name, value]) => labels[name] === value);
@@ -111,7 +113,7 @@ function matches(selector: Labels | undefined, labels: Labels): boolean {
 
 const NOBODY: ReadonlySet<ObjectKey> = new Set();
 
-/** Sets of keys by name; an empty one is none. */
+/** Sets of keys by name, without empty ones. */
 class Lists {
   readonly #lists = new Map<string, Set<ObjectKey>>();
 

@@ -1,38 +1,40 @@
-/** Endpoints that a person wrote, as slices (KEP-752, "EndpointSlice mirroring"): one slice for each subset and family. */
+/** Mirrors user-written Endpoints as slices (KEP-752, "EndpointSlice mirroring"): one slice for each subset and family. */
 import { type Family, familyOf, parseAddress } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import {
-  type EndpointsAddress,
-  type EndpointsObject,
   type Labels,
   MANAGED_BY_LABEL,
   MIRROR_MANAGER,
-  type Notice,
   SERVICE_NAME_LABEL,
-  type SelectingService,
-  type SliceChanges,
-  type SliceEndpoint,
-  type SliceObject,
-  type SlicePortObject,
   TRIGGER_ANNOTATION,
+} from '../model/labels.ts';
+import type {
+  EndpointsAddress,
+  EndpointsObject,
+  Notice,
+  SelectingService,
+  SliceChanges,
+  SliceEndpoint,
+  SliceObject,
+  SlicePortObject,
 } from './objects.ts';
 import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
 import { type SliceContent, sliceOf } from './slice-object.ts';
 import { inSafeOrder, reuse } from './write-order.ts';
 
 const SKIP_LABEL = 'endpointslice.kubernetes.io/skip-mirror';
-/** A lock of programs that elect a leader the old way. */
+/** Leader election by Endpoints, which is no longer usual. */
 const LEADER_ANNOTATION = 'control-plane.alpha.kubernetes.io/leader';
 const LAST_APPLIED_ANNOTATION = 'kubectl.kubernetes.io/last-applied-configuration';
 
 export interface MirrorInput {
-  /** undefined: there are none (any more). */
+  /** undefined when there are none. */
   readonly endpoints: EndpointsObject | undefined;
-  /** The Service of the same name; undefined: there is none. */
+  /** The Service of the same name; undefined when there is none. */
   readonly service: SelectingService | undefined;
-  /** Slices of this name that are managed as `MIRROR_MANAGER`. */
+  /** Slices of this name with the manager `MIRROR_MANAGER`. */
   readonly existing: readonly SliceObject[];
-  /** Addresses of a subset that are mirrored at most. */
+  /** The largest number of mirrored addresses of a subset. */
   readonly mostPerSubset: number;
 }
 
@@ -42,7 +44,7 @@ export interface MirrorResult {
   readonly counts: MirrorCounts;
 }
 
-/** What metrics tell of an Endpoints object. */
+/** The numbers of an Endpoints object for metrics. */
 export interface MirrorCounts {
   readonly endpoints: number;
   readonly slices: number;
@@ -50,18 +52,18 @@ export interface MirrorCounts {
   readonly added: number;
   readonly updated: number;
   readonly removed: number;
-  /** Addresses that are none, or too many. */
+  /** Addresses that are invalid, or above the limit. */
   readonly skipped: number;
 }
 
-/** Whether the Endpoints are to be mirrored at all: those of a Service without a selector, unless they say otherwise. */
+/** Whether to mirror the Endpoints: those of a Service without a selector, unless a label or annotation prevents it. */
 export function isMirrored({ endpoints, service }: Pick<MirrorInput, 'endpoints' | 'service'>): boolean {
   if (endpoints === undefined || service === undefined || !service.takesEndpoints) return false;
   const { labels, annotations } = endpoints.metadata;
   return labels?.[SKIP_LABEL] !== 'true' && annotations?.[LEADER_ANNOTATION] === undefined;
 }
 
-/** What must be written so that slices say what the Endpoints do; all are removed when nothing is to be mirrored. */
+/** The writes that make the slices match the Endpoints. All slices are removed when there is nothing to mirror. */
 export function reconcileMirror(input: MirrorInput): MirrorResult {
   const { endpoints, existing } = input;
   if (endpoints === undefined || !isMirrored(input)) {
@@ -74,11 +76,11 @@ export function reconcileMirror(input: MirrorInput): MirrorResult {
   const create = fills.flatMap((one) => one.create);
   const reused = reuse(create, [...fills.flatMap((one) => one.remove), ...unwanted], () => true);
   const update = inSafeOrder([...fills.flatMap((one) => one.update), ...reused.update], existing);
-  const isPredecessor = (endpoints.metadata.deletionTimestamp ?? null) !== null;
+  const isTerminating = (endpoints.metadata.deletionTimestamp ?? null) !== null;
   const sum = (of: 'added' | 'updated' | 'removed') => fills.reduce((total, one) => total + one[of], 0);
   const full = [...groups.values()].filter((group) => group.endpoints.size > 0);
   return {
-    changes: { create: isPredecessor ? [] : reused.create, update, remove: reused.remove },
+    changes: { create: isTerminating ? [] : reused.create, update, remove: reused.remove },
     notices: noticesOf(invalid, tooMany, input.mostPerSubset),
     counts: {
       endpoints: full.reduce((total, group) => total + group.endpoints.size, 0),
@@ -119,7 +121,7 @@ function wantedGroups(endpoints: EndpointsObject, most: number) {
         const key = groupKey(slicePorts, found.family);
         const group = groups.get(key) ?? { family: found.family, ports: slicePorts, endpoints: new Map() };
         const id = endpointId(found.endpoint);
-        // Subsets with the same ports share a slice, and the API server takes no larger one.
+        // Subsets with the same ports share a slice, and the API server refuses a larger one.
         if (group.endpoints.size >= most && !group.endpoints.has(id)) {
           tooMany += 1;
           continue;
@@ -161,11 +163,11 @@ function fill(
   const fresh = mirrorSlice(endpoints, { family, ports, endpoints: [...wanted.values()] });
   if (first === undefined)
     return { create: [fresh], update: [], remove: [], added: wanted.size, updated: 0, removed: 0 };
-  const standing = new Map(first.endpoints.map((endpoint) => [endpointId(endpoint), endpoint]));
-  const added = [...wanted.keys()].filter((id) => !standing.has(id)).length;
-  const removed = [...standing.keys()].filter((id) => !wanted.has(id)).length;
+  const existingById = new Map(first.endpoints.map((endpoint) => [endpointId(endpoint), endpoint]));
+  const added = [...wanted.keys()].filter((id) => !existingById.has(id)).length;
+  const removed = [...existingById.keys()].filter((id) => !wanted.has(id)).length;
   const updated = [...wanted].filter(([id, endpoint]) => {
-    const before = standing.get(id);
+    const before = existingById.get(id);
     return before !== undefined && !sameEndpoint(before, endpoint);
   }).length;
   const isSame =

@@ -1,14 +1,13 @@
 /**
- * What the producers read (small views of Pods, Services and Nodes) and what they write: EndpointSlices and Endpoints in
- * the API's own shape, because what others wrote into them must survive an update.
+ * The producers read small views of Pods, Services and Nodes. They write EndpointSlices and Endpoints in the API's own shape,
+ * because fields of other writers must survive an update.
  */
 import type { Address, Family } from '../model/address.ts';
-import type { Protocol } from '../model/objects.ts';
+import type { Labels } from '../model/labels.ts';
+import type { Protocol, TrafficDistribution } from '../model/objects.ts';
 
 /** `namespace/name`. */
 export type ObjectKey = string;
-
-export type Labels = Readonly<Record<string, string>>;
 
 export interface ContainerPort {
   readonly name: string;
@@ -16,7 +15,7 @@ export interface ContainerPort {
   readonly port: number;
 }
 
-/** What is used of a v1 Pod. */
+/** The used part of a v1 Pod. */
 export interface PodView {
   readonly key: ObjectKey;
   readonly namespace: string;
@@ -29,10 +28,10 @@ export interface PodView {
   readonly nodeName: string;
   readonly hostname: string;
   readonly subdomain: string;
-  /** Named ports of its containers and of its restartable init containers (KEP-753), in order: the first of a name counts. */
+  /** Named ports of its containers and of its restartable init containers (KEP-753), in order. The first port of a name counts. */
   readonly ports: readonly ContainerPort[];
   readonly ready: boolean;
-  /** When `ready` became what it is; milliseconds since 1970, 0 when it does not say. */
+  /** Time of the last change of `ready`; milliseconds since 1970, 0 when unknown. */
   readonly readySince: number;
   /** It has a deletionTimestamp. */
   readonly terminating: boolean;
@@ -49,10 +48,6 @@ export interface TargetPort {
   readonly appProtocol: string | undefined;
 }
 
-/** https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution */
-export const TRAFFIC_DISTRIBUTIONS = ['PreferClose', 'PreferSameZone', 'PreferSameNode'] as const;
-export type TrafficDistribution = (typeof TRAFFIC_DISTRIBUTIONS)[number];
-
 /** What is used of a v1 Service, headless ones included. */
 export interface SelectingService {
   readonly key: ObjectKey;
@@ -60,24 +55,24 @@ export interface SelectingService {
   readonly name: string;
   readonly uid: string;
   readonly labels: Labels;
-  /** Milliseconds since 1970, 0 when it does not say. */
+  /** Milliseconds since 1970, 0 when unknown. */
   readonly createdAt: number;
   readonly terminating: boolean;
-  /** undefined: its endpoints are somebody else's affair, or it stands for a name (ExternalName). */
+  /** undefined when others maintain its endpoints, or its type is ExternalName. */
   readonly selector: Labels | undefined;
-  /** It names no selector: Endpoints that a person wrote are its own. */
+  /** It has no selector: user-written Endpoints are its own. */
   readonly takesEndpoints: boolean;
   readonly ports: readonly TargetPort[];
-  /** Families of its endpoints, the first one that of its Endpoints object. */
+  /** Families of its endpoints. Its Endpoints object has the first one. */
   readonly families: readonly Family[];
   readonly isHeadless: boolean;
   readonly publishNotReady: boolean;
-  /** Annotation service.kubernetes.io/topology-mode: Auto; it wins over `distribution`. */
+  /** It has the annotation service.kubernetes.io/topology-mode: Auto, which overrides `distribution`. */
   readonly wantsTopology: boolean;
   readonly distribution: TrafficDistribution | undefined;
 }
 
-/** What is used of a v1 Node. */
+/** The used part of a v1 Node. */
 export interface ZonedNode {
   readonly name: string;
   /** Label topology.kubernetes.io/zone, "" when it has none. */
@@ -86,7 +81,7 @@ export interface ZonedNode {
   readonly ready: boolean;
   /** Allocatable CPU, in thousandths. */
   readonly milliCpu: number;
-  /** A control plane node takes no part in the zones' shares. */
+  /** Nodes of the control plane do not count for the zones' shares. */
   readonly isControlPlane: boolean;
 }
 
@@ -99,9 +94,9 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean;
 }
 
-/** metadata as it is written; further fields pass through. */
+/** The metadata to write; other fields pass through. */
 export interface Metadata {
-  /** Absent in what is to be created with a name of the API server's making. */
+  /** Absent when the API server generates the name. */
   readonly name?: string;
   readonly generateName?: string;
   readonly namespace: string;
@@ -183,43 +178,22 @@ export interface EndpointsObject {
   readonly subsets: readonly EndpointsSubset[];
 }
 
-export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
-export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
-/** Another proxy's Services have it (KEP-2447). */
-export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
-export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
-/**
- * Services and slices with one of these are nobody's: another program serves the one, and nothing proxies the other, whatever
- * its cluster IP is (KEP-2447; `IsHeadlessService` in k8s.io/api/core/v1).
- */
-export const UNSERVED_LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL] as const;
-
-export function isUnserved(labels: Labels | null | undefined): boolean {
-  return UNSERVED_LABELS.some((label) => labels?.[label] !== undefined);
-}
-/** When the change happened for which an object was written, with nanoseconds (KEP-752, docs/semantics.md 2.5). */
-export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
-
-/** Whose slices they are (KEP-752, label managed-by): the names of the controllers that are stood in for. */
-export const SLICES_MANAGER = 'endpointslice-controller.k8s.io';
-export const MIRROR_MANAGER = 'endpointslicemirroring-controller.k8s.io';
-
 /** What a producer wants written. Creates have no name yet; updates carry the resourceVersion they are made from. */
 export interface SliceChanges {
   readonly create: readonly SliceObject[];
-  /** In this order: who takes endpoints over from another comes before it. */
+  /** In the order of writing: a slice that gets endpoints of another comes before it. */
   readonly update: readonly SliceObject[];
   readonly remove: readonly SliceObject[];
 }
 
-/** Something to tell with `kubectl describe`. */
+/** An event for `kubectl describe`. */
 export interface Notice {
   readonly type: 'Normal' | 'Warning';
   readonly reason: string;
   readonly note: string;
 }
 
-/** RFC 3339 without a fraction where there is none, as Go's RFC3339Nano writes it. `at`: milliseconds since 1970. */
+/** RFC 3339 in the form of Go's RFC3339Nano, which omits a zero fraction. `at` is in milliseconds since 1970. */
 export function triggerText(at: number): string {
   return new Date(at).toISOString().replace('.000Z', 'Z');
 }

@@ -1,13 +1,13 @@
-/** A Pod as an endpoint of a Service, and the ports that it has there. */
+/** A Pod as an endpoint of a Service, with its ports. */
 import { type Family, familyOf } from '../model/address.ts';
 import type { PodView, SelectingService, SliceEndpoint, SlicePortObject, TargetPort, ZonedNode } from './objects.ts';
 
-/** A Pod that has an address and may run on. Those that end stay in slices, with their conditions (KEP-1672). */
+/** Whether the Pod has an address and has not finished. Terminating Pods stay in slices, with their conditions (KEP-1672). */
 export function belongsInSlices({ finished, addresses }: PodView): boolean {
   return !finished && addresses.length > 0;
 }
 
-/** What the Service's ports are on this Pod: a named target may have another number on each, or none (then the port is left out). */
+/** The Service's ports on this Pod. A named target can have another number on each Pod. A port without a number is omitted. */
 export function portsOn(service: SelectingService, pod: PodView): SlicePortObject[] {
   const found: SlicePortObject[] = [];
   for (const wanted of service.ports) {
@@ -24,7 +24,7 @@ export function portNumber({ target, protocol }: TargetPort, { ports }: PodView)
   return ports.find((port) => port.name === target && port.protocol === protocol)?.port;
 }
 
-/** Slices hold endpoints of one set of ports: this names it, whatever their order. */
+/** The key of a set of ports, in any order. All endpoints of a slice have the same ports. */
 export function portsKey(ports: readonly SlicePortObject[]): string {
   return ports
     .map(({ name, protocol, port, appProtocol }) => JSON.stringify([name ?? '', protocol, port, appProtocol ?? null]))
@@ -32,7 +32,7 @@ export function portsKey(ports: readonly SlicePortObject[]): string {
     .join();
 }
 
-/** The endpoint of one family; undefined when the Pod has no address of it. `node` is undefined where it is not known. */
+/** The endpoint of one family; undefined when the Pod has no address of it. `node` is undefined when unknown. */
 export function podEndpoint(
   pod: PodView,
   { service, family, node }: { service: SelectingService; family: Family; node: ZonedNode | undefined },
@@ -42,7 +42,7 @@ export function podEndpoint(
   const { ready: serving, terminating } = pod;
   return {
     addresses,
-    // One that ends is never ready (KEP-1672), unless who is not ready is wanted as well.
+    // A terminating Pod is never ready (KEP-1672), unless the Service publishes addresses that are not ready.
     conditions: { ready: service.publishNotReady || (serving && !terminating), serving, terminating },
     ...(hasHostname(pod, service) ? { hostname: pod.hostname } : {}),
     targetRef: podReference(pod),
@@ -51,22 +51,23 @@ export function podEndpoint(
   };
 }
 
-/** A Pod's host name is told where the Service is its subdomain (names of StatefulSets). */
+/** Whether the endpoint has the Pod's host name: the Service must be the Pod's subdomain, as with StatefulSets. */
 export function hasHostname({ hostname, subdomain, namespace }: PodView, service: SelectingService): boolean {
   return hostname !== '' && subdomain === service.name && namespace === service.namespace;
 }
 
+/** The targetRef of a Pod. */
 export function podReference({ namespace, name, uid }: PodView) {
   return { kind: 'Pod', namespace, name, ...(uid === '' ? {} : { uid }) };
 }
 
-/** Which endpoint it is: what else is said of it may change in place. */
+/** The identity of an endpoint. Its other fields may change in place. */
 export function endpointId({ addresses, hostname, targetRef }: SliceEndpoint): string {
   const sorted = addresses.length > 1 ? [...addresses].sort().join() : addresses[0];
   return `${sorted} ${hostname ?? ''} ${targetRef?.namespace ?? ''} ${targetRef?.name ?? ''}`;
 }
 
-/** Whether two endpoints of one id say the same; hints are compared where hints are made. */
+/** Whether two endpoints with the same id are equal, apart from hints, which are compared where they are made. */
 export function sameEndpoint(a: SliceEndpoint, b: SliceEndpoint): boolean {
   const [x, y] = [a.conditions ?? {}, b.conditions ?? {}];
   return (

@@ -1,8 +1,9 @@
-/** A slice that is to be made, under a name of the API server's making. */
+/** A new slice. The API server generates its name. */
 import type { Family } from '../model/address.ts';
-import type { Labels, SliceEndpoint, SliceObject, SlicePortObject } from './objects.ts';
+import type { Labels } from '../model/labels.ts';
+import type { SliceEndpoint, SliceObject, SlicePortObject } from './objects.ts';
 
-/** Whose slice it is: with it, it goes. */
+/** The owner of a slice; the garbage collector deletes the slice with it. */
 export interface SliceOwner {
   readonly kind: 'Service' | 'Endpoints';
   readonly namespace: string;
@@ -16,6 +17,7 @@ export interface SliceContent {
   readonly endpoints: readonly SliceEndpoint[];
 }
 
+/** A slice to create. */
 export function sliceOf(
   { kind, namespace, name, uid }: SliceOwner,
   metadata: { readonly labels: Labels; readonly annotations?: Labels },

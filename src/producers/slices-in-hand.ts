@@ -1,4 +1,4 @@
-/** The slices of a Service and family while it is decided what of them is written. */
+/** The slices of a Service and family, before it is decided which are written. */
 import type { SliceEndpoint, SliceObject } from './objects.ts';
 
 export interface SlicesInHand {
@@ -7,11 +7,12 @@ export interface SlicesInHand {
   readonly unchanged: readonly SliceObject[];
 }
 
+/** Whether the endpoint is ready. */
 export function isReady({ conditions }: SliceEndpoint): boolean {
   return conditions?.ready === true;
 }
 
-/** The slice with the hints that a function names for each endpoint; undefined for none. */
+/** The slice with the hints of a function for each endpoint; undefined removes them. */
 export function withHints(
   slice: SliceObject,
   hintsOf: (endpoint: SliceEndpoint) => SliceEndpoint['hints'],
@@ -19,6 +20,7 @@ export function withHints(
   return { ...slice, endpoints: slice.endpoints.map((endpoint) => hinted(endpoint, hintsOf(endpoint))) };
 }
 
+/** The endpoint with these hints; undefined removes them. */
 export function hinted(endpoint: SliceEndpoint, hints: SliceEndpoint['hints']): SliceEndpoint {
   if (hints) return { ...endpoint, hints };
   if (endpoint.hints === undefined) return endpoint;
@@ -26,7 +28,7 @@ export function hinted(endpoint: SliceEndpoint, hints: SliceEndpoint['hints']): 
   return rest;
 }
 
-/** No endpoint has hints any more; slices that had some and stood as they were are updated. */
+/** Removes all hints. Unchanged slices that had hints are updated. */
 export function withoutHints({ create, update, unchanged }: SlicesInHand): SlicesInHand {
   const hasHints = (slice: SliceObject) => slice.endpoints.some(({ hints }) => hints !== undefined && hints !== null);
   const plain = (slice: SliceObject) => withHints(slice, () => undefined);

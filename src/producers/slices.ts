@@ -1,25 +1,21 @@
 /**
- * The EndpointSlices of a Service with a selector (KEP-752): from its Pods and the slices that there are to what must be
- * written. Pure; what it needs to remember between two calls is in `TopologyBook`, which is given.
+ * The EndpointSlices of a Service with a selector (KEP-752): compares its Pods with the existing slices, and makes the writes. Pure:
+ * `TopologyBook` has the state between two calls.
  */
 import { FAMILIES, type Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
+import { HEADLESS_LABEL, type Labels, MANAGED_BY_LABEL, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../model/labels.ts';
 import { hintByDistribution } from './distribution.ts';
 import { fillSlices } from './fill.ts';
-import {
-  HEADLESS_LABEL,
-  type Labels,
-  MANAGED_BY_LABEL,
-  type Notice,
-  type PodView,
-  SERVICE_NAME_LABEL,
-  type SelectingService,
-  SLICES_MANAGER,
-  type SliceChanges,
-  type SliceEndpoint,
-  type SliceObject,
-  type SlicePortObject,
-  type ZonedNode,
+import type {
+  Notice,
+  PodView,
+  SelectingService,
+  SliceChanges,
+  SliceEndpoint,
+  SliceObject,
+  SlicePortObject,
+  ZonedNode,
 } from './objects.ts';
 import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn } from './pod-endpoint.ts';
 import { sliceOf } from './slice-object.ts';
@@ -29,37 +25,37 @@ import { byStanding, inSafeOrder, reuse } from './write-order.ts';
 
 export interface SlicesInput {
   readonly service: SelectingService;
-  /** Those that its selector matches. */
+  /** The Pods that its selector matches. */
   readonly pods: Iterable<PodView>;
-  /** Slices that name the Service and are managed as `SLICES_MANAGER`. */
+  /** Slices of the Service with the manager `SLICES_MANAGER`. */
   readonly existing: readonly SliceObject[];
-  /** undefined: there is no such Node. */
+  /** undefined when there is no such Node. */
   readonly node: (name: string) => ZonedNode | undefined;
   readonly topology: TopologyBook;
-  /** Endpoints that a slice holds at most. */
+  /** The largest number of endpoints of a slice. */
   readonly mostPerSlice: number;
 }
 
 export interface SlicesResult {
   readonly changes: SliceChanges;
-  /** Pods that were left out because there is no Node of the name that they say: to be tried again. */
+  /** Pods that were omitted because their Node does not exist: to be tried again. */
   readonly onUnknownNode: readonly PodView[];
   readonly notices: readonly Notice[];
   readonly counts: SliceCounts;
 }
 
-/** What metrics tell of a Service. */
+/** The numbers of a Service for metrics. */
 export interface SliceCounts {
   readonly endpoints: number;
   readonly slices: number;
-  /** Slices if all but the last were full. */
+  /** The number of slices if all but the last were full. */
   readonly needed: number;
   readonly added: number;
   readonly removed: number;
 }
 
 /**
- * What must be written so that the slices say what the Pods do (KEP-752). A second call with what was written writes nothing.
+ * The writes that make the slices match the Pods (KEP-752). After these writes a second call returns none.
  */
 export function reconcileSlices(input: SlicesInput): SlicesResult {
   const { service, existing, topology } = input;
@@ -125,7 +121,7 @@ function desiredGroups({ service, pods, node }: SlicesInput, owned: readonly Sli
     const group = groups.get(key) ?? { ports, endpoints: new Map() };
     groups.set(key, group);
     const itsNode = node(pod.nodeName);
-    // Who wants those that are not ready wants those whose Node is not there (any more) as well.
+    // A Service that publishes addresses that are not ready also gets Pods whose Node does not exist.
     if (itsNode === undefined && !service.publishNotReady) {
       onUnknownNode.push(pod);
       continue;
@@ -176,7 +172,7 @@ function fillGroups({ service, mostPerSlice }: SlicesInput, { groups, owned, fam
   };
 }
 
-/** Where there would be no slice, an empty one stands: it says that somebody takes care of the Service. */
+/** A Service without endpoints has one empty slice: it shows that a controller serves the Service. */
 function keepPlaceholder(slices: SlicesInHand, remove: readonly SliceObject[], empty: SliceObject) {
   const { create, update, unchanged } = slices;
   if (create.length + update.length + unchanged.length > 0) return { slices, remove };
@@ -203,7 +199,7 @@ function hint({ service, topology }: SlicesInput, slices: SlicesInHand, family: 
   return { slices: distribution ? hintByDistribution(slices, distribution) : withoutHints(slices), notices };
 }
 
-/** Creates become updates of slices that would be removed; nothing is created for a Service that goes away. */
+/** Creates become updates of slices that would be removed. A terminating Service gets no new slices. */
 function settled(
   service: SelectingService,
   { create, update, remove }: SlicesInHand & { readonly remove: readonly SliceObject[] },
@@ -217,7 +213,7 @@ function settled(
   };
 }
 
-/** Not a slice of an earlier Service of this name: that one is being collected. */
+/** Whether the slice is of this Service, and not of an earlier one of the same name, which the garbage collector deletes. */
 function isOwnedBy({ metadata }: SliceObject, { uid }: SelectingService): boolean {
   return (metadata.ownerReferences ?? []).some(
     (owner) => owner.uid === uid && owner.kind === 'Service' && owner.apiVersion === 'v1',
@@ -246,7 +242,7 @@ function sliceLabels(service: SelectingService): Labels {
   };
 }
 
-/** The slice with the labels that its Service asks for; itself when these are right. */
+/** The slice with the labels of its Service; the same object when they are right. */
 function refreshed(slice: SliceObject, service: SelectingService): SliceObject {
   const labels = sliceLabels(service);
   return sameData(slice.metadata.labels ?? {}, labels) ? slice : { ...slice, metadata: { ...slice.metadata, labels } };
@@ -254,7 +250,7 @@ function refreshed(slice: SliceObject, service: SelectingService): SliceObject {
 
 const RESERVED = [SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL];
 
-/** Labels that are not reserved for slices. */
+/** The labels of a Service without those that are reserved for slices. */
 function own(labels: Labels): Labels {
   return Object.fromEntries(Object.entries(labels).filter(([name]) => !RESERVED.includes(name)));
 }

@@ -1,21 +1,21 @@
 /**
- * Hints for `service.kubernetes.io/topology-mode: Auto` (KEP-2433): each zone gets endpoints in the share of its CPUs, and
- * none gets hints where a zone's endpoints would have more than a fifth too much to do.
+ * Hints for `service.kubernetes.io/topology-mode: Auto` (KEP-2433): each zone gets endpoints in proportion to its CPUs. There are no
+ * hints when a zone's endpoints would get over 20 % more than their share of the traffic.
  */
 import type { Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { Notice, ObjectKey, SliceEndpoint, SliceObject, ZonedNode } from './objects.ts';
 import { hinted, isReady, type SlicesInHand, withoutHints } from './slices-in-hand.ts';
 
-/** How much more than its share an endpoint may get (KEP-2433, "overload threshold"). */
+/** The excess over its share that an endpoint may get (KEP-2433, "overload threshold"). */
 const OVERLOAD = 0.2;
 
-/** Endpoints by the zone that they are for. */
+/** The number of endpoints for each zone. */
 export type ZoneCounts = ReadonlyMap<string, number>;
-/** Each zone's part of the CPUs, summing up to 1; undefined when a node does not say enough, or there is only one zone. */
+/** Each zone's share of the CPUs; the sum is 1. undefined when a node lacks its zone or CPUs, or there is only one zone. */
 export type ZoneShares = ReadonlyMap<string, number> | undefined;
 
-/** Nodes that are not ready, and those of the control plane, take no part. */
+/** The zones' shares. Nodes that are not ready, and those of the control plane, do not count. */
 export function zoneShares(nodes: Iterable<ZonedNode>): ZoneShares {
   const cpus = new Map<string, number>();
   let total = 0;
@@ -29,14 +29,14 @@ export function zoneShares(nodes: Iterable<ZonedNode>): ZoneShares {
   return new Map([...cpus].map(([zone, cpu]) => [zone, cpu / total]));
 }
 
-/** Which Services have hints by zone now, and how many endpoints each zone got. */
+/** The Services with hints by zone, and the number of endpoints for each zone. */
 export class TopologyBook {
   #shares: ZoneShares;
   readonly #counts = new Map<ObjectKey, Map<Family, ZoneCounts>>();
-  /** Services that asked for hints, and why which of their families could not have any. */
+  /** Services that want hints, with the reason for each family that has none. */
   readonly #denied = new Map<ObjectKey, Map<Family, string>>();
 
-  /** Takes the shares as they are now; returns the Services whose hints no longer fit them, or may be possible now. */
+  /** Sets the shares; returns the Services whose hints no longer fit, or may be possible now. */
   setShares(shares: ZoneShares): ObjectKey[] {
     if (sameShares(shares, this.#shares)) return [];
     this.#shares = shares;
@@ -46,20 +46,20 @@ export class TopologyBook {
     return [...new Set([...overloaded, ...this.#denied.keys()])];
   }
 
-  /** The Service is gone, or its family. */
+  /** The Service was deleted, or one of its families. */
   forget(service: ObjectKey, family?: Family): void {
     forgetIn(this.#denied, service, family);
     forgetIn(this.#counts, service, family);
   }
 
-  /** The Service does not ask for hints by zone: says so where it had some. */
+  /** The Service wants no hints by zone; returns a notice when it had some. */
   release(service: ObjectKey, family: Family): Notice[] {
     const had = this.#counts.get(service)?.has(family) ?? false;
     this.forget(service, family);
     return had ? [disabled('Topology Aware Hints has been disabled', family)] : [];
   }
 
-  /** Hints for the Service's endpoints of a family, or none and the reason. */
+  /** Adds hints to a Service's endpoints of a family, or removes them, with a notice of the reason. */
   hint(slices: SlicesInHand, service: ObjectKey, family: Family): { slices: SlicesInHand; notices: Notice[] } {
     const had = this.#counts.get(service)?.has(family) ?? false;
     const allocated = allocate(slices, this.#shares);
@@ -100,7 +100,7 @@ function disabled(problem: string, family: Family): Notice {
   return { type: 'Warning', reason: 'TopologyAwareHintsDisabled', note: `${problem}, addressType: ${family}` };
 }
 
-/** Whether a zone has fewer endpoints than it needs at least, or one has some that is no more. */
+/** Whether a zone has too few endpoints, or a removed zone has some. */
 function hasOverload(counts: ZoneCounts, shares: ZoneShares): boolean {
   if (counts.size === 0) return false;
   if (shares === undefined || [...counts].some(([zone, count]) => count > 0 && !shares.has(zone))) return true;
@@ -144,7 +144,7 @@ function allocate(slices: SlicesInHand, shares: ZoneShares): Allocated {
   };
 }
 
-/** How many endpoints each zone should have, and may have. */
+/** The wanted and the largest number of endpoints of each zone. */
 function allot(ready: number, shares: ZoneShares): { byZone: Map<string, Allotment> } | { problem: string } {
   if (shares === undefined) {
     return { problem: 'Insufficient Node information: allocatable CPU or zone not specified on one or more nodes' };
@@ -164,7 +164,7 @@ function allot(ready: number, shares: ZoneShares): { byZone: Map<string, Allotme
   return { byZone: new Map(needed.map((zone) => [zone.zone, allotment(zone)])) };
 }
 
-/** Unchanged slices keep hints that fit the allotments; the others are written anew. */
+/** Unchanged slices keep hints that fit the allotments; the others get new ones. */
 function keepFitting(unchanged: readonly SliceObject[], allotments: ReadonlyMap<string, Allotment>) {
   const counts = new Map<string, number>();
   const kept: SliceObject[] = [];
@@ -193,7 +193,7 @@ function hintCounts({ endpoints }: SliceObject): Map<string, number> | undefined
   return counts;
 }
 
-/** How many endpoints zones that have too many give away, and the others get. */
+/** The number of endpoints that each zone with too many gives away, and that each of the others gets. */
 interface Transfers {
   readonly give: Map<string, number>;
   readonly get: Map<string, number>;
@@ -211,7 +211,7 @@ function transfers(allotments: ReadonlyMap<string, Allotment>, counts: ZoneCount
   for (;;) {
     const [from, surplus] = greatest(over);
     const [to, lack] = greatest(under);
-    // One of them must be a whole endpoint away from its share, and the other nearer to it than to what it has.
+    // One zone must be at least one endpoint off its share, and the other at least half an endpoint.
     if ((surplus < 1 && lack < 1) || surplus < 0.5 || lack < 0.5) return result;
     result.give.set(from, (result.give.get(from) ?? 0) + 1);
     result.get.set(to, (result.get.get(to) ?? 0) + 1);
@@ -224,7 +224,7 @@ function greatest(zones: ReadonlyMap<string, number>): [zone: string, amount: nu
   return [...zones].reduce((best, entry) => (entry[1] > best[1] ? entry : best), ['', 0]);
 }
 
-/** Each ready endpoint is for its own zone, or for the one that it is given to; `counts` follows. */
+/** Gives each ready endpoint its own zone, or the one that it is transferred to, and updates `counts`. */
 function rebalance(
   slices: readonly SliceObject[],
   { give, get }: Transfers,

@@ -1,4 +1,4 @@
-/** When the change happened for which a Service's slices are written: what the latency of the whole way is measured from (KEP-752). */
+/** The time of the change for which a Service's slices are written. The end-to-end latency is measured from it (KEP-752). */
 import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 
 interface Seen {
@@ -6,12 +6,13 @@ interface Seen {
   readonly pods: ReadonlyMap<string, number>;
 }
 
+/** Remembers the times of earlier changes. */
 export class TriggerTimes {
   readonly #seen = new Map<ObjectKey, Seen>();
 
   /**
-   * Of what changed since the last call for this Service, the time of the earliest: of a Pod when its readiness changed,
-   * of a Service when it was created. Milliseconds since 1970; 0 when nothing that says its time did.
+   * The time of the earliest change since the last call for this Service: a change of a Pod's readiness, or the creation of the
+   * Service. Milliseconds since 1970; 0 when no change has a time.
    */
   take(service: SelectingService, pods: Iterable<PodView>): number {
     const before = this.#seen.get(service.key);
@@ -31,6 +32,7 @@ export class TriggerTimes {
     return earliest === Number.POSITIVE_INFINITY ? 0 : earliest;
   }
 
+  /** The Service was deleted. */
   forget(service: ObjectKey): void {
     this.#seen.delete(service);
   }

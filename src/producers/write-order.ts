@@ -1,13 +1,13 @@
 /**
- * The order of writes, and which slices are written anew rather than removed. Who watches sees one write after another,
- * and a write may fail: no endpoint may be in no slice between two of them, where it was in one before and will be after.
+ * The order of writes, and the slices that are reused instead of removed. Watchers see one write after another, and a write may fail:
+ * an endpoint must never disappear between two writes.
  */
 import type { SliceEndpoint, SliceObject } from './objects.ts';
 import { endpointId } from './pod-endpoint.ts';
 
 /**
- * Endpoints in the order in which they stand in slices now, the new ones behind them: slices that are written anew for
- * another set of ports then take over what one slice had, or the one before it.
+ * Endpoints in the order of the existing slices, then the new ones. Slices that are rewritten for another set of ports then keep the
+ * endpoints of one slice together.
  */
 export function byStanding(
   endpoints: ReadonlyMap<string, SliceEndpoint>,
@@ -23,8 +23,8 @@ export function byStanding(
 }
 
 /**
- * Creates, as far as they can be, become updates of slices that would be removed: of the same family, and `mayReuse`. Each
- * gets the one that takes most of its endpoints over: two that swapped theirs could be written in no safe order.
+ * Turns creates into updates of slices that would be removed, where these have the same family and `mayReuse` allows it. Each slice
+ * gets the new content with most of its endpoints: two slices that swap their endpoints have no safe order of writing.
  */
 export function reuse(
   create: readonly SliceObject[],
@@ -46,7 +46,7 @@ export function reuse(
   return { create: [...left], update, remove: removed };
 }
 
-/** Of the slices that are left and of its family the one with most of its endpoints; of equal ones the first. */
+/** The slice of the same family with most of the endpoints; the first of several. */
 function successor(
   old: SliceObject,
   left: ReadonlySet<SliceObject>,
@@ -65,7 +65,7 @@ function successor(
   return best;
 }
 
-/** In which slice each thing stands that a slice is asked for; where in several, in the last. */
+/** The slice of each key; the last one when several have the key. */
 function homesOf(
   slices: readonly SliceObject[],
   keysOf: (slice: SliceObject) => readonly string[],
@@ -83,7 +83,7 @@ function addressesOf({ endpoints }: SliceObject): string[] {
   return endpoints.flatMap(({ addresses }) => addresses);
 }
 
-/** The content of the new one under the name of the old one, with what others wrote into its metadata. */
+/** The new content under the old name, with the old metadata that other writers added. */
 function inPlaceOf({ metadata }: SliceObject, fresh: SliceObject): SliceObject {
   const { labels, annotations, ownerReferences } = fresh.metadata;
   return {
@@ -98,14 +98,14 @@ function inPlaceOf({ metadata }: SliceObject, fresh: SliceObject): SliceObject {
 }
 
 /**
- * Updates in such an order that an address is in its new slice before it leaves the old one, be it that of another Pod by
- * then. Where they go in a circle, as they came.
+ * Updates in an order in which an address is in its new slice before it leaves the old one, even if another Pod has it then. Updates
+ * in a circle keep their order.
  */
 export function inSafeOrder(updates: readonly SliceObject[], before: readonly SliceObject[]): SliceObject[] {
   if (updates.length < 2) return [...updates];
   const was = new Map(before.map((slice) => [slice.metadata.name, new Set(addressesOf(slice))]));
   const addressesBefore = ({ metadata }: SliceObject): ReadonlySet<string> => was.get(metadata.name) ?? new Set();
-  // Where two Pods share an address, a slice that has it anyway need not come first.
+  // When two Pods share an address, a slice that already has it need not come first.
   const homes = homesOf(updates, (slice) => [...new Set(addressesOf(slice)).difference(addressesBefore(slice))]);
   const ordered = new Set<SliceObject>();
   const visiting = new Set<SliceObject>();

@@ -1,11 +1,15 @@
-/** The kubernetes source: Services, EndpointSlices and the own Node of a cluster, listed and watched with kube-proxy's selectors (docs/semantics.md 1.1). */
+/** The kubernetes source: lists and watches Services, EndpointSlices and this node's Node with kube-proxy's selectors. */
 
 import { apiClient } from '../api/client.ts';
 import { type ClusterConfig, loadCredentials } from '../api/credentials.ts';
-import { decodeNode, decodeService, decodeServiceCidr, objectKey } from '../api/decode/objects.ts';
+import { objectKey } from '../api/decode/fields.ts';
+import { decodeNode } from '../api/decode/node.ts';
+import { decodeService } from '../api/decode/service.ts';
+import { decodeServiceCidr } from '../api/decode/service-cidr.ts';
 import { decodeSlice } from '../api/decode/slice.ts';
 import type { PingTimes } from '../api/http2.ts';
-import { readServices, readSlices } from '../api/protobuf.ts';
+import { readServices } from '../api/protobuf/service.ts';
+import { readSlices } from '../api/protobuf/slice.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
 import { type SourceLog, Watch, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
@@ -17,25 +21,21 @@ import {
   type SourceEvent,
   type SourceKind,
 } from '../model/events.ts';
-import { UNSERVED_LABELS } from '../producers/objects.ts';
-
-export { KubeconfigUnusable } from '../api/credentials.ts';
-
-export type { SourceLog } from '../api/watch.ts';
+import { UNSERVED_LABELS } from '../model/labels.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
-  /** ServiceCIDRs are followed as well, where the API server has them (1.33). */
+  /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. */
   readonly hasServiceCidrs: boolean;
-  /** Lists are asked for in protobuf, which costs both sides less, where the API server has it; watches are JSON. */
+  /** Ask for lists in protobuf, which costs both sides less; watches are JSON. */
   readonly readsProtobuf: boolean;
   readonly clock: Clock;
   readonly log: SourceLog;
-  /** Objects a page of a list; only tests ask for another number. */
+  /** Objects a page of a list; only tests set it. */
   readonly pageSize?: number;
-  /** How requests say who makes them. */
+  /** User-Agent of the requests. */
   readonly userAgent: string;
-  /** Only tests ask for other times. */
+  /** Only tests set it. */
   readonly pings?: PingTimes;
 }
 
@@ -49,7 +49,7 @@ export function kubernetesSource(options: KubernetesOptions): Source {
     }),
   }));
   return {
-    // What is of use and not needed says nothing of the agent's health.
+    // Optional kinds do not affect the agent's health.
     watches: () => kinds.filter(({ watch }) => SOURCE_KINDS.includes(watch.status.of)).map(({ watch }) => watch.status),
     cannotFollow: (of) => kinds.some(({ watch: { status } }) => status.of === of && status.failure !== undefined),
     async run(emit, signal) {
@@ -72,7 +72,7 @@ interface WatchedKind {
   readonly decode: (object: unknown, key: string) => SourceEvent;
 }
 
-/** What is nobody's is not sent at all; a label that comes or goes is a deletion or an addition to the watch. */
+/** The API server does not send unserved objects; to the watch a label that appears is a deletion, and one that goes an addition. */
 const SERVED = UNSERVED_LABELS.map((label) => `!${label}`).join(',');
 
 function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions): WatchedKind[] {
@@ -113,7 +113,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
 function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>): ReflectorSink {
   return {
     set(key, object) {
-      // The API server checks names; one that is not one would not come from it.
+      // The API server checks names, so an invalid one does not come from it.
       if (kind.of === 'nodes' || kind.of === 'servicecidrs' || objectKey(object) === key)
         emit(kind.decode(object, key));
     },

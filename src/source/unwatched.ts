@@ -1,4 +1,4 @@
-/** What follows where the kernel does not tell of changes of a file, and what to do about it (inotify(7)). */
+/** The warning where the kernel cannot watch a file or folder (inotify(7)): cause, remedy, and what follows. */
 import { causeOf } from '../model/cause.ts';
 
 const FULL: Readonly<Record<string, string>> = {
@@ -6,8 +6,8 @@ const FULL: Readonly<Record<string, string>> = {
   ENOSPC: 'all inotify watches of this user are in use; raise fs.inotify.max_user_watches',
 };
 
-/** `period`: milliseconds between looks. */
+/** `period`: milliseconds between reads of the files. */
 export function unwatchedText(error: unknown, period: number): string {
   const cause = FULL[(error as NodeJS.ErrnoException).code ?? ''] ?? causeOf(error);
-  return `the kernel does not tell of changes: ${cause}. Until it does, changes are seen within ${period / 1000} s`;
+  return `the kernel does not report changes: ${cause}. Until it does, changes are noticed within ${period / 1000} s`;
 }

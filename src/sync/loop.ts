@@ -14,11 +14,11 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
 import type { Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
-import { applyIsolating, type OnPlan, type Refused, thrownReport, unreadReport } from './isolate.ts';
+import { applyIsolating, type OnPlan, thrownReport, unreadReport } from './isolate.ts';
+import { RefusedServices } from './refused.ts';
 import type { SyncReport } from './status.ts';
+import { Triggers } from './triggers.ts';
 
-/** Changes whose time until they are in the kernel is told. */
-const MOST_TRIGGERS = 10_000;
 /** Services whose desired state is made between two breaths of the event loop. */
 const PORTION = 50;
 
@@ -52,24 +52,19 @@ export class SyncLoop {
   /** Faults between objects, beside those within one object that the cache knows. */
   readonly faults = new FaultBook();
   readonly #parts: SyncParts;
-  readonly #refused: Refused = new Map();
-  #refusedAt: number | undefined;
+  readonly #refused: RefusedServices;
   #zone = '';
   #mustObserve = true;
   #hasBegun = false;
-  readonly #triggers: number[] = [];
+  readonly #triggers: Triggers;
   /** Services that were touched, and whose desired state was not made yet. */
   readonly #owed = new Set<ServiceKey>();
-  /** What changed in the model, and is not told to all. */
-  #unreported = new Map<ServicePortKey, ServicePort | undefined>();
-  /** As they were before, those that were there. */
-  #unreportedBefore = new Map<ServicePortKey, ServicePort>();
-  /** Wall time. */
-  readonly #begun: number;
+  #unreported = noChanges();
 
   constructor(parts: SyncParts) {
     this.#parts = parts;
-    this.#begun = parts.clock.wall();
+    this.#refused = new RefusedServices(parts.retry);
+    this.#triggers = new Triggers(parts.clock.wall());
   }
 
   /** Read the kernel at the next sync, whatever is believed. */
@@ -92,7 +87,7 @@ export class SyncLoop {
   async sync(signal: AbortSignal): Promise<SyncReport> {
     const { clock, onThrown } = this.#parts;
     const start = clock.now();
-    const before = this.#work();
+    const before = workOf(this.#parts);
     const touched = this.#take();
     try {
       return await this.#syncTaken(touched, { start, before }, signal);
@@ -102,7 +97,7 @@ export class SyncLoop {
       const isUnread = error instanceof KernelNotRead;
       if (!isUnread) onThrown?.(error);
       const duration = clock.now() - start;
-      const nothing = { drift: [], writing: 0, triggers: [], work: workBetween(before, this.#work()) };
+      const nothing = { drift: [], writing: 0, triggers: [], work: workBetween(before, workOf(this.#parts)) };
       const report = isUnread ? unreadReport(error.message) : thrownReport(error);
       return { ...report, ...nothing, duration, reading: isUnread ? duration : 0 };
     }
@@ -117,7 +112,7 @@ export class SyncLoop {
     const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
     await this.#desire(begun?.left ?? touched);
     const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
-    this.#retryRefused(start);
+    this.#refused.retry(start);
     try {
       await mode.refresh(signal);
     } catch (error) {
@@ -126,16 +121,16 @@ export class SyncLoop {
       this.#parts.onUnread(causeOf(error));
     }
     const write = clock.now();
-    const report = await applyIsolating(mode, this.#refused, { onPlan, signal });
+    const report = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
     const writing = clock.now() - write;
     const { flows } = this.#parts;
     // A refusal tells who was not written; a failure of the environment (a lock, a family) does not.
-    if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused);
+    if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused.services);
     else if (report.outcome !== 'failed') flows.writtenInPart();
-    if (this.#refused.size > 0) this.#refusedAt ??= start;
+    this.#refused.written(start);
     // Those of a sync that failed are in the kernel with the next that does not.
-    const triggers = report.outcome === 'failed' ? [] : this.#triggers.splice(0);
-    const work = workBetween(before, this.#work());
+    const triggers = report.outcome === 'failed' ? [] : this.#triggers.take();
+    const work = workBetween(before, workOf(this.#parts));
     return { ...report, duration: clock.now() - start, drift, reading, writing, triggers, work };
   }
 
@@ -160,23 +155,10 @@ export class SyncLoop {
     const first = touched.filter((key) => isNeededFirst(cache.service(key))).slice(0, PORTION);
     if (seen?.isBare !== true || first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
-    const { outcome } = await applyIsolating(mode, this.#refused, { onPlan, signal });
+    const { outcome } = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
     if (outcome === 'complete') onFirst?.(first);
     const isFirst = new Set(first);
     return { ...begun, left: touched.filter((key) => !isFirst.has(key)) };
-  }
-
-  /** All that was done so far. */
-  #work(): Work {
-    const { model, mode } = this.#parts;
-    return { services: model.visited, ...mode.work };
-  }
-
-  /** Those who were refused are tried again when the retry is due. */
-  #retryRefused(now: number): void {
-    if (this.#refusedAt === undefined || now - this.#refusedAt < this.#parts.retry) return;
-    this.#refused.clear();
-    this.#refusedAt = undefined;
   }
 
   /** The Services touched since the last time, and those that a sync took in before and did not come to. */
@@ -184,10 +166,7 @@ export class SyncLoop {
     const { cache } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     const { services, triggers } = cache.takeChanges();
-    // What happened before this agent began is not its own slowness.
-    for (const at of triggers) if (at >= this.#begun) this.#triggers.push(at);
-    // While nothing can be written, the latest tell enough.
-    if (this.#triggers.length > MOST_TRIGGERS) this.#triggers.splice(0, this.#triggers.length - MOST_TRIGGERS);
+    this.#triggers.add(triggers);
     // A Node that is deleted keeps its zone for us (docs/semantics.md 9.2).
     this.#zone = cache.node?.zone ?? this.#zone;
     for (const key of services) this.#owed.add(key);
@@ -208,16 +187,16 @@ export class SyncLoop {
   #desirePortion(portion: readonly ServiceKey[]): void {
     const { cache, model, mode, flows, nodeName, onFault, onPorts } = this.#parts;
     // What changed, or is gone, is no longer what was refused.
-    for (const key of portion) this.#refused.delete(key);
+    for (const key of portion) this.#refused.services.delete(key);
     const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
-    for (const [key, port] of ports) this.#unreported.set(key, port);
-    for (const [key, port] of before) if (!this.#unreportedBefore.has(key)) this.#unreportedBefore.set(key, port);
+    const changes = this.#unreported;
+    for (const [key, port] of ports) changes.ports.set(key, port);
+    for (const [key, port] of before) if (!changes.before.has(key)) changes.before.set(key, port);
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
-    mode.desire(this.#unreported);
-    flows.update(this.#unreported, this.#unreportedBefore);
-    onPorts?.(this.#unreported);
-    this.#unreported = new Map();
-    this.#unreportedBefore = new Map();
+    mode.desire(changes.ports);
+    flows.update(changes.ports, changes.before);
+    onPorts?.(changes.ports);
+    this.#unreported = noChanges();
     for (const key of portion) this.#owed.delete(key);
   }
 
@@ -238,6 +217,21 @@ export class SyncLoop {
     flows.distrust();
     return { drift: seen.value.drift, isBare: seen.value.isBare, reading: clock.now() - start };
   }
+}
+
+/** What changed in the model and was not reported to all yet, and what was there before. */
+interface Changes {
+  readonly ports: Map<ServicePortKey, ServicePort | undefined>;
+  readonly before: Map<ServicePortKey, ServicePort>;
+}
+
+function noChanges(): Changes {
+  return { ports: new Map(), before: new Map() };
+}
+
+/** All that was done so far. */
+function workOf({ model, mode }: SyncParts): Work {
+  return { services: model.visited, ...mode.work };
 }
 
 /** When a sync began, and the work that was done by then. */

@@ -8,7 +8,8 @@ import {
   ipvsSettings,
   nodePortFilter,
 } from '../../src/agent/mode-settings.ts';
-import { configFromFlags, type Flags } from '../../src/config/config.ts';
+import type { Flags } from '../../src/config/flags.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
 import { type Address, addressBytes, type Cidr, type Family } from '../../src/model/address.ts';
 import type { NodeView } from '../../src/model/objects.ts';
 import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';

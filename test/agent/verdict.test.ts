@@ -10,7 +10,7 @@ import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
 
 const BOTH = ['IPv4', 'IPv6'] as const;
-const LOCK = 'iptables-restore waited in vain for the xtables lock, which flock (process 7) holds';
+const LOCK = 'iptables-restore did not get the xtables lock: flock (process 7) holds it';
 
 function served(...keys: string[]): ServedByFamily {
   const made = new ServedByFamily();

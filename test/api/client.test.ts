@@ -6,7 +6,7 @@ import net, { type AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
 import { type ApiClient, ApiError, apiClient, UnreadableAnswer } from '../../src/api/client.ts';
-import { ProtobufUnreadable } from '../../src/api/protobuf.ts';
+import { ProtobufUnreadable } from '../../src/api/protobuf/wire.ts';
 import { statusBytes } from '../helpers/api-protobuf.ts';
 import { until } from '../helpers/until.ts';
 
@@ -127,7 +127,7 @@ describe('an answer that breaks off', () => {
       async () => {
         for await (const line of client.lines('/watched', {}, NEVER)) lines.push(line);
       },
-      apiError(/the watch of \/watched broke off within an event/, 0),
+      apiError(/the watch of \/watched was cut off in the middle of an event/, 0),
     );
     assert.deepEqual(lines, ['{"a":1}']);
   });
@@ -330,7 +330,7 @@ describe('protobuf', () => {
     const { client } = await answering(t, 200, TYPE, Buffer.alloc(0));
     await assert.rejects(client.get('/list', {}, NEVER, read), (error: unknown) => {
       assert.ok(error instanceof UnreadableAnswer);
-      return apiError(/^\/list: the answer in protobuf cannot be read: it is empty$/, 0)(error);
+      return apiError(/^\/list: the protobuf answer cannot be read: it is empty$/, 0)(error);
     });
   });
 

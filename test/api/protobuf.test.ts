@@ -3,9 +3,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeService } from '../../src/api/decode/objects.ts';
+import { decodeService } from '../../src/api/decode/service.ts';
 import { decodeSlice } from '../../src/api/decode/slice.ts';
-import { ProtobufUnreadable, readServices, readSlices, readStatusMessage } from '../../src/api/protobuf.ts';
+import { readStatusMessage } from '../../src/api/protobuf/envelope.ts';
+import { readServices } from '../../src/api/protobuf/service.ts';
+import { readSlices } from '../../src/api/protobuf/slice.ts';
+import { ProtobufUnreadable } from '../../src/api/protobuf/wire.ts';
 import { objectsOf } from '../bench/cluster.ts';
 import { listBytes, statusBytes } from '../helpers/api-protobuf.ts';
 import type { ApiObject } from '../helpers/api-store.ts';
@@ -250,12 +253,12 @@ describe('lists in protobuf', () => {
   });
 
   it('are refused when they are something else', () => {
-    assert.throws(() => readServices(listOf('EndpointSlice', [])), /it is a EndpointSliceList and no ServiceList/);
-    assert.throws(() => readServices(Buffer.from('{"kind":"ServiceList"}')), /does not begin as it should/);
+    assert.throws(() => readServices(listOf('EndpointSlice', [])), /it is EndpointSliceList, not ServiceList/);
+    assert.throws(() => readServices(Buffer.from('{"kind":"ServiceList"}')), /does not begin with the magic bytes/);
     assert.throws(() => readSlices(Buffer.alloc(0)), ProtobufUnreadable);
   });
 
-  it('are refused where a field is of another type, has no number, or comes at the wrong end', () => {
+  it('are refused where a field has the wrong wire type, has no number, or comes at the wrong end', () => {
     const list = (...item: Buffer[]) => {
       const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
       return Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7')), of(2, ...item))]);

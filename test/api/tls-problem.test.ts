@@ -45,7 +45,7 @@ describe('a failure of TLS is told in a sentence', () => {
     const error = await failure(tls.createServer(identity), {});
     assert.equal(
       tlsProblem(error),
-      `its certificate is not signed by the authority that this agent trusts: ${CA} (DEPTH_ZERO_SELF_SIGNED_CERT)`,
+      `its certificate is not signed by the authority that this agent trusts; ${CA} (DEPTH_ZERO_SELF_SIGNED_CERT)`,
     );
   });
 
@@ -53,7 +53,7 @@ describe('a failure of TLS is told in a sentence', () => {
     const error = await failure(tls.createServer(identity), { ca: identity.cert, servername: 'kubernetes' });
     assert.equal(
       tlsProblem(error),
-      'its certificate is not for kubernetes, which is for IP Address:127.0.0.1: use one of these names as the server, or give it a certificate for this one (ERR_TLS_CERT_ALTNAME_INVALID)',
+      'its certificate is not for kubernetes, only for IP Address:127.0.0.1; use one of its names as the server, or give it a certificate for this one (ERR_TLS_CERT_ALTNAME_INVALID)',
     );
   });
 
@@ -63,7 +63,7 @@ describe('a failure of TLS is told in a sentence', () => {
     );
     assert.match(
       tlsProblem(await failure(server, { ca: identity.cert })) ?? '',
-      /^it does not speak TLS on this port: is it http:\/\/ rather than https:\/\/, or another port\? \(ERR_SSL_/,
+      /^it does not speak TLS on this port; check the port, and whether the URL should begin with http:\/\/ \(ERR_SSL_/,
     );
   });
 
@@ -72,7 +72,7 @@ describe('a failure of TLS is told in a sentence', () => {
     server.on('tlsClientError', () => undefined);
     assert.equal(
       tlsProblem(await failure(server, { ca: identity.cert })),
-      'it wants a certificate of this agent, which sent none: look at client-certificate and client-key of the user in the kubeconfig (ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED)',
+      'it wants a certificate, and this agent sent none; check client-certificate and client-key of the user in the kubeconfig (ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED)',
     );
   });
 
@@ -87,7 +87,7 @@ describe('a failure of TLS is told in a sentence', () => {
     };
     assert.match(
       tlsProblem(codeOf({ cert: identity.cert, key: other.key })) ?? '',
-      /^the key of this agent is not that of its certificate: look at client-certificate and client-key/,
+      /^the key of this agent does not match its certificate; check client-certificate and client-key/,
     );
     assert.match(
       tlsProblem(codeOf({ cert: 'no' })) ?? '',
@@ -98,11 +98,11 @@ describe('a failure of TLS is told in a sentence', () => {
   it('expired, not yet valid, and what is not known; other failures are none of TLS', () => {
     assert.equal(
       tlsProblem({ code: 'CERT_HAS_EXPIRED' }),
-      'its certificate has expired: renew it, and check the clock of this machine (CERT_HAS_EXPIRED)',
+      'its certificate has expired; renew it, or correct the clock of this machine (CERT_HAS_EXPIRED)',
     );
     assert.match(
       tlsProblem({ code: 'CERT_NOT_YET_VALID' }) ?? '',
-      /^its certificate is not valid yet: check the clocks/,
+      /^its certificate is not valid yet; check the clocks/,
     );
     assert.equal(tlsProblem({ code: 'ERR_SSL_SOMETHING' }), 'TLS with it failed (ERR_SSL_SOMETHING)');
     for (const error of [undefined, null, 7, {}, { code: 'ECONNREFUSED' }, { code: 'constructor' }, { code: 5 }]) {

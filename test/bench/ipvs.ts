@@ -38,13 +38,15 @@ function page({ measured, where }: Results): string {
   const [small] = measured;
   return `# Benchmarks of IPVS mode
 
-Written by \`npm run bench:ipvs\`; not edited by hand. Measured in ${where}; every figure stands beside its rival in the same run: read the ratios.
-N Services of ${ENDPOINTS} endpoints each. First the agent as a process, with an API server in another; then its parts in one process, from decoded objects on.
+\`npm run bench:ipvs\` writes this page; do not edit it.
+Measured in ${where}; every figure has its rival beside it, from the same run: read the ratios.
+N Services of ${ENDPOINTS} endpoints each. The first table is about the agent as a process, with an API server in another process.
+The other tables are about its parts in one process, from decoded objects on.
 
 ## The agent
 
-From exec to the end of the first sync, the API server's lists included; and one endpoint changed, ${small?.agent.change.length ?? 0} times: from the moment at which the API server
-sends the event until the kernel has the destination, read every millisecond beside the agent. minSyncPeriod 0.
+Cold start: from exec to the end of the first sync, the API server's lists included.
+Change: one endpoint, ${small?.agent.change.length ?? 0} times, from the API server's event until the kernel has the destination, read every millisecond beside the agent; minSyncPeriod 0.
 
 ${table(
   ['Services', 'cold start', 'change p50', 'p95', `p50 / that at ${small?.services ?? 0}`],
@@ -61,8 +63,8 @@ Aim: no growth with N.
 
 ## Cold sync
 
-All that the agent does, from the objects to the last rule, into an empty kernel; of this the virtual servers with their destinations.
-Beside it what an administrator would use for the same state: \`ipvsadm --restore\`, \`ip -batch\`, \`ipset restore\`.
+All work of the agent, from the objects to the last rule, into an empty kernel; and the part for virtual servers with their destinations.
+The rivals are an administrator's tools for the same state: \`ipvsadm --restore\`, \`ip -batch\`, \`ipset restore\`.
 
 ${table(
   ['Services', 'servers', 'ipvsadm', 'ipvsadm / servers', 'whole sync', 'the three tools', 'tools / whole sync'],
@@ -80,15 +82,16 @@ ${table(
   }),
 )}
 
-Aim: servers and destinations at least 5 times as fast as \`ipvsadm --restore\`; the whole not slower than the three tools. The first size pays for
-code that is not compiled yet, which emulated processors make ten times as long.
+Aim: servers and destinations at least 5 times as fast as \`ipvsadm --restore\`; the whole not slower than the three tools.
+The first size includes the time of code that is not compiled yet, which emulated processors make ten times as long.
 
 ## One endpoint changed
 
-From the object to the end of the sync, ${measured[0]?.change.length ?? 0} changes: one endpoint replaced by another, which are two changes of the kernel.
+The time from the object to the end of the sync, ${measured[0]?.change.length ?? 0} changes.
+Each replaces one endpoint by another, which is two changes of the kernel.
 
 ${table(
-  ['Services', 'median', '95th of 100', `median / that at ${small?.services ?? 0}`, 'messages', 'processes started'],
+  ['Services', 'median', 'p95', `median / that at ${small?.services ?? 0}`, 'messages', 'processes started'],
   measured.map((m) => [
     at(m),
     ms(median(m.change)),
@@ -103,7 +106,7 @@ Aim: at most 3 messages, no process, no growth with N.
 
 ## Restart
 
-A new agent over a kernel that is right: it reads all of it, and writes nothing.
+A new agent on a kernel that is right: it reads everything, and writes nothing.
 
 ${table(
   ['Services', 'restart', 'messages written'],

@@ -3,6 +3,7 @@
  * notifies of rules and elements, which it does when they were committed (nf_tables_commit); `ipvs` reads destinations each millisecond.
  */
 import { setImmediate as breath, setTimeout as pause } from 'node:timers/promises';
+import { ENOBUFS } from '../../native/errno.ts';
 import { AF_NETLINK, bind, receive, SOCK_RAW, SystemError, setSocketOption, socket } from '../../native/libc.ts';
 import { decodeMessages, NetlinkError } from '../../native/netlink.ts';
 import { SO_RCVBUFFORCE, SOL_NETLINK, SOL_SOCKET } from '../../native/netlink-socket.ts';
@@ -22,7 +23,6 @@ const NETLINK_ADD_MEMBERSHIP = 1;
 const NETLINK_DROP_MEMBERSHIP = 2;
 const NFNLGRP_NFTABLES = 7;
 const NEWS = [NFT_MSG_NEWRULE, NFT_MSG_NEWSETELEM].map((message) => netfilterType(NFNL_SUBSYS_NFTABLES, message));
-const ENOBUFS = 105;
 /** Bytes: hundreds of thousands of rules may be committed at once, and are notified before anything can be received. */
 const RECEIVE_BUFFER = 512 * 1024 * 1024;
 const DATAGRAM = 256 * 1024;

@@ -78,21 +78,22 @@ const FLOWS = [
 const PRODUCERS = [1000, 10_000].map((services) => ({ services, pods: 5, changes: 100, rolled: 400 }));
 
 const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } = {
-  cold: () => mutex(COLD, measureCold),
-  change: () => mutex(CHANGE, (shape) => measureChange({ shape, changes: 40 })),
+  cold: () => measureEach(COLD, measureCold),
+  change: () => measureEach(CHANGE, (shape) => measureChange({ shape, changes: 40 })),
   churn: () => measureChurn({ shape: { services: 10_000, endpoints: 5 }, perSecond: 100, seconds: 60 }),
   large: () => measureLarge(5000),
   rollout: () => measureRollout({ services: 1100, endpoints: 5 }, 1000, 30),
-  connections: () => mutex([1000, 10_000, 30_000], measureConnections),
+  connections: () => measureEach([1000, 10_000, 30_000], measureConnections),
   shapes: () => measureShapes({ services: 10_000, endpoints: 5 }),
-  flows: () => mutex(FLOWS, measureFlows),
-  producers: () => mutex(PRODUCERS, measureProducers),
+  flows: () => measureEach(FLOWS, measureFlows),
+  producers: () => measureEach(PRODUCERS, measureProducers),
   nftables: () => measureNftables(NFTABLES),
   modes: () => measureModes(1000),
   machine: describeMachine,
 };
 
-async function mutex<Options, Result>(
+/** One after another: side by side they would share the cores. */
+async function measureEach<Options, Result>(
   all: readonly Options[],
   measure: (options: Options) => Promise<Result>,
 ): Promise<Result[]> {

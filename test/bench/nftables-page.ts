@@ -69,9 +69,13 @@ export function nftablesAims({ starts, change, connections }: NftablesResult): A
 export function nftablesSection({ starts, change, connections }: NftablesResult): string {
   return `## nftables mode
 
-From exec to the end of the first sync, the API server's lists included. Floor: one \`nft -f\` of the same state into an empty namespace, from a text that
-is there already: no list is read for it. kube-proxy's layout (up to 1.35; since then without the endpoints' chains): one \`nft -f\` of the same Services with a chain a Service, an anonymous map in each, and a chain an endpoint; then the time of one such
-chain more. «Sticky»: all Services have ClientIP affinity; «mixed» as below; «JSON»: lists in JSON instead of protobuf. Memory in megabytes, the agent at its peak and at rest.
+The time from exec to the end of the first sync, the API server's lists included.
+
+- Floor: one \`nft -f\` of the same state into an empty namespace, from a prepared text: it reads no list.
+- kube-proxy's layout (up to 1.35; since then without the endpoints' chains): one \`nft -f\` of the same Services with a chain a Service,
+  an anonymous map in each, and a chain an endpoint; then the time of one such chain more.
+- "Sticky": all Services have ClientIP affinity; "mixed" as below; "JSON": lists in JSON instead of protobuf.
+- Memory is in megabytes, the agent at its peak and at rest.
 
 ${table(
   [
@@ -102,11 +106,12 @@ ${table(
     ms(most(m.health)),
     spreadOf(m.peak),
     m.resident.toFixed(0),
-    `${spread(m.restart)}, «${m.restartSaid}»`,
+    `${spread(m.restart)}, "${m.restartSaid}"`,
   ]),
 )}
 
-The aims were set where \`nft -f\` of the same took 0.58, 0.76, 2.8 and 2.7 s. As multiples of it:
+The aims were set on a machine where \`nft -f\` of the same state took 0.58, 0.76, 2.8 and 2.7 s.
+As multiples of that time:
 
 ${table(
   ['cluster', 'aim / floor there', 'cold / floor here'],
@@ -116,15 +121,18 @@ ${table(
     .filter(({ length }) => length > 0),
 )}
 
-What a cold start is made of, by a profile at 10,000 × 5: a tenth is the start of the program; a quarter is reading the lists (TLS, protobuf, what the
-objects mean); a quarter is selecting, rendering and writing, of which the kernel takes a quarter; collecting garbage is a third. \`nft -f\` reads no list.
-Many chains are slow for \`nft\` («mixed», «sticky»), less so for the kernel.
+The parts of a cold start, by a profile at 10,000 × 5: a tenth starts the program; a quarter reads the lists (TLS, protobuf, decoding);
+a quarter selects, renders and writes, of which the kernel takes a quarter; a third is garbage collection.
+\`nft -f\` reads no list.
+Many chains are slow for \`nft\` ("mixed", "sticky"), less so for the kernel.
 
-A restart reads all elements. Above 200,000 that takes longer than writing them: for each part of a listing (32 KB) the kernel walks the map from its beginning
-(nft_set_hash.c, nft_rhash_walk). Services work meanwhile as they did.
+A restart reads all elements.
+Above 200,000 that takes longer than writing them: for each part of a listing (32 KB) the kernel walks the map from its beginning
+(nft_set_hash.c, nft_rhash_walk).
+Services work meanwhile as before.
 
-One endpoint changed, from the moment at which the API server sends the event until the kernel notifies the element, minSyncPeriod 0. Floor: one \`nft -f\` that
-adds one element to the same table.
+One endpoint changed: the time from the API server's event to the kernel's notification of the element, minSyncPeriod 0.
+Floor: one \`nft -f\` that adds one element to the same table.
 
 ${table(
   ['cluster', 'p50', 'p99', 'floor, p50', 'p50 / floor'],
@@ -137,7 +145,7 @@ ${table(
   ]),
 )}
 
-Time of \`connect()\` in microseconds, as below for iptables mode.
+The time of \`connect()\` in microseconds, as below for iptables mode.
 
 ${table(['Services', 'through the last', 'through the only one', 'last / only'], connections.map(connectionCells))}`;
 }
@@ -154,9 +162,10 @@ export function modesSection({ shape, modes, rival, isMachine }: ModesResult): s
   ];
   return `## The three modes side by side
 
-${size(shape)} on one kernel that has all of them: ${where}; read the ratios. Cold start from exec to the end of the first sync,
-lists included; one endpoint changed, from event to kernel, minSyncPeriod 0. Last, kube-proxy's nftables layout of the same Services: one \`nft -f\` of a text that is
-there already, and one chain more.
+${size(shape)} on one kernel that has all three: ${where}; read the ratios.
+Cold start: from exec to the end of the first sync, lists included.
+One change: one endpoint, from event to kernel, minSyncPeriod 0.
+The last row is kube-proxy's nftables layout of the same Services: one \`nft -f\` of a prepared text, and one chain more.
 
 ${table(
   ['', 'cold start', 'beside nftables mode', 'one change, p50', 'beside nftables mode'],

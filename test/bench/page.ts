@@ -55,12 +55,15 @@ const isPlain = ({ backend, shape }: ColdResult) => backend === 'nft' && shape.n
 function head({ machine }: Results): string {
   return `# Benchmarks
 
-Written by \`npm run bench\`, with its chart and [its figures](benchmarks.json); not edited by hand. Machine: ${machine}.
-Machines are noisy: read the ratios. Every figure stands beside its floor or its rival, measured in the same run; of several runs the median, with
-the least and the most. What a profile of the agent shows is in [profile.md](profile.md); IPVS mode has [a page of its own](benchmarks-ipvs.md).
+\`npm run bench\` writes this page, its chart and [its figures](benchmarks.json); do not edit it.
+Machine: ${machine}.
+Machines are noisy: read the ratios.
+Every figure has its floor or its rival beside it, measured in the same run; several runs are given as the median, with the least and the most.
+A profile of the agent is in [profile.md](profile.md); IPVS mode has [its own page](benchmarks-ipvs.md).
 
-The agent is the executable of \`npm run build\`, a process in a network namespace, with an API server in another process that holds the
-cluster: TLS, lists in pages, watches with bookmarks, objects as long as real ones. «N × E» is N Services of E endpoints, pods of 100 nodes.
+The agent is the executable of \`npm run build\`, a process in a network namespace.
+The cluster is an API server in another process: TLS, lists in pages, watches with bookmarks, objects as long as real ones.
+"N × E" is N Services of E endpoints, pods of 100 nodes.
 
 ![slicewire beside the bare tool and beside the layout of kube-proxy](benchmarks.svg)`;
 }
@@ -132,7 +135,7 @@ function coldAims({ cold: all }: Results): Aim[] {
       'restart, nothing to do',
       size(middle.shape),
       '3 s, nothing written',
-      `${spread(middle.restart)}, «${middle.restartSaid}»`,
+      `${spread(middle.restart)}, "${middle.restartSaid}"`,
       median(middle.restart) < 3000 && middle.restartSaid.includes('nothing to do'),
     ),
   ];
@@ -211,10 +214,12 @@ function podAims([small, ...larger]: Results['producers']): Aim[] {
 function cold({ cold: all }: Results): string {
   return `## Cold start
 
-From exec to the end of the first sync, into empty tables, the API server's lists included. Floor: one \`iptables-restore\` of the same rules into the
-empty tables of another namespace. kube-proxy's layout: one \`iptables-restore\` of the same Services with a chain an endpoint and one long
-KUBE-SERVICES (minutes at 10,000 with nft). First: from the end of the lists until DNS and the API server's own Service are in the kernel, before
-all others. Health: the longest wait for an answer of \`/livez\`, asked every 10 ms from exec on; what holds the event loop keeps it waiting.
+The time from exec to the end of the first sync, into empty tables, the API server's lists included.
+
+- Floor: one \`iptables-restore\` of the same rules into the empty tables of another namespace.
+- kube-proxy's layout: one \`iptables-restore\` of the same Services with a chain an endpoint and one long KUBE-SERVICES (minutes at 10,000 with nft).
+- First: from the end of the lists until DNS and the API server's own Service are in the kernel, before all others.
+- Health: the longest wait for an answer of \`/livez\`, asked every 10 ms from exec; a step that holds the event loop delays the answer.
 
 ${table(
   [
@@ -245,24 +250,26 @@ ${table(
   ]),
 )}
 
-slicewire is faster than its floor where the rules are many: it writes what is new in portions (see the shapes below), and nothing refers to a chain
-before it is complete. «Mixed» has a node port for every tenth Service, affinity and Local policy for every twentieth, and every twentieth endpoint not
-ready. A restart is from exec to the end of the first sync when the kernel is already right: the rules are read while the lists are. What is over the
-aim of 3 s is reading and decoding the lists, rendering all rules once, and comparing them.
+slicewire is faster than its floor where there are many rules: it writes new chains in portions (see the shapes below),
+and nothing refers to a chain before it is complete.
+"Mixed" has a node port for every tenth Service, affinity and policy Local for every twentieth, and every twentieth endpoint not ready.
+A restart is the time from exec to the end of the first sync when the kernel is already right; the agent reads the rules and the lists at the same time.
+A restart above the aim of 3 s reads and decodes the lists, renders all rules once, and compares them.
 
-Time a rule grows where chains have few rules: a chain costs the tool more than a rule does, and 44,000 × 1 has a chain for three rules. The longest wait for
-health is mostly the one collection after the first sync that gives memory back (200 ms for each 100 MB, left out above 160 MB of objects); agent, tool,
-API server and who asks share two cores meanwhile.`;
+The time of a rule grows where chains have few rules: a chain costs the tool more than a rule does, and 44,000 × 1 has a chain for three rules.
+The longest wait for health is mostly the one garbage collection after the first sync that gives memory back
+(200 ms for each 100 MB, omitted above 160 MB of objects); agent, tool, API server and the client of \`/livez\` share two cores meanwhile.`;
 }
 
 function memory({ cold: all }: Results): string {
   return `## Memory and rest
 
-Megabytes resident ${5} s after the first sync; of these, what is of no file (the rest is the program itself, Node.js above all, which processes of one
-executable share); and the most that the agent and its children had together during a cold start. At rest: share of a core, and processes started.
+Resident memory in megabytes, ${5} s after the first sync; its anonymous part
+(the rest is the program itself, mostly Node.js, which processes of one executable share); and the peak of the agent with its children during a cold start.
+At rest: the share of a core, and the number of processes started.
 
 ${table(
-  ['cluster', 'backend', 'resident', 'of no file', 'peak', 'processor at rest', 'processes started'],
+  ['cluster', 'backend', 'resident', 'anonymous', 'peak', 'CPU at rest', 'processes started'],
   all.map((m) => [
     size(m.shape),
     m.backend,
@@ -274,19 +281,26 @@ ${table(
   ]),
 )}
 
-The aim of 150 MB at rest is missed: an agent with a single Service takes 110 MB, 77 of them Node.js' own file; 10,000 Services of 5 endpoints are
-65 MB of live objects (the objects as decoded, the ServicePorts, the rules as text, the trees), and what the allocator keeps between them. Tried: short lists instead of a
-map a Service (kept: 8 MB less); room for young objects that does not grow (kept: 45 MB less at the peak); portions (kept: the tool takes 8 to 15 MB
-in place of 174); \`--optimize-for-size\` (25 MB less before the last collection, half as much processor time again: not kept); one malloc arena (nothing).`;
+The aim of 150 MB at rest is missed: an agent with a single Service takes 110 MB, of which 77 MB are Node.js' own file.
+10,000 Services of 5 endpoints are 65 MB of live objects (the decoded objects, the ServicePorts, the rules as text, the trees),
+and the allocator's gaps between them.
+
+| tried | effect | kept |
+| --- | --- | --- |
+| short lists instead of a map for each Service | 8 MB less | yes |
+| room for young objects that does not grow | 45 MB less at the peak | yes |
+| portions | the tool takes 8 to 15 MB instead of 174 MB | yes |
+| \`--optimize-for-size\` | 25 MB less before the last collection, 50 % more CPU time | no |
+| one malloc arena | none | no |`;
 }
 
 function change({ change: all }: Results): string {
   const small = all[0];
   return `## One endpoint changed
 
-From the moment at which the API server sends the event to the moment at which the kernel notifies the rule (a netlink socket beside the agent),
-minSyncPeriod 0, ${small?.change.length ?? 0} changes. Floor: the bare \`iptables-restore\` of one chain of as many endpoints, to which nothing refers, in the same table; and the same
-in the same table once no built-in chain leads to the Services.
+The time from the API server's event to the kernel's notification of the rule (a netlink socket beside the agent), minSyncPeriod 0, ${small?.change.length ?? 0} changes.
+Floor: the bare \`iptables-restore\` of one chain of as many endpoints, to which nothing refers, in the same table.
+Without jumps: the same, once no built-in chain leads to the Services.
 
 ${table(
   [
@@ -309,17 +323,19 @@ ${table(
   ]),
 )}
 
-The agent adds a few milliseconds; the floor itself grows. Whenever a rule with a match or target of xtables is written, the kernel walks every rule
-that can be reached, once for each built-in chain that leads there (nft_table_validate), half a microsecond each: the column without jumps shows what is left of it. A DNAT
-rule has no form without such a target, and all of them belong into the one table nat, so that no shape of rules in iptables avoids it; fewer rules,
-fewer comments and fewer matches shorten it (next table). A mode that writes elements of maps instead of rules would not pay it.`;
+The agent adds a few milliseconds; the floor itself grows.
+For each written rule with a match or target of xtables the kernel walks every reachable rule,
+once for each built-in chain that leads there (nft_table_validate), half a microsecond each; the column without jumps shows the time without that walk.
+A DNAT rule always has such a target, and all of them belong to the one table nat, so no shape of rules in iptables avoids the walk.
+Fewer rules, fewer comments and fewer matches shorten it (next table).
+nftables mode writes elements of maps instead of rules, and avoids it.`;
 }
 
 function shapes({ shapes: { shape, shapes: all } }: Results): string {
   const first = all[0];
   return `## Shapes of rules
 
-The same rules of ${size(shape)} in other orders, pieces and subsets: what \`iptables-nft-restore\` takes to load them, and to write one more chain beside them.
+The same rules of ${size(shape)} in other orders, pieces and subsets: the time of \`iptables-nft-restore\` to load them, and to write one more chain beside them.
 
 ${table(
   ['shape', 'load', 'load / first', 'one chain more, p50', 'of it / first'],
@@ -332,18 +348,20 @@ ${table(
   ]),
 )}
 
-The tool keeps the chains of a restore in a list sorted by name, and walks it for each: few chains a restore, named downwards, are what it likes best. The tables cannot be split:
-a translation works in the table nat alone, and iptables-nft has one of each name.`;
+The tool keeps the chains of a restore in a list sorted by name, and walks it for each chain: a restore is fastest with few chains, in falling order of names.
+The tables cannot be split: a translation works only in the table nat, and iptables-nft has one table of each name.`;
 }
 
 function churn({ churn: c }: Results): string {
   return `## Churn
 
-${c.perSecond} changes a second, each of one endpoint of another Service, for ${c.seconds} s at ${size(c.shape)}, minSyncPeriod 1 s. Delay: from event to kernel, of each of ${c.delays.count} changes.
-Processor: agent and children. Floor: as many bare restores of ${c.perSecond} chains in the same table as there were syncs.
+${c.perSecond} changes a second, each of one endpoint of another Service, for ${c.seconds} s at ${size(c.shape)}, minSyncPeriod 1 s.
+Delay: from event to kernel, of each of ${c.delays.count} changes.
+CPU: agent and children.
+Floor: as many bare restores of ${c.perSecond} chains in the same table as there were syncs.
 
 ${table(
-  ['delay p50', 'p99', 'most', 'processor', 'floor', 'processor / floor', 'syncs', 'memory before', 'after'],
+  ['delay p50', 'p99', 'most', 'CPU', 'floor', 'CPU / floor', 'syncs', 'memory before', 'after'],
   [
     [
       ms(c.delays.p50),
@@ -363,9 +381,10 @@ ${table(
 function large({ large: l }: Results): string {
   return `## A Service of ${l.endpoints.toLocaleString('en')} endpoints
 
-One endpoint is replaced, ${l.flaps.length} times: from event to kernel. Rival: the bare restore of one flat chain of as many endpoints, which a flap would write without
-groups. Then one client connects as fast as it can, and the connections are counted by endpoint: chi-squared a degree of freedom is about 1 when
-all are as likely.
+One endpoint is replaced, ${l.flaps.length} times: the time from event to kernel.
+Rival: the bare restore of one flat chain of as many endpoints, which a flap would write without groups.
+Then one client connects as fast as it can, and the connections are counted by endpoint.
+Chi-squared a degree of freedom is about 1 when all endpoints are equally likely.
 
 ${table(
   [
@@ -401,15 +420,18 @@ function rollout({ rollout: r }: Results): string {
   const failures = Object.entries(r.failures).map(([why, count]) => `${count} ${why}`);
   return `## Rollout
 
-All endpoints of ${r.rolled.toLocaleString('en')} of ${r.services.toLocaleString('en')} Services are replaced within ${r.seconds} s, while a client connects to each in turn all the time; old and new endpoints answer. ${r.connections} connections:
-${failures.join(', ')}; connect p50 ${r.times.p50.toFixed(0)} µs, p99 ${r.times.p99.toFixed(0)} µs. At the end ${r.wrong} of the new endpoints were missing in the kernel.`;
+All endpoints of ${r.rolled.toLocaleString('en')} of ${r.services.toLocaleString('en')} Services are replaced within ${r.seconds} s.
+Meanwhile a client connects to each in turn; old and new endpoints answer.
+${r.connections} connections: ${failures.join(', ')}; connect p50 ${r.times.p50.toFixed(0)} µs, p99 ${r.times.p99.toFixed(0)} µs.
+At the end ${r.wrong} of the new endpoints were missing in the kernel.`;
 }
 
 function connections({ connections: all }: Results): string {
   return `## New connections
 
-Time of \`connect()\` in microseconds, p50 of ${all[0]?.last.length ?? 0} turns in which both are measured one after the other (client, server and rules in one namespace, so that nothing
-is measured but the way through the rules). Rival: one rule a Service in one chain, as kube-proxy has them.
+The time of \`connect()\` in microseconds, p50 of ${all[0]?.last.length ?? 0} turns; each turn measures both, one after the other.
+Client, server and rules are in one namespace, so the figures show only the way through the rules.
+Rival: one rule a Service in one chain, as kube-proxy has them.
 
 ${table(
   ['Services', 'through the last', 'through the only one', 'last / only', 'one rule a Service', 'of it / only'],
@@ -423,9 +445,11 @@ ${table(
 function flows({ flows: all }: Results): string {
   return `## Stale UDP flows
 
-A sweep of the kernel's table of connections: list the UDP flows, judge each, delete the stale ones; beside syncs, never in their way. Floor:
-\`conntrack -L -p udp\` (lists, deletes nothing) and \`conntrack -D\` of the stale ones by their common destination (one command for what are as many Services).
-Longest: the most that one step of the sweep held the event loop. After a sweep the agent rests nine times as long as it took.
+A sweep of the kernel's table of connections lists the UDP flows, judges each, and deletes the stale ones; it runs beside syncs and does not delay them.
+Floor: \`conntrack -L -p udp\` (lists, deletes nothing) and \`conntrack -D\` of the stale flows by their common destination
+(one command for the flows of as many Services).
+Longest: the longest time that one step of the sweep held the event loop.
+After a sweep the agent rests nine times as long as the sweep took.
 
 ${table(
   ['UDP flows', 'other flows', 'stale', 'sweep', 'sweep with nothing stale', 'longest', 'conntrack -L', 'conntrack -D'],
@@ -442,9 +466,12 @@ function producers({ producers: all }: Results): string {
   const small = all[0];
   return `## Slices from Pods
 
-\`slicewire controller\`, one replica, with an API server in another process. Cold: from exec until the slices and the Endpoints of all Services are written, one by
-one, 5 of each at a time. Changes: ${small?.changes ?? 0} Pods replaced by others, one after another, from the event to the arrival of the slice's write; floor: a program that watches
-Pods and writes a slice at each event, and looks at nothing. Rolling update: all Pods of ${small?.rolled ?? 0} Services, and what each Pod cost.
+\`slicewire controller\`, one replica, with an API server in another process.
+
+- Cold: from exec until the slices and the Endpoints of all Services are written, one by one, 5 of each at a time.
+- Changes: ${small?.changes ?? 0} Pods replaced by others, one after another, from the event to the arrival of the slice's write.
+- Floor: a program that watches Pods and writes a slice at each event, and does nothing else.
+- Rolling update: all Pods of ${small?.rolled ?? 0} Services, and the cost of each Pod.
 
 ${table(
   [
@@ -456,7 +483,7 @@ ${table(
     'p99',
     'floor, p50',
     'p50 / that at the first',
-    'processor a Pod',
+    'CPU a Pod',
     'of it / the first',
     'slices written a Pod',
   ],
@@ -475,5 +502,6 @@ ${table(
   ]),
 )}
 
-Pods are found by their labels, Services by the rarest label of their selector: neither list is walked. A sync looks at the Pods of one Service and its slices.`;
+The controller finds Pods by their labels, and Services by the rarest label of their selector: it walks neither list.
+A sync reads the Pods of one Service and its slices.`;
 }

@@ -129,46 +129,48 @@ function shareTable(shares: readonly Share[], unit: string): string {
 function page({ coldCpu, coldHeap, churnCpu, churnHeap }: Profiles): string {
   return `# Profile
 
-Written by \`npm run profile\`; not edited by hand. ${SHAPE.services.toLocaleString('en')} Services of ${SHAPE.endpoints} endpoints from an API server, iptables-nft, the agent from its source (types
-are stripped and packages loaded file by file, which the executable does not do). The profiles are those of \`/debug/pprof\`, which any agent with
-\`--profiling\` gives out: open them with Chrome's developer tools. Own time and own memory of functions; packages and modules of Node.js as a whole.
+\`npm run profile\` writes this page; do not edit it.
+${SHAPE.services.toLocaleString('en')} Services of ${SHAPE.endpoints} endpoints from an API server, iptables-nft, the agent from its source
+(Node.js strips types and loads packages file by file, which the executable does not do).
+The profiles are those of \`/debug/pprof\`, which any agent with \`--profiling\` serves: open them with Chrome's developer tools.
+The tables have functions' own time and own memory; packages and modules of Node.js are taken as a whole.
 
 ## Cold start: time
 
-${COLD_SECONDS} s from when the agent first listens. Milliseconds.
+${COLD_SECONDS} s from the moment when the agent first listens, in milliseconds.
 
 ${shareTable(timeByFunction(coldCpu), 'ms')}
 
 ## Cold start: memory
 
-What was allocated in the same time and is still in use at its end, sampled.
+Memory allocated in the same time and still in use at its end, sampled.
 
 ${shareTable(memoryByFunction(coldHeap.head), 'MB')}
 
 ## Churn: time
 
-${PER_SECOND} changes a second for ${CHURN_SECONDS} s, minSyncPeriod 1 s. Milliseconds of these ${CHURN_SECONDS} s.
+${PER_SECOND} changes a second for ${CHURN_SECONDS} s, minSyncPeriod 1 s; milliseconds in these ${CHURN_SECONDS} s.
 
 ${shareTable(timeByFunction(churnCpu), 'ms')}
 
 ## Churn: memory
 
-Allocated in as long and still in use at its end.
+Memory allocated in the same time and still in use at its end.
 
 ${shareTable(memoryByFunction(churnHeap.head), 'MB')}
 
-## What was learnt
+## Findings
 
-- The agent is not what a cold start waits for: it computes for two or three seconds, most of it while lists are still coming; the rest is the tool. So
-  the rules are written in portions (a third of the tool's time), and read, at a restart, while the lists come.
-- Collecting garbage was the longest step that held the event loop: the one collection after the first sync that gives memory back takes 0.2 s for
-  each 100 MB. It is left out above 160 MB, and the room for young objects does not grow.
-- Planning was next: to find out what a new rule refers to, each rule was searched from its start. Its last word says it.
-- As JSON, parsing the lists and checking their schema cost about as much as rendering all rules: hence protobuf, of which what is not used is passed
-  over. Pages are taken in 50 objects at a time, with a breath between.
-- Names of chains are hashes; all chains of a Service share one, which is now made once.
-- Under churn nothing stands out: a change is parsed, rendered and written, and the processes that write are most of the cost. What remains in
-  memory after it is what was replaced and not collected yet.
+- A cold start waits for the tool, not for the agent: the agent computes for two or three seconds, mostly while lists are still arriving.
+  So it writes the rules in portions (a third of the tool's time), and at a restart reads them while the lists arrive.
+- Garbage collection was the longest step that held the event loop: the one collection after the first sync that gives memory back takes 0.2 s for each 100 MB.
+  The agent omits it above 160 MB, and the room for young objects does not grow.
+- Planning was next: each rule was searched from its start to find the chain that it refers to. The rule's last word names it.
+- With JSON, parsing the lists and checking their schema cost about as much as rendering all rules.
+  Hence protobuf, whose unused fields are skipped. Pages are decoded 50 objects at a time, with a breath of the event loop between.
+- Names of chains are hashes; all chains of a Service share one hash, which is now computed once.
+- Under churn no function stands out: a change is parsed, rendered and written, and the writing processes are most of the cost.
+  The memory that remains after it is replaced objects that are not collected yet.
 `;
 }
 

@@ -1,11 +1,10 @@
 /** Calls of the C library that only the benchmark needs: waiting for a socket, connecting, accepting, to the microsecond. */
+import { EAGAIN, EINTR } from '../../native/errno.ts';
 import { AF_INET, SOCK_CLOEXEC, SystemError } from '../../native/libc.ts';
 
 /** poll.h */
 const POLLIN = 1;
 const POLLOUT = 4;
-const EINTR = 4;
-const EAGAIN = 11;
 const ECONNABORTED = 103;
 /** bits/socket.h, bits/socket_type.h */
 export const SOCK_STREAM = 1;

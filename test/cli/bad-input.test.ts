@@ -41,7 +41,7 @@ describe('bad input on the command line', () => {
     },
     {
       args: ['--manifests', '/tmp', '--kubeconfig', '/etc/kubeconfig'],
-      says: /--manifests=\/tmp: names one source of objects, and --kubeconfig another/,
+      says: /--manifests=\/tmp: cannot be combined with --kubeconfig: both name a source of objects/,
     },
     {
       args: ['--manifests', '/no/such/folder'],
@@ -51,7 +51,7 @@ describe('bad input on the command line', () => {
       args: ['--kubeconfig', '/no/such/file'],
       says: /^slicewire: --kubeconfig \/no\/such\/file: there is no such file or folder$/m,
     },
-    { args: ['--kubeconfig', '/tmp'], says: /--kubeconfig \/tmp: it is a folder, and no regular file/ },
+    { args: ['--kubeconfig', '/tmp'], says: /--kubeconfig \/tmp: it is a folder, not a regular file/ },
     { args: ['--master', 'not-a-url'], says: /--master not-a-url: must be a URL such as https/ },
     { args: ['--mode', 'userspace', '--manifests', '/tmp'], says: /--mode=userspace: must be iptables/ },
     {
@@ -112,7 +112,7 @@ describe('bad input on the command line', () => {
     assert.equal(status, 1);
     assert.match(
       error,
-      /no source of objects: this is no pod of a cluster; name a folder with --manifests or a cluster with --kubeconfig/,
+      /no source of objects: this process does not run in a pod; name a folder with --manifests or a cluster with --kubeconfig/,
     );
   });
 
@@ -125,7 +125,7 @@ describe('bad input on the command line', () => {
       '--feature-gates',
       'WinDSR=true',
     ]);
-    assert.match(error, /--kube-api-qps has no effect: requests are a few a minute/);
+    assert.match(error, /--kube-api-qps has no effect: the agent sends only a few requests a minute/);
     assert.match(error, /--feature-gates: WinDSR has no effect: slicewire has only the gate AllowServiceExternalIPs/);
     assert.match(error, /there is no such file or folder/);
   });
@@ -201,7 +201,7 @@ describe('bad input on the command line', () => {
     assert.equal(status, 1);
     assert.match(
       error,
-      /^slicewire: iptables does not work on this node: cannot start iptables: there is no program of this name; install the package iptables/m,
+      /^slicewire: iptables does not work on this node: cannot start iptables: no such program; install the package iptables/m,
     );
   });
 });

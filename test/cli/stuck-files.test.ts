@@ -91,7 +91,7 @@ describe('a file that never answers', () => {
     await fifo(join(manifests, 'x.yaml'));
     await writeFile(join(manifests, 'bomb.yaml'), aliasBomb(`${yaml('bomb', '10.96.0.3')}status: *a8\n`));
     await writeFile(join(manifests, 'a.yaml'), yaml('a', '10.96.0.1'));
-    await worksAndEnds(manifests, 'x.yaml: cannot be read: it is a named pipe, and no regular file');
+    await worksAndEnds(manifests, 'x.yaml: cannot be read: it is a named pipe, not a regular file');
   });
 
   it('is on a mount that is dead', { skip: noDeadMount ?? false }, async () => {
@@ -99,7 +99,7 @@ describe('a file that never answers', () => {
     const away = await deadMount(await named('dead/x.yaml'));
     try {
       await writeFile(join(manifests, 'a.yaml'), yaml('a', '10.96.0.1'));
-      await worksAndEnds(manifests, 'x.yaml: cannot be read: nothing answered within 5 s');
+      await worksAndEnds(manifests, 'x.yaml: cannot be read: no answer within 5 s');
     } finally {
       await away();
     }
@@ -113,7 +113,7 @@ describe('a file that never answers', () => {
     try {
       const { child, log } = start('--manifests', manifests);
       assert.equal(await child.ended, 1);
-      assert.match(log.join('\n'), /dead-folder: nothing answered within 5 s; it may be on a mount/);
+      assert.match(log.join('\n'), /dead-folder: no answer within 5 s; it may be on a mount/);
     } finally {
       await away();
     }
@@ -125,7 +125,7 @@ describe('a file that never answers', () => {
       await fifo(path);
       const { child, log } = start(flag, path);
       assert.equal(await child.ended, 1);
-      assert.match(log.join('\n'), new RegExp(`${flag} ${path}: .*it is a named pipe, and no regular file`));
+      assert.match(log.join('\n'), new RegExp(`${flag} ${path}: .*it is a named pipe, not a regular file`));
     });
   }
 });

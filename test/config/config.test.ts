@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConfigError, configFromFlags, type Flags } from '../../src/config/config.ts';
 import { fileText } from '../../src/config/config-file.ts';
 import { parseDuration } from '../../src/config/duration.ts';
+import { ConfigError, type Flags } from '../../src/config/flags.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
 import { flagsFromText } from '../helpers/documents.ts';
 
 /** As kubeadm writes it (its cmd/kubeadm/app/phases/addons/proxy). */

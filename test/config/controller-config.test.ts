@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { describe, it } from 'node:test';
-import { ConfigError, type Flags } from '../../src/config/config.ts';
 import { CONTROLLERS, controllerConfig } from '../../src/config/controller-config.ts';
+import { ConfigError, type Flags } from '../../src/config/flags.ts';
 
 function faultsOf(flags: Flags): string {
   try {
@@ -124,13 +124,14 @@ describe('configuration of the controllers', () => {
     });
   }
 
-  const NONE = `is no controller; they are ${CONTROLLERS.join(', ')}; * is all of them, and - before a name leaves it out`;
+  const NONE = `is not a controller; choose from ${CONTROLLERS.join(', ')}; * means all of them, and a - before a name leaves it out`;
   const COUNT = 'must be a whole number from 1 to 1000';
   const DURATION = 'must be a duration such as 30s or 1m30s';
-  const NAME = 'must be a name: small letters, digits, - and ., at most 253 characters';
+  const NAME = 'must be a name: lower-case letters, digits, - and ., at most 253 characters';
   const SHORTER = 'must be shorter than --leader-elect-lease-duration, which is 15s by default';
   const LONGER = 'must be longer than --leader-elect-renew-deadline, which is 10s by default';
-  const PERIOD = 'must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline, which is 10s';
+  const PERIOD =
+    'must be more than 0, and 1.2 times as long must be shorter than --leader-elect-renew-deadline, which is 10s';
   const LISTEN = 'must be an IP address, or one with a port, such as 0.0.0.0:10261';
   const cases: readonly [Flags, string][] = [
     [{ controllers: '*,nodes' }, `--controllers=*,nodes: nodes ${NONE}`],
@@ -160,7 +161,7 @@ describe('configuration of the controllers', () => {
         leaderElectRenewDeadline: '900ms',
         leaderElectRetryPeriod: '100ms',
       },
-      '--leader-elect-lease-duration=999ms: must be 1s at least',
+      '--leader-elect-lease-duration=999ms: must be at least 1s',
     ],
     [{ leaderElectRenewDeadline: '15s' }, `--leader-elect-renew-deadline=15s: ${SHORTER}`],
     [{ leaderElectLeaseDuration: '10s' }, `--leader-elect-lease-duration=10s: ${LONGER}`],

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { loadConfig } from '../../src/agent/load-config.ts';
-import { ConfigError, configFromFlags } from '../../src/config/config.ts';
 import { API_VERSION, fileText } from '../../src/config/config-file.ts';
+import { ConfigError } from '../../src/config/flags.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
 import { flagsFromText } from '../helpers/documents.ts';
 
 const gatesOf = (featureGates: string) => configFromFlags({ featureGates }).featureGates;

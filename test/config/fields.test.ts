@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { goArguments } from '../../src/cli/arguments.ts';
-import { ConfigError, camel, configFromFlags, type Flags } from '../../src/config/config.ts';
 import { API_VERSION } from '../../src/config/config-file.ts';
 import { FIELDS } from '../../src/config/fields.ts';
+import { ConfigError, camel, type Flags } from '../../src/config/flags.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
 import { IDLE_FLAGS } from '../../src/config/kube-proxy-flags.ts';
 import { flagsFromText } from '../helpers/documents.ts';
 
@@ -177,9 +178,9 @@ describe('fields of a KubeProxyConfiguration', () => {
     assert.equal(lenient.length, 3);
     assert.match(
       lenient.join(),
-      /line 4, column 1: the key "mode" stands twice.*unknown field "ipvs.shceduler".*unknown field "extra"/,
+      /line 4, column 1: the key "mode" appears twice.*unknown field "ipvs.shceduler".*unknown field "extra"/,
     );
-    assert.throws(() => read(`${head}iptables: 5\n`), /iptables: 5: must be a section/);
+    assert.throws(() => read(`${head}iptables: 5\n`), /iptables: 5: must be a map of fields/);
   });
 
   it('of another mode are not checked (docs/semantics.md 10.3)', () => {

@@ -10,7 +10,7 @@ import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
 
 const LOOPBACK =
-  'node ports are served on the addresses of the node but for loopback ones: IPVS keeps the address of the sender, and 127.0.0.1 cannot leave the node';
+  'node ports are served on all addresses of the node except loopback ones: IPVS keeps the address of the sender, and 127.0.0.1 cannot leave the node';
 
 export const IPVS: ModeUnderTest = {
   mode: 'ipvs',
@@ -19,7 +19,7 @@ export const IPVS: ModeUnderTest = {
     'the node reaches a node port by 127.0.0.1': LOOPBACK,
     'any loopback address will do, and a neighbour reaches none of them (CVE-2020-8558)': LOOPBACK,
     'a packet that conntrack finds invalid is not forwarded: it would leave untranslated':
-      'IPVS translates answers by its own table of connections, whatever conntrack finds: nothing leaves untranslated, and nothing needs to be dropped',
+      'IPVS translates answers by its own table of connections, whatever conntrack finds: no packet leaves untranslated, and none needs to be dropped',
   },
   open: (family, story) => new IpvsSubject(family, story),
 };

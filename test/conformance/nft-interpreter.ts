@@ -4,8 +4,8 @@
  */
 import type { Expression, Field, Hook, Loaded, NftSet } from '../../src/host/nftables-kernel.ts';
 import { type Address, addressBytes, type Family, portBytes } from '../../src/model/address.ts';
-import { numberWord, protocolWord } from '../../src/modes/nftables/bytes.ts';
-import { addressOf } from '../../src/modes/nftables/print.ts';
+import { numberWord, protocolWord } from '../../src/modes/nft-table/bytes.ts';
+import { addressOf } from '../../src/modes/nft-table/print.ts';
 import type { FakeTable } from '../helpers/fake-nft.ts';
 import { type Fate, fateOf, isStopped, merge, type Outcome, type State, stopped } from './fates.ts';
 import type { Packet } from './interpreter.ts';

@@ -15,9 +15,9 @@ import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';
 
 const LOOPBACK =
-  'node ports are served on the addresses of the node but for loopback ones, as by kube-proxy in this mode: nothing needs route_localnet';
+  'node ports are served on all addresses of the node except loopback ones, as by kube-proxy in this mode: the mode does not need route_localnet';
 const CLOSED =
-  'a table of nftables cannot accept what another one drops: a firewall of the node must let Services through itself';
+  'a table of nftables cannot accept a packet that another table drops: a firewall of the node must admit Services itself';
 
 export const NFTABLES: ModeUnderTest = {
   mode: 'nftables',

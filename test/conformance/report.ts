@@ -107,7 +107,7 @@ function rowTable(): string[] {
 function regressionTable(): string[] {
   const rows = Object.entries(REGRESSIONS).map(([issue, says]) => {
     const told = [
-      ...storiesFor(issue).map(({ title }) => `«${title}»`),
+      ...storiesFor(issue).map(({ title }) => `"${title}"`),
       ...testsFor(issue).map((file) => `\`${file}\``),
     ];
     return row(issue, says, told.join('; '));

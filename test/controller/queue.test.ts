@@ -137,7 +137,7 @@ describe('waiting', () => {
     queue.clear();
     queue.done('a');
     clock.advance(10_000);
-    assert.deepEqual([queue.depth, clock.pending, queue.failures('c'), queue.isIdle], [0, 0, 0, true]);
+    assert.deepEqual([queue.depth, clock.pending, queue.failures.of('c'), queue.isIdle], [0, 0, 0, true]);
   });
 });
 
@@ -153,9 +153,9 @@ describe('failures', () => {
     const { clock, queue } = queueOf();
     queue.retry('a');
     queue.retry('a');
-    assert.deepEqual([queue.failures('a'), queue.failures('b'), queue.retries], [2, 0, 2]);
-    queue.forget('a');
-    assert.deepEqual([queue.failures('a'), queue.retries], [0, 2]);
+    assert.deepEqual([queue.failures.of('a'), queue.failures.of('b'), queue.failures.retries], [2, 0, 2]);
+    queue.failures.forget('a');
+    assert.deepEqual([queue.failures.of('a'), queue.failures.retries], [0, 2]);
     clock.finishWaits();
     queue.retry('a');
     assert.equal(clock.waits.at(-1), 1000);

@@ -90,13 +90,13 @@ describe('workers', () => {
   it('try again later what failed, tell each time, and forget the failures when it succeeds', async () => {
     const crew = new Crew(failing(2, new Error('broken')));
     await crew.add('a');
-    assert.deepEqual([crew.synced.length, crew.queue.failures('a')], [1, 1]);
+    assert.deepEqual([crew.synced.length, crew.queue.failures.of('a')], [1, 1]);
     crew.clock.advance(1000);
     await breath();
-    assert.deepEqual([crew.synced.length, crew.queue.failures('a')], [2, 2]);
+    assert.deepEqual([crew.synced.length, crew.queue.failures.of('a')], [2, 2]);
     await crew.waits();
     assert.deepEqual(crew.told, ['a: broken', 'a: broken']);
-    assert.deepEqual([crew.results, crew.queue.failures('a')], [['error', 'error', 'success'], 0]);
+    assert.deepEqual([crew.results, crew.queue.failures.of('a')], [['error', 'error', 'success'], 0]);
     await crew.stop();
   });
 
@@ -113,9 +113,9 @@ describe('workers', () => {
     for (let waits = 1; waits <= 15; waits++) await crew.wait();
     assert.equal(crew.synced.length, 16);
     assert.deepEqual(crew.told.slice(-2), ['a: broken', 'a: broken, the last']);
-    assert.deepEqual([crew.queue.failures('a'), crew.clock.waits.at(-1)], [0, 12 * 3_600_000]);
+    assert.deepEqual([crew.queue.failures.of('a'), crew.clock.waits.at(-1)], [0, 12 * 3_600_000]);
     await crew.add('a');
-    assert.deepEqual([crew.told.at(-1), crew.queue.failures('a')], ['a: broken', 1]);
+    assert.deepEqual([crew.told.at(-1), crew.queue.failures.of('a')], ['a: broken', 1]);
     await crew.waits();
     assert.deepEqual([crew.results.at(-1), crew.queue.isIdle], ['success', true]);
     await crew.stop();
@@ -152,7 +152,7 @@ describe('workers', () => {
   it('wait for a stale cache without a word, however long that takes', async () => {
     const crew = new Crew(failing(20, new StaleCache('out of date')));
     await crew.add('a');
-    assert.deepEqual([crew.results, crew.told, crew.queue.failures('a')], [['stale'], [], 1]);
+    assert.deepEqual([crew.results, crew.told, crew.queue.failures.of('a')], [['stale'], [], 1]);
     await crew.waits();
     assert.deepEqual([crew.results.length, crew.results.at(-1), crew.told], [21, 'success', []]);
     await crew.stop();
@@ -177,7 +177,7 @@ describe('workers', () => {
     await crew.add('a', 'b');
     await crew.stop();
     assert.deepEqual([crew.synced, crew.results, crew.told], [['a'], [], []]);
-    assert.deepEqual([crew.queue.depth, crew.queue.failures('a')], [2, 0]);
+    assert.deepEqual([crew.queue.depth, crew.queue.failures.of('a')], [2, 0]);
   });
 
   it('that stop finish first what does not heed the signal', async () => {

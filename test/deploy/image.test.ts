@@ -102,6 +102,8 @@ describe('the image', () => {
     for (const tool of ['iptables-nft', 'iptables-legacy', 'ip6tables-nft'])
       assert.match(await inside(tool, '--version'), /^ip6?tables v/);
     assert.match(await inside('sh', '-c', 'command -v node || echo none'), /^none$/m);
+    const licences = await inside('ls', '/usr/share/doc/slicewire');
+    assert.deepEqual(licences.trim().split(/\s+/), ['LICENSE', 'LICENSE-nodejs', 'NOTICE']);
     const config = JSON.parse(await buildah('inspect', '--type', 'image', 'localhost/slicewire')) as {
       OCIv1: { config: { Entrypoint: string[]; Cmd: string[] } };
     };

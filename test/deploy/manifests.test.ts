@@ -17,9 +17,10 @@ import { type ApiClient, ApiError } from '../../src/api/client.ts';
 import { decodeSelectingService } from '../../src/api/decode/producing.ts';
 import { goArguments } from '../../src/cli/arguments.ts';
 import { withControllerFlags } from '../../src/cli/controller-flags.ts';
-import { configFromFlags } from '../../src/config/config.ts';
 import { type ControllerConfig, controllerConfig } from '../../src/config/controller-config.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
 import { ClusterCache } from '../../src/controller/cluster-cache.ts';
+import { ClusterFeed } from '../../src/controller/cluster-feed.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { LeaderElector } from '../../src/controller/leader.ts';
 import { deleteEndpoints, mustBeGone, SliceWriter, writeEndpoints } from '../../src/controller/writer.ts';
@@ -279,8 +280,9 @@ class AskedRights implements ApiClient {
 async function askAsControllers(client: AskedRights): Promise<void> {
   const stop = new AbortController();
   const log = { info() {}, warn() {} };
-  const cache = new ClusterCache({ client, clock: new FakeClock(), log, onFault: () => assert.fail() });
-  const followed = cache.follow(() => setImmediate(() => stop.abort()), stop.signal);
+  const cache = new ClusterCache();
+  const feed = new ClusterFeed({ cache, client, clock: new FakeClock(), log, onFault: () => assert.fail() });
+  const followed = feed.follow(() => setImmediate(() => stop.abort()), stop.signal);
   await followed.catch((error) => assert.ok(stop.signal.aborted, error));
 }
 

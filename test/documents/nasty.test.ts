@@ -5,11 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { loadConfig } from '../../src/agent/load-config.ts';
-import { loadCredentials } from '../../src/api/credentials.ts';
-import { ConfigError } from '../../src/config/config.ts';
+import { KubeconfigUnusable, loadCredentials } from '../../src/api/credentials.ts';
+import { ConfigError } from '../../src/config/flags.ts';
 import { DocumentFiles } from '../../src/documents/files.ts';
 import type { Value } from '../../src/documents/protocol.ts';
-import { KubeconfigUnusable } from '../../src/source/kubernetes.ts';
 import { ManifestStore } from '../../src/source/manifests/store.ts';
 import { aliasBomb } from '../helpers/bomb.ts';
 
@@ -28,9 +27,9 @@ const TEXTS: Readonly<Record<string, { readonly text: string; readonly says?: Re
   'mappings in mappings': { text: '{a: '.repeat(MB / 4), says: /more than 100 levels deep/ },
   'lists in lists, in lines': { text: '- '.repeat(MB / 2), says: /more than 100 levels deep/ },
   'JSON in JSON': { text: `${'['.repeat(MB / 2)}${']'.repeat(MB / 2)}`, says: /more than 100 levels deep/ },
-  'a long list': { text: `a: [${'a,'.repeat(MB / 2)}a]`, says: /more than 400000 words and signs/ },
-  'a list of nothing': { text: `a: [${','.repeat(MB)}]`, says: /more than 400000 words and signs/ },
-  'a list that does not end': { text: `a: [${'{},'.repeat(MB / 3)}`, says: /more than 400000 words and signs/ },
+  'a long list': { text: `a: [${'a,'.repeat(MB / 2)}a]`, says: /more than 400000 tokens/ },
+  'a list of nothing': { text: `a: [${','.repeat(MB)}]`, says: /more than 400000 tokens/ },
+  'a list that does not end': { text: `a: [${'{},'.repeat(MB / 3)}`, says: /more than 400000 tokens/ },
   'many anchors': { text: numbered(80_000, (i) => `a${i}: &a${i} x`).join('\n'), says: /more than 400000/ },
   'many aliases': { text: `a: &a x\nb: [${'*a,'.repeat(MB / 3)}]`, says: /more than 400000/ },
   'aliases of a long text': {
@@ -44,7 +43,7 @@ const TEXTS: Readonly<Record<string, { readonly text: string; readonly says?: Re
   'many documents': { text: '---\na\n'.repeat(MB / 6), says: /must be a Kubernetes object|more than 100000 documents/ },
   'many ends of documents': { text: '...\n'.repeat(MB / 4), says: /more than 400000|another document/ },
   'many keys': { text: numbered(50_000, (i) => `key-${i}: "${i}"`).join('\n'), says: /kind/ },
-  'one key many times': { text: `${SERVICE}${'a: 1\n'.repeat(50_000)}`, says: /stands twice/ },
+  'one key many times': { text: `${SERVICE}${'a: 1\n'.repeat(50_000)}`, says: /appears twice/ },
   'a huge key': { text: `? ${'k'.repeat(MB)}\n: 1\n`, says: /kind/ },
   'tags of nobody': { text: `a: ${'!a '.repeat(MB / 3)}`, says: /more than 400000/ },
   'many small objects in a list': { text: `{"kind":"List","items":[${'{},'.repeat(MB / 3)}{}]}`, says: /kind/ },
@@ -106,7 +105,7 @@ describe('a text', () => {
       assert.ok(error instanceof kind, String(error));
       assert.match(
         error.message,
-        new RegExp(`^${flag}.*: line 6, column 22: aliases and merge keys up to here stand for`),
+        new RegExp(`^${flag}.*: line 6, column 22: aliases and merge keys up to here expand to`),
       );
       return true;
     };

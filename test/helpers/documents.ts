@@ -1,6 +1,7 @@
 /** Texts as the manifests source takes them in, without the thread that reads files. */
-import type { Flags } from '../../src/config/config.ts';
+
 import { type FileFlags, flagsFromFile } from '../../src/config/config-file.ts';
+import type { Flags } from '../../src/config/flags.ts';
 import { readObjects } from '../../src/documents/objects.ts';
 import type { Value, Whole } from '../../src/documents/protocol.ts';
 import type { Fault } from '../../src/model/objects.ts';

@@ -7,12 +7,12 @@ interface Timer {
 }
 
 export interface FakeClockOptions {
-  /** Every wait is over at once, and time has moved by it: for runs with many retries. */
+  /** Every wait ends at once and moves the time: for runs with many retries. */
   readonly hurried?: boolean;
 }
 
 export class FakeClock implements Clock {
-  /** Milliseconds of every wait that was asked for, in order. */
+  /** The milliseconds of every wait, in order. */
   readonly waits: number[] = [];
   readonly #hurried: boolean;
   readonly #timers = new Set<Timer>();
@@ -38,12 +38,12 @@ export class FakeClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Number of waits that go on. */
+  /** The number of pending waits. */
   get pending(): number {
     return this.#timers.size;
   }
 
-  /** Move time; what is due is called, the earliest first. */
+  /** Moves the time, and makes the calls that are due, the earliest first. */
   advance(milliseconds: number): void {
     const end = this.#now + Math.max(0, milliseconds);
     for (;;) {
@@ -56,7 +56,7 @@ export class FakeClock implements Clock {
     this.#now = end;
   }
 
-  /** Move time to the end of the longest wait. */
+  /** Moves the time to the end of the longest wait. */
   finishWaits(): void {
     this.advance(Math.max(0, ...[...this.#timers].map(({ at }) => at)) - this.#now);
   }

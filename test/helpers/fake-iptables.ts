@@ -1,6 +1,6 @@
 /**
- * iptables in memory, behind the seam to commands. It refuses what the real one refuses: a jump to a chain that is not
- * there, a rule of an unknown chain, the deletion of a chain that is referred to or not empty, and what it cannot read.
+ * iptables in memory, behind the seam to commands. It refuses the same input as the real one: a jump to a missing chain, a rule in an
+ * unknown chain, the deletion of a chain that is in use or not empty, and lines that it cannot read.
  */
 import type { Command, CommandResult, CommandRunner } from '../../src/host/commands.ts';
 
@@ -16,24 +16,24 @@ const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
 const TARGETS = new Set(['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'MARK', 'DNAT', 'MASQUERADE']);
 
 export interface FakeOptions {
-  /** Called before a command runs; what it returns is the answer, and nothing is done. */
+  /** Called before a command. Its result is the answer, and the command does not run. */
   readonly intercept?: (command: Command) => CommandResult | undefined;
-  /** As the legacy tool: a refused restore names only the line of COMMIT. */
+  /** Behaves as the legacy tool: a refused restore names only the line of COMMIT. */
   readonly legacy?: boolean;
   /** Called after each commit of a table: packets may flow between two of them. */
   readonly onCommit?: () => void;
-  /** Whether there is a set that a rule refers to; without it there is none. */
+  /** Whether the set of a rule exists; by default none does. */
   readonly hasSet?: (name: string) => boolean;
   /** Lines that the kernel refuses at the commit. */
   readonly refuse?: (line: string) => boolean;
 }
 
 export class FakeIptables implements CommandRunner {
-  /** State by the tool's family. */
+  /** The state of each family. */
   readonly kernels: Readonly<Record<'IPv4' | 'IPv6', Tables>> = { IPv4: emptyTables(), IPv6: emptyTables() };
   /** Policies of built-in chains of the filter table, where they are not ACCEPT. */
   readonly policies = new Map<string, 'DROP'>();
-  /** Every command that was run: its file and the number of its input's lines. */
+  /** Every command that ran: its file and the lines of its input. */
   readonly ran: { file: string; lines: readonly string[] }[] = [];
   options: FakeOptions;
 
@@ -45,7 +45,7 @@ export class FakeIptables implements CommandRunner {
     return Promise.resolve(this.options.intercept?.(command) ?? this.#run(command));
   }
 
-  /** What `iptables-save` prints. */
+  /** The output of `iptables-save`. */
   save(family: 'IPv4' | 'IPv6'): string {
     const lines: string[] = [];
     for (const [table, chains] of this.kernels[family]) {
@@ -65,7 +65,7 @@ export class FakeIptables implements CommandRunner {
     return rules.some((chain) => chain.some((rule) => rule.includes(` --match-set ${set} `)));
   }
 
-  /** Number of restores that were run. */
+  /** The number of restores so far. */
   get restores(): number {
     return this.ran.filter(({ file }) => file.endsWith('-restore')).length;
   }
@@ -115,7 +115,7 @@ export class FakeIptables implements CommandRunner {
     return answer(0, '');
   }
 
-  /** Line of a rule whose target is not there when its table is committed. */
+  /** The line of a rule whose target does not exist when its table is committed. */
   #dangling(draft: { chains: Map<string, string[]> }, lines: readonly string[]): number | undefined {
     for (const [chain, rules] of draft.chains) {
       for (const rule of rules) {

@@ -1,6 +1,6 @@
 /**
- * The kernel of IPVS in memory, behind its seam. It refuses what the real one refuses: what is there already, what is
- * missing, an address without the device, a set that rules refer to, more entries than a set holds.
+ * IPVS in memory, behind the seam to the kernel. It refuses the same writes as the real one: existing and missing objects, an
+ * address without the device, removal of a set that rules use, entries of a full set.
  */
 import {
   type Destination,
@@ -22,7 +22,7 @@ interface FakeServer {
 }
 
 export interface FakeIpvsOptions {
-  /** Called before a write is carried out; what it returns is the outcome, and nothing is done. */
+  /** Called before a write. Its result is the outcome, and the write is not carried out. */
   readonly intercept?: (write: KernelWrite) => KernelError | undefined;
   /** Called before a read; it may throw. */
   readonly onRead?: (what: string) => void;
@@ -38,7 +38,7 @@ export class FakeIpvs implements IpvsKernel {
   readonly sets = new Map<string, { spec: SetSpec; entries: Set<string> }>();
   readonly virtual = new Map<string, FakeServer>();
   configured: Timeouts = { tcp: 900, tcpFin: 120, udp: 300 };
-  /** All that was written. */
+  /** All writes that succeeded. */
   readonly written: KernelWrite[] = [];
   /** Number of calls of `write`. */
   sends = 0;
@@ -103,7 +103,7 @@ export class FakeIpvs implements IpvsKernel {
     return Promise.resolve();
   }
 
-  /** Connections of a destination, from now on. */
+  /** Sets the connections of a destination. */
   connect(server: ServerId, destination: { address: Address; port: number }, connections: number): void {
     const found = this.virtual
       .get(keyOf(server))
@@ -112,7 +112,7 @@ export class FakeIpvs implements IpvsKernel {
     found.connections = connections;
   }
 
-  /** All of it, to compare: as ipvsadm, ip and ipset would print it. */
+  /** The whole state to compare, as ipvsadm, ip and ipset print it. */
   dump(): string[] {
     const lines = [...this.ours].map((address) => `address ${address}`);
     for (const [name, { entries }] of this.sets) for (const entry of entries) lines.push(`set ${name} ${entry}`);
@@ -188,15 +188,15 @@ export class FakeIpvs implements IpvsKernel {
     const found = this.virtual.get(keyOf(server));
     if (found === undefined) return MISSING;
     const key = endpointText(destination.address, destination.port);
-    const there = found.destinations.get(key);
+    const existing = found.destinations.get(key);
     if (kind === 'add-destination') {
-      if (there !== undefined) return EXISTS;
+      if (existing !== undefined) return EXISTS;
       found.destinations.set(key, { ...destination, connections: 0 });
       return undefined;
     }
-    if (there === undefined) return MISSING;
+    if (existing === undefined) return MISSING;
     if (kind === 'remove-destination') found.destinations.delete(key);
-    else found.destinations.set(key, { ...there, weight: destination.weight });
+    else found.destinations.set(key, { ...existing, weight: destination.weight });
     return undefined;
   }
 }

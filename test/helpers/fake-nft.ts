@@ -1,4 +1,4 @@
-/** nftables in memory: transactions as the kernel carries them out, refusing what it refuses. */
+/** nftables in memory: it carries out transactions as the kernel does, and refuses the same writes. */
 import type {
   Bytes,
   Hook,
@@ -25,7 +25,7 @@ export interface FakeTable {
 
 type ObjectWrite = Exclude<NftWrite, { readonly kind: 'add-table' | 'delete-table' }>;
 
-/** What the kernel refuses, with its words. */
+/** A refusal with the kernel's message. */
 class Refused extends Error {
   readonly element: number | undefined;
   readonly blame: NftRefusal['blame'];
@@ -38,26 +38,26 @@ class Refused extends Error {
 }
 
 export interface FakeNftOptions {
-  /** Refuse what this names, as the kernel would. */
+  /** Returns the kernel's message for a write to refuse. */
   readonly refuses?: (write: NftWrite, element: NftElement | undefined) => string | undefined;
-  /** Chains that are still in use, though nothing leads to them. */
+  /** Chains that are in use without a rule that leads to them. */
   readonly uses?: (chain: string) => boolean;
-  /** Called at each question and write, before anything is done; it may throw. */
+  /** Called before each read and write; it may throw. */
   readonly onCall?: (what: string) => void;
-  /** Called when a transaction was carried out and the answer is on its way; it may throw. */
+  /** Called after a transaction, before its answer; it may throw. */
   readonly onAnswer?: () => void;
-  /** Called after each transaction that was carried out. */
+  /** Called after each successful transaction. */
   readonly onCommit?: (family: Family) => void;
 }
 
 export class FakeNft implements NftKernel {
   readonly tables = new Map<Family, FakeTable>();
-  /** Transactions that were carried out, by number of their writes. */
+  /** The writes of each successful transaction. */
   readonly commits: (readonly NftWrite[])[] = [];
   options: FakeNftOptions;
-  /** Why reads fail. */
+  /** The error of all reads; undefined when they succeed. */
   unreadable: string | undefined;
-  /** Somebody else wrote something. */
+  /** Another program wrote to the ruleset. */
   isTouched = false;
   #reads = 0;
 
@@ -69,7 +69,7 @@ export class FakeNft implements NftKernel {
     return this.#reads;
   }
 
-  /** Somebody else may write at any time. */
+  /** Always false: another program may write at any time. */
   isUnchanged(): boolean {
     this.options.onCall?.('generation');
     return false;
@@ -128,8 +128,8 @@ export class FakeNft implements NftKernel {
   }
 
   #write({ chains, sets }: FakeTable, write: ObjectWrite): void {
-    const said = this.options.refuses?.(write, undefined);
-    if (said !== undefined) throw new Refused(said);
+    const refusal = this.options.refuses?.(write, undefined);
+    if (refusal !== undefined) throw new Refused(refusal);
     switch (write.kind) {
       case 'add-chain':
         if (!chains.has(write.chain)) chains.set(write.chain, { hook: write.hook, rules: [] });
@@ -166,8 +166,8 @@ export class FakeNft implements NftKernel {
     const elements = sets.get(write.set.name)?.elements;
     if (elements === undefined) throw new Refused('ENOENT: no such file or directory', undefined, 'environment');
     for (const [i, element] of write.elements.entries()) {
-      const said = this.options.refuses?.(write, element);
-      if (said !== undefined) throw new Refused(said, i);
+      const refusal = this.options.refuses?.(write, element);
+      if (refusal !== undefined) throw new Refused(refusal, i);
       const key = element.key + element.end;
       if (write.kind === 'delete-elements') {
         if (!elements.delete(key)) throw new Refused('ENOENT: no such file or directory', i, 'environment');
@@ -176,10 +176,10 @@ export class FakeNft implements NftKernel {
     }
   }
 
-  /** Nothing leads to a chain or set that is not there. */
+  /** Throws when a rule or an element leads to a missing chain or set. */
   #check({ chains, sets }: FakeTable): void {
     const must = (chain: string) => {
-      if (!chains.has(chain)) throw new Error(`the kernel in memory: something leads to ${chain}, which is not there`);
+      if (!chains.has(chain)) throw new Error(`fake nftables: a rule or element leads to the missing chain ${chain}`);
     };
     for (const { set, elements } of sets.values()) {
       if (set.data !== 'verdict') continue;
@@ -189,7 +189,7 @@ export class FakeNft implements NftKernel {
       for (const expression of rules.flatMap(({ expressions }) => expressions)) {
         if (expression.do === 'verdict' && 'chain' in expression.verdict) must(expression.verdict.chain);
         if ((expression.do === 'lookup' || expression.do === 'remember') && !sets.has(expression.set)) {
-          throw new Error(`the kernel in memory: there is no set ${expression.set}`);
+          throw new Error(`fake nftables: the set ${expression.set} does not exist`);
         }
       }
     }

@@ -1,4 +1,4 @@
-/** The number of the ruleset of nftables in a network namespace: another after each transaction of anybody. */
+/** The generation of nftables' ruleset in a network namespace: a new number after each transaction of any program. */
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import { NftablesSocket } from '../../native/nftables.ts';
 import { transportsIn } from './namespace-sockets.ts';

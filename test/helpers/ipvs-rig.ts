@@ -15,11 +15,11 @@ export interface IpvsRigOptions {
   readonly settings?: (family: Family) => Partial<IpvsSettings>;
   readonly node?: Partial<IpvsNodeSettings>;
   readonly families?: readonly Family[];
-  /** Go on with these kernels, as a new agent does after a restart. */
+  /** Uses these kernels, as a new agent does after a restart. */
   readonly kernel?: FakeIpvs;
   readonly iptables?: FakeIptables;
   readonly isPredecessor?: boolean;
-  /** Milliseconds after which refused Services are tried again; default: at every sync. */
+  /** Milliseconds until refused Services are tried again; by default at every sync. */
   readonly retry?: number;
   readonly probe?: (family: Family) => ChainProbe;
   readonly servesExternalIPs?: boolean | undefined;

@@ -1,4 +1,4 @@
-/** Netlink sockets of another network namespace: a socket belongs to the namespace that its thread was in when it was made. */
+/** Netlink sockets of another network namespace: a socket belongs to the namespace of its thread at its creation. */
 import { closeSync, openSync } from 'node:fs';
 import { openTransport } from '../../native/netlink-socket.ts';
 
@@ -10,7 +10,7 @@ const { functions: libc } = dlopen('libc.so.6', {
   setns: { return: 'int32', arguments: ['int32', 'int32'] },
 });
 
-/** Opens sockets in the namespace of this name (`ip netns`). The thread comes back at once. */
+/** Opens sockets in the namespace of this name (`ip netns`). The thread returns to its own namespace at once. */
 export function transportsIn(namespace: string): typeof openTransport {
   return (protocol, longest) => {
     const home = openSync('/proc/thread-self/ns/net', 'r');

@@ -1,7 +1,7 @@
 /** nftables mode over a kernel in memory. */
 import assert from 'node:assert/strict';
 import { FAMILIES, type Family } from '../../src/model/address.ts';
-import { numberWord } from '../../src/modes/nftables/bytes.ts';
+import { numberWord } from '../../src/modes/nft-table/bytes.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { LOCAL, SETS } from '../../src/modes/nftables/names.ts';
 import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
@@ -12,10 +12,10 @@ import { defaultSettings, Rig } from './rig.ts';
 export interface NftRigOptions {
   readonly settings?: (family: Family) => Partial<NftablesSettings>;
   readonly families?: readonly Family[];
-  /** Go on with this kernel, as a new agent does after a restart. */
+  /** Uses this kernel, as a new agent does after a restart. */
   readonly kernel?: FakeNft;
   readonly retry?: number;
-  /** Milliseconds for which a chain stays to which nothing leads any more. */
+  /** Milliseconds for which an unused chain stays. */
   readonly keep?: number;
 }
 
@@ -29,7 +29,7 @@ export function nftSettings(family: Family): NftablesSettings {
   return { ...settings, serviceCidrs: [], countsConnections: false };
 }
 
-/** After every transaction no frontend leads to an endpoint that is not there. */
+/** Checks after every transaction that no frontend leads to a missing endpoint. */
 export function nftRig({
   settings,
   families = FAMILIES,
@@ -51,7 +51,7 @@ const FRONTENDS = [
   { frontends: SETS.nodePorts.name, endpoints: SETS.nodePortEndpoints.name },
 ] as const;
 
-/** Each frontend has the endpoints that its chain chooses among: their numbers, and no others. */
+/** Checks that each frontend has exactly the endpoint numbers among which its chain chooses. */
 export function assertDense(kernel: FakeNft, family: Family): void {
   const table = kernel.tables.get(family);
   if (table === undefined) return;

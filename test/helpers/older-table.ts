@@ -1,7 +1,7 @@
 /**
- * The table as it was written before its maps could be loaded from a list of `nft`: recorded, since today's code writes another.
- * `data/nftables/older-table.json` holds the transactions (a batch of nfnetlink each, without the generation that they were for)
- * that made it of `olderObjects`, of both families.
+ * The table in its older form, before `nft` could load its maps from a listing. It is a recording, because today's code writes the newer
+ * form. `data/nftables/older-table.json` has the transactions of `olderObjects` for both families, each a batch of nfnetlink without
+ * a generation.
  */
 import { readFileSync } from 'node:fs';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -14,7 +14,7 @@ const RECORDED = new URL('../data/nftables/older-table.json', import.meta.url);
 /** Of a batch. */
 const LONGEST = 64 * 1024 * 1024;
 
-/** A Service that keeps its clients. */
+/** A Service with session affinity. */
 export const STICKY = '10.96.0.11';
 /** A load balancer's address under policy Local. */
 export const LOCAL_VIP = '192.0.2.80';

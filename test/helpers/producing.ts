@@ -1,14 +1,14 @@
 /** Pods, Services and Nodes as producers of slices read them; a store that takes their writes; and what a consumer makes of it. */
 import assert from 'node:assert/strict';
 import { type Address, familyOf } from '../../src/model/address.ts';
-import {
-  type PodView,
-  SERVICE_NAME_LABEL,
-  type SelectingService,
-  type SliceChanges,
-  type SliceObject,
-  type TargetPort,
-  type ZonedNode,
+import { SERVICE_NAME_LABEL } from '../../src/model/labels.ts';
+import type {
+  PodView,
+  SelectingService,
+  SliceChanges,
+  SliceObject,
+  TargetPort,
+  ZonedNode,
 } from '../../src/producers/objects.ts';
 import { reconcileSlices, type SlicesResult } from '../../src/producers/slices.ts';
 import { TopologyBook } from '../../src/producers/topology.ts';

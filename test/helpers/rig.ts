@@ -1,6 +1,8 @@
-/** The stages of the agent put together over seams that a test chooses: objects in, kernel state out. */
+/** The stages of the agent over seams that a test chooses: objects in, kernel state out. */
 import assert from 'node:assert/strict';
-import { decodeNode, decodeService, objectKey } from '../../src/api/decode/objects.ts';
+import { objectKey } from '../../src/api/decode/fields.ts';
+import { decodeNode } from '../../src/api/decode/node.ts';
+import { decodeService } from '../../src/api/decode/service.ts';
 import { decodeSlice } from '../../src/api/decode/slice.ts';
 import { Cache } from '../../src/cache/cache.ts';
 import type { ChainProbe } from '../../src/host/chain-probe.ts';
@@ -27,7 +29,7 @@ export interface RigOptions {
   readonly mode?: Mode;
   readonly sysctls?: Sysctls;
   readonly nodeName?: string;
-  /** Milliseconds after which refused Services are tried again; default: at every sync. */
+  /** Milliseconds until refused Services are tried again; by default at every sync. */
   readonly retry?: number;
   readonly backend?: IptablesBackend;
   readonly families?: readonly ('IPv4' | 'IPv6')[];
@@ -87,7 +89,7 @@ export class Rig {
     for (const kind of SOURCE_KINDS) this.cache.take({ kind: 'synced', of: kind });
   }
 
-  /** Take in API objects. */
+  /** Takes API objects. */
   put(...objects: object[]): this {
     for (const object of objects) this.faults.push(...this.cache.take(eventOf(object)));
     return this;
@@ -99,7 +101,7 @@ export class Rig {
     return this;
   }
 
-  /** Take in these objects, and take away all others that it took in before. */
+  /** Takes these objects, and removes all others that it took before. */
   become({ objects, zone }: { readonly objects: readonly object[]; readonly zone?: string }): this {
     const now = new Set(objects.map(idOf));
     for (const id of this.#became) {
@@ -115,7 +117,7 @@ export class Rig {
   }
 }
 
-/** Take a rig through a history, and sync at its end; returns the objects there are then. */
+/** Feeds a history to a rig, and syncs at its end; returns the objects at that time. */
 export async function follow(rig: Rig, steps: readonly Step[]): Promise<Map<string, object>> {
   const objects = new Map<string, object>();
   const synced = async () => {
@@ -139,7 +141,7 @@ export async function follow(rig: Rig, steps: readonly Step[]): Promise<Map<stri
   return objects;
 }
 
-/** An API object as a source would tell it. */
+/** The event of an API object, as a source emits it. */
 export function eventOf(object: object): SourceEvent {
   const { kind } = object as { kind: string };
   const key = objectKey(object) ?? 'bad/bad';

@@ -1,7 +1,7 @@
-/** When the kernel is asked whether a chain stands, and when a process is; and who forgets what. */
+/** When the probe asks the kernel whether a chain exists, and when it starts a process. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type OpenRules, rulesProbe } from '../../src/host/chain-probe.ts';
+import { type ChainAnswer, type OpenRules, rulesProbe } from '../../src/host/chain-probe.ts';
 import { breath } from '../../src/host/clock.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
@@ -11,104 +11,105 @@ import { NEVER } from '../helpers/rig.ts';
 const CANARY = { table: 'nat', chain: 'KUBE-PROXY-CANARY' };
 const ADD = () => ['*nat', ':KUBE-PROXY-CANARY - [0:0]', 'COMMIT'];
 
-interface World {
+interface Setup {
   readonly iptables: FakeIptables;
   readonly tools: IptablesTools;
   readonly problems: string[];
-  /** What the kernel says; throws it when it is an error. */
+  /** The kernel's answer: whether the chain exists, a fingerprint, or an error that it throws. */
   kernel: boolean | string | Error;
   /** Sockets that were opened, and those that were closed. */
   opened: string[];
   closed: number;
-  look(): Promise<boolean>;
-  /** Looks by a process until now. */
+  probe(): Promise<boolean>;
+  /** Processes that probes started. */
   processes(): number;
   close(): void;
 }
 
-/** A canary in the nat table, and a look at it with tools that call themselves so. */
-async function world(said: string, open?: OpenRules): Promise<World> {
-  const version = { exitCode: 0, stdout: said, stderr: '' };
-  const iptables = new FakeIptables({ intercept: ({ args }) => (args[0] === '--version' ? version : undefined) });
+/** A canary in the nat table, and a probe of it with tools that print this version. */
+async function setUp(version: string, open?: OpenRules): Promise<Setup> {
+  const answer = { exitCode: 0, stdout: version, stderr: '' };
+  const iptables = new FakeIptables({ intercept: ({ args }) => (args[0] === '--version' ? answer : undefined) });
   const tools = new IptablesTools(iptables, 'IPv4', 'auto');
-  if (said !== '') await tools.version(NEVER);
+  if (version !== '') await tools.version(NEVER);
   await tools.restore(ADD, NEVER);
   const problems: string[] = [];
   const counted: OpenRules = (variant, family) => {
     made.opened.push(`${variant} ${family}`);
-    const ask = () => {
+    const chain = (): ChainAnswer => {
       if (made.kernel instanceof Error) throw made.kernel;
-      return made.kernel;
+      if (typeof made.kernel === 'string') return { kind: 'fingerprint', text: made.kernel };
+      return { kind: 'known', exists: made.kernel };
     };
     const close = () => {
       made.closed += 1;
     };
-    return Promise.resolve({ ask, close });
+    return Promise.resolve({ chain, close });
   };
-  const look = rulesProbe({ tools, onProblem: (text) => problems.push(text), open: open ?? counted });
-  const made: World = {
+  const probe = rulesProbe({ tools, onProblem: (text) => problems.push(text), open: open ?? counted });
+  const made: Setup = {
     iptables,
     tools,
     problems,
     kernel: true,
     opened: [],
     closed: 0,
-    look: () => look.hasChain(CANARY, NEVER),
+    probe: () => probe.hasChain(CANARY, NEVER),
     processes: () => iptables.ran.filter(({ file }) => file === 'iptables').length,
-    close: () => look.close(),
+    close: () => probe.close(),
   };
   return made;
 }
 
-function flush({ iptables }: World): void {
+function flush({ iptables }: Setup): void {
   iptables.kernels.IPv4.get('nat')?.delete(CANARY.chain);
 }
 
-describe('a look at a chain', () => {
-  it('is a question to nftables where the tool writes there', async () => {
-    const made = await world('iptables v1.8.9 (nf_tables)\n');
+describe('a probe of a chain', () => {
+  it('asks nftables where the tool writes there', async () => {
+    const made = await setUp('iptables v1.8.9 (nf_tables)\n');
     assert.equal(made.tools.variant, 'nft');
-    assert.deepEqual(made.opened, [], 'nothing is opened before the first look');
-    assert.equal(await made.look(), true);
+    assert.deepEqual(made.opened, [], 'no socket is open before the first probe');
+    assert.equal(await made.probe(), true);
     made.kernel = false;
-    assert.equal(await made.look(), false);
+    assert.equal(await made.probe(), false);
     assert.deepEqual([made.opened, made.processes(), made.problems], [['nft IPv4'], 0, []]);
   });
 
-  it('is one process with the legacy variant, until the numbers of the table are others', async () => {
-    const made = await world('iptables v1.8.9 (legacy)\n');
+  it('starts one process with the legacy variant, until the numbers of the table change', async () => {
+    const made = await setUp('iptables v1.8.9 (legacy)\n');
     assert.equal(made.tools.variant, 'legacy');
     made.kernel = '17 entries';
-    for (let i = 0; i < 3; i++) assert.equal(await made.look(), true);
+    for (let i = 0; i < 3; i++) assert.equal(await made.probe(), true);
     assert.deepEqual([made.opened, made.processes()], [['legacy IPv4'], 1]);
     // Another program added a rule of its own.
     made.kernel = '18 entries';
-    for (let i = 0; i < 3; i++) assert.equal(await made.look(), true);
+    for (let i = 0; i < 3; i++) assert.equal(await made.probe(), true);
     assert.equal(made.processes(), 2);
-    // And now it flushes: what is not there is looked for each time.
+    // Now it flushes: a missing chain is probed each time.
     flush(made);
     made.kernel = '5 entries';
-    for (let i = 0; i < 2; i++) assert.equal(await made.look(), false);
+    for (let i = 0; i < 2; i++) assert.equal(await made.probe(), false);
     assert.equal(made.processes(), 4);
-    // Numbers of a time when it stood count no more once it was seen gone.
+    // Numbers from the time when it existed are forgotten once it was found missing.
     made.kernel = '18 entries';
-    assert.equal(await made.look(), false);
+    assert.equal(await made.probe(), false);
   });
 
-  it('knows nothing by numbers from before a write of ours', async () => {
-    const made = await world('iptables v1.8.9 (legacy)\n');
+  it('forgets numbers from before a write of ours', async () => {
+    const made = await setUp('iptables v1.8.9 (legacy)\n');
     made.kernel = '17 entries';
-    await made.look();
+    await made.probe();
     await made.tools.restore(ADD, NEVER);
     flush(made);
-    assert.equal(await made.look(), false);
+    assert.equal(await made.probe(), false);
     await made.tools.restore(ADD, NEVER);
-    for (let i = 0; i < 2; i++) assert.equal(await made.look(), true);
+    for (let i = 0; i < 2; i++) assert.equal(await made.probe(), true);
     assert.equal(made.processes(), 3);
   });
 
-  it('sees next time what changes between the numbers and the look by a process', async () => {
-    const made = await world('iptables v1.8.9 (legacy)\n');
+  it('the next probe sees a change between the numbers and the process', async () => {
+    const made = await setUp('iptables v1.8.9 (legacy)\n');
     made.kernel = '17 entries';
     made.iptables.options = {
       intercept: () => {
@@ -117,84 +118,84 @@ describe('a look at a chain', () => {
         return { exitCode: 0, stdout: '', stderr: '' };
       },
     };
-    assert.equal(await made.look(), true, 'it stood just now');
+    assert.equal(await made.probe(), true, 'it existed a moment ago');
     made.iptables.options = {};
-    assert.equal(await made.look(), false);
+    assert.equal(await made.probe(), false);
   });
 
-  it('knows each chain of each table by itself', async () => {
-    const made = await world('iptables v1.8.9 (legacy)\n');
+  it('keeps each chain of each table apart', async () => {
+    const made = await setUp('iptables v1.8.9 (legacy)\n');
     made.kernel = 'the same';
-    const look = rulesProbe({
+    const probe = rulesProbe({
       tools: made.tools,
       onProblem: assert.fail,
-      open: () => Promise.resolve({ ask: () => 'the same', close: () => undefined }),
+      open: () => Promise.resolve({ chain: () => ({ kind: 'fingerprint', text: 'the same' }), close: () => undefined }),
     });
-    assert.equal(await look.hasChain(CANARY, NEVER), true);
-    assert.equal(await look.hasChain({ ...CANARY, table: 'filter' }, NEVER), false);
+    assert.equal(await probe.hasChain(CANARY, NEVER), true);
+    assert.equal(await probe.hasChain({ ...CANARY, table: 'filter' }, NEVER), false);
   });
 
-  it('is a process, and no problem, with a tool that does not say its variant, or was not asked', async () => {
-    for (const said of ['iptables v1.6.1\n', '']) {
-      const made = await world(said);
+  it('starts a process, and reports no problem, when the variant of the tool is not known', async () => {
+    for (const version of ['iptables v1.6.1\n', '']) {
+      const made = await setUp(version);
       assert.equal(made.tools.variant, undefined);
-      assert.equal(await made.look(), true);
+      assert.equal(await made.probe(), true);
       flush(made);
-      assert.equal(await made.look(), false);
+      assert.equal(await made.probe(), false);
       assert.deepEqual([made.opened, made.processes(), made.problems], [[], 2, []]);
     }
   });
 
-  it('is a process where the kernel cannot be asked, which is said once for each cause, and tried again', async () => {
-    const made = await world('iptables v1.8.9 (nf_tables)\n');
+  it('starts a process where the kernel cannot be asked, reports each cause once, and tries the kernel again', async () => {
+    const made = await setUp('iptables v1.8.9 (nf_tables)\n');
     made.kernel = new Error('EPERM: operation not permitted');
-    for (let i = 0; i < 3; i++) assert.equal(await made.look(), true);
+    for (let i = 0; i < 3; i++) assert.equal(await made.probe(), true);
     flush(made);
-    assert.equal(await made.look(), false);
+    assert.equal(await made.probe(), false);
     made.kernel = new Error('ENOBUFS: no buffer space available');
-    assert.equal(await made.look(), false);
+    assert.equal(await made.probe(), false);
     assert.equal(made.problems.length, 2);
     assert.match(made.problems[0] ?? '', /^IPv4: .*EPERM: operation not permitted$/);
     assert.match(made.problems[1] ?? '', /ENOBUFS/);
-    assert.deepEqual([made.opened.length, made.closed], [5, 5], 'after trouble the socket is another');
+    assert.deepEqual([made.opened.length, made.closed], [5, 5], 'a new socket after each failure');
     made.kernel = true;
     const before = made.processes();
-    assert.equal(await made.look(), true);
+    assert.equal(await made.probe(), true);
     assert.equal(made.processes(), before);
   });
 
-  it('is a process where the kernel lets nobody in', async () => {
-    const made = await world('iptables v1.8.9 (legacy)\n', () => Promise.reject(new Error('socket: EAFNOSUPPORT')));
-    for (let i = 0; i < 2; i++) assert.equal(await made.look(), true);
+  it('starts a process where the kernel refuses the socket', async () => {
+    const made = await setUp('iptables v1.8.9 (legacy)\n', () => Promise.reject(new Error('socket: EAFNOSUPPORT')));
+    for (let i = 0; i < 2; i++) assert.equal(await made.probe(), true);
     assert.equal(made.processes(), 2);
     assert.equal(made.problems.length, 1);
     assert.match(made.problems[0] ?? '', /socket: EAFNOSUPPORT/);
   });
 
-  it('tells what the process runs into as its own trouble', async () => {
-    const made = await world('iptables v1.8.9 (legacy)\n');
+  it('throws the failure of the process', async () => {
+    const made = await setUp('iptables v1.8.9 (legacy)\n');
     made.kernel = '17 entries';
     made.iptables.options = { intercept: () => ({ exitCode: 3, stdout: '', stderr: 'Permission denied' }) };
-    await assert.rejects(made.look(), /iptables -t nat -S KUBE-PROXY-CANARY failed .*Permission denied/);
+    await assert.rejects(made.probe(), /iptables -t nat -S KUBE-PROXY-CANARY failed .*Permission denied/);
     assert.deepEqual(made.problems, []);
   });
 
-  it('lets go of the kernel once', async () => {
-    const made = await world('iptables v1.8.9 (nf_tables)\n');
+  it('closes the socket once', async () => {
+    const made = await setUp('iptables v1.8.9 (nf_tables)\n');
     made.close();
-    await made.look();
+    await made.probe();
     made.close();
     made.close();
     await breath();
     assert.equal(made.closed, 1);
   });
 
-  it('opens it once, whoever asks first, and leaves none open that is let go of meanwhile', async () => {
-    const made = await world('iptables v1.8.9 (nf_tables)\n');
-    await Promise.all([made.look(), made.look()]);
+  it('opens the socket once, and closes one that was still opening', async () => {
+    const made = await setUp('iptables v1.8.9 (nf_tables)\n');
+    await Promise.all([made.probe(), made.probe()]);
     assert.equal(made.opened.length, 1);
     made.close();
-    const asking = made.look();
+    const asking = made.probe();
     made.close();
     await asking;
     await breath();
@@ -202,7 +203,7 @@ describe('a look at a chain', () => {
   });
 });
 
-describe('packets that rules counted', () => {
+describe('packets that matched rules', () => {
   const QUERY = { table: 'filter', chain: 'KUBE-FORWARD' };
   const LISTED = [
     '-N KUBE-FORWARD',
@@ -212,12 +213,12 @@ describe('packets that rules counted', () => {
     '',
   ].join('\n');
 
-  async function made(said: string, listed = { exitCode: 0, stdout: LISTED, stderr: '' }) {
+  async function made(version: string, listed = { exitCode: 0, stdout: LISTED, stderr: '' }) {
     const runs: string[] = [];
     const answer = { ...listed };
     const iptables = new FakeIptables({
       intercept: ({ file, args }) => {
-        if (args[0] === '--version') return { exitCode: 0, stdout: said, stderr: '' };
+        if (args[0] === '--version') return { exitCode: 0, stdout: version, stderr: '' };
         runs.push([file, ...args].join(' '));
         return answer;
       },
@@ -225,20 +226,24 @@ describe('packets that rules counted', () => {
     const tools = new IptablesTools(iptables, 'IPv4', 'auto');
     await tools.version(NEVER);
     const clock = new FakeClock();
-    const socket = { ask: () => true, counters: () => [1, 2], close: () => undefined };
+    const socket = {
+      chain: (): ChainAnswer => ({ kind: 'known', exists: true }),
+      counters: () => [1, 2],
+      close: () => undefined,
+    };
     const { counters: _, ...legacy } = socket;
     const open: OpenRules = (variant) => Promise.resolve(variant === 'nft' ? socket : legacy);
-    const look = rulesProbe({ tools, onProblem: assert.fail, open, clock });
-    return { runs, answer, clock, count: () => look.counters(QUERY, NEVER) };
+    const probe = rulesProbe({ tools, onProblem: assert.fail, open, clock });
+    return { runs, answer, clock, count: () => probe.counters(QUERY, NEVER) };
   }
 
-  it('are asked of nftables itself: no process is started', async () => {
+  it('come from nftables itself, without a process', async () => {
     const { count, runs } = await made('iptables v1.8.9 (nf_tables)\n');
     assert.deepEqual(await count(), [1, 2]);
     assert.deepEqual(runs, []);
   });
 
-  it('are read by a process with the legacy variant, four times a minute at most', async () => {
+  it('come from a process with the legacy variant, at most four times a minute', async () => {
     const { count, runs, clock } = await made('iptables v1.8.9 (legacy)\n');
     assert.deepEqual(await Promise.all([count(), count()]), [
       [12, 3, 7],
@@ -253,7 +258,7 @@ describe('packets that rules counted', () => {
     assert.equal(runs.length, 2);
   });
 
-  it('are none of a chain that is not there; another trouble is told, and tried again', async () => {
+  it('are none for a missing chain; another failure is thrown, and the next read tries again', async () => {
     const nothing = { exitCode: 1, stdout: '', stderr: 'iptables: No chain/target/match by that name.\n' };
     assert.deepEqual(await (await made('iptables v1.8.9 (legacy)\n', nothing)).count(), []);
     const denied = { exitCode: 3, stdout: '', stderr: 'Permission denied' };

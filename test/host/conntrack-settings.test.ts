@@ -91,7 +91,7 @@ describe('conntrack settings', () => {
     const { possible, barred } = await sortWrites([none]);
     assert.deepEqual(possible, []);
     assert.deepEqual(barred.map(barredText), [
-      'sysctl net.netfilter.nf_conntrack_none_of_this_name cannot be changed here: there is no such setting; 32768 was wanted; --conntrack-max-per-core=0 leaves it',
+      'sysctl net.netfilter.nf_conntrack_none_of_this_name cannot be changed on this node: this kernel has no such setting; its value should be 32768; --conntrack-max-per-core=0 stops slicewire from changing it',
     ]);
   });
 

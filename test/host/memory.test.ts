@@ -39,7 +39,7 @@ describe('room for memory', () => {
     assert.equal(memoryProblem({ limit: 1024 * MB, objects: 536 * MB }), undefined);
     assert.equal(
       memoryProblem({ limit: 256 * MB, objects: 262 * MB }),
-      'the memory limit of this container or unit is 256 MB, and the engine may take 262 MB for objects: the kernel may end the agent. A limit of 390 MB or more is safe',
+      'the memory limit of this container or unit is 256 MB, and the JavaScript heap may grow to 262 MB: the kernel may kill the agent; raise the limit to 390 MB or more',
     );
   });
 

@@ -1,5 +1,5 @@
 /** A KubeProxyConfiguration, and flags beside it. */
-import type { Flags } from '../../src/config/config.ts';
+import type { Flags } from '../../src/config/flags.ts';
 import type { Row } from './row.ts';
 
 interface Input {
@@ -36,34 +36,34 @@ export const CONFIG_FILES: readonly Row<Input>[] = [
     message: '--config: mode: userspace: must be iptables, ipvs or nftables',
   },
   {
-    name: 'a number where a text must be',
+    name: 'a number where a string must be',
     input: of('clusterCIDR: 10'),
-    message: '--config: clusterCIDR: 10: must be a text',
+    message: '--config: clusterCIDR: 10: must be a string',
   },
   {
-    name: 'a text where a number must be',
+    name: 'a string where a number must be',
     input: of('conntrack: {min: "5"}'),
     message: '--config: conntrack.min: "5": must be a whole number',
   },
   {
-    name: 'a text where true or false must be',
+    name: 'a string where true or false must be',
     input: of('iptables: {masqueradeAll: "yes"}'),
     message: '--config: iptables.masqueradeAll: "yes": must be true or false',
   },
   {
     name: 'a duration that is none',
     input: of('iptables: {syncPeriod: 30}'),
-    message: '--config: iptables.syncPeriod: 30: must be a duration as text, such as "30s" or "1m30s"',
+    message: '--config: iptables.syncPeriod: 30: must be a duration in quotes, such as "30s" or "1m30s"',
   },
   {
-    name: 'a text where a list must be',
+    name: 'a string where a list must be',
     input: of('nodePortAddresses: 10.0.0.0/8'),
-    message: '--config: nodePortAddresses: "10.0.0.0/8": must be a list of texts',
+    message: '--config: nodePortAddresses: "10.0.0.0/8": must be a list of strings',
   },
   {
     name: 'a value where a section must be',
     input: of('iptables: 5'),
-    message: '--config: iptables: 5: must be a section of fields',
+    message: '--config: iptables: 5: must be a map of fields',
   },
   {
     name: 'a bit that is none',
@@ -90,13 +90,13 @@ export const CONFIG_FILES: readonly Row<Input>[] = [
     name: 'a bridge that is not named',
     input: of('detectLocalMode: BridgeInterface'),
     message:
-      '--config: detectLocal.bridgeInterface: must name the bridge of the pods, of at most 15 characters, because detectLocalMode is BridgeInterface',
+      '--config: detectLocal.bridgeInterface: must be the name of the pod bridge, at most 15 characters, because detectLocalMode is BridgeInterface',
   },
   {
     name: 'a prefix that is too long',
     input: of('detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: abcdefghijklmno}'),
     message:
-      "--config: detectLocal.interfaceNamePrefix: abcdefghijklmno: must be what the names of the pods' interfaces begin with, of at most 14 characters, because detectLocalMode is InterfaceNamePrefix",
+      '--config: detectLocal.interfaceNamePrefix: abcdefghijklmno: must be the prefix of pod interface names, at most 14 characters, because detectLocalMode is InterfaceNamePrefix',
   },
   {
     name: 'a range of pods that is none',
@@ -138,11 +138,11 @@ export const CONFIG_FILES: readonly Row<Input>[] = [
   {
     name: 'a field of Windows',
     input: of('winkernel: {networkName: a}'),
-    message: '--config: winkernel.networkName has no effect: it belongs to Windows',
+    message: '--config: winkernel.networkName has no effect: it is for Windows only',
   },
   {
     name: 'a server beside manifests',
     input: { ...of('mode: ipvs'), flags: { manifests: '/m', master: 'https://a' } },
-    message: '--manifests=/m: names one source of objects, and --master another; give one of them',
+    message: '--manifests=/m: cannot be combined with --master: both name a source of objects; give one of them',
   },
 ];

@@ -1,5 +1,5 @@
 /** Flags, as the command line hands them over. */
-import type { Flags } from '../../src/config/config.ts';
+import type { Flags } from '../../src/config/flags.ts';
 import type { Row } from './row.ts';
 
 const m = { manifests: '/m', hostnameOverride: 'node-a' };
@@ -18,17 +18,17 @@ export const FLAGS: readonly Row<Flags>[] = [
   {
     name: 'two modes',
     input: { ...m, mode: 'ipvs', proxyMode: 'iptables' },
-    message: '--proxy-mode=iptables: is another mode than --mode=ipvs; give one of them',
+    message: '--proxy-mode=iptables: contradicts --mode=ipvs; give one of them',
   },
   {
     name: 'manifests and a kubeconfig',
     input: { ...m, kubeconfig: '/k' },
-    message: '--manifests=/m: names one source of objects, and --kubeconfig another; give one of them',
+    message: '--manifests=/m: cannot be combined with --kubeconfig: both name a source of objects; give one of them',
   },
   {
     name: 'manifests and a server',
     input: { ...m, master: 'https://a' },
-    message: '--manifests=/m: names one source of objects, and --master another; give one of them',
+    message: '--manifests=/m: cannot be combined with --master: both name a source of objects; give one of them',
   },
   {
     name: 'manifests without a path',
@@ -49,19 +49,19 @@ export const FLAGS: readonly Row<Flags>[] = [
     name: 'a bridge that is not named',
     input: { ...m, detectLocalMode: 'BridgeInterface' },
     message:
-      '--pod-bridge-interface: must name the bridge of the pods, of at most 15 characters, because --detect-local-mode is BridgeInterface',
+      '--pod-bridge-interface: must be the name of the pod bridge, at most 15 characters, because --detect-local-mode is BridgeInterface',
   },
   {
     name: 'a bridge with a name that is none',
     input: { ...m, detectLocalMode: 'BridgeInterface', podBridgeInterface: 'cni 0' },
     message:
-      '--pod-bridge-interface=cni 0: must name the bridge of the pods, of at most 15 characters, because --detect-local-mode is BridgeInterface',
+      '--pod-bridge-interface=cni 0: must be the name of the pod bridge, at most 15 characters, because --detect-local-mode is BridgeInterface',
   },
   {
     name: 'a prefix that is not given',
     input: { ...m, detectLocalMode: 'InterfaceNamePrefix' },
     message:
-      "--pod-interface-name-prefix: must be what the names of the pods' interfaces begin with, of at most 14 characters, because --detect-local-mode is InterfaceNamePrefix",
+      '--pod-interface-name-prefix: must be the prefix of pod interface names, at most 14 characters, because --detect-local-mode is InterfaceNamePrefix',
   },
   {
     name: 'a range of pods that is none',
@@ -71,7 +71,7 @@ export const FLAGS: readonly Row<Flags>[] = [
   {
     name: 'two ranges of one family',
     input: { ...m, clusterCidr: '10.0.0.0/8,11.0.0.0/8' },
-    message: '--cluster-cidr=10.0.0.0/8,11.0.0.0/8: must be one CIDR, or one of IPv4 and one of IPv6',
+    message: '--cluster-cidr=10.0.0.0/8,11.0.0.0/8: must be one CIDR, or one IPv4 CIDR and one IPv6 CIDR',
   },
   {
     name: 'a bit that is none',
@@ -191,7 +191,7 @@ export const FLAGS: readonly Row<Flags>[] = [
   {
     name: 'a flag without effect',
     input: { ...m, kubeApiQps: '5' },
-    message: '--kube-api-qps has no effect: requests are a few a minute',
+    message: '--kube-api-qps has no effect: the agent sends only a few requests a minute',
   },
   {
     name: 'a flag of manifests without them',
@@ -206,7 +206,7 @@ export const FLAGS: readonly Row<Flags>[] = [
   {
     name: 'a configuration file that is a folder',
     input: { config: '/' },
-    message: '--config /: cannot be read: it is a folder, and no regular file',
+    message: '--config /: cannot be read: it is a folder, not a regular file',
   },
 ];
 
@@ -215,7 +215,7 @@ export const CONTROLLER_FLAGS: readonly Row<Flags>[] = [
     name: 'a controller that is none',
     input: { controllers: 'nodes' },
     message:
-      '--controllers=nodes: nodes is no controller; they are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller; * is all of them, and - before a name leaves it out',
+      '--controllers=nodes: nodes is not a controller; choose from endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller; * means all of them, and a - before a name leaves it out',
   },
   { name: 'no controller', input: { controllers: '' }, message: '--controllers=: must name at least one controller' },
   {
@@ -234,12 +234,13 @@ export const CONTROLLER_FLAGS: readonly Row<Flags>[] = [
     name: 'a period too long for the deadline',
     input: { leaderElectRetryPeriod: '9s' },
     message:
-      '--leader-elect-retry-period=9s: must be more than 0, and 1.2 times it shorter than --leader-elect-renew-deadline, which is 10s',
+      '--leader-elect-retry-period=9s: must be more than 0, and 1.2 times as long must be shorter than --leader-elect-renew-deadline, which is 10s',
   },
   {
     name: 'a lease that is no name',
     input: { leaderElectResourceName: 'A_b' },
-    message: '--leader-elect-resource-name=A_b: must be a name: small letters, digits, - and ., at most 253 characters',
+    message:
+      '--leader-elect-resource-name=A_b: must be a name: lower-case letters, digits, - and ., at most 253 characters',
   },
   {
     name: 'an address to listen on that is none',

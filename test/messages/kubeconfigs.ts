@@ -19,7 +19,7 @@ export const KUBECONFIGS: readonly Row<Input>[] = [
     name: 'none at all',
     input: {},
     message:
-      'no source of objects: this is no pod of a cluster; name a folder with --manifests or a cluster with --kubeconfig',
+      'no source of objects: this process does not run in a pod; name a folder with --manifests or a cluster with --kubeconfig',
   },
   {
     name: 'one that is not there',
@@ -29,7 +29,7 @@ export const KUBECONFIGS: readonly Row<Input>[] = [
   {
     name: 'one that is a folder',
     input: { kubeconfig: '/' },
-    message: '--kubeconfig /: it is a folder, and no regular file',
+    message: '--kubeconfig /: it is a folder, not a regular file',
   },
   {
     name: 'one without a current context',

@@ -24,13 +24,13 @@ export const MANIFESTS: readonly Row<readonly (string | undefined)[]>[] = [
   {
     name: 'a file that cannot be read any more',
     input: [service(WEB), undefined],
-    message: 'file web.yaml: cannot be read: permission denied; what it held before stays in force (file set aside)',
+    message: 'file web.yaml: cannot be read: permission denied; its former objects stay in force (file set aside)',
   },
   {
     name: 'a file that holds nothing any more',
     input: [service(WEB), ''],
     message:
-      'file web.yaml: holds no object any more; what it held before stays in force until the file is removed (file set aside)',
+      'file web.yaml: holds no object any more; its former objects stay in force until the file is removed (file set aside)',
   },
   {
     name: 'a document that is no object',
@@ -77,43 +77,43 @@ export const MANIFESTS: readonly Row<readonly (string | undefined)[]>[] = [
     name: 'a name that is none',
     input: [service(WEB, 'name: Web_1')],
     message:
-      'file web.yaml: object 1: metadata.name: Web_1: must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters (object set aside)',
+      'file web.yaml: object 1: metadata.name: Web_1: must be a name: lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters (object set aside)',
   },
   {
     name: 'a name that is a number',
     input: [service(WEB, 'name: 7')],
     message:
-      'file web.yaml: object 1: metadata.name: 7: must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters; write it in quotes (object set aside)',
+      'file web.yaml: object 1: metadata.name: 7: must be a name: lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters; write it in quotes (object set aside)',
   },
   {
     name: 'a namespace that is none',
     input: [service(WEB, 'name: inj3, namespace: "a/b"')],
     message:
-      'file web.yaml: object 1: metadata.namespace: a/b: must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters (object set aside)',
+      'file web.yaml: object 1: metadata.namespace: a/b: must be a name: lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters (object set aside)',
   },
   {
     name: 'an object twice',
     input: [`${service(WEB)}---\n${service(WEB)}`],
     message:
-      'file web.yaml: object 2: Service default/web: stands twice in this file; the first counts (object set aside)',
+      'file web.yaml: object 2: Service default/web: is defined twice in this file; the first definition is used (object set aside)',
   },
   {
     name: 'a cluster IP of loopback',
     input: [service('clusterIP: 127.0.0.1, ports: [{port: 80}]')],
     message:
-      'Service default/web: spec.clusterIP: 127.0.0.1: must not be a loopback address (127.0.0.0/8, ::1); give an address by which other machines reach it (object set aside)',
+      'Service default/web: spec.clusterIP: 127.0.0.1: must not be a loopback address (127.0.0.0/8, ::1); give an address that other machines can reach (object set aside)',
   },
   {
     name: 'an external IP that is link-local',
     input: [service(`${WEB}, externalIPs: [169.254.169.254]`)],
     message:
-      'Service default/web: spec.externalIPs[0]: 169.254.169.254: must not be a link-local address (169.254.0.0/16, fe80::/10); give an address by which other machines reach it (part left out)',
+      'Service default/web: spec.externalIPs[0]: 169.254.169.254: must not be a link-local address (169.254.0.0/16, fe80::/10); give an address that other machines can reach (part left out)',
   },
   {
     name: 'an external IP that is the broadcast address',
     input: [service(`${WEB}, externalIPs: [255.255.255.255]`)],
     message:
-      'Service default/web: spec.externalIPs[0]: 255.255.255.255: must not be the broadcast address; give an address by which other machines reach it (part left out)',
+      'Service default/web: spec.externalIPs[0]: 255.255.255.255: must not be the broadcast address; give an address that other machines can reach (part left out)',
   },
   {
     name: 'an external IP of this node whose port is in use',
@@ -131,24 +131,25 @@ export const MANIFESTS: readonly Row<readonly (string | undefined)[]>[] = [
     name: 'a node port outside the range',
     input: [service('type: NodePort, clusterIP: 10.96.0.1, ports: [{port: 80, nodePort: 22}]')],
     message:
-      'Service default/web: spec.ports[0].nodePort: 22: is outside --service-node-port-range, which is 30000-32767; choose a port in it, or widen it (part left out)',
+      'Service default/web: spec.ports[0].nodePort: 22: is outside --service-node-port-range, which is 30000-32767; choose a port in the range, or widen the range (part left out)',
   },
   {
     name: 'a port in quotes',
     input: [service('clusterIP: 10.96.0.1, ports: [{port: "80"}]')],
     message:
-      'Service default/web: spec.ports[0].port: 80: must be a number, not a text; write it without quotes (object set aside)',
+      'Service default/web: spec.ports[0].port: 80: must be a number, not a string; write it without quotes (object set aside)',
   },
   {
     name: 'a Pod without an address',
     input: [pod('')],
-    message: 'Pod default/web-1: status.podIP: is missing; a Pod without an address is no endpoint (no effect here)',
+    message:
+      'Pod default/web-1: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
   },
   {
     name: 'a Pod with an address that is multicast',
     input: [pod('podIP: 224.0.0.1')],
     message:
-      'Pod default/web-1: status.podIP: 224.0.0.1: must not be a multicast address (224.0.0.0/4, ff00::/8); give an address by which other machines reach it (part left out)',
+      'Pod default/web-1: status.podIP: 224.0.0.1: must not be a multicast address (224.0.0.0/4, ff00::/8); give an address that other machines can reach (part left out)',
   },
   {
     name: 'a Pod with an address that is none',
@@ -170,7 +171,7 @@ export const MANIFESTS: readonly Row<readonly (string | undefined)[]>[] = [
     name: 'an endpoint that is the unspecified address',
     input: ['apiVersion: v1\nkind: Endpoints\nmetadata: {name: web}\nsubsets: [{addresses: [{ip: 0.0.0.0}]}]\n'],
     message:
-      'Endpoints default/web: subsets[0].addresses[0].ip: 0.0.0.0: must not be the unspecified address; give an address by which other machines reach it (part left out)',
+      'Endpoints default/web: subsets[0].addresses[0].ip: 0.0.0.0: must not be the unspecified address; give an address that other machines can reach (part left out)',
   },
   {
     name: 'an address of Endpoints that is none',

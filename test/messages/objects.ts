@@ -29,9 +29,9 @@ export const OBJECTS: readonly Row<object>[] = [
     message: 'Service shop/web: spec.ports[0].port: 70000: must be a whole number from 1 to 65535 (object set aside)',
   },
   {
-    name: 'a port that is a text',
+    name: 'a port that is a string',
     input: service({ ports: [{ port: 'http' }] }),
-    message: 'Service shop/web: spec.ports[0].port: http: must be a number, not a text (object set aside)',
+    message: 'Service shop/web: spec.ports[0].port: http: must be a number, not a string (object set aside)',
   },
   {
     name: 'a port without a number',
@@ -47,7 +47,7 @@ export const OBJECTS: readonly Row<object>[] = [
     name: 'a name of a port that is none',
     input: service({ ports: [{ name: 'HTTP', port: 80 }] }),
     message:
-      'Service shop/web: spec.ports[0].name: HTTP: must be a port name: small letters, digits and -, at most 63 (object set aside)',
+      'Service shop/web: spec.ports[0].name: HTTP: must be a port name: lower-case letters, digits and -, at most 63 characters (object set aside)',
   },
   {
     name: 'a protocol that is none',
@@ -67,7 +67,8 @@ export const OBJECTS: readonly Row<object>[] = [
         { name: 'b', port: 80 },
       ],
     }),
-    message: 'Service shop/web: spec.ports[1]: b TCP 80: has the number or the name of an earlier port (part left out)',
+    message:
+      'Service shop/web: spec.ports[1]: b TCP 80: repeats the number or the name of an earlier port (part left out)',
   },
   {
     name: 'a node port twice',
@@ -77,7 +78,8 @@ export const OBJECTS: readonly Row<object>[] = [
         { name: 'b', port: 81, nodePort: 30_000 },
       ],
     }),
-    message: 'Service shop/web: spec.ports[1].nodePort: 30000: is the node port of an earlier port (part left out)',
+    message:
+      'Service shop/web: spec.ports[1].nodePort: 30000: is already the node port of an earlier port (part left out)',
   },
   {
     name: 'a cluster IP that is none',
@@ -88,7 +90,7 @@ export const OBJECTS: readonly Row<object>[] = [
     name: 'two cluster IPs of one family',
     input: service({ clusterIPs: ['10.96.0.1', '10.96.0.2'] }),
     message:
-      'Service shop/web: spec.clusterIPs[1]: 10.96.0.2: must be of another family than the address before it (object set aside)',
+      'Service shop/web: spec.clusterIPs[1]: 10.96.0.2: must not be of the same family as the address before it (object set aside)',
   },
   {
     name: 'a cluster IP of another family',
@@ -105,7 +107,7 @@ export const OBJECTS: readonly Row<object>[] = [
     name: 'a source range that is none',
     input: service({ loadBalancerSourceRanges: ['10.0.0.1'] }),
     message:
-      'Service shop/web: spec.loadBalancerSourceRanges[0]: 10.0.0.1: must be a CIDR; it admits nobody (part left out)',
+      'Service shop/web: spec.loadBalancerSourceRanges[0]: 10.0.0.1: must be a CIDR; as it is, it admits no client (part left out)',
   },
   {
     name: 'a type that is none',
@@ -146,7 +148,7 @@ export const OBJECTS: readonly Row<object>[] = [
     name: 'an ingress that is a name',
     input: service({}, { status: { loadBalancer: { ingress: [{ hostname: 'lb.example.com' }] } } }),
     message:
-      'Service shop/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a name, not an address; nothing is served for it on this node (no effect here)',
+      'Service shop/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a host name, not an address; the proxy serves addresses only (no effect here)',
   },
   {
     name: 'an ingress that is no address',
@@ -167,18 +169,18 @@ export const OBJECTS: readonly Row<object>[] = [
     name: 'a label that is true',
     input: { ...service({}), metadata: { name: 'web', namespace: 'shop', labels: { a: true } } },
     message:
-      'Service shop/web: metadata.labels.a: true: must be a text, not true or false; write it in quotes (object set aside)',
+      'Service shop/web: metadata.labels.a: true: must be a string, not true or false; write it in quotes (object set aside)',
   },
   {
     name: 'a slice of nobody',
     input: { ...slice({}), metadata: { name: 'web-x', namespace: 'shop' } },
     message:
-      'EndpointSlice shop/web-x: metadata.labels[kubernetes.io/service-name]: must be the name of the Service that the slice belongs to (object set aside)',
+      'EndpointSlice shop/web-x: metadata.labels[kubernetes.io/service-name]: must be the name of the Service of the slice (object set aside)',
   },
   {
     name: 'a slice of no type',
     input: slice({ addressType: undefined }),
-    message: 'EndpointSlice shop/web-x: addressType: is missing; it must be a text (object set aside)',
+    message: 'EndpointSlice shop/web-x: addressType: is missing; it must be a string (object set aside)',
   },
   {
     name: 'a slice of another type',
@@ -189,7 +191,7 @@ export const OBJECTS: readonly Row<object>[] = [
     name: 'a slice of names',
     input: slice({ addressType: 'FQDN' }),
     message:
-      'EndpointSlice shop/web-x: addressType: FQDN: the endpoints are names, not addresses; nothing is served for them on this node (no effect here)',
+      'EndpointSlice shop/web-x: addressType: FQDN: the endpoints are host names, not addresses; the proxy serves addresses only (no effect here)',
   },
   {
     name: 'an endpoint that is no address',
@@ -208,10 +210,10 @@ export const OBJECTS: readonly Row<object>[] = [
       'EndpointSlice shop/web-x: endpoints[0].addresses[0]: fd00::1: must be an IPv4 address, as addressType says (part left out)',
   },
   {
-    name: 'a condition that is a text',
+    name: 'a condition that is a string',
     input: slice({ endpoints: [{ addresses: ['10.0.0.1'], conditions: { ready: 'true' } }] }),
     message:
-      'EndpointSlice shop/web-x: endpoints[0].conditions.ready: true: must be true or false, not a text; write it without quotes (object set aside)',
+      'EndpointSlice shop/web-x: endpoints[0].conditions.ready: true: must be true or false, not a string; write it without quotes (object set aside)',
   },
   {
     name: 'a hint that is no name',

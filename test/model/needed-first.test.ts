@@ -1,7 +1,7 @@
 /** Which Services are written before all others on a new node. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { decodeService } from '../../src/api/decode/objects.ts';
+import { decodeService } from '../../src/api/decode/service.ts';
 import { isNeededFirst } from '../../src/model/needed-first.ts';
 import { service } from '../helpers/objects.ts';
 

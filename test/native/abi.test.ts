@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import * as conntrack from '../../native/conntrack.ts';
+import * as errno from '../../native/errno.ts';
 import * as generic from '../../native/generic.ts';
 import * as ipset from '../../native/ipset.ts';
 import * as ipvs from '../../native/ipvs.ts';
@@ -55,6 +56,7 @@ const LAYOUTS: Readonly<Record<string, number>> = {
 };
 
 const OURS: Readonly<Record<string, unknown>> = {
+  ...errno,
   ...libc,
   ...netlink,
   ...netlinkSocket,

@@ -369,31 +369,31 @@ describe('nftables messages', () => {
     assert.throws(() => read(error('ffffffff')), refusedWith(1));
   });
 
-  it('reads the generation of the ruleset, and throws where none is told', () => {
+  it('reads the generation of the ruleset, and throws when the answer has none', () => {
     const generation = (...datagrams: string[]) =>
       new nftables.NftablesSocket(() => kernelWith(...datagrams).transport).generation();
     // With NFTA_GEN_PROC_PID, as the kernel sends it after the generation.
     const body = '00 00 0007  0800 0100 00010007  0800 0200 000004d2';
     assert.equal(generation(`24000000 0f0a 0000 ${FIRST}  ${body}`, ACKNOWLEDGED), 0x10007);
-    assert.throws(() => generation(`14000000 0f0a 0000 ${FIRST}  00 00 0007`, ACKNOWLEDGED), /told none/);
+    assert.throws(() => generation(`14000000 0f0a 0000 ${FIRST}  00 00 0007`, ACKNOWLEDGED), /without the generation/);
     assert.throws(() => generation(error('ffffffff')), refusedWith(1));
   });
 
   // With NFTA_CHAIN_HANDLE and NFTA_CHAIN_USE, and the generation in the header.
-  const told = (name: string) => `48000000 030a 0000 ${FIRST}  02 00 0003  0800 0100 6e617400
+  const listed = (name: string) => `48000000 030a 0000 ${FIRST}  02 00 0003  0800 0100 6e617400
     ${name}  0c00 0200 0000000000000007  0800 0600 00000000`;
   const has = (...datagrams: string[]) =>
     new nftables.NftablesSocket(() => kernelWith(...datagrams).transport).hasChain({ family: 'IPv4', ...CANARY });
 
   it('finds a chain, and that there is none, or no such table', () => {
-    assert.equal(has(told('1600 0300 4b5542452d50524f58592d43414e415259 00 0000'), ACKNOWLEDGED), true);
+    assert.equal(has(listed('1600 0300 4b5542452d50524f58592d43414e415259 00 0000'), ACKNOWLEDGED), true);
     assert.equal(has(error('feffffff')), false);
   });
 
   it('throws for another refusal, for another chain than was asked for, and for another message', () => {
     assert.throws(() => has(error('ffffffff')), refusedWith(1));
-    assert.throws(() => has(told('1600 0300 4b5542452d50524f58592d43414e415258 00 0000'), ACKNOWLEDGED), /CANARX/);
-    assert.throws(() => has(`14000000 000a 0000 ${FIRST}  02 00 0003`, ACKNOWLEDGED), /told undefined/);
+    assert.throws(() => has(listed('1600 0300 4b5542452d50524f58592d43414e415258 00 0000'), ACKNOWLEDGED), /CANARX/);
+    assert.throws(() => has(`14000000 000a 0000 ${FIRST}  02 00 0003`, ACKNOWLEDGED), /about the chain undefined/);
   });
 });
 

@@ -127,7 +127,7 @@ describe('netlink socket', () => {
       changed[28] = protocol;
       return changed;
     };
-    const told = (protocol: number, status: string, ...info: readonly Buffer[]) => {
+    const listed = (protocol: number, status: string, ...info: readonly Buffer[]) => {
       const body: Uint8Array[] = [hex('02000000'), nested(1, of(protocol, TUPLE)), nested(2, of(protocol, REPLY))];
       body.push(attribute(3, hex(status)), ...info, attribute(12, ID));
       return encodeMessage({ type: 0x100, flags: 2, body }, 1);
@@ -135,16 +135,16 @@ describe('netlink socket', () => {
     const tcp = (state: string) => nested(4, nested(1, attribute(1, hex(state))));
     const sctp = (state: string) => nested(4, nested(3, attribute(1, hex(state))));
     const all = [
-      told(6, '000001a8', tcp('01')),
-      told(132, '00000028', sctp('01')),
+      listed(6, '000001a8', tcp('01')),
+      listed(132, '00000028', sctp('01')),
       // Answered, established; answered and opening from both sides; not translated; another state; UDP.
-      told(6, '000001ae', tcp('03')),
-      told(6, '000001aa', tcp('09')),
-      told(6, '00000188', tcp('01')),
-      told(6, '000001a8', tcp('02')),
-      told(132, '0000002a', sctp('02')),
-      told(132, '00000028', sctp('03')),
-      told(17, '000001a8'),
+      listed(6, '000001ae', tcp('03')),
+      listed(6, '000001aa', tcp('09')),
+      listed(6, '00000188', tcp('01')),
+      listed(6, '000001a8', tcp('02')),
+      listed(132, '0000002a', sctp('02')),
+      listed(132, '00000028', sctp('03')),
+      listed(17, '000001a8'),
     ];
     const socket = new ConntrackSocket({ open: () => played(Buffer.concat(all), done(1)) });
     const { flows } = drain(socket, socket.openings('IPv4'));

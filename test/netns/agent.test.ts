@@ -74,7 +74,7 @@ describe('the agent on a real kernel', () => {
     const once = await node.run('run', '--once', ...size);
     assert.equal(once.status, 0, once.error);
     const stays = new RegExp(
-      `"level":"warn".*sysctl net\\.netfilter\\.nf_conntrack_max cannot be changed here: in this network namespace it can only be read; it stays \\d+, ${most} was wanted; --conntrack-max-per-core=0 leaves it`,
+      `"level":"warn".*sysctl net\\.netfilter\\.nf_conntrack_max cannot be changed on this node: it is read-only in this network namespace; it stays \\d+ instead of ${most}; --conntrack-max-per-core=0 stops slicewire from changing it`,
     );
     assert.match(once.error, stays);
     assert.doesNotMatch(once.error, /"level":"error"/);
@@ -91,9 +91,9 @@ describe('the agent on a real kernel', () => {
     assert.equal((await node.run('run', '--once')).status, 0);
     const plan = await node.run('plan', ...size);
     const cannot = (setting: string, why: string) =>
-      `${setting} cannot be changed here: ${why}; it stays \\d+, \\d+ was wanted; --conntrack-max-per-core=0 leaves it\n`;
-    const max_ = cannot('sysctl net\\.netfilter\\.nf_conntrack_max', 'in this network namespace it can only be read');
-    const hash = cannot('\\S+/hashsize', 'the kernel takes it from the first network namespace of the machine alone');
+      `${setting} cannot be changed on this node: ${why}; it stays \\d+ instead of \\d+; --conntrack-max-per-core=0 stops slicewire from changing it\n`;
+    const max_ = cannot('sysctl net\\.netfilter\\.nf_conntrack_max', 'it is read-only in this network namespace');
+    const hash = cannot('\\S+/hashsize', 'only the first network namespace of the machine can set it');
     assert.match(plan.out, new RegExp(`^${max_}${hash}nothing to do\n$`));
     assert.equal(plan.status, 0);
     const json = await node.run('plan', '--output', 'json', ...size);
@@ -104,7 +104,7 @@ describe('the agent on a real kernel', () => {
       key: 'sysctl net.netfilter.nf_conntrack_max',
       from: String(max),
       to: String(4 * max + 8),
-      cause: 'in this network namespace it can only be read',
+      cause: 'it is read-only in this network namespace',
       leftBy: '--conntrack-max-per-core=0',
     });
   });
@@ -114,12 +114,15 @@ describe('the agent on a real kernel', () => {
     await lab.exec('node', 'sysctl', '-qw', 'net.netfilter.nf_conntrack_tcp_timeout_established=432000');
     const by = ['unshare', '-m', 'sh', '-c', 'mount -o bind,ro /proc/sys /proc/sys && exec "$@"', 'sh'];
     const plan = await node.runBy(by, 'plan');
-    const why = 'it is on a file system that is mounted read-only; it stays 432000, 86400 was wanted';
-    const line = `sysctl net.netfilter.nf_conntrack_tcp_timeout_established cannot be changed here: ${why}`;
-    assert.equal(plan.out, `${line}; --conntrack-tcp-timeout-established=0 leaves it\nnothing to do\n`);
+    const why = 'its file system is mounted read-only; it stays 432000 instead of 86400';
+    const line = `sysctl net.netfilter.nf_conntrack_tcp_timeout_established cannot be changed on this node: ${why}`;
+    assert.equal(
+      plan.out,
+      `${line}; --conntrack-tcp-timeout-established=0 stops slicewire from changing it\nnothing to do\n`,
+    );
     assert.equal(plan.status, 0);
     const once = await node.runBy(by, 'run', '--once');
-    assert.match(once.error, /"level":"warn".*tcp_timeout_established cannot be changed here/);
+    assert.match(once.error, /"level":"warn".*tcp_timeout_established cannot be changed on this node/);
     assert.equal(once.status, 0, once.error);
     assert.equal((await node.runBy(by, 'run', '--init-only')).status, 1);
     // Where it can be written it is a change as before.
@@ -355,7 +358,7 @@ describe('the agent on a real kernel', () => {
     );
     // Each tool waits for it in turn, five seconds and more.
     const line = await agentRun.logged((candidate) => candidate.msg.includes('xtables lock'), { within: 40_000 });
-    assert.match(line.msg, /waited in vain for the xtables lock, which (flock|sleep) \(process \d+\) holds/);
+    assert.match(line.msg, /did not get the xtables lock: (flock|sleep) \(process \d+\) holds it/);
     await holder.stop();
     await agentRun.synced();
     assert.match(await lab.exec('node', 'iptables-legacy-save'), /default\/web cluster IP/);

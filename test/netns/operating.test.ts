@@ -274,7 +274,7 @@ describe('an agent that operators run', () => {
     const begun = performance.now();
     await writeManifests(1);
     const who =
-      /IPv4: changes have not reached the kernel for \d+ s: .*the xtables lock, which (flock|sleep) \(process \d+\) holds/;
+      /IPv4: changes have not reached the kernel for \d+ s: .*the xtables lock: (flock|sleep) \(process \d+\) holds it/;
     await answers('ill', '/healthz', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
     // Two syncPeriods of 1 s, and a margin for processes that start.
     assert.ok(performance.now() - begun < LONGEST / 2);

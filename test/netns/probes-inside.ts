@@ -172,7 +172,7 @@ async function locked(server: ApiServer, kubeconfig: string): Promise<Child> {
   const flags = ['--iptables-backend', 'legacy', '--conntrack-max-per-core', '0'];
   const agent = startAgent('--kubeconfig', kubeconfig, ...periods, ...flags);
   try {
-    const who = /waited in vain for the xtables lock, which (flock|sleep) \(process \d+\) holds/;
+    const who = /did not get the xtables lock: (flock|sleep) \(process \d+\) holds it/;
     await answers('readyz', ({ status, body: { reasons = [] } }) => status === 503 && who.test(reasons.join('\n')));
     assert.deepEqual((await statuses()).livez, 200, 'no restart frees the lock');
   } finally {

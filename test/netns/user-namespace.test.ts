@@ -84,8 +84,8 @@ describe('nftables mode in a user namespace', { skip }, () => {
   it('says which capability is missing where its rights end, and what stays, and fails', async () => {
     await inside('nft', 'add', 'table', 'ip', 'kube-proxy');
     const needs =
-      "the kernel's nftables may not be used: EPERM: operation not permitted; slicewire needs the capability NET_ADMIN over its network namespace: " +
-      'run it as root, or in a user namespace that made the network namespace';
+      "no permission to use the kernel's nftables: EPERM: operation not permitted; slicewire needs the capability NET_ADMIN over its network namespace: " +
+      'run it as root, or in the user namespace that owns the network namespace';
     const cleanup = rootOf('-Ur', '"$1" "$2" cleanup');
     const { status, out, error } = await inside(cleanup.file, ...cleanup.args);
     assert.deepEqual([status, out], [1, '']);
@@ -122,7 +122,7 @@ describe('nftables mode over a socket of the usual size', () => {
     assert.deepEqual([outcome, failed.map(({ owner }) => owner)], ['partial', [`default/web-${SERVICES}`]]);
     assert.match(
       failed[0]?.cause ?? '',
-      /^a transaction of \d{6} bytes is longer than the socket's 212960: raise net\.core\.wmem_max on the node to \d{6}, or run slicewire as its root: /,
+      /^a transaction of \d{6} bytes exceeds the socket's 212960: raise net\.core\.wmem_max on the node to \d{6}, or run slicewire as root of the node: /,
     );
     const state = (await kernel.read('IPv4')) ?? assert.fail();
     assert.equal(state.sets.get('backends')?.length, SERVICES * 2);

@@ -1,7 +1,8 @@
 /** Hints of trafficDistribution (KEP-4444, KEP-3015). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { SelectingService, TrafficDistribution } from '../../src/producers/objects.ts';
+import type { TrafficDistribution } from '../../src/model/objects.ts';
+import type { SelectingService } from '../../src/producers/objects.ts';
 import { podView, ServiceStory, serviceView, zonedNode } from '../helpers/producing.ts';
 
 /** Pods on a Node with a zone, on one without, one that is not ready, one that ends: what hints they have. */

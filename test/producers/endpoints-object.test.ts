@@ -1,15 +1,9 @@
 /** Endpoints of a Service with a selector: subsets, the limit of 1,000 addresses, and when they are written. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { HEADLESS_LABEL, TRIGGER_ANNOTATION } from '../../src/model/labels.ts';
 import { OVER_CAPACITY_ANNOTATION, reconcileEndpoints } from '../../src/producers/endpoints-object.ts';
-import {
-  type EndpointsObject,
-  type EndpointsSubset,
-  HEADLESS_LABEL,
-  type PodView,
-  type SelectingService,
-  TRIGGER_ANNOTATION,
-} from '../../src/producers/objects.ts';
+import type { EndpointsObject, EndpointsSubset, PodView, SelectingService } from '../../src/producers/objects.ts';
 import { podView, podViews, portTo, serviceView } from '../helpers/producing.ts';
 
 function made(pods: readonly PodView[], service: SelectingService = serviceView(), existing?: EndpointsObject) {

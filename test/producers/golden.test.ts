@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { objectKey } from '../../src/api/decode/objects.ts';
+import { objectKey } from '../../src/api/decode/fields.ts';
 import {
   decodeEndpointsObject,
   decodePod,

@@ -5,15 +5,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { TRAFFIC_DISTRIBUTIONS } from '../../src/model/objects.ts';
 import { Membership } from '../../src/producers/membership.ts';
-import {
-  type ObjectKey,
-  type PodView,
-  type SelectingService,
-  type SliceObject,
-  TRAFFIC_DISTRIBUTIONS,
-  type ZonedNode,
-} from '../../src/producers/objects.ts';
+import type { ObjectKey, PodView, SelectingService, SliceObject, ZonedNode } from '../../src/producers/objects.ts';
 import { reconcileSlices, type SlicesResult } from '../../src/producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../src/producers/topology.ts';
 import {

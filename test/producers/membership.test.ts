@@ -1,8 +1,9 @@
 /** Which Pods belong to which Services, while labels, selectors, Pods and Services change. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Labels } from '../../src/model/labels.ts';
 import { Membership } from '../../src/producers/membership.ts';
-import type { Labels, PodView, SelectingService } from '../../src/producers/objects.ts';
+import type { PodView, SelectingService } from '../../src/producers/objects.ts';
 import { podView, serviceView } from '../helpers/producing.ts';
 
 /** Services `web` (app=web), `front` (app=web, tier=front) and `back` (tier=back). */

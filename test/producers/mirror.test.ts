@@ -1,17 +1,9 @@
 /** Endpoints that a person wrote become slices. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../src/model/labels.ts';
 import { isMirrored, type MirrorResult, reconcileMirror } from '../../src/producers/mirror.ts';
-import {
-  type EndpointsObject,
-  type EndpointsSubset,
-  MANAGED_BY_LABEL,
-  type Metadata,
-  MIRROR_MANAGER,
-  SERVICE_NAME_LABEL,
-  type SliceObject,
-  TRIGGER_ANNOTATION,
-} from '../../src/producers/objects.ts';
+import type { EndpointsObject, EndpointsSubset, Metadata, SliceObject } from '../../src/producers/objects.ts';
 import { SliceStore, serviceView, type Writes } from '../helpers/producing.ts';
 
 const SERVICE = serviceView({ selector: undefined });

@@ -1,7 +1,8 @@
 /** Slices of a Service while it and its Pods change: how many writes, and what a consumer sees after each of them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HEADLESS_LABEL, type PodView } from '../../src/producers/objects.ts';
+import { HEADLESS_LABEL } from '../../src/model/labels.ts';
+import type { PodView } from '../../src/producers/objects.ts';
 import { podView, podViews, portTo, ServiceStory, serviceView, type Writes, zonedNode } from '../helpers/producing.ts';
 
 const writes = (create: number, update: number, remove: number): Writes => ({ create, update, remove });

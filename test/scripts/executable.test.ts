@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { sha256 } from '../../scripts/runtime.ts';
 import { realCommands } from '../../src/host/commands.ts';
-import { CLOSED } from '../../src/host/doors.ts';
+import { REMOVED_VARIABLES } from '../../src/host/environment.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab } from '../../src/lab/lab.ts';
 import { listeningPorts } from '../helpers/listening.ts';
@@ -23,7 +23,7 @@ const IDLE =
   /^node_modules\/(?:\.cache|typescript|@typescript|@biomejs|kubernetes-models|@kubernetes-models|node-linux-)|\.(?:d\.[cm]?ts|map|md)$/;
 
 /**
- * What `node --help` names beside the variables that are closed, and stays: what operators want, or what can do no harm.
+ * What `node --help` names beside the variables that are removed, and stays: what operators want, or what can do no harm.
  * docs/operations.md says the same.
  */
 const OPEN = [
@@ -36,7 +36,10 @@ const OPEN = [
 const run = (file: string, ...args: string[]) => realCommands.run({ file, args }, NEVER);
 
 /** For env(1): no variable of the tests' own surroundings, and these. */
-const only = (...variables: readonly string[]) => [...[...CLOSED.keys()].flatMap((name) => ['-u', name]), ...variables];
+const only = (...variables: readonly string[]) => [
+  ...[...REMOVED_VARIABLES.keys()].flatMap((name) => ['-u', name]),
+  ...variables,
+];
 
 describe('the executable', () => {
   let folder: string;
@@ -114,12 +117,14 @@ describe('the executable', () => {
       { name: 'OPENSSL_CONF', value: () => join(folder, 'openssl.cnf') },
     ];
     for (const { name, value } of CASES) {
-      it(`does not heed ${name}, and says so`, async () => {
+      it(`ignores ${name}, and says so`, async () => {
         const { exitCode, stdout, stderr } = await within([`${name}=${value()}`], 'version');
         assert.equal(exitCode, 0, stderr);
         assert.match(stdout, /^slicewire \d\S* \(Node\.js [\d.]+\)\n$/);
         const told = stderr.split('\n').filter((line) => line.startsWith('slicewire: '));
-        assert.deepEqual(told, [`slicewire: ${name} is not heeded (it ${CLOSED.get(name)}): starting without it`]);
+        assert.deepEqual(told, [
+          `slicewire: ${name} is ignored (it ${REMOVED_VARIABLES.get(name)}): restarting without it`,
+        ]);
         // NODE_COMPILE_CACHE makes its folder at once, and nothing comes into it.
         const left = readdirSync(traces, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
         assert.deepEqual(left, []);
@@ -142,7 +147,7 @@ describe('the executable', () => {
       const names = [...listed.matchAll(/^([A-Z][A-Z0-9_]+)(?: |$)/gm)].map(([, name = '']) => name);
       assert.ok(names.length > 15, listed);
       assert.deepEqual(
-        names.filter((name) => !CLOSED.has(name) && !OPEN.includes(name)),
+        names.filter((name) => !REMOVED_VARIABLES.has(name) && !OPEN.includes(name)),
         [],
       );
     });
@@ -159,7 +164,7 @@ describe('the executable', () => {
     const manifests = join(folder, 'manifests');
     mkdirSync(manifests);
     const own = ['--manifests', manifests, '--hostname-override', 'node', '--conntrack-max-per-core', '0'];
-    const variables = [...CLOSED.keys()]
+    const variables = [...REMOVED_VARIABLES.keys()]
       .filter((name) => name !== 'NODE_ICU_DATA')
       .map((name) => `${name}=${folder}/none`);
     const agent = new AgentProcess(lab, [...variables, executable, 'run', ...own], 'env');
@@ -168,7 +173,7 @@ describe('the executable', () => {
       const environment = readFileSync(`/proc/${agent.pid}/environ`, 'utf8').split('\0');
       assert.ok(environment.some((variable) => variable.startsWith('PATH=')));
       assert.deepEqual(
-        environment.filter((variable) => CLOSED.has(variable.split('=')[0] ?? '')),
+        environment.filter((variable) => REMOVED_VARIABLES.has(variable.split('=')[0] ?? '')),
         [],
       );
       const { pid } = agent;

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import test, { type TestContext } from 'node:test';
-import { decodeService } from '../../src/api/decode/objects.ts';
+import { decodeService } from '../../src/api/decode/service.ts';
 import { decodeSlice } from '../../src/api/decode/slice.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { until } from '../helpers/until.ts';

@@ -9,9 +9,9 @@ import { dirname, join } from 'node:path';
 import test, { describe, type TestContext } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { apiClient } from '../../src/api/client.ts';
-import { loadCredentials } from '../../src/api/credentials.ts';
+import { KubeconfigUnusable, loadCredentials } from '../../src/api/credentials.ts';
 import type { SourceEvent, WatchStatus } from '../../src/model/events.ts';
-import { KubeconfigUnusable, type KubernetesOptions, kubernetesSource } from '../../src/source/kubernetes.ts';
+import { type KubernetesOptions, kubernetesSource } from '../../src/source/kubernetes.ts';
 import { makeCertificate } from '../helpers/api-certificate.ts';
 import { ApiServer, type ApiServerOptions } from '../helpers/api-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
@@ -158,7 +158,7 @@ describe('lists in protobuf', () => {
     const warned = log
       .filter(({ level }) => level === 'warn')
       .map(({ facts, text }) => `${text} ${JSON.stringify(facts)}`);
-    assert.match(warned.join('\n'), /the answer in protobuf cannot be read: .*asked for as JSON from now on/);
+    assert.match(warned.join('\n'), /the protobuf answer cannot be read: .*requesting JSON from now on/);
     const asked = server.requests({ kind: 'list', resource: 'services' }).map(({ headers }) => headers.accept);
     assert.deepEqual(asked, [TYPE, 'application/json']);
   });
@@ -406,7 +406,7 @@ describe('a kubeconfig', () => {
       { kubeconfig: '/nowhere/config' },
       /^--kubeconfig \/nowhere\/config: there is no such file or folder$/,
     );
-    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, and no regular file$/);
+    await unusable({ kubeconfig: tmpdir() }, /: it is a folder, not a regular file$/);
   });
 
   test('that is no kubeconfig', async (t) => {

@@ -15,7 +15,7 @@ import { parsePortRange } from '../../src/model/port-range.ts';
 import { specialProblem } from '../../src/source/manifests/admission.ts';
 import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { NodeGuard } from '../../src/source/manifests/node-guard.ts';
-import { NodeWatch } from '../../src/source/manifests/node-look.ts';
+import { NodeWatch } from '../../src/source/manifests/node-watch.ts';
 import { ManifestStore, type StoreOptions } from '../../src/source/manifests/store.ts';
 import { setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -62,7 +62,7 @@ function taken(objects: readonly object[], options: StoreOptions = {}): Seen {
   return seen;
 }
 
-const INSTEAD = 'give an address by which other machines reach it';
+const INSTEAD = 'give an address that other machines can reach';
 const LOOPBACK = `must not be a loopback address (127.0.0.0/8, ::1); ${INSTEAD}`;
 const LINK_LOCAL = `must not be a link-local address (169.254.0.0/16, fe80::/10); ${INSTEAD}`;
 const MULTICAST = `must not be a multicast address (224.0.0.0/4, ff00::/8); ${INSTEAD}`;
@@ -154,7 +154,7 @@ describe('of a manifest', () => {
     const spec = { type: 'NodePort', clusterIP: '10.96.0.1', ports, healthCheckNodePort: 10_250 };
     const seen = taken([service({ name: 'web', spec })]);
     const outside =
-      'is outside --service-node-port-range, which is 30000-32767; choose a port in it, or widen it (part left out)';
+      'is outside --service-node-port-range, which is 30000-32767; choose a port in the range, or widen the range (part left out)';
     assert.deepEqual(seen.faults, [
       `Service default/web: spec.ports[0].nodePort: 22: ${outside}`,
       `Service default/web: spec.healthCheckNodePort: 10250: ${outside}`,
@@ -329,7 +329,7 @@ describe('a frontend on an address of this node', () => {
     await assert.rejects(machine.set(web('192.0.2.7', 22)), {
       code: 'MANIFESTS_UNUSABLE',
       message:
-        'this node: its addresses and the ports in use on it cannot be read: EMFILE: too many open files; --allow-node-address-ports does without them',
+        'this node: its addresses and the ports in use cannot be read: EMFILE: too many open files; --allow-node-address-ports turns this check off',
     });
     machine.broken = undefined;
     await machine.set(web('192.0.2.7', 8080));
@@ -337,7 +337,7 @@ describe('a frontend on an address of this node', () => {
     await machine.set(web('192.0.2.7', 22));
     assert.equal(machine.seen.service?.ports[0]?.port, 8080);
     assert.deepEqual(machine.seen.faults, [
-      'Node node-a: its addresses and the ports in use on it cannot be read: EMFILE: too many open files; Services that changed wait until they can (part left out)',
+      'Node node-a: its addresses and the ports in use cannot be read: EMFILE: too many open files; changed Services wait until they can be read (part left out)',
     ]);
     machine.broken = undefined;
     await machine.rescan();

@@ -12,7 +12,8 @@ import { type Clock, realClock } from '../../src/host/clock.ts';
 import type { Source, SourceEvent } from '../../src/model/events.ts';
 import { faultText } from '../../src/model/objects.ts';
 import { Health } from '../../src/serve/health.ts';
-import { type ManifestsOptions, manifestsSource } from '../../src/source/manifests/index.ts';
+import type { ManifestsOptions } from '../../src/source/manifests/follower.ts';
+import { manifestsSource } from '../../src/source/manifests/index.ts';
 import { deadMount, noDeadMount } from '../helpers/dead-mount.ts';
 import { until } from '../helpers/until.ts';
 
@@ -89,7 +90,7 @@ describe('a folder that the kernel cannot watch', () => {
       await until('the Service', () => seen.services.has('default/a'), 20_000);
       assert.equal(seen.warnings.length, 1);
       assert.match(seen.warnings[0] ?? '', says);
-      assert.match(seen.warnings[0] ?? '', /Until it does, changes are seen within 10 s$/);
+      assert.match(seen.warnings[0] ?? '', /Until it does, changes are noticed within 10 s$/);
     });
   }
 
@@ -109,7 +110,7 @@ describe('a folder that the kernel cannot watch', () => {
     abort.abort();
     await watching;
     assert.equal(warnings.length, 1);
-    assert.match(warnings[0] ?? '', /^--config .*: the kernel does not tell of changes: all inotify instances/);
+    assert.match(warnings[0] ?? '', /^--config .*: the kernel does not report changes: all inotify instances/);
   });
 });
 
@@ -133,7 +134,7 @@ describe('a link in a folder of manifests', () => {
     for (const name of ['b', 'c', 'd'])
       assert.match(
         seen.faults.get(join(folder, `${name}.yaml`)) ?? '',
-        /cannot be read: it is a symbolic link that leads outside of .*manifests: put the file itself in its place/,
+        /cannot be read: it is a symbolic link that leads outside .*manifests; replace it with the file itself/,
       );
     assert.match(seen.faults.get(join(folder, 'loop.yaml')) ?? '', /more than 40 symbolic links/);
   });
@@ -151,7 +152,7 @@ describe('a mount that is dead', () => {
     const documents = new DocumentFiles({ reading: 1000, parsing: 30_000 });
     const seen = await follow(t, folder, { documents });
     assert.deepEqual([...seen.services], ['default/a']);
-    assert.match(seen.faults.get(join(folder, 'dead.yaml')) ?? '', /cannot be read: nothing answered within 1 s/);
+    assert.match(seen.faults.get(join(folder, 'dead.yaml')) ?? '', /cannot be read: no answer within 1 s/);
     await writeFile(join(folder, 'b.yaml'), yaml('b'));
     await until('another file', () => seen.services.has('default/b'), 20_000);
     const watches = () => seen.source.watches?.() ?? [];

@@ -116,7 +116,7 @@ describe('Pods in manifests', () => {
     folder.set({ 'a.yaml': docs(SERVICE, pod('web-1', '10.244.1.11'), pod('web-2', '""')) });
     assert.deepEqual(folder.endpoints(), ['10.244.1.11:8080 ready']);
     assert.deepEqual(folder.told.map(faultText), [
-      'Pod default/web-2: status.podIP: is missing; a Pod without an address is no endpoint (no effect here)',
+      'Pod default/web-2: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
     ]);
   });
 

@@ -155,7 +155,7 @@ describe('documents', () => {
 
   test('a line in the middle of a document is named', () => {
     const { faults } = readDocuments(`${yaml('good')}---\nkind: Service\nspec:\n  a: 1\n  a: 2\n`, 'f.yaml');
-    assert.match(faults[0]?.problem ?? '', /the key "a" stands twice in one mapping/);
+    assert.match(faults[0]?.problem ?? '', /the key "a" appears twice in one mapping/);
     assert.equal(faults[0]?.field, 'line 13, column 3');
   });
 
@@ -221,7 +221,7 @@ describe('files', () => {
     files.unreadable('f', 'permission denied');
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     assert.deepEqual(view.faults, [
-      'file f: cannot be read: permission denied; what it held before stays in force (file set aside)',
+      'file f: cannot be read: permission denied; its former objects stay in force (file set aside)',
     ]);
     setText(files, 'f', yaml('a'));
     assert.deepEqual(view.faults, []);
@@ -244,7 +244,7 @@ describe('files', () => {
       for (const file of order) setText(files, file, yaml('web', file === 'a.yaml' ? '10.96.0.1' : '10.96.0.2'));
       assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
       assert.deepEqual(view.faults, [
-        'Service default/web: b.yaml: stands in a.yaml as well, which counts (part left out)',
+        'Service default/web: b.yaml: defines it again; the definition in a.yaml is used (part left out)',
       ]);
     }
   });
@@ -268,7 +268,7 @@ describe('files', () => {
     setText(files, 'f', `${yaml('web')}---\n${yaml('web', '10.96.0.2')}`);
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
     assert.deepEqual(view.faults, [
-      'file f: object 2: Service default/web: stands twice in this file; the first counts (object set aside)',
+      'file f: object 2: Service default/web: is defined twice in this file; the first definition is used (object set aside)',
     ]);
   });
 
@@ -282,11 +282,11 @@ describe('files', () => {
     [{ ...web(), metadata: {} }, 'object 2: metadata.name: is missing; every object needs a name'],
     [
       { ...web(), metadata: { name: 'a\nb' } },
-      'object 2: metadata.name: a?b: must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
+      'object 2: metadata.name: a?b: must be a name: lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
     ],
     [
       { ...web(), metadata: { name: '$(x)' } },
-      'object 2: metadata.name: $(x): must be a name: small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
+      'object 2: metadata.name: $(x): must be a name: lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters',
     ],
   ] as [object, string][]) {
     test(`with an object that has the fault ${text}`, () => {
@@ -321,7 +321,7 @@ describe('files', () => {
     assert.deepEqual(view.objects, { 'service default/web': '10.96.0.1' });
     assert.match(
       view.faults.join(),
-      /line 7, column 12: not valid YAML or JSON: no anchor &p stands before the alias \*p/,
+      /line 7, column 12: not valid YAML or JSON: the alias \*p has no anchor &p before it/,
     );
   });
 

@@ -27,7 +27,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a bad CIDR in the ranges': {
     spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8', '10.0.0.0/33'] },
     ingress: [{ ip: '198.51.100.1' }],
-    says: 'spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: must be a CIDR; it admits nobody (part left out)',
+    says: 'spec.loadBalancerSourceRanges[1]: 10.0.0.0/33: must be a CIDR; as it is, it admits no client (part left out)',
     isServed: true,
   },
   'affinity without a timeout': {
@@ -43,18 +43,18 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a hint for a zone that is not this node’s': {
     endpoints: [hinted('10.244.1.1', 'z'), hinted('10.244.1.2', 'y')],
     zone: 'a',
-    says: "endpoints.hints.forZones: y,z: are not used for default/web (TCP, IPv4): none is for this node's zone a (no effect here)",
+    says: "endpoints.hints.forZones: y,z: not used for default/web (TCP, IPv4): no hint names this node's zone a (no effect here)",
     isServed: true,
   },
   'hints on a node without a zone': {
     endpoints: [hinted('10.244.1.1', 'z')],
-    says: 'endpoints.hints.forZones: z: are not used for default/web (TCP, IPv4): this node has no zone: its label topology.kubernetes.io/zone is not set (no effect here)',
+    says: 'endpoints.hints.forZones: z: not used for default/web (TCP, IPv4): this node has no label topology.kubernetes.io/zone (no effect here)',
     isServed: true,
   },
   'hints on some endpoints alone': {
     endpoints: [hinted('10.244.1.1', 'a'), hinted('10.244.1.2')],
     zone: 'a',
-    says: 'endpoints.hints.forZones: a: are not used for default/web (TCP, IPv4): not every ready endpoint has one (no effect here)',
+    says: 'endpoints.hints.forZones: a: not used for default/web (TCP, IPv4): not every ready endpoint has a hint (no effect here)',
     isServed: true,
   },
   'a hint that is no name': {
@@ -65,7 +65,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'an ingress with a hostname': {
     spec: { type: 'LoadBalancer' },
     ingress: [{ hostname: 'lb.example.com' }],
-    says: 'status.loadBalancer.ingress[0].hostname: lb.example.com: is a name, not an address; nothing is served for it on this node (no effect here)',
+    says: 'status.loadBalancer.ingress[0].hostname: lb.example.com: is a host name, not an address; the proxy serves addresses only (no effect here)',
     isServed: true,
   },
   'an ipMode that does not exist': {
@@ -86,7 +86,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   'an external IP that is the cluster IP': {
     spec: { externalIPs: ['10.96.0.10'] },
-    says: 'spec.externalIPs: 10.96.0.10: is an address of this Service already, by spec.clusterIP (no effect here)',
+    says: 'spec.externalIPs: 10.96.0.10: already an address of this Service by spec.clusterIP (no effect here)',
     isServed: true,
   },
   'an external IP that is no address': {

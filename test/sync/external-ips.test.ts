@@ -17,7 +17,7 @@ it('they are said to be left aside, once and for as long as it is so', async () 
   assert.doesNotMatch(kernel.save('IPv4'), /198\.51\.100\.1|192\.168\.77\.2/);
   assert.match(kernel.save('IPv4'), /-d 10\.96\.0\.10\/32/);
   assert.deepEqual(rig.faults.map(faultText), [
-    'Service default/web: spec.externalIPs: 198.51.100.1,192.168.77.2: are not served, since the feature gate AllowServiceExternalIPs is false (no effect here)',
+    'Service default/web: spec.externalIPs: 198.51.100.1,192.168.77.2: not served: the feature gate AllowServiceExternalIPs is false (no effect here)',
   ]);
   assert.deepEqual([...rig.loop.faults.counts], [['no effect here', 1]]);
   rig.put(web([]));

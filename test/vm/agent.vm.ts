@@ -72,6 +72,6 @@ describe('the agent as a process in IPVS mode', () => {
   it('ends with one clear line when the kernel has no such scheduler', async () => {
     const { status, error } = await node.run('run', MODE, '--ipvs-scheduler=nosuch');
     assert.equal(status, 1);
-    assert.match(error, /--ipvs-scheduler=nosuch: the kernel does not take it: ENOENT.*ip_vs_nosuch/);
+    assert.match(error, /--ipvs-scheduler=nosuch: the kernel refuses the scheduler: ENOENT.*ip_vs_nosuch/);
   });
 });

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { flushCompileCache } from 'node:module';
 import type { CommandRunner } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
-import { openIpvsKernel } from '../../src/host/ipvs-kernel.ts';
+import { openIpvsKernel } from '../../src/host/ipvs-open.ts';
 import { servicePorts } from '../../src/model/service-port.ts';
 import { ipvsMode } from '../../src/modes/ipvs/index.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from '../helpers/ipvs-settings.ts';

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
-import { CLOSED } from '../../src/host/doors.ts';
+import { REMOVED_VARIABLES } from '../../src/host/environment.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { type Mark, runUnderSystemd } from './run-there.ts';
 
@@ -74,9 +74,12 @@ describe('the systemd unit', () => {
     assert.equal(of('ExecReload'), '/bin/kill -HUP $MAINPID');
   });
 
-  it('takes away what the executable would not heed, and what ends Node.js', () => {
+  it('removes the variables that the executable ignores, and those that end Node.js', () => {
     const unset = settings('UnsetEnvironment').flatMap((names) => names.split(' '));
-    assert.deepEqual(unset.sort(), [...CLOSED.keys(), 'NODE_CHANNEL_FD', 'NODE_REPL_EXTERNAL_MODULE'].sort());
+    assert.deepEqual(
+      unset.sort(),
+      [...REMOVED_VARIABLES.keys(), 'NODE_CHANNEL_FD', 'NODE_REPL_EXTERNAL_MODULE'].sort(),
+    );
   });
 
   it(`leaves no more open than ${EXPOSURE} of 10`, async () => {

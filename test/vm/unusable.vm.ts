@@ -29,10 +29,7 @@ describe('a kernel without IPVS', { skip: WHY }, () => {
       const { exitCode, stderr } = await run(process.execPath, ...args);
       const [line = ''] = stderr.split('\n').filter((text) => text.startsWith('slicewire:'));
       assert.equal(exitCode, 1, stderr);
-      assert.match(
-        line,
-        /the kernel has no IPVS that can be used: ENOENT.*modprobe ip_vs: .*--mode=iptables does without it/,
-      );
+      assert.match(line, /IPVS cannot be used in this kernel: ENOENT.*modprobe ip_vs: .*or use --mode=iptables/);
     }
     assert.equal((await run('ip', 'link', 'show', 'kube-ipvs0')).exitCode, 1);
   });

@@ -1,9 +1,9 @@
-/** Collects what is wrong with one object while it is decoded. */
+/** Collects the faults of one object while it is decoded. */
 import type { z } from 'zod';
 import type { Fault, ObjectKind } from '../../model/objects.ts';
 import { shapeProblem } from './shape-problem.ts';
 
-/** Faults of the form of one object that are told. */
+/** Faults of shape that are reported for one object. */
 const MOST_ISSUES = 20;
 /** Longest value shown in a fault. */
 const LONGEST = 80;
@@ -14,7 +14,7 @@ export class FaultList {
   readonly #object: string;
   readonly #uid: { readonly uid?: string };
 
-  /** `whole`: the object as it came, which may be anything. */
+  /** `whole`: the object as received; it may be any value. */
   constructor(kind: ObjectKind, object: string, whole?: unknown) {
     this.#kind = kind;
     this.#object = object;
@@ -22,31 +22,31 @@ export class FaultList {
     this.#uid = typeof uid === 'string' && uid !== '' ? { uid } : {};
   }
 
-  /** The object cannot be used. */
+  /** The object cannot be used and is not programmed. */
   setAside(field: string, value: unknown, problem: string): undefined {
     this.#add(field, value, problem, 'object set aside');
     return undefined;
   }
 
-  /** This part of it cannot be used; the rest is. */
+  /** A part of the object cannot be used; the rest is programmed. */
   leaveOut(field: string, value: unknown, problem: string): undefined {
     this.#add(field, value, problem, 'part left out');
     return undefined;
   }
 
-  /** The API's default stands in for it. */
+  /** The value cannot be used; the API's default replaces it. */
   useDefault(field: string, value: unknown, problem: string): undefined {
     this.#add(field, value, problem, 'default used');
     return undefined;
   }
 
-  /** It is right, and means nothing on this node. */
+  /** The value is valid, and has no effect on this node. */
   notice(field: string, value: unknown, problem: string): undefined {
     this.#add(field, value, problem, 'no effect here');
     return undefined;
   }
 
-  /** What a schema found. */
+  /** The issues that a schema found. */
   shape(issues: readonly z.core.$ZodIssue[], whole: unknown): undefined {
     for (const issue of issues.slice(0, MOST_ISSUES)) {
       const value = issue.path.reduce<unknown>(
@@ -56,7 +56,7 @@ export class FaultList {
       this.setAside(pathText(issue.path), value, shapeProblem(issue, value));
     }
     if (issues.length > MOST_ISSUES)
-      this.setAside('', '', `${issues.length - MOST_ISSUES} more of its fields are wrong`);
+      this.setAside('', '', `${issues.length - MOST_ISSUES} more of its fields are invalid`);
     return undefined;
   }
 
@@ -87,7 +87,7 @@ function valueText(value: unknown): string {
   return clean.length > LONGEST ? `${clean.slice(0, LONGEST)}…` : clean;
 }
 
-/** A fault is printed on one line: nothing in it may look like another line of the log. */
+/** Keeps a fault on one line of the log: a value must not forge another line. */
 function oneLine(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, '?');
 }

@@ -1,6 +1,6 @@
-/** The shape of what producers of slices read. Slices and Endpoints keep fields that are not known here: others wrote them. */
+/** Shapes of the API objects that producers of slices read. Slices and Endpoints keep unknown fields: other programs wrote them. */
 import { z } from 'zod';
-import { metadata } from './schema.ts';
+import { metadata, serviceAddresses, servicePort } from './schema.ts';
 
 const containers = z
   .array(
@@ -43,19 +43,14 @@ export const selectingServiceSchema = z.object({
   metadata,
   spec: z
     .object({
-      type: z.string().nullish(),
+      ...serviceAddresses,
       selector: z.record(z.string(), z.string()).nullish(),
-      clusterIP: z.string().nullish(),
-      clusterIPs: z.array(z.string()).nullish(),
-      ipFamilies: z.array(z.string()).nullish(),
       publishNotReadyAddresses: z.boolean().nullish(),
       trafficDistribution: z.string().nullish(),
       ports: z
         .array(
           z.object({
-            name: z.string().nullish(),
-            protocol: z.string().nullish(),
-            port: z.number(),
+            ...servicePort,
             targetPort: z.union([z.number(), z.string()]).nullish(),
             appProtocol: z.string().nullish(),
           }),
@@ -136,7 +131,7 @@ export const sliceObjectSchema = z.looseObject({
     .exactOptional(),
 });
 
-/** Of `key:` with nothing behind it, as a person may write it, the API makes what it makes of no such key. */
+/** The API treats `key:` without a value, as a person may write it, like an absent key. */
 function handWritten<S extends z.ZodType>(schema: S) {
   return z.preprocess(withoutNulls, schema);
 }

@@ -1,21 +1,22 @@
 /**
- * API objects → what producers of slices read: Pods, Services with their selectors and target ports, Nodes with zone and CPUs,
- * and the slices and Endpoints that there are, which keep the API's shape.
+ * Decodes API objects for the producers of slices: Pods, Services with their selectors and target ports, Nodes with zone and CPUs,
+ * and existing slices and Endpoints, which keep the API's shape.
  */
 import type { z } from 'zod';
 import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../model/address.ts';
+import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../model/labels.ts';
 import type { Fault, ObjectKind } from '../../model/objects.ts';
+import { TRAFFIC_DISTRIBUTIONS } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import {
-  type ContainerPort,
-  type EndpointsObject,
-  type EndpointsSubset,
-  type PodView,
-  type SelectingService,
-  type SliceObject,
-  type TargetPort,
-  TRAFFIC_DISTRIBUTIONS,
-  type ZonedNode,
+import type {
+  ContainerPort,
+  EndpointsObject,
+  EndpointsSubset,
+  PodView,
+  SelectingService,
+  SliceObject,
+  TargetPort,
+  ZonedNode,
 } from '../../producers/objects.ts';
 import { FaultList } from './faults.ts';
 import {
@@ -26,8 +27,7 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-  ZONE_LABEL,
-} from './objects.ts';
+} from './fields.ts';
 import {
   type ApiPod,
   type ApiSelectingService,
@@ -40,7 +40,7 @@ import {
 } from './producing-schema.ts';
 
 export interface Decoded<T> {
-  /** undefined: it is so broken that it is set aside. */
+  /** undefined: the object is set aside. */
   readonly value: T | undefined;
   readonly faults: readonly Fault[];
 }
@@ -56,7 +56,7 @@ function decoded<S extends z.ZodType, T>(
   return { value, faults: trimmed(faults.list) };
 }
 
-/** Nobody fills in the state of a Pod that a person wrote: where it says nothing of it, it is ready, and its address must stand there. */
+/** A Pod that a person wrote has no controller that fills in its status: without conditions it is ready, and it must have its address. */
 export interface PodDefaults {
   readonly isHandWritten: boolean;
 }
@@ -80,7 +80,7 @@ function toPod({ metadata, spec, status }: ApiPod, { key, faults, defaults }: Po
   const finished = status?.phase === 'Succeeded' || status?.phase === 'Failed';
   const addresses = podAddresses(status, faults);
   if (defaults.isHandWritten && addresses.length === 0 && !finished && faults.list.length === 0) {
-    faults.notice('status.podIP', undefined, 'is missing; a Pod without an address is no endpoint');
+    faults.notice('status.podIP', undefined, 'is missing; a Pod without an address is not an endpoint');
   }
   return {
     key,
@@ -113,7 +113,7 @@ function podAddresses(status: ApiPod['status'], faults: FaultList): readonly Add
   return trimmed(found);
 }
 
-/** Of init containers only those that go on beside the others (KEP-753) have ports that count. */
+/** Ports of containers, and of init containers that run beside them (KEP-753). */
 function containerPorts({ containers, initContainers }: ApiPod['spec'], faults: FaultList): ContainerPort[] {
   const found: ContainerPort[] = [];
   const take = (container: NonNullable<typeof containers>[number], field: string) => {
@@ -132,20 +132,18 @@ function containerPorts({ containers, initContainers }: ApiPod['spec'], faults: 
   return found;
 }
 
-/** A Service of type ExternalName comes out without a selector: its name is its endpoint. */
+/** A Service of type ExternalName is decoded without a selector: it has no endpoints but a name. */
 export function decodeSelectingService(object: unknown, key: string): Decoded<SelectingService> {
   return decoded({ kind: 'Service', key, schema: selectingServiceSchema }, object, (service, faults) =>
     toSelecting(service, key, faults),
   );
 }
 
-const HINT_ANNOTATIONS = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'];
-
 function toSelecting({ metadata, spec }: ApiSelectingService, key: string, faults: FaultList): SelectingService {
   const selector = spec.selector ?? {};
   const takesEndpoints = Object.keys(selector).length === 0;
-  // The older annotation wins where both stand.
-  const mode = HINT_ANNOTATIONS.map((name) => metadata.annotations?.[name]).find((value) => value !== undefined);
+  // The older annotation overrides the newer one.
+  const mode = TOPOLOGY_ANNOTATIONS.map((name) => metadata.annotations?.[name]).find((value) => value !== undefined);
   return {
     key,
     namespace: namespaceOf(key),
@@ -180,11 +178,11 @@ function targetPorts(ports: readonly ApiTargetPort[], faults: FaultList): Target
   const found: TargetPort[] = [];
   for (const [i, { name, protocol: text, port, targetPort, appProtocol }] of ports.entries()) {
     const protocol = readProtocol(text);
-    // 0 and "" are as if nothing stood there.
+    // 0 and "" mean that the field is not set.
     const target = targetPort || port;
     const field = `spec.ports[${i}]`;
     const targetField = `${field}.${targetPort ? 'targetPort' : 'port'}`;
-    // The proxy, which tells the same of a port, never looks at those of a headless Service.
+    // The proxy reports the same faults, but does not read the ports of headless Services.
     if (protocol === undefined) faults.leaveOut(`${field}.protocol`, text, PROTOCOL_PROBLEM);
     else if (typeof target === 'number' && !isPortNumber(target)) faults.leaveOut(targetField, target, PORT_PROBLEM);
     else if (typeof target === 'string' && !isPortName(target)) faults.leaveOut(targetField, target, PORT_NAME_PROBLEM);
@@ -194,12 +192,12 @@ function targetPorts(ports: readonly ApiTargetPort[], faults: FaultList): Target
   return found;
 }
 
-/** In quotes it would be the name of a port, and no port can have it. */
+/** Digits in quotes are a port name, and a port name needs a letter. */
 const DIGITS_PROBLEM = 'must be a number without quotes, or a port name with a letter';
 
 type ApiSpec = ApiSelectingService['spec'];
 
-/** spec.ipFamilies; where an old API server or a manifest leaves it out, those of the cluster IPs; of a headless Service both. */
+/** spec.ipFamilies; without it (an old API server, a manifest) the families of the cluster IPs; of a headless Service both. */
 function readFamilies(spec: ApiSpec, faults: FaultList): Family[] {
   const named = new Set<Family>();
   for (const [i, text] of (spec.ipFamilies ?? []).entries()) {
@@ -226,8 +224,6 @@ export function decodeZonedNode(object: unknown, name: string): Decoded<ZonedNod
   );
 }
 
-const CONTROL_PLANE_LABELS = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
-
 function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: FaultList): ZonedNode {
   const labels = metadata.labels ?? {};
   const cpu = status?.allocatable?.cpu;
@@ -242,17 +238,17 @@ function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: Fault
   };
 }
 
-/** From a unit to thousandths, as powers of ten. */
+/** Suffixes of a quantity, as powers of ten that lead to thousandths. */
 const EXPONENTS: Readonly<Record<string, number>> = { n: -6, u: -3, m: 0, '': 3, k: 6, M: 9 };
 
-/** Thousandths of a CPU, of a quantity (decimal suffixes), rounded up. */
+/** A quantity of CPUs in thousandths, rounded up; undefined when the text is none. */
 function readCpu(text: string | number): number | undefined {
   const [, amount, unit = ''] = /^(\d+\.?\d*|\.\d+)([numkM]?)$/.exec(String(text)) ?? [];
   // Shifted as text: 2.007 * 1000 is more than 2007.
   return amount === undefined ? undefined : Math.ceil(Number(`${amount}e${EXPONENTS[unit]}`));
 }
 
-/** An EndpointSlice with everything that others wrote into it, but for the record of who wrote what. */
+/** An EndpointSlice with everything that other programs wrote into it, except managedFields. */
 export function decodeSliceObject(object: unknown, key: string): Decoded<SliceObject> {
   return decoded({ kind: 'EndpointSlice', key, schema: sliceObjectSchema }, object, ({ metadata, ...slice }) => ({
     ...slice,
@@ -264,7 +260,7 @@ export function decodeSliceObject(object: unknown, key: string): Decoded<SliceOb
   }));
 }
 
-/** v1 Endpoints, whole but for addresses and ports that are none. */
+/** v1 Endpoints with all fields, without invalid addresses and ports. */
 export function decodeEndpointsObject(object: unknown, key: string): Decoded<EndpointsObject> {
   return decoded({ kind: 'Endpoints', key, schema: endpointsSchema }, object, ({ metadata, subsets }, faults) => ({
     apiVersion: 'v1',
@@ -290,7 +286,7 @@ function usable(subset: EndpointsSubset, field: string, faults: FaultList): Endp
   return { ...subset, ...addresses('addresses'), ...addresses('notReadyAddresses'), ...(ports ? { ports } : {}) };
 }
 
-/** The API server keeps managedFields as they are where an update leaves them out. */
+/** Metadata without managedFields: the API server keeps them when an update leaves them out. */
 function writable<M extends { managedFields?: unknown }>(
   metadata: M,
   key: string,

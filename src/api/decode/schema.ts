@@ -1,4 +1,4 @@
-/** The shape of the API objects that are read: what must be there, and of which type. What the values mean is `decode.ts`. */
+/** Shapes of the API objects that the proxy reads: required fields, and the type of each. The decoders beside this file read the values. */
 import { z } from 'zod';
 
 export const metadata = z.object({
@@ -12,15 +12,23 @@ export const metadata = z.object({
   annotations: z.record(z.string(), z.string()).nullish(),
 });
 
-/** v1 Service, as far as it is used. */
+/** Fields of a Service's spec that the proxy and the producers of slices both read. */
+export const serviceAddresses = {
+  type: z.string().nullish(),
+  clusterIP: z.string().nullish(),
+  clusterIPs: z.array(z.string()).nullish(),
+  ipFamilies: z.array(z.string()).nullish(),
+};
+
+/** Fields of a Service's port that both read. */
+export const servicePort = { name: z.string().nullish(), protocol: z.string().nullish(), port: z.number() };
+
+/** v1 Service, as far as the proxy reads it. */
 export const serviceSchema = z.object({
   metadata,
   spec: z
     .object({
-      type: z.string().nullish(),
-      clusterIP: z.string().nullish(),
-      clusterIPs: z.array(z.string()).nullish(),
-      ipFamilies: z.array(z.string()).nullish(),
+      ...serviceAddresses,
       externalIPs: z.array(z.string()).nullish(),
       loadBalancerSourceRanges: z.array(z.string()).nullish(),
       sessionAffinity: z.string().nullish(),
@@ -30,16 +38,7 @@ export const serviceSchema = z.object({
       internalTrafficPolicy: z.string().nullish(),
       externalTrafficPolicy: z.string().nullish(),
       healthCheckNodePort: z.number().nullish(),
-      ports: z
-        .array(
-          z.object({
-            name: z.string().nullish(),
-            protocol: z.string().nullish(),
-            port: z.number(),
-            nodePort: z.number().nullish(),
-          }),
-        )
-        .nullish(),
+      ports: z.array(z.object({ ...servicePort, nodePort: z.number().nullish() })).nullish(),
     })
     .prefault({}),
   status: z

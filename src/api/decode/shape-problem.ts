@@ -1,10 +1,10 @@
-/** What is wrong with the shape of an object, in words for people: a schema library's own words are for those who write schemas. */
+/** Faults of an object's shape in words for users: the schema library's own words are for those who write schemas. */
 import type { z } from 'zod';
 
 const WANTED: Readonly<Record<string, string>> = {
   number: 'a number',
   int: 'a whole number',
-  string: 'a text',
+  string: 'a string',
   boolean: 'true or false',
   array: 'a list',
   object: 'a map of fields',
@@ -23,11 +23,11 @@ export function shapeProblem(issue: z.core.$ZodIssue, value: unknown): string {
   return `must be ${words}, not ${typeText(value)}${hint(wanted, value)}`;
 }
 
-/** Types of which the value had to be one. */
+/** The types that the schema allows. */
 function wantedBy(issue: z.core.$ZodIssue): readonly string[] {
   if (issue.code === 'invalid_type') return [issue.expected];
   if (issue.code !== 'invalid_union') return [];
-  // Of other issues than those of type the types say nothing.
+  // Only type issues name an allowed type.
   const types = issue.errors.map(([first]) => (first?.code === 'invalid_type' ? first.expected : undefined));
   return types.filter((type) => type !== undefined);
 }
@@ -35,12 +35,12 @@ function wantedBy(issue: z.core.$ZodIssue): readonly string[] {
 function typeText(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'a list';
-  if (typeof value === 'string') return 'a text';
-  if (typeof value === 'number') return Number.isNaN(value) ? 'what is no number' : 'a number';
+  if (typeof value === 'string') return 'a string';
+  if (typeof value === 'number') return Number.isNaN(value) ? 'NaN' : 'a number';
   return typeof value === 'boolean' ? 'true or false' : 'a map';
 }
 
-/** YAML's ways to write one thing and mean another. */
+/** Advice where YAML reads another type than the author probably meant. */
 function hint(wanted: readonly string[], value: unknown): string {
   const wants = (type: string) => wanted.includes(type);
   if (wants('string') && (typeof value === 'number' || typeof value === 'boolean')) return '; write it in quotes';

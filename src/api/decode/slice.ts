@@ -1,10 +1,10 @@
-/** A discovery.k8s.io/v1 EndpointSlice → what slicewire uses (docs/semantics.md 2.2, 2.3). */
+/** A discovery.k8s.io/v1 EndpointSlice → the `Slice` that the proxy reads. */
 import { familyOf, parseAddress } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
+import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
 import type { Endpoint, Slice, SlicePort } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../producers/objects.ts';
-import { SliceMessage } from '../protobuf.ts';
+import { SliceMessage } from '../protobuf/slice.ts';
 import { FaultList } from './faults.ts';
 import {
   isPortName,
@@ -14,10 +14,10 @@ import {
   PROTOCOL_PROBLEM,
   parse,
   readProtocol,
-} from './objects.ts';
+} from './fields.ts';
 import { type ApiSlice, sliceSchema } from './schema.ts';
 
-/** A slice of a headless Service, or for another proxy, comes out as gone, without a fault; one of host names (FQDN) with a notice. */
+/** A slice of a headless Service, or for another proxy, is decoded as gone, without a fault; a slice of host names (FQDN) with a notice. */
 export function decodeSlice(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('EndpointSlice', key, object);
   const parsed = object instanceof SliceMessage ? object : parse(sliceSchema, object, faults);
@@ -38,12 +38,12 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
     return faults.notice(
       'addressType',
       'FQDN',
-      'the endpoints are names, not addresses; nothing is served for them on this node',
+      'the endpoints are host names, not addresses; the proxy serves addresses only',
     );
   const service = labels[SERVICE_NAME_LABEL] ?? '';
   const field = `metadata.labels[${SERVICE_NAME_LABEL}]`;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
-    return faults.setAside(field, service, 'must be the name of the Service that the slice belongs to');
+    return faults.setAside(field, service, 'must be the name of the Service of the slice');
   }
   const family = api.addressType;
   if (family !== 'IPv4' && family !== 'IPv6') {
@@ -64,7 +64,7 @@ function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): re
   for (const [i, { name, protocol: text, port }] of ports.entries()) {
     const field = `ports[${i}]`;
     const protocol = readProtocol(text);
-    // A manifest may leave the name out where the API server would fill in "".
+    // A manifest may leave the name out; an API server fills in "".
     const label = name ?? '';
     if (!isPortName(label)) faults.leaveOut(`${field}.name`, label, PORT_NAME_PROBLEM);
     else if (protocol === undefined) faults.leaveOut(`${field}.protocol`, text, PROTOCOL_PROBLEM);

@@ -9,6 +9,7 @@
  */
 import type { Address } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
+import { countHolder } from '../../reconcile/holders.ts';
 import { DispatchTree } from '../netfilter/dispatch-tree.ts';
 import { addressSpace, PORTS } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES } from '../netfilter/names.ts';
@@ -88,15 +89,10 @@ export class IptablesDesired {
   }
 
   #countHairpin(address: Address, by: 1 | -1): void {
-    const count = (this.#hairpins.get(address) ?? 0) + by;
+    const isHeld = countHolder(this.#hairpins, address, by);
     const entry = hairpinEntry(address);
-    if (count === 0) {
-      this.#hairpins.delete(address);
-      this.#trees.hairpin.delete(entry.key, entry.id);
-    } else {
-      this.#hairpins.set(address, count);
-      if (count === 1 && by === 1) this.#setEntry('hairpin', entry);
-    }
+    if (isHeld === true) this.#setEntry('hairpin', entry);
+    if (isHeld === false) this.#trees.hairpin.delete(entry.key, entry.id);
   }
 
   #renderTree(name: TreeName, changes: Map<ChainKey, Chain | undefined>): void {

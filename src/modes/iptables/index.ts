@@ -8,22 +8,18 @@ import { type FamilyMode, type FamilyPlan, type FamilyReport, familiesMode, type
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
 import { readCounts } from '../netfilter/counted-rules.ts';
+import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
 import { FamilyTables } from '../netfilter/tables.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
-import { FIREWALL_JUMPS, JUMPS } from './jumps.ts';
+import { JUMPS } from './jumps.ts';
 import type { IptablesSettings } from './settings.ts';
 import { countedIn } from './static-chains.ts';
 
-/** Packets with a loopback address may be routed: node ports on 127.0.0.1 need it. */
-export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
-
-/** One entry for each family that the node has. */
-export type IptablesFamilies = readonly IptablesFamilyOptions[];
-
+/** One for each family that the node has. */
 interface IptablesFamilyOptions {
   readonly settings: IptablesSettings;
   readonly tools: IptablesTools;
@@ -32,7 +28,7 @@ interface IptablesFamilyOptions {
   readonly sysctls: Sysctls;
 }
 
-export function iptablesMode(families: IptablesFamilies): Mode {
+export function iptablesMode(families: readonly IptablesFamilyOptions[]): Mode {
   const own = new OwnWrites();
   return familiesMode({
     name: 'iptables',
@@ -117,15 +113,4 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
     for (const [key, chain] of chains) this.tables.desire(key, chain);
     this.#rendered += chains.size;
   }
-}
-
-/** Rules of a mode that wrote by iptables, ours or kube-proxy's, after another mode took over: none of them is wanted any more. */
-export function iptablesPredecessor(families: readonly Pick<IptablesFamilyOptions, 'tools' | 'probe'>[]): Mode {
-  return familiesMode({
-    name: 'iptables',
-    readsApart: true,
-    families: families.map(
-      ({ tools, probe }) => new RulesFamily(new FamilyTables({ tools, probe, isOurs, jumps: [] })),
-    ),
-  });
 }

@@ -3,15 +3,7 @@
  * pkg/proxy/iptables), so that a live node needs none of them replaced.
  */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
-import {
-  EXTERNAL_SERVICES,
-  FIREWALL,
-  FORWARD,
-  NODE_PORTS,
-  POSTROUTING,
-  PROXY_FIREWALL,
-  SERVICES,
-} from '../netfilter/names.ts';
+import { EXTERNAL_SERVICES, FORWARD, NODE_PORTS, POSTROUTING, PROXY_FIREWALL, SERVICES } from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
 
 const NEW = '-m conntrack --ctstate NEW';
@@ -39,9 +31,4 @@ const ROWS: readonly Row[] = [
 
 export const JUMPS: readonly Jump[] = ROWS.map(([table, chain, target, condition, note]) =>
   jumpRule({ table, chain, target, condition, note }),
-);
-
-/** Into the chain shared with the kubelet; kept at cleanup. */
-export const FIREWALL_JUMPS: readonly Jump[] = ['INPUT', 'OUTPUT'].map((chain) =>
-  jumpRule({ table: 'filter', chain, target: FIREWALL }),
 );

@@ -6,6 +6,7 @@ import { endpointGroups, MOST_UNGROUPED } from '../netfilter/endpoint-groups.ts'
 import { addressKey, portKey, socketKey } from '../netfilter/key-space.ts';
 import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
 import { type ChainKey, chainKey, MARK_MASQ } from '../netfilter/names.ts';
+import { knownClient, rememberClient } from '../netfilter/recent.ts';
 import {
   type Chain,
   comment,
@@ -21,7 +22,7 @@ import {
   to,
   toPort,
 } from '../netfilter/rules.ts';
-import { endpointChain, groupChain, serviceChains, type TreeName } from './names.ts';
+import { endpointChain, groupChain, type ServiceChainKind, serviceChains, type TreeName } from './names.ts';
 import type { IptablesSettings } from './settings.ts';
 
 /** An entry of a dispatch tree. */
@@ -45,36 +46,31 @@ interface Context {
   readonly settings: IptablesSettings;
   readonly chains: Map<ChainKey, Chain>;
   readonly entries: TreeEntry[];
-  readonly svc: string;
-  readonly svl: string;
-  readonly ext: string;
-  readonly fw: string;
+  /** Names of the chains of the ServicePort. */
+  readonly name: (kind: ServiceChainKind) => string;
 }
 
 export function renderPort(port: ServicePort, settings: IptablesSettings): RenderedPort {
-  const name = serviceChains(port.id, port.protocol);
   const context: Context = {
     port,
     settings,
     chains: new Map(),
     entries: [],
-    svc: name('SVC'),
-    svl: name('SVL'),
-    ext: name('EXT'),
-    fw: name('FW'),
+    name: serviceChains(port.id, port.protocol),
   };
   const loadBalancers = port.frontends.filter((frontend) => frontend.role === 'load-balancer');
   const ranges = loadBalancers.length > 0 && port.hasAny ? port.sourceRanges : undefined;
   const guarded = ranges !== undefined;
   for (const frontend of port.frontends) addFrontend(context, frontend, guarded);
-  if (guarded) addChain(context, context.fw, firewallRules(context, { loadBalancers, ranges }));
+  if (guarded) addChain(context, context.name('FW'), firewallRules(context, { loadBalancers, ranges }));
   const isEntered = (frontend: Frontend) =>
     frontend.role === 'load-balancer' ? ranges === undefined || ranges.length > 0 : frontend.role !== 'cluster-ip';
   if (port.hasAny && port.frontends.some(isEntered)) {
-    addChain(context, context.ext, externalRules(context));
+    addChain(context, context.name('EXT'), externalRules(context));
   }
-  if (port.cluster.length > 0) addBalancer(context, context.svc, port.cluster, port.internalPolicy === 'Cluster');
-  if (port.local.length > 0) addBalancer(context, context.svl, port.local, port.internalPolicy === 'Local');
+  if (port.cluster.length > 0)
+    addBalancer(context, context.name('SVC'), port.cluster, port.internalPolicy === 'Cluster');
+  if (port.local.length > 0) addBalancer(context, context.name('SVL'), port.local, port.internalPolicy === 'Local');
   if (port.healthCheckNodePort !== 0) addHealthPort(context);
   const reachable = [...port.cluster, ...port.local].filter((backend) => backend.hairpin);
   const hairpin = new Set(reachable.map((backend) => backend.address));
@@ -120,7 +116,7 @@ function addFrontend(context: Context, frontend: Frontend, guarded: boolean): vo
     entries.push({ tree, key, id: `${port.key} ${frontend.role}`, rule: value });
   };
   if (frontend.role === 'cluster-ip') {
-    const target = frontend.policy === 'Local' ? context.svl : context.svc;
+    const target = frontend.policy === 'Local' ? context.name('SVL') : context.name('SVC');
     if (frontend.empty === undefined) {
       add('services', mine(context, socket(context, frontend, note(context, 'cluster IP')), jump(target)));
     } else add('rejects', refusal(context, frontend));
@@ -128,12 +124,12 @@ function addFrontend(context: Context, frontend: Frontend, guarded: boolean): vo
   }
   const isVip = frontend.role === 'load-balancer';
   if (port.hasAny) {
-    const target = isVip && guarded ? context.fw : context.ext;
+    const target = isVip && guarded ? context.name('FW') : context.name('EXT');
     const words = isVip ? 'loadbalancer IP' : 'external IP';
     add('services', mine(context, socket(context, frontend, note(context, words)), jump(target)));
   }
   if (isVip && guarded) {
-    const words = note(context, `traffic not accepted by ${context.fw}`);
+    const words = note(context, `traffic not accepted by ${context.name('FW')}`);
     add('firewall', mine(context, socket(context, frontend, words), jump('DROP')));
   }
   if (frontend.empty !== undefined) add('externalRejects', refusal(context, frontend));
@@ -143,7 +139,7 @@ function addNodePort(context: Context, frontend: Frontend): void {
   const { port, entries } = context;
   const key = portKey(port.protocol, frontend.port);
   if (port.hasAny) {
-    const text = mine(context, socket(context, frontend, comment(port.id)), jump(context.ext));
+    const text = mine(context, socket(context, frontend, comment(port.id)), jump(context.name('EXT')));
     entries.push({ tree: 'nodePorts', key, id: port.key, rule: text });
   }
   if (frontend.empty !== undefined) {
@@ -173,20 +169,20 @@ function externalRules(context: Context): Rule[] {
   const usable = port.frontends.some((frontend) => frontend.role !== 'cluster-ip' && frontend.empty === undefined);
   if (port.externalPolicy === 'Cluster') {
     rules.push(mine(context, text('masquerade traffic for'), jump(MARK_MASQ)));
-    if (usable) rules.push(mine(context, jump(context.svc)));
+    if (usable) rules.push(mine(context, jump(context.name('SVC'))));
     return rules;
   }
   // Pods and the node itself are sent to any endpoint: the policy is about traffic from outside (docs/semantics.md 4.1).
   if (port.cluster.length > 0) {
     const { source, device } = localMatch(settings.localDetector, true);
     if (settings.localDetector.kind !== 'none') {
-      rules.push(mine(context, source, device, text('pod traffic for'), jump(context.svc)));
+      rules.push(mine(context, source, device, text('pod traffic for'), jump(context.name('SVC'))));
     }
     const fromNode = '-m addrtype --src-type LOCAL';
     rules.push(mine(context, text('masquerade LOCAL traffic for'), fromNode, jump(MARK_MASQ)));
-    rules.push(mine(context, text('route LOCAL traffic for'), fromNode, jump(context.svc)));
+    rules.push(mine(context, text('route LOCAL traffic for'), fromNode, jump(context.name('SVC'))));
   }
-  if (usable) rules.push(mine(context, jump(context.svl)));
+  if (usable) rules.push(mine(context, jump(context.name('SVL'))));
   return rules;
 }
 
@@ -197,12 +193,12 @@ function firewallRules(
 ): Rule[] {
   const { port, settings } = context;
   const words = note(context, 'loadbalancer IP');
-  const rules = ranges.map((range) => mine(context, from(range), words, jump(context.ext)));
+  const rules = ranges.map((range) => mine(context, from(range), words, jump(context.name('EXT'))));
   const admitsNode = ranges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
   if (admitsNode) {
     // What the node sends to one of its own load-balancer addresses has that address as its source.
     for (const { address } of loadBalancers) {
-      if (address !== undefined) rules.push(mine(context, from(address), words, jump(context.ext)));
+      if (address !== undefined) rules.push(mine(context, from(address), words, jump(context.name('EXT'))));
     }
   }
   rules.push(mine(context, comment(`other traffic to ${port.id} will be dropped by KUBE-PROXY-FIREWALL`)));
@@ -275,7 +271,7 @@ function dnat(backend: Backend): string {
 function affinityChain(context: Context, backend: Backend): string {
   const { port } = context;
   const chain = endpointChain(port.id, port.protocol, backend.text);
-  const set = `-m recent --set --name ${chain} ${recentMask(context)} --rsource`;
+  const set = rememberClient(chain, port.family);
   const key = chainKey('nat', chain);
   if (!context.chains.has(key)) {
     addChain(context, chain, [mine(context, protocol(port.protocol), comment(port.id), set, dnat(backend))]);
@@ -287,12 +283,6 @@ function affinityChain(context: Context, backend: Backend): string {
 function rememberedRule(context: Context, backend: Backend): Rule {
   const { port } = context;
   const chain = endpointChain(port.id, port.protocol, backend.text);
-  const seconds = `--rcheck --seconds ${port.affinitySeconds} --reap`;
-  const match = `-m recent ${seconds} --name ${chain} ${recentMask(context)} --rsource`;
+  const match = knownClient(chain, port.family, port.affinitySeconds);
   return mine(context, comment(port.id), match, jump(chain));
-}
-
-function recentMask(context: Context): string {
-  const mask = context.port.family === 'IPv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff';
-  return `--mask ${mask}`;
 }

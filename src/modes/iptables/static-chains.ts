@@ -1,5 +1,6 @@
 /** Chains whose rules depend on the settings alone (docs/semantics.md 6.11, 7.1, 8.1), and those that hold a dispatch tree and something beside it. Pure. */
 import { type CountedRule, countedRules } from '../netfilter/counted-rules.ts';
+import { localnetGuard } from '../netfilter/localnet.ts';
 import {
   CANARY,
   type ChainKey,
@@ -53,13 +54,6 @@ export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): 
   if (settings.localhostNodePorts) add('filter', FIREWALL, localnetGuard());
   for (const table of ['mangle', 'nat', 'filter'] as const) add(table, CANARY);
   return chains;
-}
-
-/** route_localnet lets neighbours reach services that listen on 127.0.0.1 (CVE-2020-8558): the kubelet's rule to the letter. */
-function localnetGuard(): Rule {
-  const match = '! -s 127.0.0.0/8 -d 127.0.0.0/8';
-  const state = '-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT';
-  return rule([match, comment('block incoming localnet connections'), state, jump('DROP')]);
 }
 
 const LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';

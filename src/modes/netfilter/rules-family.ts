@@ -2,10 +2,11 @@
 import type { Family } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
-import type { FamilyMode, FamilyPlan, SeenFamily } from '../families.ts';
-import type { RuleCount, SetAside } from '../mode.ts';
+import { type FamilyMode, type FamilyPlan, familiesMode, type SeenFamily } from '../families.ts';
+import type { Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
-import type { FamilyTables } from './tables.ts';
+import { isOurs } from './names.ts';
+import { FamilyTables, type TablesOptions } from './tables.ts';
 import { udpFrontendsIn } from './udp-frontends.ts';
 
 export class RulesFamily implements FamilyMode {
@@ -67,4 +68,15 @@ export class RulesFamily implements FamilyMode {
     const { tools, isOurs } = this.tables.options;
     return { name: tools.family, remove: () => cleanupTables(tools, isOurs, signal) };
   }
+}
+
+/** Rules of a mode that wrote by iptables, ours or kube-proxy's, after another mode took over: none of them is wanted any more. */
+export function rulesPredecessor(families: readonly Pick<TablesOptions, 'tools' | 'probe'>[]): Mode {
+  return familiesMode({
+    name: 'iptables',
+    readsApart: true,
+    families: families.map(
+      ({ tools, probe }) => new RulesFamily(new FamilyTables({ tools, probe, isOurs, jumps: [] })),
+    ),
+  });
 }

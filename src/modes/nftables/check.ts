@@ -3,11 +3,13 @@ import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
 import { addressWidth, portBytes } from '../../model/address.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import { NOBODY } from '../mode.ts';
-import { numberWord, portWord, protocolByte, protocolWord } from './bytes.ts';
-import { balancerChain, type NftChain, skeleton, stickyEndpoint } from './chains.ts';
+import { numberWord, portWord, protocolByte, protocolWord } from '../nft-table/bytes.ts';
+import type { Entry, NftChain } from '../nft-table/layout.ts';
+import { planTable } from '../nft-table/plan.ts';
+import { balancerChain, stickyEndpoint } from './balancers.ts';
+import { skeleton } from './chains.ts';
+import { LAYOUT } from './layout.ts';
 import { memorySet, SETS, standingSets } from './names.ts';
-import { planTable } from './plan.ts';
-import type { Entry } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
 
 const NONE = new Map<string, never>();
@@ -38,6 +40,7 @@ export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[]
   const plan = planTable(
     {
       family,
+      layout: LAYOUT,
       hasTable: false,
       chains: made(chains),
       sets: made(sets),

@@ -4,11 +4,14 @@
  * A ServicePort is rendered when it changed; chains are there as long as an element leads to them, and are the same for all
  * Services of as many endpoints. The result does not depend on the way to it (invariant 12).
  */
-import type { NftElement, NftSet } from '../../host/nftables-kernel.ts';
+import type { NftElement } from '../../host/nftables-kernel.ts';
 import { addressBytes } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import { numberWord, rangeOf, widest } from './bytes.ts';
-import { balancerChain, localPolicyChain, localPolicyTargets, type NftChain, skeleton } from './chains.ts';
+import { countHolder } from '../../reconcile/holders.ts';
+import { numberWord, rangeOf, widest } from '../nft-table/bytes.ts';
+import type { DesiredSink, NftChain } from '../nft-table/layout.ts';
+import { balancerChain, localPolicyChain, localPolicyTargets } from './balancers.ts';
+import { skeleton } from './chains.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -18,15 +21,8 @@ import {
   setNamed,
   standingSets,
 } from './names.ts';
-import { type Entry, type RenderedPort, renderPort } from './render.ts';
+import { type RenderedPort, renderPort } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
-
-/** Where desired objects go. */
-export interface DesiredSink {
-  chain(name: string, chain: NftChain | undefined): void;
-  set(name: string, set: NftSet | undefined): void;
-  element(set: NftSet, key: string, entry: Entry | undefined): void;
-}
 
 export class NftablesDesired {
   readonly #settings: NftablesSettings;
@@ -85,7 +81,7 @@ export class NftablesDesired {
       for (const target of localPolicyTargets(spec)) if (target !== undefined) this.#holdBalancer(target, by);
     }
     for (const name of memories) {
-      const held = count(this.#memories, name, by);
+      const held = countHolder(this.#memories, name, by);
       if (held !== undefined) this.#sink.set(name, held ? setNamed(name) : undefined);
     }
     for (const [name, chain] of chains) {
@@ -94,7 +90,7 @@ export class NftablesDesired {
       this.#holdChain(name, () => chain, by);
     }
     for (const [set, element] of shared) {
-      const held = count(this.#shared, `${set} ${element.key}`, by);
+      const held = countHolder(this.#shared, `${set} ${element.key}`, by);
       if (held !== undefined) this.#putShared(set, held ? element : undefined, element.key);
     }
   }
@@ -108,7 +104,7 @@ export class NftablesDesired {
   }
 
   #holdChain(name: string, make: () => NftChain, by: 1 | -1): void {
-    const held = count(this.#chains, name, by);
+    const held = countHolder(this.#chains, name, by);
     if (held !== undefined) this.#sink.chain(name, held ? make() : undefined);
   }
 }
@@ -126,14 +122,4 @@ function elementsOfNode({ nodePortAddresses, serviceCidrs }: NftablesSettings): 
         { key: none + first, end: all + last, data: '' },
       ]),
   ];
-}
-
-/** Whether it is held now for the first time (true), or no more (false); undefined: neither. */
-function count<K>(counts: Map<K, number>, key: K, by: 1 | -1): boolean | undefined {
-  const before = counts.get(key) ?? 0;
-  const now = before + by;
-  if (now === 0) counts.delete(key);
-  else counts.set(key, now);
-  if (before === 0) return true;
-  return now === 0 ? false : undefined;
 }

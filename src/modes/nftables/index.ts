@@ -5,12 +5,13 @@ import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, NOTHING_SEEN, type SeenFamily } from '../families.ts';
 import type { ConnectionCount, Mode, RuleCount, SetAside } from '../mode.ts';
+import type { Entry } from '../nft-table/layout.ts';
+import { FamilyTable } from '../nft-table/table.ts';
 import { NftablesDesired } from './desire.ts';
+import { LAYOUT } from './layout.ts';
 import { SETS } from './names.ts';
 import { frontendOf, udpFrontendsIn } from './observe.ts';
-import type { Entry } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
-import { FamilyTable } from './table.ts';
 
 export interface NftablesOptions {
   readonly families: readonly NftablesSettings[];
@@ -44,7 +45,7 @@ class NftablesFamily implements FamilyMode {
     const left = settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [];
     this.family = settings.family;
     this.#countsConnections = settings.countsConnections;
-    this.#table = new FamilyTable(settings.family, kernel, { left, keep, now });
+    this.#table = new FamilyTable(settings.family, kernel, { layout: LAYOUT, left, keep, now });
     this.#desired = new NftablesDesired(settings, this.#table.state);
   }
 

@@ -3,9 +3,9 @@ import type { Bytes, NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { type Address, addressWidth, type Family } from '../../model/address.ts';
 import type { Protocol } from '../../model/objects.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
-import { protocolOf } from './bytes.ts';
+import { protocolOf } from '../nft-table/bytes.ts';
+import { addressOf } from '../nft-table/print.ts';
 import { SETS } from './names.ts';
-import { addressOf } from './print.ts';
 
 /** UDP frontends that are translated. */
 export function udpFrontendsIn(

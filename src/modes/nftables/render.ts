@@ -4,8 +4,8 @@ import type { Bytes, NftElement } from '../../host/nftables-kernel.ts';
 import { type Address, addressBytes, cidrContains, hostCidr } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from './bytes.ts';
-import type { NftChain } from './chains.ts';
+import { numberWord, portKey, rangeOf, socketKey, targetValue, widest } from '../nft-table/bytes.ts';
+import type { Entry, NftChain } from '../nft-table/layout.ts';
 import {
   type BalancerSpec,
   balancerName,
@@ -18,11 +18,6 @@ import {
 } from './names.ts';
 import type { NftablesSettings } from './settings.ts';
 import { type StickyChains, stickyChains } from './sticky.ts';
-
-/** An element with the Service that it is for; undefined: shared, or not known. */
-export interface Entry extends NftElement {
-  readonly owner: ServiceKey | undefined;
-}
 
 export interface RenderedPort {
   readonly elements: ReadonlyMap<SetName, readonly Entry[]>;

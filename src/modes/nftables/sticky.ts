@@ -1,8 +1,9 @@
 /** The chains of a Service with ClientIP affinity: one for each endpoint, which remembers its clients. Pure. */
 import { addressBytes, portBytes } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
-import { protocolByte } from './bytes.ts';
-import { localPolicyRules, type NftChain, stickyEndpoint, stickyEntry, stickyList } from './chains.ts';
+import { protocolByte } from '../nft-table/bytes.ts';
+import type { NftChain } from '../nft-table/layout.ts';
+import { localPolicyRules, stickyEndpoint, stickyEntry, stickyList } from './balancers.ts';
 import { memorySet, stickyId } from './names.ts';
 import type { NftablesSettings } from './settings.ts';
 

@@ -1,15 +1,15 @@
 /** What IPVS mode has once for the node, not for each family: the device, the three timeouts, the kernel settings. */
-import { SERVICE_DEVICE } from '../../host/devices.ts';
 import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
-import { causeOf } from '../../model/cause.ts';
-import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
+import type { ApplyReport } from '../../reconcile/step.ts';
 import type { Part } from '../cleanup.ts';
 import type { NodePart, NodePlan } from '../families.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
+import { type DeviceWrite, deviceStep, ServiceDevice } from './device.ts';
 import { serverKey } from './objects.ts';
 import { type KernelLists, readLists } from './observe.ts';
 import type { IpvsNodeSettings } from './settings.ts';
+import { IpvsTimeouts, timeoutsStep } from './timeouts.ts';
 
 export interface NodeOptions {
   readonly kernel: IpvsKernel;
@@ -25,25 +25,22 @@ export interface NodeOptions {
   };
 }
 
-const DEVICE: StepName = { key: `device ${SERVICE_DEVICE}`, family: undefined, kind: 'device' };
-const TIMEOUTS: StepName = { key: 'timeouts of IPVS', family: undefined, kind: 'setting' };
-
 export class IpvsNode implements NodePart {
   readonly kernel: IpvsKernel;
-  readonly #options: NodeOptions;
+  readonly #areEmptied: () => boolean;
   readonly #settings: KernelSettings;
-  readonly #timeouts: WantedTimeouts;
-  /** undefined: unknown. */
-  #hasDevice: boolean | undefined;
+  readonly #timeouts: IpvsTimeouts;
+  readonly #device: ServiceDevice;
   #lists: KernelLists = { servers: [], setNames: new Set() };
   /** Keys of the servers that the kernel had when it was probed last. */
   #probed: ReadonlySet<string> = new Set();
 
   constructor(options: NodeOptions) {
-    const { kernel, sysctls, node, wantedSettings = new Map() } = options;
+    const { kernel, sysctls, node, wantedSettings = new Map(), predecessor } = options;
     this.kernel = kernel;
-    this.#options = options;
-    this.#timeouts = new WantedTimeouts(kernel, node);
+    this.#areEmptied = predecessor?.areEmptied ?? (() => false);
+    this.#timeouts = new IpvsTimeouts(kernel, node);
+    this.#device = new ServiceDevice(kernel, predecessor === undefined);
     this.#settings = new KernelSettings({
       sysctls,
       family: undefined,
@@ -53,12 +50,12 @@ export class IpvsNode implements NodePart {
   }
 
   get isKnown(): boolean {
-    return this.#hasDevice !== undefined;
+    return this.#device.isKnown;
   }
 
   /** The device of a predecessor goes last. */
   get isWaiting(): boolean {
-    return this.#isPredecessor && this.#hasDevice !== false;
+    return this.#device.isWaiting;
   }
 
   get compared(): number {
@@ -70,23 +67,19 @@ export class IpvsNode implements NodePart {
     return this.#lists;
   }
 
-  get #isPredecessor(): boolean {
-    return this.#options.predecessor !== undefined;
-  }
-
   async observe(): Promise<void> {
-    this.#hasDevice = undefined;
+    this.#device.observe(undefined);
     this.#lists = await readLists(this.kernel);
-    const hasDevice = await this.kernel.hasDevice();
+    const isThere = await this.#device.read();
     await this.#timeouts.observe();
     await this.#settings.observe();
-    this.#hasDevice = hasDevice;
+    this.#device.observe(isThere);
   }
 
   plan(isEmptied: boolean): NodePlan {
     const settings = this.isKnown ? this.#settings.plan() : undefined;
     const timeouts = this.#timeouts.pending();
-    const device = this.#pendingDevice(isEmptied);
+    const device = this.#device.pending(isEmptied);
     return {
       steps: [
         ...(settings?.steps ?? []),
@@ -99,26 +92,25 @@ export class IpvsNode implements NodePart {
         return { reports, isBlocked: device === 'add-device' && !this.isKnown };
       },
       after: async (signal) => {
-        if (device !== 'remove-device' || this.#options.predecessor?.areEmptied() !== true) return [];
-        return [await this.#writeDevice('remove-device', signal)];
+        return device === 'remove-device' && this.#areEmptied() ? [await this.#device.write(device, signal)] : [];
       },
     };
   }
 
   async #before(
     { settings, timeouts }: { settings: SettingsPlan | undefined; timeouts: Timeouts | undefined },
-    device: 'add-device' | 'remove-device' | undefined,
+    device: DeviceWrite | undefined,
     signal: AbortSignal,
   ): Promise<readonly ApplyReport[]> {
     const reports: ApplyReport[] = [];
     if (settings !== undefined && settings.writes.length > 0) reports.push(await this.#settings.apply(settings));
     if (timeouts !== undefined) reports.push(await this.#timeouts.write(timeouts));
-    if (device === 'add-device') reports.push(await this.#writeDevice('add-device', signal));
+    if (device === 'add-device') reports.push(await this.#device.write(device, signal));
     return reports;
   }
 
   async stands(): Promise<boolean> {
-    if (!(await this.kernel.hasDevice())) return false;
+    if (!(await this.#device.read())) return false;
     this.#probed = new Set((await this.kernel.servers()).map(serverKey));
     return true;
   }
@@ -133,89 +125,6 @@ export class IpvsNode implements NodePart {
   }
 
   removal(signal: AbortSignal): Part {
-    const { key: name } = DEVICE;
-    return {
-      name,
-      remove: async () => {
-        if (!(await this.kernel.hasDevice())) return [];
-        const [error] = await this.kernel.write([{ kind: 'remove-device' }], signal);
-        if (error !== undefined) throw error;
-        return [name];
-      },
-    };
+    return this.#device.removal(signal);
   }
-
-  #pendingDevice(isEmptied: boolean): 'add-device' | 'remove-device' | undefined {
-    if (this.#hasDevice !== this.#isPredecessor) return undefined;
-    if (!this.#isPredecessor) return 'add-device';
-    return isEmptied ? 'remove-device' : undefined;
-  }
-
-  async #writeDevice(kind: 'add-device' | 'remove-device', signal: AbortSignal): Promise<ApplyReport> {
-    const [error] = await this.kernel.write([{ kind }], signal);
-    if (error === undefined || error.failure === (kind === 'add-device' ? 'exists' : 'missing')) {
-      this.#hasDevice = kind === 'add-device';
-      return { ...NOTHING_TO_DO, applied: 1 };
-    }
-    this.#hasDevice = undefined;
-    return failedReport(DEVICE, `${DEVICE.key}: ${error.message}`);
-  }
-}
-
-/** The timeouts that are wanted, those of the kernel, and the write between. */
-class WantedTimeouts {
-  readonly #kernel: IpvsKernel;
-  /** undefined: those of the kernel stay. */
-  readonly #wanted: Timeouts | undefined;
-  /** undefined: unknown, or of no interest. */
-  #installed: Timeouts | undefined;
-
-  constructor(kernel: IpvsKernel, settings: IpvsNodeSettings | undefined) {
-    this.#kernel = kernel;
-    const { tcpTimeout: tcp, tcpFinTimeout: tcpFin, udpTimeout: udp } = settings ?? NO_TIMEOUTS;
-    this.#wanted = tcp + tcpFin + udp === 0 ? undefined : { tcp, tcpFin, udp };
-  }
-
-  async observe(): Promise<void> {
-    this.#installed = this.#wanted === undefined ? undefined : await this.#kernel.timeouts();
-  }
-
-  pending(): Timeouts | undefined {
-    const [wanted, now] = [this.#wanted, this.#installed];
-    if (wanted === undefined || now === undefined) return undefined;
-    const isRight = (['tcp', 'tcpFin', 'udp'] as const).every((key) => wanted[key] === 0 || wanted[key] === now[key]);
-    return isRight ? undefined : wanted;
-  }
-
-  async write(timeouts: Timeouts): Promise<ApplyReport> {
-    try {
-      await this.#kernel.setTimeouts(timeouts);
-      this.#installed = await this.#kernel.timeouts();
-      return { ...NOTHING_TO_DO, applied: 1 };
-    } catch (error) {
-      return failedReport(TIMEOUTS, `${TIMEOUTS.key}: ${causeOf(error)}`);
-    }
-  }
-}
-
-const NO_TIMEOUTS = { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0 };
-
-function timeoutsStep({ tcp, tcpFin, udp }: Timeouts): Step {
-  return plainStep(TIMEOUTS, 'update', `ipvsadm --set ${tcp} ${tcpFin} ${udp}`);
-}
-
-function deviceStep(kind: 'add-device' | 'remove-device'): Step {
-  if (kind === 'remove-device') return plainStep(DEVICE, 'remove', SERVICE_DEVICE);
-  return plainStep(DEVICE, 'create', `ip link add ${SERVICE_DEVICE} type dummy`);
-}
-
-function plainStep(name: StepName, action: Step['action'], line: string): Step {
-  return {
-    ...name,
-    action,
-    phase: action === 'remove' ? 'remove sets, chains and addresses' : 'sysctls and devices',
-    owner: undefined,
-    concerns: () => [],
-    lines: () => [`${action === 'remove' ? '-' : '+'} ${line}`],
-  };
 }

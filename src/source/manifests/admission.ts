@@ -1,11 +1,11 @@
 /**
- * What an API server would not admit, for manifests that no API server stands before: addresses that mean another machine on
- * every node, or none, and node ports outside the range. Pure.
+ * Admission of manifests, which no API server checks: refuses addresses that mean another machine on
+ * every node, or no machine, and node ports outside the range. Pure.
  *
  * Kubernetes refuses such an address in Endpoints, EndpointSlices and spec.externalIPs (ValidateNonSpecialIP in
  * pkg/apis/core/validation: unspecified, loopback, link-local), and takes cluster IPs and node ports from its own ranges.
- * Here all multicast and the broadcast address are refused as well, and the addresses of a load balancer are checked, too.
- * Without this a manifest could lead clients to what a node serves to itself alone (CVE-2020-8558, CVE-2021-25737).
+ * slicewire also refuses all multicast and the broadcast address, and checks the addresses of load balancers.
+ * Otherwise a manifest could lead clients to programs that a node serves to itself alone (CVE-2020-8558, CVE-2021-25737).
  */
 
 import { FaultList } from '../../api/decode/faults.ts';
@@ -17,7 +17,7 @@ import { trimmed } from '../../model/trimmed.ts';
 import type { EndpointsObject, PodView } from '../../producers/objects.ts';
 import type { Held, Kind } from './kinds.ts';
 
-const INSTEAD = 'give an address by which other machines reach it';
+const INSTEAD = 'give an address that other machines can reach';
 
 /** Why the address can be neither a frontend nor an endpoint; undefined when it can. */
 export function specialProblem(address: Address): string | undefined {
@@ -41,12 +41,12 @@ export function specialProblem(address: Address): string | undefined {
 export interface AdmissionInput {
   readonly kind: Kind;
   readonly key: string;
-  /** The object as it came. */
+  /** The object as received. */
   readonly object: unknown;
   readonly nodePorts: PortRange;
 }
 
-/** What is held of an object, without what must not be in it. */
+/** The decoded object without its refused parts. */
 export function admitted(held: Held, input: AdmissionInput): Held {
   const { event, input: made } = held;
   const faults = new FaultList(input.kind, input.key, input.object);
@@ -54,7 +54,7 @@ export function admitted(held: Held, input: AdmissionInput): Held {
     if (faults.list.length === 0 || !('faults' in now.event)) return held;
     return { ...now, event: { ...now.event, faults: [...now.event.faults, ...faults.list] } };
   };
-  // What was decoded has the shape of its kind, so the object that it came from has it.
+  // The object was decoded, so it has the shape of its kind.
   if (event.kind === 'service' && event.service !== undefined) {
     const service = admittedService(event.service, input, faults);
     const isAside = service === undefined && made?.kind === 'Service';
@@ -88,7 +88,7 @@ function admittedService(service: Service, { object, nodePorts }: AdmissionInput
     leaveOut(faults, `status.loadBalancer.ingress[${i}].ip`, ip ?? '');
   }
   const isOutside = (port: number) => port !== 0 && !isInRange(nodePorts, port);
-  const outside = `is outside --service-node-port-range, which is ${rangeText(nodePorts)}; choose a port in it, or widen it`;
+  const outside = `is outside --service-node-port-range, which is ${rangeText(nodePorts)}; choose a port in the range, or widen the range`;
   for (const [i, { nodePort }] of (spec.ports ?? []).entries()) {
     if (isOutside(nodePort ?? 0)) faults.leaveOut(`spec.ports[${i}].nodePort`, nodePort, outside);
   }
@@ -130,7 +130,7 @@ function admittedEndpoints(endpoints: EndpointsObject, faults: FaultList): Endpo
   return { ...endpoints, subsets };
 }
 
-/** Whether it may stay. What is no address was told by whoever decoded it. */
+/** Whether the address is admitted. The decoder has reported invalid addresses already. */
 function leaveOut(faults: FaultList, field: string, text: string): boolean {
   const problem = problemOf(text);
   if (problem !== undefined) faults.leaveOut(field, text, problem);

@@ -1,10 +1,10 @@
-/** What is wrong with a file, as it comes from the thread that reads it. */
+/** Faults of a file's documents, as the thread that reads the file reports them. */
 
 import { FaultList } from '../../api/decode/faults.ts';
 import type { Whole } from '../../documents/protocol.ts';
 import type { Fault } from '../../model/objects.ts';
 
-/** What is wrong with documents of a file, each by its line; `stays` says what follows. */
+/** One fault for each broken document, by its line; `stays`: what follows, for the end of each message. */
 export function documentFaults(
   { file, stays }: { readonly file: string; readonly stays: string },
   { problems, problemCount }: Pick<Whole, 'problems' | 'problemCount'>,
@@ -13,6 +13,6 @@ export function documentFaults(
   for (const { reason, line, column } of problems)
     faults.setAside(`line ${line}, column ${column}`, '', `${reason}${stays}`);
   if (problemCount > problems.length)
-    faults.setAside('', '', `${problemCount - problems.length} more documents of it cannot be read${stays}`);
+    faults.setAside('', '', `${problemCount - problems.length} more of its documents cannot be read${stays}`);
   return faults.list;
 }

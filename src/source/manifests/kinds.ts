@@ -1,18 +1,20 @@
-/** The kinds of objects that a folder of manifests may hold, each with what is taken from it. */
+/** The kinds of objects that manifests may hold, and how each is decoded. */
 
-import { decodeNode, decodeService, decodeServiceCidr } from '../../api/decode/objects.ts';
+import { decodeNode } from '../../api/decode/node.ts';
 import {
   decodeEndpointsObject,
   decodePod,
   decodeSelectingService,
   decodeZonedNode,
 } from '../../api/decode/producing.ts';
+import { decodeService } from '../../api/decode/service.ts';
+import { decodeServiceCidr } from '../../api/decode/service-cidr.ts';
 import { decodeSlice } from '../../api/decode/slice.ts';
 import { goneEvent, type SourceEvent } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
 import type { Input } from './producer.ts';
 
-/** What one object says: to the cache, and to those that make slices. */
+/** One decoded object: an event for the cache, and an input for the producers of slices. */
 export interface Held {
   readonly event: SourceEvent;
   readonly input?: Input;
@@ -43,7 +45,7 @@ export function isKind(kind: unknown): kind is Kind {
   return typeof kind === 'string' && Object.hasOwn(KINDS, kind);
 }
 
-/** A Service counts for the proxy and for those that make its slices. */
+/** The proxy reads a Service, and so do the producers of its slices. */
 function holdService(object: unknown, key: string): Held {
   const event = decodeService(object, key);
   const { value, faults } = decodeSelectingService(object, key);
@@ -53,13 +55,13 @@ function holdService(object: unknown, key: string): Held {
   return { event: withFaults(event, faults), input: { kind: 'Service', value } };
 }
 
-/** The own Node counts for the proxy, every Node for the zones of endpoints. */
+/** The proxy reads this node's Node; the producers read every Node for the zones of endpoints. */
 function holdNode(object: unknown, key: string): Held {
   const { value, faults } = decodeZonedNode(object, key);
   return { event: withFaults(decodeNode(object, key), faults), input: { kind: 'Node', value } };
 }
 
-/** Faults of a field that both read are told once. */
+/** A field that both read is reported once. */
 function withFaults(event: SourceEvent, more: readonly Fault[]): SourceEvent {
   if (!('faults' in event)) return event;
   const fresh = more.filter(({ field }) => !event.faults.some((told) => told.field === field));
@@ -70,7 +72,7 @@ function faultsOf(event: SourceEvent): readonly Fault[] {
   return 'faults' in event ? event.faults : [];
 }
 
-/** A Pod that a person wrote runs, unless it says something of its state; its address must stand there, for nobody fills it in. */
+/** A Pod that a person wrote counts as running unless its status says otherwise; it must have its address. */
 function holdPod(object: unknown, key: string): Held {
   const { value, faults } = decodePod(object, key, { isHandWritten: true });
   return { event: { kind: 'faults', key: `Pod ${key}`, faults }, input: { kind: 'Pod', value } };
@@ -82,7 +84,7 @@ function holdEndpoints(object: unknown, key: string): Held {
   return { event, input: { kind: 'Endpoints', value } };
 }
 
-/** What is said when the object is gone. */
+/** The event and input for an object that is gone. */
 export function goneOf(kind: Kind, key: string): Held {
   switch (kind) {
     case 'Service':
@@ -99,8 +101,8 @@ export function goneOf(kind: Kind, key: string): Held {
 }
 
 /**
- * An object that an edit broke stays as it was (invariant 3), with its faults told: a typo withdraws nothing that works. One
- * that is skipped, such as a Service that is another proxy's now, is not broken.
+ * An object that an edit broke stays as it was (invariant 3), and its faults are reported: a typo removes nothing that works. An object
+ * that is skipped, such as a Service of another proxy, is not broken.
  */
 export function lastGood(now: Held, before: Held | undefined): Held {
   if (before === undefined || holdsObject(now) || !holdsObject(before)) return now;

@@ -1,9 +1,9 @@
 /**
- * A Service of a manifest must not take a port of this node that a program here serves: sshd, the kubelet, the API server. An
- * API server cannot know of them, but its administrator can close spec.externalIPs (CVE-2020-8554, KEP-5707); nobody stands
- * before a folder. Pure: what this machine has is asked for through `NodeReader`.
+ * A Service of a manifest must not take a port that a program serves on this node: sshd, the kubelet, the API server. An
+ * API server cannot know of them, but its administrator can forbid spec.externalIPs (CVE-2020-8554, KEP-5707); nobody
+ * reviews a folder. Pure: addresses and ports of this machine come through `NodeReader`.
  *
- * A frontend that was free when it was judged stays, whatever listens there later: otherwise any program of any user could
+ * A frontend that was free when it was judged stays, even if a program listens there later: otherwise any program of any user could
  * end a Service by opening a port.
  */
 
@@ -14,9 +14,9 @@ import type { Listener } from '../../model/listener.ts';
 import type { Service, ServiceKey } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
 
-/** What is asked of this machine. */
+/** Reads addresses and ports of this machine. */
 export interface NodeReader {
-  /** Of its interfaces, without those that a service proxy put there. */
+  /** Addresses of its interfaces, without those that a service proxy added. */
   addresses(): Promise<readonly Address[]>;
   listeners(): Promise<readonly Listener[]>;
 }
@@ -24,20 +24,20 @@ export interface NodeReader {
 type ServiceEvent = Extract<SourceEvent, { kind: 'service' }>;
 
 export class NodeGuard {
-  /** As their manifests have them; those that are gone until that is told. */
+  /** Services as their manifests have them; a removed one until the next judgement. */
   readonly #held = new Map<ServiceKey, ServiceEvent>();
   readonly #waiting = new Set<ServiceKey>();
   /** Services with a frontend on an address of this node. */
   readonly #onNode = new Set<ServiceKey>();
   /** Frontends of each Service that were free. */
   readonly #accepted = new Map<ServiceKey, ReadonlySet<string>>();
-  /** What was refused of each Service when it was told last. */
+  /** The refused frontends of each Service in its last event. */
   readonly #told = new Map<ServiceKey, string>();
   #interfaces: readonly Address[] = [];
   #ofNode: readonly Address[] = [];
   #own: ReadonlySet<Address> = new Set();
 
-  /** A Service as its manifest has it now: it is told with the next judgement. */
+  /** A Service as its manifest has it now: the next judgement returns its event. */
   take(event: ServiceEvent): void {
     this.#held.set(event.key, event);
     this.#waiting.add(event.key);
@@ -52,18 +52,18 @@ export class NodeGuard {
     this.#setOwn();
   }
 
-  /** What the own Node object says. */
+  /** Addresses in this node's Node object. */
   setNode(addresses: readonly Address[]): void {
     this.#ofNode = addresses;
     this.#setOwn();
   }
 
-  /** Whether anything to be judged is on an address of this node, so that its ports must be known. */
+  /** Whether a Service has a frontend on an address of this node, so that ports in use must be known. */
   get needsListeners(): boolean {
     return this.#onNode.size > 0 || [...this.#waiting].some((key) => this.#isOnNode(key));
   }
 
-  /** What is new: Services that wait, and those of which something else is refused than before. */
+  /** Events of Services that wait, and of Services whose refused frontends changed. */
   judge(listeners: readonly Listener[]): ServiceEvent[] {
     const events: ServiceEvent[] = [];
     for (const key of new Set([...this.#waiting, ...this.#onNode])) {
@@ -86,7 +86,7 @@ export class NodeGuard {
     return service !== undefined && addressesOf(service).some((address) => this.#own.has(address));
   }
 
-  /** The event to be told; undefined when the same was told before. */
+  /** The event of a Service; undefined when it is the same as before. */
   #judged(key: ServiceKey, listeners: readonly Listener[]): ServiceEvent | undefined {
     const event = this.#held.get(key);
     if (event === undefined) return undefined;
@@ -105,7 +105,7 @@ export class NodeGuard {
     return refused.size === 0 ? event : without(event, service, refused);
   }
 
-  /** Addresses of this node with a port that is in use; what is free, or was, is accepted. */
+  /** Addresses of this node with a port in use; frontends that are free, or were, are accepted. */
   #refusedOf(service: Service, listeners: readonly Listener[]): ReadonlyMap<Address, string> {
     const before = this.#accepted.get(service.key) ?? new Set();
     const accepted = new Set<string>();
@@ -129,14 +129,14 @@ function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): rea
   return [...clusterIPs, ...externalIPs, ...loadBalancerIPs];
 }
 
-/** A socket of :: takes IPv4 as well, unless it was told not to (ipv6(7), IPV6_V6ONLY), which cannot be seen. */
+/** A socket of :: takes IPv4 as well, unless IPV6_V6ONLY is set (ipv6(7)), which other programs cannot see. */
 function takes(listener: Listener, address: Address, port: number): boolean {
   if (listener.port !== port) return false;
   if (listener.address === '::') return true;
   return listener.address === address || (listener.address === '0.0.0.0' && familyOf(address) === 'IPv4');
 }
 
-/** The Service without its refused addresses; without a cluster IP it is none. */
+/** The Service without its refused addresses; undefined when its cluster IP is refused. */
 function without(event: ServiceEvent, service: Service, refused: ReadonlyMap<Address, string>): ServiceEvent {
   const uid = service.uid === undefined ? {} : { uid: service.uid };
   const faults = new FaultList('Service', service.key, { metadata: uid });

@@ -1,6 +1,6 @@
 /**
- * Slices for a folder of manifests: from its Pods, and from Endpoints that a person wrote, as the controllers of a cluster
- * would write them. They have names that no manifest can have.
+ * Makes slices for a folder of manifests from its Pods, and from hand-written Endpoints, as the controllers of a cluster
+ * write them. Their names are none that a manifest can have.
  */
 
 import { decodeSlice } from '../../api/decode/slice.ts';
@@ -22,7 +22,7 @@ import type {
 import { reconcileSlices } from '../../producers/slices.ts';
 import { TopologyBook, zoneShares } from '../../producers/topology.ts';
 
-/** What a manifest says that slices are made of; undefined: it is gone. */
+/** An object that slices are made from; undefined: it is gone. */
 export type Input =
   | { readonly kind: 'Pod'; readonly value: PodView | undefined }
   | { readonly kind: 'Service'; readonly value: SelectingService | undefined }
@@ -39,7 +39,7 @@ export class ManifestProducer {
   readonly #nodes = new Map<string, ZonedNode>();
   readonly #endpoints = new Map<ObjectKey, EndpointsObject>();
   readonly #topology = new TopologyBook();
-  /** What was made for each Service: from its Pods, and from Endpoints of its name. */
+  /** Slices of each Service: from its Pods, and from Endpoints of its name. */
   readonly #made = { pods: new Map<ObjectKey, SliceObject[]>(), mirror: new Map<ObjectKey, SliceObject[]>() };
   readonly #touched = new Set<ObjectKey>();
   readonly #explained = new Set<string>();
@@ -70,7 +70,7 @@ export class ManifestProducer {
     }
   }
 
-  /** Make slices of what was taken since the last call, and emit what is new in them. */
+  /** Make slices of the inputs since the last call, and emit those that changed. */
   flush(): void {
     if (this.#nodesTouched) {
       for (const key of this.#topology.setShares(zoneShares(this.#nodes.values()))) this.#touched.add(key);
@@ -115,7 +115,7 @@ export class ManifestProducer {
     this.#explain('Endpoints', key, notices);
   }
 
-  /** What is said once for all of an object; told again only when it changes. */
+  /** Emit the producer's warnings about one object as faults. */
   #explain(kind: 'Service' | 'Endpoints', object: ObjectKey, notices: readonly Notice[]): void {
     const warnings = notices.filter(({ type }) => type === 'Warning');
     const faults = warnings.map(
@@ -150,7 +150,7 @@ export class ManifestProducer {
     else this.#made[from].delete(key);
   }
 
-  /** An empty slice says nothing here. */
+  /** Emit a slice; an empty one is emitted as gone. */
   #tell(slice: SliceObject): void {
     const key = sliceKey(slice);
     this.#emit(slice.endpoints.length === 0 ? goneEvent('slices', key) : decodeSlice(slice, key));

@@ -1,7 +1,7 @@
-/** Which file says what of which object. Pure: files in, events out. */
+/** Which file defines which object. Pure: files in, events out. */
 
 import { FaultList } from '../../api/decode/faults.ts';
-import { isObjectName, objectKey } from '../../api/decode/objects.ts';
+import { isObjectName, objectKey } from '../../api/decode/fields.ts';
 import type { Value, Whole } from '../../documents/protocol.ts';
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
@@ -16,20 +16,20 @@ import { ManifestProducer } from './producer.ts';
 type ObjectId = string;
 
 export interface StoreOptions {
-  /** In which node ports must be. */
+  /** The range that node ports must be in. */
   readonly nodePorts?: PortRange;
-  /** Takes Services first, and tells what it lets pass; without it all pass. */
+  /** Judges Services before they are emitted; without it all are emitted. */
   readonly guard?: NodeGuard | undefined;
 }
 
-/** What follows from a part of a file that cannot be read. */
-const STAYS = '; what it held before stays in force';
-/** Faults of the form of one file's objects that are told; more tell nobody more. */
+/** The end of a message about a file that cannot be read. */
+const STAYS = '; its former objects stay in force';
+/** Faults of shape that are reported for one file; the rest is counted. */
 const MOST_FAULTS = 20;
 
 type Decode = (kind: Kind, key: string, object: unknown) => Held;
 
-/** What a file is going to say, taken in object by object: a large file holds nobody. */
+/** The objects of a file while it is read, one after another: a large file does not block the event loop. */
 export class Draft {
   readonly file: string;
   readonly objects = new Map<ObjectId, Held>();
@@ -48,7 +48,7 @@ export class Draft {
   get faults(): readonly Fault[] {
     if (this.#more === 0) return this.#faults.list;
     const rest = new FaultList('file', this.file);
-    rest.setAside('', '', `${this.#more} more objects of it cannot be used`);
+    rest.setAside('', '', `${this.#more} more of its objects cannot be used`);
     return [...this.#faults.list, ...rest.list];
   }
 
@@ -60,7 +60,7 @@ export class Draft {
     const at = `object ${++this.count}`;
     const { kind, apiVersion } = (object ?? {}) as { kind?: unknown; apiVersion?: unknown };
     if (typeof kind !== 'string') this.#refuse(`${at}: kind`, kind, 'must be the name of a kind, such as Service');
-    // Kinds of others (Deployments, ConfigMaps) may lie in the same folder.
+    // A folder may hold other kinds (Deployments, ConfigMaps).
     if (!isKind(kind)) return;
     const wanted = KINDS[kind].apiVersion;
     const key = objectKey(object);
@@ -69,7 +69,8 @@ export class Draft {
     else if (key === undefined) {
       const { field, value, problem } = nameProblem(object);
       this.#refuse(`${at}: ${field}`, value, problem);
-    } else if (this.objects.has(id)) this.#refuse(at, id, 'stands twice in this file; the first counts');
+    } else if (this.objects.has(id))
+      this.#refuse(at, id, 'is defined twice in this file; the first definition is used');
     else this.objects.set(id, this.#decode(kind, nameOf(kind, key), object));
   }
 
@@ -98,12 +99,12 @@ export class ManifestStore {
     this.#producer = new ManifestProducer(emit);
   }
 
-  /** All files that changed together are taken in: tell the slices that follow from them. */
+  /** Emit the slices that follow from all files that changed together. */
   flush(): void {
     this.#producer.flush();
   }
 
-  /** For what a file says. */
+  /** An empty draft of a file. */
   draft(file: string): Draft {
     return new Draft(file, (kind, key, object) =>
       admitted(KINDS[kind].decode(object, key), { kind, key, object, nodePorts: this.#nodePorts }),
@@ -115,22 +116,22 @@ export class ManifestStore {
     return [...this.#files.keys()];
   }
 
-  /** The file is gone, and with it what it defined. */
+  /** The file is gone, and with it the objects that it defined. */
   remove(file: string): void {
     this.#replace(file, new Map());
     this.#files.delete(file);
     this.#emit({ kind: 'faults', key: file, faults: [] });
   }
 
-  /** The file, or the folder, could not be read: what it defined before stays (invariant 2), and the fault is told. */
+  /** The file, or the folder, could not be read: its objects stay (invariant 2), and the fault is reported. */
   unreadable(file: string, cause: string): void {
     const held = this.#files.get(file)?.size ?? this.#definedIn.size;
     this.#whole(file, `cannot be read: ${cause}${held > 0 ? STAYS : ''}`);
   }
 
-  /** The file has no objects any more: however slow the program that writes it, who wants them gone removes the file. */
+  /** The file has no objects any more. They stay until the file is removed: a slow program may still be writing it. */
   emptied(file: string): void {
-    this.#whole(file, 'holds no object any more; what it held before stays in force until the file is removed');
+    this.#whole(file, 'holds no object any more; its former objects stay in force until the file is removed');
   }
 
   #whole(file: string, problem: string): void {
@@ -139,20 +140,20 @@ export class ManifestStore {
     this.#emit({ kind: 'faults', key: file, faults: faults.list });
   }
 
-  /** Whether the file held objects and this has none at all: a file in the middle of being saved. */
+  /** Whether the file held objects and the draft has none: the file may be in the middle of being saved. */
   empties({ file, count }: Draft): boolean {
     const had = this.#files.get(file)?.size ?? 0;
     return had > 0 && count === 0;
   }
 
-  /** Whether the file held objects that this does not. */
+  /** Whether the file held objects that the draft lacks. */
   loses({ file, objects }: Draft, { problemCount }: Pick<Whole, 'problemCount'>): boolean {
     const before = this.#files.get(file);
     if (before === undefined || problemCount > 0) return false;
     return [...before.keys()].some((id) => !objects.has(id));
   }
 
-  /** Take in what a file says. Of a file with a broken document, what the rest does not define again stays as it was. */
+  /** Replace the objects of a file. If a document of the file is broken, objects that the other documents do not define stay as they were. */
   set({ file, objects, faults }: Draft, read: Pick<Whole, 'problems' | 'problemCount'>): void {
     const before = this.#files.get(file);
     const whole = new Map(objects);
@@ -192,10 +193,10 @@ export class ManifestStore {
     const held = first === undefined ? undefined : this.#files.get(first)?.get(id);
     const { event, input } = held ?? goneOf(kind, key);
     if (input !== undefined) this.#producer.take(key, input);
-    // Of other Nodes only what their Pods' endpoints say of them counts.
+    // Other Nodes matter only to the producer.
     if (kind === 'Node' && key !== this.#nodeName) return;
     const twice = new FaultList(kind, key);
-    for (const other of others) twice.leaveOut('', other, `stands in ${first} as well, which counts`);
+    for (const other of others) twice.leaveOut('', other, `defines it again; the definition in ${first} is used`);
     const whole = 'faults' in event ? { ...event, faults: [...event.faults, ...twice.list] } : event;
     if (whole.kind === 'node') this.#guard?.setNode(whole.node?.addresses ?? []);
     if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.take(whole);
@@ -203,7 +204,7 @@ export class ManifestStore {
   }
 }
 
-/** What an object is called within its kind: those of the cluster are in no namespace. */
+/** The key of an object within its kind: Nodes and ServiceCIDRs have no namespace. */
 function nameOf(kind: Kind, key: string): string {
   return kind === 'Node' || kind === 'ServiceCIDR' ? (key.split('/')[1] ?? '') : key;
 }
@@ -214,14 +215,14 @@ function articled(kind: Kind): string {
   return /^[AEIOU]/.test(kind) ? `an ${kind}` : `a ${kind}`;
 }
 
-/** Which of the two names an object cannot have. */
+/** The invalid one of an object's name and namespace. */
 function nameProblem(object: unknown): { field: string; value: unknown; problem: string } {
   const { metadata } = object as { metadata?: { name?: unknown; namespace?: unknown } | null };
   const { name, namespace = 'default' } = metadata ?? {};
   const isName = typeof name === 'string' && isObjectName(name);
   const [field, value] = isName ? ['metadata.namespace', namespace] : ['metadata.name', name];
   if (value === undefined) return { field, value, problem: 'is missing; every object needs a name' };
-  const form = 'small letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
+  const form = 'lower-case letters, digits, - and ., with a letter or digit at both ends, at most 253 characters';
   const quotes = typeof value === 'number' || typeof value === 'boolean' ? '; write it in quotes' : '';
   return { field, value, problem: `must be a name: ${form}${quotes}` };
 }

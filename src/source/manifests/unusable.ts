@@ -1,4 +1,4 @@
-/** The manifests cannot be used at all: said at the start, where somebody made a mistake. */
+/** The manifests cannot be used at all; the agent stops at its start. */
 export class ManifestsUnusable extends Error {
   readonly code = 'MANIFESTS_UNUSABLE';
 }

@@ -1,7 +1,9 @@
 /** What becomes of each field of an API object, and of what is wrong in it (docs/semantics.md 1 and 2). */
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { decodeNode, decodeService, objectKey } from '../../../src/api/decode/objects.ts';
+import { objectKey } from '../../../src/api/decode/fields.ts';
+import { decodeNode } from '../../../src/api/decode/node.ts';
+import { decodeService } from '../../../src/api/decode/service.ts';
 import { decodeSlice } from '../../../src/api/decode/slice.ts';
 import { type Fault, faultText, type NodeView, type Service, type Slice } from '../../../src/model/objects.ts';
 
@@ -152,7 +154,7 @@ describe('cluster IPs (docs/semantics.md 1.2)', () => {
 describe('a Service is set aside with one fault', () => {
   const badPort = (port: Fields) => ({ ports: [{ ...PORT, ...port }] });
   const NUMBER = 'must be a whole number from 1 to 65535';
-  const NAME = 'must be a port name: small letters, digits and -, at most 63';
+  const NAME = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
   const set = 'object set aside';
   for (const [spec, text] of [
     [badPort({ port: 0 }), `spec.ports[0].port: 0: ${NUMBER}`],
@@ -186,7 +188,7 @@ describe('a Service is set aside with one fault', () => {
     [{ clusterIPs: ['10.96.0.1', 'x'] }, 'spec.clusterIPs[1]: x: must be an IP address'],
     [
       { clusterIPs: ['10.96.0.1', '10.96.0.2'] },
-      'spec.clusterIPs[1]: 10.96.0.2: must be of another family than the address before it',
+      'spec.clusterIPs[1]: 10.96.0.2: must not be of the same family as the address before it',
     ],
     [
       { clusterIP: 'fd00::1', ipFamilies: ['IPv4'] },
@@ -243,13 +245,13 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.0/33', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: must be a CIDR; it admits nobody (part left out)',
+      'spec.loadBalancerSourceRanges[0]: 192.0.2.0/33: must be a CIDR; as it is, it admits no client (part left out)',
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
     [
       { loadBalancerSourceRanges: ['192.0.2.1', '198.51.100.0/24'] },
-      'spec.loadBalancerSourceRanges[0]: 192.0.2.1: must be a CIDR; it admits nobody (part left out)',
+      'spec.loadBalancerSourceRanges[0]: 192.0.2.1: must be a CIDR; as it is, it admits no client (part left out)',
       'sourceRanges',
       ['198.51.100.0/24'],
     ],
@@ -299,13 +301,13 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
     ],
     [
       { ports: [PORT, { name: 'b', port: 80 }] },
-      'spec.ports[1]: b TCP 80: has the number or the name of an earlier port (part left out)',
+      'spec.ports[1]: b TCP 80: repeats the number or the name of an earlier port (part left out)',
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
     [
       { ports: [PORT, { name: 'http', port: 81 }] },
-      'spec.ports[1]: http TCP 81: has the number or the name of an earlier port (part left out)',
+      'spec.ports[1]: http TCP 81: repeats the number or the name of an earlier port (part left out)',
       'ports',
       [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 0 }],
     ],
@@ -389,7 +391,7 @@ describe('what is right though it looks wrong', () => {
     const { value, texts } = decodedService({}, { status: { loadBalancer: { ingress } } });
     assert.deepEqual(value?.loadBalancerIPs, []);
     assert.deepEqual(texts, [
-      'Service default/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a name, not an address; nothing is served for it on this node (no effect here)',
+      'Service default/web: status.loadBalancer.ingress[0].hostname: lb.example.com: is a host name, not an address; the proxy serves addresses only (no effect here)',
     ]);
   });
 
@@ -415,7 +417,7 @@ describe('what is right though it looks wrong', () => {
       [30_080, 0, 30_080],
     );
     assert.deepEqual(texts, [
-      'Service default/web: spec.ports[1].nodePort: 30080: is the node port of an earlier port (part left out)',
+      'Service default/web: spec.ports[1].nodePort: 30080: is already the node port of an earlier port (part left out)',
     ]);
   });
 
@@ -528,12 +530,12 @@ describe('a slice', () => {
     const { value, texts } = decodedSlice(names);
     assert.equal(value, undefined);
     assert.deepEqual(texts, [
-      'EndpointSlice default/web-1: addressType: FQDN: the endpoints are names, not addresses; nothing is served for them on this node (no effect here)',
+      'EndpointSlice default/web-1: addressType: FQDN: the endpoints are host names, not addresses; the proxy serves addresses only (no effect here)',
     ]);
   });
 
   const SERVICE = 'metadata.labels[kubernetes.io/service-name]:';
-  const OWNER = 'must be the name of the Service that the slice belongs to';
+  const OWNER = 'must be the name of the Service of the slice';
   for (const [labels, shown] of [
     [{}, ''],
     [{ 'kubernetes.io/service-name': '' }, ''],
@@ -587,7 +589,7 @@ describe('a part of a slice is left out with one fault, and the rest stays', () 
   });
 
   const NUMBER = 'must be a whole number from 1 to 65535';
-  const NAME = 'must be a port name: small letters, digits and -, at most 63';
+  const NAME = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
   for (const [port, text] of [
     [{ port: 0 }, `ports[0].port: 0: ${NUMBER}`],
     [{ port: 70_000 }, `ports[0].port: 70000: ${NUMBER}`],

@@ -197,7 +197,7 @@ describe('a Pod that a person wrote', () => {
   test('without an address is no endpoint, which is told', () => {
     for (const fields of [{}, { status: null }, { status: { podIPs: [] } }]) {
       assert.deepEqual(writtenPod(fields).texts, [
-        'Pod shop/web-1: status.podIP: is missing; a Pod without an address is no endpoint (no effect here)',
+        'Pod shop/web-1: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
       ]);
     }
   });
@@ -305,7 +305,7 @@ describe("a Service's port leads to", () => {
     });
   }
 
-  const NAME = 'must be a port name: small letters, digits and -, at most 63';
+  const NAME = 'must be a port name: lower-case letters, digits and -, at most 63 characters';
   for (const [port, text] of [
     [{ targetPort: 70_000 }, `targetPort: 70000: ${NUMBER}`],
     [{ targetPort: -1 }, `targetPort: -1: ${NUMBER}`],
@@ -533,13 +533,13 @@ describe('a slice that others write as well', () => {
 
   test('of another shape is set aside', () => {
     for (const [fields, says] of [
-      [{ addressType: undefined }, 'addressType: is missing; it must be a text'],
+      [{ addressType: undefined }, 'addressType: is missing; it must be a string'],
       [{ endpoints: [{}] }, 'endpoints[0].addresses: is missing; it must be a list'],
       [
         { endpoints: [{ addresses: ['10.0.0.1'], hints: { forZones: [{}] } }] },
-        'endpoints[0].hints.forZones[0].name: is missing; it must be a text',
+        'endpoints[0].hints.forZones[0].name: is missing; it must be a string',
       ],
-      [{ ports: [{ port: '80' }] }, 'ports[0].port: 80: must be a number, not a text; write it without quotes'],
+      [{ ports: [{ port: '80' }] }, 'ports[0].port: 80: must be a number, not a string; write it without quotes'],
     ] as [Fields, string][]) {
       const { value, texts } = slice(fields);
       assert.deepEqual([value, texts], [undefined, [`EndpointSlice shop/web-x: ${says} (object set aside)`]]);
@@ -595,7 +595,7 @@ describe('Endpoints', () => {
     const { value, texts } = endpoints([{ addresses: [{ ip: 1 }], ports: [{ port: null }] }]);
     assert.equal(value, undefined);
     assert.deepEqual(texts, [
-      'Endpoints shop/web: subsets[0].addresses[0].ip: 1: must be a text, not a number; write it in quotes (object set aside)',
+      'Endpoints shop/web: subsets[0].addresses[0].ip: 1: must be a string, not a number; write it in quotes (object set aside)',
       'Endpoints shop/web: subsets[0].ports[0].port: null: must be a number, not null (object set aside)',
     ]);
   });
@@ -613,7 +613,7 @@ describe('what has another shape is set aside, with the uid of the object for wh
     [
       'a Service',
       decodeSelectingService({ metadata: { name: 'web', uid: 'u1' }, spec: { selector: { a: 1 } } }, 'shop/web'),
-      'Service shop/web: spec.selector.a: 1: must be a text, not a number; write it in quotes (object set aside)',
+      'Service shop/web: spec.selector.a: 1: must be a string, not a number; write it in quotes (object set aside)',
     ],
     [
       'a Node',

@@ -57,7 +57,7 @@ const conditionStories: readonly Story[] = [
   {
     title: 'draining endpoints get nothing while a ready one is there',
     field: 'endpoints.conditions.terminating',
-    covers: ['3.4.3', '3.1', 'KEP-1669'],
+    covers: ['3.4.3', '3.1', '3.3.1', 'KEP-1669'],
     tell: asked('Cluster', [as('pod-1', DRAINING), 'other'], ['other']),
   },
   {
@@ -117,7 +117,7 @@ const conditionStories: readonly Story[] = [
   {
     title: 'the fall-back to draining endpoints is decided apart for Cluster and for Local',
     field: 'endpoints.conditions.terminating',
-    covers: ['3.3.1', '3.3.3', '4.1.1', '4.1.4'],
+    covers: ['3.3.3', '4.1.1', '4.1.4'],
     tell: (w) => ({
       objects: [nodePortWeb(w, { externalTrafficPolicy: 'Local' }), pods(w, as('pod-1', DRAINING), 'other')],
       packets: [

@@ -140,7 +140,7 @@ function storiesOf({ name, row, emptyRow, field, service, at }: External): Story
     {
       title: `${name}: the internal policy is not its own`,
       field: 'spec.internalTrafficPolicy',
-      covers: ['3.3.1', '4.1.3'],
+      covers: ['3.3.3', '4.1.3'],
       tell: (w) => ({
         objects: [service(w, { internalTrafficPolicy: 'Local' }), pods(w, 'other')],
         settings: clusterCidr(w),

@@ -1,4 +1,4 @@
-/** When the guard is told what this machine has: where Services changed, and at each look at the whole folder. */
+/** Reads addresses and ports of this machine for the guard: when Services changed, and with each read of the whole folder. */
 
 import { FaultList } from '../../api/decode/faults.ts';
 import { causeOf } from '../../model/cause.ts';
@@ -24,12 +24,12 @@ export class NodeWatch {
     this.#options = options;
   }
 
-  /** Look at the next occasion, whether a Service changed or not. */
+  /** Read the machine at the next judgement, even if no Service changed. */
   expire(): void {
     this.#isDue = true;
   }
 
-  /** Tell the Services that pass. While this machine cannot be read they wait; the first look must succeed. */
+  /** Emit the judged Services. They wait while the machine cannot be read; throws ManifestsUnusable when the first read fails. */
   async judge(): Promise<void> {
     if (!this.#isDue && !this.#guard.isWaiting) return;
     const { reader, emit } = this.#options;
@@ -49,13 +49,13 @@ export class NodeWatch {
 
   #tell(cause: string): void {
     const { nodeName, emit } = this.#options;
-    const problem = `its addresses and the ports in use on it cannot be read: ${cause}`;
+    const problem = `its addresses and the ports in use cannot be read: ${cause}`;
     if (!this.#hasLooked) {
-      throw new ManifestsUnusable(`this node: ${problem}; --allow-node-address-ports does without them`);
+      throw new ManifestsUnusable(`this node: ${problem}; --allow-node-address-ports turns this check off`);
     }
     this.#hasFault = true;
     const faults = new FaultList('Node', nodeName);
-    faults.leaveOut('', undefined, `${problem}; Services that changed wait until they can`);
+    faults.leaveOut('', undefined, `${problem}; changed Services wait until they can be read`);
     emit({ kind: 'faults', key: 'this node', faults: faults.list });
   }
 }

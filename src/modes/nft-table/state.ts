@@ -2,12 +2,9 @@
 import type { Bytes, NftSet, NftState } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
-import type { NftChain } from './chains.ts';
-import type { DesiredSink } from './desire.ts';
-import { isKnownSet, SETS, setNamed } from './names.ts';
+import type { DesiredSink, Entry, NftChain, TableLayout } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
-import type { Entry } from './render.ts';
 
 const NONE: ReadonlyMap<Bytes, Entry> = new Map();
 /** Elements of a set that another program changed are named up to so many; all of them are counted. */
@@ -26,13 +23,14 @@ export class TableState implements DesiredSink {
   readonly chains = new Tracker<string, NftChain>(sameChain);
   readonly sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
   /** Of each set whose elements are ours to write. */
-  readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>> = new Map(
-    Object.values(SETS).map((set) => [set, new Tracker<Bytes, Entry>(sameEntry)]),
-  );
+  readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>>;
+  readonly #layout: TableLayout;
   #hasTable = false;
 
-  constructor(family: Family) {
+  constructor(family: Family, layout: TableLayout) {
     this.family = family;
+    this.#layout = layout;
+    this.elements = new Map(layout.sets.map((set) => [set, new Tracker<Bytes, Entry>(sameEntry)]));
   }
 
   /** False until the kernel was read, and after a write whose outcome is unknown. */
@@ -79,7 +77,7 @@ export class TableState implements DesiredSink {
 
   /** Believe what was read; undefined: there is no such table. */
   observe(state: NftState | undefined): void {
-    const { chains, sets, elements } = observed(state);
+    const { chains, sets, elements } = observed(state, this.#layout);
     this.#hasTable = state !== undefined;
     this.chains.observe(chains);
     this.sets.observe(sets);
@@ -88,7 +86,7 @@ export class TableState implements DesiredSink {
 
   /** What another program changed, as text. */
   driftFrom(state: NftState | undefined): string[] {
-    const { chains, elements } = observed(state);
+    const { chains, elements } = observed(state, this.#layout);
     const ofChains = this.chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
     const ofElements = [...this.elements].flatMap(([set, tracker]) => {
       const found = elements.get(set) ?? NONE;
@@ -116,7 +114,7 @@ export class TableState implements DesiredSink {
   }
 }
 
-function observed(state: NftState | undefined) {
+function observed(state: NftState | undefined, layout: TableLayout) {
   const chains = new Map<string, NftChain>();
   const sets = new Map<string, NftSet>();
   const elements = new Map<NftSet, Map<Bytes, Entry>>();
@@ -124,10 +122,11 @@ function observed(state: NftState | undefined) {
     chains.set(name, { rules: rules.map((text) => ({ text, expressions: [] })) });
   }
   for (const [name, found] of state?.sets ?? []) {
-    if (!isKnownSet(name)) continue;
-    sets.set(name, setNamed(name));
+    const set = layout.setNamed(name);
+    if (set === undefined) continue;
+    sets.set(name, set);
     const entries = found.map((element) => [element.key, { ...element, owner: undefined }] as const);
-    elements.set(setNamed(name), new Map(entries));
+    elements.set(set, new Map(entries));
   }
   return { chains, sets, elements };
 }

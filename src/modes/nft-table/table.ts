@@ -6,11 +6,12 @@ import type { FamilyReport } from '../families.ts';
 import type { SetAside } from '../mode.ts';
 import { applyTransactions } from './apply.ts';
 import { Idle, type IdleOptions } from './idle.ts';
-import { SETS } from './names.ts';
+import type { TableLayout } from './layout.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { TableState } from './state.ts';
 
-interface TableOptions extends IdleOptions {
+export interface TableOptions extends IdleOptions {
+  readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
   readonly left: readonly NftSet[];
 }
@@ -18,16 +19,16 @@ interface TableOptions extends IdleOptions {
 export class FamilyTable {
   readonly state: TableState;
   readonly #kernel: NftKernel;
-  readonly #left: readonly NftSet[];
+  readonly #options: TableOptions;
   readonly #idle: Idle;
   #isWaiting = false;
   /** A probe found what another program changed. It is read again, though nobody wrote since. */
   #hasDrift = false;
 
   constructor(family: Family, kernel: NftKernel, options: TableOptions) {
-    this.state = new TableState(family);
+    this.state = new TableState(family, options.layout);
     this.#kernel = kernel;
-    this.#left = options.left;
+    this.#options = options;
     this.#idle = new Idle(options);
   }
 
@@ -73,16 +74,20 @@ export class FamilyTable {
   /** Throws when nothing is known. */
   plan(setAside: SetAside): TablePlan {
     const { state } = this;
+    const { layout, left } = this.#options;
     const due = this.#idle.begin();
     const elements = [...state.elements]
-      .filter(([set]) => !this.#left.includes(set))
+      .filter(([set]) => !left.includes(set))
       .map(([set, tracker]) => {
         const delta = tracker.delta();
-        return [set, set === SETS.hairpin ? due(set.name, delta) : delta] as const;
+        return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
       });
     const [chains, sets] = [due('chain', state.chains.delta()), due('set', state.sets.delta())];
     const { room } = this.#kernel;
-    return planTable({ family: state.family, hasTable: state.hasTable, chains, sets, elements, room }, setAside);
+    return planTable(
+      { family: state.family, layout, hasTable: state.hasTable, chains, sets, elements, room },
+      setAside,
+    );
   }
 
   /** Carry a plan out. `isMistaken`: another program changed the table since it was read. */

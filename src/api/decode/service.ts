@@ -1,95 +1,32 @@
-/**
- * API objects → what slicewire uses, once and only here. Every value that later reaches a command line or a netlink
- * message is checked here, for security: names by Kubernetes' own rules, addresses and numbers by parsing.
- */
-import type { z } from 'zod';
+/** A v1 Service → the `Service` that a proxy programs. */
 import { type Address, type Cidr, familyOf, parseAddress, parseCidr } from '../../model/address.ts';
 import type { SourceEvent } from '../../model/events.ts';
-import type { NodeView, Protocol, Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
-import { PROTOCOLS } from '../../model/objects.ts';
+import { isUnserved } from '../../model/labels.ts';
+import type { Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
-import { isUnserved } from '../../producers/objects.ts';
-import { ServiceMessage } from '../protobuf.ts';
+import { ServiceMessage } from '../protobuf/service.ts';
 import { FaultList } from './faults.ts';
-import { type ApiNode, type ApiService, nodeSchema, serviceCidrSchema, serviceSchema } from './schema.ts';
+import {
+  isPortName,
+  isPortNumber,
+  PORT_NAME_PROBLEM,
+  PORT_PROBLEM,
+  PROTOCOL_PROBLEM,
+  parse,
+  readProtocol,
+} from './fields.ts';
+import { type ApiService, serviceSchema } from './schema.ts';
 
-export const ZONE_LABEL = 'topology.kubernetes.io/zone';
-/** Of the API server (ClientIPConfig). */
+/** The API server's default (ClientIPConfig). */
 const DEFAULT_AFFINITY_SECONDS = 10_800;
-/** RFC 1035 and 1123 labels and names: what the API server admits as names. */
-const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
-export function isObjectName(text: string): boolean {
-  return NAME.test(text);
-}
-
-/** `namespace/name`, with "default" for a manifest that does not say; undefined when it is no name. */
-export function objectKey(object: unknown): string | undefined {
-  const { metadata } = (object ?? {}) as { metadata?: { name?: unknown; namespace?: unknown } };
-  const name = metadata?.name;
-  const namespace = metadata?.namespace ?? 'default';
-  if (typeof name !== 'string' || typeof namespace !== 'string') return undefined;
-  return isObjectName(name) && isObjectName(namespace) ? `${namespace}/${name}` : undefined;
-}
-
-/** A v1 Service. Kinds that a service proxy skips (docs/semantics.md 1.1) come out as gone, without a fault. */
+/** A Service that a service proxy skips (headless, ExternalName, another proxy's) is decoded as gone, without a fault. */
 export function decodeService(object: unknown, key: string): SourceEvent {
   const faults = new FaultList('Service', key, object);
   const parsed = object instanceof ServiceMessage ? object : parse(serviceSchema, object, faults);
   const service = parsed === undefined ? undefined : toService(parsed, key, faults);
   return { kind: 'service', key, service, faults: trimmed(faults.list) };
 }
-
-/** A v1 Node. */
-export function decodeNode(object: unknown, name: string): SourceEvent {
-  const faults = new FaultList('Node', name, object);
-  const parsed = parse(nodeSchema, object, faults);
-  const node = parsed === undefined ? undefined : toNode(parsed, name, faults);
-  return { kind: 'node', key: name, node, faults: trimmed(faults.list) };
-}
-
-/** A networking.k8s.io/v1 ServiceCIDR. */
-export function decodeServiceCidr(object: unknown, name: string): SourceEvent {
-  const faults = new FaultList('ServiceCIDR', name, object);
-  const parsed = parse(serviceCidrSchema, object, faults);
-  const texts = parsed?.spec?.cidrs ?? [];
-  const cidrs = parsed && readCidrs(texts, 'spec.cidrs', faults);
-  return { kind: 'serviceCidr', key: name, cidrs, faults: trimmed(faults.list) };
-}
-
-function readCidrs(texts: readonly string[], field: string, faults: FaultList): Cidr[] {
-  const cidrs: Cidr[] = [];
-  for (const [i, text] of texts.entries()) {
-    const cidr = parseCidr(text);
-    if (cidr === undefined) faults.leaveOut(`${field}[${i}]`, text, 'must be a CIDR');
-    else cidrs.push(cidr);
-  }
-  return cidrs;
-}
-
-/** Check the shape; undefined with faults when it is another. */
-export function parse<S extends z.ZodType>(schema: S, object: unknown, faults: FaultList): z.infer<S> | undefined {
-  const result = schema.safeParse(object);
-  return result.success ? result.data : faults.shape(result.error.issues, object);
-}
-
-export function isPortNumber(value: number): boolean {
-  return Number.isInteger(value) && value >= 1 && value <= 65_535;
-}
-
-/** A port's name goes into comments of rules: IANA_SVC_NAME or a DNS label; "" for none. */
-export function isPortName(name: string): boolean {
-  return name === '' || /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name);
-}
-
-export function readProtocol(text: string | null | undefined): Protocol | undefined {
-  const name = text ?? 'TCP';
-  return PROTOCOLS.find((protocol) => protocol === name);
-}
-
-export const PROTOCOL_PROBLEM = `must be one of ${PROTOCOLS.join(', ')}`;
-export const PORT_PROBLEM = 'must be a whole number from 1 to 65535';
-export const PORT_NAME_PROBLEM = 'must be a port name: small letters, digits and -, at most 63';
 
 function toService(api: ApiService, key: string, faults: FaultList): Service | undefined {
   const { spec, metadata } = api;
@@ -121,7 +58,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   };
 }
 
-/** One cluster IP per family (docs/semantics.md 1.2); undefined for a headless Service or one that has none yet. */
+/** One cluster IP per family ; undefined for a headless Service, or one that has none yet. */
 function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] | undefined {
   const listed = spec.clusterIPs ?? [];
   const texts = listed.length > 0 ? listed : [spec.clusterIP ?? ''];
@@ -135,7 +72,7 @@ function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] 
     else if (family !== undefined && familyOf(address) !== family) {
       faults.setAside(field, text, `must be an ${family} address, as spec.ipFamilies[${i}] says`);
     } else if (found.some((other) => familyOf(other) === familyOf(address))) {
-      faults.setAside(field, text, 'must be of another family than the address before it');
+      faults.setAside(field, text, 'must not be of the same family as the address before it');
     } else found.push(address);
   }
   return found;
@@ -154,7 +91,7 @@ function readPort(port: ApiPort, field: string, faults: FaultList): ServicePortS
   return { name, protocol, port: port.port, nodePort };
 }
 
-/** The API server refuses a Service that has a port, or a port's name, twice; a manifest may still have one. */
+/** Leaves out repeated ports and port names: an API server refuses them, but a manifest may have them. */
 function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): ServicePortSpec[] {
   const seen = new Set<string>();
   const unique: ServicePortSpec[] = [];
@@ -165,12 +102,12 @@ function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): Serv
     const isTwice = marks.some((mark) => seen.has(mark));
     for (const mark of marks) seen.add(mark);
     if (isTwice) {
-      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'has the number or the name of an earlier port');
+      faults.leaveOut(field, `${name} ${protocol} ${port}`, 'repeats the number or the name of an earlier port');
       continue;
     }
     const nodeMark = `node port ${protocol} ${nodePort}`;
     const isTaken = nodePort !== 0 && seen.has(nodeMark);
-    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, 'is the node port of an earlier port');
+    if (isTaken) faults.leaveOut(`${field}.nodePort`, nodePort, 'is already the node port of an earlier port');
     seen.add(nodeMark);
     unique.push(isTaken ? { ...spec, nodePort: 0 } : spec);
   }
@@ -212,7 +149,7 @@ function readAffinity(spec: ApiService['spec'], faults: FaultList): number {
     );
     return DEFAULT_AFFINITY_SECONDS;
   }
-  // 1 to 86400: the API server's own limits.
+  // The API server's limits.
   if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return seconds;
   faults.useDefault(field, seconds, `must be a whole number from 1 to 86400; treated as ${DEFAULT_AFFINITY_SECONDS}`);
   return DEFAULT_AFFINITY_SECONDS;
@@ -228,7 +165,7 @@ function readAddresses(texts: readonly string[], field: string, faults: FaultLis
   return [...found];
 }
 
-/** Addresses of ipMode VIP: others are translated before they reach the node (KEP-1860). Names are not addresses. */
+/** Ingress addresses of ipMode VIP: traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
 function readIngress(api: ApiService, faults: FaultList): Address[] {
   const found = new Set<Address>();
   for (const [i, { ip, hostname, ipMode }] of (api.status?.loadBalancer?.ingress ?? []).entries()) {
@@ -236,11 +173,7 @@ function readIngress(api: ApiService, faults: FaultList): Address[] {
     if (ip === undefined || ip === null || ip === '') {
       const isNamed = hostname !== undefined && hostname !== null && hostname !== '';
       if (isNamed)
-        faults.notice(
-          `${field}.hostname`,
-          hostname,
-          'is a name, not an address; nothing is served for it on this node',
-        );
+        faults.notice(`${field}.hostname`, hostname, 'is a host name, not an address; the proxy serves addresses only');
       continue;
     }
     const address = parseAddress(ip);
@@ -252,8 +185,8 @@ function readIngress(api: ApiService, faults: FaultList): Address[] {
 }
 
 /**
- * Who is named; undefined when nobody is, which leaves the addresses open. Ranges that cannot be read admit nobody: where
- * none is left, the addresses are closed (kube-proxy opens them).
+ * The ranges whose clients are admitted; undefined without any: all clients are. An invalid range admits no client: when
+ * no range is valid, the addresses are closed (kube-proxy opens them).
  */
 function readSourceRanges(texts: readonly string[], faults: FaultList): readonly Cidr[] | undefined {
   if (texts.length === 0) return undefined;
@@ -261,7 +194,7 @@ function readSourceRanges(texts: readonly string[], faults: FaultList): readonly
   for (const [i, text] of texts.entries()) {
     const range = parseCidr(text);
     if (range !== undefined) found.add(range);
-    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; it admits nobody');
+    else faults.leaveOut(`spec.loadBalancerSourceRanges[${i}]`, text, 'must be a CIDR; as it is, it admits no client');
   }
   return trimmed([...found]);
 }
@@ -270,25 +203,4 @@ function readHealthPort(port: number, faults: FaultList): number {
   if (port === 0 || isPortNumber(port)) return port;
   faults.leaveOut('spec.healthCheckNodePort', port, PORT_PROBLEM);
   return 0;
-}
-
-/** The cluster's autoscaler is about to delete the Node (KEP-3836). */
-const LEAVING_TAINT = 'ToBeDeletedByClusterAutoscaler';
-
-function toNode(api: ApiNode, name: string, faults: FaultList): NodeView {
-  const addresses: Address[] = [];
-  for (const type of ['InternalIP', 'ExternalIP']) {
-    for (const [i, entry] of (api.status?.addresses ?? []).entries()) {
-      if (entry.type !== type) continue;
-      const address = parseAddress(entry.address);
-      if (address === undefined) faults.leaveOut(`status.addresses[${i}]`, entry.address, 'must be an IP address');
-      else addresses.push(address);
-    }
-  }
-  const texts = api.spec?.podCIDRs ?? (api.spec?.podCIDR === undefined ? [] : [api.spec.podCIDR]);
-  const podCIDRs = readCidrs(texts, 'spec.podCIDRs', faults);
-  const { labels, deletionTimestamp } = api.metadata;
-  const isLeaving = (api.spec?.taints ?? []).some(({ key }) => key === LEAVING_TAINT);
-  const isEligible = (deletionTimestamp ?? '') === '' && !isLeaving;
-  return { name, zone: labels?.[ZONE_LABEL] ?? '', addresses, podCIDRs, isEligible };
 }

@@ -3,13 +3,12 @@
  * no packet meets half of them. Pure.
  */
 import type { Bytes, NftSet } from '../../host/nftables-kernel.ts';
-import { addressWidth, type Family } from '../../model/address.ts';
+import type { Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import { SETS } from './names.ts';
+import type { Entry, TableLayout } from './layout.ts';
 import { entryText } from './print.ts';
-import type { Entry } from './render.ts';
 
 /** A change of one element. */
 export interface ElementChange {
@@ -27,37 +26,31 @@ export interface Group {
 /** By set, and there by key. */
 export type PendingElements = readonly (readonly [NftSet, Delta<Bytes, Entry>])[];
 
+/** Whose elements they are. */
+interface Where {
+  readonly family: Family;
+  readonly layout: TableLayout;
+}
+
+export interface PendingGroups extends Where {
+  readonly elements: PendingElements;
+}
+
 /** Of shared elements, each of which stands for itself, so many are one group. */
 const SHARED = 1000;
-/** Shared elements without which a new Service would not serve everybody: they come before it. */
-const NEEDED: readonly NftSet[] = [SETS.hairpin, SETS.nodePortAddresses];
-/** Where a key begins with the frontend, and how many bytes come after it. */
-const AFTER_FRONTEND: ReadonlyMap<NftSet, (family: Family) => number> = new Map<NftSet, (family: Family) => number>([
-  [SETS.services, () => 0],
-  [SETS.serviceConnections, () => 0],
-  [SETS.nodePortConnections, () => 0],
-  [SETS.refusals, () => 0],
-  [SETS.guarded, () => 0],
-  [SETS.endpoints, () => 4],
-  [SETS.sourceRanges, (family) => addressWidth(family) / 8],
-  [SETS.nodePorts, () => 0],
-  [SETS.nodePortRefusals, () => 0],
-  [SETS.nodePortEndpoints, () => 4],
-]);
-
 /** In the order in which they are to be written. */
-export function groupsOf(family: Family, elements: PendingElements, setAside: SetAside): Group[] {
+export function elementGroups({ family, layout, elements }: PendingGroups, setAside: SetAside): Group[] {
   const first: ElementChange[] = [];
   const last: ElementChange[] = [];
   const own: ElementChange[] = [];
   for (const change of changesIn(elements)) {
-    if (AFTER_FRONTEND.has(change.set)) own.push(change);
+    if (layout.afterFrontend.has(change.set)) own.push(change);
     else if (setAside.size > 0 && setAside.has(sharedKey(family, change))) continue;
-    else (change.to !== undefined && NEEDED.includes(change.set) ? first : last).push(change);
+    else (change.to !== undefined && layout.neededFirst.includes(change.set) ? first : last).push(change);
   }
   return [
     ...shared(family, 'needed first', first),
-    ...together(family, own, setAside),
+    ...together({ family, layout }, own, setAside),
     ...shared(family, 'shared', last),
   ];
 }
@@ -91,8 +84,9 @@ function shared(family: Family, what: string, changes: readonly ElementChange[])
 }
 
 /** Those of one Service, and of one frontend: an element that was read has no owner, and another Service may take a frontend over. */
-function together(family: Family, changes: readonly ElementChange[], setAside: SetAside): Group[] {
-  const nameOf = namesOf(family, changes);
+function together(of: Where, changes: readonly ElementChange[], setAside: SetAside): Group[] {
+  const { family } = of;
+  const nameOf = namesOf(of, changes);
   const groups = new Map<string, { changes: ElementChange[]; owners: Set<string> }>();
   for (const change of changes) {
     const name = nameOf(change);
@@ -111,20 +105,20 @@ function together(family: Family, changes: readonly ElementChange[], setAside: S
 }
 
 /** What the group of a change is called. */
-function namesOf(family: Family, changes: readonly ElementChange[]): (change: ElementChange) => string {
+function namesOf(of: Where, changes: readonly ElementChange[]): (change: ElementChange) => string {
   // Where nothing was, nobody takes a frontend from anybody.
   if (changes.every(({ from }) => from === undefined)) return ({ to }) => to?.owner ?? '';
   const unions = new Unions();
   for (const change of changes) {
     const owners = [change.to?.owner, change.from?.owner].filter((owner) => owner !== undefined);
-    unions.join([...owners, frontendOf(family, change)]);
+    unions.join([...owners, frontendOf(of, change)]);
   }
-  return (change) => unions.find(frontendOf(family, change));
+  return (change) => unions.find(frontendOf(of, change));
 }
 
 /** A name of the frontend that a key begins with; no Service has such a name. */
-function frontendOf(family: Family, { set, key }: ElementChange): string {
-  const after = AFTER_FRONTEND.get(set)?.(family) ?? 0;
+function frontendOf({ family, layout }: Where, { set, key }: ElementChange): string {
+  const after = layout.afterFrontend.get(set)?.(family) ?? 0;
   return `\0${after === 0 ? key : key.slice(0, -after)}`;
 }
 

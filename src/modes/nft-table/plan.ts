@@ -7,15 +7,13 @@ import type { Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
-import type { NftChain } from './chains.ts';
-import { type ElementChange, type Group, groupsOf, type PendingElements } from './groups.ts';
+import { type ElementChange, elementGroups, type Group, type PendingGroups } from './groups.ts';
+import type { NftChain } from './layout.ts';
 
-export interface PendingTable {
-  readonly family: Family;
+export interface PendingTable extends PendingGroups {
   readonly hasTable: boolean;
   readonly chains: Delta<string, NftChain>;
   readonly sets: Delta<string, NftSet>;
-  readonly elements: PendingElements;
   /** Bytes of the longest transaction; undefined: as long as any. */
   readonly room?: number | undefined;
 }
@@ -47,7 +45,7 @@ const BYTES_A_CHANGE = 250;
 const BYTES_AN_OBJECT = 1500;
 
 export function planTable(pending: PendingTable, setAside: SetAside): TablePlan {
-  const groups = groupsOf(pending.family, pending.elements, setAside);
+  const groups = elementGroups(pending, setAside);
   const { room = Number.POSITIVE_INFINITY } = pending;
   const most = (objects: number, bytes: number) => Math.max(1, Math.min(objects, Math.floor(room / bytes)));
   const first = foundation(pending, most(MOST_OBJECTS, BYTES_AN_OBJECT));

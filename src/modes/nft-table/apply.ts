@@ -5,9 +5,9 @@ import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
 import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
 import { ownKey, sharedKey } from './groups.ts';
+import type { Entry } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
-import type { Entry } from './render.ts';
 
 /** Where they are written, and who is told what came of it. */
 export interface Target {

@@ -1,0 +1,147 @@
+/** Listings of nftables (linux/netfilter/nf_tables.h): tables, rules, sets and elements as the kernel has them. */
+import { ENOENT } from '../errno.ts';
+import { attributes, findAttribute, NetlinkError, textAt, valueLength } from '../netlink.ts';
+import type { NetlinkSocket } from '../netlink-socket.ts';
+import { NFGENMSG } from '../nfnetlink.ts';
+import {
+  NFT_GOTO,
+  NFT_MSG_GETRULE,
+  NFT_MSG_GETSET,
+  NFT_MSG_GETSETELEM,
+  NFT_MSG_GETTABLE,
+  NFT_SET_EVAL,
+  NFTA_COUNTER_PACKETS,
+  NFTA_DATA_VALUE,
+  NFTA_DATA_VERDICT,
+  NFTA_EXPR_DATA,
+  NFTA_EXPR_NAME,
+  NFTA_RULE_CHAIN,
+  NFTA_RULE_TABLE,
+  NFTA_RULE_USERDATA,
+  NFTA_SET_ELEM_DATA,
+  NFTA_SET_ELEM_EXPR,
+  NFTA_SET_ELEM_KEY,
+  NFTA_SET_ELEM_KEY_END,
+  NFTA_SET_ELEM_LIST_ELEMENTS,
+  NFTA_SET_ELEM_LIST_SET,
+  NFTA_SET_ELEM_LIST_TABLE,
+  NFTA_SET_FLAGS,
+  NFTA_SET_NAME,
+  NFTA_SET_TABLE,
+  NFTA_TABLE_HANDLE,
+  NFTA_TABLE_NAME,
+  NFTA_VERDICT_CHAIN,
+  NFTA_VERDICT_CODE,
+} from './constants.ts';
+import type { Verdict } from './expressions.ts';
+import { COUNTER, request, type TableId, UDATA_COMMENT } from './request.ts';
+import type { Element } from './sets.ts';
+
+/** The handle of a table, which is new when the table is created again; undefined when there is no such table. Throws NetlinkError. */
+export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefined {
+  const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
+  try {
+    return socket.ask(asked, (buffer, { start, end }) => {
+      const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_HANDLE);
+      return at < 0 ? 0n : buffer.readBigUInt64BE(at);
+    });
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+    throw error;
+  }
+}
+
+/** The rules of a table in their order, each with its chain and its comment ("" for none). Throws NetlinkError. */
+export function* readRules(
+  socket: NetlinkSocket,
+  id: TableId,
+): Generator<{ readonly chain: string; readonly comment: string }> {
+  const asked = request(NFT_MSG_GETRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table));
+  const parts = socket.decoded(asked, (buffer, { start, end }) => {
+    const from = start + NFGENMSG;
+    if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== id.table) return undefined;
+    const at = findAttribute(buffer, from, end, NFTA_RULE_USERDATA);
+    const isComment = at >= 0 && buffer.readUInt8(at) === UDATA_COMMENT;
+    const comment = isComment ? buffer.toString('utf8', at + 2, at + 1 + buffer.readUInt8(at + 1)) : '';
+    return { chain: textAt(buffer, from, end, NFTA_RULE_CHAIN) ?? '', comment };
+  });
+  for (const part of parts) yield* part;
+}
+
+/** The sets of a table. Throws NetlinkError. */
+export function* readSets(
+  socket: NetlinkSocket,
+  id: TableId,
+): Generator<{ readonly name: string; readonly isDynamic: boolean }> {
+  const asked = request(NFT_MSG_GETSET, id, 0, (body) => body.text(NFTA_SET_TABLE, id.table));
+  const parts = socket.decoded(asked, (buffer, { start, end }) => {
+    const from = start + NFGENMSG;
+    if (textAt(buffer, from, end, NFTA_SET_TABLE) !== id.table) return undefined;
+    const flags = findAttribute(buffer, from, end, NFTA_SET_FLAGS);
+    return {
+      name: textAt(buffer, from, end, NFTA_SET_NAME) ?? '',
+      isDynamic: flags >= 0 && (buffer.readUInt32BE(flags) & NFT_SET_EVAL) !== 0,
+    };
+  });
+  for (const part of parts) yield* part;
+}
+
+/** The elements of a set, part by part. Throws NetlinkError. */
+export function* readElements(socket: NetlinkSocket, id: TableId, set: string): Generator<readonly Element[]> {
+  const asked = request(NFT_MSG_GETSETELEM, id, 0, (body) =>
+    body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set),
+  );
+  const parts = socket.decoded(asked, (buffer, { start, end }) => {
+    const list = findAttribute(buffer, start + NFGENMSG, end, NFTA_SET_ELEM_LIST_ELEMENTS);
+    if (list < 0) return undefined;
+    const found: Element[] = [];
+    for (const [at, length] of attributes(buffer, list, list + valueLength(buffer, list)))
+      found.push(decodeElement(buffer, at, at + length));
+    return found;
+  });
+  for (const part of parts) for (const elements of part) yield elements;
+}
+
+function decodeElement(buffer: Buffer, start: number, end: number): Element {
+  const bytesOf = (type: number): string | undefined => {
+    const outer = findAttribute(buffer, start, end, type);
+    if (outer < 0) return undefined;
+    const at = findAttribute(buffer, outer, outer + valueLength(buffer, outer), NFTA_DATA_VALUE);
+    return at < 0 ? undefined : buffer.toString('latin1', at, at + valueLength(buffer, at));
+  };
+  const [key = '', last = '', value] = [
+    bytesOf(NFTA_SET_ELEM_KEY),
+    bytesOf(NFTA_SET_ELEM_KEY_END),
+    bytesOf(NFTA_SET_ELEM_DATA),
+  ];
+  const data = value ?? decodeVerdict(buffer, start, end);
+  const packets = decodeCounter(buffer, start, end);
+  return {
+    key,
+    end: last,
+    ...(data === undefined ? {} : { data }),
+    ...(packets === undefined ? {} : { packets }),
+  };
+}
+
+/** The packets of an element's counter; undefined when it has none. */
+function decodeCounter(buffer: Buffer, start: number, end: number): number | undefined {
+  const outer = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPR);
+  if (outer < 0) return undefined;
+  const stop = outer + valueLength(buffer, outer);
+  if (textAt(buffer, outer, stop, NFTA_EXPR_NAME) !== COUNTER) return undefined;
+  const data = findAttribute(buffer, outer, stop, NFTA_EXPR_DATA);
+  const at = data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS);
+  return at < 0 ? 0 : Number(buffer.readBigUInt64BE(at));
+}
+
+function decodeVerdict(buffer: Buffer, start: number, end: number): Verdict | undefined {
+  const outer = findAttribute(buffer, start, end, NFTA_SET_ELEM_DATA);
+  if (outer < 0) return undefined;
+  const at = findAttribute(buffer, outer, outer + valueLength(buffer, outer), NFTA_DATA_VERDICT);
+  if (at < 0) return undefined;
+  const stop = at + valueLength(buffer, at);
+  const code = findAttribute(buffer, at, stop, NFTA_VERDICT_CODE);
+  if (code < 0 || buffer.readInt32BE(code) !== NFT_GOTO) return { kind: 'drop' };
+  return { kind: 'goto', chain: textAt(buffer, at, stop, NFTA_VERDICT_CHAIN) ?? '' };
+}

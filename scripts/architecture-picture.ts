@@ -1,0 +1,102 @@
+/**
+ * docs/architecture.svg: the folders as boxes in layers, and the imports between them as lines, read from the source.
+ * Every line leads downwards. A line that other lines already imply is left out; the tooltip of a box has all imports.
+ *
+ *   node scripts/architecture-picture.ts      writes the picture; a test compares it with the source
+ */
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { importsOf, sourceFiles } from './imports.ts';
+import { place } from './layers.ts';
+
+const FILE = fileURLToPath(new URL('../docs/architecture.svg', import.meta.url));
+const BOX = { width: 144, height: 46 } as const;
+const MARGIN = 16;
+const LAYER = 92;
+
+/** What a folder does, in a few words. A folder that is not named here has no picture. */
+const FOLDERS: Readonly<Record<string, string>> = {
+  'main.ts': 'the process',
+  cli: 'commands and flags',
+  agent: 'puts the parts together',
+  lab: 'nodes in namespaces',
+  config: 'flags, files → Config',
+  controller: 'writes slices',
+  source: 'objects → events',
+  sync: 'when, and what failed',
+  modes: 'iptables, IPVS, nftables',
+  api: 'client of the API server',
+  cache: 'objects as they are',
+  serve: 'health, HTTP servers',
+  telemetry: 'log and metrics',
+  producers: 'Pods → slices (pure)',
+  documents: 'YAML and JSON files',
+  host: 'this machine',
+  native: 'netlink by bytes',
+  model: 'Services (pure)',
+  reconcile: 'steps, tracker (pure)',
+};
+
+/** The names of the folders with the folders that they import, both sorted. */
+export function folderGraph(): Map<string, Set<string>> {
+  const files = sourceFiles('src', 'native');
+  const graph = new Map(files.map(folderOf).map((folder) => [folder, new Set<string>()]));
+  for (const { from, to } of files.flatMap(importsOf)) {
+    const [own, other] = [folderOf(from), folderOf(to)];
+    if (own !== other && graph.has(other)) graph.get(own)?.add(other);
+  }
+  return new Map([...graph].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, to]) => [name, new Set([...to].sort())]));
+}
+
+/** `src/modes/ipvs/plan.ts` is in `modes`, `native/nft/objects.ts` in `native`. */
+function folderOf(file: string): string {
+  const [top = '', name = ''] = file.split('/');
+  return top === 'src' ? name : top;
+}
+
+/** The text of the SVG. Throws when a folder has no description, or when folders import each other in a circle. */
+export function architecturePicture(graph: ReadonlyMap<string, ReadonlySet<string>>): string {
+  const unknown = [...graph.keys()].filter((name) => FOLDERS[name] === undefined);
+  if (unknown.length > 0) throw new Error(`scripts/architecture-picture.ts does not describe ${unknown.join(', ')}`);
+  const { boxes, lines, width, layers } = place(graph, BOX.width);
+  const [wide, high] = [width + 2 * MARGIN, (layers - 1) * LAYER + BOX.height + 2 * MARGIN];
+  const top = (layer: number) => MARGIN + layer * LAYER;
+  const paths = lines.map((points) => {
+    const [first, ...rest] = points.map(({ x, layer }) => ({ x: x + MARGIN, y: top(layer) }));
+    let [d, at] = [`M${first?.x} ${(first?.y ?? 0) + BOX.height}`, first];
+    for (const [i, { x, y }] of rest.entries()) {
+      const from = (at?.y ?? 0) + BOX.height;
+      const half = (from + y) / 2;
+      d += `C${at?.x} ${half} ${x} ${half} ${x} ${y}${i < rest.length - 1 ? `V${y + BOX.height}` : ''}`;
+      at = { x, y };
+    }
+    return `<path d="${d}"/>`;
+  });
+  const rooms = boxes.map(({ name, x, layer }) => {
+    const imports = [...(graph.get(name) ?? [])].join(', ') || 'nothing of the project';
+    const [left, middle, y] = [x + MARGIN - BOX.width / 2, x + MARGIN, top(layer)];
+    const path = name === 'native' ? 'native/' : name === 'main.ts' ? name : `src/${name}/`;
+    return [
+      `<g><title>${path} imports ${imports}</title>`,
+      `<rect x="${left}" y="${y}" width="${BOX.width}" height="${BOX.height}" rx="6"/>`,
+      `<text class="h" x="${middle}" y="${y + 19}">${name === 'main.ts' ? name : `${name}/`}</text>`,
+      `<text class="n" x="${middle}" y="${y + 36}">${FOLDERS[name]}</text></g>`,
+    ].join('');
+  });
+  const style = [
+    'text{font:13px system-ui,sans-serif;fill:#1f2937;text-anchor:middle}.h{font-weight:600;font-size:14px}',
+    '.n{fill:#4b5563;font-size:11px}rect{fill:#eff6ff;stroke:#2563eb}path{fill:none;stroke:#9ca3af;stroke-width:1.5}',
+  ].join('');
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${wide} ${high}" width="${wide}" height="${high}" role="img">`,
+    '<title>The folders of slicewire in layers: a folder imports only folders below it</title>',
+    `<style>${style}</style>`,
+    `<rect width="${wide}" height="${high}" style="fill:#ffffff;stroke:none"/>`,
+    ...paths,
+    ...rooms,
+    '</svg>',
+    '',
+  ].join('\n');
+}
+
+if (import.meta.main) writeFileSync(FILE, architecturePicture(folderGraph()));

@@ -1,0 +1,125 @@
+/**
+ * Protobuf on the wire, as far as the answers of an API server need it: numbers, and fields with a length (protobuf.dev,
+ * «Encoding»). A field that nobody reads is skipped by its length.
+ */
+import { PbfReader } from 'pbf';
+
+/** The answer is not what its type says, or breaks off. */
+export class ProtobufUnreadable extends Error {}
+
+/** Wire types. */
+const VARINT = 0;
+const WITH_LENGTH = 2;
+
+export class WireReader extends PbfReader {
+  readonly #bytes: Buffer;
+  /** One string for all equal texts: a node's name is in very many endpoints. */
+  readonly #known = new Map<string, string>();
+
+  constructor(bytes: Buffer) {
+    super(bytes);
+    this.#bytes = bytes;
+  }
+
+  #mustBe(type: number): void {
+    if (this.type !== type) throw new ProtobufUnreadable('a field has the wrong wire type');
+  }
+
+  /** The end of the next value. */
+  end(): number {
+    this.#mustBe(WITH_LENGTH);
+    const end = this.readVarint() + this.pos;
+    if (end <= this.length) return end;
+    throw new ProtobufUnreadable('it is cut off');
+  }
+
+  text(): string {
+    const end = this.end();
+    const text = this.#bytes.toString('utf8', this.pos, end);
+    this.pos = end;
+    return text;
+  }
+
+  /** The next text, as one shared string for equal texts. */
+  common(): string {
+    const text = this.text();
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    this.#known.set(text, text);
+    return text;
+  }
+
+  /** The same; undefined for an empty text, which JSON leaves out. */
+  commonOrNone(): string | undefined {
+    return this.common() || undefined;
+  }
+
+  /** The key that the next text equals; undefined when it equals none. No string is made for other texts. */
+  oneOf(keys: readonly Key[]): string | undefined {
+    const end = this.end();
+    const start = this.pos;
+    this.pos = end;
+    const isIt = ({ bytes }: Key) =>
+      bytes.length === end - start && this.#bytes.compare(bytes, 0, bytes.length, start, end) === 0;
+    return keys.find(isIt)?.text;
+  }
+
+  int(): number {
+    this.#mustBe(VARINT);
+    return this.readVarint(true);
+  }
+
+  bool(): boolean {
+    return this.int() !== 0;
+  }
+
+  /** Read a message into an object, field by field; unread fields are skipped. */
+  into<T>(object: T, field: (tag: number, object: T, from: WireReader) => void, end = this.end()): T {
+    while (this.pos < end) {
+      const tag = this.nextField(end);
+      if (tag === 0) throw new ProtobufUnreadable('a field has no number');
+      const start = this.pos;
+      field(tag, object, this);
+      if (this.pos === start) this.skip(this.type);
+    }
+    if (this.pos !== end) throw new ProtobufUnreadable('a field is longer than its message');
+    return object;
+  }
+}
+
+/** A key of a map that is read; compared as bytes, so that no text is made of other keys. */
+export interface Key {
+  readonly text: string;
+  readonly bytes: Buffer;
+}
+
+export function asKey(text: string): Key {
+  return { text, bytes: Buffer.from(text) };
+}
+
+/** Add an entry of a map if its key is one of these. Returns the map; the first entry creates it. */
+export function addEntry(
+  map: Record<string, string> | undefined,
+  keys: readonly Key[],
+  from: WireReader,
+): Record<string, string> | undefined {
+  const entry = { key: undefined as string | undefined, value: '', hasKey: false };
+  from.into(entry, (tag, it) => {
+    if (tag === 1) {
+      it.key = from.oneOf(keys);
+      it.hasKey = true;
+    } else if (tag === 2) {
+      if (!it.hasKey) throw new ProtobufUnreadable('a value comes before its key');
+      if (it.key !== undefined) it.value = from.text();
+    }
+  });
+  if (entry.key === undefined) return map;
+  return { ...map, [entry.key]: entry.value };
+}
+
+/** Seconds since 1970; undefined for an unset time. */
+export function seconds(from: WireReader): number | undefined {
+  return from.into<{ value: number | undefined }>({ value: undefined }, (tag, it) => {
+    if (tag === 1) it.value = from.int();
+  }).value;
+}

@@ -1,0 +1,15 @@
+/** How the log is written; the agent and the controller read it alike. */
+import { MOST_INT32, type Reader, readChoice, readInteger } from './readers.ts';
+
+export interface LogConfig {
+  /** auto: lines for people on a terminal, JSON elsewhere. */
+  readonly format: 'auto' | 'json' | 'text';
+  readonly verbosity: number;
+}
+
+export function readLog(read: Reader): LogConfig {
+  return {
+    format: readChoice(read, 'logging-format', { initial: 'auto', choices: ['auto', 'json', 'text'] }),
+    verbosity: readInteger(read, 'v', { initial: 0, least: 0, most: MOST_INT32 }),
+  };
+}

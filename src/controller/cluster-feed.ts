@@ -1,0 +1,119 @@
+/** Lists and watches of the controllers: informers on the agent's own reflector, which fill the cluster cache. */
+
+import type { ApiClient } from '../api/client.ts';
+import { objectKey } from '../api/decode/fields.ts';
+import {
+  type Decoded,
+  decodeEndpointsObject,
+  decodePod,
+  decodeSelectingService,
+  decodeSliceObject,
+  decodeZonedNode,
+} from '../api/decode/producing.ts';
+import { PAGE, Reflector, type ReflectorSink } from '../api/reflector.ts';
+import { type SourceLog, Watch, watchSink } from '../api/watch.ts';
+import type { Clock } from '../host/clock.ts';
+import { FaultBook } from '../model/fault-book.ts';
+import type { Fault } from '../model/objects.ts';
+import { CACHED_KINDS, type CachedKind, type ClusterCache } from './cluster-cache.ts';
+
+export interface ClusterFeedOptions {
+  readonly cache: ClusterCache;
+  readonly client: ApiClient;
+  readonly clock: Clock;
+  readonly log: SourceLog;
+  readonly onFault: (fault: Fault) => void;
+}
+
+const PATHS: Readonly<Record<CachedKind, string>> = {
+  services: '/api/v1/services',
+  pods: '/api/v1/pods',
+  nodes: '/api/v1/nodes',
+  endpointslices: '/apis/discovery.k8s.io/v1/endpointslices',
+  endpoints: '/api/v1/endpoints',
+};
+
+/** Takes the objects of one kind. */
+type Intake = Pick<ReflectorSink, 'set' | 'gone'>;
+
+export class ClusterFeed {
+  readonly #options: ClusterFeedOptions;
+  readonly #watches: ReadonlyMap<CachedKind, Watch<CachedKind>>;
+  readonly #synced = new Set<CachedKind>();
+  readonly #faults = new FaultBook();
+
+  constructor(options: ClusterFeedOptions) {
+    this.#options = options;
+    const meanwhile = 'slices stay as they are';
+    this.#watches = new Map(CACHED_KINDS.map((kind) => [kind, new Watch(kind, { ...options, meanwhile })]));
+  }
+
+  /** The initial lists are complete. */
+  get isSynced(): boolean {
+    return CACHED_KINDS.every((kind) => this.#synced.has(kind));
+  }
+
+  get watches() {
+    return [...this.#watches.values()].map((watch) => watch.status);
+  }
+
+  /** Follow the cluster until the signal aborts; `onSynced` is called once. */
+  async follow(onSynced: () => void, signal: AbortSignal): Promise<void> {
+    const { cache, client, clock } = this.#options;
+    const intakes = this.#intakes();
+    const reflectors = CACHED_KINDS.map((kind) => {
+      const watch = this.#watches.get(kind) as Watch<CachedKind>;
+      const sink = {
+        ...intakes[kind],
+        reached: (version: string) => cache.setVersion(kind, version),
+        synced: () => {
+          this.#synced.add(kind);
+          if (this.isSynced) onSynced();
+        },
+        ...watchSink(watch),
+      };
+      return new Reflector({
+        resource: { path: PATHS[kind] },
+        client,
+        clock,
+        sink,
+        random: Math.random,
+        pageSize: PAGE,
+      });
+    });
+    await Promise.all(reflectors.map((reflector) => reflector.run(signal)));
+  }
+
+  #intakes(): Readonly<Record<CachedKind, Intake>> {
+    const { cache } = this.#options;
+    const pod = (object: unknown, key: string) => decodePod(object, key, { isHandWritten: false });
+    return {
+      services: this.#intake('services', decodeSelectingService, (key, service) => cache.setService(key, service)),
+      pods: this.#intake('pods', pod, (key, value) => cache.setPod(key, value)),
+      nodes: this.#intake('nodes', decodeZonedNode, (key, node) => cache.setNode(key, node)),
+      endpointslices: this.#intake('endpointslices', decodeSliceObject, (key, slice) => cache.setSlice(key, slice)),
+      endpoints: this.#intake('endpoints', decodeEndpointsObject, (key, value) => cache.setEndpoints(key, value)),
+    };
+  }
+
+  /** Decode an object and pass on its usable part; report its new faults. A broken object leaves its former state in the cache. */
+  #intake<T>(
+    kind: CachedKind,
+    decode: (object: unknown, key: string) => Decoded<T>,
+    take: (key: string, value: T | undefined) => void,
+  ): Intake {
+    return {
+      set: (key, object) => {
+        // The API server checks names, so an invalid one does not come from it.
+        if (kind !== 'nodes' && objectKey(object) !== key) return;
+        const { value, faults } = decode(object, key);
+        for (const fault of this.#faults.set(`${kind} ${key}`, faults)) this.#options.onFault(fault);
+        if (value !== undefined) take(key, value);
+      },
+      gone: (key) => {
+        this.#faults.set(`${kind} ${key}`, []);
+        take(key, undefined);
+      },
+    };
+  }
+}

@@ -1,0 +1,31 @@
+/** The life of one controller: it works on its keys until the signal aborts, then forgets what it expected. */
+import type { ObjectKey } from '../producers/objects.ts';
+import type { ControllerContext, ControllerName } from './context.ts';
+import { type WorkersOptions, workOff } from './workers.ts';
+
+export interface ControllerWork extends Omit<WorkersOptions, 'onFailure'> {
+  readonly name: ControllerName;
+  /** Keys that are worked on first: everything that the cache has. */
+  readonly keys: Iterable<ObjectKey>;
+  /** Called beside the line of the log. */
+  readonly onFailure?: (key: ObjectKey, error: Error) => void;
+  /** Another replica may write from now on. */
+  readonly onEnd: () => void;
+}
+
+/** Work until the signal aborts. */
+export async function runQueue(
+  { events }: ControllerContext,
+  { name, keys, onFailure, onEnd, ...options }: ControllerWork,
+  signal: AbortSignal,
+): Promise<void> {
+  const onEachFailure = (key: ObjectKey, error: Error, isLast: boolean) => {
+    events.failed(name, key, error, isLast);
+    onFailure?.(key, error);
+  };
+  try {
+    await workOff(keys, { ...options, onFailure: onEachFailure }, signal);
+  } finally {
+    onEnd();
+  }
+}

@@ -1,0 +1,43 @@
+/** Labels and annotations of the API that have a meaning for a service proxy or for the producers of EndpointSlices. */
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** On an EndpointSlice: the Service that it belongs to. */
+export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
+/** On an EndpointSlice: the controller that writes it (KEP-752). */
+export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
+/** On a Service and its slices: another proxy serves it (KEP-2447). */
+export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
+/** On slices and Endpoints of a headless Service. */
+export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
+/** On a Node, and in its pods' hints. */
+export const ZONE_LABEL = 'topology.kubernetes.io/zone';
+
+/**
+ * A service proxy skips Services and slices with one of these labels: another program serves the one, and nothing proxies
+ * the other, whatever its cluster IP is (KEP-2447; `IsHeadlessService` in k8s.io/api/core/v1).
+ */
+export const UNSERVED_LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL] as const;
+
+export function isUnserved(labels: Labels | null | undefined): boolean {
+  return UNSERVED_LABELS.some((label) => labels?.[label] !== undefined);
+}
+
+/** Time of the change that an object was written for, to the nanosecond (KEP-752). */
+export const TRIGGER_ANNOTATION = 'endpoints.kubernetes.io/last-change-trigger-time';
+
+/** Values of the label managed-by (KEP-752): the names of the controllers of kube-controller-manager that slicewire replaces. */
+export const SLICES_MANAGER = 'endpointslice-controller.k8s.io';
+export const MIRROR_MANAGER = 'endpointslicemirroring-controller.k8s.io';
+
+/** On a Service: hints by topology (KEP-2433). The first one, the older, wins where both are set. */
+export const TOPOLOGY_ANNOTATIONS = [
+  'service.kubernetes.io/topology-aware-hints',
+  'service.kubernetes.io/topology-mode',
+] as const;
+
+/** On a Node of the control plane. */
+export const CONTROL_PLANE_LABELS = [
+  'node-role.kubernetes.io/control-plane',
+  'node-role.kubernetes.io/master',
+] as const;

@@ -1,0 +1,25 @@
+/** How the sets of the table belong together, for the code that keeps it in the kernel. */
+import type { NftSet } from '../../host/nftables-kernel.ts';
+import { addressWidth, type Family } from '../../model/address.ts';
+import type { TableLayout } from '../nft-table/layout.ts';
+import { isKnownSet, SETS, setNamed } from './names.ts';
+
+export const LAYOUT: TableLayout = {
+  sets: Object.values<NftSet>(SETS),
+  setNamed: (name) => (isKnownSet(name) ? setNamed(name) : undefined),
+  // An endpoint that reaches itself is masqueraded some time after it was translated.
+  lasting: [SETS.hairpin],
+  neededFirst: [SETS.hairpin, SETS.nodePortAddresses],
+  afterFrontend: new Map<NftSet, (family: Family) => number>([
+    [SETS.services, () => 0],
+    [SETS.serviceConnections, () => 0],
+    [SETS.nodePortConnections, () => 0],
+    [SETS.refusals, () => 0],
+    [SETS.guarded, () => 0],
+    [SETS.endpoints, () => 4],
+    [SETS.sourceRanges, (family) => addressWidth(family) / 8],
+    [SETS.nodePorts, () => 0],
+    [SETS.nodePortRefusals, () => 0],
+    [SETS.nodePortEndpoints, () => 4],
+  ]),
+};

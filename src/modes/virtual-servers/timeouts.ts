@@ -1,0 +1,54 @@
+/** How long IPVS remembers connections: the timeouts that are wanted, those of the kernel, and the write between. */
+import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
+import { causeOf } from '../../model/cause.ts';
+import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
+import type { IpvsNodeSettings } from './settings.ts';
+
+const TIMEOUTS: StepName = { key: 'timeouts of IPVS', family: undefined, kind: 'setting' };
+const NO_TIMEOUTS = { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0 };
+
+export class IpvsTimeouts {
+  readonly #kernel: IpvsKernel;
+  /** undefined: those of the kernel stay. */
+  readonly #wanted: Timeouts | undefined;
+  /** undefined: unknown, or of no interest. */
+  #installed: Timeouts | undefined;
+
+  constructor(kernel: IpvsKernel, settings: IpvsNodeSettings | undefined) {
+    this.#kernel = kernel;
+    const { tcpTimeout: tcp, tcpFinTimeout: tcpFin, udpTimeout: udp } = settings ?? NO_TIMEOUTS;
+    this.#wanted = tcp + tcpFin + udp === 0 ? undefined : { tcp, tcpFin, udp };
+  }
+
+  async observe(): Promise<void> {
+    this.#installed = this.#wanted === undefined ? undefined : await this.#kernel.timeouts();
+  }
+
+  pending(): Timeouts | undefined {
+    const [wanted, now] = [this.#wanted, this.#installed];
+    if (wanted === undefined || now === undefined) return undefined;
+    const isRight = (['tcp', 'tcpFin', 'udp'] as const).every((key) => wanted[key] === 0 || wanted[key] === now[key]);
+    return isRight ? undefined : wanted;
+  }
+
+  async write(timeouts: Timeouts): Promise<ApplyReport> {
+    try {
+      await this.#kernel.setTimeouts(timeouts);
+      this.#installed = await this.#kernel.timeouts();
+      return { ...NOTHING_TO_DO, applied: 1 };
+    } catch (error) {
+      return failedReport(TIMEOUTS, `${TIMEOUTS.key}: ${causeOf(error)}`);
+    }
+  }
+}
+
+export function timeoutsStep({ tcp, tcpFin, udp }: Timeouts): Step {
+  return {
+    ...TIMEOUTS,
+    action: 'update',
+    phase: 'sysctls and devices',
+    owner: undefined,
+    concerns: () => [],
+    lines: () => [`+ ipvsadm --set ${tcp} ${tcpFin} ${udp}`],
+  };
+}
