@@ -240,7 +240,7 @@ describe('an agent that operators run', () => {
     await agent.synced();
     const since = agent.log.length;
     await writeFile(file, config().replace('healthzBindAddress: ""', 'healthzBindAddress: 127.0.0.1:10300'));
-    await agent.logged(({ msg }) => msg.startsWith('synced') || msg.includes('in place'), { since });
+    await agent.logged(({ msg }) => msg.startsWith('synced') || msg.includes('are programmed'), { since });
     for (let tries = 0; tries < 50 && (await ask('/livez', 10_300).catch(() => undefined)) === undefined; tries++)
       await pause(100);
     assert.equal((await ask('/livez', 10_300)).status, 200);
