@@ -27,7 +27,7 @@ export async function initCommand({ config, log, signal }: InitOptions): Promise
   const problems = await writeSettings(writes, realSysctls);
   for (const { name, to } of writes) {
     const problem = problems.find((one) => one.name === name);
-    if (problem === undefined) log.info(`${name} is ${to} now`);
+    if (problem === undefined) log.info(`set ${name} to ${to}`);
     else log.error(`cannot write ${to} to /proc/sys/${name}: ${problem.cause}`);
   }
   const failed = problems.length + (await tuneConntrack(config, log, 'error'));

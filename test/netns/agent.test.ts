@@ -238,7 +238,7 @@ describe('the agent on a real kernel', () => {
       await lab.exec('node', tool, '-t', 'nat', '-X');
       await agentRun.synced(since);
       assert.equal((await asks('10.96.0.10')).outcome, 'reply');
-      await agentRun.logged(has('another program flushed them'), { since });
+      await agentRun.logged(has('another program removed rules of ours'), { since });
     });
 
     for (const [what, commands, told] of [

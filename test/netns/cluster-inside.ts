@@ -183,7 +183,7 @@ async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
   // All requests fail without an answer: nobody's fault here.
   server.failNext(1000, 0);
   server.cutConnections();
-  await answers('told', '/healthz', ({ status, body }) => status === 200 && body.includes('cannot be followed'));
+  await answers('told', '/healthz', ({ status, body }) => status === 200 && body.includes('could not be followed'));
   server.recover();
   server.failNext(1000, 403);
   await answers('refused', '/healthz', ({ status, body }) => status === 503 && body.includes('403'));

@@ -275,7 +275,11 @@ describe('an agent that operators run', () => {
     await writeManifests(1);
     const who =
       /IPv4: changes have not reached the kernel for \d+ s: .*the xtables lock: (flock|sleep) \(process \d+\) holds it/;
-    await answers('ill', '/healthz', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
+    await answers(
+      'ill',
+      '/healthz',
+      ({ status, body }) => status === 503 && body.includes('have not reached the kernel'),
+    );
     // Two syncPeriods of 1 s, and a margin for processes that start.
     assert.ok(performance.now() - begun < LONGEST / 2);
     // Each tool waits for the lock before it says whose it is.
