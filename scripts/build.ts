@@ -1,7 +1,7 @@
 /**
- * `npm run build`: one executable with everything in it, Node.js included, that starts without node_modules (Node.js's single
- * executable applications). It is tried out before this ends: its version, and a plan made of a sample.
- * The same sources make the same bytes, in whatever folder: two who build it can compare its SHA-256.
+ * `npm run build`: one executable with everything in it, Node.js included, that needs no node_modules (Node.js's single executable
+ * applications). The build ends with a trial of the executable: its version, its help, and a plan of a sample.
+ * Builds are reproducible: the same sources make the same bytes in any folder, so that the SHA-256 of two builds can be compared.
  *
  *   --output FILE                  the executable (dist/slicewire)
  *   --sums FILE --archive FILE     compare Node.js with its published release: SHASUMS256.txt, node-vVERSION-linux-x64.tar.xz
@@ -61,7 +61,7 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-/** The Node.js that runs this is the one that goes into the executable. */
+/** The Node.js that runs this script goes into the executable. */
 async function checkNode(): Promise<void> {
   const { sums, archive } = values;
   const runtime = {
@@ -70,42 +70,45 @@ async function checkNode(): Promise<void> {
     platform: `${process.platform}-${process.arch}`,
   };
   if ((sums === undefined) !== (archive === undefined)) {
-    throw new RuntimeRefused('--sums and --archive belong together: one has the sum of the other');
+    throw new RuntimeRefused('--sums and --archive must be given together: the first has the SHA-256 of the second');
   }
   const sum = await checkRuntime(runtime);
   if (sums !== undefined && archive !== undefined) await compareWithRelease(runtime, { sums, archive });
-  const by = sums === undefined ? 'as scripts/runtime.json has it' : 'as scripts/runtime.json and the release have it';
+  const by =
+    sums === undefined
+      ? 'as pinned in scripts/runtime.json'
+      : 'as pinned in scripts/runtime.json, and equal to the release';
   process.stdout.write(`Node.js ${runtime.version} for ${runtime.platform}: SHA-256 ${sum}, ${by}\n`);
 }
 
-/** The bundle and the Node.js that runs this, in one file. */
+/** Puts the bundle and this Node.js into one file. */
 async function assemble(output: string): Promise<void> {
   writeFileSync(
     join(folder, 'sea.json'),
     JSON.stringify({
-      // Its path is in the executable: one that is the same everywhere.
+      // The executable contains this path: keep it the same everywhere.
       main: MAIN,
       mainFormat: 'module',
       output,
       disableExperimentalSEAWarning: true,
       useCodeCache: true,
       execArgv: EXEC_ARGV,
-      // The agent is root: NODE_OPTIONS of its surroundings have no say in it.
+      // The agent is root: ignore NODE_OPTIONS of the environment.
       execArgvExtension: 'none',
     }),
   );
-  // The seed makes the code cache the same each time; V8 leaves it out when it compares the flags of a cache with its own.
+  // The seed makes the code cache reproducible; V8 ignores it when it compares the flags of a cache with its own.
   const args = ['-C', folder, '-u', 'NODE_OPTIONS', process.execPath, '--random-seed=1', '--build-sea', 'sea.json'];
   await run('env', args);
 }
 
-/** Throws when the executable does not do what it should. */
+/** Throws when the executable does not work. */
 async function tryOut(output: string): Promise<void> {
   const version = await run(output, ['version']);
   if (!version.startsWith('slicewire ')) throw new Error(`${output} version: ${version}`);
   const help = await run(output, ['run', '--help']);
   if (!help.includes('--proxy-mode')) throw new Error(`${output} run --help: ${help}`);
-  // A plan reads the kernel; where an image is built that is not allowed.
+  // A plan reads the kernel; a build of an image may not.
   if (!(await mayChangeNetwork())) return;
   const sample = join(folder, 'sample.yaml');
   writeFileSync(sample, SAMPLE);

@@ -1,4 +1,4 @@
-/** A program with all that it imports, in one file. */
+/** Bundles a program and its imports into one file. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
@@ -19,7 +19,7 @@ const SHARED = {
 
 const THREAD: BuildOptions = { ...SHARED, entryPoints: [join(ROOT, 'src/documents/worker.ts')], format: 'cjs' };
 
-/** `entry`: from the repository's folder. Throws what esbuild says. */
+/** `entry`: relative to the repository. Throws esbuild's errors. */
 export async function bundle(entry: string, outfile: string): Promise<void> {
   await build(await optionsOf(entry, outfile));
 }
@@ -46,18 +46,18 @@ async function optionsOf(entry: string, outfile: string): Promise<BuildOptions> 
     entryPoints: [join(ROOT, entry)],
     outfile,
     format: 'esm',
-    // esbuild does not know it yet.
+    // esbuild does not know this module yet.
     external: ['node:ffi'],
     // Only the part of client-node that reads a kubeconfig is used. Without its clients for every API it is a sixth as large.
     alias: { '@kubernetes/client-node': join(ROOT, 'node_modules/@kubernetes/client-node/dist/config.js') },
-    // CommonJS packages ask for Node.js's own modules by `require`.
+    // CommonJS packages load Node.js's own modules by `require`.
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
     // The bundle is one file, so a thread has no other file to start from (`src/documents/thread.ts`).
     define: { DOCUMENT_THREAD: JSON.stringify(await threadText()) },
   };
 }
 
-/** The program of the thread that reads documents, as a script. */
+/** The script of the thread that reads documents. */
 async function threadText(): Promise<string> {
   const { outputFiles } = await build({ ...THREAD, write: false });
   return outputFiles[0]?.text ?? '';

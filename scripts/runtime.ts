@@ -1,7 +1,7 @@
 /**
- * The Node.js that goes into the executable, and so runs as root on every node: it must be the one whose SHA-256 stands in
- * runtime.json. Where Node.js' own release is at hand, that is compared as well (https://nodejs.org/dist/, SHASUMS256.txt:
- * it has the sums of archives, so the archive is unpacked).
+ * Checks the Node.js that goes into the executable, and so runs as root on every node: its SHA-256 must be the one in runtime.json.
+ * With a release of Node.js (https://nodejs.org/dist/), also compares it with that: SHASUMS256.txt has the sums of archives, so the
+ * archive is unpacked.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -17,11 +17,11 @@ const NEVER = new AbortController().signal;
 export interface Runtime {
   readonly file: string;
   readonly version: string;
-  /** As in the names of Node.js' releases: linux-x64. */
+  /** As in the names of Node.js' releases, such as linux-x64. */
   readonly platform: string;
 }
 
-/** What Node.js publishes of a release. */
+/** The files of a release of Node.js. */
 export interface Release {
   /** Path of a SHASUMS256.txt. */
   readonly sums: string;
@@ -29,7 +29,7 @@ export interface Release {
   readonly archive: string;
 }
 
-/** It is not the Node.js that was pinned; what to do is in the text. */
+/** Not the pinned Node.js; the message says what to do. */
 export class RuntimeRefused extends Error {}
 
 /** Resolves with the SHA-256 of the file. Throws RuntimeRefused. */
@@ -38,35 +38,35 @@ export async function checkRuntime({ file, version, platform }: Runtime): Promis
   const expected = sums[platform];
   if (version !== pinned.version) {
     throw new RuntimeRefused(
-      `${file} is Node.js ${version}, and scripts/runtime.json pins ${pinned.version}: run npm ci, or pin the other version in package.json and there`,
+      `${file} is Node.js ${version}, but scripts/runtime.json pins ${pinned.version}: run npm ci, or pin this version in package.json and scripts/runtime.json`,
     );
   }
   if (expected === undefined) {
     throw new RuntimeRefused(
-      `scripts/runtime.json has no SHA-256 of Node.js for ${platform}, only for ${Object.keys(sums).join(', ')}: add it there`,
+      `scripts/runtime.json has no SHA-256 of Node.js for ${platform}, only for ${Object.keys(sums).join(', ')}: add it`,
     );
   }
   const found = await sha256(file);
   if (found !== expected) {
     throw new RuntimeRefused(
-      `${file} is not the Node.js ${version} for ${platform} that scripts/runtime.json pins: its SHA-256 is ${found}, and should be ${expected}. Nothing was built; remove node_modules and run npm ci`,
+      `${file} is not the Node.js ${version} for ${platform} that scripts/runtime.json pins: its SHA-256 is ${found} instead of ${expected}. Nothing was built; remove node_modules and run npm ci`,
     );
   }
   return found;
 }
 
-/** Throws RuntimeRefused when the file is not the one of the release. */
+/** Throws RuntimeRefused when the file differs from the release. */
 export async function compareWithRelease({ file, version, platform }: Runtime, release: Release): Promise<void> {
   const name = basename(release.archive);
   const root = `node-v${version}-${platform}`;
   if (name !== `${root}.tar.xz` && name !== `${root}.tar.gz`) {
-    throw new RuntimeRefused(`--archive ${release.archive}: it should be ${root}.tar.xz or ${root}.tar.gz`);
+    throw new RuntimeRefused(`--archive ${release.archive}: must be ${root}.tar.xz or ${root}.tar.gz`);
   }
   const sum = sumOf(name, await readFile(release.sums, 'utf8'));
-  if (sum === undefined) throw new RuntimeRefused(`--sums ${release.sums}: it has no line for ${name}`);
+  if (sum === undefined) throw new RuntimeRefused(`--sums ${release.sums}: no line for ${name}`);
   const found = await sha256(release.archive);
   if (found !== sum) {
-    throw new RuntimeRefused(`${release.archive}: its SHA-256 is ${found}, and ${release.sums} says ${sum}`);
+    throw new RuntimeRefused(`${release.archive}: its SHA-256 is ${found}, but ${release.sums} has ${sum}`);
   }
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-release-'));
   try {
@@ -76,7 +76,7 @@ export async function compareWithRelease({ file, version, platform }: Runtime, r
     const [ours, published] = await Promise.all([sha256(file), sha256(join(folder, root, 'bin/node'))]);
     if (ours !== published) {
       throw new RuntimeRefused(
-        `${file} is not the Node.js of the release: its SHA-256 is ${ours}, and that of ${root}/bin/node in ${release.archive} is ${published}`,
+        `${file} is not the Node.js of the release: its SHA-256 is ${ours}, but ${root}/bin/node in ${release.archive} has ${published}`,
       );
     }
   } finally {
@@ -84,7 +84,7 @@ export async function compareWithRelease({ file, version, platform }: Runtime, r
   }
 }
 
-/** The sum of the file with this name, of lines such as `ab…  node-v26.10.0-linux-x64.tar.xz`. */
+/** The sum of the named file, from lines such as `ab…  node-v26.10.0-linux-x64.tar.xz`. */
 function sumOf(name: string, sums: string): string | undefined {
   const words = sums.split('\n').map((line) => line.trim().split(/\s+/));
   return words.find(([sum = '', of = '']) => /^[0-9a-f]{64}$/.test(sum) && of.replace(/^\*/, '') === name)?.[0];

@@ -9,9 +9,9 @@ restartWithoutNodeVariables();
 
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const) {
-  // Not `once`: execa ends the process itself when it finds that nobody else listens.
+  // Not `once`: execa ends the process itself when nobody else listens.
   process.on(name, () => {
-    // Who asks twice does not want to wait.
+    // The second signal: do not wait.
     if (stop.signal.aborted) void endAtOnce();
     else stop.abort(new Error(`received ${name}`));
   });

@@ -1,6 +1,6 @@
 /**
- * Every message that a user can cause, as a whole: what was given, and what is said. The tables are in `messages/`, one array a
- * kind of input; a new message is a new row. The code that a user's input takes makes them: nothing here is told twice.
+ * Every message that a user can cause, in full: the input, and its message. The tables are in `messages/`, an array for each kind of
+ * input; a new message is a new row. The messages come from the code that reads the input.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -31,19 +31,19 @@ import { MANIFESTS, NODE } from './messages/manifests.ts';
 import { OBJECTS } from './messages/objects.ts';
 import type { Row } from './messages/row.ts';
 
-/** With SHOW_MESSAGES each message that differs is printed, to be read and taken into its table. */
+/** With SHOW_MESSAGES, prints each message that differs, to be read and taken into its table. */
 function rows<Input>(
   title: string,
   table: readonly Row<Input>[],
-  tell: (input: Input) => Promise<string> | string,
+  messageOf: (input: Input) => Promise<string> | string,
 ): void {
   describe(title, () => {
     for (const { name, input, message } of table) {
       it(name, async () => {
-        const told = await tell(input);
-        if (process.env.SHOW_MESSAGES !== undefined && told !== message)
-          process.stdout.write(`${JSON.stringify({ title, name, told })}\n`);
-        assert.equal(told, message);
+        const found = await messageOf(input);
+        if (process.env.SHOW_MESSAGES !== undefined && found !== message)
+          process.stdout.write(`${JSON.stringify({ title, name, found })}\n`);
+        assert.equal(found, message);
       });
     }
     it('has no name and no input twice', () => {
@@ -53,8 +53,10 @@ function rows<Input>(
   });
 }
 
-/** What was thrown, or the notes that a configuration leads to. */
-async function told(load: () => Promise<{ readonly notes: readonly { readonly text: string }[] }>): Promise<string> {
+/** The message of the error, or the notes of the configuration. */
+async function messageOfLoad(
+  load: () => Promise<{ readonly notes: readonly { readonly text: string }[] }>,
+): Promise<string> {
   try {
     return (await load()).notes.map(({ text }) => text).join('\n');
   } catch (error) {
@@ -62,7 +64,7 @@ async function told(load: () => Promise<{ readonly notes: readonly { readonly te
   }
 }
 
-/** Faults of all that was emitted. */
+/** The faults of all events. */
 function faultsOf(events: readonly SourceEvent[]): string {
   return events.flatMap((event) => ('faults' in event ? event.faults.map(faultText) : [])).join('\n');
 }
@@ -86,10 +88,10 @@ describe('messages', () => {
   };
   const anonymous = (text: string) => text.replaceAll(folder, 'DIR').replaceAll(process.cwd(), 'DIR');
 
-  rows('of flags', FLAGS, (flags) => told(() => loadConfig(flags)));
+  rows('of flags', FLAGS, (flags) => messageOfLoad(() => loadConfig(flags)));
 
   rows('of the flags of the controller', CONTROLLER_FLAGS, (flags) =>
-    told(async () => {
+    messageOfLoad(async () => {
       controllerConfig(flags);
       return { notes: [] };
     }),
@@ -97,7 +99,7 @@ describe('messages', () => {
 
   rows('of a configuration file', CONFIG_FILES, async ({ text, flags }) => {
     const config = await file('config.yaml', text);
-    return anonymous(await told(() => loadConfig({ ...flags, config })));
+    return anonymous(await messageOfLoad(() => loadConfig({ ...flags, config })));
   });
 
   rows('of a kubeconfig', KUBECONFIGS, async ({ text, ...rest }) => {
@@ -117,7 +119,7 @@ describe('messages', () => {
     guard.setInterfaces(NODE.addresses as readonly string[] as Address[]);
     const store = new ManifestStore('node-a', emit, { guard });
     for (const [i, text] of texts.entries()) {
-      // What is said of the last step counts.
+      // The message of the last step counts.
       events.length = 0;
       if (text === undefined) store.unreadable('web.yaml', 'permission denied');
       else if (store.empties(draftOf(store, 'web.yaml', text))) store.emptied('web.yaml');
@@ -141,7 +143,7 @@ describe('messages', () => {
     });
   });
 
-  it('are many, and none is the word of a library', () => {
+  it('are many, and none is a message of a library', () => {
     const all = [FLAGS, CONTROLLER_FLAGS, CONFIG_FILES, KUBECONFIGS, MANIFESTS, OBJECTS, COMMAND_LINES].flat();
     assert.ok(all.length >= 80, String(all.length));
     for (const { message } of all) {

@@ -33,7 +33,7 @@ export async function tuneConntrack(config: Config, log: Log, level: 'warn' | 'e
     const { name, from, to } = write;
     const failure = failed.find((other) => other.name === name);
     if (failure !== undefined) stays.push({ ...write, cause: failure.cause });
-    else log.info({ setting: name, from, to }, `${settingKey(name)} is ${to} now`);
+    else log.info({ setting: name, from, to }, `set ${settingKey(name)} to ${to}`);
   }
   for (const write of stays) log[level]({ setting: write.name, from: write.from, to: write.to }, barredText(write));
   return stays.length;

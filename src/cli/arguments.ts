@@ -1,8 +1,8 @@
-/** Go's ways to write flags that commander does not know: `-v=4`, `--cleanup=true`. kube-proxy's command lines have them. */
+/** Go's forms of flags that commander does not know: `-v=4`, `--cleanup=true`. Command lines of kube-proxy have them. */
 import { ConfigError } from '../config/flags.ts';
 import { parseBool } from '../config/readers.ts';
 
-/** Flags that name an action: present or not. */
+/** Flags without a value. */
 const ACTIONS: ReadonlySet<string> = new Set(['--cleanup', '--init-only', '--version', '--once']);
 
 export function goArguments(args: readonly string[]): string[] {

@@ -1,4 +1,4 @@
-/** `slicewire cleanup`: remove all that is ours, of every mode, and nothing else. */
+/** `slicewire cleanup`: removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
 
 import { openTools } from '../agent/agent.ts';
 import {
@@ -20,7 +20,7 @@ export interface CleanupOptions {
   readonly print: (text: string) => void;
 }
 
-/** Exit status 0; what cannot be removed is an error. */
+/** Resolves with the exit status 0. Throws CleanupIncomplete when something could not be removed, after the rest was. */
 export async function cleanupCommand({ config, signal, print }: CleanupOptions): Promise<number> {
   const { tools, problems: unusable } = await openTools(config, signal);
   const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal };
@@ -30,9 +30,9 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   const ofRules = async () => await clean(rulesPredecessor(input));
   const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES)));
   const removed: string[] = [];
-  // What tools that do not work here would remove stays, and nothing else.
+  // Rules stay where their tools do not work on this node; all others go.
   const problems: string[] = [...unusable];
-  // One mode's trouble must not keep the other's rules.
+  // A failure in one mode must not keep the rules of the others.
   for (const part of [ofIpvs, ofRules, ofNftables]) {
     try {
       removed.push(...(await part()));
@@ -44,6 +44,10 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   }
   for (const line of removed) print(`- ${line}`);
   if (problems.length > 0) throw new CleanupIncomplete(problems.join('; '));
-  print(removed.length === 0 ? 'nothing of ours was there' : `${removed.length} removed`);
+  print(
+    removed.length === 0
+      ? 'nothing to remove'
+      : `${removed.length} ${removed.length === 1 ? 'object' : 'objects'} removed`,
+  );
   return 0;
 }

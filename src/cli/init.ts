@@ -1,4 +1,4 @@
-/** `slicewire run --init-only`: the kernel settings, which a container with NET_ADMIN alone cannot write. Afterwards it can run with no more than that. */
+/** `slicewire run --init-only`: writes the kernel settings, which a container with NET_ADMIN alone cannot write. Afterwards the agent can run with NET_ADMIN alone. */
 import { release } from 'node:os';
 import { tuneConntrack } from '../agent/conntrack-tuning.ts';
 import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';
@@ -27,23 +27,23 @@ export async function initCommand({ config, log, signal }: InitOptions): Promise
   const problems = await writeSettings(writes, realSysctls);
   for (const { name, to } of writes) {
     const problem = problems.find((one) => one.name === name);
-    if (problem === undefined) log.info(`${name} is ${to} now`);
+    if (problem === undefined) log.info(`set ${name} to ${to}`);
     else log.error(`cannot write ${to} to /proc/sys/${name}: ${problem.cause}`);
   }
   const failed = problems.length + (await tuneConntrack(config, log, 'error'));
   if (failed > 0) return 1;
-  log.info('the kernel settings are right');
+  log.info('all kernel settings are written');
   return 0;
 }
 
-/** What the mode will want, by name. */
+/** The settings of the mode, by name. */
 async function settingsOfMode(config: Config, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   if (config.mode === 'ipvs') {
-    // Its settings are there once the module is loaded.
+    // The settings exist once the module is loaded.
     await openIpvsKernel(realCommands, signal);
     return ipvsKernelSettings(config.ipvs, release());
   }
-  // It writes none.
+  // nftables mode writes none.
   if (config.mode === 'nftables') return new Map();
   const settings = await readSettings({ config, node: undefined, family: 'IPv4' });
   return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);

@@ -1,5 +1,4 @@
-/** `slicewire plan`: what `run` would change in this kernel now. Writes nothing. */
-
+/** `slicewire plan`: shows the changes that `run` would make on this node now. Writes nothing. */
 import { startAgent } from '../agent/agent.ts';
 import { conntrackSteps } from '../agent/conntrack-tuning.ts';
 import { startFeed } from '../agent/feed.ts';
@@ -45,7 +44,7 @@ export async function planCommand({ config, log, signal, output, print }: PlanOp
   }
 }
 
-/** A setting that would be changed if it could be, as JSON. */
+/** A setting that cannot be written on this node, as JSON. */
 function barredFacts({ name, from, to, leftBy, cause }: BarredWrite): object {
   return { key: settingKey(name), from, to, cause, leftBy };
 }

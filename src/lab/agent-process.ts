@@ -1,4 +1,4 @@
-/** The agent as a process of its own inside a namespace of the lab: the very program that a node runs. */
+/** The agent as a process inside a namespace of the lab: the same program that runs on a node. */
 import { type Child, startChild } from '../host/child.ts';
 import { selfCommand } from '../host/self.ts';
 import type { Lab } from './lab.ts';
@@ -15,7 +15,7 @@ export class AgentProcess {
   readonly #child: Child;
   readonly #waiting = new Set<() => void>();
 
-  /** `slicewire ARGS` in the namespace of the node: this very program, or the executable of that path. */
+  /** `slicewire ARGS` in the namespace of the node: this program, or the given executable. */
   constructor(lab: Lab, args: readonly string[], executable?: string) {
     const self = executable === undefined ? selfCommand(...args) : { file: executable, args };
     const { file, args: rest } = lab.inside('node', self.file, self.args);
@@ -31,19 +31,19 @@ export class AgentProcess {
     return this.#child.ended;
   }
 
-  /** The first line from `since` on that fits; throws when none comes in time. Milliseconds. */
+  /** The first matching line from `since` on; throws when none comes `within` milliseconds. */
   async logged(fits: (line: LogLine) => boolean, { since = 0, within = 15_000 } = {}): Promise<LogLine> {
     const late = performance.now() + within;
     for (;;) {
       const found = this.log.slice(since).find(fits);
       if (found !== undefined) return found;
       const left = late - performance.now();
-      if (left <= 0) throw new Error(`the agent did not say what was waited for; it said:\n${this.text()}`);
+      if (left <= 0) throw new Error(`the agent did not log the expected line; its log:\n${this.text()}`);
       await this.#nextLine(left);
     }
   }
 
-  /** Wait until it synced; milliseconds. */
+  /** The first line of a sync from `since` on; throws when none comes `within` milliseconds. */
   async synced(since = 0, within = 15_000): Promise<LogLine> {
     return await this.logged((line) => line.msg === 'synced', { since, within });
   }

@@ -1,5 +1,5 @@
 /**
- * One host of the lab: a process inside a network namespace that serves and asks on command.
+ * One host of the lab: a process inside a network namespace that serves, and sends requests, on command.
  * Commands come as JSON lines on standard input, answers go as JSON lines to standard output.
  */
 import { createSocket } from 'node:dgram';
@@ -26,7 +26,7 @@ function serve({ port, name, protocol, address = '::' }: Serve): Promise<Answer>
       const server = createServer((request, response) => {
         response.end(text(request.socket.remoteAddress));
       });
-      // A connection that is kept lasts as long as its client wants.
+      // The client decides how long a kept connection lasts.
       server.keepAliveTimeout = 0;
       server.listen(port, address, ready);
       return;
@@ -42,7 +42,7 @@ function ask(command: Ask): Promise<Answer> {
   return command.protocol === 'TCP' ? askHttp(command) : askUdp(command);
 }
 
-/** Connections that are kept, by their names. */
+/** Kept connections, by name. */
 const kept = new Map<string, Agent>();
 
 function keptConnection(name: string): Agent {
@@ -51,7 +51,7 @@ function keptConnection(name: string): Agent {
   return agent;
 }
 
-/** One HTTP request, on a connection of its own unless it is named. The time limit holds from the first packet on, as http's own does not. */
+/** One HTTP request, on a new connection unless one is named. Unlike http's own timeout, this one starts with the first packet. */
 function askHttp({ address, port, timeout, from, fromPort, keep }: Ask): Promise<Answer> {
   return new Promise((resolve) => {
     const agent = keep === undefined ? false : keptConnection(keep);
@@ -78,7 +78,7 @@ function askHttp({ address, port, timeout, from, fromPort, keep }: Ask): Promise
   });
 }
 
-/** A question that is repeated until it is answered, from one socket. */
+/** A datagram, repeated from one socket until an answer comes. */
 function askUdp({ address, port, timeout, from, fromPort = 0 }: Ask): Promise<Answer> {
   return new Promise((resolve) => {
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4');

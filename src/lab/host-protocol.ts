@@ -1,10 +1,10 @@
-/** What the lab asks of its hosts. */
+/** The commands of the lab to its hosts, and their answers. */
 export interface Serve {
   readonly kind: 'serve';
   readonly protocol: 'TCP' | 'UDP';
   readonly port: number;
   readonly name: string;
-  /** Default: every address. A host with several answers UDP from the one that its routes choose, unless it is bound. */
+  /** Default: all addresses. Without an address, a host answers UDP from the address that its routes choose. */
   readonly address?: string | undefined;
 }
 
@@ -17,9 +17,9 @@ export interface Ask {
   readonly timeout: number;
   /** Source address; default: the kernel's choice. */
   readonly from?: string | undefined;
-  /** Source port: a client that keeps it keeps its flow. Default: the kernel's choice. */
+  /** Source port: a client that keeps its port keeps its flow. Default: the kernel's choice. */
   readonly fromPort?: number | undefined;
-  /** TCP: ask over the connection of this name, which stays open for the next that names it. Default: one of its own. */
+  /** TCP: use the connection of this name, which stays open for later requests. Default: a new connection. */
   readonly keep?: string | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A small HTTP server for health and metrics. It answers anybody who can reach its port, so it gives little away: short
- * time limits, small headers, a bound on connections, no body is read. One request costs one answer made from memory.
+ * A small HTTP server for health and metrics. It answers everybody who can reach its port, and limits the cost: short timeouts, small
+ * headers, a bound on connections, no body is read. An answer is made from memory.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -20,7 +20,7 @@ export interface Asked {
   readonly query: URLSearchParams;
   /** The body's beginning, for the few requests that have one. */
   body(): Promise<string>;
-  /** The other side went away. */
+  /** Aborts when the client is gone. */
   readonly signal: AbortSignal;
 }
 
@@ -29,7 +29,7 @@ export type Handler = (asked: Asked) => Answer | Promise<Answer>;
 export interface ListenOptions {
   readonly address: Address;
   readonly port: number;
-  /** Only this family, also at `::`. Without it, an address of zeros stands for those of both families. */
+  /** Listen for this family only, also on `::`. Otherwise the unspecified address means both families. */
   readonly isOneFamily?: boolean;
 }
 
@@ -47,9 +47,9 @@ export function textAnswer(status: number, body: string): Answer {
 
 /** Milliseconds for a request's headers to arrive, and all of it. */
 const REQUEST_TIMEOUT = 5000;
-/** Milliseconds that a connection may stand without a request. */
+/** Milliseconds that a connection may stay idle. */
 const IDLE_TIMEOUT = 10_000;
-/** Milliseconds without a byte in either direction, such as of a client that does not read; not for profiles, which take their time. */
+/** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles, which take long. */
 const SILENCE = 30_000;
 const MOST_CONNECTIONS = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
@@ -116,7 +116,7 @@ export class HttpServer {
       this.#server.once('error', reject);
       this.#server.listen({ host, port, ipv6Only, exclusive: true }, () => {
         this.#server.removeListener('error', reject);
-        // An accept that fails for want of descriptors is no reason to end.
+        // Running out of descriptors in accept must not end the agent.
         this.#server.on('error', () => undefined);
         resolve();
       });
@@ -129,14 +129,14 @@ export interface KeepOpenOptions {
   readonly handler: Handler;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called after each failure; throws to give up. */
+  /** Called after each failure; may throw to give up. */
   readonly onFailure: (error: Error) => void;
 }
 
-/** Milliseconds until a port that could not be had is tried again: kube-proxy's period. */
+/** Milliseconds until a port that could not be bound is tried again: kube-proxy's period. */
 const RETRY = 5000;
 
-/** Open it, trying again until it is had; closes with the signal. Resolves when it is closed. */
+/** Open a server, retrying until its port is bound, and close it when the signal aborts. Resolves then. */
 export async function keepOpen({ listen, handler, clock, signal, onFailure }: KeepOpenOptions): Promise<void> {
   while (!signal.aborted) {
     try {

@@ -1,5 +1,5 @@
 /**
- * Counts ServicePorts of policy Local that have endpoints, but none on this node: what reaches this node for them is dropped
+ * Counts ServicePorts with policy Local that have endpoints, but none on this node: the node drops packets for them
  * (docs/semantics.md 4.1). The metric is kubeproxy_sync_proxy_rules_no_local_endpoints_total.
  */
 import { FAMILIES, type Family } from '../model/address.ts';
@@ -22,7 +22,7 @@ export class LocalGaps {
     }
   }
 
-  /** Of each policy in each family. */
+  /** The number of ServicePorts for each policy and family. */
   get counts(): readonly (readonly [GapPolicy, Family, number])[] {
     return GAP_POLICIES.flatMap((policy) =>
       FAMILIES.map((family) => [policy, family, this.#counts.get(`${policy} ${family}`) ?? 0] as const),

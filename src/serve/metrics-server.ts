@@ -8,7 +8,7 @@ export interface MetricsServerParts {
   readonly config: () => object;
   readonly metrics: () => { readonly contentType: string; text(): Promise<string> };
   readonly hasProfiling: () => boolean;
-  /** Log more or less from now on. */
+  /** Set the verbosity of the log. */
   readonly setVerbosity: (verbosity: number) => void;
 }
 

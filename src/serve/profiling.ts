@@ -1,9 +1,9 @@
-/** Profiles of the running agent, for Chrome's developer tools: only with enableProfiling, and one at a time. */
+/** Profiles of the running agent, for Chrome's developer tools: only with enableProfiling, one at a time. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Answer, type Asked, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 
-const INDEX = `/debug/pprof/profile?seconds=30  time of the processor (.cpuprofile)
-/debug/pprof/heap?seconds=30     memory that is allocated meanwhile (.heapprofile)
+const INDEX = `/debug/pprof/profile?seconds=30  CPU time (.cpuprofile)
+/debug/pprof/heap?seconds=30     allocated memory (.heapprofile)
 `;
 const SECONDS = 30;
 const MOST_SECONDS = 300;

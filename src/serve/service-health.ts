@@ -1,4 +1,4 @@
-/** One HTTP server for each healthCheckNodePort and address (docs/semantics.md 9.5): load balancers ask it whether this node has endpoints of the Service. */
+/** One HTTP server for each healthCheckNodePort and address (docs/semantics.md 9.5): it answers load balancers whether this node has endpoints of the Service. */
 import { type Address, FAMILIES, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
@@ -10,9 +10,9 @@ import { type Answer, HttpServer, jsonAnswer } from './http.ts';
 export interface ServiceHealthParts {
   /** Whether the agent itself is healthy. */
   readonly isHealthy: () => boolean;
-  /** Where to listen for a family: the unspecified address, or those of the node that take node ports. */
+  /** The addresses to listen on: the unspecified one, or those of this node that take node ports. */
   readonly addresses: (family: Family) => Promise<readonly Address[]>;
-  /** A port could not be had; it is tried again at the next sync. */
+  /** A port could not be bound; the next sync tries again. */
   readonly onFailure: (service: ServiceKey, port: number, cause: string) => void;
 }
 
@@ -39,16 +39,16 @@ export class ServiceHealth {
   /** By `address port`. */
   readonly #servers = new Map<string, Opened>();
   readonly #mutex = createMutex();
-  /** Where was listened last. */
+  /** The addresses of the last sync. */
   #addresses: ReadonlyMap<Family, readonly Address[]> = new Map();
-  /** Servers are to be opened or closed, or could not be. */
+  /** Servers must be opened or closed, or could not be opened. */
   #isUnsettled = false;
 
   constructor(parts: ServiceHealthParts) {
     this.#parts = parts;
   }
 
-  /** All ServicePorts will be told anew: what is not by the next `sync` is gone. Until then everything goes on. */
+  /** The next generation reports all ServicePorts again: those missing at the next `sync` are gone. Until then all servers go on. */
   renew(): void {
     for (const key of this.#keys.keys()) this.#doubted.add(key);
   }
@@ -72,7 +72,7 @@ export class ServiceHealth {
     }
   }
 
-  /** Open and close servers as the Services ask now: after rules were written, so that nobody is sent here too early. */
+  /** Open and close servers as the Services ask now. Call it after rules were written, so that load balancers send no traffic too early. */
   async sync(): Promise<void> {
     for (const key of this.#doubted) this.#forget(key);
     this.#doubted.clear();
@@ -86,7 +86,7 @@ export class ServiceHealth {
     await this.sync();
   }
 
-  /** Number of distinct addresses of ready endpoints here. */
+  /** The number of distinct addresses of ready endpoints on this node. */
   localEndpoints(service: ServiceKey, family: Family): number {
     const { ready } = this.#checked.get(`${service} ${family}`) ?? {};
     return new Set([...(ready?.values() ?? [])].flat()).size;
@@ -123,7 +123,7 @@ export class ServiceHealth {
     }
   }
 
-  /** Asked once a family, not for each Service: the answer may take a list of the node's addresses. */
+  /** Read once for each family, not for each Service: it may list the node's addresses. */
   async #whereToListen(): Promise<ReadonlyMap<Family, readonly Address[]>> {
     const found = new Map<Family, readonly Address[]>();
     if (this.#checked.size === 0) return found;
@@ -141,7 +141,7 @@ export class ServiceHealth {
     }
   }
 
-  /** The body is indented with tabs and ends without a line's end, as kube-proxy's. */
+  /** As kube-proxy's, the body is indented with tabs, and has no newline at its end. */
   #answer(key: ServiceKey, family: Family): Answer {
     const localEndpoints = this.localEndpoints(key, family);
     const serviceProxyHealthy = this.#parts.isHealthy();

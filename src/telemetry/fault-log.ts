@@ -1,36 +1,36 @@
 /**
- * Faults in the log. The first of a kind are told one by one; where there are very many, the rest are told by their number:
- * one broken generator of manifests must not fill a disk, nor hide what else is said.
+ * Faults in the log. The first faults of a kind have a line each; of very many, the rest share a line with their number: one broken
+ * generator of manifests must not fill a disk, nor hide other lines.
  */
 import type { Clock } from '../host/clock.ts';
 import { type Fault, faultText } from '../model/objects.ts';
 import { TokenBucket } from '../model/token-bucket.ts';
 import type { Log } from './log.ts';
 
-/** Lines of a kind that may be told at once; after that one more each `REFILL` milliseconds. */
+/** Lines of a kind at once; after that one more every `REFILL` milliseconds. */
 const BURST = 20;
 const REFILL = 30_000;
-/** Milliseconds from the first fault that is not told to the line with their number, and from one such line to the next. */
+/** Milliseconds from the first fault without a line of its own to the line with their number, and from one such line to the next. */
 const SETTLE = 1000;
 const AGAIN = 60_000;
 
 export interface FaultLogOptions {
   readonly log: Log;
   readonly clock: Clock;
-  /** Where all of them can be seen. */
+  /** How to see all faults, for the line with their number. */
   readonly seeAll?: string;
 }
 
 export const SEE_ALL_OF_AGENT =
-  'slicewire plan --output json lists all, slicewire_faults in /metrics counts them, -v 4 tells each';
-export const SEE_ALL_OF_CONTROLLER = '-v 4 tells each';
+  'slicewire plan --output json lists all, slicewire_faults in /metrics counts them, -v 4 logs each';
+export const SEE_ALL_OF_CONTROLLER = '-v 4 logs each';
 
 /** Faults of one kind: the same kind of object, part of it, and consequence. */
 interface Bucket {
   readonly rate: TokenBucket;
   unreported: number;
-  /** When their number was told last. */
-  saidAt: number;
+  /** Time of the last line with their number. */
+  countedAt: number;
   cancel: (() => void) | undefined;
 }
 
@@ -42,7 +42,7 @@ export class FaultLog {
     this.#options = options;
   }
 
-  /** Returns whether it was told by itself. A mistake is a warning; what merely has no effect on this node is not. */
+  /** Returns whether the fault has a line of its own. Faults are warnings, but for fields that merely have no effect on this node. */
   log(fault: Fault): boolean {
     const { log } = this.#options;
     const kind = kindOf(fault);
@@ -57,7 +57,7 @@ export class FaultLog {
     return false;
   }
 
-  /** Tell at once what was only counted: nothing comes any more. */
+  /** Log the pending numbers at once, at the end. */
   flush(): void {
     for (const [kind, bucket] of this.#buckets) {
       bucket.cancel?.();
@@ -71,7 +71,7 @@ export class FaultLog {
     if (known !== undefined) return known;
     const now = this.#options.clock.now();
     const rate = new TokenBucket({ burst: BURST, refill: REFILL }, now);
-    const made = { rate, unreported: 0, saidAt: now - AGAIN, cancel: undefined };
+    const made = { rate, unreported: 0, countedAt: now - AGAIN, cancel: undefined };
     this.#buckets.set(kind, made);
     return made;
   }
@@ -79,7 +79,7 @@ export class FaultLog {
   #logCountSoon(kind: string, bucket: Bucket, level: 'info' | 'warn'): void {
     if (bucket.cancel !== undefined) return;
     const { clock } = this.#options;
-    bucket.cancel = clock.after(Math.max(SETTLE, bucket.saidAt + AGAIN - clock.now()), () => {
+    bucket.cancel = clock.after(Math.max(SETTLE, bucket.countedAt + AGAIN - clock.now()), () => {
       bucket.cancel = undefined;
       this.#logCount(kind, bucket, level);
     });
@@ -90,9 +90,9 @@ export class FaultLog {
     const count = bucket.unreported;
     if (count === 0) return;
     bucket.unreported = 0;
-    bucket.saidAt = clock.now();
+    bucket.countedAt = clock.now();
     const more = count === 1 ? '1 more fault of this kind is' : `${count} more faults of this kind are`;
-    log[level]({ kind, count }, `${kind}: ${more} not told one by one: ${seeAll}`);
+    log[level]({ kind, count }, `${kind}: ${more} not logged one by one: ${seeAll}`);
   }
 }
 
@@ -100,7 +100,7 @@ function levelOf({ effect }: Fault): 'info' | 'warn' {
   return effect === 'no effect here' ? 'info' : 'warn';
 }
 
-/** `Service spec.ports (object set aside)`. Of a path only what the API itself names: keys of labels are anybody's to choose. */
+/** `Service spec.ports (object set aside)`. Only the first two names of a path: users choose keys of labels, without limit. */
 function kindOf({ kind, field, effect }: Fault): string {
   const path = field
     .replace(/\[[^\]]*\]/g, '')

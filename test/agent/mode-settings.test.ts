@@ -84,7 +84,7 @@ describe('settings', () => {
     assert.equal(await takes({}, '8.8.8.8'), false);
   });
 
-  it('tells pods by the first CIDR of the family, the Node’s, a bridge, a prefix, or not at all', async () => {
+  it('recognises local pods by the first CIDR of the family, the Node’s, a bridge, a prefix, or not at all', async () => {
     const detector = async (flags: Flags, family: Family, node?: NodeView) =>
       (await settings(flags, family, node)).localDetector;
     const both = { clusterCidr: '10.244.0.0/16,fd00:244::/32' };

@@ -4,7 +4,7 @@ import { it } from 'node:test';
 import { PacketTotals } from '../../src/agent/packet-totals.ts';
 import type { PacketCount } from '../../src/modes/mode.ts';
 
-it('totals of packets grow by what the kernel counted, over counters that begin anew and families that are not told', () => {
+it('totals of packets grow by the counts of the kernel, over counters that restart and families that are missing', () => {
   const totals = new PacketTotals();
   const count = (packets: number, family: 'IPv4' | 'IPv6' = 'IPv4'): PacketCount => ({
     what: 'invalid-dropped',
@@ -16,7 +16,7 @@ it('totals of packets grow by what the kernel counted, over counters that begin 
   assert.equal(totals.total('invalid-dropped'), 7, 'what was counted before the agent began');
   totals.take([count(8), count(2, 'IPv6')]);
   totals.take([count(1, 'IPv6')]);
-  assert.equal(totals.total('invalid-dropped'), 11, 'one began anew, the other is not told now');
+  assert.equal(totals.total('invalid-dropped'), 11, 'one counter restarted, the other is missing');
   totals.take([count(9), count(1, 'IPv6')]);
   assert.equal(totals.total('invalid-dropped'), 12);
   assert.equal(totals.total('localhost-node-ports'), 0);

@@ -1,4 +1,4 @@
-/** How often the kernel is read whole: told with a clock that the test moves. */
+/** How often all rules are read from the kernel, with a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { firstPeriod, Readings } from '../../src/agent/readings.ts';

@@ -1,4 +1,4 @@
-/** What people get wrong: one clear line, exit status 1, nothing written. Runs in a namespace, so that nothing could be. */
+/** Mistakes on the command line: one clear line, exit status 1, nothing written. Runs in a namespace, so that nothing could be. */
 import assert from 'node:assert/strict';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -84,7 +84,7 @@ describe('bad input on the command line', () => {
     });
   }
 
-  it('several faults are told together', async () => {
+  it('several faults are reported together', async () => {
     const { error } = await slicewire([
       '--mode',
       'x',
@@ -156,15 +156,15 @@ describe('bad input on the command line', () => {
     }
     const args = ['plan', '--manifests', manifests, '--conntrack-max-per-core', '0', '--output', 'json'];
     const { error, output } = await slicewire(args);
-    const told = error.split('\n').filter((line) => line.includes('set aside'));
-    // Of each file twenty documents are told, and how many more there are: ten lines of another kind.
-    assert.ok(told.length <= 52, `${told.length} lines`);
+    const reported = error.split('\n').filter((line) => line.includes('set aside'));
+    // For each file there are twenty lines, and one with the number of the others; ten lines are of another kind.
+    assert.ok(reported.length <= 52, `${reported.length} lines`);
     for (const [kind, count] of [
       ['file line', 180],
       ['Service spec.clusterIP', 480],
     ])
       assert.ok(
-        error.includes(`${kind} (object set aside): ${count} more faults of this kind are not told one by one`),
+        error.includes(`${kind} (object set aside): ${count} more faults of this kind are not logged one by one`),
       );
     const { faults } = JSON.parse(output) as { faults: { kind: string; effect: string }[] };
     assert.equal(faults.filter(({ effect }) => effect === 'object set aside').length, 500 + 10 * 21);

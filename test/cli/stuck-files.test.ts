@@ -1,4 +1,4 @@
-/** Files that never answer, below a running agent: it follows the others, answers probes, and ends when it is told to. */
+/** Files that never answer, below a running agent: it follows the others, answers probes, and stops on a signal. */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { until } from '../helpers/until.ts';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 const ASK = 'const r = await fetch("http://127.0.0.1:10256/livez"); process.stdout.write(String(r.status));';
-/** Milliseconds in which a process that was told to stop has ended: five seconds, and what a busy machine takes. */
+/** Milliseconds in which a process ends after its signal: five seconds, and some for a busy machine. */
 const ENDS = 9000;
 
 function yaml(name: string, clusterIP: string): string {
@@ -76,13 +76,13 @@ describe('a file that never answers', () => {
       await programmed('10.96.0.2/32');
       assert.equal(await inside(process.execPath, '--input-type=module', '-e', ASK), '200');
     } finally {
-      const told = performance.now();
+      const signalled = performance.now();
       kill(child, 'SIGTERM');
       const late = setTimeout(() => kill(child, 'SIGKILL'), ENDS);
       const status = await ended;
       clearTimeout(late);
       assert.equal(status, 0, log.slice(-5).join('\n'));
-      assert.ok(performance.now() - told < ENDS);
+      assert.ok(performance.now() - signalled < ENDS);
     }
   }
 

@@ -56,12 +56,12 @@ describe('replicas of the controller', () => {
   }, async (t) => {
     const rig = await cluster(t);
     const first = await start(t, rig);
-    await until('the first leads', () => first.log.some((line) => line.includes('writes now')), 20_000);
+    await until('the first leads', () => first.log.some((line) => line.includes('writes from now on')), 20_000);
     const second = await start(t, rig);
     await until('all is written', () => isAllRight(rig), 20_000);
     await aWhile(500);
     assert.equal(rig.slices().length, SERVICES);
-    assert.ok(!second.log.some((line) => line.includes('writes now')));
+    assert.ok(!second.log.some((line) => line.includes('writes from now on')));
     process.kill(first.pid ?? assert.fail(), 'SIGKILL');
     rig.pod('web-0', 999);
     await until('the second wrote', () => rig.ready('web-0').length === 2, 20_000);
@@ -75,11 +75,11 @@ describe('replicas of the controller', () => {
     const rig = await cluster(t);
     const slow = ['--leader-elect-lease-duration=60s', '--leader-elect-renew-deadline=50s'];
     const first = await start(t, rig, ...slow);
-    await until('the first leads', () => first.log.some((line) => line.includes('writes now')), 20_000);
+    await until('the first leads', () => first.log.some((line) => line.includes('writes from now on')), 20_000);
     const second = await start(t, rig, ...slow);
     await until('the second sees it', () => second.log.some((line) => line.includes('is held by')), 20_000);
     await first.stop();
-    await until('the second leads', () => second.log.some((line) => line.includes('writes now')), 10_000);
+    await until('the second leads', () => second.log.some((line) => line.includes('writes from now on')), 10_000);
   });
 
   it('killed in the middle of its writes again and again, it ends right and writes nothing twice', {

@@ -1,15 +1,15 @@
-/** Whole command lines, run as a process that ends before it looks at the machine; what stands on standard error. */
+/** Whole command lines, run as a process that ends before it reads the machine, and its standard error. */
 import type { Row } from './row.ts';
 
 export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
   {
-    name: 'a word that is no command',
+    name: 'an unknown command',
     input: ['launch'],
     message:
       'slicewire: unknown command launch; the commands are run, plan, cleanup, controller, demo, version and help',
   },
   {
-    name: 'a flag that is none',
+    name: 'an unknown flag',
     input: ['plan', '--no-such-flag'],
     message:
       "slicewire: unknown option '--no-such-flag'\n(slicewire --help lists the commands, slicewire run --help the flags)",
@@ -21,12 +21,12 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
       "slicewire: option '--manifests <path>' argument missing\n(slicewire --help lists the commands, slicewire run --help the flags)",
   },
   {
-    name: 'an action that is neither on nor off',
+    name: 'an action that is neither true nor false',
     input: ['--once=perhaps'],
     message: 'slicewire: --once=perhaps: must be true or false',
   },
   {
-    name: 'a form of the answer that is none',
+    name: 'an unknown output format',
     input: ['plan', '--output', 'yaml'],
     message:
       "slicewire: option '--output <form>' argument 'yaml' is invalid. Allowed choices are text, json.\n(slicewire --help lists the commands, slicewire run --help the flags)",

@@ -183,7 +183,7 @@ async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
   // All requests fail without an answer: nobody's fault here.
   server.failNext(1000, 0);
   server.cutConnections();
-  await answers('told', '/healthz', ({ status, body }) => status === 200 && body.includes('cannot be followed'));
+  await answers('told', '/healthz', ({ status, body }) => status === 200 && body.includes('could not be followed'));
   server.recover();
   server.failNext(1000, 403);
   await answers('refused', '/healthz', ({ status, body }) => status === 503 && body.includes('403'));
@@ -204,7 +204,7 @@ async function floods(server: ApiServer, kubeconfig: string): Promise<Child> {
   while ((number() === undefined || server.events.length < 21) && performance.now() < end) await pause(50);
   assert.match(
     number() ?? '',
-    /^Service spec\.clusterIP \(object set aside\): 230 more faults of this kind are not told one by one: /,
+    /^Service spec\.clusterIP \(object set aside\): 230 more faults of this kind are not logged one by one: /,
   );
   assert.equal(log.filter(({ msg }) => msg.startsWith('Service default/')).length, 20);
   assert.equal(server.events.filter(({ reason }) => reason === 'SetAside').length, 20);

@@ -240,7 +240,7 @@ describe('an agent that operators run', () => {
     await agent.synced();
     const since = agent.log.length;
     await writeFile(file, config().replace('healthzBindAddress: ""', 'healthzBindAddress: 127.0.0.1:10300'));
-    await agent.logged(({ msg }) => msg.startsWith('synced') || msg.includes('in place'), { since });
+    await agent.logged(({ msg }) => msg.startsWith('synced') || msg.includes('are programmed'), { since });
     for (let tries = 0; tries < 50 && (await ask('/livez', 10_300).catch(() => undefined)) === undefined; tries++)
       await pause(100);
     assert.equal((await ask('/livez', 10_300)).status, 200);
@@ -275,7 +275,11 @@ describe('an agent that operators run', () => {
     await writeManifests(1);
     const who =
       /IPv4: changes have not reached the kernel for \d+ s: .*the xtables lock: (flock|sleep) \(process \d+\) holds it/;
-    await answers('ill', '/healthz', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
+    await answers(
+      'ill',
+      '/healthz',
+      ({ status, body }) => status === 503 && body.includes('have not reached the kernel'),
+    );
     // Two syncPeriods of 1 s, and a margin for processes that start.
     assert.ok(performance.now() - begun < LONGEST / 2);
     // Each tool waits for the lock before it says whose it is.

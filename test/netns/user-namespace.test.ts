@@ -77,7 +77,7 @@ describe('nftables mode in a user namespace', { skip }, () => {
     assert.equal(
       stdout,
       `${SERVICES * 2}\ntable ip slicewire\ntable ip6 slicewire\n` +
-        '- IPv4 nftables table slicewire\n- IPv4 nftables table kube-proxy\n- IPv6 nftables table slicewire\n3 removed\n',
+        '- IPv4 nftables table slicewire\n- IPv4 nftables table kube-proxy\n- IPv6 nftables table slicewire\n3 objects removed\n',
     );
   });
 

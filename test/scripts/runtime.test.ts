@@ -135,9 +135,7 @@ describe('the runtime of the executable', () => {
   it('is refused when it is of another version, or for a platform without a hash', async () => {
     await assert.rejects(
       checkRuntime({ ...OURS, version: '26.9.0' }),
-      refused(
-        /^\S+ is Node\.js 26\.9\.0, and scripts\/runtime\.json pins 26\.10\.0: run npm ci, or pin the other version/,
-      ),
+      refused(/^\S+ is Node\.js 26\.9\.0, but scripts\/runtime\.json pins 26\.10\.0: run npm ci, or pin this version/),
     );
     await assert.rejects(
       checkRuntime({ ...OURS, platform: 'linux-s390x' }),
@@ -157,7 +155,7 @@ describe('the runtime of the executable', () => {
     const { [OURS.platform]: sum } = pinned.sha256 as Readonly<Record<string, string>>;
     assert.equal(
       stderr,
-      `build: ${node} is not the Node.js 26.10.0 for ${OURS.platform} that scripts/runtime.json pins: its SHA-256 is ${await sha256(node)}, and should be ${sum}. Nothing was built; remove node_modules and run npm ci\n`,
+      `build: ${node} is not the Node.js 26.10.0 for ${OURS.platform} that scripts/runtime.json pins: its SHA-256 is ${await sha256(node)} instead of ${sum}. Nothing was built; remove node_modules and run npm ci\n`,
     );
     assert.ok(!existsSync(output));
     rmSync(node);
@@ -185,7 +183,7 @@ describe('the runtime of the executable', () => {
       await assert.rejects(
         compareWithRelease(OURS, { sums, archive }),
         refused(
-          /is not the Node\.js of the release: its SHA-256 is [0-9a-f]{64}, and that of node-v\S+\/bin\/node in \S+ is /,
+          /is not the Node\.js of the release: its SHA-256 is [0-9a-f]{64}, but node-v\S+\/bin\/node in \S+ has /,
         ),
       );
     });
@@ -195,16 +193,16 @@ describe('the runtime of the executable', () => {
       copyFileSync(archive, other);
       await assert.rejects(
         compareWithRelease(own, { sums, archive: other }),
-        refused(/^\S+\.tar\.xz: its SHA-256 is [0-9a-f]{64}, and \S+SHASUMS256\.txt says 0{64}$/),
+        refused(/^\S+\.tar\.xz: its SHA-256 is [0-9a-f]{64}, but \S+SHASUMS256\.txt has 0{64}$/),
       );
       await assert.rejects(
         compareWithRelease(own, { sums, archive: join(folder, 'node.tar.gz') }),
-        refused(/^--archive \S+node\.tar\.gz: it should be node-v26\.10\.0-linux-\w+\.tar\.xz or node-v26/),
+        refused(/^--archive \S+node\.tar\.gz: must be node-v26\.10\.0-linux-\w+\.tar\.xz or node-v26/),
       );
       writeFileSync(join(folder, 'empty'), '');
       await assert.rejects(
         compareWithRelease(own, { sums: join(folder, 'empty'), archive }),
-        refused(/^--sums \S+empty: it has no line for node-v26\.10\.0-linux-\w+\.tar\.gz$/),
+        refused(/^--sums \S+empty: no line for node-v26\.10\.0-linux-\w+\.tar\.gz$/),
       );
     });
   });

@@ -47,7 +47,7 @@ describe('the HTTP server', () => {
     assert.equal(await (await ask('/a?b')).text(), '/a');
   });
 
-  it('tells an error of its own as 500, and answers HEAD without a body', async () => {
+  it('answers an internal error with 500, and HEAD without a body', async () => {
     assert.equal((await ask('/bad')).status, 500);
     const head = await ask('/a', { method: 'HEAD' });
     assert.deepEqual([head.headers.get('content-length'), await head.text()], ['2', '']);
@@ -76,7 +76,7 @@ describe('the HTTP server', () => {
     for (const socket of sockets.splice(0)) socket.destroy();
   });
 
-  it('tries again to have its port, tells each failure, and closes when it is stopped', async () => {
+  it('retries until its port is free, reports each failure, and closes when it is stopped', async () => {
     const clock = new FakeClock();
     const stop = new AbortController();
     const failures: string[] = [];

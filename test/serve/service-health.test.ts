@@ -106,7 +106,7 @@ describe('health check ports of Services', () => {
     assert.deepEqual([(await ask())?.weight, (await ask('[::1]'))?.weight], ['1', '2']);
   });
 
-  it('that another program holds are told, and had as soon as it lets go', async () => {
+  it('that another program holds are reported, and opened as soon as they are free', async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(PORT, '127.0.0.1', resolve));
     health.update(new Map([port({ key: 'default/web:http' })]));
@@ -129,7 +129,7 @@ describe('health check ports of Services', () => {
     assert.equal((await ask('127.0.0.1', PORT + 19))?.status, 200);
   });
 
-  it('go on while all is told anew, and what is not told is gone', async () => {
+  it('go on while all ServicePorts are reported again, and close where one is missing', async () => {
     health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1') })]));
     health.update(new Map([port({ key: 'default/old:http', healthCheckNodePort: PORT + 1 })]));
     await health.sync();

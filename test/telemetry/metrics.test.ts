@@ -1,11 +1,11 @@
-/** Metrics under kube-proxy's names (its pkg/proxy/metrics), and ours. */
+/** Metrics under kube-proxy's names (its pkg/proxy/metrics), and those of slicewire. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ControllerMetrics } from '../../src/telemetry/controller-metrics.ts';
 import { Metrics, type MetricsOptions, type ReadName } from '../../src/telemetry/metrics.ts';
 import type { Samples } from '../../src/telemetry/registry.ts';
 
-/** Every name of its pkg/proxy/metrics that has a meaning here, with its labels. */
+/** Every name of its pkg/proxy/metrics that slicewire has, with its labels. */
 const OF_ALL: Readonly<Record<string, readonly [type: string, labels: string]>> = {
   sync_proxy_rules_duration_seconds: ['histogram', 'ip_family'],
   sync_full_proxy_rules_duration_seconds: ['histogram', 'ip_family'],
@@ -82,13 +82,13 @@ describe('metrics', () => {
     });
   }
 
-  it('of rules are those of iptables mode alone', async () => {
+  it('of rules exist in iptables mode alone', async () => {
     const text = await made('ipvs').text();
     for (const name of ['proxy_rules_iptables_total', 'ct_state_invalid_dropped', 'localhost_nodeports_accepted'])
       assert.ok(!text.includes(name), name);
   });
 
-  it('of failed writes and of what the table holds have names of their own in nftables mode, as kube-proxy’s', async () => {
+  it('of failed writes and of the table have names of their own in nftables mode, as kube-proxy’s', async () => {
     const lines = await linesOf(made('nftables'));
     const has = (name: string) => lines.some((line) => line.startsWith(`# TYPE ${name} `));
     assert.ok(has('kubeproxy_sync_proxy_rules_nftables_sync_failures_total'));
@@ -109,7 +109,7 @@ describe('metrics', () => {
     }
   });
 
-  it('tell the version by a name that is not Kubernetes’ own: KubeVersionMismatch of the kubernetes-mixin compares those', async () => {
+  it('name the version by a name that is not Kubernetes’ own: KubeVersionMismatch of the kubernetes-mixin compares those', async () => {
     const controller = new ControllerMetrics({
       version: '9.9.9',
       queues: () => [],

@@ -1,4 +1,4 @@
-/** `slicewire demo`: the main job on one machine with no cluster, with real traffic in private network namespaces. */
+/** `slicewire demo`: shows the proxy at work without a cluster, with real traffic in private network namespaces. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,9 +20,9 @@ export interface DemoOptions {
 
 const PODS = ['pod-1', 'pod-2', 'pod-3'];
 
-/** Exit status 0 when every step behaved. Whatever happens, all that it made is removed. */
+/** Resolves with the exit status: 0 when every step succeeded. Removes everything that it made, also after a failure. */
 export async function demoCommand({ mode, signal, print }: DemoOptions): Promise<number> {
-  if (!(await mayChangeNetwork())) throw new CannotRun('the demo makes network namespaces: run it as root');
+  if (!(await mayChangeNetwork())) throw new CannotRun('the demo creates network namespaces: run it as root');
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-demo-'));
   const remove: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true })];
   try {
@@ -30,8 +30,8 @@ export async function demoCommand({ mode, signal, print }: DemoOptions): Promise
     const steps = stepsOf(mode);
     const failed = await show(steps, scene, print);
     print('');
-    print(failed === 0 ? `all ${steps.length} steps behaved` : `${failed} of ${steps.length} steps did not behave`);
-    if (failed > 0) print(`the agent said:\n${scene.agent.text()}`);
+    print(failed === 0 ? `all ${steps.length} steps succeeded` : `${failed} of ${steps.length} steps failed`);
+    if (failed > 0) print(`log of the agent:\n${scene.agent.text()}`);
     return failed === 0 ? 0 : 1;
   } finally {
     for (const undo of remove.reverse()) await undo();
@@ -45,7 +45,7 @@ interface PrepareOptions extends DemoOptions {
 }
 
 async function prepare({ mode, folder, remove, signal, print }: PrepareOptions): Promise<Scene> {
-  print('A node with three pods on a bridge, and a client outside, each in a network namespace of its own:');
+  print('A node with three pods on a bridge, and a client outside the cluster, each in its own network namespace:');
   print('');
   print('    pod-1 10.244.1.11 ─┐');
   print(`    pod-2 10.244.1.12 ─┼─ node ${LAB.node.v4} ─── client ${LAB.client.v4}`);
@@ -57,7 +57,7 @@ async function prepare({ mode, folder, remove, signal, print }: PrepareOptions):
   await writeFile(join(folder, 'services.yaml'), servicesYaml());
   await writeFile(join(folder, 'web-slice.yaml'), sliceYaml([1, 2, 3]));
   print(`The Services of the demo, in a folder of manifests:\n\n${indent(servicesYaml())}\n`);
-  // The size of the table of connections is the machine's: a namespace cannot set it.
+  // A namespace cannot set the size of the conntrack table: it belongs to the machine.
   const machine = ['--conntrack-max-per-core', '0'];
   const node = ['--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
   const start = (of: DemoMode) =>
@@ -75,9 +75,9 @@ async function prepare({ mode, folder, remove, signal, print }: PrepareOptions):
 async function show(steps: readonly DemoStep[], scene: Scene, print: DemoOptions['print']): Promise<number> {
   let failed = 0;
   for (const [i, step] of steps.entries()) {
-    const { behaved, seen } = await step.run(scene);
-    print(`\n${behaved ? '✓' : '✗'} ${i + 1}. ${step.title}\n${indent(seen)}`);
-    if (!behaved) failed += 1;
+    const { succeeded, seen } = await step.run(scene);
+    print(`\n${succeeded ? '✓' : '✗'} ${i + 1}. ${step.title}\n${indent(seen)}`);
+    if (!succeeded) failed += 1;
   }
   return failed;
 }

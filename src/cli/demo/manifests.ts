@@ -1,10 +1,10 @@
-/** The objects of the demo, as a person would write them. */
+/** The manifests of the demo. */
 import { yamlText } from '../../documents/yaml.ts';
 import { podAddress } from '../../lab/lab.ts';
 
 export const WEB = { clusterIP: '10.96.0.10', port: 80, nodePort: 30080 } as const;
 export const EMPTY = { clusterIP: '10.96.0.20', port: 80 } as const;
-/** A Service without a selector: its servers are outside of the cluster. */
+/** A Service without a selector: its servers are outside the cluster. */
 export const OUTSIDE = {
   clusterIP: '10.96.0.30',
   port: 80,
@@ -15,7 +15,7 @@ export const OUTSIDE = {
 export const SELECTING = { clusterIP: '10.96.0.40', port: 80 } as const;
 export const POD_PORT = 8080;
 
-/** YAML of the Service `web`, and of one that has no endpoints. */
+/** YAML of the Service `web`, and of a Service without endpoints. */
 export function servicesYaml(): string {
   const web = {
     apiVersion: 'v1',

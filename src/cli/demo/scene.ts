@@ -1,11 +1,11 @@
-/** What the steps of the demo share. */
+/** The state that the steps of the demo share. */
 import type { AgentProcess } from '../../lab/agent-process.ts';
 import type { Lab } from '../../lab/lab.ts';
 
 export const DEMO_MODES = ['iptables', 'ipvs', 'nftables'] as const;
 export type DemoMode = (typeof DEMO_MODES)[number];
 
-/** Milliseconds until an agent must have synced: the machine may be emulated. */
+/** Milliseconds in which an agent must sync: the machine may be emulated. */
 export const PATIENCE = 60_000;
 
 export interface Scene {
@@ -19,7 +19,7 @@ export interface Scene {
 }
 
 export interface StepResult {
-  readonly behaved: boolean;
+  readonly succeeded: boolean;
   readonly seen: string;
 }
 
@@ -28,7 +28,7 @@ export interface DemoStep {
   readonly run: (scene: Scene) => Promise<StepResult>;
 }
 
-/** Text as it is shown below what is said of it. */
+/** Text, indented below its heading. */
 export function indent(text: string): string {
   return text
     .trimEnd()

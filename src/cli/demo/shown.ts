@@ -1,9 +1,9 @@
-/** What an administrator sees in the kernel, in each mode. */
+/** The state of the kernel as administrators see it, in each mode. */
 import type { Lab } from '../../lab/lab.ts';
 import type { DemoMode } from './scene.ts';
 
 interface Shown {
-  /** What the mode writes. */
+  /** The kernel objects that the mode writes. */
   readonly written: string;
   readonly one: string;
   readonly many: string;
@@ -16,7 +16,7 @@ export const SHOWN: Readonly<Record<DemoMode, Shown>> = {
     written: 'chains, jumps and settings',
     one: 'chain',
     many: 'chains',
-    where: "The Service's part of the rules:",
+    where: 'The rules of the Service web:',
     state: rulesOfWeb,
   },
   ipvs: {
@@ -47,14 +47,14 @@ async function rulesOfWeb(lab: Lab): Promise<string> {
   return rules.filter((rule) => ofWeb.test(rule)).join('\n');
 }
 
-/** The agent needs no nft; people may have it. */
+/** Shown by nft, which the agent does not need, and which may be missing. */
 async function mapsOfServices(lab: Lab): Promise<string> {
   const shown: string[] = [];
   for (const map of ['services', 'node-ports', 'backends']) {
     try {
       shown.push(await lab.exec('node', 'nft', 'list', 'map', 'ip', 'slicewire', map));
     } catch {
-      return 'the command nft would show it, and is not installed here';
+      return '(install nft to see the maps)';
     }
   }
   return shown.join('\n');

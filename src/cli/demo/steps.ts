@@ -1,4 +1,4 @@
-/** What the demo shows: each step asks with real traffic and says whether the answers are right. */
+/** The steps of the demo: each sends real traffic and checks the answers. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Answer } from '../../lab/host-protocol.ts';
@@ -8,32 +8,36 @@ import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene, type StepRe
 import { ipvsState, SHOWN } from './shown.ts';
 
 const REQUESTS = 60;
-/** Fewest of 60 requests that each of three pods gets, but for a chance in a million. */
+/** Each of three pods gets at least this many of 60 requests, but for a chance of one in a million. */
 const FAIR = 5;
 
 const [FIRST, SECOND] = OUTSIDE.servers;
 
 const STEPS: readonly DemoStep[] = [
-  { title: `a client outside asks the node's port ${WEB.nodePort}`, run: nodePort },
-  { title: `the node asks the Service's address ${WEB.clusterIP}`, run: clusterIP },
-  { title: 'each pod asks the Service that it is part of, until it reaches itself (hairpin)', run: hairpin },
-  { title: `a pod asks a Service without endpoints, ${EMPTY.clusterIP}`, run: refused },
-  { title: 'pod-3 is taken out of the slice while the agent runs', run: edited },
-  { title: 'a Service with a selector and two Pods, and no slice: its endpoints follow from the Pods', run: selected },
+  { title: `a client outside the cluster connects to node port ${WEB.nodePort}`, run: nodePort },
+  { title: `the node connects to the cluster IP ${WEB.clusterIP}`, run: clusterIP },
+  { title: 'each pod connects to its own Service, until it reaches itself (hairpin)', run: hairpin },
+  { title: `a pod connects to a Service without endpoints, ${EMPTY.clusterIP}`, run: refused },
+  { title: 'pod-3 leaves the EndpointSlice while the agent runs', run: edited },
   {
-    title: `a Service without a selector and Endpoints of its name, before two outside servers, ${OUTSIDE.servers.join(' and ')}`,
+    title:
+      'a Service with a selector and two Pods, without an EndpointSlice: the agent derives its endpoints from the Pods',
+    run: selected,
+  },
+  {
+    title: `a Service without a selector, with Endpoints for two servers outside the cluster, ${OUTSIDE.servers.join(' and ')}`,
     run: outside,
   },
 ];
 
 export function stepsOf(mode: DemoMode): readonly DemoStep[] {
   if (mode === 'iptables') return STEPS;
-  const title = `the agent starts again with --mode=iptables, and again with --mode=${mode}, while a client asks on`;
+  const title = `the agent restarts with --mode=iptables, then with --mode=${mode}, while a client keeps connecting`;
   return [...STEPS, { title, run: switched }];
 }
 
 async function outside({ lab, agent, folder, mode }: Scene): Promise<StepResult> {
-  // The servers are hosts outside: one is the client's machine, the other that of another node.
+  // The servers are the machine of the client, and another node.
   const hosts = [
     { name: 'client', address: FIRST, via: LAB.client.v4 },
     { name: 'other', address: SECOND, via: LAB.otherNode.v4 },
@@ -52,11 +56,11 @@ async function outside({ lab, agent, folder, mode }: Scene): Promise<StepResult>
   );
   const shares = balanced(answers, 2);
   const intro = `${indent(outsideYaml())}\n`;
-  if (mode !== 'ipvs') return { behaved: shares.behaved, seen: `${intro}${shares.seen}` };
-  // Round robin: they take turns.
+  if (mode !== 'ipvs') return { succeeded: shares.succeeded, seen: `${intro}${shares.seen}` };
+  // Round robin: the servers take turns.
   const isInTurn = by.every((who, i) => who === by[i % 2]);
   const text = `${intro}requests of pod-1 to ${OUTSIDE.clusterIP}, the first ten:\n${by.slice(0, 10).join('\n')}\n\n${await ipvsState(lab)}`;
-  return { behaved: shares.behaved && isInTurn, seen: text };
+  return { succeeded: shares.succeeded && isInTurn, seen: text };
 }
 
 async function selected({ lab, agent, folder }: Scene): Promise<StepResult> {
@@ -71,7 +75,7 @@ async function selected({ lab, agent, folder }: Scene): Promise<StepResult> {
   await save('shop-pods.yaml', podsYaml([2]));
   const one = balanced(await askMany(lab, 'client', SELECTING.clusterIP, SELECTING.port), 1);
   const seen = `${indent(`${selectingYaml()}---\n${podsYaml([1])}`)}\n    (and pod-2)\n${two.seen}\nwithout the manifest of pod-1: ${one.seen}`;
-  return { behaved: two.behaved && one.behaved, seen };
+  return { succeeded: two.succeeded && one.succeeded, seen };
 }
 
 /** Milliseconds for one request while processes start beside it. */
@@ -92,19 +96,21 @@ async function switched(scene: Scene): Promise<StepResult> {
     scene.agent = scene.start(mode);
     const { steps } = await scene.agent.synced(0, PATIENCE);
     const rules = (await lab.exec('node', 'iptables-save')).match(/-j DNAT/g)?.length ?? 0;
-    seen.push(`--mode=${mode}: ${String(steps)} steps; ${rules} rules of iptables translate${await others(scene)}`);
+    seen.push(
+      `--mode=${mode}: ${String(steps)} steps; ${rules} iptables rules translate addresses${await others(scene)}`,
+    );
   }
   isOn = false;
   await asking;
   const bad = answers.filter((answer) => !answer.startsWith('pod-'));
-  seen.push(`${answers.length} requests meanwhile, ${bad.length} of them without an answer`);
-  return { behaved: bad.length === 0 && answers.length > 0, seen: [...seen, ...bad.slice(0, 5)].join('\n') };
+  seen.push(`${answers.length} requests meanwhile, ${bad.length} of them failed`);
+  return { succeeded: bad.length === 0 && answers.length > 0, seen: [...seen, ...bad.slice(0, 5)].join('\n') };
 }
 
 async function others({ lab, mode }: Scene): Promise<string> {
   if (mode !== 'ipvs') return '';
   const servers = (await lab.exec('node', 'ipvsadm', '-Sn')).match(/^-A/gm)?.length ?? 0;
-  return `, ${servers} virtual servers (some may wait for connections to end)`;
+  return `, ${servers} virtual servers (some may still drain connections)`;
 }
 
 async function nodePort({ lab }: Scene): Promise<StepResult> {
@@ -117,23 +123,23 @@ async function clusterIP({ lab }: Scene): Promise<StepResult> {
 
 async function hairpin({ lab }: Scene): Promise<StepResult> {
   const seen: string[] = [];
-  let behaved = true;
+  let succeeded = true;
   for (const pod of ['pod-1', 'pod-2', 'pod-3']) {
     const answers = await askMany(lab, pod, WEB.clusterIP, WEB.port);
     const own = answers.filter((answer) => answer.outcome === 'reply' && answer.by === pod);
     const [first] = own;
     const from = first?.outcome === 'reply' ? first.seen : 'nobody';
-    seen.push(`${pod} reached itself ${own.length} times, and saw ${from} as the client`);
-    behaved &&= balanced(answers, 3).behaved && own.length > 0 && from === LAB.bridge.v4;
+    seen.push(`${pod} reached itself ${own.length} times, with ${from} as the client address`);
+    succeeded &&= balanced(answers, 3).succeeded && own.length > 0 && from === LAB.bridge.v4;
   }
-  return { behaved, seen: seen.join('\n') };
+  return { succeeded, seen: seen.join('\n') };
 }
 
 async function refused({ lab }: Scene): Promise<StepResult> {
   const start = performance.now();
   const answer = await lab.ask('pod-1', { address: EMPTY.clusterIP, port: EMPTY.port });
   const milliseconds = (performance.now() - start).toFixed(0);
-  return { behaved: answer.outcome === 'refused', seen: `${answerText(answer)} after ${milliseconds} ms` };
+  return { succeeded: answer.outcome === 'refused', seen: `${answerText(answer)} after ${milliseconds} ms` };
 }
 
 async function edited({ lab, agent, folder, mode }: Scene): Promise<StepResult> {
@@ -146,8 +152,8 @@ async function edited({ lab, agent, folder, mode }: Scene): Promise<StepResult> 
   const result = balanced(answers, 2);
   const { one, many } = SHOWN[mode];
   const written = line.steps === 1 ? `one ${one} was` : `${String(line.steps)} ${many} were`;
-  const text = `the file was saved, and ${milliseconds} ms later (at most one sync a second) ${written} written\n${result.seen}`;
-  return { behaved: result.behaved, seen: text };
+  const text = `${milliseconds} ms after the file was saved (at most one sync a second), ${written} written\n${result.seen}`;
+  return { succeeded: result.succeeded, seen: text };
 }
 
 async function askMany(lab: Lab, from: string, address: string, port: number): Promise<Answer[]> {
@@ -156,16 +162,16 @@ async function askMany(lab: Lab, from: string, address: string, port: number): P
   return answers;
 }
 
-/** Every request answered, and by this many pods in fair shares. */
+/** Whether every request was answered, by this many pods, in fair shares. */
 function balanced(answers: readonly Answer[], pods: number): StepResult {
   const counts = new Map<string, number>();
   for (const answer of answers) counts.set(answerText(answer), (counts.get(answerText(answer)) ?? 0) + 1);
   const sorted = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
-  const behaved =
+  const succeeded =
     answers.every((answer) => answer.outcome === 'reply') &&
     counts.size === pods &&
     sorted.every(([, count]) => count >= FAIR);
-  return { behaved, seen: `${answers.length} requests: ${sorted.map(([who, n]) => `${who} ${n}`).join(', ')}` };
+  return { succeeded, seen: `${answers.length} requests: ${sorted.map(([who, n]) => `${who} ${n}`).join(', ')}` };
 }
 
 function answerText(answer: Answer): string {
