@@ -1,4 +1,4 @@
-/** The difference of two lists of lines as `- …` and `+ …`, in the new order, for people to read. */
+/** The difference of two lists of lines, for people: `- …` and `+ …`, in the new order. */
 export function lineDiff(from: readonly string[], to: readonly string[]): string[] {
   const gone = new Set(from);
   const come = new Set(to);

@@ -8,7 +8,7 @@ export interface SettingWrite {
   readonly to: string;
 }
 
-/** `sysctl net.ipv4.ip_forward`, as sysctl(8) names it; a file elsewhere is named by its path. */
+/** `sysctl net.ipv4.ip_forward`, as in sysctl(8); the path for a file outside /proc/sys. */
 export function settingKey(name: string): string {
   return name.startsWith('/') ? name : `sysctl ${name.replaceAll('/', '.')}`;
 }

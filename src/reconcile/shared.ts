@@ -1,9 +1,9 @@
-/** Things that several owners may ask for: each exists as long as somebody does, with the value of whoever comes first. Pure. */
+/** Objects that several owners may ask for. Each exists while an owner asks for it; the first owner by name gives its value. Pure. */
 export class Shared<K, V> {
   readonly #asked = new Map<K, Map<string, V>>();
   readonly #changed = new Set<K>();
 
-  /** `owner` asks for it. An owner that sorts before another wins, whatever the order of arrival (invariant 12). */
+  /** `owner` asks for the object. The owner that sorts first wins, whatever the order of arrival (invariant 12). */
   ask(key: K, owner: string, value: V): void {
     const owners = this.#asked.get(key) ?? new Map<string, V>();
     owners.set(owner, value);
@@ -18,7 +18,7 @@ export class Shared<K, V> {
     this.#changed.add(key);
   }
 
-  /** Keys that were touched since the last take, with their value now; undefined for what nobody asks for. */
+  /** The keys touched since the last call, with their value now; undefined when no owner asks for it. */
   takeChanges(): Map<K, V | undefined> {
     const changes = new Map<K, V | undefined>();
     for (const key of this.#changed) changes.set(key, this.#valueOf(key));

@@ -1,11 +1,11 @@
 /**
- * Desired and applied state of one kind of kernel object, and the difference between them, as data.
+ * The desired and the applied state of one kind of kernel object, and their difference, as data.
  *
  * Goals, and how each is met:
  * 1. The cost of a delta follows the change: `#pending` holds the keys that may differ, and only those are compared.
- * 2. A step is believed only after it succeeded (invariant 4): `applied` is the only way a desired value becomes applied.
- * 3. Unknown is not empty (invariant 2): until the kernel was read, `delta` cannot be asked for.
- * 4. What was read replaces what was believed: `observe` compares all of it once and finds drift.
+ * 2. A step is believed only after it succeeded (invariant 4): a desired value becomes applied only by `wrote`.
+ * 3. Unknown is not empty (invariant 2): `delta` throws until the kernel is read.
+ * 4. A reading replaces the believed state: `observe` compares all of it once.
  */
 export interface Delta<K, V> {
   readonly create: ReadonlyMap<K, V>;
@@ -28,17 +28,17 @@ export class Tracker<K, V> {
     return this.#desired;
   }
 
-  /** What the kernel is believed to hold; undefined until it was read. */
+  /** The believed state of the kernel; undefined until it is read. */
   get applied(): ReadonlyMap<K, V> | undefined {
     return this.#applied;
   }
 
-  /** Keys that were compared for deltas since this tracker was made, as often as they were (invariant 11). */
+  /** Number of comparisons for deltas since this tracker was made (invariant 11). */
   get compared(): number {
     return this.#compared;
   }
 
-  /** Set what should be there; undefined for nothing. */
+  /** Set the desired value; undefined: the key should not exist. */
   desire(key: K, value: V | undefined): void {
     if (value === undefined) this.#desired.delete(key);
     else this.#desired.set(key, value);
@@ -46,8 +46,8 @@ export class Tracker<K, V> {
   }
 
   /**
-   * Take what was read as the truth. Where a desired value is the same, its object is kept in place of the read one, so
-   * that the state is in memory once.
+   * Believe what was read. If the desired value is the same, its object replaces the read one, so that the state is in
+   * memory once.
    */
   observe(read: ReadonlyMap<K, V>): void {
     const applied = new Map<K, V>();
@@ -62,7 +62,7 @@ export class Tracker<K, V> {
     this.#applied = applied;
   }
 
-  /** Keys whose value, as read, is not what was believed: another program changed them. None while nothing is believed. */
+  /** Keys whose read value differs from the believed one: another program changed them. None while nothing is believed. */
   driftFrom(read: ReadonlyMap<K, V>): K[] {
     const believed = this.#applied;
     if (believed === undefined) return [];
@@ -73,12 +73,12 @@ export class Tracker<K, V> {
     return [...new Set([...believed.keys(), ...read.keys()])].filter(isOther);
   }
 
-  /** Forget what was believed, after a write whose outcome is not known. */
+  /** Discard the believed state, after a write whose outcome is unknown. */
   forget(): void {
     this.#applied = undefined;
   }
 
-  /** A write succeeded: the kernel now holds this value (undefined: nothing). */
+  /** Record a successful write: the kernel now holds this value (undefined: no value). */
   wrote(key: K, value: V | undefined): void {
     const applied = this.#known();
     if (value === undefined) applied.delete(key);
@@ -87,7 +87,7 @@ export class Tracker<K, V> {
     else this.#pending.add(key);
   }
 
-  /** What must be written. Throws when the kernel was not read. */
+  /** The writes that are needed. Throws when the kernel was not read. */
   delta(): Delta<K, V> {
     const applied = this.#known();
     const create = new Map<K, V>();
@@ -99,7 +99,7 @@ export class Tracker<K, V> {
       const from = applied.get(key);
       if (this.#equal(key)) {
         this.#pending.delete(key);
-        // It was read before it was desired: it need not be in memory twice.
+        // The value was read before it was desired. Keep one copy in memory.
         if (to !== undefined) applied.set(key, to);
       } else if (to === undefined) remove.set(key, from as V);
       else if (from === undefined) create.set(key, to);

@@ -1,20 +1,20 @@
 /**
- * The work of a sync, counted where it is done (invariant 11). Every count only grows: what a sync did is how much they
- * grew from its start to its end, and counting costs an addition for each batch.
+ * The work of a sync, counted where it is done (invariant 11). Counts only grow. The work of one sync is the growth from its
+ * start to its end, and counting costs one addition for each batch.
  */
 
-/** What a mode did since it was built. */
+/** The work of a mode since it was made. */
 export interface ModeWork {
-  /** Kernel objects whose desired value was made: chains, servers, destinations, addresses, entries of sets. */
+  /** Kernel objects whose desired value was rendered: chains, servers, destinations, addresses, entries of sets. */
   readonly rendered: number;
-  /** Kernel objects whose desired and believed values were compared to make plans. */
+  /** Kernel objects whose desired and believed values were compared for plans. */
   readonly compared: number;
   /** Steps of the plans. */
   readonly steps: number;
 }
 
 export interface Work extends ModeWork {
-  /** Services that the model settled. */
+  /** Services that the model visited. */
   readonly services: number;
 }
 
