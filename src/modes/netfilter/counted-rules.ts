@@ -1,21 +1,21 @@
-/** Rules whose packets are reported: where each is in its chain, and how its counter is read. */
+/** Rules whose packets are counted for metrics: their positions in the chains, and how the counters are read. */
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { PacketCount } from '../mode.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
 import type { Chain, Rule } from './rules.ts';
 
-/** Where a rule is whose packets are reported. */
+/** The position of a counted rule. */
 export interface CountedRule {
   readonly what: PacketCount['what'];
   readonly table: string;
   readonly chain: string;
   readonly index: number;
-  /** Rules of the chain. With another number it is not as it was written. */
+  /** Number of rules of the chain. Another number means that another program changed the chain. */
   readonly of: number;
 }
 
-/** Where these rules are in these chains; none for a rule that is not there. */
+/** The positions of these rules in these chains; a missing rule has none. */
 export function countedRules(
   chains: ReadonlyMap<ChainKey, Chain>,
   wanted: readonly (readonly [what: PacketCount['what'], at: ChainKey, rule: Rule])[],
@@ -27,7 +27,7 @@ export function countedRules(
   });
 }
 
-/** Asks the probe, or the tools where it cannot tell. Throws when neither can. */
+/** Asks the probe, or the tools if the probe has no answer. Throws when the tools fail. */
 export async function readCounts(
   rules: readonly CountedRule[],
   { tools, probe }: { readonly tools: IptablesTools; readonly probe: ChainProbe | undefined },
