@@ -3,17 +3,17 @@ import type { PacketCount } from '../mode.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
 import type { Chain, Rule } from './rules.ts';
 
-/** Where a rule is whose packets are reported. */
+/** The position of a counted rule. */
 export interface CountedRule {
   readonly what: PacketCount['what'];
   readonly table: string;
   readonly chain: string;
   readonly index: number;
-  /** Rules of the chain. With another number it is not as it was written. */
+  /** Number of rules of the chain. Another number means that another program changed the chain. */
   readonly of: number;
 }
 
-/** Where these rules are in these chains; none for a rule that is not there. */
+/** The positions of these rules in these chains; a missing rule has none. */
 export function countedRules(
   chains: ReadonlyMap<ChainKey, Chain>,
   wanted: readonly (readonly [what: PacketCount['what'], at: ChainKey, rule: Rule])[],
