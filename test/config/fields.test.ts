@@ -146,7 +146,7 @@ describe('fields of a KubeProxyConfiguration', () => {
           JSON.stringify(value),
         );
       }
-      // A name that is missing is told by the field that is empty, or by the flag of that meaning.
+      // A missing name is reported by its empty field, or by the flag with the same meaning.
       for (const value of bad) {
         assert.throws(
           () => read(fileWith(path, value, beside)),

@@ -117,7 +117,7 @@ describe('the controllers', () => {
     rig.node('node-a');
     for (const n of many(3)) rig.pod('web', n);
     await rig.start({ controllers: 'endpointslice-controller' });
-    // A watch that is opened later is told at once what was written before.
+    // A watch that is opened later receives earlier writes at once.
     await until('all is watched', () => rig.server.watches === KINDS);
     rig.server.trapWrite({ tellsLate: 800 });
     rig.service('web');

@@ -14,7 +14,7 @@ class Crew {
   readonly clock = new FakeClock();
   readonly queue = new WorkQueue(this.clock);
   readonly results: string[] = [];
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   /** Keys that were worked on. */
   readonly synced: string[] = [];
   readonly running: Promise<void>;
@@ -30,7 +30,7 @@ class Crew {
           return sync(key, signal);
         },
         onResult: (result) => this.results.push(result),
-        onFailure: (key, { message }, isLast) => this.told.push(`${key}: ${message}${isLast ? ', the last' : ''}`),
+        onFailure: (key, { message }, isLast) => this.reported.push(`${key}: ${message}${isLast ? ', the last' : ''}`),
       },
       this.#stop.signal,
     );
@@ -71,7 +71,7 @@ describe('workers', () => {
   it('work on the keys of the queue, and report them done', async () => {
     const crew = new Crew(() => Promise.resolve());
     await crew.add('a', 'b');
-    assert.deepEqual([crew.synced, crew.results, crew.told], [['a', 'b'], ['success', 'success'], []]);
+    assert.deepEqual([crew.synced, crew.results, crew.reported], [['a', 'b'], ['success', 'success'], []]);
     assert.equal(crew.queue.isIdle, true);
     await crew.stop();
   });
@@ -95,7 +95,7 @@ describe('workers', () => {
     await breath();
     assert.deepEqual([crew.synced.length, crew.queue.failures.of('a')], [2, 2]);
     await crew.waits();
-    assert.deepEqual(crew.told, ['a: broken', 'a: broken']);
+    assert.deepEqual(crew.reported, ['a: broken', 'a: broken']);
     assert.deepEqual([crew.results, crew.queue.failures.of('a')], [['error', 'error', 'success'], 0]);
     await crew.stop();
   });
@@ -103,7 +103,7 @@ describe('workers', () => {
   it('report thrown values that are no Error', async () => {
     const crew = new Crew(failing(1, 'just a text'));
     await crew.add('a');
-    assert.deepEqual(crew.told, ['a: just a text']);
+    assert.deepEqual(crew.reported, ['a: just a text']);
     await crew.stop();
   });
 
@@ -112,10 +112,10 @@ describe('workers', () => {
     await crew.add('a');
     for (let waits = 1; waits <= 15; waits++) await crew.wait();
     assert.equal(crew.synced.length, 16);
-    assert.deepEqual(crew.told.slice(-2), ['a: broken', 'a: broken, the last']);
+    assert.deepEqual(crew.reported.slice(-2), ['a: broken', 'a: broken, the last']);
     assert.deepEqual([crew.queue.failures.of('a'), crew.clock.waits.at(-1)], [0, 12 * 3_600_000]);
     await crew.add('a');
-    assert.deepEqual([crew.told.at(-1), crew.queue.failures.of('a')], ['a: broken', 1]);
+    assert.deepEqual([crew.reported.at(-1), crew.queue.failures.of('a')], ['a: broken', 1]);
     await crew.waits();
     assert.deepEqual([crew.results.at(-1), crew.queue.isIdle], ['success', true]);
     await crew.stop();
@@ -139,8 +139,8 @@ describe('workers', () => {
       synced.push(key);
       return key === 'bad' ? Promise.reject(new Error('broken')) : Promise.resolve();
     };
-    const told = { onResult: () => undefined, onFailure: () => undefined };
-    const working = workOff(['good', 'bad'], { queue, workers: 1, sync, ...told }, stop.signal);
+    const reported = { onResult: () => undefined, onFailure: () => undefined };
+    const working = workOff(['good', 'bad'], { queue, workers: 1, sync, ...reported }, stop.signal);
     await breath();
     assert.deepEqual(synced, ['good', 'bad']);
     stop.abort(new Error('stopped'));
@@ -152,9 +152,9 @@ describe('workers', () => {
   it('wait for a stale cache without a word, however long that takes', async () => {
     const crew = new Crew(failing(20, new StaleCache('out of date')));
     await crew.add('a');
-    assert.deepEqual([crew.results, crew.told, crew.queue.failures.of('a')], [['stale'], [], 1]);
+    assert.deepEqual([crew.results, crew.reported, crew.queue.failures.of('a')], [['stale'], [], 1]);
     await crew.waits();
-    assert.deepEqual([crew.results.length, crew.results.at(-1), crew.told], [21, 'success', []]);
+    assert.deepEqual([crew.results.length, crew.results.at(-1), crew.reported], [21, 'success', []]);
     await crew.stop();
   });
 
@@ -176,7 +176,7 @@ describe('workers', () => {
     const crew = new Crew((_, signal) => aborted(signal));
     await crew.add('a', 'b');
     await crew.stop();
-    assert.deepEqual([crew.synced, crew.results, crew.told], [['a'], [], []]);
+    assert.deepEqual([crew.synced, crew.results, crew.reported], [['a'], [], []]);
     assert.deepEqual([crew.queue.depth, crew.queue.failures.of('a')], [2, 0]);
   });
 

@@ -307,9 +307,9 @@ describe('a frontend on an address of this node', () => {
     machine.addresses.push('192.0.2.99');
     await machine.rescan();
     assert.equal(machine.seen.faults.length, 1);
-    const told = machine.seen.events.length;
+    const reported = machine.seen.events.length;
     await machine.rescan();
-    assert.equal(machine.seen.events.length, told);
+    assert.equal(machine.seen.events.length, reported);
     machine.addresses.pop();
     await machine.rescan();
     assert.deepEqual(machine.seen.faults, []);

@@ -14,7 +14,7 @@ import { readDocuments, setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 
-/** Kinds that are told to be complete. */
+/** Kinds that are reported to be complete. */
 const KINDS = ['services', 'slices', 'nodes', 'servicecidrs'];
 
 function web(name = 'web', clusterIP = '10.96.0.1'): object {
@@ -386,10 +386,10 @@ describe('a folder', () => {
     await writeFile(join(folder, 'a.yaml'), yaml('a'));
     const view = await follow(t, folder);
     await writeFile(join(folder, 'a.yaml'), yaml('a').replace('port: 80', 'port: 70000'));
-    await until('the fault is told', () => view.faults.some((fault) => fault.includes('70000')));
+    await until('the fault is reported', () => view.faults.some((fault) => fault.includes('70000')));
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     await writeFile(join(folder, 'a.yaml'), '');
-    await until('the empty file is told', () => view.faults.some((fault) => fault.includes('holds no object')));
+    await until('the empty file is reported', () => view.faults.some((fault) => fault.includes('holds no object')));
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     await rm(join(folder, 'a.yaml'));
     await shows(view, {});
@@ -401,7 +401,7 @@ describe('a folder', () => {
 
     test(`drops a Service that gets the label ${label}, and has it again without`, async (t) => {
       const folder = await temporary(t);
-      // What is told of a port for those that make slices does not make it a broken Service.
+      // A fault that the producers report of a port does not break the Service for the proxy.
       const text = `${yaml('a')}    targetPort: "No Name"\n`;
       await writeFile(join(folder, 'a.yaml'), text);
       await writeFile(join(folder, 'b.yaml'), yaml('b', '10.96.0.2'));
@@ -560,7 +560,7 @@ describe('a file', () => {
     await writeFile(file, yaml('a'));
     const view = await follow(t, file);
     await rm(file);
-    await until('something is told', () => view.events.at(-1)?.kind !== 'synced');
+    await until('something is reported', () => view.events.at(-1)?.kind !== 'synced');
     await writeFile(file, yaml('a', '10.96.0.2'));
     await shows(view, { 'service default/a': '10.96.0.2' });
     assert.deepEqual(view.faults, []);
