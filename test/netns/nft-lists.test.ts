@@ -25,7 +25,7 @@ import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 import { nftablesUnderTest } from './nftables-under-test.ts';
-import { realStories, storyLab, tellReally } from './story-packets.ts';
+import { realStories, sendStory, storyLab } from './story-packets.ts';
 
 const PROGRAMS = ['nft', ...(process.env.NFT_PROGRAMS ?? '').split(':').filter((path) => path !== '')];
 /** Nobody asks for an address of it. */
@@ -107,7 +107,7 @@ describe('a table that was listed, deleted and loaded does the same to real pack
   }
 
   for (const { name, story, family } of realStories(NFTABLES).filter(isChosen)) {
-    it(name, () => tellReally(lab, { ...told, onSynced: reload }, { story, family }));
+    it(name, () => sendStory(lab, { ...told, onSynced: reload }, { story, family }));
   }
 
   it('these were tables with every map and set in use, and every kind of chain', () => {
