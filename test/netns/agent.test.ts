@@ -11,6 +11,7 @@ import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { generationIn } from '../helpers/generation.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { askNode } from './node-server.ts';
@@ -342,7 +343,7 @@ describe('the agent on a real kernel', () => {
   });
 
   it('waits for the xtables lock, says who holds it, and goes on when it is free (k8s#105742)', async () => {
-    const holder = node.keep(startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] }));
+    const holder = node.keep(startChild({ file: 'flock', args: ['--no-fork', OWN_LOCK, 'sleep', '60'] }));
     await pause(200);
     const agentRun = node.start(
       '--iptables-backend',

@@ -11,6 +11,7 @@ import { realCommands } from '../../src/host/commands.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { type Answer, askNode } from './node-server.ts';
 
@@ -268,7 +269,7 @@ describe('an agent that operators run', () => {
   it('is ill within two syncPeriods when the xtables lock is not had, says so, and is well when it is (k8s#105742)', async () => {
     const agent = start('--iptables-backend', 'legacy');
     await agent.synced();
-    const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] });
+    const holder = startChild({ file: 'flock', args: ['--no-fork', OWN_LOCK, 'sleep', '60'] });
     running.push(holder);
     await pause(200);
     const begun = performance.now();
