@@ -10,7 +10,7 @@ import type { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { LONGEST, log, startAgent, tellStory, web, webSlice } from './inside.ts';
+import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 /** Milliseconds. */
 const SYNC_PERIOD = 1000;
@@ -131,7 +131,7 @@ const gameSlice = slice({
   ports: [{ name: '', port: 77, protocol: 'SCTP' }],
 });
 
-/** One tenant's Service is refused: told to those whom it concerns, and no reason to take the node from all others. */
+/** One tenant's Service is refused: reported to those whom it concerns, and no reason to take the node from all others. */
 async function refuses(server: ApiServer, kubeconfig: string): Promise<Child> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
   await withoutSctp(folder);
@@ -183,4 +183,4 @@ async function locked(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
-await tellStory({ waits, refuses, locked });
+await runStory({ waits, refuses, locked });
