@@ -8,7 +8,7 @@ import { service, slice } from '../helpers/objects.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds that the kernel has to follow. */
-export const LONGEST = 20_000;
+export const LONGEST = 60_000;
 
 /** What the agents said. */
 export const log: LogLine[] = [];

@@ -18,7 +18,9 @@ import { type Answer, askNode } from './node-server.ts';
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const PORT = 8080;
 /** Milliseconds. */
-const LONGEST = 20_000;
+const LONGEST = 60_000;
+/** Milliseconds for two syncPeriods of 1 s and a margin for processes that start. */
+const SOON = 10_000;
 
 /** As kubeadm writes it (reference 12.2), but that the table of connections is the host's. */
 const config = (
@@ -277,8 +279,7 @@ describe('an agent that operators run', () => {
     const who =
       /IPv4: changes are not in the kernel since \d+ s: .*the xtables lock, which (flock|sleep) \(process \d+\) holds/;
     await answers('ill', '/healthz', ({ status, body }) => status === 503 && body.includes('not in the kernel'));
-    // Two syncPeriods of 1 s, and a margin for processes that start.
-    assert.ok(performance.now() - begun < LONGEST / 2);
+    assert.ok(performance.now() - begun < SOON);
     // Each tool waits for the lock before it says whose it is.
     await answers('says why', '/healthz', ({ status, body }) => status === 503 && who.test(body));
     assert.equal((await ask('/readyz')).status, 503);
