@@ -27,12 +27,9 @@ export async function runTiers(input: RunInput): Promise<number> {
   const begun = now();
   for (const tier of tiers) {
     // All at once: apt reads its lists once. Others than root run what can be run with what there is.
-    const missing = isRoot
-      ? await prepare(
-          root,
-          tier.parts.flatMap(({ tools }) => tools),
-        )
-      : undefined;
+    const tools = isRoot ? [...new Set(tier.parts.flatMap((part) => part.tools))] : [];
+    if (tools.length > 0) print(`${tier.name}: preparing ${tools.join(', ')}`);
+    const missing = await prepare(root, tools);
     if (missing !== undefined) {
       problems.push(`${tier.name} did not run: ${missing}`);
       continue;
@@ -87,7 +84,7 @@ async function reasonToLeaveOut(tier: Tier, part: Part, { root, isRoot }: PartIn
 /** Install the tools that are missing. Returns why some cannot be had. */
 async function prepare(root: string, tools: readonly string[]): Promise<string | undefined> {
   if (tools.length === 0) return undefined;
-  const command = { file: 'sh', args: [`${root}/scripts/prepare.sh`, ...new Set(tools)] };
+  const command = { file: 'sh', args: [`${root}/scripts/prepare.sh`, ...tools] };
   const { exitCode, stderr } = await realCommands.run(command, new AbortController().signal);
   return exitCode === 0 ? undefined : stderr.trim();
 }
