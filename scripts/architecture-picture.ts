@@ -48,7 +48,7 @@ export function folderGraph(): Map<string, Set<string>> {
   return new Map([...graph].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, to]) => [name, new Set([...to].sort())]));
 }
 
-/** `src/modes/ipvs/plan.ts` is in `modes`, `native/nft/objects.ts` in `native`. */
+/** `src/modes/netfilter/plan.ts` is in `modes`, `native/nft/objects.ts` in `native`. */
 function folderOf(file: string): string {
   const [top = '', name = ''] = file.split('/');
   return top === 'src' ? name : top;

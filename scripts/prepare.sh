@@ -8,7 +8,10 @@ cd "$(dirname "$0")/.."
 say() { echo "slicewire: $*" >&2; }
 
 # npm packages: again when the lock file is newer than what was installed from it.
-if [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
+if [ -L node_modules ]; then
+  # npm ci would empty the folder that the link leads to, and others may be using it.
+  [ -x node_modules/.bin/node ] || { say "node_modules is a link to $(readlink node_modules), which has no packages: install them there"; exit 1; }
+elif [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
   command -v npm >/dev/null || { say "npm is missing: install Node.js with npm (Debian: apt-get install npm)"; exit 1; }
   say "installing npm packages"
   # Exactly what the lock file says, each package by its hash, and no script of a package (.npmrc).

@@ -4,15 +4,280 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { importsOf, sourceFiles } from '../scripts/imports.ts';
+import { type Import, importsOf, sourceFiles } from '../scripts/imports.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 const FILES = sourceFiles('src', 'native');
 const IMPORTS = FILES.flatMap(importsOf);
 
+const inside = (file: string, ...folders: readonly string[]) => folders.some((folder) => file.startsWith(folder));
+
+/** What the files of a folder may import beside each other. */
+interface Rule {
+  /** Folders and files of the repository. */
+  readonly imports?: readonly string[];
+  /** The same, for types alone. */
+  readonly types?: readonly string[];
+  /** Packages, and modules of Node.js; `node:` allows all of them but those that only some folders may have (below). */
+  readonly modules?: readonly string[];
+}
+
+const PURE = ['src/model/', 'src/reconcile/'] as const;
+
+/** The innermost folder of a file decides. */
+const RULES: Readonly<Record<string, Rule>> = {
+  'src/main.ts': { imports: ['src/cli/', 'src/host/'] },
+  'src/cli/': {
+    imports: ['src/agent/', 'src/api/', 'src/config/', 'src/controller/', 'src/documents/', 'src/host/', 'src/lab/']
+      .concat(PURE)
+      .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
+    modules: ['commander', 'node:'],
+  },
+  'src/agent/': {
+    imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/host/', 'src/modes/', 'src/serve/']
+      .concat(PURE)
+      .concat('src/source/', 'src/sync/', 'src/telemetry/'),
+    modules: ['node:'],
+  },
+  'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
+  'src/config/': {
+    imports: ['src/documents/', 'src/model/', 'package.json'],
+    types: ['src/host/', 'src/controller/', 'src/modes/', 'src/api/'],
+    modules: ['node:os'],
+  },
+  'src/source/': {
+    imports: ['src/api/', 'src/documents/', 'src/producers/', 'src/model/', 'src/host/clock.ts'],
+    modules: ['node:'],
+  },
+  'src/api/': {
+    imports: ['src/documents/', 'src/model/', 'src/host/clock.ts'],
+    types: ['src/producers/'],
+    modules: ['node:', '@kubernetes/client-node', 'pbf', 'zod'],
+  },
+  'src/documents/': { modules: ['node:', 'yaml'] },
+  'src/producers/': { imports: ['src/model/'] },
+  'src/controller/': {
+    imports: ['src/producers/', 'src/model/', 'src/api/', 'src/host/clock.ts'],
+    modules: ['node:crypto'],
+  },
+  'src/cache/': { imports: ['src/model/'] },
+  'src/model/': { modules: ['ipaddr.js'] },
+  'src/reconcile/': {},
+  'src/sync/': { imports: [...PURE, 'src/host/clock.ts'], types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'] },
+  'src/serve/': { imports: ['src/model/', 'src/host/clock.ts'], modules: ['node:'] },
+  'src/telemetry/': {
+    imports: ['src/model/'],
+    types: ['src/host/clock.ts'],
+    modules: ['pino', 'pino-pretty', 'prom-client', 'node:'],
+  },
+  'src/host/': { imports: [...PURE, 'native/'], modules: ['node:', 'execa'] },
+  'native/': { modules: ['node:'] },
+  'src/modes/': { imports: [...PURE, 'src/host/'] },
+  'src/modes/netfilter/': {
+    imports: [...PURE, 'src/modes/families.ts', 'src/modes/mode.ts', 'src/host/'],
+    types: ['src/modes/'],
+    modules: ['node:crypto'],
+  },
+  'src/modes/virtual-servers/': {
+    imports: [
+      ...PURE,
+      'src/modes/families.ts',
+      'src/modes/kernel-settings.ts',
+      'src/modes/mode.ts',
+      'src/host/',
+    ].concat('src/modes/netfilter/'),
+    types: ['src/modes/'],
+  },
+  'src/modes/nft-table/': { imports: [...PURE, 'src/host/'], types: ['src/modes/'] },
+  'src/modes/iptables/': {
+    imports: [...PURE, 'src/modes/families.ts', 'src/modes/kernel-settings.ts', 'src/modes/netfilter/'],
+    types: ['src/modes/mode.ts', 'src/host/'],
+  },
+  'src/modes/ipvs/': {
+    imports: [...PURE, 'src/modes/families.ts', 'src/modes/netfilter/', 'src/modes/virtual-servers/'],
+    types: ['src/modes/mode.ts', 'src/host/'],
+  },
+  'src/modes/nftables/': {
+    imports: [...PURE, 'src/modes/families.ts', 'src/modes/mode.ts', 'src/modes/netfilter/', 'src/modes/nft-table/'],
+    types: ['src/modes/cleanup.ts', 'src/host/'],
+    modules: ['node:crypto'],
+  },
+};
+
+/** Files of modes that read or write the kernel, or put such parts together. */
+const ACTING = [
+  ...['families', 'handover', 'cleanup', 'kernel-settings', 'iptables/index', 'ipvs/index'],
+  ...['nftables/index', 'nftables/predecessor'],
+  ...['apply', 'cleanup', 'observe', 'packet-counts', 'rules-family', 'standing', 'tables'].map(
+    (n) => `netfilter/${n}`,
+  ),
+  ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts'].map((n) => `virtual-servers/${n}`),
+  ...['apply', 'table'].map((name) => `nft-table/${name}`),
+];
+/** Files of modes that do no I/O, read no clock and log nothing: they may import each other, and types. */
+const PURE_FILES = [
+  'mode',
+  ...['desire', 'jumps', 'names', 'render', 'settings', 'static-chains'].map((name) => `iptables/${name}`),
+  ...['desire', 'jumps', 'render', 'settings', 'static-chains'].map((name) => `ipvs/${name}`),
+  ...['balancers', 'chains', 'check', 'desire', 'layout', 'names', 'observe', 'render', 'settings', 'sticky'].map(
+    (name) => `nftables/${name}`,
+  ),
+  ...[
+    'counted-rules',
+    'dispatch-tree',
+    'endpoint-groups',
+    'hash',
+    'jumps',
+    'key-space',
+    'local-traffic',
+    'localnet',
+    'names',
+    'plan',
+  ]
+    .concat('portions', 'recent', 'restore-text', 'rule-totals', 'rules', 'settings', 'static-chains', 'udp-frontends')
+    .map((name) => `netfilter/${name}`),
+  ...[
+    'objects',
+    'plan',
+    'server-index',
+    'sets',
+    'settings',
+    'source-chain',
+    'state',
+    'steps',
+    'trackers',
+    'writes',
+  ].map((name) => `virtual-servers/${name}`),
+  ...['bytes', 'groups', 'idle', 'layout', 'plan', 'print', 'state'].map((name) => `nft-table/${name}`),
+];
+
+/** The folder, or file, whose rule counts for a file. */
+function ruleOf(file: string): string | undefined {
+  const names = Object.keys(RULES).filter((name) => file.startsWith(name));
+  return names.sort((a, b) => b.length - a.length)[0];
+}
+
+function isAllowed({ from, to, isTypeOnly }: Import): boolean {
+  const folder = ruleOf(from) ?? '';
+  const { imports = [], types = [], modules = [] } = RULES[folder] ?? {};
+  if (FILES.includes(to) || to === 'package.json') {
+    return ruleOf(to) === folder || inside(to, ...imports) || (isTypeOnly && inside(to, ...types));
+  }
+  return modules.some((name) => to === name || (name === 'node:' && to.startsWith(name)));
+}
+
+/** A circle of imports, types included; undefined: there is none. */
+function circle(imports: readonly Import[]): readonly string[] | undefined {
+  const byFile = Map.groupBy(imports, ({ from }) => from);
+  const done = new Set<string>();
+  const visit = (file: string, above: readonly string[]): readonly string[] | undefined => {
+    if (above.includes(file)) return [...above.slice(above.indexOf(file)), file];
+    if (done.has(file)) return undefined;
+    for (const { to } of byFile.get(file) ?? []) {
+      const found = visit(to, [...above, file]);
+      if (found !== undefined) return found;
+    }
+    done.add(file);
+    return undefined;
+  };
+  return [...byFile.keys()].map((file) => visit(file, [])).find((found) => found !== undefined);
+}
+
+/** Imports of these modules outside these folders. */
+function strays(modules: RegExp, ...folders: readonly string[]): readonly Import[] {
+  return IMPORTS.filter(({ from, to }) => modules.test(to) && !inside(from, ...folders));
+}
+
+describe('imports', () => {
+  it('are found', () => {
+    assert.ok(FILES.length > 250 && IMPORTS.length > 1500, `${FILES.length} files, ${IMPORTS.length} imports`);
+  });
+
+  it('every folder has a rule, and every rule a folder', () => {
+    const folders = new Set(FILES.map((file) => (file === 'src/main.ts' ? file : `${dirname(file)}/`)));
+    const without = [...folders].filter((folder) => ruleOf(folder) === undefined);
+    const modes = [...folders].filter((folder) => /^src\/modes\/./.test(folder) && RULES[folder] === undefined);
+    assert.deepEqual([...without, ...modes], []);
+    assert.deepEqual(
+      Object.keys(RULES).filter((name) => !FILES.some((file) => file.startsWith(name))),
+      [],
+    );
+  });
+
+  for (const folder of Object.keys(RULES)) {
+    it(`of ${folder} are those that its rule allows`, () => {
+      assert.deepEqual(
+        IMPORTS.filter((each) => ruleOf(each.from) === folder && !isAllowed(each)),
+        [],
+      );
+    });
+  }
+
+  it('make no circle, of values or types', () => {
+    assert.equal(circle(IMPORTS), undefined);
+    const back = { from: 'src/model/address.ts', to: 'src/main.ts', isTypeOnly: false };
+    assert.ok(circle([...IMPORTS, back])?.includes('src/main.ts'), 'it would be found');
+  });
+
+  it('no mode imports another', () => {
+    const modes = ['iptables', 'ipvs', 'nftables'].map((mode) => `src/modes/${mode}/`);
+    const bad = IMPORTS.filter(({ from, to }) =>
+      modes.some((own) => inside(from, own) && !inside(to, own) && inside(to, ...modes)),
+    );
+    assert.deepEqual(bad, []);
+  });
+});
+
+describe('files of modes', () => {
+  const named = [...ACTING, ...PURE_FILES].map((name) => `src/modes/${name}.ts`);
+  const pure = new Set(PURE_FILES.map((name) => `src/modes/${name}.ts`));
+
+  it('are each in one list: those that act on the kernel, or the pure ones', () => {
+    assert.deepEqual(
+      named.toSorted(),
+      FILES.filter((file) => inside(file, 'src/modes/')),
+    );
+  });
+
+  it('that are pure import pure ones, and types', () => {
+    const bad = IMPORTS.filter(({ from, to, isTypeOnly }) => {
+      const isPure = pure.has(to) || inside(to, ...PURE) || to === 'node:crypto';
+      return pure.has(from) && !isTypeOnly && !isPure;
+    });
+    assert.deepEqual(bad, []);
+  });
+
+  it('that are pure read no clock', () => {
+    const bad = [...pure].filter((file) =>
+      /performance\.now|Date\.now|new Date\(\)/.test(readFileSync(join(ROOT, file), 'utf8')),
+    );
+    assert.deepEqual(bad, []);
+  });
+});
+
+describe('what one folder alone may do', () => {
+  it('only host/ starts processes', () => {
+    assert.deepEqual(strays(/^(execa|node:child_process)$/, 'src/host/'), []);
+  });
+
+  it('only host/, agent/, source/, api/, cli/, lab/, documents/ and native/ read or write files', () => {
+    const folders = ['host', 'agent', 'source', 'api', 'cli', 'lab', 'documents'].map((name) => `src/${name}/`);
+    assert.deepEqual(strays(/^node:fs/, ...folders, 'native/'), []);
+  });
+
+  it('only documents/yaml.ts knows YAML', () => {
+    assert.deepEqual(strays(/^(yaml|js-yaml)$/, 'src/documents/yaml.ts'), []);
+  });
+
+  it('only native/libc.ts knows of the foreign-function module', () => {
+    const knows = FILES.filter((file) => /'(node:ffi|koffi)'/.test(readFileSync(join(ROOT, file), 'utf8')));
+    assert.deepEqual(knows, ['native/libc.ts']);
+  });
+});
+
 /** Folders whose files may not lead out of the repository. */
-const CLOSED = ['src', 'native', 'test', 'scripts', 'deploy', 'docs', 'systemd', '.ci'];
+const CLOSED = ['src', 'native', 'test', 'scripts', 'deploy', 'docs', 'systemd', '.ci', '.github'];
 
 /** Paths in a file that begin with `..` and end outside the repository, and folders that one machine has. */
 function pathsOut(file: string): string[] {
@@ -24,25 +289,8 @@ function pathsOut(file: string): string[] {
   return [...relatives, ...absolutes].map((path) => `${file}: ${path}`);
 }
 
-const inside = (file: string, ...folders: string[]) => folders.some((folder) => file.startsWith(folder));
-
-/** Files under `folder` import nothing but what is allowed. */
-function only(folder: string, allowed: (to: string, from: string, isTypeOnly: boolean) => boolean): void {
-  const bad = IMPORTS.filter(({ from, to, isTypeOnly }) => inside(from, folder) && !allowed(to, from, isTypeOnly));
-  assert.deepEqual(bad, []);
-}
-
-const PURE_MODE_FILES = [
-  ...['desire', 'plan', 'render', 'names', 'settings', 'static-chains', 'jumps'],
-  ...['objects', 'shared', 'steps', 'dispatch-tree', 'rules', 'restore-text', 'key-space', 'local-traffic'],
-];
-
-describe('architecture', () => {
-  it('finds imports at all', () => {
-    assert.ok(FILES.length > 40 && IMPORTS.length > 150, `${FILES.length} files, ${IMPORTS.length} imports`);
-  });
-
-  it('nothing refers to what is beside the repository', () => {
+describe('the repository', () => {
+  it('refers to nothing that is beside it', () => {
     const files = CLOSED.flatMap((folder) =>
       readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
@@ -50,115 +298,5 @@ describe('architecture', () => {
     );
     assert.ok(files.includes('.ci/run') && files.length > 400, `${files.length} files`);
     assert.deepEqual(files.flatMap(pathsOut), []);
-  });
-
-  it('model/ imports nothing outside itself but the address library', () => {
-    only('src/model/', (to) => inside(to, 'src/model/') || to === 'ipaddr.js');
-  });
-
-  it('producers/ imports only model/', () => {
-    only('src/producers/', (to) => inside(to, 'src/producers/', 'src/model/'));
-  });
-
-  it('controller/ imports producers/, model/, what reads and writes the API server, and the clock', () => {
-    only('src/controller/', (to) => {
-      const own = inside(to, 'src/controller/', 'src/producers/', 'src/model/', 'src/api/', 'src/host/clock.ts');
-      return own || to === 'node:crypto';
-    });
-  });
-
-  it('reconcile/ imports nothing outside itself', () => {
-    only('src/reconcile/', (to) => inside(to, 'src/reconcile/'));
-  });
-
-  it('cache/ imports only model/', () => {
-    only('src/cache/', (to) => inside(to, 'src/cache/', 'src/model/'));
-  });
-
-  it('modes/netfilter/ imports only model/, reconcile/, hashing and types of host/; what reads and writes there also host/', () => {
-    const isActing = (from: string) => /\/(observe|apply|cleanup|tables)\.ts$/.test(from);
-    only('src/modes/netfilter/', (to, from, isTypeOnly) => {
-      const pure = inside(to, 'src/modes/netfilter/', 'src/modes/mode.ts', 'src/model/', 'src/reconcile/');
-      return pure || to === 'node:crypto' || ((isActing(from) || isTypeOnly) && inside(to, 'src/host/'));
-    });
-  });
-
-  it('pure files of a mode import only model/, reconcile/, modes/netfilter/, their folder, and types of host/', () => {
-    const pure = IMPORTS.filter(({ from }) =>
-      PURE_MODE_FILES.some((name) => /^src\/modes\/\w+\//.test(from) && from.endsWith(`/${name}.ts`)),
-    );
-    const bad = pure.filter(
-      ({ from, to, isTypeOnly }) =>
-        !inside(to, 'src/model/', 'src/reconcile/', 'src/modes/netfilter/', 'src/modes/mode.ts', `${dirname(from)}/`) &&
-        !(isTypeOnly && inside(to, 'src/host/')) &&
-        to !== 'node:crypto',
-    );
-    assert.ok(pure.length > 0);
-    assert.deepEqual(bad, []);
-  });
-
-  it('no mode imports another', () => {
-    const modes = ['iptables', 'ipvs', 'nftables'];
-    const bad = IMPORTS.filter(({ from, to }) =>
-      modes.some(
-        (mode) =>
-          inside(from, `src/modes/${mode}/`) &&
-          modes.some((other) => other !== mode && inside(to, `src/modes/${other}/`)),
-      ),
-    );
-    assert.deepEqual(bad, []);
-  });
-
-  it('serve/ imports only model/ and the clock', () => {
-    only('src/serve/', (to) => inside(to, 'src/serve/', 'src/model/', 'src/host/clock.ts') || to.startsWith('node:'));
-  });
-
-  it('only host/ starts processes', () => {
-    const bad = IMPORTS.filter(
-      ({ from, to }) => (to === 'execa' || to === 'node:child_process') && !inside(from, 'src/host/'),
-    );
-    assert.deepEqual(bad, []);
-  });
-
-  it('documents/ imports nothing outside itself but the YAML library, which nobody else does', () => {
-    only('src/documents/', (to) => inside(to, 'src/documents/') || to === 'yaml' || to.startsWith('node:'));
-    const knows = IMPORTS.filter(({ to }) => to === 'yaml' || to === 'js-yaml').map(({ from }) => from);
-    assert.deepEqual(knows, ['src/documents/yaml.ts']);
-  });
-
-  it('only host/, source/, cli/ and documents/ read or write files', () => {
-    const bad = IMPORTS.filter(
-      ({ from, to }) =>
-        /^node:fs/.test(to) &&
-        !inside(
-          from,
-          'src/host/',
-          'src/source/',
-          'src/api/',
-          'src/agent/',
-          'src/lab/',
-          'src/cli/',
-          'src/documents/',
-          'native/',
-        ),
-    );
-    assert.deepEqual(bad, []);
-  });
-
-  it('only native/libc.ts knows of the foreign-function module', () => {
-    const knows = FILES.filter((file) => /'(node:ffi|koffi)'/.test(readFileSync(join(ROOT, file), 'utf8')));
-    assert.deepEqual(knows, ['native/libc.ts']);
-  });
-
-  it('nothing but cli/ and main.ts imports cli/', () => {
-    const bad = IMPORTS.filter(({ from, to }) => inside(to, 'src/cli/') && !inside(from, 'src/cli/', 'src/main.ts'));
-    assert.deepEqual(bad, []);
-  });
-
-  it('pino and its kin are in telemetry/ alone', () => {
-    const bad = IMPORTS.filter(
-      ({ from, to }) => /^(pino|pino-pretty|prom-client)$/.test(to) && !inside(from, 'src/telemetry/'),
-    );
-    assert.deepEqual(bad, []);
   });
 });

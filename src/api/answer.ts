@@ -27,7 +27,7 @@ export interface Incoming {
   readonly isWhole: () => boolean;
 }
 
-/** The server closed an idle connection just as a request began on it: the server did not process the request, and it can be sent again. */
+/** The server closed an idle connection just as a request began on it; the request can be sent again. */
 export class LostWhileIdle extends Error {}
 
 /** Milliseconds until the kernel probes a quiet connection (TCP keep-alive). */

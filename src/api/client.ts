@@ -1,4 +1,4 @@
-/** Requests to the API server, by the configuration that client-node loads: kubeconfig, in-cluster, `--master`. */
+/** Requests to the API server, with credentials of a kubeconfig, of a pod, or for `--master`. */
 
 import { STATUS_CODES } from 'node:http';
 import type { RequestOptions } from 'node:https';

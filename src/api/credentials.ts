@@ -45,7 +45,7 @@ export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Pr
   if (cluster === null)
     throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: ${contextProblem(config.currentContext)}`);
   const server = serverUrl(master ?? cluster.server, kubeconfig);
-  // Without TLS there is nothing to verify; client-node must be told so.
+  // Without TLS there is nothing to verify; client-node needs to know that.
   const skipTLSVerify = server.startsWith('http:') || cluster.skipTLSVerify === true;
   config.clusters = config.clusters.map((entry) =>
     entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry,
@@ -89,7 +89,7 @@ function serverUrl(text: string, kubeconfig: string | undefined): string {
 
 function contextProblem(context: string | undefined): string {
   return context
-    ? `current-context: ${context}: must be a context of this file, with a cluster of this file`
+    ? `current-context: ${context}: must name a context of this file whose cluster is in this file`
     : 'current-context is missing';
 }
 

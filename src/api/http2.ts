@@ -11,7 +11,7 @@ import { isIP } from 'node:net';
 import tls from 'node:tls';
 import { ANSWER_TIMEOUT, type Incoming, KEEP_ALIVE, LostWhileIdle, type Outgoing, withinTimeout } from './answer.ts';
 
-/** Milliseconds. */
+/** Times of the PINGs on a connection, in milliseconds. */
 export interface PingTimes {
   /** Between an answer and the next PING. */
   readonly every: number;

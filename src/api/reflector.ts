@@ -16,6 +16,7 @@
 import { breath, type Clock, sleep } from '../host/clock.ts';
 import { backoff } from './backoff.ts';
 import { type ApiClient, ApiError, type ProtobufReader, type Query, UnreadableAnswer } from './client.ts';
+import { isOlder } from './resource-version.ts';
 
 export interface Resource {
   /** `/api/v1/services` */
@@ -268,12 +269,6 @@ export class Reflector {
     const { labelSelector, fieldSelector } = this.#options.resource;
     return { labelSelector, fieldSelector };
   }
-}
-
-/** Whether a resourceVersion is older than another: they are numbers that only grow (KEP-5504). Others are not compared. */
-function isOlder(version: string, than: string): boolean {
-  if (!/^\d+$/.test(version) || !/^\d+$/.test(than)) return false;
-  return version.length === than.length ? version < than : version.length < than.length;
 }
 
 function isExpired(error: unknown): boolean {

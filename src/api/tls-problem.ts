@@ -60,7 +60,7 @@ export function tlsProblem(error: unknown): string | undefined {
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return `${namesProblem(host, cert?.subjectaltname)} (${code})`;
   const problem = Object.hasOwn(PROBLEMS, code) ? PROBLEMS[code] : undefined;
   if (problem !== undefined) return `${problem} (${code})`;
-  return /^ERR_SSL_/.test(code) ? `TLS with it failed (${code})` : undefined;
+  return /^ERR_SSL_/.test(code) ? `the TLS handshake failed (${code})` : undefined;
 }
 
 /** The names in a certificate come from an untrusted server: they are shortened and kept on one line. */

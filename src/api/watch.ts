@@ -5,14 +5,14 @@ import { ApiError } from './client.ts';
 import { type ReflectorSink, SHORT_WATCH } from './reflector.ts';
 
 /** The part of pino that is used. */
-export interface SourceLog {
+export interface WatchLog {
   info(facts: object, text: string): void;
   warn(facts: object, text: string): void;
 }
 
 interface WatchOptions {
   readonly clock: Clock;
-  readonly log: SourceLog;
+  readonly log: WatchLog;
   /** What follows while the kind cannot be followed, for the log. */
   readonly meanwhile: string;
   /** The kind is useful but not required; some API servers lack it. The same cause is logged once. */

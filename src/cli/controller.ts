@@ -7,12 +7,12 @@ import type { ControllerConfig, Controller as Name } from '../config/controller-
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
 import { ClusterFeed } from '../controller/cluster-feed.ts';
-import type { ControllerContext, EventSink } from '../controller/context.ts';
+import type { ControllerContext, ControllerReports } from '../controller/context.ts';
 import { EndpointsController } from '../controller/endpoints-controller.ts';
-import { controllerEvents } from '../controller/event-sink.ts';
 import { LeaderElector } from '../controller/leader.ts';
 import { MirrorController } from '../controller/mirror-controller.ts';
 import type { WorkQueue } from '../controller/queue.ts';
+import { controllerEvents } from '../controller/reports.ts';
 import { SlicesController } from '../controller/slices-controller.ts';
 import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
@@ -143,7 +143,7 @@ function sampleOf({ depth, adds, failures: { retries } }: WorkQueue) {
   return { depth, adds, retries };
 }
 
-function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): EventSink {
+function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): ControllerReports {
   const recorder = new EventRecorder({
     cluster,
     userAgent: userAgent('controller'),

@@ -113,7 +113,7 @@ function readLeader(read: Reader): LeaderSettings | undefined {
   if (retryPeriod <= 0 || retryPeriod * 1.2 >= renewDeadline) {
     read.fault(
       'leader-elect-retry-period',
-      `must be more than 0, and 1.2 times as long must be shorter than --leader-elect-renew-deadline, which is ${durationText(renewDeadline)}`,
+      `must be more than 0, and 1.2 times this period must be less than --leader-elect-renew-deadline, which is ${durationText(renewDeadline)}`,
     );
   }
   const name = (flag: string, initial: string) => {

@@ -135,7 +135,7 @@ export function readFeatureGates(read: Reader): FeatureGates {
 /** A known name that differs only in upper and lower case, for the message. */
 function meantBy(gate: string): string {
   const near = [...KNOWN].find((known) => known.toLowerCase() === gate.toLowerCase());
-  return near === undefined ? '' : `; ${near} is one`;
+  return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
 export function servesExternalIPs(gates: FeatureGates): boolean {

@@ -11,7 +11,7 @@ import {
   decodeZonedNode,
 } from '../api/decode/producing.ts';
 import { PAGE, Reflector, type ReflectorSink } from '../api/reflector.ts';
-import { type SourceLog, Watch, watchSink } from '../api/watch.ts';
+import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Fault } from '../model/objects.ts';
@@ -21,7 +21,7 @@ export interface ClusterFeedOptions {
   readonly cache: ClusterCache;
   readonly client: ApiClient;
   readonly clock: Clock;
-  readonly log: SourceLog;
+  readonly log: WatchLog;
   readonly onFault: (fault: Fault) => void;
 }
 

@@ -27,7 +27,7 @@ export interface ControllerMetricsSink {
 }
 
 /** Events for `kubectl describe`, and failures for the log. */
-export interface EventSink {
+export interface ControllerReports {
   /** An event of a Service; undefined: the Service is gone, and no event is written. */
   service(service: Pick<SelectingService, 'namespace' | 'name' | 'uid'> | undefined, notice: Notice): void;
   /** An event of Endpoints. */
@@ -41,5 +41,5 @@ export interface ControllerContext {
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly metrics: ControllerMetricsSink;
-  readonly events: EventSink;
+  readonly events: ControllerReports;
 }

@@ -9,7 +9,7 @@ import { Expectations } from './expectations.ts';
 import { WorkQueue } from './queue.ts';
 import { runQueue } from './run.ts';
 import { StaleCache } from './workers.ts';
-import { deleteEndpoints, isNamespaceLeaving, mustBeGone, writeEndpoints } from './writer.ts';
+import { deleteEndpoints, isNamespaceTerminating, mustBeGone, writeEndpoints } from './writer.ts';
 
 export interface EndpointsSettings {
   readonly workers: number;
@@ -86,7 +86,7 @@ export class EndpointsController {
     try {
       this.#expectations.wrote(key, await writeEndpoints(client, wanted, signal));
     } catch (error) {
-      if (existing === undefined && isNamespaceLeaving(error)) return;
+      if (existing === undefined && isNamespaceTerminating(error)) return;
       const [reason, verb] =
         existing === undefined ? ['FailedToCreateEndpoint', 'create'] : ['FailedToUpdateEndpoint', 'update'];
       const note = `Failed to ${verb} endpoint ${key}: ${(error as Error).message}`;

@@ -2,6 +2,7 @@
  * Writes that the cache does not show yet. A sync on a stale cache writes twice, or turns two Pods into one
  * endpoint: the cache must show at least the versions that were written, and no slice that was deleted.
  */
+import { isOlder } from '../api/resource-version.ts';
 import type { Metadata, ObjectKey } from '../producers/objects.ts';
 
 /** A written object: a slice, or Endpoints. */
@@ -97,10 +98,4 @@ export class Expectations {
     this.#expected.set(service, fresh);
     return fresh;
   }
-}
-
-/** Whether `a` is older than `b`: resourceVersions of one kind are numbers that grow (KEP-5504). Others never count as older. */
-export function isOlder(a: string, b: string): boolean {
-  if (!/^\d+$/.test(a) || !/^\d+$/.test(b)) return false;
-  return a.length === b.length ? a < b : a.length < b.length;
 }

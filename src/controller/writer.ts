@@ -58,7 +58,7 @@ export class SliceWriter {
         await this.#send('create', service, body, signal);
       } catch (error) {
         // The namespace is being deleted: the slice would be deleted as well.
-        if (isNamespaceLeaving(error)) break;
+        if (isNamespaceTerminating(error)) break;
         throw error;
       }
     }
@@ -196,6 +196,6 @@ function endpointsPath(namespace: string): string {
 }
 
 /** The namespace is being deleted: nothing can be created in it. */
-export function isNamespaceLeaving(error: unknown): boolean {
+export function isNamespaceTerminating(error: unknown): boolean {
   return error instanceof ApiError && error.reasons.includes('NamespaceTerminating');
 }

@@ -20,7 +20,7 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 /** The file is refused, although no system call failed. */
 export class Refused extends Error {}
 
-export interface FileLook {
+export interface FileQuery {
   readonly path: string;
   /** The folder that was named: links in it must stay inside, as those of a mounted ConfigMap do. */
   readonly within: string | undefined;
@@ -40,7 +40,7 @@ const MOST_LINKS = 40;
 const CHUNK = 1 << 20;
 
 /** Text and stamp of a file; undefined: the stamp is the same. Throws Refused, or the error of a system call. */
-export function readBounded({ path, within, stamp, most }: FileLook): FileText | undefined {
+export function readBounded({ path, within, stamp, most }: FileQuery): FileText | undefined {
   const real = within === undefined ? path : insideOf(within, path);
   const now = usable(within === undefined ? statSync(real) : lstatSync(real), most);
   if (now === stamp) return undefined;

@@ -1,5 +1,5 @@
 /** Reads and parses files in a thread of their own: neither the content of a file nor a mount that hangs stops the agent's event loop. */
-import type { Answer, Failure, Outcome, Request, Value, Whole } from './protocol.ts';
+import type { Answer, Failure, Outcome, ParsedFile, Request, Value } from './protocol.ts';
 import { type Patience, Thread } from './thread.ts';
 
 /** Most threads that may hang in system calls at a time; each holds a few megabytes. */
@@ -28,7 +28,7 @@ export interface ReadOptions {
   readonly onValues: (values: readonly Value[]) => void;
 }
 
-export type FileRead = Whole | Failure | { readonly kind: 'same' };
+export type FileRead = ParsedFile | Failure | { readonly kind: 'same' };
 export type Listed =
   | Failure
   | { readonly kind: 'file' }
@@ -71,8 +71,8 @@ export class DocumentFiles {
   }
 
   /** Parse a text from another source; `name` is for messages. */
-  async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<Whole | Failure> {
-    return (await this.#ask({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as Whole | Failure;
+  async parse(text: string, name: string, onValues: ReadOptions['onValues']): Promise<ParsedFile | Failure> {
+    return (await this.#ask({ kind: 'parse', text, mayRepeat: false }, name, onValues)) as ParsedFile | Failure;
   }
 
   /** Whether a path is a file or a folder, with the names in the folder. */

@@ -38,7 +38,7 @@ export interface Failure {
   readonly stamp?: string | undefined;
 }
 
-export interface Whole {
+export interface ParsedFile {
   readonly kind: 'read';
   readonly stamp: string;
   /** The same of the same text. */
@@ -49,7 +49,7 @@ export interface Whole {
 }
 
 export type Outcome =
-  | Whole
+  | ParsedFile
   | Failure
   | { readonly kind: 'same' }
   | { readonly kind: 'file' }

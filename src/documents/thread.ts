@@ -15,7 +15,7 @@ function mostMemory(): number {
   return limit > 0 ? Math.min(MOST_MEMORY, Math.floor((limit * MOST_SHARE) / 2 ** 20)) : MOST_MEMORY;
 }
 /** Milliseconds between checks. The deadline counts checks, not time: after the event loop itself was blocked, unread answers may be waiting. */
-const LOOK = 500;
+const CHECK = 500;
 
 export interface ThreadEvents {
   readonly onAnswer: (answer: Answer) => void;
@@ -35,8 +35,8 @@ export class Thread {
   readonly #worker: Worker;
   readonly #events: ThreadEvents;
   readonly #patience: Patience;
-  #look: NodeJS.Timeout | undefined;
-  #looks = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #checks = 0;
   #isParsing = false;
   #cause: unknown;
 
@@ -49,7 +49,7 @@ export class Thread {
         ? new Worker(DOCUMENT_THREAD, { eval: true, resourceLimits })
         : new Worker(new URL('./worker.ts', import.meta.url), { resourceLimits });
     this.#worker.on('message', (answer: Answer) => {
-      this.#looks = 0;
+      this.#checks = 0;
       this.#isParsing = answer.kind !== 'outcome';
       events.onAnswer(answer);
     });
@@ -63,10 +63,10 @@ export class Thread {
   }
 
   ask(request: Request): void {
-    if (this.#look === undefined) {
-      this.#looks = 0;
+    if (this.#timer === undefined) {
+      this.#checks = 0;
       this.#isParsing = false;
-      this.#look = setInterval(() => this.#heard(), LOOK);
+      this.#timer = setInterval(() => this.#check(), CHECK);
       this.#worker.ref();
     }
     this.#worker.postMessage(request);
@@ -74,8 +74,8 @@ export class Thread {
 
   /** No request is open: the process may exit. */
   rest(): void {
-    clearInterval(this.#look);
-    this.#look = undefined;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
     this.#worker.unref();
   }
 
@@ -85,8 +85,8 @@ export class Thread {
     void this.#worker.terminate();
   }
 
-  #heard(): void {
+  #check(): void {
     const { reading, parsing } = this.#patience;
-    if (++this.#looks * LOOK >= (this.#isParsing ? parsing : reading)) this.#events.onLate(this.#isParsing);
+    if (++this.#checks * CHECK >= (this.#isParsing ? parsing : reading)) this.#events.onLate(this.#isParsing);
   }
 }

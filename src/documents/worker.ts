@@ -12,7 +12,7 @@ const BATCH = 100;
 const MOST_PROBLEMS = 20;
 
 const port = parentPort;
-if (port === null) throw new Error('this file is the start of a thread');
+if (port === null) throw new Error('this file must run as a worker thread');
 port.on('message', (request: Request) => {
   const answer = (outcome: Outcome) => port.postMessage({ id: request.id, kind: 'outcome', outcome } satisfies Answer);
   try {

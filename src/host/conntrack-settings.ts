@@ -1,4 +1,4 @@
-/** The kernel's settings of conntrack that kube-proxy makes, in every mode (docs/semantics.md 8.4). */
+/** The kernel's settings of conntrack, which every mode writes as kube-proxy does (docs/semantics.md 8.4). */
 import { type SettingWrite, settingKey } from '../reconcile/setting.ts';
 import { isReadOnly, type Sysctls, whyNotWritable } from './sysctls.ts';
 

@@ -1,7 +1,8 @@
 /** Finds the process that holds the xtables lock, so that an operator need not guess (k8s#48107). */
 import { readFile, stat } from 'node:fs/promises';
 
-const LOCK_FILE = '/run/xtables.lock';
+/** Where the legacy variant of iptables has its lock (iptables/xshared.c). */
+const LOCK_FILE = process.env.XTABLES_LOCKFILE ?? '/run/xtables.lock';
 
 /** `iptables (process 123)`; undefined when /proc/locks names no holder (proc_locks(5)). */
 export async function lockHolder(): Promise<string | undefined> {

@@ -10,6 +10,9 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
+/** Milliseconds: the machine may have more to do. */
+const PATIENCE = 60_000;
+
 export class AgentProcess {
   readonly log: LogLine[] = [];
   readonly #child: Child;
@@ -32,7 +35,7 @@ export class AgentProcess {
   }
 
   /** The first matching line from `since` on; throws when none comes `within` milliseconds. */
-  async logged(fits: (line: LogLine) => boolean, { since = 0, within = 15_000 } = {}): Promise<LogLine> {
+  async logged(fits: (line: LogLine) => boolean, { since = 0, within = PATIENCE } = {}): Promise<LogLine> {
     const late = performance.now() + within;
     for (;;) {
       const found = this.log.slice(since).find(fits);
@@ -44,7 +47,7 @@ export class AgentProcess {
   }
 
   /** The first line of a sync from `since` on; throws when none comes `within` milliseconds. */
-  async synced(since = 0, within = 15_000): Promise<LogLine> {
+  async synced(since = 0, within = PATIENCE): Promise<LogLine> {
     return await this.logged((line) => line.msg === 'synced', { since, within });
   }
 

@@ -1,4 +1,4 @@
-/** From the slices of a Service to the endpoints of one of its ports (docs/semantics.md 2.4). Pure. */
+/** Finds the endpoints of a Service's ports in its slices (docs/semantics.md 2.4). Pure. */
 import { endpointText, type Family } from './address.ts';
 import type { Endpoint, Protocol, Slice } from './objects.ts';
 
@@ -18,7 +18,7 @@ export function isOnNode({ endpoint }: PortEndpoint, nodeName: string): boolean 
 /** Endpoints by `name/PROTOCOL` of the slice port, each list sorted by `ip:port`. */
 export type EndpointsByPort = ReadonlyMap<string, readonly PortEndpoint[]>;
 
-/** The key under which a Service port finds its endpoints: target ports are not compared (docs/semantics.md 1.3). */
+/** The key of a Service port's endpoints. Target ports are not compared (docs/semantics.md 1.3). */
 export function portKey(name: string, protocol: Protocol): string {
   return `${name}/${protocol}`;
 }

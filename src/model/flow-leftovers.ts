@@ -71,24 +71,24 @@ export class Leftovers {
   }
 
   /** A frontend was removed. */
-  went(at: string, service: ServiceKey): void {
+  markRemoved(at: string, service: ServiceKey): void {
     this.#former.set(at, { service, isWritten: false });
   }
 
   /** The frontend exists. */
-  stands(at: string): void {
+  markPresent(at: string): void {
     this.#former.delete(at);
   }
 
   /** A frontend in the kernel that an earlier run or a predecessor wrote. */
-  found(at: string): void {
+  markFound(at: string): void {
     if (this.#former.has(at)) return;
     this.#former.set(at, { service: undefined, isWritten: false });
     this.#isAllPending = true;
   }
 
   /** The change of a Service leaves stale flows. */
-  pend(service: ServiceKey): void {
+  markPending(service: ServiceKey): void {
     this.#pending.add(service);
   }
 

@@ -1,4 +1,4 @@
-/** Small readonly copies of what slicewire uses of the API's objects. `source/decode` makes them; past it no API object is seen. */
+/** Small readonly copies of the used parts of API objects. `api/decode` makes them; no other code reads API objects. */
 import type { Address, Cidr, Family } from './address.ts';
 
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
@@ -18,11 +18,11 @@ export interface ServicePortSpec {
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
-  /** 0 when there is none. Taken whatever the type of the Service is, as kube-proxy does (docs/semantics.md 1.5). */
+  /** 0 when there is none. The type of the Service does not matter, as in kube-proxy (docs/semantics.md 1.5). */
   readonly nodePort: number;
 }
 
-/** A Service that a service proxy programs: never headless, never ExternalName (docs/semantics.md 1.1). */
+/** A Service that a service proxy programs; never headless or ExternalName (docs/semantics.md 1.1). */
 export interface Service {
   readonly key: ServiceKey;
   /** undefined when the object has none. */
@@ -52,7 +52,7 @@ export interface SlicePort {
   readonly port: number;
 }
 
-/** One endpoint of a slice; conditions have their defaults filled in (docs/semantics.md 2.3). */
+/** An endpoint of a slice. Missing conditions have their defaults (docs/semantics.md 2.3). */
 export interface Endpoint {
   readonly address: Address;
   readonly ready: boolean;
@@ -81,7 +81,7 @@ export interface NodeView {
   /** status.addresses, InternalIP first, then ExternalIP (docs/semantics.md 9.1). */
   readonly addresses: readonly Address[];
   readonly podCIDRs: readonly Cidr[];
-  /** Load balancers may send it traffic: it is not being deleted, and no autoscaler is about to (docs/semantics.md 9.4). */
+  /** Load balancers may send traffic to the node: it is not terminating, and no autoscaler is about to delete it (docs/semantics.md 9.4). */
   readonly isEligible: boolean;
 }
 

@@ -51,18 +51,18 @@ export class OpeningFlows {
     this.#targets.clear();
     for (const was of before.values()) {
       if (was.protocol === 'UDP') continue;
-      for (const at of keysOf(was)) this.left.went(at, was.service);
-      if (mayLeaveStale(was, changes.get(was.key))) this.left.pend(was.service);
+      for (const at of keysOf(was)) this.left.markRemoved(at, was.service);
+      if (mayLeaveStale(was, changes.get(was.key))) this.left.markPending(was.service);
     }
     for (const port of changes.values()) {
       if (port === undefined || port.protocol === 'UDP') continue;
-      for (const at of keysOf(port)) this.left.stands(at);
+      for (const at of keysOf(port)) this.left.markPresent(at);
     }
   }
 
   /** A predecessor's removed frontends whose flows are not swept yet, from its `handOver`. */
   inherit(former: readonly string[]): void {
-    for (const at of former) this.left.found(at);
+    for (const at of former) this.left.markFound(at);
   }
 
   /** Whether a connection may go on. */

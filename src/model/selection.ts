@@ -1,11 +1,11 @@
-/** Which endpoints a node uses for a Service port (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
+/** Selects the endpoints of a Service port on this node (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
 import { isOnNode, type PortEndpoint } from './endpoints.ts';
 import type { TrafficPolicy } from './objects.ts';
 
 export interface SelectionInput {
   readonly endpoints: readonly PortEndpoint[];
   readonly internalPolicy: TrafficPolicy;
-  /** Already `Cluster` where Local is not honoured for the Service (docs/semantics.md 1.10). */
+  /** Already `Cluster` when Local does not apply to the Service (docs/semantics.md 1.10). */
   readonly externalPolicy: TrafficPolicy;
   readonly externallyAccessible: boolean;
   readonly nodeName: string;
@@ -20,7 +20,7 @@ export interface Selection {
   readonly local: readonly PortEndpoint[];
   /** Whether any node has an endpoint that could answer. If so, an empty list means drop, otherwise reject. */
   readonly hasAny: boolean;
-  /** How `cluster` was narrowed by hints (docs/semantics.md 3.5). */
+  /** The hints that narrowed `cluster` (docs/semantics.md 3.5). */
   readonly topology: 'none' | 'same-node' | 'same-zone';
   /** The reason why hints are not used; undefined when they are used, or when there are none. */
   readonly idleHints: IdleHints | undefined;
@@ -54,7 +54,7 @@ function selectCluster(input: SelectionInput, topology: Selection['topology']): 
   return ready.length > 0 ? ready : input.endpoints.filter(isDraining);
 }
 
-/** The same on this node alone. Hints never apply to policy Local (docs/semantics.md 3.2). */
+/** The same for endpoints on this node. Hints never apply to policy Local (docs/semantics.md 3.2). */
 function selectLocal(input: SelectionInput): PortEndpoint[] {
   const local = input.endpoints.filter((e) => isOnNode(e, input.nodeName));
   const ready = local.filter(isReady);
@@ -69,7 +69,7 @@ function isDraining(e: PortEndpoint): boolean {
   return e.endpoint.serving && e.endpoint.terminating;
 }
 
-/** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one is for here (docs/semantics.md 3.5). */
+/** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one names this node or zone (docs/semantics.md 3.5). */
 function topologyMode(input: SelectionInput): Selection['topology'] {
   const ready = input.endpoints.filter(isReady);
   if (ready.length === 0) return 'none';
@@ -83,7 +83,7 @@ function topologyMode(input: SelectionInput): Selection['topology'] {
   return 'none';
 }
 
-/** The first reason in the order of the table (docs/semantics.md 3.5) why zone hints are not used. */
+/** The reason why zone hints are not used: the first in the order of docs/semantics.md 3.5. */
 function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined {
   const ready = endpoints.filter(isReady);
   const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));

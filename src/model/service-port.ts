@@ -14,7 +14,7 @@ export interface Frontend {
   readonly address: Address | undefined;
   readonly port: number;
   readonly policy: TrafficPolicy;
-  /** What a new connection gets when its list of backends is empty: refused when nobody serves, dropped when others do (docs/semantics.md 4.1). */
+  /** The fate of a new connection without backends: reject when no node has an endpoint, otherwise drop (docs/semantics.md 4.1). */
   readonly empty: 'reject' | 'drop' | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface Backend {
   readonly port: number;
   /** `ip:port`. */
   readonly text: string;
-  /** It may run on this node: it is known to, or its node is not known. Only such a backend can reach itself (docs/semantics.md 7.7). */
+  /** It runs on this node, or its node is unknown. Only such a backend can reach itself (docs/semantics.md 7.7). */
   readonly hairpin: boolean;
 }
 
@@ -70,13 +70,13 @@ export interface ServicePort {
 }
 
 /**
- * Endpoints, as `socketBytes`, that may go on answering the flows they have: those that are ready or serve, whatever policy and
- * hints say of new flows (docs/semantics.md 8.2).
+ * Endpoints, as `socketBytes`, whose existing flows may go on: ready and serving ones. Policies and hints decide only about new
+ * flows (docs/semantics.md 8.2).
  */
 export interface FlowTargets {
   readonly all: readonly string[];
   /** Those on this node. */
-  readonly here: readonly string[];
+  readonly local: readonly string[];
 }
 
 /** The place of the agent, on which the selection of endpoints depends. */
@@ -160,8 +160,8 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
 }
 
 /**
- * A range of length 0 opens its family (docs/semantics.md 1.8). A family of which no range is named is closed, where kube-proxy
- * opens it (a quirk there): the API restricts traffic to the ranges. Who opens the other family to everybody means both.
+ * A range of length 0 opens its family (docs/semantics.md 1.8). A family without ranges is closed, because the API restricts traffic
+ * to the ranges; kube-proxy opens it. If the other family is open to everybody, this one is, too.
  */
 function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
   if (sourceRanges === undefined) return undefined;
@@ -172,7 +172,7 @@ function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {
   const answering = endpoints.filter(isAnswering);
   const bytes = (list: readonly PortEndpoint[]) => trimmed(list.map((e) => socketBytes(e.endpoint.address, e.port)));
-  return { all: bytes(answering), here: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
+  return { all: bytes(answering), local: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
 }
 
 function isAnswering({ endpoint }: PortEndpoint): boolean {
@@ -201,7 +201,7 @@ function readyLocal(endpoints: readonly PortEndpoint[], nodeName: string): Addre
   return [...new Set(ready.map(({ endpoint }) => endpoint.address))].sort();
 }
 
-/** externalTrafficPolicy means something only for a Service that is external by its type (docs/semantics.md 1.10). */
+/** externalTrafficPolicy applies only to Services that are external by type or by external IPs (docs/semantics.md 1.10). */
 function honoursExternalLocal(service: Service): boolean {
   return service.type !== 'ClusterIP' || service.externalIPs.length > 0;
 }

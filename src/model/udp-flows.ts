@@ -1,9 +1,8 @@
 /**
  * Decides which UDP flows in conntrack may go on.
  *
- * A flow that is in the table is not looked at by rules any more: without a connection that ends, it goes to its old
- * endpoint, or nowhere, for as long as its client sends (docs/semantics.md 8.2, k8s#139628). So flows are judged by what they were
- * sent to and who answers them:
+ * Rules do not apply to a flow that conntrack has, and a UDP flow has no end: it goes to its old endpoint, or nowhere, while its
+ * client sends (docs/semantics.md 8.2, k8s#139628). So a flow is judged by its destination and the source of the answers:
  *
  * - to an existing frontend: live when a ready or serving endpoint answers (with internal policy Local one on this node,
  *   k8s#126934); otherwise stale. A flow from before the rules is not translated, goes nowhere, and is stale, too;
@@ -58,7 +57,7 @@ export class UdpFlows {
         if (frontend?.owner !== key) continue;
         before.set(at, frontend);
         this.#frontends.delete(at);
-        this.left.went(at, frontend.service);
+        this.left.markRemoved(at, frontend.service);
       }
       this.#keys.delete(key);
     }
@@ -67,7 +66,7 @@ export class UdpFlows {
     for (const at of new Set([...before.keys(), ...added])) {
       const [was, is] = [before.get(at), this.#frontends.get(at)];
       if (!mayLeaveStale(was, is)) continue;
-      for (const frontend of [was, is]) if (frontend !== undefined) this.left.pend(frontend.service);
+      for (const frontend of [was, is]) if (frontend !== undefined) this.left.markPending(frontend.service);
     }
   }
 
@@ -75,13 +74,13 @@ export class UdpFlows {
   found(frontends: readonly UdpFrontend[]): void {
     for (const { family, address, port } of frontends) {
       const at = frontendKey(family, address, port);
-      if (!this.#frontends.has(at)) this.left.found(at);
+      if (!this.#frontends.has(at)) this.left.markFound(at);
     }
   }
 
   /** A predecessor's removed frontends whose flows are not swept yet, from its `handOver`. */
   inherit(former: readonly string[]): void {
-    for (const at of former) if (!this.#frontends.has(at)) this.left.found(at);
+    for (const at of former) if (!this.#frontends.has(at)) this.left.markFound(at);
   }
 
   /** Whether a flow may go on. */
@@ -104,12 +103,16 @@ export class UdpFlows {
   #add(port: ServicePort): readonly string[] {
     if (port.flowTargets === undefined) return [];
     const all = new Set(port.flowTargets.all);
-    const here = port.internalPolicy === 'Local' ? new Set(port.flowTargets.here) : all;
+    const internal = port.internalPolicy === 'Local' ? new Set(port.flowTargets.local) : all;
     const keys: string[] = [];
     for (const { role, address, port: number } of port.frontends) {
       const at = frontendKey(port.family, address, number);
-      this.#frontends.set(at, { owner: port.key, service: port.service, targets: role === 'cluster-ip' ? here : all });
-      this.left.stands(at);
+      this.#frontends.set(at, {
+        owner: port.key,
+        service: port.service,
+        targets: role === 'cluster-ip' ? internal : all,
+      });
+      this.left.markPresent(at);
       keys.push(at);
     }
     if (keys.length > 0) this.#keys.set(port.key, keys);

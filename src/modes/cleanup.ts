@@ -1,15 +1,15 @@
-/** Removing what was written, part by part. */
+/** Remove the objects of a mode, part by part. */
 import { causeOf } from '../model/cause.ts';
 import { CleanupIncomplete } from './mode.ts';
 
 export interface Part {
-  /** As people are told of it. */
+  /** The name of the part in messages. */
   readonly name: string;
   /** Returns what was removed, in words. */
   readonly remove: () => Promise<readonly string[]>;
 }
 
-/** Returns what was removed. What cannot be does not keep the rest: it is told in the end, by CleanupIncomplete. */
+/** Returns what was removed. A part that fails does not stop the others; at the end CleanupIncomplete names it. */
 export async function cleanUp(parts: readonly Part[], signal: AbortSignal): Promise<readonly string[]> {
   const removed: string[] = [];
   const problems: string[] = [];
@@ -21,6 +21,6 @@ export async function cleanUp(parts: readonly Part[], signal: AbortSignal): Prom
       problems.push(`${name}: ${causeOf(error)}`);
     }
   }
-  if (problems.length > 0) throw new CleanupIncomplete(`not all could be removed: ${problems.join('; ')}`);
+  if (problems.length > 0) throw new CleanupIncomplete(`some objects could not be removed: ${problems.join('; ')}`);
   return removed;
 }

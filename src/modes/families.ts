@@ -1,7 +1,7 @@
 /**
- * One engine for the work that every mode does family by family: which families could be read and why not, whose changes are whose,
- * how reports become one report, and the second attempt after another program wrote in between. A mode gives it a `FamilyMode` for
- * each family, and a `NodePart` where it has objects that belong to the node.
+ * One engine for the work that every mode does for each family. It records which families could not be read and why, routes
+ * changes to their family, merges reports, and tries again when another program wrote in between. A mode gives it a
+ * `FamilyMode` for each family, and a `NodePart` if it has objects that belong to the node.
  */
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -25,7 +25,7 @@ import {
   type SetAside,
 } from './mode.ts';
 
-/** What reading one family found. */
+/** The result of reading one family. */
 export interface SeenFamily {
   /** Kernel objects that another program changed, as text. */
   readonly drift: readonly string[];
@@ -35,40 +35,40 @@ export interface SeenFamily {
 export const NOTHING_SEEN: SeenFamily = { drift: [], udpFrontends: [] };
 
 export interface FamilyReport extends ApplyReport {
-  /** The kernel was not as it was believed to be. It must be read again, and the plan made again. */
+  /** The kernel's state was not the believed one. It must be read again, and planned again. */
   readonly isMistaken?: boolean;
 }
 
 export interface FamilyPlan extends Plan {
-  /** Nothing of this family will be left that needs what the node has. */
-  readonly leavesNothing?: boolean;
-  /** Write it. What failed is in the report, never thrown; only an abort is. */
+  /** After this plan, nothing of this family needs the node's part. */
+  readonly removesAll?: boolean;
+  /** Write it. Failures are in the report; only an abort is thrown. */
   apply(signal: AbortSignal): Promise<FamilyReport>;
 }
 
-/** What a mode does in one family. */
+/** The part of a mode for one family. */
 export interface FamilyMode {
   readonly family: Family;
-  /** False until the kernel was read, and after a write whose outcome is unknown. */
+  /** False until the kernel is read, and after a write whose outcome is unknown. */
   readonly isKnown: boolean;
-  /** Nothing of a service proxy is installed. Only meaningful when it is known. */
+  /** No rules of a service proxy are installed. Only meaningful when `isKnown`. */
   readonly isEmpty: boolean;
   /** See `Mode.isWaiting`. */
   readonly isWaiting?: boolean;
-  /** Counts since this was made; see `ModeWork`. */
+  /** Counts since this object was made; see `ModeWork`. */
   readonly rendered: number;
   readonly compared: number;
-  /** Take in changes of this family. Pure. */
+  /** Accept changes of this family. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
   /** See `Mode.settle`. */
   settle?(): void;
-  /** Throws when it cannot be read; then `isKnown` says whether an older reading still counts. */
+  /** Throws when the family cannot be read; `isKnown` then says whether an older reading still counts. */
   observe(signal: AbortSignal): Promise<SeenFamily>;
   /** See `Mode.refresh`. */
   refresh?(signal: AbortSignal): Promise<void>;
   /** Pure. Only called when the family is known. */
   plan(setAside: SetAside): FamilyPlan;
-  /** What was believed counts no longer. */
+  /** Discard the believed state. */
   forget?(): void;
   /** See `KernelProbe`. */
   stands(signal: AbortSignal): Promise<boolean>;
@@ -78,29 +78,29 @@ export interface FamilyMode {
   ruleCounts?(): readonly RuleCount[];
   connectionCounts?(): Promise<readonly ConnectionCount[]>;
   packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
-  /** Remove all that is ours of this family; what it is called, and how it goes. */
+  /** The removal of all our objects of this family. */
   removal(signal: AbortSignal): Part;
 }
 
 export interface NodePlan {
   readonly steps: readonly Step[];
-  /** Write what comes before the families; `isBlocked`: they cannot be written. */
+  /** Write the part that comes before the families. `isBlocked`: the families cannot be written. */
   before(signal: AbortSignal): Promise<{ readonly reports: readonly ApplyReport[]; readonly isBlocked: boolean }>;
-  /** Write what comes after them. */
+  /** Write the part that comes after the families. */
   after(signal: AbortSignal): Promise<readonly ApplyReport[]>;
 }
 
-/** What a mode has once for the node, beside its families. */
+/** The part of a mode that exists once for the node, not for each family. */
 export interface NodePart {
   readonly isKnown: boolean;
   readonly isWaiting: boolean;
   readonly compared: number;
-  /** Read it, and what the families share of a reading. When it throws, nothing is known. */
+  /** Read it, and the lists that the families share. When it throws, nothing is known. */
   observe(): Promise<void>;
-  /** `isEmptied`: the families leave nothing that needs it. */
+  /** `isEmptied`: no family needs it any more. */
   plan(isEmptied: boolean): NodePlan;
   stands(): Promise<boolean>;
-  /** Begin to remove everything: read what the families share. */
+  /** Start the removal of everything: read the lists that the families share. */
   beforeRemoval(): Promise<void>;
   removal(signal: AbortSignal): Part | undefined;
 }
@@ -132,7 +132,7 @@ export function familiesMode(options: FamiliesOptions): Mode {
   return new FamiliesMode(options);
 }
 
-/** The plans of the families, undefined of those that are unknown, and of the node. */
+/** The plans of the families and of the node. The plan of an unknown family is undefined. */
 interface Parts {
   readonly node: NodePlan;
   readonly families: ReadonlyMap<FamilyMode, FamilyPlan | undefined>;
@@ -151,7 +151,7 @@ class FamiliesMode implements Mode {
   readonly metrics: ModeMetrics;
   readonly #families: readonly FamilyMode[];
   readonly #node: NodePart;
-  /** Why the last reading of a family failed, of those where it did. */
+  /** The families whose last reading failed, with the reason. */
   readonly #unread = new Map<FamilyMode, string>();
   #steps = 0;
 
@@ -243,7 +243,7 @@ class FamiliesMode implements Mode {
     this.settle();
     const families = new Map(this.#families.map((mode) => [mode, mode.isKnown ? mode.plan(setAside) : undefined]));
     const plans = [...families.values()].filter((plan) => plan !== undefined);
-    const node = this.#node.plan(plans.every(({ leavesNothing = false }) => leavesNothing));
+    const node = this.#node.plan(plans.every(({ removesAll = false }) => removesAll));
     const steps = [...node.steps, ...plans.flatMap((plan) => plan.steps)];
     this.#steps += steps.length;
     return { node, families, steps };
@@ -252,13 +252,13 @@ class FamiliesMode implements Mode {
   async #apply(parts: Parts, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
     const first = await write(parts, this.#unread, signal);
     if (!first.isMistaken) return first.report;
-    // Another program wrote in between: read again, and plan what is left to do from what is there now.
+    // Another program wrote in between. Read the kernel again and plan the remaining work from its state now.
     const seen = await this.observe(signal);
     if (seen.kind === 'unknown') return mergeReports([first.report, kernelFailure(`the kernel: ${seen.cause}`)]);
     const second = await write(this.#plan(setAside), this.#unread, signal);
     const applied = first.report.applied + second.report.applied;
     if (!second.isMistaken) return { ...second.report, applied };
-    const { failed } = kernelFailure('another program changes objects of slicewire while they are written');
+    const { failed } = kernelFailure('another program changes objects of slicewire while slicewire writes them');
     return { ...second.report, outcome: 'partial', applied, failed: [...second.report.failed, ...failed] };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One mode takes over from its predecessor on a live node. The new mode writes all that it has first. Only when that is complete
- * are the objects of the predecessor removed, and the rest of them as its connections end.
+ * One mode takes over from its predecessor on a live node. The new mode writes everything first. When that is complete, the
+ * objects of the predecessor are removed; those with open connections follow as the connections end.
  */
 import { causeOf } from '../model/cause.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -17,10 +17,10 @@ import {
   type SetAside,
 } from './mode.ts';
 
-/** Rounds of removal in one sync: connections end, then servers go, then rules, then sets. */
+/** Rounds of removal in one sync: connections end, then servers are removed, then rules, then sets. */
 const MOST_ROUNDS = 4;
 
-/** The predecessor wants nothing. The result waits until its last object is gone. */
+/** `predecessor` must desire nothing. The result is waiting (`isWaiting`) until the predecessor's last object is removed. */
 export function handover(next: Mode, predecessor: Mode): Mode {
   return new Handover(next, predecessor);
 }
@@ -29,8 +29,8 @@ class Handover implements Mode {
   readonly readsApart = false;
   readonly #next: Mode;
   readonly #predecessor: Mode;
-  /** Nothing of the predecessor is left, so it is read no more. */
-  #hasLeft = false;
+  /** Every object of the predecessor is removed, so it is not read again. */
+  #isPredecessorGone = false;
 
   constructor(next: Mode, predecessor: Mode) {
     this.#next = next;
@@ -46,7 +46,7 @@ class Handover implements Mode {
   }
 
   get isWaiting(): boolean {
-    return this.#next.isWaiting || (!this.#hasLeft && this.#predecessor.isWaiting);
+    return this.#next.isWaiting || (!this.#isPredecessorGone && this.#predecessor.isWaiting);
   }
 
   get work(): ModeWork {
@@ -71,9 +71,9 @@ class Handover implements Mode {
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     const seen = await this.#next.observe(signal);
-    if (seen.kind === 'unknown' || this.#hasLeft) return seen;
+    if (seen.kind === 'unknown' || this.#isPredecessorGone) return seen;
     const old = await this.#predecessor.observe(signal);
-    // The predecessor may still serve.
+    // The predecessor's rules may still serve.
     const value = { ...seen.value, isBare: false };
     if (old.kind === 'unknown') return { kind: 'known', value: { ...value, unread: [...value.unread, old.cause] } };
     const unread = [...value.unread, ...old.value.unread];
@@ -83,34 +83,35 @@ class Handover implements Mode {
 
   async refresh(signal: AbortSignal): Promise<void> {
     await this.#next.refresh(signal);
-    if (!this.#hasLeft) await this.#predecessor.refresh(signal);
+    if (!this.#isPredecessorGone) await this.#predecessor.refresh(signal);
   }
 
   plan(setAside: SetAside = NOBODY): ModePlan {
     const next = this.#next.plan(setAside);
     // The predecessor still serves Services that the new mode could not write.
-    const mayLeave = setAside.size === 0;
-    const old = mayLeave && this.#predecessor.isObserved && !this.#hasLeft ? this.#predecessor.plan().steps : [];
+    const mayRemove = setAside.size === 0;
+    const old =
+      mayRemove && this.#predecessor.isObserved && !this.#isPredecessorGone ? this.#predecessor.plan().steps : [];
     return {
       steps: [...next.steps, ...old],
       apply: async (signal) => {
         const report = await next.apply(signal);
-        if (report.outcome !== 'complete' || !mayLeave || this.#hasLeft) return report;
-        return mergeReports([report, ...(await this.#leave(signal))]);
+        if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;
+        return mergeReports([report, ...(await this.#removePredecessor(signal))]);
       },
     };
   }
 
-  /** Remove what can go of the predecessor, in rounds. */
-  async #leave(signal: AbortSignal): Promise<readonly ApplyReport[]> {
+  /** Remove the objects of the predecessor that are no longer in use, in rounds. */
+  async #removePredecessor(signal: AbortSignal): Promise<readonly ApplyReport[]> {
     const reports: ApplyReport[] = [];
     for (let round = 1; round <= MOST_ROUNDS; round++) {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return [...reports, notRead(unread)];
       const plan = this.#predecessor.plan();
       if (plan.steps.length === 0) {
-        if (!this.#predecessor.isObserved) return [...reports, notRead('not all of it could be read; see the log')];
-        this.#hasLeft = !this.#predecessor.isWaiting;
+        if (!this.#predecessor.isObserved) return [...reports, notRead('part of it could not be read; see the log')];
+        this.#isPredecessorGone = !this.#predecessor.isWaiting;
         break;
       }
       const report = await plan.apply(signal);
@@ -120,7 +121,7 @@ class Handover implements Mode {
     return reports;
   }
 
-  /** Resolves with the reason why nothing of the predecessor could be read. */
+  /** Resolves with the reason why the predecessor could not be read; undefined on success. */
   async #readAgain(signal: AbortSignal): Promise<string | undefined> {
     if (!this.#predecessor.isObserved) {
       const seen = await this.#predecessor.observe(signal);
@@ -141,6 +142,6 @@ class Handover implements Mode {
 }
 
 function notRead(cause: string): ApplyReport {
-  const key = 'what the mode before left';
+  const key = 'the state of the previous mode';
   return failedReport({ key, family: undefined, kind: 'kernel' }, `${key}: ${cause}`);
 }

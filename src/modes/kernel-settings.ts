@@ -1,4 +1,4 @@
-/** Kernel settings that a mode needs: what they should be, what they are, and the writes between. */
+/** Kernel settings that a mode needs: desired values, current values, and the writes that change them. */
 import { type Sysctls, writeSettings } from '../host/sysctls.ts';
 import type { Family } from '../model/address.ts';
 import { type SettingWrite, settingKey, settingStep } from '../reconcile/setting.ts';
@@ -15,7 +15,7 @@ export interface SettingsOptions {
   /** undefined: they concern every family. */
   readonly family: Family | undefined;
   readonly wanted: ReadonlyMap<string, string>;
-  /** What an operator can do when one cannot be written. */
+  /** Advice for the operator when a setting cannot be written. */
   readonly hint: string;
 }
 
@@ -28,12 +28,12 @@ export class KernelSettings {
     for (const [name, value] of options.wanted) this.#values.desire(name, value);
   }
 
-  /** Settings that were compared for plans. */
+  /** Number of settings compared for plans. */
   get compared(): number {
     return this.#values.compared;
   }
 
-  /** Read those that are wanted. Throws when one can be seen and not read. */
+  /** Read the desired settings. Throws when one exists and cannot be read. */
   async observe(): Promise<void> {
     const read = new Map<string, string>();
     for (const name of this.#values.desired.keys()) {
@@ -43,7 +43,7 @@ export class KernelSettings {
     this.#values.observe(read);
   }
 
-  /** Throws when they were not read. */
+  /** Throws when the settings were not read. */
   plan(): SettingsPlan {
     const { create, update } = this.#values.delta();
     const writes: SettingWrite[] = [];
@@ -52,7 +52,7 @@ export class KernelSettings {
     return { writes, steps: writes.map((write) => settingStep(this.#name(write.name), write)) };
   }
 
-  /** Write them; each is believed when it succeeded. */
+  /** Write the settings. A setting is believed only after its write succeeded. */
   async apply({ writes }: SettingsPlan): Promise<ApplyReport> {
     const problems = await writeSettings(writes, this.#options.sysctls);
     for (const { name, to } of writes) {

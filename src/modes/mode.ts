@@ -1,4 +1,7 @@
-/** What every mode implements: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state; what it does to the kernel is in the plan it made. */
+/**
+ * The interface of every mode: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state.
+ * It writes to the kernel only by its plans and by `cleanup`.
+ */
 import type { Address, Family } from '../model/address.ts';
 import type { Protocol, ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -9,19 +12,19 @@ import type { ModeWork } from '../reconcile/work.ts';
 
 export type ModeName = 'iptables' | 'ipvs' | 'nftables';
 
-/** What reading the kernel found. */
+/** The result of reading the kernel. */
 export interface ObserveReport {
-  /** Nothing of a service proxy stands, ours or another: what is written cannot take anything from anybody. */
+  /** No rules of any service proxy are installed, so a write cannot break a Service that works. */
   readonly isBare: boolean;
-  /** Kernel objects of ours which differ from what was believed to be there: another program changed them. */
+  /** Kernel objects of ours that another program changed: they differ from the believed state. */
   readonly drift: readonly string[];
   /** Why parts of the kernel could not be read. */
   readonly unread: readonly string[];
-  /** UDP frontends that what was read translates, ours or those of a proxy before us. */
+  /** UDP frontends that the installed rules translate, ours or those of an earlier proxy. */
   readonly udpFrontends: readonly UdpFrontend[];
 }
 
-/** Rules of ours in one table: all, and those of the last write. */
+/** Number of our rules in one table: all of them, and those of the last write. */
 export interface RuleCount {
   readonly family: Family;
   readonly table: string;
@@ -31,7 +34,7 @@ export interface RuleCount {
   readonly elements?: number;
 }
 
-/** Connections that came to a frontend, by the kernel's own counter, which begins anew whenever it is written. */
+/** Connections to a frontend, from the kernel's counter. The counter starts at 0 each time it is written. */
 export interface ConnectionCount {
   readonly service: ServiceKey;
   readonly family: Family;
@@ -42,77 +45,77 @@ export interface ConnectionCount {
   readonly count: number;
 }
 
-/** Packets that rules of ours counted, by what they do: of iptables mode, as kube-proxy's counters of nfacct. */
+/** Packets that our rules counted, by purpose. Only in iptables mode; kube-proxy counts the same with nfacct. */
 export interface PacketCount {
   readonly what: 'invalid-dropped' | 'localhost-node-ports';
   readonly family: Family;
-  /** Since the rule was written last. */
+  /** Since the last write of the rule. */
   readonly packets: number;
 }
 
-/** Owners, and keys of shared objects, that a plan leaves as they are because they were refused. */
+/** Owners, and keys of shared objects, that the kernel refused. A plan does not touch them. */
 export type SetAside = ReadonlySet<string>;
 export const NOBODY: SetAside = new Set();
 
-/** Part of what is ours could not be removed; the rest was. */
+/** Some of our objects could not be removed; the others were. */
 export class CleanupIncomplete extends Error {
   readonly code = 'CLEANUP_INCOMPLETE';
 }
 
-/** What to write; `apply` carries it out, once. */
+/** The writes to make. `apply` may be called once. */
 export interface ModePlan extends Plan {
-  /** Write it. What failed is in the report, never thrown; only an abort is. */
+  /** Write it. Failures are in the report; only an abort is thrown. */
   apply(signal: AbortSignal): Promise<ApplyReport>;
 }
 
-/** Questions to the kernel between syncs. */
+/** Probes of the kernel between syncs. */
 export interface KernelProbe {
-  /** Whether what was written is still installed, as far as a cheap question can tell. */
+  /** Whether our objects are still installed, as far as a cheap probe can find out. */
   stands(signal: AbortSignal): Promise<boolean>;
   /**
-   * Whether something installed may differ from what was written, although `stands` found it: another program wrote since it was
-   * read, or that is unknown. Only `differs` finds out, at some cost.
+   * Whether installed objects may differ from the written ones although `stands` found them: another program wrote since the
+   * last reading, or that is unknown. Only `differs` finds out, at some cost.
    */
   mayDiffer(): Promise<boolean>;
   /**
-   * Read, and compare with what was written; what is believed stays the same. It may go on beside a sync, but must begin between
-   * two. Undefined: a write of ours went on meanwhile, so the reading says nothing. Throws when the kernel cannot be read.
+   * Read the kernel and compare it with the written state; the believed state stays the same. It may run beside a sync, but must
+   * start between two syncs. Undefined: we wrote during the reading, so it proves nothing. Throws when the kernel cannot be read.
    */
   differs(signal: AbortSignal): Promise<boolean | undefined>;
 }
 
-/** What is counted in the kernel. */
+/** Counts for the metrics. */
 export interface ModeMetrics {
-  /** Of what is believed to be installed; none of a family that is unknown. */
+  /** Of the rules believed to be installed; none for a family that is unknown. */
   ruleCounts(): readonly RuleCount[];
-  /** None in modes that cannot count, or were not asked to. Throws when the kernel does not answer. */
+  /** None in modes that cannot count, or where counting is off. Throws when the kernel does not answer. */
   connectionCounts(): Promise<readonly ConnectionCount[]>;
-  /** None in modes without such rules, and none of a rule that is not installed as it was written. Throws when the kernel does not answer. */
+  /** None in modes without such rules, or for a rule that another program changed. Throws when the kernel does not answer. */
   packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]>;
 }
 
 export interface Mode {
   readonly name: ModeName;
-  /** False until the kernel was read, and after a write whose outcome is unknown. */
+  /** False until the kernel is read, and after a write whose outcome is unknown. */
   readonly isObserved: boolean;
-  /** Something ends by itself, such as connections of endpoints that drain. There will be more to do without any change. */
+  /** More work will come without any change, for example when the connections of draining endpoints end. */
   readonly isWaiting: boolean;
-  /** A reading does not depend on what is desired: the sync loop may call `desire` while it goes on. */
+  /** A reading does not depend on the desired state: the sync loop may call `desire` during it. */
   readonly readsApart: boolean;
   /** Counts since the mode was made. */
   readonly work: ModeWork;
   readonly probe: KernelProbe;
   readonly metrics: ModeMetrics;
-  /** Take in changes of the model. Pure. */
+  /** Accept changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
-  /** Render what the changes share. `plan` does it too; calling it before holds the event loop for less. Pure. */
+  /** Render the objects that the changes share. `plan` does it too; an earlier call blocks the event loop for less time. Pure. */
   settle(): void;
-  /** Read the kernel. Plans leave out what could not be read (invariant 2); `unknown` when nothing could. */
+  /** Read the kernel. Plans leave out the parts that could not be read (invariant 2). `unknown`: no part could be read. */
   observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
-  /** Read again what changes by itself, such as the connections of what drains: cheap. Throws when it cannot be read. */
+  /** Read again the state that changes by itself, such as the connections of draining endpoints. Cheap. Throws on failure. */
   refresh(signal: AbortSignal): Promise<void>;
-  /** What to write now, in the parts of the kernel that were read. Pure. */
+  /** The writes that are needed now, in the parts of the kernel that were read. Pure. */
   plan(setAside?: SetAside): ModePlan;
-  /** Remove all that is ours and nothing else; returns what was removed, as lines. Throws when part of it failed, after the rest was done. */
+  /** Remove all our objects and nothing else; returns a line for each. If a part fails, it removes the rest and throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

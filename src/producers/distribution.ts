@@ -1,4 +1,4 @@
-/** Hints for `trafficDistribution` (KEP-4444, KEP-3015): each ready endpoint is for its own zone, and where asked for its own node. */
+/** Hints for `trafficDistribution` (KEP-4444, KEP-3015): each ready endpoint gets its own zone, and its own node for PreferSameNode. */
 
 import type { TrafficDistribution } from '../model/objects.ts';
 import type { SliceEndpoint, SliceObject } from './objects.ts';

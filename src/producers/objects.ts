@@ -48,7 +48,7 @@ export interface TargetPort {
   readonly appProtocol: string | undefined;
 }
 
-/** What is used of a v1 Service, headless ones included. */
+/** The used part of a v1 Service, also of a headless one. */
 export interface SelectingService {
   readonly key: ObjectKey;
   readonly namespace: string;
@@ -178,7 +178,7 @@ export interface EndpointsObject {
   readonly subsets: readonly EndpointsSubset[];
 }
 
-/** What a producer wants written. Creates have no name yet; updates carry the resourceVersion they are made from. */
+/** The writes of a producer. Creates have no name yet. Updates have the resourceVersion of the slice that they replace. */
 export interface SliceChanges {
   readonly create: readonly SliceObject[];
   /** In the order of writing: a slice that gets endpoints of another comes before it. */

@@ -1,6 +1,6 @@
-/** What several owners may need is there as long as one of them does: how many hold it. Pure. */
+/** Counts the holders of an object that several owners may need. It exists as long as one of them holds it. Pure. */
 
-/** Count a holder more or less. Returns true when it is the first, false when it was the last, and undefined otherwise. */
+/** Count one holder more or less. Returns true for the first holder, false when the last one is gone, else undefined. */
 export function countHolder<K>(counts: Map<K, number>, key: K, by: 1 | -1): boolean | undefined {
   const before = counts.get(key) ?? 0;
   const now = before + by;

@@ -1,9 +1,9 @@
-/** Things that several owners may ask for: each exists as long as somebody does, with the value of whoever comes first. Pure. */
+/** Values that several owners share. A value exists while an owner asks for it; the owner whose name sorts first decides it. Pure. */
 export class Shared<K, V> {
   readonly #asked = new Map<K, Map<string, V>>();
   readonly #changed = new Set<K>();
 
-  /** `owner` asks for it. An owner that sorts before another wins, whatever the order of arrival (invariant 12). */
+  /** An owner asks for a value. The order of arrival does not matter (docs/architecture.md, invariant 12). */
   ask(key: K, owner: string, value: V): void {
     const owners = this.#asked.get(key) ?? new Map<string, V>();
     owners.set(owner, value);
@@ -11,6 +11,7 @@ export class Shared<K, V> {
     this.#changed.add(key);
   }
 
+  /** The owner no longer asks for the value. */
   release(key: K, owner: string): void {
     const owners = this.#asked.get(key);
     if (owners?.delete(owner) !== true) return;
@@ -18,7 +19,7 @@ export class Shared<K, V> {
     this.#changed.add(key);
   }
 
-  /** Keys that were touched since the last take, with their value now; undefined for what nobody asks for. */
+  /** The current values of keys that changed since the last call; undefined for those without an owner. */
   takeChanges(): Map<K, V | undefined> {
     const changes = new Map<K, V | undefined>();
     for (const key of this.#changed) changes.set(key, this.#valueOf(key));

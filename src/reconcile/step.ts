@@ -1,6 +1,6 @@
-/** A plan is a list of steps in the order of application; each prints itself, and log, `plan` and tests share that print. */
+/** A plan is a list of steps in the order of application. Each step prints itself; log, `plan` and tests share that text. */
 
-/** The order in which writes are made (invariant 5). */
+/** The order of writes (invariant 5). */
 export const PHASES = [
   'sysctls and devices',
   'create addresses and sets',
@@ -12,14 +12,14 @@ export const PHASES = [
 ] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** The kind of kernel object that a step writes; `kernel`: none in particular, as when the kernel could not be read. */
+/** The kind of kernel object that a step writes; `kernel`: no particular one, for example when the kernel could not be read. */
 export type StepKind = 'rules' | 'virtual servers' | 'device' | 'setting' | 'kernel';
 
-/** How a step, or a failure, is named. */
+/** The name of a step or a failure. */
 export interface StepName {
   /** Unique in a plan, for example `IPv4 nat KUBE-SVC-…`. */
   readonly key: string;
-  /** undefined: it concerns the node, and so every family. */
+  /** undefined: the step concerns the node, and so every family. */
   readonly family: 'IPv4' | 'IPv6' | undefined;
   readonly kind: StepKind;
 }
@@ -27,11 +27,11 @@ export interface StepName {
 export interface Step extends StepName {
   readonly action: 'create' | 'update' | 'remove';
   readonly phase: Phase;
-  /** Service that the written thing belongs to; undefined for what many share. */
+  /** The Service that the written object belongs to; undefined for a shared object. */
   readonly owner: string | undefined;
   /** Services for which something new is written. */
   readonly concerns: () => Iterable<string>;
-  /** The lines that go (`- …`) and come (`+ …`); made when somebody looks. */
+  /** The removed (`- …`) and added (`+ …`) lines, made when needed. */
   readonly lines: () => readonly string[];
 }
 
@@ -40,11 +40,11 @@ export interface Plan {
 }
 
 export interface FailedStep extends StepName {
-  /** The Service to which the failure was traced, if it could be. */
+  /** The Service that caused the failure, if it is known. */
   readonly owner: string | undefined;
-  /** The line that was refused, if the tool named it. */
+  /** The refused line, if the tool named it. */
   readonly line: string | undefined;
-  /** What was written was refused; or it could not be written at all: a lock not had, a tool that did not start. */
+  /** `content`: the data was refused. `environment`: nothing could be written, for example because a lock was held. */
   readonly blame: 'content' | 'environment';
   readonly cause: string;
 }
@@ -53,13 +53,13 @@ export interface ApplyReport {
   readonly outcome: 'complete' | 'partial' | 'failed';
   readonly applied: number;
   readonly failed: readonly FailedStep[];
-  /** Steps not tried, with what blocked them. */
+  /** Steps that were not tried, each with the step that blocked it. */
   readonly skipped: readonly { readonly key: string; readonly blockedBy: string }[];
 }
 
 export const NOTHING_TO_DO: ApplyReport = { outcome: 'complete', applied: 0, failed: [], skipped: [] };
 
-/** The report of a write, or a read, that failed as a whole, for a reason other than the content. */
+/** The report of a write or a reading that failed as a whole, for a reason other than the content. */
 export function failedReport({ key, family, kind }: StepName, cause: string): ApplyReport {
   const failed: FailedStep = { key, family, kind, owner: undefined, line: undefined, blame: 'environment', cause };
   return { outcome: 'failed', applied: 0, failed: [failed], skipped: [] };
@@ -67,13 +67,13 @@ export function failedReport({ key, family, kind }: StepName, cause: string): Ap
 
 const SIGN = { create: '+', update: '~', remove: '-' } as const;
 
-/** A step as people read it: a head line, then its lines. */
+/** A step as text: a head line, then its lines. */
 export function stepText(step: Step): string {
   const owner = step.owner === undefined ? '' : `  (${step.owner})`;
   return [`${SIGN[step.action]} ${step.key}${owner}`, ...step.lines().map((line) => `    ${line}`)].join('\n');
 }
 
-/** A plan as people read it, ending in one line of counts. */
+/** A plan as text. The last line has the counts. */
 export function planText(plan: Plan): string {
   if (plan.steps.length === 0) return 'nothing to do';
   const count = (action: Step['action']) => plan.steps.filter((step) => step.action === action).length;
@@ -81,7 +81,7 @@ export function planText(plan: Plan): string {
   return [...plan.steps.map(stepText), counts].join('\n');
 }
 
-/** Join the reports of independent parts (families, modes). */
+/** Merge the reports of independent parts (families, modes). */
 export function mergeReports(reports: readonly ApplyReport[]): ApplyReport {
   const failed = reports.flatMap((report) => report.failed);
   const skipped = reports.flatMap((report) => report.skipped);

@@ -1,5 +1,5 @@
 /**
- * Desired and applied state of one kind of kernel object, and the difference between them, as data.
+ * The desired and the applied state of one kind of kernel object, and their difference, as data.
  *
  * Goals, and the means for each (docs/architecture.md, Invariants):
  * 1. The cost of a delta follows the change: `#pending` holds the keys that may differ, and only those are compared.

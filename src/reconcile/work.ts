@@ -15,7 +15,7 @@ export interface ModeWork {
 
 /** The work of a mode and of the model. */
 export interface Work extends ModeWork {
-  /** Services that the model settled. */
+  /** Services that the model visited. */
   readonly services: number;
 }
 

@@ -11,7 +11,7 @@ import type { PingTimes } from '../api/http2.ts';
 import { readServices } from '../api/protobuf/service.ts';
 import { readSlices } from '../api/protobuf/slice.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
-import { type SourceLog, Watch, watchSink } from '../api/watch.ts';
+import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import {
   type EventSink,
@@ -30,7 +30,7 @@ export interface KubernetesOptions extends ClusterConfig {
   /** Ask for lists in protobuf, which costs both sides less; watches are JSON. */
   readonly readsProtobuf: boolean;
   readonly clock: Clock;
-  readonly log: SourceLog;
+  readonly log: WatchLog;
   /** Objects a page of a list; only tests set it. */
   readonly pageSize?: number;
   /** User-Agent of the requests. */

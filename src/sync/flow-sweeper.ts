@@ -1,12 +1,12 @@
 /**
- * Deletes stale flows, beside the syncs and never in their way (k8s#135323): of UDP (`model/udp-flows.ts`), and connections of TCP
- * and SCTP that are being opened towards an endpoint that left (`model/opening-flows.ts`).
+ * Deletes stale flows. It runs beside the syncs and never delays them (k8s#135323). Stale are UDP flows (`model/udp-flows.ts`),
+ * and connections of TCP and SCTP that are being opened towards a removed endpoint (`model/opening-flows.ts`).
  *
- * The table of connections is read part by part, with a breath after each, and nothing of it is kept (k8s#129982). After a
- * sweep the sweeper rests nine times as long as it worked, so that it never takes more than a tenth of a core, whatever
- * the churn; for connections that nobody answered, which are less urgent, it is a hundredth up to a rest of
- * 10 s. A sweep that failed is made again: the work left is a state, not an event (k8s#126130). When the agent stops, or other
- * parts of it take over, what is due is swept at once, and what was not is handed over.
+ * The connection table is read part by part, with a breath of the event loop after each, and no part is kept (k8s#129982).
+ * After a sweep the sweeper rests nine times as long as it worked, so it takes at most a tenth of a core, whatever the churn.
+ * Unanswered connections are less urgent: their sweeps take at most a hundredth, with a rest of at most 10 s. A failed sweep is
+ * repeated: the remaining work is a state, not an event (k8s#126130). When the agent stops, or the next generation of its parts
+ * takes over, the due flows are swept at once, and the rest is handed over.
  */
 
 import { breath, type Clock } from '../host/clock.ts';
@@ -17,17 +17,17 @@ import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { FLOW_KINDS, type FlowKind, type Flows, type FormerFrontends } from '../model/flows.ts';
 import { Wait } from './wait.ts';
 
-/** Milliseconds between two sweeps at least. */
+/** Milliseconds: the shortest rest between two sweeps. */
 const REST = 1000;
 /** Rest this many times as long as the sweep took. */
 const REST_FACTOR = 9;
-/** And so many times before connections that nobody answered are swept again: endpoints of TCP come and go all the time, and who was kept out tries again. */
+/** The same for unanswered connections: TCP endpoints come and go all the time, and clients that got no answer try again. */
 const OPENING_REST_FACTOR = 99;
-/** Milliseconds after which that is enough. */
+/** Milliseconds: the longest such rest, unless the tenth of a core needs a longer one. */
 const OPENING_REST = 10_000;
-/** Sweeps of a table that changes while it is read, after which what was seen is taken for all (docs/semantics.md 8.2). */
+/** Sweeps of a table that changes during the reading, after which the seen flows count as all (docs/semantics.md 8.2). */
 const MOST_CHANGED = 5;
-/** Sweeps with which a stop is held up at most. */
+/** Most sweeps that may delay a stop. */
 const MOST_LAST = 3;
 
 export interface SweeperParts {
@@ -35,39 +35,39 @@ export interface SweeperParts {
   readonly open: OpenFlowTable;
   readonly clock: Clock;
   readonly families: readonly Family[];
-  /** Made anew for each sweep: a node's addresses change. */
+  /** Called for each sweep, because a node's addresses change. */
   readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
-  /** Milliseconds after which a sweep that failed again and again is made again at the latest. */
+  /** Milliseconds: the longest pause before a failed sweep is repeated. */
   readonly retry: number;
   readonly onSweep: (report: SweepReport) => void;
 }
 
-/** Of one kind of flows. */
+/** The counts of one kind of flows. */
 export interface SweepCount {
-  /** Flows that were looked at. */
+  /** Flows that were read. */
   readonly seen: number;
   readonly deleted: number;
-  /** Of these, in each family. */
+  /** The deleted flows of each family. */
   readonly deletedIn: ReadonlyMap<Family, number>;
   /** ServicePorts whose flows were deleted. */
   readonly owners: ReadonlySet<string>;
 }
 
 export interface SweepReport {
-  /** Of the kinds that were swept. */
+  /** The kinds that were swept. */
   readonly kinds: ReadonlyMap<FlowKind, SweepCount>;
   /** Milliseconds. */
   readonly duration: number;
   /**
-   * Whether every flow was seen; the table changed while it was read, so that one may have been missed; the sweep was
-   * stopped with the agent; or it failed.
+   * `complete`: every flow was seen. `changed`: the table changed during the reading, so flows may have been missed.
+   * `stopped`: the agent stopped during the sweep.
    */
   readonly outcome: 'complete' | 'changed' | 'stopped' | 'failed';
-  /** Why it failed. */
+  /** The cause of a failure. */
   readonly cause: string | undefined;
 }
 
-/** What one sweeper tells the one that takes over from it. */
+/** The state that one sweeper hands over to the next. */
 export interface Unswept {
   readonly former: FormerFrontends;
   /** Which addresses took node ports. */
@@ -78,9 +78,9 @@ export class FlowSweeper {
   readonly #parts: SweeperParts;
   readonly #wait: Wait;
   #isAsked = false;
-  /** Connections that nobody answered are not swept before. */
+  /** Unanswered connections are not swept before this time. */
   #openingsAt = Number.NEGATIVE_INFINITY;
-  /** As they were when every flow was seen the last time, with all rules written. */
+  /** The node addresses of the last sweep that saw every flow, with all rules written. */
   #nodeAddresses: ReadonlyMap<Family, IsNodeAddress> = new Map();
 
   constructor(parts: SweeperParts) {
@@ -88,13 +88,13 @@ export class FlowSweeper {
     this.#wait = new Wait(parts.clock);
   }
 
-  /** Rules were written: sweep, if the flows need it. Never waits. */
+  /** Request a sweep after rules were written. It happens if the flows need it. Never waits. */
   request(): void {
     this.#isAsked = true;
     this.#wait.wake();
   }
 
-  /** Sweep when asked, until the signal aborts. */
+  /** Sweep on request, until the signal aborts. */
   async start(signal: AbortSignal): Promise<void> {
     const { flows, retry, clock } = this.#parts;
     let failures = 0;
@@ -113,7 +113,7 @@ export class FlowSweeper {
       const { outcome, duration } = await this.sweep(signal, due);
       failures = outcome === 'complete' ? 0 : failures + 1;
       if (outcome === 'changed' && failures >= MOST_CHANGED) {
-        // What was seen is all, unless rules were written meanwhile.
+        // The seen flows count as all, unless rules were written meanwhile.
         if (!this.#isAsked) flows.begin(due);
         failures = 0;
       }
@@ -124,7 +124,7 @@ export class FlowSweeper {
     }
   }
 
-  /** `start` has ended, and nothing is written any more: sweep what is due, until the signal aborts. */
+  /** Sweep the due flows, until the signal aborts. Call it after `start` has ended and all writes are done. */
   async finish(signal: AbortSignal): Promise<void> {
     const { flows } = this.#parts;
     for (let n = 1; n <= MOST_LAST && flows.isDirty && !signal.aborted; n++) {
@@ -132,18 +132,18 @@ export class FlowSweeper {
     }
   }
 
-  /** For the one that takes over. */
+  /** The state for the next sweeper. */
   handOver(): Unswept {
     return { former: this.#parts.flows.handOver(), nodeAddresses: this.#nodeAddresses };
   }
 
-  /** What one before this did not come to is swept once the rules are written. */
+  /** Accept the state of the sweeper before this one. Its unswept flows are swept once the rules are written. */
   inherit({ former, nodeAddresses }: Unswept): void {
     this.#parts.flows.inherit(former);
     this.#nodeAddresses = nodeAddresses;
   }
 
-  /** One sweep of all families. What fails is in the report. */
+  /** One sweep of all families. A failure is in the report. */
   async sweep(signal: AbortSignal, kinds: readonly FlowKind[] = FLOW_KINDS): Promise<SweepReport> {
     const { flows, clock, onSweep } = this.#parts;
     const counts = new Map(kinds.map((kind) => [kind, newCount()]));
@@ -216,7 +216,7 @@ interface Count extends SweepCount {
 
 interface Sweep {
   readonly counts: ReadonlyMap<FlowKind, Count>;
-  /** Filled in: which addresses take node ports. */
+  /** Filled by the sweep: which addresses take node ports. */
   readonly now: Map<Family, IsNodeAddress>;
   readonly signal: AbortSignal;
 }

@@ -1,11 +1,11 @@
 /**
- * One refused Service must not keep the others out (invariant 6). When a write is refused, find who it is about, leave
- * them out, and write the rest.
+ * One refused Service must not block the others (invariant 6). After a refused write, find the Services that caused it, set
+ * them aside, and write the rest.
  *
- * iptables-nft names the line; the legacy tool names only the table's COMMIT. Where nothing is named, or too many are,
- * all owners are left out, and let in again by halves: those that can be written together are, and what is left over is
- * to blame. The cost is paid only after a refusal: the number of culprits times the logarithm of the number of owners.
- * Who was refused is remembered (`SyncLoop`), so that the next sync does not pay it again.
+ * iptables-nft names the line; the legacy tool names only the table's COMMIT. If no line is named, or too many are, all
+ * owners are set aside and admitted again by halves. Owners that can be written together are written; the others are to
+ * blame. Only a refusal costs writes: the number of culprits times the logarithm of the number of owners.
+ * `SyncLoop` remembers the refused Services, so that the next sync does not search again.
  */
 import { causeOf } from '../model/cause.ts';
 import type { Mode } from '../modes/mode.ts';
@@ -13,13 +13,13 @@ import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO, type Pl
 
 /** Refusals with a named line that are followed one by one. */
 const MOST_NAMED = 8;
-/** Writes tried in one sync; who is not let in by then waits for the next retry. */
+/** Most writes of one sync. Owners that are not admitted by then wait for the next retry. */
 const MOST_TRIES = 64;
 
 /** Called with each plan before it is applied. */
 export type OnPlan = (plan: Plan) => void;
 
-/** Owners, and keys of shared objects, that are left out: with what was said of them. */
+/** Owners, and keys of shared objects, that are set aside, each with its failure. */
 export type Refused = Map<string, FailedStep>;
 
 interface Isolation {
@@ -33,7 +33,7 @@ interface Isolation {
   tries: number;
 }
 
-/** Apply all that is pending but for those in `refused`, to which those that are refused now are added. The mode must be observed. */
+/** Write everything pending except the owners in `refused`, and add newly refused owners to it. The mode must be observed. */
 export async function applyIsolating(
   mode: Mode,
   refused: Refused,
@@ -50,7 +50,7 @@ export async function applyIsolating(
   }
 }
 
-/** The Service that a refused line is for, or the shared object when it is for none. */
+/** The Service of a refused line, or the key of the shared object. */
 function whoOf(step: FailedStep): string {
   return step.owner ?? step.key;
 }
@@ -87,28 +87,28 @@ async function isolateByHalves(state: Isolation, refusals: readonly FailedStep[]
   for (const step of mode.plan(new Set(refused.keys())).steps) for (const owner of step.concerns()) owners.add(owner);
   for (const owner of owners) refused.set(owner, { ...said, owner });
   const without = await attempt(state);
-  // Refused with nobody in it: it is not about a Service.
+  // Refused without any Service: the cause is not a Service.
   if (isRefusal(without)) return reportOf(state, without);
   await admit(state, { owners: [...owners], isKnownBad: true, failures: failuresOf(without).length });
-  // What was refused last is in `refused`; what could not be written for another reason is told beside it.
+  // The last refusals are in `refused`; failures for other reasons are reported beside them.
   return reportOf(state, { ...state.last, failed: failuresOf(state.last) });
 }
 
-/** Failures that are not about what was written. */
+/** Failures for reasons other than the written data. */
 function failuresOf(report: ApplyReport): FailedStep[] {
   return report.failed.filter((step) => step.blame === 'environment');
 }
 
 interface Group {
-  /** All of them are left out now. */
+  /** All of them are set aside now. */
   readonly owners: readonly string[];
-  /** A write with all of them was refused before. */
+  /** A write with all of them was refused. */
   readonly isKnownBad: boolean;
-  /** Failures of the environment that were there before anybody was let in. */
+  /** Number of failures of the environment before any owner was admitted. */
   readonly failures: number;
 }
 
-/** Let owners in, together or by halves. When something else fails meanwhile, who was not let in yet waits for the retry. */
+/** Admit owners, together or by halves. If another failure happens meanwhile, the remaining owners wait for the retry. */
 async function admit(state: Isolation, { owners, isKnownBad, failures }: Group): Promise<void> {
   const { refused } = state;
   if (owners.length === 0 || state.tries >= MOST_TRIES) return;
@@ -131,7 +131,7 @@ async function admit(state: Isolation, { owners, isKnownBad, failures }: Group):
   await admit(state, { owners: owners.slice(middle), isKnownBad: false, failures });
 }
 
-/** All that was done in this sync: `last` is the report of its last write. */
+/** The report of the whole sync; `last` is the report of its last write. */
 function reportOf(state: Isolation, last: ApplyReport): ApplyReport {
   const failed = [...state.refused.values(), ...last.failed];
   const hasDone = state.applied > 0 || last.outcome !== 'failed';
@@ -139,13 +139,13 @@ function reportOf(state: Isolation, last: ApplyReport): ApplyReport {
   return { outcome, applied: state.applied, failed, skipped: last.skipped };
 }
 
-/** What nobody but who wrote slicewire can mend. */
+/** Errors that only a change of slicewire can fix. */
 const MISTAKES = [TypeError, ReferenceError, SyntaxError];
 
-/** The report of a sync in which something was thrown. */
+/** The report of a sync that ended with a thrown error. */
 export function thrownReport(error: unknown): ApplyReport {
   const isMistake = MISTAKES.some((kind) => error instanceof kind);
-  const cause = isMistake ? `a mistake in slicewire itself, please report it: ${String(error)}` : causeOf(error);
+  const cause = isMistake ? `a bug in slicewire, please report it: ${String(error)}` : causeOf(error);
   return failedReport({ key: 'sync', family: undefined, kind: 'kernel' }, cause);
 }
 

@@ -1,6 +1,6 @@
 /**
- * One sync: take the changes, update the model, let the mode plan and apply, and report (docs/architecture.md). The only place
- * where the stages meet while running.
+ * One sync: take the changes, update the model, let the mode plan and apply, and report (docs/architecture.md). At run time
+ * the stages meet only in this file.
  */
 import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
@@ -19,7 +19,7 @@ import { RefusedServices } from './refused.ts';
 import type { SyncReport } from './status.ts';
 import { Triggers } from './triggers.ts';
 
-/** Services whose desired state is made between two breaths of the event loop. */
+/** Services whose desired state is rendered between two breaths of the event loop. */
 const PORTION = 50;
 
 const noop = () => undefined;
@@ -27,29 +27,29 @@ const noop = () => undefined;
 export interface SyncParts {
   readonly cache: Cache;
   readonly model: ProxyModel;
-  /** Told of what changed in the model and of what was found in the kernel. */
+  /** Receives the changes of the model and the UDP frontends found in the kernel. */
   readonly flows: Flows;
   readonly mode: Mode;
   readonly clock: Clock;
   readonly nodeName: string;
-  /** Milliseconds after which a Service that was refused is tried again. */
+  /** Milliseconds after which a refused Service is tried again. */
   readonly retry: number;
-  /** A fault that the model found (two Services want one address), when it is new. */
+  /** Called with each new fault that the model found, for example two Services that want one address. */
   readonly onFault: (fault: Fault) => void;
-  /** ServicePorts that changed; undefined for one that is gone. */
+  /** Called with the changed ServicePorts; undefined for a deleted one. */
   readonly onPorts?: (ports: ReadonlyMap<ServicePortKey, ServicePort | undefined>) => void;
   /** Called with each plan before it is applied. */
   readonly onPlan?: OnPlan;
-  /** These Services were written before all others. */
+  /** Called with the Services that were written before all others. */
   readonly onFirst?: (services: readonly ServiceKey[]) => void;
-  /** Part of the kernel could not be read; the rest was. */
+  /** Called when a part of the kernel could not be read. */
   readonly onUnread: (cause: string) => void;
-  /** Something was thrown that nobody expected; the sync failed of it, and its report says so. */
+  /** Called with an unexpected error. It made the sync fail, and the report says so. */
   readonly onThrown?: (error: unknown) => void;
 }
 
 export class SyncLoop {
-  /** Faults between objects, beside those within one object that the cache knows. */
+  /** Faults between objects. The cache has those within one object. */
   readonly faults = new FaultBook();
   readonly #parts: SyncParts;
   readonly #refused: RefusedServices;
@@ -57,7 +57,7 @@ export class SyncLoop {
   #mustObserve = true;
   #hasBegun = false;
   readonly #triggers: Triggers;
-  /** Services that were touched, and whose desired state was not made yet. */
+  /** Touched Services whose desired state is not rendered yet. */
   readonly #owed = new Set<ServiceKey>();
   #unreported = noChanges();
 
@@ -67,22 +67,22 @@ export class SyncLoop {
     this.#triggers = new Triggers(parts.clock.wall());
   }
 
-  /** Read the kernel at the next sync, whatever is believed. */
+  /** Read the kernel at the next sync, whatever the believed state. */
   distrust(): void {
     this.#mustObserve = true;
   }
 
-  /** Bring the desired state up to date, read the kernel where that is needed, and say what would be written. */
+  /** Update the desired state, read the kernel if needed, and return the plan. Throws KernelNotRead when a part is unread. */
   async plan(signal: AbortSignal): Promise<{ plan: Plan; drift: readonly string[] }> {
     await this.#desire(this.#take());
     const { drift } = await this.#observe(signal);
-    if (!this.#parts.mode.isObserved) throw new KernelNotRead('not all of the kernel could be read; see the log');
+    if (!this.#parts.mode.isObserved) throw new KernelNotRead('part of the kernel could not be read; see the log');
     return { plan: this.#parts.mode.plan(), drift };
   }
 
   /**
-   * One sync. Throws when a source is not synced yet (invariant 1), and when aborted. Whatever else is thrown, by the kernel,
-   * a tool or a mistake, is a report of a sync that failed: what is believed is not trusted any more, and what was touched is not lost.
+   * One sync. Throws when a source is not synced yet (invariant 1), and when aborted. Any other error (of the kernel, a tool,
+   * or a bug) becomes the report of a failed sync: the kernel is read again at the next sync, and no touched Service is lost.
    */
   async sync(signal: AbortSignal): Promise<SyncReport> {
     const { clock, onThrown } = this.#parts;
@@ -117,37 +117,37 @@ export class SyncLoop {
       await mode.refresh(signal);
     } catch (error) {
       if (signal.aborted) throw error;
-      // What is not known now stays as it is (invariant 2).
+      // Unknown state stays as it is (invariant 2).
       this.#parts.onUnread(causeOf(error));
     }
     const write = clock.now();
     const report = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
     const writing = clock.now() - write;
     const { flows } = this.#parts;
-    // A refusal tells who was not written; a failure of the environment (a lock, a family) does not.
+    // A refusal names the Services that were not written; a failure of the environment (a lock, a family) does not.
     if (report.failed.every((step) => step.blame === 'content')) flows.written(this.#refused.services);
     else if (report.outcome !== 'failed') flows.writtenInPart();
     this.#refused.written(start);
-    // Those of a sync that failed are in the kernel with the next that does not.
+    // After a failed sync the triggers are kept: their changes reach the kernel with the next successful sync.
     const triggers = report.outcome === 'failed' ? [] : this.#triggers.take();
     const work = workBetween(before, workOf(this.#parts));
     return { ...report, duration: clock.now() - start, drift, reading, writing, triggers, work };
   }
 
   /**
-   * The first time: where nothing stands yet, DNS and the API server's own Service are written before all others, for pods
-   * cannot start without them. Where something stands, that is not waited for.
+   * The first sync. If no rules are installed, DNS and the API server's own Service are written before all others, because pods
+   * cannot start without them. If rules are installed, the sync does not wait for that.
    */
   async #begin(touched: readonly ServiceKey[], signal: AbortSignal): Promise<Begun> {
     const { cache, mode, onFirst, onPlan = noop } = this.#parts;
-    const standing = mode.probe.stands(signal).catch(() => false);
-    // What is read goes on to count only where it does not depend on what is desired.
-    const isEarly = mode.readsApart || !(await standing);
+    const installed = mode.probe.stands(signal).catch(() => false);
+    // This early reading stays valid only if it does not depend on the desired state.
+    const isEarly = mode.readsApart || !(await installed);
     const reading = isEarly ? this.#observe(signal) : undefined;
-    // That it could not be read is told when what was touched is taken in, which must not be lost.
+    // A failed reading is reported after the touched Services are in the desired state: they must not be lost.
     const known = reading?.catch(() => undefined);
-    // Nor is the look waited for, which a lock may hold up.
-    const seen = await Promise.race([known, standing.then((stands) => (stands ? undefined : known))]);
+    // The probe is not waited for either: a lock may delay it.
+    const seen = await Promise.race([known, installed.then((stands) => (stands ? undefined : known))]);
     signal.throwIfAborted();
     this.#hasBegun = true;
     if (!mode.readsApart) this.#mustObserve = true;
@@ -161,19 +161,19 @@ export class SyncLoop {
     return { ...begun, left: touched.filter((key) => !isFirst.has(key)) };
   }
 
-  /** The Services touched since the last time, and those that a sync took in before and did not come to. */
+  /** The Services touched since the last call, and those that an earlier sync took and did not process. */
   #take(): readonly ServiceKey[] {
     const { cache } = this.#parts;
     if (!cache.isSynced) throw new Error(`not synced yet: ${cache.waitingFor.join(', ')}`);
     const { services, triggers } = cache.takeChanges();
     this.#triggers.add(triggers);
-    // A Node that is deleted keeps its zone for us (docs/semantics.md 9.2).
+    // After the Node is deleted, its last zone stays in use (docs/semantics.md 9.2).
     this.#zone = cache.node?.zone ?? this.#zone;
     for (const key of services) this.#owed.add(key);
     return [...this.#owed];
   }
 
-  /** Bring the desired state up to date, in portions with a breath between: all of it before the first write (invariant 3). */
+  /** Update the desired state, in portions with a breath between. It is complete before the first write (invariant 3). */
   async #desire(touched: readonly ServiceKey[]): Promise<void> {
     for (let i = 0; i === 0 || i < touched.length; i += PORTION) {
       if (i > 0) await breath();
@@ -186,7 +186,7 @@ export class SyncLoop {
 
   #desirePortion(portion: readonly ServiceKey[]): void {
     const { cache, model, mode, flows, nodeName, onFault, onPorts } = this.#parts;
-    // What changed, or is gone, is no longer what was refused.
+    // A changed or deleted Service is no longer the refused one.
     for (const key of portion) this.#refused.services.delete(key);
     const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
     const changes = this.#unreported;
@@ -200,11 +200,11 @@ export class SyncLoop {
     for (const key of portion) this.#owed.delete(key);
   }
 
-  /** Read the kernel, where that is needed. Throws KernelNotRead. */
+  /** Read the kernel if needed. Throws KernelNotRead. */
   async #observe(signal: AbortSignal): Promise<Seen> {
     const { mode, flows, clock } = this.#parts;
     if (!this.#mustObserve && mode.isObserved) return { drift: [], isBare: false, reading: 0 };
-    // Cleared before the read: who loses trust while it goes on is heard.
+    // Cleared before the reading: a `distrust` during it must not be lost.
     this.#mustObserve = false;
     const start = clock.now();
     const seen = await mode.observe(signal);
@@ -219,7 +219,7 @@ export class SyncLoop {
   }
 }
 
-/** What changed in the model and was not reported to all yet, and what was there before. */
+/** Changes of the model that are not reported to all parts yet, with the values before. */
 interface Changes {
   readonly ports: Map<ServicePortKey, ServicePort | undefined>;
   readonly before: Map<ServicePortKey, ServicePort>;
@@ -229,31 +229,31 @@ function noChanges(): Changes {
   return { ports: new Map(), before: new Map() };
 }
 
-/** All that was done so far. */
+/** The work so far. */
 function workOf({ model, mode }: SyncParts): Work {
   return { services: model.visited, ...mode.work };
 }
 
-/** When a sync began, and the work that was done by then. */
+/** The time when a sync began, and the work until then. */
 interface Beginning {
   readonly start: number;
   readonly before: Work;
 }
 
-/** What the first sync goes on with: the Services that are still to come, and the reading of the kernel that goes on. */
+/** The rest of the first sync: the remaining Services, and the reading of the kernel in progress. */
 interface Begun {
   readonly left: readonly ServiceKey[];
   readonly reading: Promise<Seen> | undefined;
 }
 
-/** What a look at the kernel found; `reading`: the milliseconds that it took, 0 when what is believed was not questioned. */
+/** The result of a reading. `reading`: its milliseconds, 0 if the kernel was not read. */
 interface Seen {
   readonly drift: readonly string[];
   readonly isBare: boolean;
   readonly reading: number;
 }
 
-/** The kernel's state could not be read; nothing was written (invariant 2). */
+/** The kernel could not be read; nothing was written (invariant 2). */
 export class KernelNotRead extends Error {
   readonly code = 'KERNEL_NOT_READ';
 }

@@ -1,25 +1,25 @@
-/** Services that the kernel refused. All of them are tried again after a while, since the kernel may have changed. */
+/** The Services that the kernel refused. All of them are tried again after a while, because the kernel may have changed. */
 import type { Refused } from './isolate.ts';
 
 export class RefusedServices {
   readonly services: Refused = new Map();
   readonly #period: number;
-  /** When the first of them was refused, on the clock that never runs backwards. */
+  /** Time of the first refusal, on the monotonic clock. */
   #since: number | undefined;
 
-  /** `period`: milliseconds until they are tried again. */
+  /** `period`: milliseconds until the Services are tried again. */
   constructor(period: number) {
     this.#period = period;
   }
 
-  /** A sync begins: forget them when it is time. */
+  /** Called at the start of a sync: forgets the Services when the period is over. */
   retry(now: number): void {
     if (this.#since === undefined || now - this.#since < this.#period) return;
     this.services.clear();
     this.#since = undefined;
   }
 
-  /** A sync that began at this time wrote. */
+  /** Called after a sync that began at this time has written. */
   written(startedAt: number): void {
     if (this.services.size > 0) this.#since ??= startedAt;
   }

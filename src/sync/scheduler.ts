@@ -1,13 +1,13 @@
 /**
- * When to sync (docs/semantics.md 10.6, kube-proxy's BoundedFrequencyRunner of 1.34): at once after a request, then not again
- * for `min`; after a failure no later than `retry`; without any request no later than `max`. Requests during a run or
- * its pause become one run (invariant 9).
+ * When to sync (docs/semantics.md 10.6; the rules of kube-proxy's BoundedFrequencyRunner in 1.34): at once after a request, then
+ * not again for `min`; after a failure within `retry`; without a request within `max`. Requests during a run or its pause
+ * become one run (invariant 9).
  */
 import type { Clock } from '../host/clock.ts';
 import { Wait } from './wait.ts';
 
 export interface Periods {
-  /** Milliseconds between the end of a run and the next. */
+  /** Milliseconds between the end of a run and the start of the next. */
   readonly min: number;
   readonly retry: number;
   readonly max: number;
@@ -15,7 +15,7 @@ export interface Periods {
 
 export interface SchedulerOptions extends Periods {
   readonly clock: Clock;
-  /** True when all is well; false asks for a retry. It may throw only when the scheduler is stopped. */
+  /** Resolves with true on success; false asks for a retry. It may throw only when the scheduler is stopped. */
   readonly run: () => Promise<boolean>;
 }
 
@@ -30,13 +30,13 @@ export class SyncScheduler {
     this.#wait = new Wait(options.clock);
   }
 
-  /** Ask for a run. Never waits. */
+  /** Request a run. Never waits. */
   request(): void {
     this.#isRequested = true;
     this.#wait.wake();
   }
 
-  /** Run until the signal aborts. A run that goes on then is waited for. */
+  /** Run until the signal aborts, and wait for the run in progress. */
   async start(signal: AbortSignal): Promise<void> {
     const { clock, run, min, retry, max } = this.#options;
     let next = clock.now() + max;

@@ -1,19 +1,19 @@
-/** What the agent knows of its own work: for the log, health and metrics. */
+/** The results of syncs, for the log, health and metrics. */
 import type { ApplyReport } from '../reconcile/step.ts';
 import type { Work } from '../reconcile/work.ts';
 
 export interface SyncReport extends ApplyReport {
   /** Milliseconds from the start of the sync to its end. */
   readonly duration: number;
-  /** Kernel objects that another program had changed, when the kernel was read. */
+  /** Kernel objects that another program had changed, if the kernel was read. */
   readonly drift: readonly string[];
-  /** Milliseconds that reading the kernel took; 0 when what is believed was not questioned. */
+  /** Milliseconds that reading the kernel took; 0 if it was not read. */
   readonly reading: number;
   /** Milliseconds that planning and writing took. */
   readonly writing: number;
-  /** When the changes happened that are in the kernel since this sync, as far as slices say; milliseconds since 1970. */
+  /** Times of the changes that this sync wrote, from the annotations of slices; milliseconds since 1970. */
   readonly triggers: readonly number[];
-  /** What the sync had to look at: it follows the change, not the cluster (invariant 11). */
+  /** The work of the sync: it follows the change, not the cluster (invariant 11). */
   readonly work: Work;
 }
 
@@ -26,7 +26,7 @@ export class SyncStatus {
     return this.#lastComplete;
   }
 
-  /** Since when syncs have not been complete; undefined while all is well. */
+  /** Milliseconds since 1970 of the first incomplete sync since the last complete one; undefined after a complete sync. */
   get failingSince(): number | undefined {
     return this.#failingSince;
   }

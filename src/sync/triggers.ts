@@ -1,10 +1,10 @@
-/** When the changes happened that are not in the kernel yet, for the metric of the time that they take. Milliseconds since 1970. */
+/** Times of the changes that are not in the kernel yet, for the metric of programming latency. Milliseconds since 1970. */
 
-/** While nothing can be written, the latest are enough. */
+/** Most times kept while writes fail: the latest are enough. */
 const MOST = 10_000;
 
 export class Triggers {
-  /** What happened before the agent began is not its own slowness. */
+  /** Changes before the agent's start do not count: the agent did not delay them. */
   readonly #begun: number;
   #times: number[] = [];
 
@@ -17,7 +17,7 @@ export class Triggers {
     if (this.#times.length > MOST) this.#times.splice(0, this.#times.length - MOST);
   }
 
-  /** All of them are in the kernel now. */
+  /** Return all times and forget them: their changes are in the kernel now. */
   take(): readonly number[] {
     return this.#times.splice(0);
   }

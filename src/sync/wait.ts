@@ -1,8 +1,8 @@
-/** A wait that ends after some time, when it is woken, or when the signal aborts; whichever comes first. */
+/** A wait that ends after some time, when it is woken, or when the signal aborts, whichever comes first. */
 import type { Clock } from '../host/clock.ts';
 
 export interface WaitOptions {
-  /** Milliseconds; undefined: as long as nobody wakes it. */
+  /** Milliseconds; undefined: until it is woken. */
   readonly time: number | undefined;
   readonly isWakeable: boolean;
   readonly signal: AbortSignal;
@@ -16,12 +16,12 @@ export class Wait {
     this.#clock = clock;
   }
 
-  /** End the wait that goes on, if it may be woken. */
+  /** End the current wait, if it may be woken. */
   wake(): void {
     this.#wake?.();
   }
 
-  /** Never rejects: who waited looks at the signal. */
+  /** Never rejects: the caller checks the signal. */
   start({ time, isWakeable, signal }: WaitOptions): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {

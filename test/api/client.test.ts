@@ -89,7 +89,7 @@ describe('pieces', () => {
     assert.deepEqual(await linesOf(client), [text, text]);
   });
 
-  test('several lines in one piece, and empty ones between, are told apart', async (t) => {
+  test('several lines in one piece, and empty ones between, are split', async (t) => {
     const client = await serving(t, (_, response) => response.end('{"a":1}\n\n{"b":2}\n'));
     assert.deepEqual(await linesOf(client), ['{"a":1}', '{"b":2}']);
   });

@@ -338,7 +338,7 @@ describe('whether a connection lives', () => {
     const following = new Following(t, `https://127.0.0.1:${relay.port}`, { apply, pings });
     await until('the watch', () => server.watches === 1);
     await aWhile();
-    assert.deepEqual(following.told, ['synced']);
+    assert.deepEqual(following.reported, ['synced']);
     relay.freeze();
     server.put(web('a'));
     await following.hears('failed 1');

@@ -172,7 +172,7 @@ describe('lists in protobuf', () => {
     ]);
   });
 
-  it('tell of the same faults', () => {
+  it('report the same faults', () => {
     const ports = [{ port: 70_000 }, { port: 80, nodePort: -1 }, { port: 81, name: 'Not A Name' }];
     for (const port of ports)
       same('Service', [service({ name: 'a', spec: { clusterIP: '10.96.0.1', ports: [port] } })]);

@@ -92,7 +92,7 @@ describe('events', () => {
     assert.ok(server.events.length <= 102, `${server.events.length}`);
   });
 
-  test('that cannot be written are told once, and are in nobody’s way', async (t) => {
+  test('that cannot be written are reported once, and delay nothing else', async (t) => {
     const { server, failures, recorder } = await start(t);
     server.failNext(2, 403);
     for (const note of ['a', 'b', 'c']) recorder.emit(event(note));

@@ -49,15 +49,15 @@ async function answering(t: TestContext, answer: http.RequestListener): Promise<
 }
 
 describe('the first list', () => {
-  test('tells each object, then once that it is complete', async (t) => {
+  test('reports each object, then once that the list is complete', async (t) => {
     const server = await serverWith(t, 'a', 'b');
     const following = await watching(t, server);
-    assert.deepEqual(following.told, ['set default/a 1001', 'set default/b 1002', 'synced']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'set default/b 1002', 'synced']);
   });
 
   test('is complete when there is nothing', async (t) => {
     const following = await watching(t, await serverWith(t));
-    assert.deepEqual(following.told, ['synced']);
+    assert.deepEqual(following.reported, ['synced']);
   });
 
   for (const items of ['null', '[]', undefined]) {
@@ -69,7 +69,7 @@ describe('the first list', () => {
       });
       const following = new Following(t, url);
       await following.hears('synced');
-      assert.deepEqual(following.told, ['synced']);
+      assert.deepEqual(following.reported, ['synced']);
     });
   }
 
@@ -83,7 +83,7 @@ describe('the first list', () => {
     test(`is not complete when the answer is ${body}`, async (t) => {
       const following = new Following(t, await answering(t, (_, response) => response.end(body)));
       await following.hears('failed 1');
-      assert.deepEqual(following.told, ['failed 1']);
+      assert.deepEqual(following.reported, ['failed 1']);
     });
   }
 
@@ -113,7 +113,7 @@ describe('the first list', () => {
     const following = await watching(t, server, { pageSize: 3 });
     assert.equal(keys(following).length, 7);
     assert.deepEqual(
-      following.told.filter((text) => !text.startsWith('set')),
+      following.reported.filter((text) => !text.startsWith('set')),
       ['synced'],
     );
     const asked = server.requests({ kind: 'list' }).map(({ query }) => [query.limit, query.continue !== undefined]);
@@ -124,7 +124,7 @@ describe('the first list', () => {
     ]);
   });
 
-  test('is read again from its start after a failure between pages; what vanished meanwhile is told to be gone', async (t) => {
+  test('is read again from its start after a failure between pages; objects that vanished meanwhile are reported as gone', async (t) => {
     let lists = 0;
     const item = (name: string) => ({ metadata: { name, namespace: 'default', resourceVersion: '5' } });
     const url = await answering(t, (request, response) => {
@@ -137,7 +137,7 @@ describe('the first list', () => {
     const following = new Following(t, url);
     await following.nextAttempt();
     await following.hears('synced');
-    assert.deepEqual(following.told, [
+    assert.deepEqual(following.reported, [
       'set default/old 5',
       'failed 1',
       'set default/new 5',
@@ -149,7 +149,7 @@ describe('the first list', () => {
 });
 
 describe('events', () => {
-  test('are told as they come', async (t) => {
+  test('are reported as they come', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     following.take();
@@ -157,7 +157,7 @@ describe('events', () => {
     server.put(web('a', '10.96.0.2'));
     server.delete('Service', 'default/b');
     await following.hears('gone default/b');
-    assert.deepEqual(following.told, ['set default/b 1002', 'set default/a 1003', 'gone default/b']);
+    assert.deepEqual(following.reported, ['set default/b 1002', 'set default/a 1003', 'gone default/b']);
   });
 
   test('an object that leaves the selector is gone, and one that enters it is there', async (t) => {
@@ -169,7 +169,7 @@ describe('events', () => {
     server.put(service({ name: 'a', spec: { clusterIP: 'None' } }));
     server.put(web('a'));
     await following.hears('set default/a 1004');
-    assert.deepEqual(following.told.slice(2), ['gone default/a', 'set default/a 1004']);
+    assert.deepEqual(following.reported.slice(2), ['gone default/a', 'set default/a 1004']);
   });
 
   test('of an object that was deleted and made again end with it there', async (t) => {
@@ -210,7 +210,7 @@ describe('events', () => {
     );
     server.put(web('b'));
     await following.hears('set default/b 1002');
-    assert.deepEqual(following.told, ['set default/a 1001', 'synced', 'set default/b 1002']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'synced', 'set default/b 1002']);
   });
 });
 
@@ -240,7 +240,7 @@ describe('a watch that ends', () => {
     await until('the second watch', () => server.requests({ kind: 'watch' }).length === 2 && server.watches === 1);
     assert.equal(server.requests({ kind: 'watch' })[1]?.query.resourceVersion, server.version);
     assert.equal(server.requests({ kind: 'list' }).length, 1);
-    assert.deepEqual(following.told, ['set default/a 1001', 'synced', 'set default/b 1002']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'synced', 'set default/b 1002']);
   });
 
   test('misses nothing of what was written meanwhile', async (t) => {
@@ -265,7 +265,7 @@ describe('a watch that ends', () => {
     following.clock.advance(300_000);
     server.closeWatches();
     await until('the second watch', () => server.requests({ kind: 'watch' }).length === 2);
-    assert.deepEqual(following.told, ['set default/a 1001', 'synced']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'synced']);
   });
 
   test('at once with nothing said is a failure, so that a server that does so is not pestered', async (t) => {
@@ -286,7 +286,7 @@ describe('a watch that ends', () => {
     server.put(web('b'));
     await following.nextAttempt();
     await following.hears('set default/b 1002');
-    assert.deepEqual(following.told.slice(2, 3), ['failed 1']);
+    assert.deepEqual(following.reported.slice(2, 3), ['failed 1']);
     assert.equal(server.requests({ kind: 'list' }).length, 1);
   });
 
@@ -320,7 +320,7 @@ describe('a version that is too old', () => {
   }
 
   for (const form of ['event', 'status'] as const) {
-    test(`(${form}) leads to a list at once; what vanished is gone, what did not change is not told again`, async (t) => {
+    test(`(${form}) leads to a list at once; vanished objects are gone, unchanged objects are not reported again`, async (t) => {
       const server = await serverWith(t, 'a', 'b', 'c');
       const following = await watching(t, server);
       following.take();
@@ -332,7 +332,7 @@ describe('a version that is too old', () => {
       following.clock.advance(1000);
       await relist(server, form);
       assert.deepEqual(
-        following.told.filter((text) => !text.startsWith('recovered')),
+        following.reported.filter((text) => !text.startsWith('recovered')),
         ['set default/b 1005', 'set default/d 1006', 'gone default/a'],
       );
       assert.deepEqual(following.clock.waits, []);
@@ -341,14 +341,14 @@ describe('a version that is too old', () => {
     });
   }
 
-  test('is nothing that an operator must know: neither a failure is told nor a recovery', async (t) => {
+  test('is of no interest to an operator: neither a failure nor a recovery is reported', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     following.clock.advance(1000);
     server.compact();
     server.closeWatches();
     await until('the second watch', () => server.watches === 1 && server.requests({ kind: 'list' }).length === 2);
-    assert.deepEqual(following.told, ['set default/a 1001', 'synced']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'synced']);
   });
 
   test('again and again does not make the list be read without a pause', async (t) => {
@@ -374,7 +374,7 @@ describe('a version that is too old', () => {
 });
 
 describe('failures', () => {
-  test('synced is told once, however often the list is read', async (t) => {
+  test('synced is reported once, however often the list is read', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     for (let lists = 2; lists < 5; lists += 1) {
@@ -383,7 +383,7 @@ describe('failures', () => {
       server.closeWatches();
       await until('a list', () => server.requests({ kind: 'list' }).length === lists && server.watches === 1);
     }
-    assert.equal(following.told.filter((text) => text === 'synced').length, 1);
+    assert.equal(following.reported.filter((text) => text === 'synced').length, 1);
   });
 
   for (const [status, header, least] of [
@@ -426,10 +426,10 @@ describe('failures', () => {
     assert.deepEqual(waits, [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
     await following.hears('synced');
     assert.deepEqual(
-      following.told.slice(0, 8),
+      following.reported.slice(0, 8),
       [1, 2, 3, 4, 5, 6, 7, 8].map((n) => `failed ${n}`),
     );
-    assert.ok(following.told.includes('recovered 8'));
+    assert.ok(following.reported.includes('recovered 8'));
   });
 
   test('after a success are counted from 1 again', async (t) => {
@@ -490,7 +490,7 @@ describe('silence', () => {
       server.bookmark();
     }
     await aWhile();
-    assert.deepEqual(following.told, ['set default/a 1001', 'synced']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'synced']);
     assert.equal(server.requests({ kind: 'watch' }).length, 1);
     server.put(web('b'));
     await following.hears('set default/b 1002');
@@ -498,7 +498,7 @@ describe('silence', () => {
 });
 
 describe('a version that goes back, as after a restore of etcd (KEP-5504)', () => {
-  test('in a list: objects of a version that was known are told again', async (t) => {
+  test('in a list: objects of a known version are reported again', async (t) => {
     const server = await serverWith(t, 'a');
     const backup = server.version;
     const following = await watching(t, server);
@@ -511,7 +511,7 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     following.take();
     server.failNext(1, 410, {}, { kind: 'watch' });
     await following.nextAttempt();
-    await until('the list', () => following.told.includes('restored 1003 1002'));
+    await until('the list', () => following.reported.includes('restored 1003 1002'));
     await until('the watch', () => server.watches === 1);
     assert.deepEqual(keys(following), ['default/a', 'default/c']);
     assert.equal(clusterIp(following.objects.get('default/c')), '10.96.0.9');
@@ -540,7 +540,7 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
       );
     }
     await aWhile();
-    assert.deepEqual(following.told, ['set default/a 1001', 'synced']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'synced']);
   });
 });
 
@@ -550,7 +550,7 @@ describe('abort', () => {
     const following = await watching(t, server);
     await following.stop();
     await until('the watch is closed', () => server.watches === 0);
-    assert.deepEqual(following.told, ['set default/a 1001', 'synced']);
+    assert.deepEqual(following.reported, ['set default/a 1001', 'synced']);
   });
 
   test('ends a list that is not answered', async (t) => {
@@ -561,7 +561,7 @@ describe('abort', () => {
     const following = new Following(t, url);
     await until('the request', () => asked === 1);
     await following.stop();
-    assert.deepEqual(following.told, []);
+    assert.deepEqual(following.reported, []);
   });
 
   test('ends a list whose answer has only begun', async (t) => {
@@ -573,7 +573,7 @@ describe('abort', () => {
     );
     await aWhile();
     await following.stop();
-    assert.deepEqual(following.told, []);
+    assert.deepEqual(following.reported, []);
   });
 
   test('ends the wait after a failure', async (t) => {
@@ -599,7 +599,7 @@ describe('backoff', () => {
     }
   });
 
-  test('never undercuts what the server asks for, and never shortens its own', () => {
+  test('is never shorter than the server’s Retry-After, nor than the client’s own wait', () => {
     assert.equal(backoff(1, 0, 60_000), 60_000);
     assert.equal(backoff(8, 0.5, 1000), 30_000);
   });

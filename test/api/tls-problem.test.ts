@@ -12,7 +12,7 @@ import { makeCertificate } from '../helpers/api-certificate.ts';
 
 const CA = 'compare certificate-authority of the cluster in the kubeconfig (for a pod: ca.crt of its service account)';
 
-describe('a failure of TLS is told in a sentence', () => {
+describe('a failure of TLS is reported in a sentence', () => {
   let folder: string;
   let identity: { readonly key: string; readonly cert: string };
   before(async () => {
@@ -104,13 +104,13 @@ describe('a failure of TLS is told in a sentence', () => {
       tlsProblem({ code: 'CERT_NOT_YET_VALID' }) ?? '',
       /^its certificate is not valid yet; check the clocks/,
     );
-    assert.equal(tlsProblem({ code: 'ERR_SSL_SOMETHING' }), 'TLS with it failed (ERR_SSL_SOMETHING)');
+    assert.equal(tlsProblem({ code: 'ERR_SSL_SOMETHING' }), 'the TLS handshake failed (ERR_SSL_SOMETHING)');
     for (const error of [undefined, null, 7, {}, { code: 'ECONNREFUSED' }, { code: 'constructor' }, { code: 5 }]) {
       assert.equal(tlsProblem(error), undefined);
     }
   });
 
-  it('names in a certificate are told on one line', () => {
+  it('names in a certificate are printed on one line', () => {
     const cert = { subjectaltname: `DNS:a\nb${'x'.repeat(300)}` };
     const text = tlsProblem({ code: 'ERR_TLS_CERT_ALTNAME_INVALID', host: 'h', cert }) ?? '';
     assert.ok(text.length < 400 && !text.includes('\n'), text);

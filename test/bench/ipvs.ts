@@ -22,7 +22,7 @@ async function measureIpvs(sizes: readonly number[]): Promise<Results> {
   const { said, isMachine } = await runThere<IpvsMeasured>({
     args: [here('./ipvs-inside.ts'), ...sizes.map(String)],
     mark: MARK,
-    tell: (one) => measured.push(one),
+    onResult: (one) => measured.push(one),
   });
   if (measured.length !== sizes.length) throw new Error(said.join('\n'));
   return {

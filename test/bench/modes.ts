@@ -33,7 +33,7 @@ export async function measureModes(services: number): Promise<ModesResult> {
   const { said, isMachine } = await runThere<ModesMeasured>({
     args: [INSIDE, String(services)],
     mark: MARK,
-    tell: (one) => {
+    onResult: (one) => {
       measured = one;
     },
   });

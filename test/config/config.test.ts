@@ -161,7 +161,7 @@ describe('configuration', () => {
     assert.deepEqual(configFromFlags(flagsFromText(fileText(flagged), {}).flags), flagged);
   });
 
-  it('keeps what a file says that has no meaning here, and names no node that nobody named', () => {
+  it('keeps fields of a file that have no effect, and names no node unless the configuration does', () => {
     const file = `${KUBEADM}featureGates: {WinDSR: true}\nnftables: {masqueradeBit: 3}\n`;
     const { flags, given } = flagsFromText(file, {});
     const written = fileText(configFromFlags(flags, { given }));
@@ -224,7 +224,7 @@ describe('IPVS mode', () => {
     });
   });
 
-  it('tells every wrong value', () => {
+  it('reports every wrong value', () => {
     const wrong: Flags = { mode: 'ipvs', ipvsScheduler: 'r r', ipvsExcludeCidrs: 'x', ipvsTcpTimeout: '-1s' };
     assert.throws(
       () => configFromFlags(wrong),

@@ -39,7 +39,7 @@ describe('configuration of the controllers', () => {
     assert.ok(identity.startsWith(`${hostname()}_`), identity);
   });
 
-  it('takes what it is told', () => {
+  it('takes the values of all flags', () => {
     const { leader, ...config } = controllerConfig({
       kubeconfig: '/k',
       master: 'https://api:6443',
@@ -131,7 +131,7 @@ describe('configuration of the controllers', () => {
   const SHORTER = 'must be shorter than --leader-elect-lease-duration, which is 15s by default';
   const LONGER = 'must be longer than --leader-elect-renew-deadline, which is 10s by default';
   const PERIOD =
-    'must be more than 0, and 1.2 times as long must be shorter than --leader-elect-renew-deadline, which is 10s';
+    'must be more than 0, and 1.2 times this period must be less than --leader-elect-renew-deadline, which is 10s';
   const LISTEN = 'must be an IP address, or one with a port, such as 0.0.0.0:10261';
   const cases: readonly [Flags, string][] = [
     [{ controllers: '*,nodes' }, `--controllers=*,nodes: nodes ${NONE}`],
@@ -175,10 +175,10 @@ describe('configuration of the controllers', () => {
     [{ v: '-1' }, '--v=-1: must be a whole number from 0 to 2147483647'],
   ];
   for (const [flags, fault] of cases) {
-    it(`tells the fault of ${JSON.stringify(flags)}, and it alone`, () => assert.equal(faultsOf(flags), fault));
+    it(`reports the fault of ${JSON.stringify(flags)}, and it alone`, () => assert.equal(faultsOf(flags), fault));
   }
 
-  it('tells every fault together', () => {
+  it('reports all faults together', () => {
     assert.equal(
       faultsOf({ v: '-1', bindAddress: 'x', maxEndpointsPerSlice: '0' }),
       [

@@ -30,7 +30,7 @@ describe('feature gates', () => {
   const wrong: Readonly<Record<string, string>> = {
     'NoSuchGate=true': '--feature-gates=NoSuchGate=true: unrecognized feature gate: NoSuchGate',
     'allowserviceexternalips=false':
-      '--feature-gates=allowserviceexternalips=false: unrecognized feature gate: allowserviceexternalips; AllowServiceExternalIPs is one',
+      '--feature-gates=allowserviceexternalips=false: unrecognized feature gate: allowserviceexternalips; did you mean AllowServiceExternalIPs?',
     'AllowServiceExternalIPs=maybe':
       '--feature-gates=AllowServiceExternalIPs=maybe: invalid value of AllowServiceExternalIPs=maybe: must be true or false',
     AllowServiceExternalIPs:
@@ -41,7 +41,7 @@ describe('feature gates', () => {
     it(`wrong: ${text}`, () => assert.throws(() => gatesOf(text), { constructor: ConfigError, message }));
   }
 
-  it('of a file that are wrong are told by the field', () => {
+  it('of a file that are wrong are reported by the field', () => {
     const { flags, origins } = flagsFromText(`${HEAD}featureGates: {NoSuchGate: true}\n`, {});
     assert.throws(() => configFromFlags(flags, { origins, file: 'config.conf' }), {
       message: '--config: featureGates: NoSuchGate=true: unrecognized feature gate: NoSuchGate',

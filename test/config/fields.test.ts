@@ -146,7 +146,7 @@ describe('fields of a KubeProxyConfiguration', () => {
           JSON.stringify(value),
         );
       }
-      // A name that is missing is told by the field that is empty, or by the flag of that meaning.
+      // A missing name is reported by its empty field, or by the flag with the same meaning.
       for (const value of bad) {
         assert.throws(
           () => read(fileWith(path, value, beside)),
@@ -157,7 +157,7 @@ describe('fields of a KubeProxyConfiguration', () => {
     });
   }
 
-  it('are all told together when several are wrong', () => {
+  it('are all reported together when several are wrong', () => {
     const text = fileWith('iptables.masqueradeBit', 99, { mode: 'x', oomScoreAdj: 5000, clusterCIDR: 'y' });
     assert.throws(
       () => read(text),
@@ -171,7 +171,7 @@ describe('fields of a KubeProxyConfiguration', () => {
     );
   });
 
-  it('that are unknown or stand twice are read leniently, and told (docs/semantics.md 10.1)', () => {
+  it('that are unknown or repeated are read leniently, and reported (docs/semantics.md 10.1)', () => {
     const head = `apiVersion: ${API_VERSION}\nkind: KubeProxyConfiguration\n`;
     const { config, lenient } = read(`${head}mode: iptables\nmode: ipvs\nipvs: {shceduler: rr}\nextra: 1\n`);
     assert.equal(config.mode, 'ipvs');

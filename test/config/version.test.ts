@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import packageJson from '../../package.json' with { type: 'json' };
 import { userAgent } from '../../src/config/version.ts';
 
-describe('requests to the API server say who makes them', () => {
+describe('requests to the API server have a User-Agent', () => {
   for (const part of ['agent', 'controller'] as const) {
     it(part, () => {
       const platform = `linux/${process.arch === 'x64' ? 'amd64' : process.arch}`;

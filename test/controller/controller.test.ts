@@ -68,7 +68,7 @@ describe('the controllers', () => {
     );
   });
 
-  it('a slice that somebody else changed or deleted is put right', async (t) => {
+  it('a slice that another program changed or deleted is restored', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');
     rig.service('web');
@@ -82,7 +82,7 @@ describe('the controllers', () => {
     await until('it is back', () => rig.ready('web').length === 1);
   });
 
-  it('a conflict is tried again with what is there then, and keeps what the other wrote', async (t) => {
+  it('a conflict is retried on the new state, and keeps the other program’s fields', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');
     rig.service('web');
@@ -117,7 +117,7 @@ describe('the controllers', () => {
     rig.node('node-a');
     for (const n of many(3)) rig.pod('web', n);
     await rig.start({ controllers: 'endpointslice-controller' });
-    // A watch that is opened later is told at once what was written before.
+    // A watch that is opened later receives earlier writes at once.
     await until('all is watched', () => rig.server.watches === KINDS);
     rig.server.trapWrite({ tellsLate: 800 });
     rig.service('web');
@@ -181,7 +181,7 @@ describe('the controllers', () => {
     assert.equal(rig.server.events.length, 0);
   });
 
-  it('started over what is right they write nothing', async (t) => {
+  it('started on a correct state they write nothing', async (t) => {
     const rig = await ControllerRig.create(t);
     rig.node('node-a');
     for (const name of ['web', 'shop', 'idle']) rig.service(name);

@@ -1,7 +1,8 @@
 /** What the controller wrote and the cache does not show yet, and which changes of slices are news. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Expectations, isOlder } from '../../src/controller/expectations.ts';
+import { isOlder } from '../../src/api/resource-version.ts';
+import { Expectations } from '../../src/controller/expectations.ts';
 import { WorkQueue } from '../../src/controller/queue.ts';
 import { SliceEvents } from '../../src/controller/slice-events.ts';
 import { SliceShelf } from '../../src/controller/slice-shelf.ts';

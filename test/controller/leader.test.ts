@@ -45,7 +45,7 @@ describe('getting the lease', () => {
     await rig.stop(a);
   });
 
-  it('the second waits as long as the first renews, and tells once who leads', async () => {
+  it('the second waits as long as the first renews, and reports the leader once', async () => {
     const { rig, a, b } = await pair();
     await rig.pass(60_000);
     assert.deepEqual(rig.log, ['0 a leads']);
@@ -67,7 +67,7 @@ describe('getting the lease', () => {
     await rig.stop(a, b);
   });
 
-  it('of two that see a free lease at once one leads, and the other tells of the conflict', async () => {
+  it('of two that see a free lease at once one leads, and the other reports the conflict', async () => {
     const rig = new LeaseRig();
     const replicas = ['a', 'b'].map((name) => rig.replica(name));
     for (const replica of replicas) {
@@ -82,7 +82,7 @@ describe('getting the lease', () => {
     await rig.stop(...replicas);
   });
 
-  it('tries again after what fails, and tells it', async () => {
+  it('retries after a failure, and reports it', async () => {
     const rig = new LeaseRig();
     const a = rig.replica('a');
     a.line.isCut = true;
@@ -196,7 +196,7 @@ describe('taking over', () => {
     ['cannot be given back', { isCut: true }],
     ['is asked back, and nobody answers', { to: 3_600_000, heedsSignals: false }],
   ] as const) {
-    it(`a lease that ${name} keeps nobody from stopping, and is told`, async () => {
+    it(`a lease that ${name} does not delay the stop, and is reported`, async () => {
       const rig = new LeaseRig();
       const a = rig.replica('a').start();
       await rig.pass(STEP);
@@ -231,7 +231,7 @@ describe('keeping the lease', () => {
     await rig.stop(a, b);
   });
 
-  it('stops at the deadline when answers come late, and tells it', async () => {
+  it('stops at the deadline when answers come late, and reports it', async () => {
     const { rig, a, b } = await pair();
     a.line.back = 20_000;
     await rig.pass(60_000);
@@ -285,7 +285,7 @@ describe('keeping the lease', () => {
     await rig.stop(a);
   });
 
-  it('leads again when nobody else took the lease, and tells it', async () => {
+  it('leads again when no other replica took the lease, and reports it', async () => {
     const rig = new LeaseRig();
     const a = rig.replica('a').start();
     await rig.pass(0);
@@ -298,7 +298,7 @@ describe('keeping the lease', () => {
     await rig.stop(a);
   });
 
-  it('stops at the next renewal when somebody else was written into the Lease, and tells once who', async () => {
+  it('stops at the next renewal when another holder was written into the Lease, and reports it once', async () => {
     const rig = new LeaseRig();
     const a = rig.replica('a').start();
     await rig.pass(0);

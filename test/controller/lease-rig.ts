@@ -111,7 +111,7 @@ export class Replica {
     heedsSignals: true,
     onWrite: () => undefined,
   };
-  /** Whom it took for the leader, each time that it was told. */
+  /** The leaders that were reported, in order. */
   readonly leaders: string[] = [];
   readonly failures: string[] = [];
   readonly elector: LeaderElector;

@@ -71,7 +71,7 @@ describe('replicas of the controller', () => {
     assert.equal(rig.writes.length, SERVICES + 1);
   });
 
-  it('one that is told to end gives the lease back', { timeout: 60_000 }, async (t) => {
+  it('one that receives SIGTERM gives the lease back', { timeout: 60_000 }, async (t) => {
     const rig = await cluster(t);
     const slow = ['--leader-elect-lease-duration=60s', '--leader-elect-renew-deadline=50s'];
     const first = await start(t, rig, ...slow);

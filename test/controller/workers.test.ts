@@ -14,7 +14,7 @@ class Crew {
   readonly clock = new FakeClock();
   readonly queue = new WorkQueue(this.clock);
   readonly results: string[] = [];
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   /** Keys that were worked on. */
   readonly synced: string[] = [];
   readonly running: Promise<void>;
@@ -30,7 +30,7 @@ class Crew {
           return sync(key, signal);
         },
         onResult: (result) => this.results.push(result),
-        onFailure: (key, { message }, isLast) => this.told.push(`${key}: ${message}${isLast ? ', the last' : ''}`),
+        onFailure: (key, { message }, isLast) => this.reported.push(`${key}: ${message}${isLast ? ', the last' : ''}`),
       },
       this.#stop.signal,
     );
@@ -68,15 +68,15 @@ function failing(times: number, error: unknown): Sync {
 }
 
 describe('workers', () => {
-  it('do what is in the queue, and tell that it is done', async () => {
+  it('work on the keys of the queue, and report them done', async () => {
     const crew = new Crew(() => Promise.resolve());
     await crew.add('a', 'b');
-    assert.deepEqual([crew.synced, crew.results, crew.told], [['a', 'b'], ['success', 'success'], []]);
+    assert.deepEqual([crew.synced, crew.results, crew.reported], [['a', 'b'], ['success', 'success'], []]);
     assert.equal(crew.queue.isIdle, true);
     await crew.stop();
   });
 
-  it('do as many things at a time as there are of them, and never one thing twice', async () => {
+  it('work on as many keys at a time as there are workers, and never on one key twice', async () => {
     const work = Promise.withResolvers<void>();
     const crew = new Crew(() => work.promise, 2);
     await crew.add('a', 'b', 'c', 'a');
@@ -87,7 +87,7 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('try again later what failed, tell each time, and forget the failures when it succeeds', async () => {
+  it('retry failed keys later, report each failure, and forget the failures of a key that succeeds', async () => {
     const crew = new Crew(failing(2, new Error('broken')));
     await crew.add('a');
     assert.deepEqual([crew.synced.length, crew.queue.failures.of('a')], [1, 1]);
@@ -95,15 +95,15 @@ describe('workers', () => {
     await breath();
     assert.deepEqual([crew.synced.length, crew.queue.failures.of('a')], [2, 2]);
     await crew.waits();
-    assert.deepEqual(crew.told, ['a: broken', 'a: broken']);
+    assert.deepEqual(crew.reported, ['a: broken', 'a: broken']);
     assert.deepEqual([crew.results, crew.queue.failures.of('a')], [['error', 'error', 'success'], 0]);
     await crew.stop();
   });
 
-  it('tell of what is thrown that is no Error', async () => {
+  it('report thrown values that are no Error', async () => {
     const crew = new Crew(failing(1, 'just a text'));
     await crew.add('a');
-    assert.deepEqual(crew.told, ['a: just a text']);
+    assert.deepEqual(crew.reported, ['a: just a text']);
     await crew.stop();
   });
 
@@ -112,10 +112,10 @@ describe('workers', () => {
     await crew.add('a');
     for (let waits = 1; waits <= 15; waits++) await crew.wait();
     assert.equal(crew.synced.length, 16);
-    assert.deepEqual(crew.told.slice(-2), ['a: broken', 'a: broken, the last']);
+    assert.deepEqual(crew.reported.slice(-2), ['a: broken', 'a: broken, the last']);
     assert.deepEqual([crew.queue.failures.of('a'), crew.clock.waits.at(-1)], [0, 12 * 3_600_000]);
     await crew.add('a');
-    assert.deepEqual([crew.told.at(-1), crew.queue.failures.of('a')], ['a: broken', 1]);
+    assert.deepEqual([crew.reported.at(-1), crew.queue.failures.of('a')], ['a: broken', 1]);
     await crew.waits();
     assert.deepEqual([crew.results.at(-1), crew.queue.isIdle], ['success', true]);
     await crew.stop();
@@ -128,7 +128,7 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('take nothing while they do not work, and forget what waits when they end', async () => {
+  it('take nothing while they do not run, and forget waiting keys when they end', async () => {
     const clock = new FakeClock();
     const queue = new WorkQueue(clock, { isOpen: false });
     queue.add('early');
@@ -139,8 +139,8 @@ describe('workers', () => {
       synced.push(key);
       return key === 'bad' ? Promise.reject(new Error('broken')) : Promise.resolve();
     };
-    const told = { onResult: () => undefined, onFailure: () => undefined };
-    const working = workOff(['good', 'bad'], { queue, workers: 1, sync, ...told }, stop.signal);
+    const reported = { onResult: () => undefined, onFailure: () => undefined };
+    const working = workOff(['good', 'bad'], { queue, workers: 1, sync, ...reported }, stop.signal);
     await breath();
     assert.deepEqual(synced, ['good', 'bad']);
     stop.abort(new Error('stopped'));
@@ -152,9 +152,9 @@ describe('workers', () => {
   it('wait for a stale cache without a word, however long that takes', async () => {
     const crew = new Crew(failing(20, new StaleCache('out of date')));
     await crew.add('a');
-    assert.deepEqual([crew.results, crew.told, crew.queue.failures.of('a')], [['stale'], [], 1]);
+    assert.deepEqual([crew.results, crew.reported, crew.queue.failures.of('a')], [['stale'], [], 1]);
     await crew.waits();
-    assert.deepEqual([crew.results.length, crew.results.at(-1), crew.told], [21, 'success', []]);
+    assert.deepEqual([crew.results.length, crew.results.at(-1), crew.reported], [21, 'success', []]);
     await crew.stop();
   });
 
@@ -165,18 +165,18 @@ describe('workers', () => {
     await crew.stop();
   });
 
-  it('stop when they are told to, at once when they have nothing to do', async () => {
+  it('stop when the signal aborts, at once when they are idle', async () => {
     const crew = new Crew(() => Promise.resolve(), 3);
     await crew.stop();
     await crew.add('a');
     assert.deepEqual([crew.synced, crew.queue.depth], [[], 1]);
   });
 
-  it('that stop leave in the queue what they did not finish, and tell no failure', async () => {
+  it('that stop leave unfinished keys in the queue, and report no failure', async () => {
     const crew = new Crew((_, signal) => aborted(signal));
     await crew.add('a', 'b');
     await crew.stop();
-    assert.deepEqual([crew.synced, crew.results, crew.told], [['a'], [], []]);
+    assert.deepEqual([crew.synced, crew.results, crew.reported], [['a'], [], []]);
     assert.deepEqual([crew.queue.depth, crew.queue.failures.of('a')], [2, 0]);
   });
 

@@ -22,7 +22,7 @@ async function start(t: TestContext) {
   return { server, client: apiClient(credentials, { userAgent: 'test' }) };
 }
 
-describe('what the cache does not show', () => {
+describe('an object that the cache does not show', () => {
   it('is gone when the API server says so, and in no other case', async (t) => {
     const { server, client } = await start(t);
     await mustBeGone(client, 'services', 'default/web', NEVER);

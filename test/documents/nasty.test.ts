@@ -68,7 +68,7 @@ describe('a text', () => {
   after(() => rm(folder, { recursive: true }));
 
   for (const [what, { text, says }] of Object.entries(TEXTS)) {
-    it(`of ${what} costs little and is told`, async () => {
+    it(`of ${what} costs little and is reported`, async () => {
       const path = join(folder, 'x.yaml');
       await writeFile(path, text);
       await documents.list(folder);

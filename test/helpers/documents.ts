@@ -3,12 +3,12 @@
 import { type FileFlags, flagsFromFile } from '../../src/config/config-file.ts';
 import type { Flags } from '../../src/config/flags.ts';
 import { readObjects } from '../../src/documents/objects.ts';
-import type { Value, Whole } from '../../src/documents/protocol.ts';
+import type { ParsedFile, Value } from '../../src/documents/protocol.ts';
 import type { Fault } from '../../src/model/objects.ts';
 import { documentFaults } from '../../src/source/manifests/documents.ts';
 import type { Draft, ManifestStore } from '../../src/source/manifests/store.ts';
 
-type Read = Pick<Whole, 'problems' | 'problemCount'> & { readonly values: readonly Value[] };
+type Read = Pick<ParsedFile, 'problems' | 'problemCount'> & { readonly values: readonly Value[] };
 
 export function readText(text: string, mayRepeat = false): Read {
   const parts = [...readObjects(text, mayRepeat)];

@@ -15,7 +15,7 @@ const DEFAULTS = {
   udpStreamTimeout: 0,
 };
 
-/** As a kernel has them from the start. */
+/** The kernel's defaults. */
 function kernel(values: Record<string, string> = {}): ReturnType<typeof fakeSysctls> {
   const sysctls = fakeSysctls();
   const initial = {
@@ -32,7 +32,7 @@ function kernel(values: Record<string, string> = {}): ReturnType<typeof fakeSysc
 }
 
 describe('conntrack settings', () => {
-  it('the table holds so many a core, at least the minimum, and no more than a million by cores', () => {
+  it('the table has so many entries for each core, at least the minimum, and at most a million by cores', () => {
     assert.equal(conntrackMax(DEFAULTS, 2), 131_072);
     assert.equal(conntrackMax(DEFAULTS, 8), 262_144);
     assert.equal(conntrackMax(DEFAULTS, 64), 1_048_576);
@@ -41,7 +41,7 @@ describe('conntrack settings', () => {
     assert.equal(conntrackMax({ ...DEFAULTS, maxPerCore: 0 }, 64), 0);
   });
 
-  it('writes what differs, the size before the buckets', async () => {
+  it('writes settings that differ, the size before the buckets', async () => {
     const writes = await conntrackWrites(DEFAULTS, { cores: 8, sysctls: kernel() });
     assert.deepEqual(
       writes.map(({ name, from, to }) => `${name}: ${from} to ${to}`),
@@ -54,7 +54,7 @@ describe('conntrack settings', () => {
     );
   });
 
-  it('leaves what is 0, and more buckets than are needed, as they are', async () => {
+  it('leaves settings of 0, and surplus buckets, unchanged', async () => {
     const nothing = { ...DEFAULTS, maxPerCore: 0, tcpEstablishedTimeout: 0, tcpCloseWaitTimeout: 0 };
     assert.deepEqual(await conntrackWrites(nothing, { cores: 8, sysctls: kernel() }), []);
     const large = kernel({ '/sys/module/nf_conntrack/parameters/hashsize': '1000000' });
@@ -62,7 +62,7 @@ describe('conntrack settings', () => {
     assert.ok(!names.some((name) => name.includes('hashsize')));
   });
 
-  it('sets what is asked for beyond the defaults', async () => {
+  it('writes settings beyond the defaults', async () => {
     const asked = { ...DEFAULTS, maxPerCore: 0, tcpBeLiberal: true, udpTimeout: 40_500, udpStreamTimeout: 300_000 };
     const writes = await conntrackWrites(asked, { cores: 1, sysctls: kernel() });
     assert.deepEqual(
@@ -75,14 +75,14 @@ describe('conntrack settings', () => {
     );
   });
 
-  it('has nothing to write once they were written', async () => {
+  it('has nothing to write after the writes', async () => {
     const sysctls = kernel();
     const options = { cores: 4, sysctls };
     assert.deepEqual(await writeSettings(await conntrackWrites(DEFAULTS, options), sysctls), []);
     assert.deepEqual(await conntrackWrites(DEFAULTS, options), []);
   });
 
-  it('says of a setting that this kernel does not have that there is none', async () => {
+  it('reports a setting that the kernel does not have', async () => {
     const none = {
       name: 'net/netfilter/nf_conntrack_none_of_this_name',
       to: '32768',
@@ -95,7 +95,7 @@ describe('conntrack settings', () => {
     ]);
   });
 
-  it('names the flag that leaves each as it is', async () => {
+  it('names the flag that leaves each setting unchanged', async () => {
     const all = { ...DEFAULTS, tcpBeLiberal: true, udpTimeout: 40_000, udpStreamTimeout: 300_000 };
     const writes = await conntrackWrites(all, { cores: 8, sysctls: kernel() });
     const flags = ['max-per-core=0', 'max-per-core=0', 'tcp-timeout-established=0', 'tcp-timeout-close-wait=0'];
@@ -106,7 +106,7 @@ describe('conntrack settings', () => {
     );
   });
 
-  it('tells what could not be written, and writes the rest', async () => {
+  it('reports settings that cannot be written, and writes the others', async () => {
     const sysctls = kernel();
     const write = sysctls.write.bind(sysctls);
     const readOnly = {

@@ -31,7 +31,7 @@ function line(address: string, port: number, state: string): string {
 }
 
 describe('ports in use', () => {
-  test('are sockets that listen, and those of UDP that take what comes, of both families', async (t) => {
+  test('are listening sockets, and unconnected sockets of UDP, of both families', async (t) => {
     const folder = await folderWith({
       tcp: [line('00000000', 22, '0A'), line('c0000207', 443, '0A'), line('c0000207', 50_000, '01')],
       tcp6: [line(`${'0'.repeat(32)}`, 10_250, '0A'), line(`${'0'.repeat(20)}ffffc0000208`, 6443, '0A')],
@@ -44,13 +44,13 @@ describe('ports in use', () => {
     );
   });
 
-  test('of a table that cannot be read are unknown, not none', async (t) => {
+  test('are unknown, not none, when a table cannot be read', async (t) => {
     const folder = await folderWith({ tcp: [] });
     t.after(() => rm(folder, { recursive: true }));
     await assert.rejects(readListeners(folder), { code: 'ENOENT' });
   });
 
-  test('are those of this machine', async (t) => {
+  test('are those of this node', async (t) => {
     const server: Server = createServer().listen(0, '127.0.0.1');
     const socket = createSocket('udp4').bind(0, '127.0.0.1');
     t.after(() => {

@@ -1,4 +1,4 @@
-/** How much memory the process may take: what the cgroup says, and what the engine makes of it. */
+/** The memory limit of the process: the cgroup's, and the limit of V8's heap. */
 import assert from 'node:assert/strict';
 import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { NEVER } from '../helpers/rig.ts';
 const MB = 2 ** 20;
 const MEMORY = fileURLToPath(new URL('../../src/host/memory.ts', import.meta.url));
 
-/** A cgroup of version 1 or 2 with this limit; undefined where none can be made. */
+/** A cgroup of version 1 or 2 with this limit; undefined when it cannot be created. */
 async function cgroup(limit: number): Promise<string | undefined> {
   for (const [root, file] of [
     ['/sys/fs/cgroup/memory', 'memory.limit_in_bytes'],
@@ -34,7 +34,7 @@ async function cgroup(limit: number): Promise<string | undefined> {
 }
 
 describe('room for memory', () => {
-  it('is too small where the engine may take more for objects than the cgroup leaves it', () => {
+  it('is too small when the heap may grow larger than the cgroup allows', () => {
     assert.equal(memoryProblem({ limit: undefined, objects: 4192 * MB }), undefined);
     assert.equal(memoryProblem({ limit: 1024 * MB, objects: 536 * MB }), undefined);
     assert.equal(

@@ -12,11 +12,11 @@ describe('entries of sets', () => {
     ['198.51.100.1,tcp:80,10.0.0.0/8', 'hash:ip,port,net'],
     ['fd00:198::1,tcp:80,fd00::/16', 'hash:ip,port,net'],
     ['30080', 'bitmap:port'],
-    // A protocol that no Service has: somebody else put it there, and it can be taken away.
+    // A protocol that no Service has: another program added the entry, and it can be removed.
     ['10.96.0.10,136:80', 'hash:ip,port'],
   ];
   for (const [text, type] of cases) {
-    it(`${text} of ${type} is the same when it was read back`, () => {
+    it(`${text} of ${type} is the same after it was read back`, () => {
       assert.equal(entryText(entryBytes(text), type), text);
     });
   }

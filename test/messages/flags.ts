@@ -234,7 +234,7 @@ export const CONTROLLER_FLAGS: readonly Row<Flags>[] = [
     name: 'a period too long for the deadline',
     input: { leaderElectRetryPeriod: '9s' },
     message:
-      '--leader-elect-retry-period=9s: must be more than 0, and 1.2 times as long must be shorter than --leader-elect-renew-deadline, which is 10s',
+      '--leader-elect-retry-period=9s: must be more than 0, and 1.2 times this period must be less than --leader-elect-renew-deadline, which is 10s',
   },
   {
     name: 'a lease that is no name',

@@ -40,7 +40,7 @@ export const KUBECONFIGS: readonly Row<Input>[] = [
     name: 'a current context that is not there',
     input: { text: `${cluster('https://10.0.0.1:6443')}current-context: y\n` },
     message:
-      '--kubeconfig DIR/kubeconfig: current-context: y: must be a context of this file, with a cluster of this file',
+      '--kubeconfig DIR/kubeconfig: current-context: y: must name a context of this file whose cluster is in this file',
   },
   {
     name: 'a server that is no URL',

@@ -1,4 +1,4 @@
-/** What goes is forgotten: ten thousand endpoints come and go, and memory is as before (cil#28696). */
+/** Deleted objects are forgotten: after ten thousand endpoints come and go, memory use is as before (cil#28696). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { releaseMemory } from '../../src/host/memory.ts';
@@ -8,7 +8,7 @@ import { Rig } from '../helpers/rig.ts';
 
 const ENDPOINTS = 10_000;
 const PER_SLICE = 100;
-/** Bytes of noise: a hundredth of what the endpoints take. */
+/** Bytes of noise: one percent of the endpoints' memory. */
 const NOISE = 1_000_000;
 
 const PORTS = [
@@ -16,7 +16,7 @@ const PORTS = [
   { name: 'dns', port: 53, protocol: 'UDP' },
 ];
 
-/** Bytes in use once nothing unused is left. */
+/** Bytes in use after a garbage collection. */
 function used(): number {
   releaseMemory();
   return process.memoryUsage().heapUsed;
@@ -42,7 +42,7 @@ describe('memory', () => {
       kernel.ran.length = 0;
     };
     rig.put(service({ name: 'big', spec: { clusterIP: '10.96.0.10', ports: PORTS } }));
-    // Once around first: what is made once and kept (compiled code, tables of strings) is there before the measurement.
+    // A first round: memory that is allocated once (compiled code, tables of strings) must not count.
     await fill();
     await empty();
     const before = used();

@@ -1,4 +1,4 @@
-/** Which Services are written before all others on a new node. */
+/** The Services whose rules are written before all others on a new node. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { decodeService } from '../../src/api/decode/service.ts';
@@ -14,7 +14,7 @@ function isFirst(name: string, namespace: string, spec: object): boolean {
 }
 
 describe('needed first', () => {
-  it('is the API server, and DNS by its port, whatever its name', () => {
+  it('is the API server, and DNS by its port, under any name', () => {
     assert.equal(isFirst('kubernetes', 'default', { ports: [{ port: 443 }] }), true);
     assert.equal(isFirst('kube-dns', 'kube-system', { ports: [{ port: 53, protocol: 'UDP' }] }), true);
     const ports = [
@@ -24,7 +24,7 @@ describe('needed first', () => {
     assert.equal(isFirst('resolver', 'infra', { ports }), true);
   });
 
-  it('is no other, none that is reached from outside, and none that is not there', () => {
+  it('is no other Service, none with external addresses, and no missing one', () => {
     assert.equal(isFirst('kubernetes', 'other', { ports: [{ port: 443 }] }), false);
     assert.equal(isFirst('web', 'default', { ports: [{ port: 80 }] }), false);
     assert.equal(isFirst('dns', 'infra', { ports: [{ port: 53 }], externalIPs: ['192.0.2.1'] }), false);

@@ -1,4 +1,4 @@
-/** Which connections that nobody answered are stale (k8s#101607). */
+/** Connections without an answer that are stale (k8s#101607). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, addressBytes, socketBytes } from '../../src/model/address.ts';
@@ -77,9 +77,9 @@ function verdict(
   return flows.judge('IPv4', { protocol, destination: bytes(to), replySource: bytes(by) }, nodes).kind;
 }
 
-describe('connections that nobody answered', () => {
+describe('connections without an answer', () => {
   for (const protocol of ['TCP', 'SCTP'] as const) {
-    it(`of ${protocol} are live on the way to an endpoint, and stale on the way to one that is none`, async () => {
+    it(`of ${protocol} are live to an endpoint, and stale to any other address`, async () => {
       const { flows } = await settled({ protocol });
       for (const frontend of [VIP, '192.0.2.10:80', `${NODE}:30080`]) {
         assert.equal(verdict(flows, frontend, A, { protocol }), 'live', frontend);
@@ -98,7 +98,7 @@ describe('connections that nobody answered', () => {
       assert.equal(verdict(flows, to, C), 'foreign');
   });
 
-  it('name the port of the Service', async () => {
+  it('have the ServicePort as owner', async () => {
     const { flows } = await settled();
     const flow = { protocol: 'TCP', destination: bytes(VIP), replySource: bytes(C) } as const;
     assert.deepEqual(flows.judge('IPv4', flow, { now: isNode, before: nowhere }), {
@@ -107,7 +107,7 @@ describe('connections that nobody answered', () => {
     });
   });
 
-  it('ask for a sweep of their own when an endpoint left, and only then', async () => {
+  it('need a sweep when an endpoint was removed, and only then', async () => {
     const rig = await settled();
     await synced(put(rig, { endpoints: [at(A), at(B), at(C)] }));
     assert.deepEqual(rig.flows.due, [], 'one came');
@@ -122,7 +122,7 @@ describe('connections that nobody answered', () => {
     assert.deepEqual(rig.flows.due, ['udp']);
   });
 
-  it('to an endpoint that drains go on, until it is gone: then a sweep is asked for', async () => {
+  it('to a draining endpoint go on until it is removed, which needs a sweep', async () => {
     const rig = await settled();
     const draining = at(B, { ready: false, serving: true, terminating: true });
     await synced(put(rig, { endpoints: [at(A), draining] }));
@@ -133,14 +133,14 @@ describe('connections that nobody answered', () => {
     assert.equal(verdict(rig.flows, VIP, B), 'stale');
   });
 
-  it('to an endpoint that stops to serve are stale, though it is still there', async () => {
+  it('to an existing endpoint that no longer serves are stale', async () => {
     const rig = await settled();
     await synced(put(rig, { endpoints: [at(A), at(B, { ready: false, serving: false })] }));
     assert.deepEqual(rig.flows.due, ['opening']);
     assert.equal(verdict(rig.flows, VIP, B), 'stale');
   });
 
-  it('to an endpoint that hints give to another zone go on', async () => {
+  it('to an endpoint with hints for another zone go on', async () => {
     const hinted = (address: string, zone: string) => at(address, {}, { hints: { forZones: [{ name: zone }] } });
     const rig = new Rig({ commands: new FakeIptables(), families: ['IPv4'] });
     rig.become({ objects: [], zone: 'a' });
@@ -149,7 +149,7 @@ describe('connections that nobody answered', () => {
     assert.equal(verdict(rig.flows, VIP, C), 'stale');
   });
 
-  it('of a Service that is gone are stale until they were swept, on its node port too', async () => {
+  it('of a deleted Service are stale until they are swept, also on its node port', async () => {
     const rig = await settled();
     await synced(rig.remove('Service', 'default/web'));
     assert.deepEqual(rig.flows.due, ['opening']);
@@ -160,14 +160,14 @@ describe('connections that nobody answered', () => {
     assert.equal(verdict(rig.flows, VIP, A), 'foreign');
   });
 
-  it('are stale on an address that took node ports before', async () => {
+  it('are stale on an address that served node ports before', async () => {
     const { flows } = await settled();
     const nodes = { now: nowhere, before: isNode };
     assert.equal(verdict(flows, `${NODE}:30080`, A, { nodes }), 'stale');
     assert.equal(verdict(flows, '192.168.77.9:30080', A, { nodes }), 'foreign');
   });
 
-  it('of an external IP that moves to another Service are judged by that', async () => {
+  it('of an external IP that moves to another Service are judged by that Service', async () => {
     const rig = await settled();
     put(rig, { spec: { externalIPs: [] } });
     rig.put(
@@ -186,7 +186,7 @@ describe('connections that nobody answered', () => {
     assert.equal(verdict(rig.flows, '192.0.2.10:80', C), 'live');
   });
 
-  it('of a Service that is gone are handed over to the parts that take over', async () => {
+  it('of a deleted Service are handed over to the successor', async () => {
     const rig = await settled();
     await synced(rig.remove('Service', 'default/web'));
     const next = new Rig({ commands: new FakeIptables(), families: ['IPv4'] });

@@ -1,4 +1,4 @@
-/** Which flows are stale: by what they were sent to and who answers them. */
+/** Stale UDP flows, by the destination and the source of the answers. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, addressBytes, socketBytes } from '../../src/model/address.ts';
@@ -58,7 +58,7 @@ async function synced(dns: Dns = {}, kernel = new FakeIptables()): Promise<Rig> 
   return rig;
 }
 
-/** As after a sweep that saw everything. */
+/** The state after a complete sweep. */
 function sweep({ flows }: Rig): void {
   flows.swept(flows.begin());
 }
@@ -75,25 +75,25 @@ describe('udp flows', () => {
     }
   });
 
-  it('of others are foreign: other ports, other addresses, a node port elsewhere (8.8.8.8:30053)', async () => {
+  it('to other ports and addresses, and to a node port on another host (8.8.8.8:30053), are foreign', async () => {
     const { flows } = await synced();
     assert.equal(verdict(flows, '10.96.0.10:54', '10.244.1.99:54'), 'foreign');
     assert.equal(verdict(flows, '10.96.0.11:53', '10.244.1.99:53'), 'foreign');
     assert.equal(verdict(flows, '8.8.8.8:30053', '8.8.8.8:30053'), 'foreign');
   });
 
-  it('to an endpoint that is not ready but serves go on; to one that does neither, not', async () => {
+  it('to an endpoint that serves without being ready go on; to one that does neither they are stale', async () => {
     const draining = at('10.244.1.11', 'node', { ready: false, serving: true, terminating: true });
     const unready = at('10.244.2.11', 'other', { ready: false, serving: false });
     const { flows } = await synced({ endpoints: [draining, unready] });
     assert.equal(verdict(flows, '10.96.0.10:53', A), 'live');
     assert.equal(verdict(flows, '10.96.0.10:53', B), 'stale');
-    // publishNotReadyAddresses: ready though it does not serve.
+    // publishNotReadyAddresses: ready without serving.
     const published = at('10.244.1.11', 'node', { ready: true, serving: false });
     assert.equal(verdict((await synced({ endpoints: [published] })).flows, '10.96.0.10:53', A), 'live');
   });
 
-  it('under internal policy Local go on only to endpoints here, on the cluster IP (k8s#126934)', async () => {
+  it('to the cluster IP under internal policy Local go on only to endpoints on this node (k8s#126934)', async () => {
     const { flows } = await synced({ spec: { internalTrafficPolicy: 'Local' } });
     assert.equal(verdict(flows, '10.96.0.10:53', A), 'live');
     assert.equal(verdict(flows, '10.96.0.10:53', B), 'stale');
@@ -108,7 +108,7 @@ describe('udp flows', () => {
     assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
   });
 
-  it('of a Service that is gone are stale when they were translated, until they were swept', async () => {
+  it('of a deleted Service are stale when they were translated, until they are swept', async () => {
     const rig = await synced();
     sweep(rig);
     await rig.remove('Service', 'default/dns').sync();
@@ -120,7 +120,7 @@ describe('udp flows', () => {
     assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'foreign');
   });
 
-  it('of a Service with another address: the old one goes, the new one is swept for black holes', async () => {
+  it('of a Service with a new address: to the old one they are stale, and the new one is swept for untranslated flows', async () => {
     const rig = await synced();
     sweep(rig);
     await put(rig, { spec: { externalIPs: ['192.0.2.11'] } }).sync();
@@ -129,7 +129,7 @@ describe('udp flows', () => {
     assert.equal(verdict(rig.flows, '192.0.2.11:53', '192.0.2.11:53'), 'stale');
   });
 
-  it('ask for a sweep only when one may have become stale', async () => {
+  it('need a sweep only when a flow may have become stale', async () => {
     const rig = await synced({ endpoints: [HERE] });
     sweep(rig);
     await put(rig, { endpoints: [HERE, THERE] }).sync();
@@ -145,12 +145,12 @@ describe('udp flows', () => {
     assert.equal(rig.flows.isDirty, true, 'the first endpoint came: the node may have sent to nobody meanwhile');
   });
 
-  it('to a port that a Service has of TCP alone are foreign', async () => {
+  it('to a port that a Service has only for TCP are foreign', async () => {
     const { flows } = await synced({ protocol: 'TCP' });
     assert.equal(verdict(flows, '10.96.0.10:53', '10.244.1.99:5353'), 'foreign');
   });
 
-  it('of a Service that went while no agent ran are stale: its rules are still found in the kernel', async () => {
+  it('of a Service that was deleted while no agent ran are stale: the kernel still has its rules', async () => {
     const kernel = new FakeIptables();
     await synced({}, kernel);
     const restarted = new Rig({ commands: kernel, families: ['IPv4'] });
@@ -161,7 +161,7 @@ describe('udp flows', () => {
     assert.equal(verdict(restarted.flows, '10.96.0.10:54', A), 'foreign');
   });
 
-  it('become stale when the rules are written, not before: a sweep meanwhile does not count', async () => {
+  it('become stale when the rules are written: an earlier sweep does not count', async () => {
     const rig = await synced({ endpoints: [HERE] });
     sweep(rig);
     const { mode, flows } = rig;
@@ -172,7 +172,7 @@ describe('udp flows', () => {
         steps,
         apply(signal) {
           assert.equal(flows.isDirty, false, 'the old rules would make the flow anew');
-          // One that was asked for earlier.
+          // A sweep that began earlier.
           sweep(rig);
           return apply(signal);
         },
@@ -186,7 +186,7 @@ describe('udp flows', () => {
     assert.equal(verdict(flows, '10.96.0.10:53', B), 'foreign');
   });
 
-  it('of a frontend that went during a sweep are looked for again', async () => {
+  it('of a frontend that was removed during a sweep need another sweep', async () => {
     const rig = await synced();
     await rig.remove('Service', 'default/dns').sync();
     const mark = rig.flows.begin();
@@ -197,7 +197,7 @@ describe('udp flows', () => {
     assert.equal(verdict(rig.flows, '10.96.0.10:53', A), 'stale');
   });
 
-  it('of a Service that the kernel refused are looked through again once it is written', async () => {
+  it('of a Service that the kernel refused need a sweep once it is written', async () => {
     const kernel = new FakeIptables();
     const rig = await synced({ endpoints: [HERE] }, kernel);
     sweep(rig);
@@ -237,7 +237,7 @@ describe('udp flows', () => {
     assert.equal(verdict(rig.flows, '10.96.0.10:53', B), 'live');
   });
 
-  it('to a node port are stale on an address that took node ports before, when they were translated', async () => {
+  it('to a node port are stale on an address that served node ports before, when they were translated', async () => {
     const { flows } = await synced();
     const nodes = { now: nowhere, before: isNodeAddress };
     const judged = (destination: string, replySource: string) =>
@@ -247,14 +247,14 @@ describe('udp flows', () => {
     assert.equal(judged('192.168.77.9:30053', A).kind, 'foreign');
   });
 
-  it('of a Service that went are handed over to the parts that take over, and swept once these have written', async () => {
+  it('of a deleted Service are handed over to the successor, and swept once it has written', async () => {
     const rig = await synced();
     sweep(rig);
     await rig.remove('Service', 'default/dns').sync();
     const next = new Rig({ commands: new FakeIptables(), families: ['IPv4'] });
     next.flows.inherit(rig.flows.handOver());
     assert.equal(next.flows.isDirty, false, 'its rules are not written');
-    // A sweep meanwhile does not count.
+    // An earlier sweep does not count.
     next.flows.swept(next.flows.begin());
     assert.equal((await next.sync()).outcome, 'complete');
     assert.equal(next.flows.isDirty, true);
@@ -265,7 +265,7 @@ describe('udp flows', () => {
     assert.equal(verdict(next.flows, '10.96.0.10:53', A), 'foreign');
   });
 
-  it('are not stale by what was handed over where the frontend is there again', async () => {
+  it('are live when a handed-over frontend exists again', async () => {
     const rig = await synced();
     sweep(rig);
     await rig.remove('Service', 'default/dns').sync();

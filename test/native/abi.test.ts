@@ -23,7 +23,7 @@ import { NEVER } from '../helpers/rig.ts';
 
 const PROBE = fileURLToPath(new URL('../../native/abi-probe.c', import.meta.url));
 
-/** Layouts that our code writes by numbers. */
+/** Offsets and sizes that the code writes as numbers. */
 const LAYOUTS: Readonly<Record<string, number>> = {
   'struct sockaddr_un.sun_path': 2,
   'sizeof struct sockaddr_nl': 12,
@@ -94,7 +94,7 @@ describe('native, against the C headers', () => {
     for (const [name, value] of printed) assert.equal(OURS[name], value, name);
   });
 
-  it('exports no number that the probe does not print, but sizes of its own', () => {
+  it('exports no number that the probe does not print, apart from sizes of its own', () => {
     const own = new Set(['HEADER_LENGTH', 'ATTRIBUTE_HEADER', 'NFGENMSG', 'MOST_REQUESTS']);
     for (const size of ['GENERIC_HEADER', 'IFINFOMSG', 'IFADDRMSG', 'INET_ADDRESS', 'TABLE_INFO', 'TABLE_INFO_ENTRIES'])
       own.add(size);

@@ -1,4 +1,4 @@
-/** The messages about devices, addresses, virtual servers, sets and chains byte by byte, each under the command that asks the same. */
+/** The messages about devices, addresses, virtual servers, sets and chains byte by byte, each titled with the equivalent command. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { BodyWriter } from '../../native/body-writer.ts';
@@ -14,7 +14,7 @@ import { hex } from '../helpers/hex.ts';
 
 const { NLM_F_ACK, NLM_F_DUMP } = netlink;
 
-/** A request as a socket sends it seventh: changes and questions with NLM_F_ACK, listings with NLM_F_DUMP. */
+/** A request as the seventh of a socket: changes and questions with NLM_F_ACK, listings with NLM_F_DUMP. */
 function golden(command: string, request: netlink.Request, flags = NLM_F_ACK) {
   const sent = { ...request, flags: request.flags | flags };
   return (expected: TemplateStringsArray, ...parts: readonly string[]) =>
@@ -23,12 +23,12 @@ function golden(command: string, request: netlink.Request, flags = NLM_F_ACK) {
 
 /** The rest of struct nlmsghdr in a request: the sequence number, and port 0. */
 const SEVENTH = '07000000 00000000';
-/** The same of an answer to the first request. */
+/** The same in an answer to the first request. */
 const FIRST = '01000000 00000000';
 const V4 = hex('0a60000a');
 const V6 = hex('fd000000 00000000 00000000 00000010');
 
-/** Reads one message by itself. */
+/** Reads a single message. */
 function decoded<T>(decode: (buffer: Buffer, message: netlink.Message) => T, text: string): T {
   const buffer = hex(text);
   const [message] = netlink.decodeMessages(buffer, buffer.length);
@@ -59,7 +59,7 @@ function kernelWith(...datagrams: string[]): { transport: Transport; sent: Uint8
   return { transport, sent };
 }
 
-/** NLMSG_ERROR with this errno, capped to the header of the request, which nobody reads. */
+/** NLMSG_ERROR with this errno, capped to the header of the request. */
 const error = (errno: string) => `24000000 0200 0001 ${FIRST}  ${errno} 00000000000000000000000000000000`;
 const ACKNOWLEDGED = error('00000000');
 const DONE = `14000000 0300 0200 ${FIRST} 00000000`;
@@ -68,7 +68,7 @@ const refusedWith = (errno: number) => (thrown: unknown) =>
   thrown instanceof netlink.NetlinkError && thrown.errno === errno;
 
 describe('body writer', () => {
-  it('pads what follows, and counts in a length what is within, padded', () => {
+  it('pads values, and counts nested attributes with padding in the length', () => {
     const body = new BodyWriter()
       .begin(hex('ff'), hex('eeeeeeee'))
       .nest(1, (outer) =>
@@ -85,7 +85,7 @@ describe('body writer', () => {
     assert.deepEqual(body.end(), expected);
   });
 
-  it('leaves nothing of the last body in the padding of the next, and none is one already taken', () => {
+  it('leaves nothing of the last body in the padding of the next, and returns copies', () => {
     const writer = new BodyWriter();
     const first = writer.begin().bytes(1, Buffer.alloc(12, 0xff)).end();
     writer.begin().u8(1, 1);
@@ -94,7 +94,7 @@ describe('body writer', () => {
     assert.deepEqual(first, hex('1000 0100 ffffffffffffffffffffffff'));
   });
 
-  it('refuses a body over its capacity, whatever is written, and takes the next', () => {
+  it('refuses a body over its capacity, and accepts the next', () => {
     const writer = new BodyWriter();
     assert.throws(() => writer.begin().bytes(1, Buffer.alloc(1024)), RangeError);
     assert.throws(() => writer.begin().text(1, 'x'.repeat(1100)), RangeError);
@@ -122,7 +122,7 @@ describe('device and address messages', () => {
   golden('ip -4 address', rtnetlink.listAddressesRequest('IPv4'), NLM_F_DUMP)`${list('02')}`;
   golden('ip -6 address', rtnetlink.listAddressesRequest('IPv6'), NLM_F_DUMP)`${list('0a')}`;
 
-  it('reads the address of the device itself, not the other end of its line; of IPv6 there is one', () => {
+  it('reads the own address of the device, not that of the peer; IPv6 has only one', () => {
     const v4 = `34000000 1400 0200 ${FIRST}  02 20 80 00 05000000
       0800 0100 0a000002  0800 0200 0a000001  0900 0300 74756e30 00 000000`;
     const v6 = `2c000000 1400 0200 ${FIRST}  0a 40 80 fd 02000000  1400 0100 fd000000000000000000000000000010`;
@@ -130,7 +130,7 @@ describe('device and address messages', () => {
     assert.deepEqual(decoded(rtnetlink.decodeAddress, v6), { index: 2, bytes: V6 });
   });
 
-  it('finds a device and its kind, one that has none, and throws for none', () => {
+  it('finds a device and its kind, a device without a kind, and throws for a missing device', () => {
     const dummy = `40000000 1000 0000 ${FIRST}  00 00 0100 05000000 82000000 00000000
       0f00 0300 6b7562652d6970767330 00 00  1000 1200  0a00 0100 64756d6d79 00 0000`;
     const lo = `28000000 1000 0000 ${FIRST}  00 00 0403 01000000 49000100 00000000  0700 0300 6c6f 00 00`;
@@ -145,7 +145,7 @@ describe('generic netlink messages', () => {
   golden('genl ctrl get name IPVS', familyRequest('IPVS'))`
     20000000 1000 0500 ${SEVENTH}  03 01 0000  0900 0200 49505653 00 000000`;
 
-  it('finds the number of a family, and throws for none', () => {
+  it('finds the number of a family, and throws for an answer without one', () => {
     const text = `30000000 1000 0000 ${FIRST}  01 02 0000
       0900 0200 49505653 00 000000  0600 0100 1c00 0000  0800 0300 01000000`;
     assert.equal(resolveFamily(answering(text, ACKNOWLEDGED).socket, 'IPVS'), 28);
@@ -159,7 +159,7 @@ describe('IPVS messages', () => {
   const web6: ipvs.ServerId = { ...web, address: V6 };
   const pod: ipvs.DestinationId = { address: hex('0af4010b'), port: 8080 };
   const pod6: ipvs.DestinationId = { address: hex('fd000001 00000000 00000000 0000000b'), port: 8080 };
-  // What is in the attributes IPVS_CMD_ATTR_SERVICE and IPVS_CMD_ATTR_DEST: 44 and 36 bytes.
+  // The content of the attributes IPVS_CMD_ATTR_SERVICE and IPVS_CMD_ATTR_DEST: 44 and 36 bytes.
   const WEB = `0600 0100 0200 0000  0600 0200 0600 0000  1400 0300 0a60000a 000000000000000000000000  0600 0400 0050 0000`;
   const WEB6 = `0600 0100 0a00 0000  0600 0200 0600 0000  1400 0300 fd000000000000000000000000000010  0600 0400 0050 0000`;
   const POD = '1400 0100 0af4010b 000000000000000000000000  0600 0200 1f90 0000  0600 0b00 0200 0000';
@@ -212,12 +212,12 @@ describe('IPVS messages', () => {
     0800 0500 07000000  0700 0600 7272 00 00`;
   const listed = { ...web, scheduler: 'rr', flags: 3, timeout: 10800 };
 
-  it('reads a server, and none that has a firewall mark alone', () => {
+  it('reads a server, and skips a server by firewall mark', () => {
     assert.deepEqual(decoded(ipvs.decodeServer, server('0200')), listed);
     assert.equal(decoded(ipvs.decodeServer, marked), undefined);
   });
 
-  it('lists servers over several parts, and tells that the table changed meanwhile', () => {
+  it('lists servers over several parts, and reports that the table changed meanwhile', () => {
     const { socket, sent } = answering(server('0200') + marked, server('1200'), DONE);
     const parts = ipvs.virtualServers(socket, requests);
     assert.deepEqual(parts.next(), { done: false, value: [listed] });
@@ -226,7 +226,7 @@ describe('IPVS messages', () => {
     assert.deepEqual(sent, [hex(`14000000 1c00 0103 ${FIRST}  04 01 0000`)]);
   });
 
-  it('reads a destination, and one of a kernel that does not tell its family', () => {
+  it('reads a destination, also without its family', () => {
     const text = `7c000000 1c00 0200 ${FIRST}  05 01 0000  6800 0200  1400 0100 0af4010b 000000000000000000000000
       0600 0200 1f90 0000  0800 0300 01000000  0800 0400 03000000  0500 0d00 00 000000  0800 0500 00000000
       0800 0600 00000000  0800 0700 02000000  0800 0800 09000000  0800 0900 04000000  0600 0b00 0200 0000`;
@@ -305,7 +305,7 @@ describe('ipset messages', () => {
     assert.deepEqual(decoded(ipset.decodeSetPart, text), { type: 'hash:ip,port,net', family: 'IPv4', entries });
   });
 
-  it('ipset list kube: a bitmap, then a part that does not tell the type', () => {
+  it('ipset list kube: a bitmap, then a part without the type', () => {
     const bitmap = `58000000 0706 0200 ${FIRST}  02 00 0000  ${KUBE}  ${BITMAP}  0500 0500 00 000000  0500 0400 03 000000
       1000 0880  0c00 0780  0600 0440 7580 0000`;
     const next = `48000000 0706 0200 ${FIRST}  02 00 0000  ${KUBE}
@@ -318,7 +318,7 @@ describe('ipset messages', () => {
     assert.deepEqual(sent, [hex(`28000000 0706 0103 ${FIRST}  00 00 0000  ${KUBE}`)]);
   });
 
-  it('finds the highest revision of a type, and throws for an unknown type', () => {
+  it('finds the highest revision of a type, and throws for an unknown one', () => {
     const text = `48000000 0d06 0000 ${FIRST}  02 00 0000  0500 0100 06 000000  ${IP_PORT}
       0500 0500 02 000000  0500 0400 07 000000  0500 0a00 01 000000`;
     assert.equal(ipset.typeRevision(answering(text, ACKNOWLEDGED).socket, 'hash:ip,port', 'IPv4'), 7);
@@ -351,7 +351,7 @@ describe('nftables messages', () => {
   golden('nft list chain ip nat KUBE-PROXY-CANARY, its rules', nftables.rulesRequest({ family: 'IPv4', ...CANARY }))`
     34000000 070a 0500 ${SEVENTH}  02 00 0000  0800 0100 6e617400  1600 0200 4b5542452d50524f58592d43414e415259 00 0000`;
 
-  it('reads what the rules of a chain counted: 0 where one has no counter, nothing of another chain', () => {
+  it('reads the counters of the rules of a chain: 0 without a counter, nothing of another chain', () => {
     const name = (digit: string) => `0800 0100 6e617400  1600 0200 4b5542452d50524f58592d43414e4152${digit} 00 0000`;
     // An expression of a match before the counter; its bytes come before its packets.
     const match = '1400 0180  0a00 0100 6d61746368 00 0000  0400 0280';
@@ -385,12 +385,12 @@ describe('nftables messages', () => {
   const has = (...datagrams: string[]) =>
     new nftables.NftablesSocket(() => kernelWith(...datagrams).transport).hasChain({ family: 'IPv4', ...CANARY });
 
-  it('finds a chain, and that there is none, or no such table', () => {
+  it('finds a chain, and reports a missing chain or table', () => {
     assert.equal(has(listed('1600 0300 4b5542452d50524f58592d43414e415259 00 0000'), ACKNOWLEDGED), true);
     assert.equal(has(error('feffffff')), false);
   });
 
-  it('throws for another refusal, for another chain than was asked for, and for another message', () => {
+  it('throws for any other refusal, for an answer about another chain, and for another message', () => {
     assert.throws(() => has(error('ffffffff')), refusedWith(1));
     assert.throws(() => has(listed('1600 0300 4b5542452d50524f58592d43414e415258 00 0000'), ACKNOWLEDGED), /CANARX/);
     assert.throws(() => has(`14000000 000a 0000 ${FIRST}  02 00 0003`, ACKNOWLEDGED), /about the chain undefined/);

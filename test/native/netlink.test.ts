@@ -1,4 +1,4 @@
-/** Netlink messages byte by byte, each under the command of conntrack(8) that asks the same; and a kernel that a test plays. */
+/** Netlink messages byte by byte, each titled with the equivalent command of conntrack(8); and a scripted kernel. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ConntrackSocket, deleteRequest, type Flow, listRequest, openingsRequest } from '../../native/conntrack.ts';
@@ -85,7 +85,7 @@ describe('netlink messages', () => {
     assert.equal(openingsRequest('IPv4', false).body.length, 1);
   });
 
-  it('conntrack -D of one flow, by its tuple and its number', () => {
+  it('conntrack -D of one flow, by its tuple and its id', () => {
     const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     assert.deepEqual(
       encodeMessage({ ...deleteRequest('IPv4', flow), flags: NLM_F_ACK }, 7),
@@ -93,13 +93,13 @@ describe('netlink messages', () => {
     );
   });
 
-  it('IPv6 is asked for by its family', () => {
+  it('lists IPv6 by its family', () => {
     assert.equal(listRequest('IPv6', true).body[0]?.[0], 10);
   });
 });
 
 describe('netlink socket', () => {
-  it('lists over several parts, with other sequence numbers left aside', () => {
+  it('lists over several parts, and skips other sequence numbers', () => {
     const transport = played(Buffer.concat([entry(99), entry(1), entry(1)]), entry(1), done(1));
     const { flows, changed } = drain(new ConntrackSocket({ open: () => transport }));
     assert.equal(flows.length, 3);
@@ -113,7 +113,7 @@ describe('netlink socket', () => {
     });
   });
 
-  it('leaves out other protocols and flows in a zone', () => {
+  it('skips other protocols and flows in a zone', () => {
     const tcp = Buffer.from(TUPLE);
     tcp[28] = 6;
     assert.equal(TUPLE[28], 17);
@@ -121,7 +121,7 @@ describe('netlink socket', () => {
     assert.deepEqual(drain(new ConntrackSocket({ open: () => transport })).flows, []);
   });
 
-  it('lists connections that are translated and not answered: TCP in SYN_SENT, SCTP in CLOSED, and no others', () => {
+  it('lists only translated connections without an answer: TCP in SYN_SENT, SCTP in CLOSED', () => {
     const of = (protocol: number, bytes: Buffer) => {
       const changed = Buffer.from(bytes);
       changed[28] = protocol;
@@ -156,13 +156,13 @@ describe('netlink socket', () => {
     assert.equal(flows[0]?.replySource, '\x0a\xf4\x01\x0b\x14\xe9');
   });
 
-  it('tells that the table changed during a listing', () => {
+  it('reports that the table changed during a listing', () => {
     const interrupted = entry(1);
     interrupted.writeUInt16LE(0x12, 6);
     assert.equal(drain(new ConntrackSocket({ open: () => played(interrupted, done(1)) })).changed, true);
   });
 
-  it('throws what the kernel refuses, with its words', () => {
+  it('throws a refusal with the text of the kernel', () => {
     const words = Buffer.from('no such thing\0');
     const body = Buffer.alloc(20);
     body.writeInt32LE(-22);
@@ -180,7 +180,7 @@ describe('netlink socket', () => {
     );
   });
 
-  it('throws for an answer that was cut off, one that contradicts itself, and none', () => {
+  it('throws for a truncated answer, an impossible length, and a missing answer', () => {
     const cut = Buffer.alloc(64 * 1024);
     assert.throws(() => drain(new ConntrackSocket({ open: () => played(cut) })), NetlinkProtocolError);
     const broken = entry(1);
@@ -194,7 +194,7 @@ describe('netlink socket', () => {
     const kernels = [played(), played(Buffer.concat([error(2, 0), error(1, 2)]), error(3, 0))];
     const [, deletes] = kernels;
     const socket = new ConntrackSocket({ open: () => kernels.shift() ?? assert.fail() });
-    assert.equal(socket.delete('IPv4', [flow, flow, flow]), 2, 'one had ended before');
+    assert.equal(socket.delete('IPv4', [flow, flow, flow]), 2, 'one flow had ended before');
     assert.equal(deletes?.sent.length, 1);
   });
 
@@ -203,7 +203,7 @@ describe('netlink socket', () => {
     assert.throws(() => new ConntrackSocket({ open: () => played(error(1, 1)) }).delete('IPv4', [flow]), /EPERM/);
   });
 
-  it('sends no more at once than can be acknowledged', () => {
+  it('sends at most as many requests at once as can be acknowledged', () => {
     const flow: Flow = { protocol: 'UDP', destination: '', replySource: '', tuple: TUPLE, id: ID };
     const acknowledge = (first: number, count: number) =>
       Buffer.concat(Array.from({ length: count }, (_, i) => error(first + i, 0)));

@@ -25,7 +25,7 @@ describe('notify', () => {
     });
   }
 
-  it('tells the error of the system by its name', () => {
+  it('throws the error with its name', () => {
     const isNoFile = (error: unknown) =>
       error instanceof SystemError && error.errno === 2 && /^sendto: ENOENT/.test(error.message);
     assert.throws(() => notify('/no/such/socket', 'READY=1'), isNoFile);

@@ -11,6 +11,7 @@ import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { generationIn } from '../helpers/generation.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { kubeProxyRules } from './kube-proxy-rules.ts';
 import { askNode } from './node-server.ts';
@@ -58,7 +59,7 @@ describe('the agent on a real kernel', () => {
   const saved = () => lab.exec('node', 'iptables-save');
   const asks = (to: string) => lab.ask('pod-3', { address: to, port: 80 });
 
-  it('makes the settings of conntrack, tells them in a plan, and goes on where one cannot be written (k8s#141943)', async () => {
+  it('writes the settings of conntrack, lists them in a plan, and goes on where one cannot be written (k8s#141943)', async () => {
     const timeout = 'net.netfilter.nf_conntrack_tcp_timeout_established';
     const read = async () => (await lab.exec('node', 'sysctl', '-n', timeout)).trim();
     await lab.exec('node', 'sysctl', '-qw', `${timeout}=432000`);
@@ -98,9 +99,9 @@ describe('the agent on a real kernel', () => {
     assert.equal(plan.status, 0);
     const json = await node.run('plan', '--output', 'json', ...size);
     assert.equal(json.status, 0);
-    const told = JSON.parse(json.out) as { steps: object[]; cannotChange: { key: string; leftBy: string }[] };
-    assert.deepEqual(told.steps, []);
-    assert.deepEqual(told.cannotChange[0], {
+    const found = JSON.parse(json.out) as { steps: object[]; cannotChange: { key: string; leftBy: string }[] };
+    assert.deepEqual(found.steps, []);
+    assert.deepEqual(found.cannotChange[0], {
       key: 'sysctl net.netfilter.nf_conntrack_max',
       from: String(max),
       to: String(4 * max + 8),
@@ -241,7 +242,7 @@ describe('the agent on a real kernel', () => {
       await agentRun.logged(has('another program removed rules of ours'), { since });
     });
 
-    for (const [what, commands, told] of [
+    for (const [what, commands, says] of [
       [
         'flushed every table and left the chains',
         ['nat', 'filter', 'mangle'].map((table) => ['-t', table, '-F']),
@@ -263,7 +264,7 @@ describe('the agent on a real kernel', () => {
         for (const words of commands) await lab.exec('node', tool, ...words);
         assert.notEqual(await rulesOf(), right);
         const drift = await agentRun.logged(has('another program changed rules of ours'), { since, within: 60_000 });
-        assert.match(drift.msg, told);
+        assert.match(drift.msg, says);
         await agentRun.synced(since);
         assert.equal(await rulesOf(), right);
         assert.equal((await asks('10.96.0.10')).outcome, 'reply');
@@ -346,7 +347,7 @@ describe('the agent on a real kernel', () => {
   });
 
   it('waits for the xtables lock, says who holds it, and goes on when it is free (k8s#105742)', async () => {
-    const holder = node.keep(startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] }));
+    const holder = node.keep(startChild({ file: 'flock', args: ['--no-fork', OWN_LOCK, 'sleep', '60'] }));
     await pause(200);
     const agentRun = node.start(
       '--iptables-backend',

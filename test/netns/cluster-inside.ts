@@ -10,7 +10,7 @@ import { realCommands } from '../../src/host/commands.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { LONGEST, log, startAgent, tellStory, web, webSlice } from './inside.ts';
+import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 function start(kubeconfig: string, ...more: readonly string[]): Child {
   const periods = ['--iptables-min-sync-period', '0s'];
@@ -142,8 +142,8 @@ const node = (more: object = {}, addresses: readonly string[] = ['192.0.2.1'], s
   status: { addresses: addresses.map((address) => ({ type: 'InternalIP', address })) },
 });
 
-/** Health for load balancers follows the Node; events tell of the start and of what is set aside; a refused watch is an illness, an API server that is away is none. */
-async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
+/** Health for load balancers follows the Node; events report the start and what is set aside; a refused watch is an illness, an API server that is away is none. */
+async function reports(server: ApiServer, kubeconfig: string): Promise<Child> {
   server.put(web(1));
   server.put(webSlice(1, '10.244.0.1'));
   server.put(node());
@@ -183,7 +183,7 @@ async function tells(server: ApiServer, kubeconfig: string): Promise<Child> {
   // All requests fail without an answer: nobody's fault here.
   server.failNext(1000, 0);
   server.cutConnections();
-  await answers('told', '/healthz', ({ status, body }) => status === 200 && body.includes('could not be followed'));
+  await answers('reported', '/healthz', ({ status, body }) => status === 200 && body.includes('could not be followed'));
   server.recover();
   server.failNext(1000, 403);
   await answers('refused', '/healthz', ({ status, body }) => status === 503 && body.includes('403'));
@@ -213,7 +213,7 @@ async function floods(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
-/** What is told of the Node later counts from then on: its pod CIDRs, which are waited for, and its addresses. */
+/** What the Node says later counts from then on: its pod CIDRs, which are waited for, and its addresses. */
 async function followsNode(server: ApiServer, kubeconfig: string): Promise<Child> {
   server.put({
     ...web(1),
@@ -287,12 +287,12 @@ async function moves(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
-await tellStory({
+await runStory({
   follows,
   relists,
   away,
   'starts-without': startsWithout,
-  tells,
+  reports,
   floods,
   'follows-node': followsNode,
   moves,

@@ -18,7 +18,7 @@ describe('the agent and an API server, which goes away (k8s#76338) while objects
   });
   after(() => lab.remove());
 
-  for (const story of ['follows', 'relists', 'away', 'starts-without', 'tells', 'floods', 'follows-node', 'moves']) {
+  for (const story of ['follows', 'relists', 'away', 'starts-without', 'reports', 'floods', 'follows-node', 'moves']) {
     it(story, async () => {
       const command = lab.inside('node', process.execPath, [INSIDE, story]);
       const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);

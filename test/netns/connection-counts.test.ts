@@ -1,4 +1,4 @@
-/** Connections are counted by the kernel, frontend by frontend, and told when metrics are asked for. */
+/** Connections are counted by the kernel, frontend by frontend, and reported when metrics are asked for. */
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { realCommands } from '../../src/host/commands.ts';
@@ -47,7 +47,7 @@ describe('counters of connections', () => {
     );
   }
 
-  it('tell how many connections came to each frontend, over a restart too', async () => {
+  it('report how many connections came to each frontend, over a restart too', async () => {
     const agent = await started(COUNT);
     const ask = (from: string, address: string, port: number) => lab.ask(from, { address, port, timeout: ANSWER });
     for (let i = 0; i < 5; i++) assert.equal((await ask('pod-3', WEB, 80)).outcome, 'reply');

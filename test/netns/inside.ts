@@ -1,4 +1,4 @@
-/** Stories that are told inside the namespace of a node: an API server on its loopback, the agent beside it. */
+/** Stories that run inside the namespace of a node: an API server on its loopback, the agent beside it. */
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../src/host/child.ts';
@@ -8,7 +8,7 @@ import { service, slice } from '../helpers/objects.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds that the kernel has to follow. */
-export const LONGEST = 20_000;
+export const LONGEST = 60_000;
 
 /** What the agents said. */
 export const log: LogLine[] = [];
@@ -31,8 +31,8 @@ export const webSlice = (n: number, ...endpoints: string[]) =>
 /** Returns the agent that is to be stopped. */
 export type Story = (server: ApiServer, kubeconfig: string) => Promise<Child>;
 
-/** Tell the one that the command line names, and end. */
-export async function tellStory(stories: Readonly<Record<string, Story>>): Promise<never> {
+/** Run the one that the command line names, and end. */
+export async function runStory(stories: Readonly<Record<string, Story>>): Promise<never> {
   const story = stories[process.argv[2] ?? ''] ?? assert.fail('no such story');
   const server = await ApiServer.start();
   let agent: Child | undefined;

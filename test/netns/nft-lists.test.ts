@@ -24,7 +24,7 @@ import { transportsIn } from '../helpers/namespace-sockets.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 import { nftablesUnderTest } from './nftables-under-test.ts';
-import { realStories, storyLab, tellReally } from './story-packets.ts';
+import { type RealStory, realStories, sendStory, storyLab } from './story-packets.ts';
 
 const PROGRAMS = ['nft', ...(process.env.NFT_PROGRAMS ?? '').split(':').filter((path) => path !== '')];
 /** Nobody asks for an address of it. */
@@ -61,14 +61,14 @@ describe('what nft lists, nft loads', () => {
     it(`${nft}: every story's table, and the copy lists as the original`, async () => {
       const file = join(folder, 'ruleset.nft');
       const seen = new Set<string>();
-      for (const told of tables()) {
-        await write(kernel, told);
+      for (const one of tables()) {
+        await write(kernel, one);
         const list = await inside(0, nft, 'list', 'ruleset');
         if (seen.has(list)) continue;
         seen.add(list);
         await writeFile(file, `flush ruleset\n${list}`);
         await inside(1, nft, '-f', file);
-        assert.equal(await inside(1, nft, 'list', 'ruleset'), list, told.story.title);
+        assert.equal(await inside(1, nft, 'list', 'ruleset'), list, one.story.title);
       }
       assert.ok(seen.size > 50, `${seen.size} tables`);
       assert.match([...seen].join(), /chain cluster-ip-sticky-/);
@@ -79,18 +79,18 @@ describe('what nft lists, nft loads', () => {
 describe('a table that was listed, deleted and loaded does the same to real packets', () => {
   let lab: Lab;
   let folder: string;
-  let told: ReturnType<typeof nftablesUnderTest>;
+  let mode: ReturnType<typeof nftablesUnderTest>;
   const seen = { sets: new Set<string>(), chains: new Set<string>() };
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
     lab = await storyLab();
-    told = nftablesUnderTest(lab, PATIENCE, (family) => ({
+    mode = nftablesUnderTest(lab, PATIENCE, (family) => ({
       serviceCidrs: [SERVICE_CIDR[family]],
       countsConnections: true,
     }));
   });
   after(async () => {
-    told.close();
+    mode.close();
     await lab.remove();
     await rm(folder, { recursive: true });
   });
@@ -106,7 +106,7 @@ describe('a table that was listed, deleted and loaded does the same to real pack
   }
 
   for (const { name, story, family } of realStories(NFTABLES).filter(isChosen)) {
-    it(name, () => tellReally(lab, { ...told, onSynced: reload }, { story, family }));
+    it(name, () => sendStory(lab, { ...mode, onSynced: reload }, { story, family }));
   }
 
   it('these were tables with every map and set in use, and every kind of chain', () => {
@@ -120,7 +120,7 @@ describe('a table that was listed, deleted and loaded does the same to real pack
 
   it('a client with affinity stays where it was', async () => {
     const endpoints = [1, 2].map((n) => ({ addresses: [podAddress(n).v4], nodeName: 'node' }));
-    const rig = await told.open({ objects: [], packets: [] }, 'IPv4');
+    const rig = await mode.open({ objects: [], packets: [] }, 'IPv4');
     const spec = { clusterIP: STICKY, sessionAffinity: 'ClientIP', ports: [{ port: 80 }] };
     rig.put(service({ name: 'sticky', spec }), slice({ name: 'sticky-1', service: 'sticky', endpoints }));
     assert.equal((await rig.sync()).outcome, 'complete');
@@ -134,25 +134,25 @@ describe('a table that was listed, deleted and loaded does the same to real pack
   });
 });
 
-type Told = Pick<ReturnType<typeof realStories>[number], 'story' | 'family'>;
+type StoryInFamily = Pick<RealStory, 'story' | 'family'>;
 
 /** Every story of IPv4, and of IPv6 one for each field of the API. */
-function tables(): Told[] {
+function tables(): StoryInFamily[] {
   const all = FAMILIES.flatMap((family) =>
     STORIES.filter((story) => isTestedIn(story, family)).map((story) => ({ story, family })),
   );
-  return all.filter((told) => told.family === 'IPv4' || isFirst(told, all));
+  return all.filter((one) => one.family === 'IPv4' || isFirst(one, all));
 }
 
-function isFirst({ story, family }: Told, all: readonly Told[]): boolean {
+function isFirst({ story, family }: StoryInFamily, all: readonly StoryInFamily[]): boolean {
   return all.find((other) => other.story.field === story.field && other.family === family)?.story === story;
 }
 
 /** The first story of each field of the API, in either family, and of one family those that lead to chains of every kind. */
-function isChosen(told: Told, _: number, all: readonly Told[]): boolean {
-  const { story, family } = told;
+function isChosen(one: StoryInFamily, _: number, all: readonly StoryInFamily[]): boolean {
+  const { story, family } = one;
   const hasMore = /externalTrafficPolicy/.test(story.field) || /^source ranges let in/.test(story.title);
-  return (family === 'IPv4' && hasMore) || isFirst(told, all);
+  return (family === 'IPv4' && hasMore) || isFirst(one, all);
 }
 
 /** Sets that hold something, and chains. */
@@ -162,11 +162,11 @@ function note(list: string, { sets, chains }: { sets: Set<string>; chains: Set<s
   for (const [, name = ''] of list.matchAll(/^\tchain (\S+) \{/gm)) chains.add(kindOf(name));
 }
 
-async function write(kernel: NftNetlink, { story, family }: Told): Promise<void> {
-  const told = story.tell(cluster(family));
-  const families = FAMILIES.map((each) => nftablesSettingsOf(each, each === family ? (told.settings ?? {}) : {}));
+async function write(kernel: NftNetlink, { story, family }: StoryInFamily): Promise<void> {
+  const first = story.tell(cluster(family));
+  const families = FAMILIES.map((each) => nftablesSettingsOf(each, each === family ? (first.settings ?? {}) : {}));
   const rig = new Rig({ commands: new FakeIptables(), mode: nftablesMode({ families, kernel }) });
-  const { outcome, failed } = await rig.become(told).sync();
+  const { outcome, failed } = await rig.become(first).sync();
   assert.equal(outcome, 'complete', JSON.stringify(failed));
 }
 

@@ -280,7 +280,7 @@ describe('the agent in nftables mode on a real kernel', () => {
     await served();
   });
 
-  it('drops what goes to a cluster IP that nobody has once a ServiceCIDR tells the range', async () => {
+  it('drops what goes to a cluster IP that nobody has once a ServiceCIDR names the range', async () => {
     const nobodys = '10.96.0.99';
     await lab.exec('client', 'ip', 'address', 'add', `${nobodys}/32`, 'dev', 'lo');
     try {

@@ -1,4 +1,4 @@
-/** nftables mode in the node of a lab, as one that stories are told of. */
+/** nftables mode in the node of a lab, for stories with real packets. */
 
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
 import type { Lab } from '../../src/lab/lab.ts';

@@ -9,7 +9,7 @@ import { NEVER } from '../helpers/rig.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
 
-/** Milliseconds: the machine may have more to do, and what a process counts is told for a while. */
+/** Milliseconds: the machine may have more to do, and what a process counts is cached for a while. */
 const PATIENCE = 60_000;
 const LOCALHOST = 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total';
 const INVALID = 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total';
@@ -36,7 +36,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     };
     const metric = async (name: string): Promise<number> => {
       const { body } = await askNode(lab, '/metrics', 10_249);
-      return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(body)?.[1] ?? assert.fail(`${name} is not told`));
+      return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(body)?.[1] ?? assert.fail(`${name} is missing`));
     };
     const becomes = async (name: string, fits: (value: number) => boolean): Promise<number> => {
       const end = performance.now() + PATIENCE;
@@ -50,7 +50,7 @@ for (const backend of ['nft', 'legacy'] as const) {
     const uses = async (from: string, address: string, port: number) =>
       assert.equal((await lab.ask(from, { address, port, timeout: 15_000 })).outcome, 'reply', address);
 
-    it('tell the connections to node ports on 127.0.0.0/8 and no others, over a restart and a counter that is set to 0', async () => {
+    it('report the connections to node ports on 127.0.0.0/8 and no others, over a restart and a counter that is set to 0', async () => {
       const agent = await started();
       assert.equal(await metric(LOCALHOST), 0);
       await uses('node', '127.0.0.1', NODE_PORT);
@@ -71,7 +71,7 @@ for (const backend of ['nft', 'legacy'] as const) {
       await again.stop();
     });
 
-    it('tell invalid packets that were dropped', async () => {
+    it('report invalid packets that were dropped', async () => {
       const agent = await started();
       const before = await metric(INVALID);
       // Of a connection that conntrack forgot, and that it does not take up in the midst, every packet is invalid.

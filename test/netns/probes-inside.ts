@@ -8,8 +8,9 @@ import { type Child, startChild } from '../../src/host/child.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
+import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { LONGEST, log, startAgent, tellStory, web, webSlice } from './inside.ts';
+import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 /** Milliseconds. */
 const SYNC_PERIOD = 1000;
@@ -130,7 +131,7 @@ const gameSlice = slice({
   ports: [{ name: '', port: 77, protocol: 'SCTP' }],
 });
 
-/** One tenant's Service is refused: told to those whom it concerns, and no reason to take the node from all others. */
+/** One tenant's Service is refused: reported to those whom it concerns, and no reason to take the node from all others. */
 async function refuses(server: ApiServer, kubeconfig: string): Promise<Child> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
   await withoutSctp(folder);
@@ -167,7 +168,7 @@ async function refuses(server: ApiServer, kubeconfig: string): Promise<Child> {
 /** Nothing can be written at all: that is an illness, and its reason names what and who. */
 async function locked(server: ApiServer, kubeconfig: string): Promise<Child> {
   for (const object of [NODE, web(1), webSlice(1, '10.244.0.1')]) server.put(object);
-  const holder = startChild({ file: 'flock', args: ['--no-fork', '/run/xtables.lock', 'sleep', '60'] });
+  const holder = startChild({ file: 'flock', args: ['--no-fork', OWN_LOCK, 'sleep', '60'] });
   const periods = ['--iptables-min-sync-period', '0s', '--iptables-sync-period', `${SYNC_PERIOD}ms`];
   const flags = ['--iptables-backend', 'legacy', '--conntrack-max-per-core', '0'];
   const agent = startAgent('--kubeconfig', kubeconfig, ...periods, ...flags);
@@ -182,4 +183,4 @@ async function locked(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
-await tellStory({ waits, refuses, locked });
+await runStory({ waits, refuses, locked });

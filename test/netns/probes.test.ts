@@ -16,8 +16,8 @@ describe('/livez, /readyz and /healthz of an agent', () => {
   after(() => lab.remove());
 
   for (const [what, story] of [
-    ['are told apart while no API server is where the kubeconfig says: alive, and not ready', 'waits'],
-    ['are 200 while the kernel refuses one tenant’s Service, which a note, a metric and an event tell', 'refuses'],
+    ['differ while no API server is where the kubeconfig says: alive, and not ready', 'waits'],
+    ['are 200 while the kernel refuses one tenant’s Service, which a note, a metric and an event report', 'refuses'],
     ['name who holds the lock while nothing can be written, which is no reason to restart', 'locked'],
   ] as const) {
     it(what, async () => {

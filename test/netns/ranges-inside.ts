@@ -7,7 +7,7 @@ import { LAB } from '../../src/lab/lab.ts';
 import type { ApiServer } from '../helpers/api-server.ts';
 import { nodeOf, serviceCidr } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { LONGEST, log, startAgent, tellStory, web, webSlice } from './inside.ts';
+import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 const RANGE = '10.96.0.0/16';
 
@@ -64,14 +64,14 @@ function without(status: number): (server: ApiServer, kubeconfig: string) => Pro
     server.failNext(1_000_000, status, {}, { resource: 'servicecidrs' });
     const agent = start(kubeconfig);
     await eventually('the Service is there', serves(1));
-    const tells = ({ msg }: { msg: string }) =>
+    const isLogged = ({ msg }: { msg: string }) =>
       /^cannot follow servicecidrs since 20/.test(msg) && msg.includes(`${status}`);
-    await eventually('it is told', () => log.some(tells));
+    await eventually('it is logged', () => log.some(isLogged));
     await eventually('it is tried again', () => server.requests({ resource: 'servicecidrs' }).length > 2);
     server.put(web(2));
     server.put(webSlice(2, '10.244.0.2'));
     await eventually('Services are followed', serves(2));
-    assert.equal(log.filter(({ msg }) => msg.startsWith('cannot follow')).length, 1, 'it is told once');
+    assert.equal(log.filter(({ msg }) => msg.startsWith('cannot follow')).length, 1, 'it is logged once');
     assert.equal(await livez(), 200);
     assert.equal(await hasRange(), false);
     server.recover();
@@ -80,4 +80,4 @@ function without(status: number): (server: ApiServer, kubeconfig: string) => Pro
   };
 }
 
-await tellStory({ ranges, 'no-ranges': without(404), 'ranges-forbidden': without(403) });
+await runStory({ ranges, 'no-ranges': without(404), 'ranges-forbidden': without(403) });

@@ -15,7 +15,7 @@ import { NEVER } from '../helpers/rig.ts';
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Milliseconds: several looks, one a second. */
 const REST = 4500;
-const LONGEST = 20_000;
+const LONGEST = 60_000;
 
 /** Each variant, and what it needs. */
 const CASES = [
@@ -60,7 +60,7 @@ describe('an agent at rest', () => {
   const inNode = (command: string, ...args: string[]) => realCommands.run(lab.inside('node', command, args), NEVER);
   const started = async () => (await readFile(join(folder, 'started'), 'utf8')).split('\n').filter(Boolean);
 
-  /** Tools that tell of each of their starts, and then are the real ones. */
+  /** Tools that report each of their starts, and then are the real ones. */
   async function writeTools(): Promise<void> {
     await writeFile(join(folder, 'started'), '');
     for (const family of ['iptables', 'ip6tables'])
@@ -98,7 +98,7 @@ describe('an agent at rest', () => {
   async function rests(): Promise<void> {
     await pause(2500);
     const before = await started();
-    assert.ok(before.length > 0, 'the tools tell of their starts');
+    assert.ok(before.length > 0, 'the tools report their starts');
     await pause(REST);
     assert.deepEqual((await started()).slice(before.length), []);
   }

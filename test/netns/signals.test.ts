@@ -109,19 +109,19 @@ describe('signals', () => {
       const descriptor = socket(AF_UNIX, SOCK_DGRAM, 0);
       try {
         bind(descriptor, unixAddress(path));
-        const told: string[] = [];
+        const received: string[] = [];
         const hears = (what: string, fits: (states: string) => boolean) =>
-          until(what, () => drain(descriptor, told).some(fits), PATIENCE.within);
+          until(what, () => drain(descriptor, received).some(fits), PATIENCE.within);
         const isReady = (states: string) => /^READY=1$/m.test(states);
         const agent = node.startBy(['env', `NOTIFY_SOCKET=${path}`], '--config', file);
         await hears('READY=1 after the first sync', isReady);
         for (const iptables of ['{syncPeriod: 1s, minSyncPeriod: 0s}', '{masqueradeBit: 99}', '{masqueradeBit: 15}']) {
-          told.length = 0;
+          received.length = 0;
           await writeFile(target, config(iptables));
           const before = process.hrtime.bigint() / 1000n;
           send(agent, 'SIGHUP');
           await hears('RELOADING=1', (states) => states.startsWith('RELOADING=1\n'));
-          const [reloading = ''] = told;
+          const [reloading = ''] = received;
           const at = BigInt(/^MONOTONIC_USEC=(\d+)$/m.exec(reloading)?.[1] ?? assert.fail(reloading));
           assert.ok(at >= before && at <= process.hrtime.bigint() / 1000n, `${at} is no time of CLOCK_MONOTONIC`);
           await hears(`READY=1 after ${iptables}`, isReady);
@@ -181,13 +181,13 @@ describe('signals', () => {
 });
 
 /** What came since, added to what had come. */
-function drain(descriptor: number, told: string[]): readonly string[] {
+function drain(descriptor: number, received: string[]): readonly string[] {
   const buffer = Buffer.alloc(1000);
   for (;;) {
     try {
-      told.push(buffer.toString('utf8', 0, receive(descriptor, buffer)));
+      received.push(buffer.toString('utf8', 0, receive(descriptor, buffer)));
     } catch (error) {
-      if (/EAGAIN/.test(String(error))) return told;
+      if (/EAGAIN/.test(String(error))) return received;
       throw error;
     }
   }

@@ -1,4 +1,4 @@
-/** Tells stories with real packets: a lab, and what its hosts answer. The mode that is told of is the caller's. */
+/** Stories with real packets: a lab, and what its hosts answer. The caller brings the mode under test. */
 import assert from 'node:assert/strict';
 import { realCommands } from '../../src/host/commands.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
@@ -33,10 +33,10 @@ export interface Patience {
 /** On a machine that may be emulated. */
 export const EMULATED: Patience = { silence: 1200, answer: 6000 };
 
-/** A mode that is told of. */
+/** A mode under test. */
 export interface TestedMode {
   /** A rig of the mode for a story, over what the story before left. */
-  open(told: StoryCase, family: Family): Promise<Rig> | Rig;
+  open(story: StoryCase, family: Family): Promise<Rig> | Rig;
   /** The command that sets policies of built-in chains. */
   readonly tool: (family: Family) => string;
   readonly patience: Patience;
@@ -47,8 +47,15 @@ export interface TestedMode {
   readonly onSynced?: () => Promise<void>;
 }
 
-/** The stories that can be told of a mode with real packets, in each family. */
-export function realStories(mode: ModeUnderTest) {
+export interface RealStory {
+  readonly story: Story;
+  readonly family: Family;
+  /** Of its test. */
+  readonly name: string;
+}
+
+/** The stories that real packets can check in a mode, in each family. */
+export function realStories(mode: ModeUnderTest): RealStory[] {
   return FAMILIES.flatMap((family) =>
     STORIES.filter(
       (story) =>
@@ -102,21 +109,22 @@ async function answerBeyond(lab: Lab): Promise<void> {
   }
 }
 
-export async function tellReally(
+/** Bring the node to each state of a story and send its packets. Throws an AssertionError when one ends otherwise. */
+export async function sendStory(
   lab: Lab,
   mode: TestedMode,
   { story, family }: { story: Story; family: Family },
 ): Promise<void> {
   const w = cluster(family);
-  const told = story.tell(w);
-  const { nodeHas = [], closed = false } = told;
+  const first = story.tell(w);
+  const { nodeHas = [], closed = false } = first;
   const tool = mode.tool(family);
   const bits = family === 'IPv4' ? 32 : 128;
   try {
     for (const address of nodeHas) await lab.exec('node', 'ip', 'address', 'add', `${address}/${bits}`, 'dev', 'lo');
     if (closed) await setFirewall(lab, tool, 'closed');
-    const rig = await mode.open(told, family);
-    for (const state of [told, ...(told.next ?? [])]) {
+    const rig = await mode.open(first, family);
+    for (const state of [first, ...(first.next ?? [])]) {
       const report = await rig.become(state).sync();
       assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
       await mode.onSynced?.();
@@ -124,7 +132,7 @@ export async function tellReally(
       for (const fate of state.packets) {
         const { packet } = fate;
         const meant = meantBy(fate, mode.unserved, w);
-        const mayDrain = mode.drains && state !== told && meant.kind === 'untouched';
+        const mayDrain = mode.drains && state !== first && meant.kind === 'untouched';
         const ask = () => assertAnswers({ lab, w, patience: mode.patience }, packet, mayDrain ? 'gone' : meant);
         if (meant.kind === 'dropped') silent.push(ask);
         else await ask();

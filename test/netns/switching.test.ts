@@ -191,7 +191,7 @@ describe('one proxy takes over from another under continuous connections', () =>
     }
     await act();
     await nft('add table ip end; delete table ip end');
-    await until('the monitor told all', isHeard('end'), PATIENCE);
+    await until('the monitor reported all', isHeard('end'), PATIENCE);
     return events;
   }
 });

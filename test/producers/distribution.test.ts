@@ -5,7 +5,7 @@ import type { TrafficDistribution } from '../../src/model/objects.ts';
 import type { SelectingService } from '../../src/producers/objects.ts';
 import { podView, ServiceStory, serviceView, zonedNode } from '../helpers/producing.ts';
 
-/** Pods on a Node with a zone, on one without, one that is not ready, one that ends: what hints they have. */
+/** The hints of Pods on a Node with a zone, on one without, of a Pod that is not ready, and of a terminating one. */
 function storyWith(more: Partial<SelectingService>): ServiceStory {
   const story = new ServiceStory(serviceView(more), [
     podView(1),
@@ -27,12 +27,12 @@ const NODE = { forNodes: [{ name: 'node-a' }] };
 
 describe('trafficDistribution', () => {
   for (const distribution of ['PreferClose', 'PreferSameZone'] satisfies TrafficDistribution[]) {
-    it(`${distribution}: ready endpoints are for their zone, where they have one`, () => {
+    it(`${distribution}: ready endpoints have hints for their zone, if they have one`, () => {
       assert.deepEqual(hintsOf(storyWith({ distribution })), [ZONE, undefined, undefined, undefined]);
     });
   }
 
-  it('PreferSameNode: ready endpoints are for their node, and for their zone', () => {
+  it('PreferSameNode: ready endpoints have hints for their node and their zone', () => {
     const onX = { forNodes: [{ name: 'node-x' }] };
     assert.deepEqual(hintsOf(storyWith({ distribution: 'PreferSameNode' })), [
       { ...ZONE, ...NODE },
@@ -42,7 +42,7 @@ describe('trafficDistribution', () => {
     ]);
   });
 
-  it('writes slices that stand once when it is set, changed or taken away', () => {
+  it('writes existing slices once when it is set, changed or removed', () => {
     const story = storyWith({});
     for (const distribution of ['PreferSameZone', 'PreferSameNode', 'PreferClose', undefined] as const) {
       story.service = serviceView({ distribution });
@@ -57,7 +57,7 @@ describe('trafficDistribution', () => {
     assert.deepEqual(story.sync().writes, { create: 0, update: 0, remove: 0 });
   });
 
-  it('gives hints to endpoints as they become ready, and takes them from those that end', () => {
+  it('adds hints to endpoints that become ready, and removes those of terminating ones', () => {
     const story = storyWith({ distribution: 'PreferSameZone' });
     story.pods = [podView(1, { terminating: true }), podView(3)];
     story.sync();
@@ -71,12 +71,12 @@ describe('trafficDistribution', () => {
     assert.deepEqual(hintsOf(story)[0], { forZones: [{ name: 'zone-b' }] });
   });
 
-  it('gives those hints that are published though not ready to all of them', () => {
+  it('gives hints to all endpoints that are published without being ready', () => {
     const story = storyWith({ distribution: 'PreferSameZone', publishNotReady: true });
     assert.deepEqual(hintsOf(story), [ZONE, undefined, ZONE, ZONE]);
   });
 
-  it('counts for nothing where hints by CPU are asked for', () => {
+  it('has no effect with topology-mode Auto', () => {
     const story = storyWith({ distribution: 'PreferSameZone', wantsTopology: true });
     assert.deepEqual(hintsOf(story), [undefined, undefined, undefined, undefined]);
   });

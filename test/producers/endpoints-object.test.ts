@@ -37,7 +37,7 @@ function sizes(list: readonly EndpointsSubset[]) {
 const named = (port: number) => ({ ports: [{ name: 'main', protocol: 'TCP', port } as const] });
 
 describe('subsets', () => {
-  it('say of each Pod where it is, who it is, and under which name', () => {
+  it('have the node, the reference and the host name of each Pod', () => {
     const pod = podView(1, { hostname: 'web-0', subdomain: 'web' });
     assert.deepEqual(subsets([pod]), [
       {
@@ -54,14 +54,14 @@ describe('subsets', () => {
     ]);
   });
 
-  it('hold all ports that the same Pods have', () => {
+  it('have all ports that the same Pods have', () => {
     const service = serviceView({ ports: [portTo(8080), portTo(9090, { name: 'admin', appProtocol: 'http' })] });
     assert.deepEqual(numbers(subsets(podViews(1, 3), service)), [
       { ready: [1, 2, 3], notReady: [], ports: [8080, 9090] },
     ]);
   });
 
-  it('are several where a named port has several numbers', () => {
+  it('are several when a named port has several numbers', () => {
     const service = serviceView({ ports: [portTo('main'), portTo(7070, { name: 'fixed' })] });
     const pods = [podView(1, named(8080)), podView(2, named(9090)), podView(3)];
     assert.deepEqual(numbers(subsets(pods, service)), [
@@ -71,7 +71,7 @@ describe('subsets', () => {
     ]);
   });
 
-  it('list Pods that are not ready apart, and leave out those that end or are done', () => {
+  it('list Pods that are not ready separately, and omit terminating and finished ones', () => {
     const pods = [
       podView(1),
       podView(2, { ready: false }),
@@ -84,7 +84,7 @@ describe('subsets', () => {
     ]);
   });
 
-  it('hold addresses of the first family alone, and of no Pod that has none', () => {
+  it('have addresses only of the first family, and omit Pods without one', () => {
     const only4 = podView(2, { addresses: podView(2).addresses.slice(0, 1) });
     const found = subsets([podView(1), only4], serviceView({ families: ['IPv6', 'IPv4'] }));
     assert.deepEqual(
@@ -93,7 +93,7 @@ describe('subsets', () => {
     );
   });
 
-  it('need no ports where the Service is headless and has none', () => {
+  it('need no ports for a headless Service without ports', () => {
     const headless = serviceView({ isHeadless: true, ports: [] });
     assert.deepEqual(numbers(subsets([podView(1)], headless)), [{ ready: [1], notReady: [], ports: [] }]);
     assert.deepEqual(subsets([podView(1)], serviceView({ ports: [portTo('nowhere')] })), []);
@@ -101,7 +101,7 @@ describe('subsets', () => {
 });
 
 describe('over 1,000 addresses', () => {
-  it('1,000 are left, and the annotation says so', () => {
+  it('1,000 remain, and the annotation says so', () => {
     const { subsets: cut, metadata } = must(made(podViews(1, 1001)));
     assert.deepEqual(sizes(cut), [[1000, 0]]);
     assert.equal(metadata.annotations?.[OVER_CAPACITY_ANNOTATION], 'truncated');
@@ -113,7 +113,7 @@ describe('over 1,000 addresses', () => {
     assert.deepEqual(sizes(subsets([...pods, ...podViews(1301, 1500)])), [[1000, 0]]);
   });
 
-  it('each subset keeps its share, whatever the order of the Pods', () => {
+  it('each subset keeps its share, in any order of the Pods', () => {
     const service = serviceView({ ports: [portTo('main')] });
     const pods = [...podViews(1, 750, named(8080)), ...podViews(751, 1501, named(9090))];
     const written = must(made(pods, service));
@@ -124,13 +124,13 @@ describe('over 1,000 addresses', () => {
     assert.equal(made(pods.toReversed(), service, written), undefined);
   });
 
-  it('no subset is left without an address: the API server would refuse all', () => {
+  it('no subset is without addresses, because the API server would refuse the object', () => {
     const service = serviceView({ ports: [portTo('main')] });
     const pods = [...podViews(1, 1100, named(8080)), ...podViews(1101, 1110, { ...named(9090), ready: false })];
     assert.deepEqual(sizes(subsets(pods, service)), [[1000, 0]]);
   });
 
-  it('the annotation goes when they fit again, and nothing is written while they do not', () => {
+  it('the annotation is removed when they fit again; before, nothing is written', () => {
     const over = must(made(podViews(1, 1001)));
     assert.equal(made(podViews(1, 1001), serviceView(), over), undefined);
     const { metadata } = must(made(podViews(1, 1000), serviceView(), over));
@@ -138,7 +138,7 @@ describe('over 1,000 addresses', () => {
   });
 });
 
-describe('Endpoints that there are', () => {
+describe('existing Endpoints', () => {
   const service = serviceView({
     ports: [portTo('main'), portTo(7070, { name: 'fixed' })],
     labels: { tier: 'front' },
@@ -146,7 +146,7 @@ describe('Endpoints that there are', () => {
   const pods = [podView(1, named(8080)), podView(2, named(9090)), podView(3, { ready: false })];
   const written = must(made(pods, service));
 
-  it('are not written when only the order is another', () => {
+  it('are not written when only the order differs', () => {
     const reversed = {
       ...written,
       subsets: written.subsets
@@ -177,7 +177,7 @@ describe('Endpoints that there are', () => {
     assert.ok(made(pods, { ...service, isHeadless: true }, written));
   });
 
-  it('keep what others wrote into their metadata, but for labels', () => {
+  it('keep metadata of other writers, except labels', () => {
     const before: EndpointsObject = {
       ...written,
       metadata: {
@@ -193,14 +193,14 @@ describe('Endpoints that there are', () => {
     assert.deepEqual(metadata.annotations, { other: 'x' });
   });
 
-  it('say when the change was', () => {
+  it('have the time of the change', () => {
     const at = (triggeredAt: number) => reconcileEndpoints({ service, pods, existing: undefined, triggeredAt });
     const annotation = (triggeredAt: number) => at(triggeredAt)?.metadata.annotations?.[TRIGGER_ANNOTATION];
     assert.equal(annotation(Date.UTC(2026, 0, 2, 3, 4, 5)), '2026-01-02T03:04:05Z');
     assert.equal(annotation(0), undefined);
   });
 
-  it('have the label of headless Services only where it is true', () => {
+  it('have the label of headless Services only for these', () => {
     const labels = { [HEADLESS_LABEL]: '', tier: 'front' };
     assert.deepEqual(must(made(pods, { ...service, labels })).metadata.labels, { tier: 'front' });
     assert.deepEqual(must(made(pods, { ...service, isHeadless: true })).metadata.labels, labels);

@@ -1,4 +1,4 @@
-/** From what was in the API of a real cluster, what its controllers wrote (test/data/golden): equal in all that is significant there. */
+/** The writes for recorded objects of a real cluster equal those of its controllers (test/data/golden), apart from insignificant fields. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -24,7 +24,7 @@ interface Golden {
 
 const golden: Golden = JSON.parse(readFileSync(new URL('../data/golden/one-namespace.json', import.meta.url), 'utf8'));
 
-/** Both sides without what the README of test/data calls insignificant; absent and empty are the same. */
+/** An object without the fields that the README of test/data calls insignificant; absent and empty are the same. */
 function significant(object: SliceObject | EndpointsObject): object {
   const {
     name: _,
@@ -67,7 +67,7 @@ function sortKeys(value: unknown): unknown {
   );
 }
 
-/** All that three controllers write when they start with the golden input. */
+/** All writes of three controllers that start with the golden input. */
 function produce() {
   const members = new Membership();
   const nodes = new Map<string, ZonedNode>();
@@ -124,7 +124,7 @@ function produce() {
   return { slices, endpoints };
 }
 
-/** Many slices of one Service differ in which endpoints they hold: what counts is how many, and all of them together. */
+/** The distribution of endpoints over the slices of a Service may differ: the numbers count, and the union. */
 function bySlices(slices: readonly SliceObject[]): Map<string, { sizes: number[]; whole: object[] }> {
   const groups = Map.groupBy(slices, ({ metadata, ports, addressType }) =>
     JSON.stringify([

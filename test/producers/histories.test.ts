@@ -1,6 +1,6 @@
 /**
- * Random histories of Pods, Services and Nodes: after each step slices say what the Pods say, as when they are built from
- * nothing, and nothing is left to write. fast-check prints the seed and the shortest history of a failure.
+ * Random histories of Pods, Services and Nodes: after each step the slices match the Pods, as when they are built from nothing, and
+ * nothing is left to write. fast-check prints the seed and the shortest history of a failure.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -40,7 +40,7 @@ const aPod = fc
   .record({
     n: aNumber,
     labels: fc.constantFrom({ app: 'a' }, { app: 'a', tier: 'x' }, { app: 'b', tier: 'x' }),
-    // Now and then the address of another.
+    // Sometimes the address of another Pod.
     address: fc.option(aNumber, { nil: undefined, freq: 4 }),
     families: fc.constantFrom([0, 2], [0, 2], [0, 1], [1, 2], [0, 0]),
     nodeName: aNodeName,
@@ -103,7 +103,7 @@ const aStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...LIMITS).map((mostPerSlice): Step => ({ kind: 'limit', mostPerSlice })) },
 );
 
-/** Where each history begins: three zones, two Services, and a Pod of each kind on each Node. */
+/** The beginning of each history: three zones, two Services, and a Pod of each kind on each Node. */
 const BEGINNING: readonly Step[] = [
   ...['a', 'b', 'b', 'c'].map((zone, i): Step => {
     const name = `node-${i + 1}`;
@@ -120,14 +120,14 @@ const BEGINNING: readonly Step[] = [
   }),
 ];
 
-/** Looks at what a change concerns alone, as the controller does. */
+/** Handles only the Services that a change concerns, as the controller does. */
 class Kept {
   readonly members = new Membership();
   readonly nodes = new Map<string, ZonedNode>();
   readonly topology = new TopologyBook();
   readonly stores = new Map<ObjectKey, SliceStore>();
   readonly #due = new Set<ObjectKey>();
-  /** Some Pod has, or had a step ago, the address of another. */
+  /** A Pod has the address of another one, or had it a step ago. */
   #trades = false;
   mostPerSlice: number = LIMITS[1];
 
@@ -150,7 +150,7 @@ class Kept {
     }
   }
 
-  /** Returns the Services that it looked at. */
+  /** Returns the Services that it handled. */
   sync(): SelectingService[] {
     const due = [...this.#due];
     this.#due.clear();
@@ -165,7 +165,7 @@ class Kept {
       this.stores.set(key, store);
       const { changes, onUnknownNode } = this.reconcile(service);
       const end = this.wantedOf(service);
-      // Pods that trade addresses or named ports go in a circle: no order of writes is without a gap.
+      // Pods that swap addresses or named ports form a circle: every order of writes has a gap.
       const mayCircle = this.#trades || service.ports.some(({ target }) => typeof target === 'string');
       store.apply(changes, mayCircle ? () => undefined : gapWatch(store, service.name, end));
       if (service.wantsTopology) this.#settleHints(service, store);
@@ -176,7 +176,7 @@ class Kept {
     return looked;
   }
 
-  /** Hints of slices that a sync left alone may fit no more beside those that it wrote: the next sync sees to that. */
+  /** Hints of unchanged slices may not fit those of written ones: the next sync corrects them. */
   #settleHints(service: SelectingService, store: SliceStore): void {
     const { changes, notices } = this.reconcile(service);
     assert.deepEqual([changes.create, changes.remove, notices], [[], [], []]);
@@ -194,7 +194,7 @@ class Kept {
     return wanted(service, this.pods, this.nodes);
   }
 
-  /** All Pods, asked for one by one: not as Services find them. */
+  /** All Pods, one by one, without the index of Services. */
   get pods(): PodView[] {
     return Array.from({ length: 9 }, (_, i) => this.members.pod(podView(i + 1).key)).filter((pod) => pod !== undefined);
   }
@@ -205,7 +205,7 @@ class Kept {
       .filter((service) => service !== undefined);
   }
 
-  /** The Service's slices as of somebody who has seen nothing before. */
+  /** The Service's slices from a producer without history. */
   fromNothing(service: SelectingService): SliceStore {
     const topology = new TopologyBook();
     topology.setShares(zoneShares(this.nodes.values()));
@@ -263,7 +263,7 @@ function assertRight(kept: Kept, looked: readonly SelectingService[]): void {
 }
 
 describe('random histories', () => {
-  it('end in the slices that the Pods say, with nothing left to write', () => {
+  it('end in slices that match the Pods, with nothing left to write', () => {
     let [steps, written, hinted] = [0, 0, 0];
     fc.assert(
       fc.property(fc.array(aStep, { minLength: 1, maxLength: LONGEST, size: 'max' }), (history: readonly Step[]) => {
@@ -272,7 +272,7 @@ describe('random histories', () => {
         assertRight(kept, kept.sync());
         for (const [i, step] of history.entries()) {
           kept.take(step);
-          // Now and then several steps are one change.
+          // Sometimes several steps are one change.
           if (i % 4 !== 3) assertRight(kept, kept.sync());
         }
         assertRight(kept, kept.sync());

@@ -1,4 +1,4 @@
-/** Labels of slices: those of the Service, and those that say whose slice it is and of what kind. */
+/** Labels of slices: those of the Service, and those of its name, the manager and its kind. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { SelectingService } from '../../src/producers/objects.ts';
@@ -19,7 +19,7 @@ describe('labels of a slice', () => {
     ['a headless Service that became another kind', { [HEADLESS]: '' }],
     ['a label of somebody else', { mine: 'too' }],
   ] as const) {
-    it(`are put right: ${what}`, () => {
+    it(`are corrected: ${what}`, () => {
       const service = serviceView({ labels: { team: 'x' } });
       const [slice] = reconcile(service, []).create;
       assert.ok(slice);

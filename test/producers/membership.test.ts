@@ -1,4 +1,4 @@
-/** Which Pods belong to which Services, while labels, selectors, Pods and Services change. */
+/** The Pods of Services and the Services of Pods, while labels, selectors, Pods and Services change. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Labels } from '../../src/model/labels.ts';
@@ -44,7 +44,7 @@ describe('the Pods of a Service', () => {
     }
   });
 
-  it('follow labels, and go with the Pod', () => {
+  it('follow labels, and a deleted Pod is removed', () => {
     const all = members(podView(1));
     const service = serviceView();
     assert.deepEqual(all.setPod('default/pod-1', labelled(1, { app: 'other' })), podView(1));
@@ -57,7 +57,7 @@ describe('the Pods of a Service', () => {
 });
 
 describe('the Services of a Pod', () => {
-  it('follow their selectors, and go with them', () => {
+  it('follow their selectors, and a deleted Service is removed', () => {
     const all = members();
     const pod = labelled(1, { app: 'web', tier: 'back' });
     assert.deepEqual(all.servicesOf(pod).sort(), ['default/back', 'default/web']);
@@ -71,7 +71,7 @@ describe('the Services of a Pod', () => {
 describe('a change of a Pod', () => {
   const pod = labelled(1, { app: 'web', tier: 'front' });
 
-  it('concerns all of its Services when it comes, goes or becomes another', () => {
+  it('concerns all of its Services when it is created, deleted or changed', () => {
     const all = members();
     assert.deepEqual(touched(all, undefined, pod), ['default/front', 'default/web']);
     assert.deepEqual(touched(all, pod, undefined), ['default/front', 'default/web']);
@@ -83,18 +83,18 @@ describe('a change of a Pod', () => {
     assert.deepEqual(touched(members(), pod, back), ['default/back', 'default/front']);
   });
 
-  it('concerns all of both when labels change and something else', () => {
+  it('concerns all of both when labels and other fields change', () => {
     const back = { ...pod, labels: { app: 'web', tier: 'back' }, ready: false };
     assert.deepEqual(touched(members(), pod, back), ['default/back', 'default/front', 'default/web']);
   });
 
-  it('that is none concerns nobody', () => {
+  it('without a difference concerns no Service', () => {
     assert.deepEqual(touched(members(), pod, { ...pod, labels: { ...pod.labels, note: 'x' } }), []);
   });
 });
 
 describe('the Pods of a Node', () => {
-  it('follow where Pods run', () => {
+  it('follow the nodes of Pods', () => {
     const all = members(podView(1), podView(2, { nodeName: 'node-b' }));
     assert.deepEqual(names(all.podsOn('node-a')), ['pod-1']);
     all.setPod('default/pod-1', podView(1, { nodeName: 'node-b' }));

@@ -1,4 +1,4 @@
-/** Endpoints that a person wrote become slices. */
+/** User-written Endpoints become slices. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../src/model/labels.ts';
@@ -22,7 +22,7 @@ function subset(...ips: readonly string[]): EndpointsSubset {
   return { addresses: ips.map((ip) => ({ ip })), ports: HTTP };
 }
 
-/** Slices of Endpoints: `sync` follows, and sees to it that nothing is left to do. */
+/** Slices of Endpoints: `sync` writes, and checks that nothing is left to do. */
 class Mirror {
   readonly store = new SliceStore();
   service: typeof SERVICE | undefined = SERVICE;
@@ -84,7 +84,7 @@ describe('mirrored Endpoints', () => {
     assert.deepEqual(mirror.store.all[1]?.ports, [{ name: '', port: 9090, protocol: 'TCP' }]);
   });
 
-  it('say who they are and whose, with labels and annotations of the Endpoints', () => {
+  it('have the owner, the labels and the annotations of the Endpoints', () => {
     const mirror = new Mirror();
     const reference = { kind: 'VirtualMachine', name: 'db-0' };
     mirror.sync(
@@ -150,7 +150,7 @@ describe('mirrored Endpoints', () => {
     assert.deepEqual(mirror.sync(reordered).writes, { create: 0, update: 0, remove: 0 });
   });
 
-  it('keep their slices when ports change, with the annotations that they have then', () => {
+  it('keep their slices when ports change, with the current annotations', () => {
     const mirror = new Mirror();
     mirror.sync(endpointsOf([subset('192.0.2.1')], { annotations: { note: 'one' } }));
     const moved = { addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 9090 }] };
@@ -162,14 +162,14 @@ describe('mirrored Endpoints', () => {
     assert.deepEqual(mirror.store.all[0]?.metadata.annotations, { note: 'two' });
   });
 
-  it('lose slices of a family or of ports that they have no more', () => {
+  it('lose slices of a removed family or of removed ports', () => {
     const mirror = new Mirror();
     mirror.sync(endpointsOf([subset('192.0.2.1', '2001:db8::1')]));
     assert.deepEqual(mirror.sync(endpointsOf([subset('192.0.2.1')])).writes, { create: 0, update: 0, remove: 1 });
     assert.deepEqual(mirror.sync(endpointsOf([])).writes, { create: 0, update: 0, remove: 1 });
   });
 
-  it('of which there are two slices keep one', () => {
+  it('with two slices keep one', () => {
     const mirror = new Mirror();
     const { changes } = reconcileMirror({
       endpoints: endpointsOf([subset('192.0.2.1')]),
@@ -181,7 +181,7 @@ describe('mirrored Endpoints', () => {
     assert.deepEqual(mirror.sync(endpointsOf([subset('192.0.2.1')])).writes, { create: 0, update: 0, remove: 1 });
   });
 
-  it('that are being deleted get no new slice', () => {
+  it('that are terminating get no new slice', () => {
     const mirror = new Mirror();
     const leaving = endpointsOf([subset('192.0.2.1')], { deletionTimestamp: '2026-01-01T00:00:00Z' });
     assert.deepEqual(mirror.sync(leaving).writes, { create: 0, update: 0, remove: 0 });
@@ -189,7 +189,7 @@ describe('mirrored Endpoints', () => {
 });
 
 describe('addresses that cannot be mirrored', () => {
-  it('are left out when they are none, and that is said', () => {
+  it('are omitted when they are invalid, with a notice', () => {
     const mirror = new Mirror();
     const { notices, counts } = mirror.sync(endpointsOf([subset('192.0.2.1', 'db.example.org', '10.0.0.256')]));
     assert.deepEqual(notices, [
@@ -202,7 +202,7 @@ describe('addresses that cannot be mirrored', () => {
     assert.deepEqual([mirror.content[0]?.ready, counts.skipped], [['192.0.2.1'], 2]);
   });
 
-  it('are left out when they are too many, those that are not ready first, and that is said', () => {
+  it('are omitted above the limit, those that are not ready first, with a notice', () => {
     const mirror = new Mirror();
     mirror.mostPerSubset = 2;
     const { notices, counts } = mirror.sync(
@@ -224,7 +224,7 @@ describe('addresses that cannot be mirrored', () => {
     assert.deepEqual([mirror.content[0]?.ready, counts.skipped], [['192.0.2.1', '192.0.2.2'], 1]);
   });
 
-  it('are too many for a slice also when they stand in two subsets of the same ports', () => {
+  it('count together for the limit when two subsets have the same ports', () => {
     const mirror = new Mirror();
     const ips = (net: number) => Array.from({ length: 600 }, (_, i) => `10.${net}.${i >> 8}.${i & 255}`);
     const { counts } = mirror.sync(endpointsOf([subset(...ips(1)), subset(...ips(2))]));
@@ -232,18 +232,18 @@ describe('addresses that cannot be mirrored', () => {
   });
 });
 
-describe('Endpoints that are not to be mirrored', () => {
+describe('Endpoints that are not mirrored', () => {
   const mirrored = (metadata: Partial<Metadata>) =>
     isMirrored({ endpoints: endpointsOf([], metadata), service: SERVICE });
 
-  it('say so with a label, or are the lock of a leader', () => {
+  it('have the label skip-mirror, or are a lock of leader election', () => {
     assert.ok(mirrored({}));
     assert.ok(mirrored({ labels: { 'endpointslice.kubernetes.io/skip-mirror': 'false' } }));
     assert.ok(!mirrored({ labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } }));
     assert.ok(!mirrored({ annotations: { 'control-plane.alpha.kubernetes.io/leader': '{}' } }));
   });
 
-  it('lose their slices: their Service got a selector or is gone, or they are gone', () => {
+  it('lose their slices when the Service gets a selector, or either is deleted', () => {
     const endpoints = endpointsOf([subset('192.0.2.1')]);
     const cases = [
       [endpoints, serviceView()],

@@ -1,4 +1,4 @@
-/** Slices of a Service while it and its Pods change: how many writes, and what a consumer sees after each of them. */
+/** Slices of a Service while it and its Pods change: the number of writes, and a consumer's view after each of them. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HEADLESS_LABEL } from '../../src/model/labels.ts';
@@ -19,8 +19,8 @@ function without(pods: readonly PodView[], ...numbers: number[]): PodView[] {
   return pods.filter(({ name }) => !numbers.some((n) => name === `pod-${n}`));
 }
 
-describe('Pods that come', () => {
-  it('find a slice there already: the empty one of a Service without Pods is used', () => {
+describe('new Pods', () => {
+  it('use the empty slice of a Service without Pods', () => {
     const story = new ServiceStory(serviceView(), []);
     assert.deepEqual(story.sync().writes, writes(1, 0, 0));
     assert.deepEqual(
@@ -38,14 +38,14 @@ describe('Pods that come', () => {
     assert.deepEqual(story.sizes, [100, 100, 60]);
   });
 
-  it('go into a new slice where none has room for all, so that one is written and not two', () => {
+  it('go into a new slice when none has room for all, so that one slice is written instead of two', () => {
     const story = ofThreeSlices();
     story.pods.push(...podViews(251, 320));
     assert.deepEqual(story.sync().writes, writes(1, 0, 0));
     assert.deepEqual(story.sizes, [100, 100, 50, 70]);
   });
 
-  it('go into the slice that becomes fullest', () => {
+  it('go into the fullest slice with room', () => {
     const story = ofThreeSlices();
     story.pods.push(...podViews(251, 320));
     story.sync();
@@ -54,7 +54,7 @@ describe('Pods that come', () => {
     assert.deepEqual(story.sizes, [100, 100, 50, 90]);
   });
 
-  it('fill a new slice first when there are more than one holds, and what is left goes where there is room', () => {
+  it('fill a new slice first when they are too many for one; the rest goes into a slice with room', () => {
     const story = ofThreeSlices();
     story.pods.push(...podViews(251, 370));
     assert.deepEqual(story.sync().writes, writes(1, 1, 0));
@@ -62,22 +62,22 @@ describe('Pods that come', () => {
   });
 });
 
-describe('Pods that go', () => {
-  it('leave their slices, and those that become empty go', () => {
+describe('removed Pods', () => {
+  it('leave their slices, and empty slices are deleted', () => {
     const story = ofThreeSlices();
     story.pods = without(podViews(1, 200), 1, 101);
     assert.deepEqual(story.sync().writes, writes(0, 2, 1));
     assert.deepEqual(story.sizes, [99, 99]);
   });
 
-  it('leave an empty slice behind when they were the last', () => {
+  it('leave one empty slice when they were the last', () => {
     const story = ofThreeSlices();
     story.pods = [];
     assert.deepEqual(story.sync().writes, writes(0, 1, 2));
     assert.deepEqual(story.sizes, [0]);
   });
 
-  it('stay while they end, not ready but serving, and go when they are done', () => {
+  it('stay while they terminate, not ready but serving, and are removed when they have finished', () => {
     const story = ofThreeSlices();
     story.pods = [podView(1, { terminating: true }), ...podViews(2, 250)];
     assert.deepEqual(story.sync().writes, writes(0, 1, 0));
@@ -89,7 +89,7 @@ describe('Pods that go', () => {
 });
 
 describe('a rolling update', () => {
-  it('puts new Pods where old ones went', () => {
+  it('puts new Pods into the slices of old ones', () => {
     const story = ofThreeSlices();
     const gone = [...podViews(1, 10), ...podViews(101, 110), ...podViews(201, 205)].map(({ name }) => name);
     story.pods = [...story.pods.filter(({ name }) => !gone.includes(name)), ...podViews(251, 275)];
@@ -97,7 +97,7 @@ describe('a rolling update', () => {
     assert.deepEqual(story.sizes, [100, 100, 50]);
   });
 
-  it('writes one slice for a Pod that comes and one for a Pod that goes', () => {
+  it('writes one slice for a new Pod and one for a removed Pod', () => {
     const story = ofThreeSlices();
     story.pods.push(podView(251, { ready: false }));
     assert.deepEqual(story.sync().writes, writes(0, 1, 0));
@@ -108,7 +108,7 @@ describe('a rolling update', () => {
     assert.deepEqual(story.sizes, [99, 100, 51]);
   });
 
-  it('writes the same slices anew when all Pods are others, as when the selector changes', () => {
+  it('rewrites the same slices when all Pods differ, as after a change of the selector', () => {
     const story = ofThreeSlices();
     story.pods.push(...podViews(301, 550, { labels: { app: 'web-2' } }));
     story.service = serviceView({ selector: { app: 'web-2' } });
@@ -116,18 +116,18 @@ describe('a rolling update', () => {
     assert.deepEqual(story.sizes, [100, 100, 50]);
   });
 
-  it('tells a Pod made anew from the former one of its name and address', () => {
+  it('distinguishes a recreated Pod from the earlier one with its name and address', () => {
     const story = ofThreeSlices();
     story.pods[0] = podView(1, { uid: 'anew' });
     assert.deepEqual(story.sync().writes, writes(0, 1, 0));
     assert.deepEqual(story.sizes, [100, 100, 50]);
   });
 
-  it('never misses an address that another Pod takes over in another slice', () => {
+  it('never loses an address that another Pod gets in another slice', () => {
     const story = new ServiceStory(serviceView(), podViews(1, 8));
     story.mostPerSlice = 4;
     story.sync();
-    // The first slice stays the fuller one, gets a new Pod, and loses the address that goes to the other slice.
+    // The first slice stays the fuller one, gets a new Pod, and loses the address that moves to the other slice.
     const heir = podView(9, { addresses: podView(1).addresses });
     story.pods = [...without(story.pods, 1, 5, 6), podView(10), heir];
     assert.deepEqual(story.sync().writes, writes(0, 2, 0));
@@ -136,7 +136,7 @@ describe('a rolling update', () => {
 });
 
 describe('changes of the Service', () => {
-  it('carry its labels to all slices, which take new Pods at the same time', () => {
+  it('write its labels to all slices, together with new Pods', () => {
     const story = ofThreeSlices();
     story.service = serviceView({ labels: { tier: 'front', [HEADLESS_LABEL]: 'not mine to set' } });
     story.pods.push(...podViews(251, 270));
@@ -147,7 +147,7 @@ describe('changes of the Service', () => {
     }
   });
 
-  it('keep labels right on the empty slice', () => {
+  it('correct the labels of the empty slice', () => {
     const story = new ServiceStory(serviceView(), []);
     story.sync();
     story.service = serviceView({ labels: { tier: 'front' } });
@@ -161,7 +161,7 @@ describe('changes of the Service', () => {
     assert.deepEqual(story.sync().writes, writes(0, 3, 0));
   });
 
-  it('to another target port never miss a Pod where slices are unevenly full', () => {
+  it('to another target port never lose a Pod when slices are unevenly full', () => {
     const story = ofThreeSlices();
     story.pods = story.pods.slice(40);
     story.sync();
@@ -173,7 +173,7 @@ describe('changes of the Service', () => {
     assert.deepEqual(story.sizes.sort(), [100, 100, 90]);
   });
 
-  it('to another port name never miss a Pod where named targets differ, whatever the order of the Pods', () => {
+  it('to another port name never lose a Pod when named targets differ, in any order of the Pods', () => {
     const named = (port: number) => ({ ports: [{ name: 'main', protocol: 'TCP', port } as const] });
     const [some, others] = [podViews(1, 5, named(8080)), podViews(6, 10, named(9090))];
     const story = new ServiceStory(serviceView({ ports: [portTo('main')] }), [...some, ...others]);
@@ -183,7 +183,7 @@ describe('changes of the Service', () => {
     assert.deepEqual(story.sync().writes, writes(0, 2, 0));
   });
 
-  it('to a named target leave out the port, but not the Pod, where no container has it', () => {
+  it('to a named target omit the port, but not the Pod, when no container has it', () => {
     const story = new ServiceStory(serviceView(), [
       podView(1, { ports: [{ name: 'main', protocol: 'TCP', port: 80 }] }),
       podView(2, { ports: [{ name: 'main', protocol: 'UDP', port: 80 }] }),
@@ -194,7 +194,7 @@ describe('changes of the Service', () => {
     assert.deepEqual(story.store.all.map(({ ports }) => ports.map(({ port }) => port)).sort(), [[], [80]]);
   });
 
-  it('to two families and back add and remove slices of one alone', () => {
+  it('to two families and back add and remove only slices of one', () => {
     const story = ofThreeSlices();
     story.service = serviceView({ families: ['IPv4', 'IPv6'] });
     assert.deepEqual(story.sync().writes, writes(3, 0, 0));
@@ -206,7 +206,7 @@ describe('changes of the Service', () => {
     );
   });
 
-  it('to a family that no Pod has leave an empty slice of it', () => {
+  it('to a family without Pods leave one empty slice of it', () => {
     const story = new ServiceStory(serviceView({ families: ['IPv4', 'IPv6'] }), [
       podView(1, { addresses: podView(1).addresses.slice(0, 1) }),
     ]);
@@ -214,7 +214,7 @@ describe('changes of the Service', () => {
     assert.deepEqual(story.sizes, [1, 0]);
   });
 
-  it('to publish those that are not ready write only slices that have some', () => {
+  it('to publish Pods that are not ready write only slices with such Pods', () => {
     const story = new ServiceStory(serviceView(), [...podViews(1, 249), podView(250, { ready: false })]);
     story.sync();
     story.service = serviceView({ publishNotReady: true });
@@ -223,7 +223,7 @@ describe('changes of the Service', () => {
     assert.deepEqual(story.sync().writes, writes(0, 1, 0));
   });
 
-  it('that make it another of the same name use no slice of the former one', () => {
+  it('to a new Service of the same name use no slice of the earlier one', () => {
     const story = ofThreeSlices();
     const former = story.store.all.map(({ metadata }) => metadata.name);
     story.service = serviceView({ uid: 'uid-2' });
@@ -234,7 +234,7 @@ describe('changes of the Service', () => {
     }
   });
 
-  it('that end it create nothing any more', () => {
+  it('to a terminating Service create no slices', () => {
     const story = ofThreeSlices();
     story.service = serviceView({ terminating: true });
     story.pods = podViews(1, 400);
@@ -242,8 +242,8 @@ describe('changes of the Service', () => {
   });
 });
 
-describe('a Node that is gone', () => {
-  it('takes its Pods out of the slices, and they are reported until it is back', () => {
+describe('a deleted Node', () => {
+  it('removes its Pods from the slices, and reports them until it exists again', () => {
     const story = new ServiceStory(serviceView({ families: ['IPv4', 'IPv6'] }), [
       ...podViews(1, 99),
       podView(100, { nodeName: 'node-b' }),
@@ -260,7 +260,7 @@ describe('a Node that is gone', () => {
     assert.deepEqual(story.sync().writes, writes(0, 2, 0));
   });
 
-  it('leaves the Pods of who wants those that are not ready as well', () => {
+  it('keeps the Pods of a Service that publishes addresses that are not ready', () => {
     const story = ofThreeSlices();
     story.service = serviceView({ publishNotReady: true });
     story.nodes.clear();
@@ -268,7 +268,7 @@ describe('a Node that is gone', () => {
     assert.deepEqual([made, onUnknownNode, story.sizes], [writes(0, 3, 0), [], [100, 100, 50]]);
   });
 
-  it('leaves an empty slice when all Pods were there', () => {
+  it('leaves one empty slice when it had all Pods', () => {
     const story = ofThreeSlices();
     story.nodes.clear();
     assert.deepEqual(story.sync().writes, writes(0, 1, 2));
@@ -277,7 +277,7 @@ describe('a Node that is gone', () => {
 });
 
 describe('another limit of endpoints per slice', () => {
-  it('moves nothing that stands when it is lowered, and holds for what comes', () => {
+  it('moves no existing endpoint when it is lowered, and applies to new ones', () => {
     const story = ofThreeSlices();
     story.mostPerSlice = 50;
     assert.deepEqual(story.sync().writes, writes(0, 0, 0));
@@ -288,7 +288,7 @@ describe('another limit of endpoints per slice', () => {
     assert.deepEqual(story.sizes, [99, 100, 50, 10]);
   });
 
-  it('lowered, takes hold with the next change of ports', () => {
+  it('lowered, applies with the next change of ports', () => {
     const story = ofThreeSlices();
     story.mostPerSlice = 50;
     story.service = serviceView({ ports: [portTo(9090)] });
@@ -296,7 +296,7 @@ describe('another limit of endpoints per slice', () => {
     assert.deepEqual(story.sizes, [50, 50, 50, 50, 50]);
   });
 
-  it('raised, makes room in slices that were full', () => {
+  it('raised, gives room in full slices', () => {
     const story = ofThreeSlices();
     story.mostPerSlice = 150;
     assert.deepEqual(story.sync().writes, writes(0, 0, 0));
@@ -310,7 +310,7 @@ describe('another limit of endpoints per slice', () => {
 });
 
 describe('a headless Service', () => {
-  it('says so in a label, names hosts, and needs no ports', () => {
+  it('has the label, host names, and needs no ports', () => {
     const story = new ServiceStory(serviceView({ isHeadless: true, ports: [] }), [
       podView(1, { hostname: 'web-0', subdomain: 'web' }),
       podView(2, { hostname: 'other-0', subdomain: 'other' }),
@@ -324,7 +324,7 @@ describe('a headless Service', () => {
     );
   });
 
-  it('without ports puts as many Pods as one slice holds into the empty one that it has', () => {
+  it('without ports fills its empty slice with as many Pods as fit', () => {
     const story = new ServiceStory(serviceView({ isHeadless: true, ports: [] }), []);
     story.sync();
     story.pods = podViews(1, 100);

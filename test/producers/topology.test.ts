@@ -1,4 +1,4 @@
-/** Hints of topology-mode Auto (KEP-2433): zones get endpoints in the share of their CPUs, or nobody gets hints. */
+/** Hints of topology-mode Auto (KEP-2433): zones get endpoints in proportion to their CPUs, or there are no hints. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Notice, PodView, SliceObject, ZonedNode } from '../../src/producers/objects.ts';
@@ -7,12 +7,12 @@ import { podView, ServiceStory, serviceView, zonedNode } from '../helpers/produc
 
 const AUTO = serviceView({ wantsTopology: true });
 
-/** A worker `node-ZONE` for each zone, with so many CPUs. */
+/** A worker `node-ZONE` for each zone, with this number of CPUs. */
 function workers(cpus: Readonly<Record<string, number>>): ZonedNode[] {
   return Object.entries(cpus).map(([zone, cpu]) => zonedNode(`node-${zone}`, zone, { milliCpu: cpu * 1000 }));
 }
 
-/** So many Pods on the worker of each zone. */
+/** This number of Pods on the worker of each zone. */
 function podsIn(counts: Readonly<Record<string, number>>): PodView[] {
   const zones = Object.entries(counts).flatMap(([zone, count]) => Array.from({ length: count }, () => zone));
   return zones.map((zone, i) => podView(i + 1, { nodeName: `node-${zone}` }));
@@ -30,7 +30,7 @@ function storyOf(nodes: readonly ZonedNode[], pods: readonly PodView[], service 
   return story;
 }
 
-/** Endpoints by the zone that they are for; "" for none. */
+/** The number of endpoints by the zone of their hints; "" for none. */
 function hintCounts(slices: readonly SliceObject[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { hints } of slices.flatMap(({ endpoints }) => endpoints)) {
@@ -63,7 +63,7 @@ describe('shares of zones', () => {
     ]);
   });
 
-  it('leave out control plane nodes and those that are not ready, whatever these do not say', () => {
+  it('ignore control plane nodes and nodes that are not ready, also incomplete ones', () => {
     const left = [
       zonedNode('master', '', { isControlPlane: true }),
       zonedNode('down', 'c', { ready: false, milliCpu: 0 }),
@@ -71,7 +71,7 @@ describe('shares of zones', () => {
     assert.deepEqual(zoneShares([...workers({ a: 1, b: 1 }), ...left]), zoneShares(workers({ a: 1, b: 1 })));
   });
 
-  it('are not known when a node does not say its zone or its CPUs, or all are in one zone', () => {
+  it('are unknown when a node lacks its zone or CPUs, or all nodes are in one zone', () => {
     const two = workers({ a: 1, b: 1 });
     assert.equal(zoneShares([...two, zonedNode('odd', '')]), undefined);
     assert.equal(zoneShares([...two, zonedNode('odd', 'a', { milliCpu: 0 })]), undefined);
@@ -80,14 +80,14 @@ describe('shares of zones', () => {
   });
 });
 
-describe('endpoints of a Service that asks for hints', () => {
-  it('are for their own zones where these have their shares', () => {
+describe('endpoints of a Service with topology-mode Auto', () => {
+  it('have their own zones when these have their shares', () => {
     const story = storyOf(workers({ a: 2, b: 2, c: 2 }), podsIn({ a: 2, b: 2, c: 2 }));
     assert.deepEqual(story.sync().notices, [ENABLED]);
     assert.ok(story.store.all[0]?.endpoints.every(({ zone, hints }) => hints?.forZones?.[0]?.name === zone));
   });
 
-  it('are given to zones that have too few, from those that have too many', () => {
+  it('go to zones with too few from zones with too many', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 6, b: 2 }));
     story.sync();
     assert.deepEqual(hintCounts(story.store.all), { a: 4, b: 4 });
@@ -99,7 +99,7 @@ describe('endpoints of a Service that asks for hints', () => {
     assert.deepEqual(hintCounts(story.store.all), { a: 2, b: 6 });
   });
 
-  it('stay where they are while nobody has a fifth too much to do', () => {
+  it('keep their zones while no zone has an overload of 20 %', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 6, b: 6 }));
     story.sync();
     story.mostPerSlice = 12;
@@ -108,13 +108,13 @@ describe('endpoints of a Service that asks for hints', () => {
     assert.deepEqual(hintCounts(story.store.all), { a: 7, b: 6 });
   });
 
-  it('stay in their zones where none lacks half an endpoint', () => {
+  it('keep their zones when none lacks half an endpoint', () => {
     const story = storyOf(workers({ a: 48, b: 54, c: 54, d: 54 }), podsIn({ a: 6, b: 5, c: 5, d: 5 }));
     story.sync();
     assert.deepEqual(hintCounts(story.store.all), { a: 6, b: 5, c: 5, d: 5 });
   });
 
-  it('have none while they are not ready, and do not count', () => {
+  it('have no hints while they are not ready, and do not count', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), [
       ...podsIn({ a: 2, b: 2 }),
       podView(8, { nodeName: 'node-a', ready: false }),
@@ -124,7 +124,7 @@ describe('endpoints of a Service that asks for hints', () => {
     assert.deepEqual(hintCounts(story.store.all), { a: 2, b: 2, '': 2 });
   });
 
-  it('keep those of slices that do not change', () => {
+  it('keep the hints of unchanged slices', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 10, b: 10 }));
     story.mostPerSlice = 10;
     story.sync();
@@ -134,7 +134,7 @@ describe('endpoints of a Service that asks for hints', () => {
     assert.equal(story.store.all[0], first);
   });
 
-  it('in a zone that has no share are for another, or for their own, but are not written again and again', () => {
+  it('in a zone without a share have another zone or their own, and are not rewritten each time', () => {
     const nodes = [...workers({ a: 2, b: 2 }), zonedNode('node-c', 'c', { ready: false })];
     const story = storyOf(nodes, podsIn({ a: 4, b: 4, c: 1 }));
     assert.deepEqual(story.sync().writes, { create: 1, update: 0, remove: 0 });
@@ -142,7 +142,7 @@ describe('endpoints of a Service that asks for hints', () => {
   });
 });
 
-describe('hints are withdrawn, and it is said once', () => {
+describe('hints are removed, with one notice', () => {
   it('when there are fewer endpoints than zones', () => {
     const story = storyOf(workers({ a: 2, b: 2, c: 2 }), podsIn({ a: 1, b: 1, c: 1 }));
     assert.deepEqual(story.sync().notices, [ENABLED]);
@@ -153,13 +153,13 @@ describe('hints are withdrawn, and it is said once', () => {
     assert.deepEqual(story.sync().notices, [ENABLED]);
   });
 
-  it('when no zone could have what it needs at least', () => {
+  it('when the zones cannot all have their minimum', () => {
     const story = storyOf(workers({ a: 10, b: 10, c: 1 }), podsIn({ a: 1, b: 1, c: 1 }));
     const why = 'Unable to allocate minimum required endpoints to each zone without exceeding overload threshold';
     assert.deepEqual(story.sync().notices, [disabled(`${why} (3 endpoints, 3 zones)`)]);
   });
 
-  it('when Nodes do not say enough any more, from slices that stand as well', () => {
+  it('when Nodes lack a zone or CPUs, also from unchanged slices', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 2, b: 2 }));
     story.mostPerSlice = 2;
     story.sync();
@@ -178,7 +178,7 @@ describe('hints are withdrawn, and it is said once', () => {
     assert.deepEqual(hintCounts(story.store.all), { '': 7 });
   });
 
-  it('when the Service does not ask any more', () => {
+  it('when the Service no longer has the annotation', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 2, b: 2 }));
     story.sync();
     story.service = serviceView();
@@ -186,7 +186,7 @@ describe('hints are withdrawn, and it is said once', () => {
     assert.deepEqual(hintCounts(story.store.all), { '': 4 });
   });
 
-  it('for each family on its own', () => {
+  it('for each family separately', () => {
     const only4 = (pods: PodView[]) => pods.map((pod) => ({ ...pod, addresses: pod.addresses.slice(0, 1) }));
     const story = storyOf(
       workers({ a: 2, b: 2 }),
@@ -202,7 +202,7 @@ describe('hints are withdrawn, and it is said once', () => {
 });
 
 describe('a change of Nodes', () => {
-  it('concerns Services that had no hints and may have some now', () => {
+  it('concerns Services without hints that may have some now', () => {
     const story = storyOf(workers({ a: 2 }), podsIn({ a: 2 }));
     assert.deepEqual(story.sync().notices, [NO_NODE_INFORMATION]);
     assert.deepEqual(setNodes(story, workers({ a: 2, b: 2 })), ['default/web']);
@@ -210,14 +210,14 @@ describe('a change of Nodes', () => {
     assert.deepEqual(hintCounts(story.store.all), { a: 1, b: 1 });
   });
 
-  it('concerns no Service that has hints while the shares are nearly the same', () => {
+  it('concerns no Service with hints while the shares are nearly the same', () => {
     const story = storyOf(workers({ a: 10, b: 10 }), podsIn({ a: 5, b: 5 }));
     story.sync();
     assert.deepEqual(setNodes(story, workers({ a: 11, b: 10 })), []);
     assert.deepEqual(setNodes(story, workers({ a: 20, b: 10 })), ['default/web']);
   });
 
-  it('to other shares rewrites slices that hold more for a zone than it may have, and leaves the others', () => {
+  it('to other shares rewrites only slices with too many endpoints for a zone', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 6, b: 6 }));
     story.mostPerSlice = 4;
     story.sync();
@@ -226,7 +226,7 @@ describe('a change of Nodes', () => {
     assert.deepEqual(hintCounts(story.store.all), { a: 4, b: 8 });
   });
 
-  it('concerns Services with hints for a zone that is gone', () => {
+  it('concerns Services with hints for a removed zone', () => {
     const story = storyOf(workers({ a: 20, b: 20, c: 2 }), podsIn({ a: 11, b: 10 }));
     story.sync();
     assert.deepEqual(hintCounts(story.store.all), { a: 10, b: 10, c: 1 });
@@ -235,7 +235,7 @@ describe('a change of Nodes', () => {
     assert.deepEqual(hintCounts(story.store.all), { a: 11, b: 10 });
   });
 
-  it('concerns nobody who is gone, or has asked for hints no more', () => {
+  it('concerns no deleted Service, and none without the annotation', () => {
     const story = storyOf(workers({ a: 2, b: 2 }), podsIn({ a: 2, b: 2 }));
     story.sync();
     story.topology.forget('default/web');

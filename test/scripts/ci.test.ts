@@ -1,6 +1,6 @@
-/** `.ci/run`: the tests run in a copy of the tracked files with nothing beside it, and how they end is how it ends. */
+/** `.ci/run`: all tiers run in a copy of the tracked files with nothing beside it, and it fails when one of them fails. */
 import assert from 'node:assert/strict';
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -9,17 +9,20 @@ import { realCommands } from '../../src/host/commands.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../.ci/run', import.meta.url));
-/** Stands for npm: tells where it is and what is there, and ends with the status that it is to have. */
+/** Stands for npm: prints where it is and what is there, and ends with STATUS when its arguments are FAILING, else with 0. */
 const NPM = `#!/bin/sh
 echo "asked: $*"
 echo "folder: $PWD"
 echo "files: $(find . -type f | sort | paste -sd' ')"
-echo "beside: $(ls -A .. | grep -v '^log$' | paste -sd' ')"
+echo "beside: $(ls -A .. | paste -sd' ')"
+echo 'ℹ passing mention'
+echo '═══ Summary: of a tier'
+echo "the failures of npm $*"
 echo 'ℹ tests 2'
 echo 'ℹ fail 1'
-echo 'a list of failures'
-exit "$STATUS"
+[ "$*" != "$FAILING" ] || exit "$STATUS"
 `;
+const TIERS = ['test', 'run test:kernel', 'run test:vm', 'run test:image'];
 
 describe('.ci/run', () => {
   let folder: string;
@@ -46,20 +49,44 @@ describe('.ci/run', () => {
   });
   after(() => rmSync(folder, { recursive: true }));
 
-  for (const status of [0, 7]) {
-    it(`runs the tests in a copy, and ends with their ${status}`, async () => {
-      const variables = [`PATH=${folder}/bin:${process.env.PATH}`, `TMPDIR=${folder}/tmp`, `STATUS=${status}`];
-      const args = [...variables, join(checkout, '.ci/run')];
-      const { exitCode, stdout, stderr } = await realCommands.run({ file: 'env', args }, NEVER);
-      assert.equal(exitCode, status, stderr);
-      const lines = stdout.split('\n');
-      const told = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2) ?? '';
-      assert.equal(told('asked'), 'test');
-      assert.equal(told('files'), './.ci/run ./test/a file.ts');
-      assert.equal(told('beside'), 'slicewire');
-      assert.ok(told('folder').startsWith(`${folder}/tmp/`), stdout);
-      assert.ok(!existsSync(told('folder')), 'the copy is still there');
-      assert.deepEqual(lines.slice(-4), [`The tests ended with ${status}:`, 'ℹ tests 2', 'ℹ fail 1', '']);
+  async function ci(failing: string, status: number) {
+    const variables = [
+      ...[`PATH=${folder}/bin:${process.env.PATH}`, `TMPDIR=${folder}/tmp`],
+      ...[`FAILING=${failing}`, `STATUS=${status}`],
+    ];
+    const { exitCode, stdout, stderr } = await realCommands.run(
+      { file: 'env', args: [...variables, join(checkout, '.ci/run')] },
+      NEVER,
+    );
+    const lines = stdout.split('\n');
+    const values = (name: string) =>
+      lines.filter((line) => line.startsWith(`${name}: `)).map((line) => line.slice(name.length + 2));
+    return { exitCode, stdout, stderr, lines, values };
+  }
+
+  it('runs every tier in a copy with nothing beside it, and removes the copy', async () => {
+    const { exitCode, stdout, stderr, lines, values } = await ci('none', 0);
+    assert.equal(exitCode, 0, stderr);
+    assert.deepEqual(values('asked').sort(), [...TIERS].sort());
+    assert.deepEqual(new Set(values('files')), new Set(['./.ci/run ./test/a file.ts']));
+    assert.deepEqual(new Set(values('beside')), new Set(['slicewire']));
+    const [copy = ''] = values('folder');
+    assert.ok(copy.startsWith(`${folder}/tmp/`), stdout);
+    assert.deepEqual(readdirSync(join(folder, 'tmp')), [], 'something is still there');
+    assert.deepEqual(lines.slice(-4), ['All tiers passed:', 'ℹ tests 8', 'ℹ fail 4', '']);
+  });
+
+  for (const tier of TIERS) {
+    it(`fails when npm ${tier} fails, after the other tiers, and prints the summaries at its end`, async () => {
+      const { exitCode, stdout, lines, values } = await ci(tier, 7);
+      assert.equal(exitCode, 1, stdout);
+      assert.deepEqual(values('asked').sort(), [...TIERS].sort());
+      const end = lines.slice(-12);
+      assert.deepEqual(
+        end.filter((line) => line.startsWith('the failures')),
+        TIERS.map((each) => `the failures of npm ${each}`),
+      );
+      assert.deepEqual(end.slice(-4), [`These tiers failed: npm ${tier}`, 'ℹ tests 8', 'ℹ fail 4', '']);
     });
   }
 });

@@ -1,4 +1,4 @@
-/** A reflector at work, with a log of what it told. */
+/** A reflector at work, with a log of what it reported. */
 import { apiClient, type Credentials } from '../../src/api/client.ts';
 import type { PingTimes } from '../../src/api/http2.ts';
 import { Reflector, type Resource } from '../../src/api/reflector.ts';
@@ -25,7 +25,7 @@ interface Ending {
 export class Following {
   readonly clock: FakeClock;
   /** `set default/a 1001`, `gone default/a`, `synced`, `failed 1`, `recovered 1`. */
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   /** What is there, by key. */
   readonly objects = new Map<string, unknown>();
   /** Messages of the failures. */
@@ -55,9 +55,9 @@ export class Following {
     await this.ended;
   }
 
-  /** Wait until the last thing told, or one of all, is this. */
+  /** Wait until this was reported. */
   hears(text: string): Promise<void> {
-    return until(text, () => this.told.includes(text));
+    return until(text, () => this.reported.includes(text));
   }
 
   /** Wait until the reflector waits for its next attempt, and let the time pass. Returns the milliseconds. */
@@ -68,31 +68,31 @@ export class Following {
     return wait;
   }
 
-  /** Take what was told so far. */
+  /** All reports so far; each is returned once. */
   take(): string[] {
-    return this.told.splice(0);
+    return this.reported.splice(0);
   }
 
   #sink(): ConstructorParameters<typeof Reflector>[0]['sink'] {
     return {
       set: (key, object) => {
         const { metadata } = object as { metadata: { resourceVersion: string } };
-        this.told.push(`set ${key} ${metadata.resourceVersion}`);
+        this.reported.push(`set ${key} ${metadata.resourceVersion}`);
         this.objects.set(key, object);
       },
       gone: (key) => {
-        this.told.push(`gone ${key}`);
+        this.reported.push(`gone ${key}`);
         this.objects.delete(key);
       },
       heard: () => undefined,
       opened: () => undefined,
-      synced: () => this.told.push('synced'),
+      synced: () => this.reported.push('synced'),
       failed: (error, failures) => {
-        this.told.push(`failed ${failures}`);
+        this.reported.push(`failed ${failures}`);
         this.errors.push(error.message);
       },
-      recovered: (failures) => this.told.push(`recovered ${failures}`),
-      restored: (from, to) => this.told.push(`restored ${from} ${to}`),
+      recovered: (failures) => this.reported.push(`recovered ${failures}`),
+      restored: (from, to) => this.reported.push(`restored ${from} ${to}`),
     };
   }
 }

@@ -75,7 +75,7 @@ test('two recorded pages become one list, asked for as they were recorded', asyn
   const following = new Following(t, server.url, { resource: SERVICES, pageSize: 3 });
   await until('the watch', () => server.asked.length === 4);
   assert.deepEqual(server.asked.slice(0, 2), [first.request.path, second.request.path]);
-  assert.deepEqual(following.told, [
+  assert.deepEqual(following.reported, [
     'set golden/big 3455',
     'set golden/close 3448',
     'set golden/empty 3453',
@@ -110,13 +110,13 @@ test('the recorded Services decode without a fault, headless ones to nothing', a
   ]);
 });
 
-test('a page token that expired leads to a full list at once, in one piece, which tells what is gone', async (t) => {
+test('a page token that expired leads to a full list at once, in one piece, which reports objects that are gone', async (t) => {
   const [first, second] = [recording('list-services-page1'), recording('list-services-page2')];
   const server = await replay(t, [first, recording('list-continue-expired'), asLastPage(second)]);
   const following = new Following(t, server.url, { resource: SERVICES, pageSize: 3 });
   await until('the watch', () => server.asked.length === 4);
   assert.equal(server.asked[2], SERVICES.path);
-  assert.deepEqual(following.told.slice(3), [
+  assert.deepEqual(following.reported.slice(3), [
     'set golden/head 3423',
     'set golden/headnoports 3424',
     'set golden/multi 3416',
@@ -128,13 +128,13 @@ test('a page token that expired leads to a full list at once, in one piece, whic
   assert.equal(watchFrom(server.asked[3]), '3952');
 });
 
-test('a page token that is refused is a failure: told, waited for, and the list is read from its start', async (t) => {
+test('a page token that is refused is a failure: reported, waited for, and the list is read from its start', async (t) => {
   const first = recording('list-services-page1');
   const server = await replay(t, [first, recording('list-continue-invalid'), asLastPage(first)]);
   const following = new Following(t, server.url, { resource: SERVICES, pageSize: 3 });
   assert.equal(await following.nextAttempt(), 800);
   await following.hears('synced');
-  assert.deepEqual(following.told.slice(3), ['failed 1', 'recovered 1', 'synced']);
+  assert.deepEqual(following.reported.slice(3), ['failed 1', 'recovered 1', 'synced']);
   assert.match(following.errors[0] ?? '', /400 invalid continue token: continue key is not valid/);
   assert.equal(server.asked[2], `${SERVICES.path}?limit=3`);
 });
@@ -144,13 +144,13 @@ for (const [name, reason] of [
   ['unauthorized', /401 Unauthorized/],
   ['not-found', /404 endpointslices\.discovery\.k8s\.io "nope" not found/],
 ] as const) {
-  test(`${name}: a list that is refused is told with the server's words, and tried again later and later`, async (t) => {
+  test(`${name}: a refused list is reported with the server's words, and retried later and later`, async (t) => {
     const refusal = recording(name);
     const server = await replay(t, [refusal, refusal, asLastPage(recording('list-services-page1'))]);
     const following = new Following(t, server.url, { resource: SERVICES });
     assert.deepEqual([await following.nextAttempt(), await following.nextAttempt()], [800, 1600]);
     await following.hears('synced');
-    assert.deepEqual(following.told.slice(0, 2), ['failed 1', 'failed 2']);
+    assert.deepEqual(following.reported.slice(0, 2), ['failed 1', 'failed 2']);
     for (const error of following.errors) assert.match(error, reason);
   });
 
@@ -170,7 +170,7 @@ test('the recorded slices are listed and decode without a fault', async (t) => {
   const server = await replay(t, [list]);
   const following = new Following(t, server.url, { resource: SLICES });
   await until('the watch', () => server.asked.length === 2);
-  assert.deepEqual(following.told, ['set golden/topo-427xm 3934', 'set golden/web-wkqnr 3937', 'synced']);
+  assert.deepEqual(following.reported, ['set golden/topo-427xm 3934', 'set golden/web-wkqnr 3937', 'synced']);
   assert.equal(watchFrom(server.asked[1]), '3942');
   const [topo, web] = [...following.objects].map(([key, object]) => decodeSlice(object, key));
   assert.ok(topo?.kind === 'slice' && web?.kind === 'slice');
@@ -192,7 +192,7 @@ test('recorded events: an endpoint turns unready, leaves, and the slice goes; th
   const server = await replay(t, [list, recording('watch-events-and-bookmark')]);
   const following = new Following(t, server.url, { resource: SLICES });
   await until('the second watch', () => server.asked.length === 3);
-  assert.deepEqual(following.told.slice(3), [
+  assert.deepEqual(following.reported.slice(3), [
     'set golden/close-wl8sw 3980',
     'set golden/close-wl8sw 3987',
     'set golden/close-wl8sw 3990',
@@ -217,13 +217,13 @@ test('the slices of the recorded events decode to what was happening', () => {
   ]);
 });
 
-test('a version that is too old leads to a new list at once, which tells only what differs', async (t) => {
+test('a version that is too old leads to a new list at once, which reports only objects that differ', async (t) => {
   const list = recording('list-endpointslices');
   const server = await replay(t, [list, recording('watch-too-old'), list]);
   const following = new Following(t, server.url, { resource: SLICES });
   await until('the second watch', () => server.asked.length === 4);
   assert.deepEqual(
-    following.told.filter((text) => /^(set|gone|synced|failed)/.test(text)),
+    following.reported.filter((text) => /^(set|gone|synced|failed)/.test(text)),
     ['set golden/topo-427xm 3934', 'set golden/web-wkqnr 3937', 'synced'],
   );
   assert.equal(watchFrom(server.asked[2]), null);
@@ -238,17 +238,17 @@ for (const name of ['server-timeout-watch', 'watch-future-rv']) {
     const following = new Following(t, server.url, { resource: SLICES, clock });
     await until('the third watch', () => server.asked.length === 4);
     assert.deepEqual(server.asked.slice(1).map(watchFrom), ['3942', '3942', '3942']);
-    assert.deepEqual(following.told.slice(2), ['synced']);
+    assert.deepEqual(following.reported.slice(2), ['synced']);
     assert.deepEqual(clock.waits, []);
   });
 }
 
-test('an ERROR 500 as first event is a failure: told, waited for, and watched again from the same version', async (t) => {
+test('an ERROR 500 as first event is a failure: reported, waited for, and watched again from the same version', async (t) => {
   const server = await replay(t, [recording('list-endpointslices'), recording('watch-sendInitialEvents')]);
   const following = new Following(t, server.url, { resource: SLICES });
   assert.equal(await following.nextAttempt(), 800);
   await until('the second watch', () => server.asked.length === 3);
-  assert.deepEqual(following.told.slice(2), ['synced', 'failed 1']);
+  assert.deepEqual(following.reported.slice(2), ['synced', 'failed 1']);
   assert.match(following.errors[0] ?? '', /RequestWatchProgress is disabled/);
   assert.deepEqual(server.asked.slice(1).map(watchFrom), ['3942', '3942']);
 });

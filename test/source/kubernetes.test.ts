@@ -93,18 +93,18 @@ describe('ServiceCIDRs', () => {
     spec: { cidrs },
   });
 
-  test('are followed where they are wanted, and what is wrong with one is told', async (t) => {
+  test('are followed where they are wanted, and faults of one are reported', async (t) => {
     const server = await start(t);
     const { events, watches } = run(t, { kubeconfig: await server.kubeconfig(), hasServiceCidrs: true });
     await until('four watches', () => server.watches === 4);
-    const told = () => events.flatMap((event) => (event.kind === 'serviceCidr' ? [event] : []));
+    const reported = () => events.flatMap((event) => (event.kind === 'serviceCidr' ? [event] : []));
     server.put(cidr(['10.96.0.0/12', 'x', 'fd00:96::/112']));
-    await until('it is told', () => told().length === 1);
-    assert.deepEqual(told()[0]?.cidrs, ['10.96.0.0/12', 'fd00:96::/112']);
-    assert.match(JSON.stringify(told()[0]?.faults), /spec\.cidrs\[1\].*must be a CIDR/);
+    await until('it is reported', () => reported().length === 1);
+    assert.deepEqual(reported()[0]?.cidrs, ['10.96.0.0/12', 'fd00:96::/112']);
+    assert.match(JSON.stringify(reported()[0]?.faults), /spec\.cidrs\[1\].*must be a CIDR/);
     server.delete('ServiceCIDR', 'kubernetes');
-    await until('it is gone', () => told().length === 2);
-    assert.equal(told()[1]?.cidrs, undefined);
+    await until('it is gone', () => reported().length === 2);
+    assert.equal(reported()[1]?.cidrs, undefined);
     assert.deepEqual(
       watches().map(({ of }) => of),
       ['services', 'slices', 'nodes'],
@@ -119,7 +119,7 @@ describe('lists in protobuf', () => {
     server.requests({ kind: 'list' }).map(({ path, headers }) => `${path.split('/').at(-1)} ${headers.accept}`);
 
   test('are asked for of Services and EndpointSlices, unless JSON is wanted; the events are the same', async (t) => {
-    const told: SourceEvent[][] = [];
+    const reported: SourceEvent[][] = [];
     for (const readsProtobuf of [true, false]) {
       const server = await start(t);
       for (const object of [
@@ -140,10 +140,10 @@ describe('lists in protobuf', () => {
         'nodes application/json',
         `services ${readsProtobuf ? TYPE : 'application/json'}`,
       ]);
-      told.push(events.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)));
+      reported.push(events.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)));
     }
-    assert.equal(told[0]?.length, 6);
-    assert.deepEqual(told[0], told[1]);
+    assert.equal(reported[0]?.length, 6);
+    assert.deepEqual(reported[0], reported[1]);
   });
 
   test('that cannot be read are asked for as JSON from then on', async (t) => {
@@ -214,7 +214,7 @@ describe('a cluster', () => {
     const { events } = await running(t, server);
     const spec = { clusterIP: '10.96.0.1', ports: [{ port: 80 }] };
     const wanted: string[] = [];
-    const told = async (object: object, text: string) => {
+    const reported = async (object: object, text: string) => {
       server.put(object);
       wanted.push(text);
       await until(text, () => texts(events).filter((one) => !one.startsWith('synced')).length === wanted.length);
@@ -223,15 +223,15 @@ describe('a cluster', () => {
     const endpoints = slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.1'] });
     const metadata = { name: 'web-1', namespace: 'default' };
     for (const label of ['service.kubernetes.io/headless', 'service.kubernetes.io/service-proxy-name']) {
-      await told(service({ name: 'web', spec }), 'service default/web set');
-      await told(service({ name: 'web', labels: { [label]: '' }, spec }), 'service default/web gone');
-      await told(endpoints, 'slice default/web-1 set');
-      await told(
+      await reported(service({ name: 'web', spec }), 'service default/web set');
+      await reported(service({ name: 'web', labels: { [label]: '' }, spec }), 'service default/web gone');
+      await reported(endpoints, 'slice default/web-1 set');
+      await reported(
         { ...endpoints, metadata: { ...metadata, labels: { ...owner, [label]: 'x' } } },
         'slice default/web-1 gone',
       );
     }
-    await told(service({ name: 'web', spec }), 'service default/web set');
+    await reported(service({ name: 'web', spec }), 'service default/web set');
     assert.deepEqual(
       texts(events).filter((one) => !one.startsWith('synced')),
       wanted,
@@ -272,7 +272,7 @@ describe('a cluster', () => {
     });
   });
 
-  test('that refuses is told with what, since when and why; that it works again is told too', async (t) => {
+  test('that refuses is logged with the kind, the time and the cause; so is its recovery', async (t) => {
     const server = await start(t);
     server.failNext(2, 403, {}, { resource: 'services' });
     const { log, clock } = run(t, { kubeconfig: await server.kubeconfig() });
@@ -315,7 +315,7 @@ describe('a cluster', () => {
     assert.deepEqual(server.requests(), []);
   });
 
-  test('ends at once when it is told to, whether it watches or waits', async (t) => {
+  test('ends at once when its signal aborts, whether it watches or waits', async (t) => {
     const server = await start(t);
     server.failNext(100, 503, {}, { resource: 'nodes' });
     const { stop, clock } = run(t, { kubeconfig: await server.kubeconfig() });
@@ -472,10 +472,10 @@ describe('a kubeconfig', () => {
   });
 });
 
-describe('how well a kind can be followed', () => {
+describe('the watch status of a kind', () => {
   const slices = ({ watches }: Running) => watches().find(({ of }) => of === 'slices') ?? assert.fail();
 
-  test('tells when the server was heard last', async (t) => {
+  test('shows when the server sent something last', async (t) => {
     const server = await start(t);
     const it = await running(t, server);
     it.clock.advance(50_000);
@@ -490,7 +490,7 @@ describe('how well a kind can be followed', () => {
     );
   });
 
-  test('tells a refusal from a server that is away, and since when', async (t) => {
+  test('tells a refusal from a server that is away, and shows since when', async (t) => {
     const server = await start(t);
     const it = await running(t, server);
     it.clock.advance(10_000);
@@ -531,7 +531,7 @@ describe('how well a kind can be followed', () => {
     assert.equal(server.requests({ kind: 'list' }).length, 3);
   });
 
-  test('tells that nobody answers', async (t) => {
+  test('shows that the server does not answer', async (t) => {
     const it = run(t, { master: 'http://127.0.0.1:9' });
     await until('it failed', () => slices(it).failure !== undefined);
     assert.equal(slices(it).failure?.isServers, true);

@@ -300,16 +300,16 @@ describe('a frontend on an address of this node', () => {
     assert.deepEqual([machine.seen.faults, machine.seen.service?.externalIPs.length], [[], 2]);
   });
 
-  test('is judged when the address comes to this node later, and told once', async () => {
+  test('is judged when the address comes to this node later, and reported once', async () => {
     const machine = new Machine();
     await machine.set(web('192.0.2.99', 22));
     assert.deepEqual([machine.seen.faults, machine.asked], [[], 0]);
     machine.addresses.push('192.0.2.99');
     await machine.rescan();
     assert.equal(machine.seen.faults.length, 1);
-    const told = machine.seen.events.length;
+    const reported = machine.seen.events.length;
     await machine.rescan();
-    assert.equal(machine.seen.events.length, told);
+    assert.equal(machine.seen.events.length, reported);
     machine.addresses.pop();
     await machine.rescan();
     assert.deepEqual(machine.seen.faults, []);
@@ -323,7 +323,7 @@ describe('a frontend on an address of this node', () => {
     assert.deepEqual(gone, { kind: 'service', key: 'default/web', service: undefined, faults: [] });
   });
 
-  test('waits while this machine cannot be read, and the first look must succeed', async () => {
+  test('waits while this machine cannot be read, and the first read must succeed', async () => {
     const machine = new Machine();
     machine.broken = new Error('EMFILE: too many open files');
     await assert.rejects(machine.set(web('192.0.2.7', 22)), {

@@ -82,7 +82,7 @@ describe('a folder that the kernel cannot watch', () => {
     ['ENOSPC', /all inotify watches of this user are in use; raise fs\.inotify\.max_user_watches/],
     ['ENOENT', /ENOENT: refused/],
   ] as const) {
-    it(`(${code}) is looked at now and then, and this is said once`, async (t) => {
+    it(`(${code}) is read now and then, and a warning is logged once`, async (t) => {
       const folder = await temporary(t);
       refuseWatches(t, code);
       const seen = await follow(t, folder);
@@ -141,7 +141,7 @@ describe('a link in a folder of manifests', () => {
 });
 
 describe('a mount that is dead', () => {
-  it('below a folder is told and a reason of health, and is followed again when it answers', {
+  it('below a folder is logged and makes the agent unhealthy, and is followed again when it answers', {
     skip: noDeadMount ?? false,
   }, async (t) => {
     let away = async () => {};

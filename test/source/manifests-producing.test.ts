@@ -38,11 +38,11 @@ const docs = (...parts: string[]) => parts.join('---\n');
 /** A store with the cache behind it. */
 class Folder {
   readonly cache = new Cache();
-  readonly told: Fault[] = [];
+  readonly reported: Fault[] = [];
   readonly events: SourceEvent[] = [];
   readonly #store = new ManifestStore('node-a', (event) => {
     this.events.push(event);
-    this.told.push(...this.cache.take(event));
+    this.reported.push(...this.cache.take(event));
   });
 
   set(files: Readonly<Record<string, string>>): void {
@@ -77,10 +77,10 @@ describe('Pods in manifests', () => {
     assert.deepEqual(folder.endpoints(), ['10.244.1.12:8080 ready']);
     folder.remove('b.yaml');
     assert.deepEqual(folder.endpoints(), []);
-    assert.deepEqual(folder.told, []);
+    assert.deepEqual(folder.reported, []);
   });
 
-  test('make slices for another proxy, which nobody here reads, and again for this one without the label', () => {
+  test('make slices for another proxy, which are not read, and again for this one without the label', () => {
     const folder = new Folder();
     const labelled = SERVICE.replace(
       '{name: web}',
@@ -111,16 +111,16 @@ describe('Pods in manifests', () => {
     assert.deepEqual(folder.endpoints(), ['10.244.1.11:8080 not', '10.244.1.13:8080 not']);
   });
 
-  test('without an address are told, and no endpoint', () => {
+  test('without an address are reported, and are no endpoints', () => {
     const folder = new Folder();
     folder.set({ 'a.yaml': docs(SERVICE, pod('web-1', '10.244.1.11'), pod('web-2', '""')) });
     assert.deepEqual(folder.endpoints(), ['10.244.1.11:8080 ready']);
-    assert.deepEqual(folder.told.map(faultText), [
+    assert.deepEqual(folder.reported.map(faultText), [
       'Pod default/web-2: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
     ]);
   });
 
-  test('that an edit broke stay as they were, and the fault is told', () => {
+  test('that an edit broke stay as they were, and the fault is reported', () => {
     const folder = new Folder();
     folder.set({ 'a.yaml': docs(SERVICE, pod('web-1', '10.244.1.11')) });
     folder.set({
@@ -128,7 +128,7 @@ describe('Pods in manifests', () => {
     });
     assert.deepEqual(folder.endpoints(), ['10.244.1.11:8080 ready']);
     assert.match(
-      folder.told.map(faultText).join(),
+      folder.reported.map(faultText).join(),
       /^Pod default\/web-1: spec\.containers\[0\]\.ports\[0\]\.containerPort: many:/,
     );
   });

@@ -14,7 +14,7 @@ import { readDocuments, setText } from '../helpers/documents.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
 
-/** Kinds that are told to be complete. */
+/** Kinds that are reported to be complete. */
 const KINDS = ['services', 'slices', 'nodes', 'servicecidrs'];
 
 function web(name = 'web', clusterIP = '10.96.0.1'): object {
@@ -186,7 +186,7 @@ describe('files', () => {
     return { view, files: new ManifestStore('node-a', view.emit) };
   }
 
-  test("define Services, slices and the own Node; kinds of others are nobody's business", () => {
+  test('define Services, slices and the own Node; other kinds are ignored', () => {
     const { view, files } = store();
     const more = [
       slice({ name: 's', service: 'web', endpoints: ['fd00::1'] }),
@@ -215,7 +215,7 @@ describe('files', () => {
     assert.deepEqual(view.faults, []);
   });
 
-  test('that cannot be read keep what they defined, and the reason is told until they can', () => {
+  test('that cannot be read keep their objects, and the reason is reported until they can be read', () => {
     const { view, files } = store();
     setText(files, 'f', yaml('a'));
     files.unreadable('f', 'permission denied');
@@ -235,7 +235,7 @@ describe('files', () => {
     assert.deepEqual([view.objects, view.faults, files.files], [{ 'service default/b': '10.96.0.1' }, [], ['g']]);
   });
 
-  test('with one object in two: the first by name counts, whichever was read first, and the other is told', () => {
+  test('with one object in two: the first by name counts, whichever was read first, and the other is reported', () => {
     for (const order of [
       ['a.yaml', 'b.yaml'],
       ['b.yaml', 'a.yaml'],
@@ -325,7 +325,7 @@ describe('files', () => {
     );
   });
 
-  test('whose names have line ends are told on one line', () => {
+  test('whose names have line ends are reported on one line', () => {
     const { view, files } = store();
     setText(files, 'a\nb.yaml', BROKEN);
     assert.doesNotMatch(view.faults[0] ?? '\n', /\n/);
@@ -386,10 +386,10 @@ describe('a folder', () => {
     await writeFile(join(folder, 'a.yaml'), yaml('a'));
     const view = await follow(t, folder);
     await writeFile(join(folder, 'a.yaml'), yaml('a').replace('port: 80', 'port: 70000'));
-    await until('the fault is told', () => view.faults.some((fault) => fault.includes('70000')));
+    await until('the fault is reported', () => view.faults.some((fault) => fault.includes('70000')));
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     await writeFile(join(folder, 'a.yaml'), '');
-    await until('the empty file is told', () => view.faults.some((fault) => fault.includes('holds no object')));
+    await until('the empty file is reported', () => view.faults.some((fault) => fault.includes('holds no object')));
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     await rm(join(folder, 'a.yaml'));
     await shows(view, {});
@@ -401,7 +401,7 @@ describe('a folder', () => {
 
     test(`drops a Service that gets the label ${label}, and has it again without`, async (t) => {
       const folder = await temporary(t);
-      // What is told of a port for those that make slices does not make it a broken Service.
+      // A fault that the producers report of a port does not break the Service for the proxy.
       const text = `${yaml('a')}    targetPort: "No Name"\n`;
       await writeFile(join(folder, 'a.yaml'), text);
       await writeFile(join(folder, 'b.yaml'), yaml('b', '10.96.0.2'));
@@ -530,7 +530,7 @@ describe('a folder', () => {
     await shows(view, { 'service default/a': '10.96.0.2' });
   });
 
-  test('is told about once: what did not change is not read out again', async (t) => {
+  test('is reported once: unchanged files are not read again', async (t) => {
     const folder = await temporary(t);
     for (const name of ['a', 'b', 'c']) await writeFile(join(folder, `${name}.yaml`), yaml(name));
     const view = await follow(t, folder);
@@ -560,7 +560,7 @@ describe('a file', () => {
     await writeFile(file, yaml('a'));
     const view = await follow(t, file);
     await rm(file);
-    await until('something is told', () => view.events.at(-1)?.kind !== 'synced');
+    await until('something is reported', () => view.events.at(-1)?.kind !== 'synced');
     await writeFile(file, yaml('a', '10.96.0.2'));
     await shows(view, { 'service default/a': '10.96.0.2' });
     assert.deepEqual(view.faults, []);
@@ -581,7 +581,7 @@ describe('a path that cannot be used', () => {
     );
   });
 
-  test('that can be looked at and not listed is not taken for an empty folder (invariants 1 and 2)', async (t) => {
+  test('that cannot be listed is not taken for an empty folder (invariants 1 and 2)', async (t) => {
     const folder = await temporary(t);
     await writeFile(join(folder, 'a.yaml'), yaml('a'));
     // Permissions do not stop root, so the refusal is put in place of the look.

@@ -323,7 +323,7 @@ describe('faults', () => {
     });
     await assert.rejects(
       webs(new Rig({ commands: kernel }), 1).loop.plan(new AbortController().signal),
-      /not all of the kernel could be read/,
+      /part of the kernel could not be read/,
     );
   });
 

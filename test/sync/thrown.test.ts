@@ -56,7 +56,7 @@ describe('what is thrown in a sync', () => {
           const [failed] = report.failed;
           assert.equal(
             `${failed?.key}: ${failed?.cause}`,
-            "sync: a mistake in slicewire itself, please report it: TypeError: Cannot read properties of undefined (reading 'x')",
+            "sync: a bug in slicewire, please report it: TypeError: Cannot read properties of undefined (reading 'x')",
           );
         }
         error = undefined;

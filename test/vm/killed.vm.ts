@@ -64,7 +64,7 @@ describe('an agent that is killed', () => {
     });
     await begun;
     await pause(Math.random() * LATEST);
-    // A write may be refused while a command of the one before it, which outlives it, writes too: that is told, and no reason to end.
+    // A write may be refused while a command of the one before it, which outlives it, writes too: that is logged, and no reason to end.
     if (hasEnded) {
       const status = await child.ended;
       assert.equal(status, undefined, `it ended with status ${status}: ${said.join('\n')}`);

@@ -1,12 +1,12 @@
 /**
  * The tests that need a kernel with IPVS, or another than this one (`*.vm.ts`): here when this kernel has IPVS, otherwise in
- * virtual machines (machine/README.md), two at a time. Each is told again here as it ends, so that one run counts all.
+ * virtual machines (machine/README.md), two at a time. Each is repeated here as it ends, so that one run counts all.
  */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { MARK, type Told } from './reporter.ts';
+import { MARK, type TestResult } from './reporter.ts';
 import { isIpvsHere, runThere } from './run-there.ts';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
@@ -20,15 +20,15 @@ const PARTS = {
 };
 
 describe('on a kernel with IPVS', { concurrency: (await isIpvsHere()) ? 1 : Object.keys(PARTS).length }, () => {
-  for (const [part, files] of Object.entries(PARTS)) it(part, (t) => tellAgain(t, files));
+  for (const [part, files] of Object.entries(PARTS)) it(part, (t) => repeatResults(t, files));
 });
 
-async function tellAgain(t: TestContext, files: readonly string[]): Promise<void> {
-  const told: Told[] = [];
+async function repeatResults(t: TestContext, files: readonly string[]): Promise<void> {
+  const results: TestResult[] = [];
   const subtests: Promise<void>[] = [];
-  const tell = (one: Told) => {
+  const onResult = (one: TestResult) => {
     if (one.isSuite) return;
-    told.push(one);
+    results.push(one);
     const options = one.skip === undefined ? {} : { skip: one.skip };
     const name = `${one.name} (${one.milliseconds} ms there)`;
     subtests.push(
@@ -40,8 +40,8 @@ async function tellAgain(t: TestContext, files: readonly string[]): Promise<void
   const paths = files.map((file) => `${HERE}${file}`);
   const args = ['--test', '--test-concurrency=1', `--test-reporter=${HERE}reporter.ts`, ...paths];
   // Two machines of one processor each do more than one of two.
-  const { status, said } = await runThere({ args, processors: 1, mark: MARK, tell });
+  const { status, said } = await runThere({ args, processors: 1, mark: MARK, onResult });
   await Promise.all(subtests);
-  const failed = told.some(({ error }) => error !== undefined);
-  assert.ok(told.length > 0 && (status === 0 || failed), `exit status ${status}:\n${said.join('\n')}`);
+  const failed = results.some(({ error }) => error !== undefined);
+  assert.ok(results.length > 0 && (status === 0 || failed), `exit status ${status}:\n${said.join('\n')}`);
 }

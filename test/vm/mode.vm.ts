@@ -146,12 +146,12 @@ describe('IPVS mode on a real kernel', () => {
   const detectors: readonly LocalDetector[] = [{ kind: 'none' }, { kind: 'cidr', cidr: '10.244.0.0/16' as Cidr }];
   for (const localDetector of detectors) {
     const how =
-      localDetector.kind === 'none' ? 'where pods are not told from others' : 'where pods are told by their range';
+      localDetector.kind === 'none' ? 'where pods are not known from others' : 'where pods are known by their range';
     it(`from iptables to ipvs and back under continuous traffic no request fails, ${how}`, async () => {
       const objects = webObjects([1, 2]);
       await servedByRules(objects, localDetector);
       const kept = await ask('client', LAB.node.v4, NODE_PORT, how);
-      // A client outside is masqueraded on its way to a cluster IP only where it can be told from a pod.
+      // A client outside is masqueraded on its way to a cluster IP only where it can be known from a pod.
       const fromOutside = localDetector.kind === 'none' ? [] : [{ from: 'client', address: WEB, port: 80 }];
       const traffic = startTraffic(lab, [
         ...fromOutside,

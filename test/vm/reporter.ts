@@ -1,8 +1,8 @@
 /** Reports each test as a line of JSON, for the run outside (machine.test.ts). */
 import type { TestEvent } from 'node:test/reporters';
 
-/** What a line says. */
-export interface Told {
+/** How a test ended: a line. */
+export interface TestResult {
   readonly name: string;
   readonly nesting: number;
   readonly isSuite: boolean;
@@ -13,7 +13,7 @@ export interface Told {
   readonly error: string | undefined;
 }
 
-export const MARK = '@told ';
+export const MARK = '@result ';
 
 // biome-ignore lint/style/noDefaultExport: the test runner takes a reporter's default export
 export default async function* reporter(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
@@ -21,7 +21,7 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
     if (type !== 'test:pass' && type !== 'test:fail') continue;
     const { name, nesting, file = '', skip } = data;
     const details = data.details as { duration_ms: number; type?: string; error?: TestError };
-    const told: Told = {
+    const result: TestResult = {
       name,
       nesting,
       file,
@@ -30,7 +30,7 @@ export default async function* reporter(source: AsyncIterable<TestEvent>): Async
       skip: skip === undefined || skip === false ? undefined : String(skip),
       error: type === 'test:pass' ? undefined : errorText(details.error),
     };
-    yield `\n${MARK}${JSON.stringify(told)}\n`;
+    yield `\n${MARK}${JSON.stringify(result)}\n`;
   }
 }
 

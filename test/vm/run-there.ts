@@ -9,22 +9,22 @@ const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 /** What a line of results begins with: other programs write to the console as well. */
 export type Mark = `@${string} `;
 
-export interface RunThere<Told> extends Results<Told> {
+export interface RunThere<Result> extends Results<Result> {
   /** Arguments of Node.js. */
   readonly args: readonly string[];
   /** Of the machine, if it is one; the script's own number unless it is said. */
   readonly processors?: number;
 }
 
-export interface RunUnderSystemd<Told> extends Results<Told> {
+export interface RunUnderSystemd<Result> extends Results<Result> {
   readonly command: readonly string[];
   readonly timeoutSeconds: number;
 }
 
-interface Results<Told> {
+interface Results<Result> {
   readonly mark: Mark;
   /** Called for each line of results as it comes. */
-  readonly tell: (told: Told) => void;
+  readonly onResult: (result: Result) => void;
 }
 
 interface Ended {
@@ -47,19 +47,26 @@ export async function isIpvsHere(): Promise<boolean> {
   return asked.exitCode === 0;
 }
 
-export async function runThere<Told>({ args, processors, mark, tell }: RunThere<Told>): Promise<Ran> {
+export async function runThere<Result>({ args, processors, mark, onResult }: RunThere<Result>): Promise<Ran> {
   const isMachine = !(await isIpvsHere());
   const settings = processors === undefined ? [] : ['env', `SLICEWIRE_VM_CPUS=${processors}`];
   const machine = isMachine ? [...settings, 'sh', MACHINE, 'run'] : [];
-  return { ...(await follow([...machine, process.execPath, ...args], { mark, tell })), isMachine };
+  return { ...(await follow([...machine, process.execPath, ...args], { mark, onResult })), isMachine };
 }
 
 /** Run a program in the virtual machine, always, with systemd as the first process there. */
-export function runUnderSystemd<Told>({ command, timeoutSeconds, ...results }: RunUnderSystemd<Told>): Promise<Ended> {
+export function runUnderSystemd<Result>({
+  command,
+  timeoutSeconds,
+  ...results
+}: RunUnderSystemd<Result>): Promise<Ended> {
   return follow(['timeout', String(timeoutSeconds), 'sh', MACHINE, 'systemd', ...command], results);
 }
 
-async function follow<Told>([file = '', ...args]: readonly string[], { mark, tell }: Results<Told>): Promise<Ended> {
+async function follow<Result>(
+  [file = '', ...args]: readonly string[],
+  { mark, onResult }: Results<Result>,
+): Promise<Ended> {
   const said: string[] = [];
   const child = startChild({
     file,
@@ -67,7 +74,7 @@ async function follow<Told>([file = '', ...args]: readonly string[], { mark, tel
     onLine: (line) => {
       const at = line.indexOf(mark);
       if (at < 0) said.push(line);
-      else tell(JSON.parse(line.slice(at + mark.length)) as Told);
+      else onResult(JSON.parse(line.slice(at + mark.length)) as Result);
     },
     onErrorLine: (line) => said.push(line),
   });

@@ -5,7 +5,7 @@ import type { Sysctls } from '../../src/host/sysctls.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import { IPVS, ipvsSettingsOf } from '../conformance/ipvs.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { EMULATED, realStories, storyLab, type TestedMode, tellReally } from '../netns/story-packets.ts';
+import { EMULATED, realStories, sendStory, storyLab, type TestedMode } from '../netns/story-packets.ts';
 import { kernelIn, rigIn, settledSysctls } from './ipvs-under-test.ts';
 
 describe('stories with real packets, ipvs', () => {
@@ -35,5 +35,5 @@ describe('stories with real packets, ipvs', () => {
     drains: true,
   };
 
-  for (const { name, story, family } of realStories(IPVS)) it(name, () => tellReally(lab, mode, { story, family }));
+  for (const { name, story, family } of realStories(IPVS)) it(name, () => sendStory(lab, mode, { story, family }));
 });

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install slicewire's unit where systemd runs, start, stop, starve it, and tell what was seen (systemd.test.ts):
+# Install slicewire's unit where systemd runs, start, stop, starve it, and report what was seen (systemd.test.ts):
 # each observation is a line of JSON with a name and the lines that a command said.
 #
 #   systemd-inside.sh EXECUTABLE
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 PATIENCE=120
 
 # Standard input, as the observation $1.
-tell() {
+observe() {
   lines=$(sed 's/\\/\\\\/g; s/"/\\"/g; s/\t/ /g; s/.*/"&"/' | paste -sd,)
   printf '\n@seen {"name":"%s","lines":[%s]}\n' "$1" "$lines"
 }
@@ -60,31 +60,31 @@ END
   systemctl daemon-reload
   # As the next boot would.
   systemctl restart systemd-modules-load.service
-  systemctl --failed --plain --no-legend | tell 'failed units'
-  systemd-detect-virt --container | tell 'container'
+  systemctl --failed --plain --no-legend | observe 'failed units'
+  systemd-detect-virt --container | observe 'container'
 }
 
 STATE=Type,ActiveState,SubState,StatusText,Result,NRestarts,WatchdogUSec,ExecMainCode,ExecMainStatus
 
 # $1: what the names of its observations begin with.
 start() {
-  rules | tell "$1: rules before"
+  rules | observe "$1: rules before"
   timeout "$PATIENCE" systemctl start slicewire.service || true
-  rules | tell "$1: rules"
-  show "$STATE" | tell "$1: state"
+  rules | observe "$1: rules"
+  show "$STATE" | observe "$1: state"
   is ActiveState=active || { echo "not started: $1"; return 1; }
   pid=$(systemctl show slicewire.service --property=MainPID --value)
-  grep -E '^(Cap|NoNewPrivs|Seccomp:)' "/proc/$pid/status" | tr '\t' ' ' | tell "$1: rights"
-  awk '$5 ~ "^/(|usr|run)$" { print $5, substr($6, 1, 2) }' "/proc/$pid/mountinfo" | tell "$1: mounts"
-  busybox wget -qO- http://127.0.0.1:10256/healthz | tell "$1: health"
+  grep -E '^(Cap|NoNewPrivs|Seccomp:)' "/proc/$pid/status" | tr '\t' ' ' | observe "$1: rights"
+  awk '$5 ~ "^/(|usr|run)$" { print $5, substr($6, 1, 2) }' "/proc/$pid/mountinfo" | observe "$1: mounts"
+  busybox wget -qO- http://127.0.0.1:10256/healthz | observe "$1: health"
 }
 
 ping() {
-  show WatchdogTimestampMonotonic | tell 'ping: first'
+  show WatchdogTimestampMonotonic | observe 'ping: first'
   first=$(show WatchdogTimestampMonotonic)
   has_moved() { [ "$(show WatchdogTimestampMonotonic)" != "$first" ]; }
   until_so has_moved
-  show WatchdogTimestampMonotonic | tell 'ping: next'
+  show WatchdogTimestampMonotonic | observe 'ping: next'
 }
 
 # It hangs: the watchdog is to end it and start it again.
@@ -95,26 +95,26 @@ hang() {
     rules | cksum >>/tmp/meanwhile
     is NRestarts=1 && is ActiveState=active
   }
-  rules | cksum | tell 'hang: rules'
+  rules | cksum | observe 'hang: rules'
   until_so is_back
-  sort -u /tmp/meanwhile | tell 'hang: rules meanwhile'
-  show "$STATE" | tell 'hang: state'
-  journalctl -u slicewire.service _PID=1 -o cat --no-pager | tell 'hang: journal'
+  sort -u /tmp/meanwhile | observe 'hang: rules meanwhile'
+  show "$STATE" | observe 'hang: state'
+  journalctl -u slicewire.service _PID=1 -o cat --no-pager | observe 'hang: journal'
 }
 
 main_pid() { systemctl show slicewire.service --property=MainPID --value; }
 
 reload() {
-  main_pid | tell 'reload: pid before'
+  main_pid | observe 'reload: pid before'
   status=0
   systemctl reload slicewire.service || status=$?
-  echo "$status" | tell 'reload: status'
+  echo "$status" | observe 'reload: status'
   says_so() { journalctl -u slicewire.service -o cat --no-pager | grep 'SIGHUP:'; }
   until_so says_so
   until_so is ActiveState=active
-  says_so | tell 'reload: log'
-  show "$STATE" | tell 'reload: state'
-  main_pid | tell 'reload: pid'
+  says_so | observe 'reload: log'
+  show "$STATE" | observe 'reload: state'
+  main_pid | observe 'reload: pid'
 }
 
 # SIGINT is a clean end for systemd (systemd.service(5), Restart=); slicewire exits with 0 then.
@@ -122,14 +122,14 @@ killed() {
   kill -INT "$(main_pid)"
   is_back() { is NRestarts=2 && is ActiveState=active; }
   until_so is_back
-  rules | cksum | tell 'killed: rules'
-  show "$STATE" | tell 'killed: state'
+  rules | cksum | observe 'killed: rules'
+  show "$STATE" | observe 'killed: state'
 }
 
 stop() {
   systemctl stop slicewire.service
-  show "$STATE" | tell 'stop: state'
-  rules | tell 'stop: rules'
+  show "$STATE" | observe 'stop: state'
+  rules | observe 'stop: rules'
 }
 
 # With settings of connection tracking as well: they are written to the kernel, and its table is too small for them.
@@ -137,11 +137,11 @@ start_ipvs() {
   flags --mode=ipvs
   echo 16384 >/sys/module/nf_conntrack/parameters/hashsize
   start ipvs
-  ipvsadm -Ln | tell 'ipvs: servers'
-  cat /proc/sys/net/netfilter/nf_conntrack_max /sys/module/nf_conntrack/parameters/hashsize | tell 'ipvs: table'
+  ipvsadm -Ln | observe 'ipvs: servers'
+  cat /proc/sys/net/netfilter/nf_conntrack_max /sys/module/nf_conntrack/parameters/hashsize | observe 'ipvs: table'
 }
 
-trap 'journalctl -u slicewire.service -o cat --no-pager | tell journal' EXIT
+trap 'journalctl -u slicewire.service -o cat --no-pager | observe journal' EXIT
 install_it
 start start
 ping

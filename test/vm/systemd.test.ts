@@ -1,7 +1,7 @@
 /**
  * The systemd unit: systemd has nothing to say against it, and under a real systemd, in the virtual machine
- * (machine/README.md), slicewire starts, is watched, and stops in it. systemd-inside.sh does that and tells what it saw;
- * here it is judged.
+ * (machine/README.md), slicewire starts, is watched, and stops in it. systemd-inside.sh does that and reports what it saw;
+ * this file judges it.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -101,7 +101,7 @@ describe('the systemd unit', () => {
         command: ['sh', here('./systemd-inside.sh'), executable],
         timeoutSeconds: TIMEOUT_SECONDS,
         mark: MARK,
-        tell: ({ name, lines }) => seen.set(name, lines),
+        onResult: ({ name, lines }) => seen.set(name, lines),
       });
       status = ran.status;
       said = ['The machine said:', ...ran.said, 'The journal:', ...(seen.get('journal') ?? [])].join('\n');
@@ -162,7 +162,7 @@ describe('the systemd unit', () => {
       has('start: mounts', '/ ro', '/run rw');
     });
 
-    it('tells in time that it lives', () => {
+    it('reports in time that it is alive', () => {
       has('start: state', 'WatchdogUSec=30s');
       const at = (name: string) => Number(seen.get(name)?.join('').split('=')[1]);
       const microseconds = at('ping: next') - at('ping: first');

@@ -10,7 +10,7 @@ const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const LOCKED = '/etc/modprobe.d/slicewire-test.conf';
 const WHY =
   process.env.SLICEWIRE_VM === undefined
-    ? 'it would take the module from this machine: told in the virtual machine'
+    ? 'it would take the module from this machine: tested in the virtual machine'
     : false;
 
 const run = (file: string, ...args: string[]) => realCommands.run({ file, args }, NEVER);

@@ -1,4 +1,4 @@
-/** A networking.k8s.io/v1 ServiceCIDR → its ranges. */
+/** Ranges that cluster IPs are taken from. */
 import type { SourceEvent } from '../../model/events.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import { FaultList } from './faults.ts';

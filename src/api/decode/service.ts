@@ -58,7 +58,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   };
 }
 
-/** One cluster IP per family ; undefined for a headless Service, or one that has none yet. */
+/** One cluster IP per family; undefined for a headless Service, or one that has none yet. */
 function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] | undefined {
   const listed = spec.clusterIPs ?? [];
   const texts = listed.length > 0 ? listed : [spec.clusterIP ?? ''];

@@ -11,7 +11,7 @@ const WANTED: Readonly<Record<string, string>> = {
   record: 'a map of names to values',
 };
 
-/** `must be a number, not a text; write it without quotes` */
+/** `must be a number, not a string; write it without quotes` */
 export function shapeProblem(issue: z.core.$ZodIssue, value: unknown): string {
   if (issue.code === 'too_small' && (value === '' || (Array.isArray(value) && value.length === 0))) {
     return 'must not be empty';

@@ -96,7 +96,7 @@ function readEndpoints(
   return trimmed(found);
 }
 
-/** One for all endpoints without hints: there are very many. */
+/** Shared by all endpoints without hints: there are very many. */
 const NO_NAMES: readonly string[] = [];
 
 interface EndpointContext {
@@ -123,7 +123,7 @@ function toEndpoint(api: ApiEndpoint, { address, field, faults }: EndpointContex
 
 type ApiHints = readonly { readonly name: string }[];
 
-/** Names as labels have them as values: what a Node can have as zone or name. */
+/** Valid hints: names that a Node can have as its name or as the value of its zone label. */
 function readHints(hints: ApiHints, field: string, faults: FaultList): readonly string[] {
   const found: string[] = [];
   for (const [i, { name }] of hints.entries()) {

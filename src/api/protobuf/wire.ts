@@ -4,7 +4,7 @@
  */
 import { PbfReader } from 'pbf';
 
-/** The answer is not what its type says, or breaks off. */
+/** The answer is not of its content type, or is cut off. */
 export class ProtobufUnreadable extends Error {}
 
 /** Wire types. */

@@ -2,10 +2,10 @@
  * The desired chains of one family, kept up to date by changes (docs/iptables.md). Pure: it holds state, and does no I/O.
  *
  * Goals, and how each is met:
- * 1. A change costs what it touches: a ServicePort is rendered when it changed, and of the trees only the leaves in which
- *    it has an entry.
- * 2. The result does not depend on the way to it (invariant 12): chains come from one ServicePort each, shared chains
- *    from trees whose shape is a function of their keys.
+ * 1. The cost follows the change: only changed ServicePorts are rendered, and only those leaves of the trees that hold
+ *    their entries.
+ * 2. The result does not depend on the history (invariant 12): a chain comes from one ServicePort, and a shared chain from
+ *    a tree whose shape is a function of its keys.
  */
 import type { Address } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
@@ -19,14 +19,14 @@ import { hairpinEntry, type RenderedPort, renderPort, type TreeEntry } from './r
 import type { IptablesSettings } from './settings.ts';
 import { externalFromNode, nodePortJumps, nodePortRejectJumps, staticChains } from './static-chains.ts';
 
-/** Chains that changed; undefined for one that should not be. */
+/** Chains that changed; undefined for one to remove. */
 export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;
 
 export class IptablesDesired {
   readonly #settings: IptablesSettings;
   readonly #rendered = new Map<ServicePortKey, RenderedPort>();
   readonly #trees: Readonly<Record<TreeName, DispatchTree>>;
-  /** Backends that may reach themselves → how many ServicePorts have them. */
+  /** Backends that may reach themselves → number of ServicePorts that have them. */
   readonly #hairpins = new Map<Address, number>();
   #isFirst = true;
 
@@ -46,7 +46,7 @@ export class IptablesDesired {
     };
   }
 
-  /** Take in ServicePorts of this family that changed (undefined: gone). What they share is rendered by `shared`. */
+  /** Accept changed ServicePorts of this family (undefined: deleted). `shared` renders the chains that they share. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
     const added: [ServicePortKey, RenderedPort][] = [];
@@ -59,7 +59,7 @@ export class IptablesDesired {
     return changes;
   }
 
-  /** What ServicePorts share, as far as it changed since the last time: once for many changes. */
+  /** The shared chains that changed since the last call: rendered once for many changes. */
   shared(): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
     if (this.#isFirst) for (const [key, chain] of staticChains(this.#settings)) changes.set(key, chain);
@@ -103,7 +103,7 @@ export class IptablesDesired {
     }
   }
 
-  /** What follows a tree in its root's chain. */
+  /** The rules after a tree in its root's chain. */
   #afterTree(name: TreeName): Chain {
     const { table, root } = TREES[name];
     if (table === 'nat' && root === SERVICES) return nodePortJumps(this.#settings);

@@ -1,4 +1,4 @@
-/** iptables mode: one set of chains per family, written by `iptables-restore`. */
+/** iptables mode: the chains of each family, written by `iptables-restore`. */
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
@@ -7,9 +7,9 @@ import { mergeReports } from '../../reconcile/step.ts';
 import { type FamilyMode, type FamilyPlan, type FamilyReport, familiesMode, type SeenFamily } from '../families.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
-import { readCounts } from '../netfilter/counted-rules.ts';
 import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
+import { readCounts } from '../netfilter/packet-counts.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
@@ -23,7 +23,7 @@ import { countedIn } from './static-chains.ts';
 interface IptablesFamilyOptions {
   readonly settings: IptablesSettings;
   readonly tools: IptablesTools;
-  /** Says whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
+  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
   readonly probe?: ChainProbe | undefined;
   readonly sysctls: Sysctls;
 }
@@ -52,7 +52,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
         probe,
         own,
         isOurs,
-        // The kubelet's, unless we need it.
+        // The kubelet's chain: read only if we need it.
         shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),
         jumps: [...JUMPS, ...(localhostNodePorts ? FIREWALL_JUMPS : [])],
       }),
@@ -63,7 +63,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
       sysctls,
       family,
       wanted: new Map(localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []),
-      hint: '--iptables-localhost-nodeports=false does without it',
+      hint: 'to do without it, set --iptables-localhost-nodeports=false',
     });
   }
 
@@ -84,7 +84,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
   }
 
   override async observe(signal: AbortSignal): Promise<SeenFamily> {
-    // Before the rules: when it fails, those are unknown, and nothing is planned of what was not read.
+    // Before the rules: if this fails, the rules stay unknown, and no plan is made for an unread family.
     await this.#settings.observe();
     return await super.observe(signal);
   }
@@ -104,7 +104,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
 
   async #apply(tables: TablesPlan, settings: SettingsPlan, signal: AbortSignal): Promise<FamilyReport> {
     const written = await this.tables.apply(tables, signal);
-    // route_localnet opens a door (CVE-2020-8558). Its guard must stand first, so the setting comes last.
+    // route_localnet opens a door (CVE-2020-8558). Its guard must be installed first, so the setting comes last.
     if (written.outcome !== 'complete' || settings.writes.length === 0) return written;
     return mergeReports([written, await this.#settings.apply(settings)]);
   }

@@ -1,6 +1,6 @@
 /**
- * The jumps from the kernel's built-in chains into ours: kube-proxy's rules to the letter (iptablesJumpChains in its
- * pkg/proxy/iptables), so that a live node needs none of them replaced.
+ * The jumps from the kernel's built-in chains into ours: exactly kube-proxy's rules (iptablesJumpChains in its
+ * pkg/proxy/iptables), so that a live node keeps them.
  */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import { EXTERNAL_SERVICES, FORWARD, NODE_PORTS, POSTROUTING, PROXY_FIREWALL, SERVICES } from '../netfilter/names.ts';
@@ -13,7 +13,7 @@ const LB_FIREWALL = 'kubernetes load balancer firewall';
 
 type Row = readonly [table: Table, chain: string, target: string, condition: string, note: string];
 
-/** In the order of kube-proxy: each is inserted at the top, so the last comes first in its chain. */
+/** In kube-proxy's order. Each jump is inserted at the top, so the last one comes first in its chain. */
 const ROWS: readonly Row[] = [
   ['filter', 'INPUT', EXTERNAL_SERVICES, NEW, EXTERNAL_PORTALS],
   ['filter', 'FORWARD', EXTERNAL_SERVICES, NEW, EXTERNAL_PORTALS],

@@ -1,4 +1,4 @@
-/** Names of chains in iptables mode: kube-proxy's wherever it has one, so that people and tools find them (docs/iptables.md). */
+/** Names of chains in iptables mode: kube-proxy's if it has one, so that people and tools find them (docs/iptables.md). */
 
 import type { Protocol } from '../../model/objects.ts';
 import type { TreeNames } from '../netfilter/dispatch-tree.ts';
@@ -13,7 +13,7 @@ import {
 } from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';
 
-/** The trees, by what they dispatch. The last letter of the prefix tells them apart in one table. */
+/** The dispatch trees. The last letter of the prefix distinguishes the trees of one table. */
 export const TREES = {
   services: { table: 'nat', root: SERVICES, prefix: 'KUBE-DSS' },
   nodePorts: { table: 'nat', root: NODE_PORTS, prefix: 'KUBE-DSN' },
@@ -28,7 +28,7 @@ export type TreeName = keyof typeof TREES;
 
 export type ServiceChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW';
 
-/** `KUBE-SVC-…` and its kin for a Service port: they share a hash, which is made once. */
+/** `KUBE-SVC-…`, `KUBE-EXT-…` and so on for a Service port: their names share a hash, which is computed once. */
 export function serviceChains(id: string, protocol: Protocol): (kind: ServiceChainKind) => string {
   const hash = shortHash(id + protocol.toLowerCase());
   return (kind) => `KUBE-${kind}-${hash}`;
@@ -39,7 +39,7 @@ export function endpointChain(id: string, protocol: Protocol, endpoint: string):
   return `KUBE-SEP-${shortHash(id + protocol.toLowerCase() + endpoint)}`;
 }
 
-/** `KUBE-SEG-…` for a group of the endpoints to which a chain of a Service port balances. */
+/** `KUBE-SEG-…` for a group of the endpoints of a balancing chain. */
 export function groupChain(chain: string, group: number): string {
   return `KUBE-SEG-${shortHash(`${chain} ${group}`)}`;
 }

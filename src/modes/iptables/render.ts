@@ -1,4 +1,4 @@
-/** One ServicePort as rules: its chains, and its entries in the dispatch trees (docs/semantics.md 6 and 7; flat, for the reasons in docs/iptables.md). Pure. */
+/** One ServicePort as rules: its chains and its entries in the dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
 import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';
@@ -36,11 +36,11 @@ export interface TreeEntry {
 export interface RenderedPort {
   readonly chains: readonly (readonly [ChainKey, Chain])[];
   readonly entries: readonly TreeEntry[];
-  /** Backends that may reach themselves, by address: they are masqueraded when they do. */
+  /** Addresses of backends that may reach themselves: such connections are masqueraded. */
   readonly hairpin: readonly Backend['address'][];
 }
 
-/** What all rules of a ServicePort share. */
+/** The context of all rules of a ServicePort. */
 interface Context {
   readonly port: ServicePort;
   readonly settings: IptablesSettings;
@@ -147,7 +147,7 @@ function addNodePort(context: Context, frontend: Frontend): void {
   }
 }
 
-/** For a frontend with nothing behind it: refused when nobody serves the Service, dropped when only others do. */
+/** The rule of a frontend without usable endpoints: refused if the Service has none, dropped if only other nodes have some. */
 function refusal(context: Context, frontend: Frontend): Rule {
   const dropped = frontend.empty === 'drop';
   const words = note(context, dropped ? 'has no local endpoints' : 'has no endpoints');
@@ -161,7 +161,7 @@ function addHealthPort(context: Context): void {
   context.entries.push({ tree: 'healthPorts', key: portKey('TCP', number), id: key, rule: text });
 }
 
-/** KUBE-EXT: what comes to an external address or node port. */
+/** KUBE-EXT: traffic to an external address or node port. */
 function externalRules(context: Context): Rule[] {
   const { port, settings } = context;
   const text = (words: string) => comment(`${words} ${port.id} external destinations`);
@@ -172,7 +172,7 @@ function externalRules(context: Context): Rule[] {
     if (usable) rules.push(mine(context, jump(context.name('SVC'))));
     return rules;
   }
-  // Pods and the node itself are sent to any endpoint: the policy is about traffic from outside (docs/semantics.md 4.1).
+  // Pods and the node itself reach all endpoints: the policy is only for traffic from outside (docs/semantics.md 4.1).
   if (port.cluster.length > 0) {
     const { source, device } = localMatch(settings.localDetector, true);
     if (settings.localDetector.kind !== 'none') {
@@ -186,7 +186,7 @@ function externalRules(context: Context): Rule[] {
   return rules;
 }
 
-/** KUBE-FW: only the source ranges come further; the filter table drops the rest. */
+/** KUBE-FW: only the source ranges pass; the filter table drops the rest. */
 function firewallRules(
   context: Context,
   { loadBalancers, ranges }: { loadBalancers: readonly Frontend[]; ranges: readonly Cidr[] },
@@ -196,7 +196,7 @@ function firewallRules(
   const rules = ranges.map((range) => mine(context, from(range), words, jump(context.name('EXT'))));
   const admitsNode = ranges.some((range) => settings.nodeAddresses.some((ip) => cidrContains(range, ip)));
   if (admitsNode) {
-    // What the node sends to one of its own load-balancer addresses has that address as its source.
+    // A packet from the node to a load-balancer address of its own has that address as its source.
     for (const { address } of loadBalancers) {
       if (address !== undefined) rules.push(mine(context, from(address), words, jump(context.name('EXT'))));
     }
@@ -205,7 +205,7 @@ function firewallRules(
   return rules;
 }
 
-/** KUBE-SVC or KUBE-SVL: masquerade what needs it, then choose among the backends. */
+/** KUBE-SVC or KUBE-SVL: masquerade if needed, then choose a backend. */
 function addBalancer(context: Context, chain: string, backends: readonly Backend[], isInternal: boolean): void {
   const rules: Rule[] = [];
   const clusterIP = context.port.frontends.find((frontend) => frontend.role === 'cluster-ip');
@@ -220,20 +220,20 @@ function addBalancer(context: Context, chain: string, backends: readonly Backend
   addChain(context, chain, rules);
 }
 
-/** One of them, each as likely as any other. */
+/** Rules that choose one backend, each with the same probability. */
 function addEndpoints(context: Context, rules: Rule[], backends: readonly Backend[]): void {
   const { protocol: name, id, affinitySeconds } = context.port;
   for (const [i, backend] of backends.entries()) {
     const left = backends.length - i;
     const chance = left > 1 ? oneIn(left) : undefined;
-    // A chain says once whose it is: a comment on every endpoint costs a fifth of the load, and of each change after it.
+    // One comment names the owner of the chain: a comment on every endpoint makes each load and change a fifth slower.
     const words = rules.length === 0 ? comment(id) : undefined;
     if (affinitySeconds > 0) rules.push(mine(context, words, chance, jump(affinityChain(context, backend))));
     else rules.push(mine(context, protocol(name), words, chance, dnat(backend)));
   }
 }
 
-/** A group as likely as it is large, and in it an endpoint. */
+/** Rules that choose a group, with a probability proportional to its size, and then an endpoint in it. */
 function addGroups(
   context: Context,
   { chain, rules, backends }: { chain: string; rules: Rule[]; backends: readonly Backend[] },
@@ -251,7 +251,7 @@ function addGroups(
   }
 }
 
-/** Traffic to the cluster IP that does not come from a pod would be answered past this node (docs/semantics.md 7.3). */
+/** Without masquerading, replies to cluster IP traffic that is not from a pod would bypass this node (docs/semantics.md 7.3). */
 function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undefined {
   const { settings } = context;
   const { source, device } = localMatch(settings.localDetector, false);
@@ -259,7 +259,7 @@ function clusterIPMasquerade(context: Context, frontend: Frontend): Rule | undef
   const match = socket(context, frontend, note(context, 'cluster IP'));
   if (settings.masqueradeAll) return mine(context, match, jump(MARK_MASQ));
   if (device === undefined) return mine(context, source, match, jump(MARK_MASQ));
-  // -d stands before -i in what iptables-save prints.
+  // iptables-save prints -d before -i.
   return mine(context, match.replace(/^(-d \S+)/, `$1 ${device}`), jump(MARK_MASQ));
 }
 
@@ -267,7 +267,7 @@ function dnat(backend: Backend): string {
   return `-j DNAT --to-destination ${backend.text}`;
 }
 
-/** The chain of one endpoint: remember the client, then translate. Only ClientIP affinity needs it. */
+/** The chain of one endpoint, only for ClientIP affinity: remember the client, then translate. */
 function affinityChain(context: Context, backend: Backend): string {
   const { port } = context;
   const chain = endpointChain(port.id, port.protocol, backend.text);
@@ -279,7 +279,7 @@ function affinityChain(context: Context, backend: Backend): string {
   return chain;
 }
 
-/** A client seen within the timeout goes where it went. */
+/** A client seen within the timeout returns to its endpoint. */
 function rememberedRule(context: Context, backend: Backend): Rule {
   const { port } = context;
   const chain = endpointChain(port.id, port.protocol, backend.text);

@@ -1,4 +1,4 @@
-/** Chains whose rules depend on the settings alone (docs/semantics.md 6.11, 7.1, 8.1), and those that hold a dispatch tree and something beside it. Pure. */
+/** Chains whose rules depend only on the settings (docs/semantics.md 6.11, 7.1, 8.1), and the rules after dispatch trees. Pure. */
 import { type CountedRule, countedRules } from '../netfilter/counted-rules.ts';
 import { localnetGuard } from '../netfilter/localnet.ts';
 import {
@@ -18,17 +18,17 @@ import { type Chain, comment, jump, type Rule, rule, to } from '../netfilter/rul
 import { forwardRules, markMatch, markRules, masqueradeMarked } from '../netfilter/static-chains.ts';
 import type { IptablesSettings } from './settings.ts';
 
-/** An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839). */
+/** An invalid packet would leave the node untranslated, and the client would reset the connection (k8s#74839). */
 const DROPS_INVALID = rule(['-m conntrack --ctstate INVALID', jump('DROP')]);
 
 /**
- * Counts and does nothing else: the first packet of each connection that was sent to 127.0.0.0/8 and goes to an endpoint,
- * behind the rule that lets nothing pass here but what is marked. kube-proxy counts it with nfacct, which not every kernel has,
- * by one rule more for each node port (k8s#125015).
+ * Only counts: the first packet of each connection that was sent to 127.0.0.0/8 and goes to an endpoint. It comes after
+ * the rule that returns unmarked packets. kube-proxy counts with nfacct, which not every kernel has, and one additional rule
+ * for each node port (k8s#125015).
  */
 const COUNTS_LOCALHOST = rule(['-m conntrack --ctstate DNAT --ctorigdst 127.0.0.0/8']);
 
-/** Rules whose packets are reported in metrics. */
+/** The rules whose packets are counted for metrics. */
 export function countedIn(settings: IptablesSettings): CountedRule[] {
   return countedRules(staticChains(settings), [
     ['invalid-dropped', chainKey('filter', FORWARD), DROPS_INVALID],
@@ -36,17 +36,17 @@ export function countedIn(settings: IptablesSettings): CountedRule[] {
   ]);
 }
 
-/** Chains with no tree in them. */
+/** The chains without a tree. */
 export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): Map<ChainKey, Chain> {
   const chains = new Map<ChainKey, Chain>();
   const add = (table: 'nat' | 'filter' | 'mangle', chain: string, ...rules: Rule[]) => {
     chains.set(chainKey(table, chain), rules);
   };
   add('nat', MARK_MASQ, ...markRules(masqueradeBit));
-  // An endpoint that reaches itself would answer itself directly: its address is hidden from it.
+  // An endpoint that reaches itself would answer itself directly, so its source address is masqueraded.
   const hairpin = rule([`-m mark ! --mark ${markMatch(masqueradeBit)} -m conntrack --ctstate DNAT`, jump(HAIRPIN)]);
   const masquerade = masqueradeMarked(masqueradeBit);
-  // Behind the rule that lets go of what is not marked.
+  // After the rule that returns unmarked packets.
   if (settings.localhostNodePorts) masquerade.splice(1, 0, COUNTS_LOCALHOST);
   add('nat', POSTROUTING, hairpin, ...masquerade);
   const invalid = settings.dropInvalid ? [DROPS_INVALID] : [];
@@ -58,19 +58,19 @@ export function staticChains({ masqueradeBit, ...settings }: IptablesSettings): 
 
 const LAST = 'kubernetes service nodeports; NOTE: this must be the last rule in this chain';
 
-/** The end of nat KUBE-SERVICES: the way to the node ports (docs/semantics.md 6.9). */
+/** The end of nat KUBE-SERVICES: the jump to the node ports (docs/semantics.md 6.9). */
 export function nodePortJumps(settings: IptablesSettings): Rule[] {
   return toNodePorts(settings, { words: comment(LAST), target: jump(NODE_PORTS) });
 }
 
-/** The end of filter KUBE-EXTERNAL-SERVICES: refused node ports, on the addresses that take node ports and no other. */
+/** The end of filter KUBE-EXTERNAL-SERVICES: refused node ports, only on the addresses that take node ports. */
 export function nodePortRejectJumps(settings: IptablesSettings): Rule[] {
   return toNodePorts(settings, { words: undefined, target: jump(NODE_PORT_REJECTS) });
 }
 
 /**
- * The end of filter KUBE-SERVICES: what the node itself sends to an external address that refuses. KUBE-EXTERNAL-SERVICES
- * is not called from OUTPUT, and kube-proxy lets such packets leave the node (docs/semantics.md 6.4).
+ * The end of filter KUBE-SERVICES: packets of the node itself to an external address without endpoints. OUTPUT does not call
+ * KUBE-EXTERNAL-SERVICES, so with kube-proxy such packets leave the node (docs/semantics.md 6.4).
  */
 export function externalFromNode(): Rule {
   return rule(['-m addrtype --src-type LOCAL', jump(EXTERNAL_SERVICES)]);

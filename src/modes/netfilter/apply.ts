@@ -1,4 +1,4 @@
-/** Write one family's plan: one iptables-restore, or several where much is new. */
+/** Write one family's plan: one iptables-restore, or several when many chains are new. */
 
 import { breath } from '../../host/clock.ts';
 import { IptablesError, type IptablesTools } from '../../host/iptables-tools.ts';
@@ -9,17 +9,17 @@ import { NOTHING_TO_DO } from '../../reconcile/step.ts';
 import { stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { type RestoreLine, restoreLines, restoreTexts, type TableBlock } from './restore-text.ts';
 
-/** Lines of the input shown on each side of the one that failed. */
+/** Input lines shown before and after the failed one. */
 const CONTEXT = 3;
 
 export interface TablesReport extends ApplyReport {
-  /** Transactions that were made: one for each COMMIT. */
+  /** Number of transactions: one for each COMMIT. */
   readonly commits: number;
 }
 
 /**
- * Apply, and tell the trackers. After a failure they know nothing: a restore commits table by table, so part of it may
- * be in the kernel (invariant 4).
+ * Apply the plan and update the trackers. After a failure they know nothing: a restore commits table by table, so a part of
+ * it may be in the kernel (invariant 4).
  */
 export async function applyTables(
   plan: TablesPlan,
@@ -53,7 +53,7 @@ export async function applyTables(
   return { outcome: 'complete', applied: plan.steps.length, failed: [], skipped: [], commits };
 }
 
-/** Find the line that the tool complained of, and whose it is. */
+/** Find the line that the tool refused, and its Service. */
 function describeFailure(family: Family, blocks: readonly TableBlock[], error: unknown): FailedStep {
   const cause = causeOf(error);
   const number = error instanceof IptablesError ? error.line : undefined;

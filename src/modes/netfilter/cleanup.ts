@@ -1,4 +1,4 @@
-/** Remove every chain and jump of a service proxy from one family: ours of every mode, and kube-proxy's. */
+/** Remove every chain and jump of a service proxy from one family: ours in every mode, and kube-proxy's. */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { targetOf } from './jumps.ts';
 import { BUILT_IN } from './names.ts';
@@ -6,7 +6,7 @@ import { type IsOurs, readTables, TABLES } from './observe.ts';
 import { isEmptyBlock, restoreTexts, type SavedTable, type TableBlock } from './restore-text.ts';
 import type { Table } from './rules.ts';
 
-/** Returns what was removed, a line each. KUBE-FIREWALL stays: it is the kubelet's as well. Throws when a read or write fails. */
+/** Returns a line for each removed object. KUBE-FIREWALL stays: the kubelet uses it too. Throws when a read or write fails. */
 export async function cleanupTables(tools: IptablesTools, isOurs: IsOurs, signal: AbortSignal): Promise<string[]> {
   const tables = await readTables(tools, signal);
   const blocks = TABLES.map((table) => cleanupBlock(table, tables.get(table) ?? new Map(), isOurs)).filter(
@@ -20,7 +20,7 @@ export async function cleanupTables(tools: IptablesTools, isOurs: IsOurs, signal
   ]);
 }
 
-/** Our chains, and every rule of a built-in chain that leads to one of them, as often as it stands there. */
+/** Our chains, and every rule of a built-in chain that leads to one of them, with its duplicates. */
 function cleanupBlock(table: Table, saved: SavedTable, isOurs: IsOurs): TableBlock {
   const names = [...saved.keys()].filter((name) => isOurs(table, name));
   const going = new Set(names);

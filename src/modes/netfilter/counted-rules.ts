@@ -1,21 +1,19 @@
-/** Rules whose packets are reported: where each is in its chain, and how its counter is read. */
-import type { ChainProbe } from '../../host/chain-probe.ts';
-import type { IptablesTools } from '../../host/iptables-tools.ts';
+/** Rules whose packets are reported: where each is in its chain. Pure. */
 import type { PacketCount } from '../mode.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
 import type { Chain, Rule } from './rules.ts';
 
-/** Where a rule is whose packets are reported. */
+/** The position of a counted rule. */
 export interface CountedRule {
   readonly what: PacketCount['what'];
   readonly table: string;
   readonly chain: string;
   readonly index: number;
-  /** Rules of the chain. With another number it is not as it was written. */
+  /** Number of rules of the chain. Another number means that another program changed the chain. */
   readonly of: number;
 }
 
-/** Where these rules are in these chains; none for a rule that is not there. */
+/** The positions of these rules in these chains; a missing rule has none. */
 export function countedRules(
   chains: ReadonlyMap<ChainKey, Chain>,
   wanted: readonly (readonly [what: PacketCount['what'], at: ChainKey, rule: Rule])[],
@@ -25,20 +23,4 @@ export function countedRules(
     const index = rules.indexOf(rule);
     return index < 0 ? [] : [{ what, ...splitChainKey(at), index, of: rules.length }];
   });
-}
-
-/** Asks the probe, or the tools where it cannot tell. Throws when neither can. */
-export async function readCounts(
-  rules: readonly CountedRule[],
-  { tools, probe }: { readonly tools: IptablesTools; readonly probe: ChainProbe | undefined },
-  signal: AbortSignal,
-): Promise<PacketCount[]> {
-  const counts: PacketCount[] = [];
-  for (const { what, table, chain, index, of } of rules) {
-    const query = { table, chain, wait: 1 };
-    const counters = await (probe?.counters?.(query, signal) ?? tools.counters(query, signal));
-    const packets = counters.length === of ? counters[index] : undefined;
-    if (packets !== undefined) counts.push({ what, family: tools.family, packets });
-  }
-  return counts;
 }

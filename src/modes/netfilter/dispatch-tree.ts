@@ -2,17 +2,17 @@
  * A tree of chains that finds the rules for a packet in a logarithm of their number.
  *
  * Goals, and how each is met:
- * 1. A packet meets few rules: a chain with more than LEAF_RULES entries is replaced by a few branches, each going to a
- *    chain of its own.
+ * 1. A packet meets few rules: a chain with more than LEAF_RULES entries is replaced by a few branches, each to a chain of
+ *    its own.
  * 2. A change touches one leaf: keys are kept in a radix tree of single digits, and only chains on the way to a changed
  *    key are rendered.
  * 3. The shape is a function of the set of keys, not of its history (invariant 12): a node splits exactly when it has
- *    more than LEAF_RULES entries, and merges when it has not.
- * 4. Few chains, for `iptables-nft-restore` is worse than linear in them: leaves are at least about half full, a chain
- *    branches over up to STRIDE digits at once, levels with a single branch are skipped, and a branch of at most
- *    INLINE_RULES entries stands in its parent's chain.
- * 5. A key far from all others moves no chain but those above the place where it branches off: chains end at multiples
- *    of STRIDE digits, wherever they begin.
+ *    more than LEAF_RULES entries, and merges otherwise.
+ * 4. Chains are few, because `iptables-nft-restore` is worse than linear in them: leaves are at least about half full, a
+ *    chain branches over up to STRIDE digits at once, levels with a single branch are skipped, and a branch of at most
+ *    INLINE_RULES entries is part of its parent's chain.
+ * 5. A key far from all others changes only the chains above the point where it branches off: chains end at multiples of
+ *    STRIDE digits, wherever they begin.
  *
  * Rules of one tree exclude each other (different keys match different packets), so their order does not matter, but it
  * is fixed: by key, then by id.
@@ -22,15 +22,15 @@ import { type Chain, goTo, jump, type Rule, rule } from './rules.ts';
 
 /** Most entries of a leaf. */
 export const LEAF_RULES = 32;
-/** Most entries of a branch that stands in its parent's chain. */
+/** Most entries of a branch that is part of its parent's chain. */
 const INLINE_RULES = 2;
-/** A chain branches down to the next prefix of a multiple of so many digits: 4 bits make at most 16 branches. */
+/** A chain branches down to the next prefix whose length is a multiple of this: 4 bits make at most 16 branches. */
 const STRIDE = 4;
 
 export interface TreeNames {
-  /** The chain at the top. Its branches are jumps, so that what follows the tree in that chain is still reached. */
+  /** The chain at the top. Its branches are jumps, so that packets still reach the rules after the tree in that chain. */
   readonly root: string;
-  /** What the names of the other chains begin with. */
+  /** The prefix of the names of the other chains. */
   readonly prefix: string;
 }
 
@@ -40,9 +40,9 @@ interface Entry {
   readonly rule: Rule;
 }
 
-/** The chain that is being rendered. */
+/** The chain being rendered. */
 interface Draft {
-  /** Nodes whose prefixes have as many digits as this have chains of their own. */
+  /** Nodes whose prefixes have at least this many digits have chains of their own. */
   readonly end: number;
   readonly isRoot: boolean;
   readonly rules: Rule[];
@@ -55,7 +55,7 @@ interface Node {
   count: number;
   entries: Map<string, Entry> | undefined;
   branches: Map<string, Node> | undefined;
-  /** The chain that was rendered for this node. */
+  /** The chain rendered for this node. */
   chain: string | undefined;
   dirty: boolean;
 }
@@ -64,7 +64,7 @@ export class DispatchTree {
   readonly #space: KeySpace;
   readonly #names: TreeNames;
   readonly #root: Node = newNode('');
-  /** Chains of nodes that are no more. */
+  /** Chains of removed nodes. */
   readonly #dropped = new Set<string>();
 
   constructor(space: KeySpace, names: TreeNames) {
@@ -77,7 +77,7 @@ export class DispatchTree {
     return this.#root.count;
   }
 
-  /** Add or replace the rule of an entry; `id` tells entries of the same key apart. All keys are equally long. */
+  /** Add or replace the rule of an entry; `id` distinguishes entries of the same key. All keys have the same length. */
   set(key: string, id: string, value: Rule): void {
     const entry: Entry = { key, id, rule: value };
     const isNew = !this.#has(key, id);
@@ -108,8 +108,8 @@ export class DispatchTree {
   }
 
   /**
-   * The chains that changed since the last call; undefined for one that is no more. The root's chain is among them
-   * whenever anything in it changed, also when it became empty.
+   * The chains that changed since the last call; undefined for a removed one. The root's chain is among them whenever it
+   * changed, also when it became empty.
    */
   render(): Map<string, Chain | undefined> {
     const out = new Map<string, Chain | undefined>();
@@ -160,7 +160,7 @@ export class DispatchTree {
     }
   }
 
-  /** Take all entries below a node, which ceases to be. */
+  /** Take all entries below a node, and drop the node. */
   #collect(node: Node, into: Map<string, Entry>): void {
     this.#dropChain(node);
     for (const [key, entry] of node.entries ?? []) into.set(key, entry);
@@ -193,7 +193,7 @@ export class DispatchTree {
       if (branch === undefined) continue;
       if (branch.branches === undefined || branch.prefix.length >= draft.end) this.#renderBranch(branch, draft);
       else {
-        // Its branches stand in this chain: it needs none of its own.
+        // Its branches are part of this chain: it needs no chain of its own.
         this.#dropChain(branch);
         this.#renderBranches(branch, draft);
         branch.dirty = false;
@@ -237,7 +237,7 @@ function newNode(prefix: string): Node {
   return { prefix, count: 0, entries: new Map(), branches: undefined, chain: undefined, dirty: true };
 }
 
-/** Where the chain of a node ends: past the first node at or below it that has more than one branch. */
+/** The end of a node's chain: past the first node at or below it that has more than one branch. */
 function endOf(node: Node): number {
   let fork: Node | undefined = node;
   while (fork?.branches?.size === 1) [fork] = fork.branches.values();
@@ -249,7 +249,7 @@ function digitAt(node: Node, key: string): string {
   return key.charAt(node.prefix.length);
 }
 
-/** The branch that a key belongs to, made when it is missing. */
+/** The branch of a key, created if missing. */
 function branchOf(node: Node, key: string): Node {
   const digit = digitAt(node, key);
   let branch = node.branches?.get(digit);

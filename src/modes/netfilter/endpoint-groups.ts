@@ -1,17 +1,17 @@
 /**
- * Many endpoints of one Service in groups, each with a chain of its own. A packet tries half of the rules of a flat chain
- * before one takes it, and a flap of one endpoint writes all of them: with 5,000 endpoints 2,500 and 5,000. In groups it is
- * about a hundred tried and two hundred written. Pure.
+ * Groups of the endpoints of one large Service, each with a chain of its own. In a flat chain a packet tries half of the rules
+ * on average, and a flap of one endpoint rewrites all of them: 2,500 and 5,000 rules at 5,000 endpoints. With groups a packet
+ * tries about a hundred, and a flap writes about two hundred. Pure.
  */
 
-/** Endpoints that stand in one chain. */
+/** Most endpoints of a chain without groups. */
 export const MOST_UNGROUPED = 128;
-/** Endpoints of a group on average, at most; at least half as many. */
+/** Average number of endpoints of a group: at most this, at least half of it. */
 const GROUP = 64;
 
 /**
- * Endpoints by the number of their group; none is empty. Which group an endpoint is in depends on its text, and on the
- * number of endpoints only where that passes a power of two: others stay where they are when one comes or goes.
+ * Endpoints by the number of their group; no group is empty. An endpoint's group depends on its text, and changes with the
+ * number of endpoints only when that passes a power of two: the other endpoints keep their groups when one comes or goes.
  */
 export function endpointGroups<E extends { readonly text: string }>(
   endpoints: readonly E[],
@@ -27,7 +27,7 @@ export function endpointGroups<E extends { readonly text: string }>(
   return new Map([...groups].sort(([a], [b]) => a - b));
 }
 
-/** 32 bits, each of which depends on all of the text: FNV-1a, and the finish of MurmurHash3, since similar addresses differ in their last letters. */
+/** 32 bits: FNV-1a, with the final mix of MurmurHash3 because similar addresses differ only at their end. */
 function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
-/** The first 16 characters of the base32 form (RFC 4648) of SHA-256: what kube-proxy puts into chain names (portProtoHash in its pkg/proxy/iptables). */
+/** The first 16 characters of SHA-256 in base32 (RFC 4648), as kube-proxy's portProtoHash (pkg/proxy/iptables) makes them. */
 export function shortHash(text: string): string {
   const bytes = createHash('sha256').update(text).digest();
   let bits = 0;

@@ -9,7 +9,7 @@ export interface Jump {
   readonly target: string;
 }
 
-/** A jump by where it stands, where it leads, and on what condition. */
+/** A jump from its chain, its target and its condition. */
 export function jumpRule(at: { table: Table; chain: string; target: string; condition?: string; note?: string }): Jump {
   const { table, chain, target, condition = '', note = '' } = at;
   const text = [condition, note === '' ? '' : comment(note), jump(target)].filter((part) => part !== '').join(' ');
@@ -21,7 +21,7 @@ export function jumpKey(entry: Jump): string {
   return `${entry.table} ${entry.chain} ${entry.text}`;
 }
 
-/** The chain that a rule leads to; "" when it leads to none. Its target's name comes last, and without options. */
+/** The chain that a rule leads to; "" if none. Such a rule ends with its target, without options. */
 export function targetOf(text: string): string {
   const end = text.lastIndexOf(' ');
   const flag = text.slice(Math.max(0, end - 2), end);

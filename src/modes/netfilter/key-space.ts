@@ -1,4 +1,4 @@
-/** What the dispatch tree branches on: bits of an address, then the protocol, then bits of the port; and the match that a prefix of them means. */
+/** The keys of a dispatch tree (bits of an address, then the protocol, then bits of the port), and the match of a key's prefix. */
 import { type Address, addressBits, addressWidth, type Family, fromBinary } from '../../model/address.ts';
 import type { Protocol } from '../../model/objects.ts';
 import { shortHash } from './hash.ts';
@@ -13,7 +13,7 @@ export interface KeySpace {
 }
 
 const PORT_BITS = 16;
-/** A protocol is one digit, for a match cannot name half of one. */
+/** A protocol is one digit, because a match cannot name a part of one. */
 const PROTOCOL_DIGITS: Readonly<Record<Protocol, string>> = { TCP: 't', UDP: 'u', SCTP: 's' };
 
 /** Key of a socket: the address, then the protocol, then the port. */
@@ -31,7 +31,7 @@ export function portKey(name: Protocol, port: number): string {
   return PROTOCOL_DIGITS[name] + port.toString(2).padStart(PORT_BITS, '0');
 }
 
-/** Keys that begin with an address; `flag` says which address of the packet is meant. */
+/** Keys that begin with an address; `flag` selects the source or the destination address. */
 export function addressSpace(family: Family, flag: '-s' | '-d'): KeySpace {
   const width = addressWidth(family);
   const base = (prefix: string) => fromBinary(prefix.slice(0, width).padEnd(width, '0'));

@@ -1,4 +1,4 @@
-/** How traffic of this node's pods is told from other traffic (docs/semantics.md 5.1), as matches of rules. */
+/** The matches that recognise traffic from pods of this node (docs/semantics.md 5.1). */
 import { type Cidr, holdsAll } from '../../model/address.ts';
 
 export type LocalDetector =
@@ -6,7 +6,7 @@ export type LocalDetector =
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
   | { readonly kind: 'interface'; readonly name: string };
 
-/** The match for traffic of this node's pods, or for all other traffic. */
+/** The match for traffic from pods of this node, or for all other traffic. */
 export function localMatch(detector: LocalDetector, local: boolean): { source?: string; device?: string } {
   const not = local ? '' : '! ';
   if (detector.kind === 'cidr') return holdsAll(detector.cidr) ? {} : { source: `${not}-s ${detector.cidr}` };
@@ -14,7 +14,7 @@ export function localMatch(detector: LocalDetector, local: boolean): { source?: 
   return {};
 }
 
-/** There is no traffic that is known not to be of pods, and iptables has no match for it. */
+/** No traffic is known to come from outside the pods of this node, so there is no match for it. */
 export function isEverybodyLocal(detector: LocalDetector): boolean {
   return detector.kind === 'none' || (detector.kind === 'cidr' && holdsAll(detector.cidr));
 }

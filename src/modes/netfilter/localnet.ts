@@ -1,12 +1,12 @@
 /**
- * Node ports on 127.0.0.1 need the setting route_localnet, which lets neighbours on the network reach programs that listen on
- * 127.0.0.1 (CVE-2020-8558). The kubelet's rule against that, to the letter, stands in a chain that is shared with the kubelet.
+ * Node ports on 127.0.0.1 need the setting route_localnet. It lets neighbours on the network reach programs that listen on
+ * 127.0.0.1 (CVE-2020-8558). The guard against that is exactly the kubelet's rule, in a chain shared with the kubelet.
  */
 import { type Jump, jumpRule } from './jumps.ts';
 import { FIREWALL } from './names.ts';
 import { comment, jump, type Rule, rule } from './rules.ts';
 
-/** Packets with a loopback address may be routed. */
+/** Allows routing of packets with a loopback address. */
 export const ROUTE_LOCALNET = 'net/ipv4/conf/all/route_localnet';
 
 /** Into the chain shared with the kubelet; kept at cleanup. */

@@ -1,6 +1,6 @@
 /**
- * Names of the chains of all modes, and which chains are those of a service proxy: ours of any mode, or kube-proxy's
- * (docs/iptables.md, docs/ipvs.md). They stand together because a mode removes what another left.
+ * Names of the chains of all modes, and a test whether a chain belongs to a service proxy: ours in any mode, or kube-proxy's
+ * (docs/iptables.md, docs/ipvs.md). They are in one file because a mode removes the chains of its predecessor.
  */
 import type { Table } from './rules.ts';
 
@@ -9,25 +9,25 @@ export const POSTROUTING = 'KUBE-POSTROUTING';
 export const MARK_MASQ = 'KUBE-MARK-MASQ';
 export const FORWARD = 'KUBE-FORWARD';
 export const PROXY_FIREWALL = 'KUBE-PROXY-FIREWALL';
-/** Shared with the kubelet: written when it is needed, never removed. */
+/** Shared with the kubelet: written when needed, never removed. */
 export const FIREWALL = 'KUBE-FIREWALL';
 export const CANARY = 'KUBE-PROXY-CANARY';
 
-/** Of iptables mode. */
+/** iptables mode. */
 export const EXTERNAL_SERVICES = 'KUBE-EXTERNAL-SERVICES';
 export const NODE_PORTS = 'KUBE-NODEPORTS';
-/** Ours: hairpin by source address, and refused node ports. */
+/** Only in slicewire: hairpin by source address, and refused node ports. */
 export const HAIRPIN = 'KUBE-HAIRPIN';
 export const NODE_PORT_REJECTS = 'KUBE-NODEPORT-REJECT';
 
-/** Of IPVS mode. */
+/** IPVS mode. */
 export const NODE_PORT = 'KUBE-NODE-PORT';
 export const LOAD_BALANCER = 'KUBE-LOAD-BALANCER';
 export const SOURCE_RANGES = 'KUBE-SOURCE-RANGES-FIREWALL';
 export const IPVS_FILTER = 'KUBE-IPVS-FILTER';
-/** kube-proxy's, in the filter table; ours stands in mangle, where the node's own packets are not translated yet. */
+/** kube-proxy has it in the filter table. Ours is in mangle, where the node's own packets are not translated yet. */
 export const OUT_FILTER = 'KUBE-IPVS-OUT-FILTER';
-/** Ours: pods and the node go to all endpoints of a Service of policy Local, by way of its cluster IP. */
+/** Only in slicewire: pods and the node reach all endpoints of a Service with policy Local through its cluster IP. */
 export const LOCAL_DETOUR = 'KUBE-IPVS-LOCAL';
 
 /** `table chain`: the key of a chain within a family. */
@@ -42,7 +42,7 @@ export function splitChainKey(key: ChainKey): { table: Table; chain: string } {
   return { table: key.slice(0, space) as Table, chain: key.slice(space + 1) };
 }
 
-/** `KUBE-SVC-…` and its kin: the chains of one Service; KUBE-SEG- is ours alone, KUBE-XLB- of kube-proxy before 1.24. */
+/** The chains of one Service. Only slicewire has KUBE-SEG-, only kube-proxy before 1.24 has KUBE-XLB-. */
 const OF_SERVICE = /^KUBE-(SVC|SVL|EXT|FW|SEP|SEG|XLB)-/;
 /** Leaves and branches of our dispatch trees. */
 const OF_TREE = /^KUBE-DS[A-Z]-/;
@@ -66,12 +66,12 @@ const STATIC: Readonly<Record<Table, readonly string[]>> = {
 };
 
 /**
- * Whether a chain belongs to a service proxy (invariant 7). A mode removes what another left with the same transaction
- * that writes its own: between two transactions there would be a gap.
+ * Whether a chain belongs to a service proxy (invariant 7). A mode removes the chains of another one in the transaction that
+ * writes its own: between two transactions there would be a gap.
  */
 export function isOurs(table: Table, chain: string): boolean {
   return STATIC[table].includes(chain) || (table !== 'mangle' && (OF_SERVICE.test(chain) || OF_TREE.test(chain)));
 }
 
-/** The kernel's own chains, where jumps of ours may stand. */
+/** The kernel's own chains, which may hold jumps of ours. */
 export const BUILT_IN: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);

@@ -1,4 +1,4 @@
-/** Read the chains of one family that are ours, and the jumps into them (invariant 7). */
+/** Read our chains of one family, and the jumps into them (invariant 7). */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { type Jump, jumpKey, targetOf } from './jumps.ts';
 import { BUILT_IN, type ChainKey, chainKey } from './names.ts';
@@ -7,7 +7,7 @@ import { type Chain, ownerInComment, type Rule, type Table } from './rules.ts';
 
 export interface SeenTables {
   readonly chains: ReadonlyMap<ChainKey, Chain>;
-  /** Jumps into our chains, and those that are wanted, wherever they lead. */
+  /** Jumps into our chains, and the wanted jumps, wherever they lead. */
   readonly jumps: ReadonlyMap<string, Jump>;
 }
 
@@ -15,12 +15,12 @@ export type IsOurs = (table: Table, chain: string) => boolean;
 
 export interface ReadSpec {
   readonly isOurs: IsOurs;
-  /** Chains to read beside: shared with others, and never removed. */
+  /** Chains to read as well: shared with others, never removed. */
   readonly shared: ReadonlySet<ChainKey>;
   readonly wantedJumps: ReadonlyMap<string, Jump>;
 }
 
-/** The tables that hold anything of ours. */
+/** The tables that have chains of ours. */
 export const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
 
 /** Throws when the read fails. */
@@ -38,7 +38,7 @@ export async function observeTables(tools: IptablesTools, spec: ReadSpec, signal
   return { chains, jumps };
 }
 
-/** All chains of all tables. Throws when the read fails, or what was read is not understood. */
+/** All chains of all tables. Throws when the read fails, and SyntaxError when its output is not understood. */
 export async function readTables(tools: IptablesTools, signal: AbortSignal): Promise<ReadonlyMap<string, SavedTable>> {
   const reader = new SaveReader();
   await tools.save((line) => reader.read(line), signal);
@@ -49,7 +49,7 @@ function readChain(rules: readonly string[]): Chain {
   return rules.map((text) => new ReadRule(text));
 }
 
-/** Whose it is, is looked for when somebody asks: of most rules, which are as they should be, nobody does. */
+/** Finds the owner only when asked: most rules are as desired, and nobody needs their owner. */
 class ReadRule implements Rule {
   readonly text: string;
 

@@ -1,13 +1,13 @@
 /**
  * From the difference of desired and applied chains and jumps of one family to the input of `iptables-restore`. Pure.
  *
- * A restore commits table by table, and between two commits packets flow. No packet may find neither a way to its
- * endpoints (nat) nor its refusal (filter), so the tables are written in this order:
- * 1. filter, with what is added, and what is removed still there;
+ * A restore commits table by table, and packets flow between two commits. Every packet must find the rules to its endpoints
+ * (nat) or its refusal (filter), so the tables are written in this order:
+ * 1. filter, with the added rules and still with the removed ones;
  * 2. nat;
- * 3. filter, without what is removed;
- * 4. chains that nothing refers to any more.
- * That is one restore. Many chains that are new are written before it, in restores of their own (`portions.ts`).
+ * 3. filter, without the removed rules;
+ * 4. the deletion of chains that nothing refers to any more.
+ * That is one restore. If many chains are new, restores of their own write them before it (`portions.ts`).
  */
 import type { Family } from '../../model/address.ts';
 import { lineDiff } from '../../reconcile/lines.ts';
@@ -23,14 +23,14 @@ import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
 export interface TablesPlan {
   readonly family: Family;
   readonly steps: readonly Step[];
-  /** Restores in their order, each of some blocks: made when they are written. Where there is none, the event loop is to breathe. */
+  /** Restores in order, each a list of blocks, made when they are written. undefined: let the event loop breathe. */
   readonly restores: () => Iterable<readonly TableBlock[] | undefined>;
-  /** What the kernel holds once all of them succeeded. */
+  /** The chains in the kernel once all restores succeeded. */
   readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
   readonly jumps: ReadonlyMap<string, Jump | undefined>;
 }
 
-/** A write of one chain: from what is there to what should be. */
+/** A write of one chain: from the believed rules to the desired ones. */
 interface Write {
   readonly key: ChainKey;
   readonly from: Chain | undefined;
@@ -42,16 +42,16 @@ export interface TablesTrackers {
   readonly jumps: Tracker<string, Jump>;
 }
 
-/** All that a plan is made of: what may differ. What stands and is right costs nothing (invariant 11). */
+/** The input of a plan: the differences. Objects that are right cost nothing (invariant 11). */
 export interface PendingTables {
   readonly family: Family;
-  /** Lines of new chains that one restore may have, before they are cut into portions. */
+  /** More lines of new chains than this are cut into portions. */
   readonly portionLines: number;
   readonly chains: Delta<ChainKey, Chain>;
   readonly jumps: Delta<string, Jump>;
 }
 
-/** `only`: make these chains and the jumps into them, and nothing else: what must stand before the rest. */
+/** `only`: create these chains and the jumps into them, and nothing else, because the rest needs them first. */
 export function planTables(
   { family, chains, jumps: delta, portionLines }: PendingTables,
   setAside: SetAside,
@@ -92,9 +92,9 @@ interface SetAsideInput {
 }
 
 /**
- * Leave what was refused as it is in the kernel: its own chains are not touched, and in shared chains its lines are
- * those that stand there now (invariants 3 and 6). `writes` are all that are pending: a line moves from one chain of a
- * tree to another when a leaf splits or merges, and where it stood is a chain that changes too.
+ * Leave refused Services as they are in the kernel: their own chains are not touched, and shared chains keep their present
+ * lines (invariants 3 and 6). `writes` must be all pending writes: when a leaf of a tree splits or merges, a line moves from
+ * one chain to another, and its old chain changes too.
  */
 function withoutSetAside(writes: readonly Write[], { family, setAside }: SetAsideInput): Write[] {
   if (setAside.size === 0) return [...writes];
@@ -118,7 +118,7 @@ function* textsWhere(is: (line: Rule) => boolean, writes: readonly Write[], at: 
   for (const { [at]: lines = [] } of writes) for (const line of lines) if (is(line)) yield line.text;
 }
 
-/** Lines that stand and have no place in what is wanted, by the chain that keeps them: their own or, where that goes, the one that leads there. */
+/** Present lines without a place in the desired chains, by the chain that keeps them: their own, or its parent if it is removed. */
 function heldLines(writes: readonly Write[], isHeld: (line: Rule) => boolean): ReadonlyMap<ChainKey, Chain> {
   const gone = new Set(writes.filter(({ to }) => to === undefined).map(({ key }) => key));
   const above = new Map<ChainKey, ChainKey>();
@@ -136,7 +136,7 @@ function heldLines(writes: readonly Write[], isHeld: (line: Rule) => boolean): R
   return held;
 }
 
-/** The Service that a whole chain belongs to; undefined for a shared one. */
+/** The Service of a whole chain; undefined for a shared chain. */
 function ownerOf({ key, from, to }: Write): string | undefined {
   if (!isServiceChain(splitChainKey(key).chain)) return undefined;
   return [...(to ?? []), ...(from ?? [])].find((line) => line.owner !== undefined)?.owner;
@@ -242,7 +242,7 @@ function chainStep(family: Family, write: Write): Step {
   };
 }
 
-/** Owners of lines that are not there yet. */
+/** Owners of added lines. */
 function newcomers({ from = [], to = [] }: Write): Set<string> {
   const had = new Set(from.map((line) => line.text));
   const owners = new Set<string>();

@@ -2,8 +2,8 @@
  * Cuts many new chains into restores of bounded size. Pure.
  *
  * iptables-nft is worse than linear in the chains of one restore, in time and in memory: 10,000 Services of 5 endpoints
- * take 6.7 s and 174 MB as one, and 2.6 s and 8 MB in portions (docs/benchmarks.md). Nothing refers to a chain that is
- * new, so no packet meets it before a later restore leads there: what the portions wrote so far is never seen half done.
+ * take 6.7 s and 174 MB as one restore, and 2.6 s and 8 MB in portions (docs/benchmarks.md). Nothing refers to a new chain,
+ * so no packet meets it before a later restore leads to it: no packet sees a half-written state.
  */
 import { targetOf } from './jumps.ts';
 import { byNameDown, type TableBlock } from './restore-text.ts';
@@ -18,12 +18,12 @@ export interface NewChain {
   readonly rules: Chain;
 }
 
-/** Chains whose place is found out between two breaths of the event loop. */
+/** Chains whose level is computed between two breaths of the event loop. */
 const CHAINS_A_BREATH = 4000;
 
 /**
- * In an order in which each chain comes after all that it refers to; of at most `lines` lines each, unless one chain has
- * more. Where nothing is yielded, the event loop is to breathe.
+ * Each chain comes after all chains that it refers to. A portion has at most `lines` lines, unless one chain has more.
+ * Yields undefined to let the event loop breathe.
  */
 export function* portionsOf(chains: readonly NewChain[], lines = PORTION_LINES): Generator<TableBlock | undefined> {
   const levels = yield* levelsOf(chains);
@@ -57,7 +57,7 @@ export function linesOf({ rules }: NewChain): number {
   return rules.length + 1;
 }
 
-/** How many chains stand one below the other under each, counting only those given. The kernel has no loops of chains. */
+/** The depth of the chains below each chain, within the given ones. Chains in the kernel have no loops. */
 function* levelsOf(chains: readonly NewChain[]): Generator<undefined, readonly number[]> {
   const places = new Map<Table, Map<string, number>>();
   for (const [i, { table, name }] of chains.entries()) {

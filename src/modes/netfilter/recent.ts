@@ -1,4 +1,4 @@
-/** ClientIP affinity by the match `recent` (iptables-extensions(8)): a list of clients for each endpoint, by the name of its chain. */
+/** ClientIP affinity by the match `recent` (iptables-extensions(8)). Each endpoint has a list of clients, named like its chain. */
 import type { Family } from '../../model/address.ts';
 
 const MASKS = { IPv4: '255.255.255.255', IPv6: 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' } as const;
@@ -8,7 +8,7 @@ export function rememberClient(list: string, family: Family): string {
   return `-m recent --set --name ${list} --mask ${MASKS[family]} --rsource`;
 }
 
-/** A client that was seen within so many seconds. */
+/** Matches a client that was seen within `seconds`. */
 export function knownClient(list: string, family: Family, seconds: number): string {
   return `-m recent --rcheck --seconds ${seconds} --reap --name ${list} --mask ${MASKS[family]} --rsource`;
 }

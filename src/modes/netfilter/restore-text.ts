@@ -1,20 +1,20 @@
 /** The text that iptables-restore reads and iptables-save prints. */
 import type { Chain, Table } from './rules.ts';
 
-/** One table's part of a restore: it is committed as a whole. */
+/** One table's part of a restore. It is committed as a whole. */
 export interface TableBlock {
   readonly table: Table;
-  /** Chains to create, or to empty when they exist, with their rules. */
+  /** Chains to create, or to flush if they exist, with their rules. */
   readonly chains: readonly { readonly name: string; readonly rules: Chain }[];
   /** Rules to put at the top of chains that are not ours. */
   readonly inserts: readonly { readonly chain: string; readonly text: string }[];
   /** Rules to delete from chains that are not ours. */
   readonly deletes: readonly { readonly chain: string; readonly text: string }[];
-  /** Chains to delete; they are among `chains`, with no rules. */
+  /** Chains to delete; they are also in `chains`, without rules. */
   readonly drops: readonly string[];
 }
 
-/** A line of restore input, and what it belongs to. */
+/** A line of restore input, with its table, chain and owner. */
 export interface RestoreLine {
   readonly text: string;
   readonly table: Table;
@@ -22,7 +22,7 @@ export interface RestoreLine {
   readonly owner: string | undefined;
 }
 
-/** The input of `iptables-restore --noflush`, made line by line: it is never in memory as a whole. */
+/** The input of `iptables-restore --noflush`, made line by line: the whole text is never in memory. */
 export function* restoreLines(blocks: Iterable<TableBlock>): Generator<RestoreLine> {
   for (const block of blocks) {
     const { table } = block;
@@ -39,14 +39,14 @@ export function* restoreLines(blocks: Iterable<TableBlock>): Generator<RestoreLi
   }
 }
 
-/** The same as plain lines. */
+/** The same input as plain text lines. */
 export function* restoreTexts(blocks: Iterable<TableBlock>): Generator<string> {
   for (const line of restoreLines(blocks)) yield line.text;
 }
 
 /**
- * iptables-nft keeps chains in a list sorted by name and walks it for each new one: named from the last to the first,
- * each is put at its head. In any order it takes three times as long at 10,000 chains (docs/iptables.md).
+ * iptables-nft keeps chains in a list sorted by name and walks it for each new chain. In descending order each chain is put
+ * at the head. Any other order takes three times as long at 10,000 chains (docs/iptables.md).
  */
 export function byNameDown(a: { readonly name: string }, b: { readonly name: string }): number {
   return a.name < b.name ? 1 : -1;
@@ -56,21 +56,21 @@ export function isEmptyBlock(block: TableBlock): boolean {
   return block.chains.length + block.inserts.length + block.deletes.length + block.drops.length === 0;
 }
 
-/** Chains of one table as saved: name → rules without `-A CHAIN`, built-in chains included. */
+/** The chains of one table as saved, built-in chains included: name → rules without `-A CHAIN`. */
 export type SavedTable = ReadonlyMap<string, readonly string[]>;
 
 const INCOMPATIBLE = /^# Table `\S+' is incompatible/;
 
 /**
- * Reads what iptables-save prints, a line at a time. Chain lines, rule lines, comments and COMMIT are known; anything
- * else throws, for a misread table must not be taken for an empty one (invariant 2).
+ * Reads the output of iptables-save line by line. It knows chain lines, rule lines, comments and COMMIT. Any other line throws
+ * SyntaxError, because a misread table must not count as an empty one (invariant 2).
  */
 export class SaveReader {
   readonly tables = new Map<string, Map<string, string[]>>();
   #current: Map<string, string[]> | undefined;
 
   read(line: string): void {
-    // A table that holds native nft rules is left out by iptables-save, with this comment and success.
+    // iptables-save omits a table that holds native nft rules: it prints this comment and succeeds.
     if (INCOMPATIBLE.test(line)) {
       throw new SyntaxError(`iptables-save cannot show a table that another program wrote with nft: ${line.slice(2)}`);
     }
@@ -86,13 +86,13 @@ export class SaveReader {
     } else if (current !== undefined && line.startsWith('-A ')) {
       addRule(current, line);
     } else {
-      throw new SyntaxError(`iptables-save printed a line that is not understood: ${line}`);
+      throw new SyntaxError(`iptables-save printed a line that slicewire does not understand: ${line}`);
     }
   }
 
-  /** Throws when the text ended before a table's COMMIT. */
+  /** Throws SyntaxError when the text ended before a table's COMMIT. */
   end(): ReadonlyMap<string, SavedTable> {
-    if (this.#current !== undefined) throw new SyntaxError('what iptables-save printed ends before COMMIT');
+    if (this.#current !== undefined) throw new SyntaxError('the output of iptables-save ends before COMMIT');
     return this.tables;
   }
 }
@@ -101,6 +101,7 @@ function addRule(table: Map<string, string[]>, line: string): void {
   const end = line.indexOf(' ', 3);
   const chain = end < 0 ? line.slice(3) : line.slice(3, end);
   const rules = table.get(chain);
-  if (rules === undefined) throw new SyntaxError(`iptables-save printed a rule of a chain it did not name: ${line}`);
+  if (rules === undefined)
+    throw new SyntaxError(`iptables-save printed a rule of a chain that it did not list: ${line}`);
   rules.push(end < 0 ? '' : line.slice(end + 1));
 }

@@ -1,4 +1,4 @@
-/** How many rules of ours each table has, and how many the last write wrote: kube-proxy's metrics of them. */
+/** The number of our rules in each table, and the number that the last write wrote, for kube-proxy's metrics of them. */
 import type { Family } from '../../model/address.ts';
 import type { RuleCount } from '../mode.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
@@ -14,12 +14,12 @@ export class RuleTotals {
     this.#family = family;
   }
 
-  /** These chains are written now. */
+  /** Record the chains of a write. */
   writing(chains: Chains): void {
     this.#last = rulesByTable(chains);
   }
 
-  /** Of the chains that are installed. */
+  /** The counts of the installed chains. */
   counts(installed: Chains = []): RuleCount[] {
     const last = this.#last;
     return [...rulesByTable(installed)].map(([table, total]) => {

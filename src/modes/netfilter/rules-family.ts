@@ -1,4 +1,4 @@
-/** The rules of one family as a part of a mode that writes by iptables. By itself it wants nothing: what is ours goes. */
+/** The rules of one family, for modes that write through iptables. By itself it desires nothing, so all our rules are removed. */
 import type { Family } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
@@ -70,7 +70,7 @@ export class RulesFamily implements FamilyMode {
   }
 }
 
-/** Rules of a mode that wrote by iptables, ours or kube-proxy's, after another mode took over: none of them is wanted any more. */
+/** The rules of a predecessor that wrote through iptables, ours or kube-proxy's. It desires nothing: all of them are removed. */
 export function rulesPredecessor(families: readonly Pick<TablesOptions, 'tools' | 'probe'>[]): Mode {
   return familiesMode({
     name: 'iptables',

@@ -1,8 +1,8 @@
 /**
- * The pieces of iptables rules, in the text that `iptables-save` prints, so that what was written and what is read back
- * compare as equal strings: -s -d -i -o -p first, then the matches in order, then the target.
+ * The pieces of iptables rules, in the form that `iptables-save` prints, so that written and read rules compare as equal
+ * strings: -s -d -i -o -p first, then the matches in order, then the target.
  *
- * Everything that goes in was parsed by `model/` (addresses, numbers) or checked by `source/decode` (names).
+ * Every value was parsed by `model/` (addresses, numbers) or checked by `api/decode/` (names).
  */
 import type { Address, Cidr } from '../../model/address.ts';
 import { hostCidr } from '../../model/address.ts';
@@ -11,14 +11,14 @@ import type { Protocol, ServiceKey } from '../../model/objects.ts';
 /** One rule without its `-A CHAIN`. */
 export interface Rule {
   readonly text: string;
-  /** The Service that the rule is for; undefined when it serves all. */
+  /** The Service of the rule; undefined for a shared rule. */
   readonly owner: ServiceKey | undefined;
 }
 
 /** The rules of a chain, in order. */
 export type Chain = readonly Rule[];
 
-/** Tables in use; one restore transaction commits each apart. */
+/** The tables in use. A restore commits each of them separately. */
 export type Table = 'filter' | 'nat' | 'mangle';
 
 export function rule(parts: readonly (string | undefined)[], owner?: ServiceKey): Rule {
@@ -35,13 +35,13 @@ export const protocol = (name: Protocol): string => `-p ${name.toLowerCase()}`;
 export const jump = (chain: string): string => `-j ${chain}`;
 export const goTo = (chain: string): string => `-g ${chain}`;
 
-/** Destination ports of a protocol that `-p` already named; both ends inclusive. */
+/** Destination ports, both ends inclusive. A `-p` of the same protocol must come before. */
 export function toPort(name: Protocol, first: number, last = first): string {
   const lower = name.toLowerCase();
   return `-m ${lower} --dport ${first === last ? first : `${first}:${last}`}`;
 }
 
-/** Quoted as xtables_save_string does: bare when it is only letters, digits, `_` and `-` (libxtables/xtables.c). */
+/** Quoted as by xtables_save_string: text of only letters, digits, `_` and `-` stays bare (libxtables/xtables.c). */
 export function comment(text: string): string {
   const quoted = /^[A-Za-z0-9_-]+$/.test(text) ? text : `"${text.replace(/[\\"']/g, '\\$&')}"`;
   return `-m comment --comment ${quoted}`;
@@ -49,9 +49,9 @@ export function comment(text: string): string {
 
 const ONE_IN: string[] = [];
 
-/** Match one packet in `of`. */
+/** Match one packet in `of`, at random. */
 export function oneIn(of: number): string {
-  // Tens of thousands of endpoints share a few numbers.
+  // Tens of thousands of endpoints share a few numbers, so the texts are kept.
   let text = ONE_IN[of];
   if (text === undefined) {
     text = shareOf(1, of);
@@ -60,7 +60,7 @@ export function oneIn(of: number): string {
   return text;
 }
 
-/** Match `part` packets of `whole`: the kernel keeps a 31-bit fraction and prints 11 decimals (libxt_statistic.c). */
+/** Match `part` of `whole` packets. The kernel keeps a 31-bit fraction, and iptables prints 11 decimals (libxt_statistic.c). */
 export function shareOf(part: number, whole: number): string {
   const fraction = Math.round((0x80000000 * part) / whole) / 0x80000000;
   return `-m statistic --mode random --probability ${fraction.toFixed(11)}`;
@@ -68,7 +68,7 @@ export function shareOf(part: number, whole: number): string {
 
 export const MASQUERADE = '-j MASQUERADE --random-fully';
 
-/** REJECT's default answer, as it is saved for the family of the address. */
+/** REJECT with its default answer, as iptables-save prints it for the family. */
 export function reject(family: 'IPv4' | 'IPv6'): string {
   return `-j REJECT --reject-with ${family === 'IPv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`;
 }
@@ -82,7 +82,7 @@ function asCidr(net: Address | Cidr): Cidr {
   return net.includes('/') ? (net as Cidr) : hostCidr(net as Address);
 }
 
-/** The Service that a rule read from the kernel is for: our comments, and kube-proxy's, name it as `namespace/name[:port]`. */
+/** The Service of a rule that was read from the kernel: our comments and kube-proxy's name it as `namespace/name[:port]`. */
 export function ownerInComment(text: string): ServiceKey | undefined {
   const words = /--comment "([^"]*)"/.exec(text)?.[1]?.split(' ') ?? [];
   const id = words.find((word) => /^[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*(:|$)/.test(word));

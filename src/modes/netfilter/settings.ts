@@ -1,4 +1,4 @@
-/** What the rules of one family depend on beside the Services, in every mode. */
+/** The settings of one family that rules of every mode depend on. */
 import type { Address, Family } from '../../model/address.ts';
 import type { LocalDetector } from './local-traffic.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Whether rules stand as they were read or written, told by what the kernel says of them without being asked for all: the number of
- * the ruleset (nft), or the numbers of each table (legacy). A write of ours moves these numbers too: it is recognised by how far.
+ * Finds out, without reading the rules, whether they are still as last read or written: by the generation of the ruleset
+ * (nft), or by the numbers of each table (legacy). Our own writes change these too, and are recognised by the difference.
  */
 import type { ChainProbe, RulesState } from '../../host/chain-probe.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
@@ -9,29 +9,29 @@ import { type ChainKey, splitChainKey } from './names.ts';
 import { TABLES } from './observe.ts';
 import type { Chain } from './rules.ts';
 
-/** Entries of the legacy variant that a chain has beside its rules: its head, and its end (linux/netfilter/x_tables.h). */
+/** Entries of a chain beside its rules, in legacy tables: its head and its end (linux/netfilter/x_tables.h). */
 const ENTRIES_OF_CHAIN = 2;
 
-/** What a write did, in the units in which the kernel counts. */
+/** The effect of a write, in the units in which the kernel counts. */
 export interface Written {
   /** Transactions: one for each COMMIT. */
   readonly commits: number;
-  /** By table, how many entries more it has. */
+  /** Entries added to each table; negative if entries were removed. */
   readonly entries: ReadonlyMap<string, number>;
 }
 
-/** The writes of ours that follow on one another, nobody's between them. Families share it, since they share the ruleset of nft. */
+/** The last series of our own writes without another program's write in between. Families share it, as they share nft's ruleset. */
 export class OwnWrites {
   #first = 0;
   #last = 0;
 
-  /** A write of ours made this number of that. */
+  /** Record a write of ours: it moved the generation from `from` to `to`. */
   wrote(from: number, to: number): void {
     if (from !== this.#last) this.#first = from;
     this.#last = to;
   }
 
-  /** Whether nobody else wrote since. */
+  /** Whether no other program wrote between the two states. */
   isSame(known: RulesState | undefined, now: RulesState): boolean {
     if (known?.kind === 'tables' && now.kind === 'tables') {
       return now.tables.entries().every(([table, { text }]) => known.tables.get(table)?.text === text);
@@ -42,7 +42,7 @@ export class OwnWrites {
   }
 }
 
-/** Whether a write alone made `after` of `before`. */
+/** Whether the write alone explains the difference between `before` and `after`. */
 export function isBy(written: Written, before: RulesState, after: RulesState): boolean {
   if (before.kind === 'ruleset' && after.kind === 'ruleset') {
     return after.generation === before.generation + written.commits;
@@ -54,7 +54,7 @@ export function isBy(written: Written, before: RulesState, after: RulesState): b
   });
 }
 
-/** What the kernel said of the rules when they were as believed. */
+/** The kernel's numbers at the time when the rules were known to be as believed. */
 export class Standing {
   readonly #probe: ChainProbe | undefined;
   readonly #own: OwnWrites;
@@ -66,23 +66,23 @@ export class Standing {
     this.#own = own;
   }
 
-  /** What the kernel says now; undefined where it says nothing. */
+  /** The kernel's numbers now; undefined if it has none. */
   async read(): Promise<RulesState | undefined> {
     return await this.#probe?.state?.(TABLES);
   }
 
-  /** When the kernel said this, the rules were as believed. */
+  /** Record that the rules were as believed at these numbers. */
   isAsBelieved(state: RulesState | undefined): void {
     this.#stood = state;
   }
 
-  /** Whether another program may have written since, or that is unknown. Only reading the rules finds out what. */
+  /** Whether another program wrote since, or may have. Only a reading of the rules shows the change. */
   async mayDiffer(): Promise<boolean> {
     const now = await this.read();
     return now === undefined || !this.#own.isSame(this.#stood, now);
   }
 
-  /** Write; when nobody else wrote meanwhile, the rules are as believed afterwards too. `entries`: how many more each table will have. */
+  /** Write. If no other program wrote meanwhile, the rules are as believed afterwards. `entries`: entries added to each table. */
   async during(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
     const stood = this.#stood;
     this.#stood = undefined;
@@ -97,7 +97,7 @@ export class Standing {
   }
 }
 
-/** Counts what writes add to the tables. */
+/** Counts the entries that writes add to the tables. */
 export class EntryCount {
   readonly entries = new Map<string, number>();
 
@@ -114,16 +114,16 @@ function entriesOf(chain: Chain | undefined): number {
   return chain === undefined ? 0 : chain.length + ENTRIES_OF_CHAIN;
 }
 
-/** What is other in a chain, in a few words. */
+/** The difference of two versions of a chain, in a few words. */
 export function differenceOf(believed: Chain | undefined, seen: Chain | undefined): string {
   if (seen === undefined) return 'gone';
-  if (believed === undefined) return 'nobody of us wrote it';
+  if (believed === undefined) return 'slicewire did not write it';
   const count = (of: Chain, notIn: Chain) => {
     const texts = new Set(notIn.map(({ text }) => text));
     return of.filter(({ text }) => !texts.has(text)).length;
   };
   const [gone, more] = [count(believed, seen), count(seen, believed)];
   const rules = (n: number) => `${n} ${n === 1 ? 'rule' : 'rules'}`;
-  const parts = [gone > 0 ? `${rules(gone)} gone` : '', more > 0 ? `${rules(more)} more` : ''].filter((part) => part);
-  return parts.length > 0 ? parts.join(', ') : 'its rules in another order or number';
+  const parts = [gone > 0 ? `${rules(gone)} gone` : '', more > 0 ? `${rules(more)} added` : ''].filter((part) => part);
+  return parts.length > 0 ? parts.join(', ') : 'its rules differ in order or number';
 }

@@ -1,7 +1,7 @@
-/** Rules that both modes write alike (docs/semantics.md 7.1, 8.1): the mark that asks for masquerading, and what is forwarded. Pure. */
+/** Rules that iptables and IPVS mode share (docs/semantics.md 7.1, 8.1): the mark for masquerading, and forwarding. Pure. */
 import { comment, jump, MASQUERADE, markText, type Rule, rule } from './rules.ts';
 
-/** `0x4000/0x4000`: the mark of a bit, and it alone. */
+/** `0x4000/0x4000`: the mark of a bit, with that bit as the mask. */
 export function markMatch(bit: number): string {
   return `${markText(bit)}/${markText(bit)}`;
 }
@@ -11,17 +11,17 @@ export function markRules(bit: number): Rule[] {
   return [rule([`-j MARK --set-xmark ${markMatch(bit)}`])];
 }
 
-/** The end of KUBE-POSTROUTING: what is marked is masqueraded. */
+/** The end of KUBE-POSTROUTING: marked packets are masqueraded. */
 export function masqueradeMarked(bit: number): Rule[] {
   return [
     rule([`-m mark ! --mark ${markMatch(bit)} -j RETURN`]),
-    // Without the mark the packet is not masqueraded again when it comes back through the stack.
+    // The mark is cleared, so that a packet that passes the stack again is not masqueraded twice.
     rule([`-j MARK --set-xmark ${markText(bit)}/0x0`]),
     rule([comment('kubernetes service traffic requiring SNAT'), MASQUERADE]),
   ];
 }
 
-/** KUBE-FORWARD: what is marked, and replies, pass. */
+/** KUBE-FORWARD: marked packets and replies pass. */
 export function forwardRules(bit: number): Rule[] {
   const replies = '-m conntrack --ctstate RELATED,ESTABLISHED';
   return [

@@ -1,4 +1,4 @@
-/** The chains and jumps of one family: what should be there, what is, and the writes between. What the modes share. */
+/** The chains and jumps of one family: desired and believed state, and the writes between them. Shared by the modes. */
 
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
@@ -17,10 +17,10 @@ import { differenceOf, EntryCount, OwnWrites, Standing } from './standing.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
-  /** Who tells whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
+  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
   readonly probe?: ChainProbe | undefined;
   readonly isOurs: IsOurs;
-  /** Chains to read beside ours: shared with others, and never removed. */
+  /** Chains to read as well: shared with others, never removed. */
   readonly shared?: ReadonlySet<ChainKey>;
   readonly jumps: readonly Jump[];
   /** Shared by the families of a mode. */
@@ -33,7 +33,7 @@ export class FamilyTables {
   readonly #chains = new Tracker<ChainKey, Chain>(sameChain);
   readonly #jumps = new Tracker<string, Jump>((a, b) => a.text === b.text);
   readonly #totals: RuleTotals;
-  /** Of the ruleset when it was read last. A write of ours makes it another. */
+  /** Generation of the ruleset at the last reading. Our own writes change it too. */
   #generation: number | undefined;
 
   constructor(options: TablesOptions) {
@@ -43,19 +43,19 @@ export class FamilyTables {
     for (const entry of options.jumps) this.#jumps.desire(jumpKey(entry), entry);
   }
 
-  /** False until the kernel was read, and after a write whose outcome is not known. */
+  /** False until the kernel is read, and after a write whose outcome is unknown. */
   get isKnown(): boolean {
     return this.#chains.applied !== undefined;
   }
 
-  /** Whether none of our chains is there, but for those shared with others. Only when they were read. */
+  /** Whether none of our chains exists, except those shared with others. False while unknown. */
   get isEmpty(): boolean {
     const { shared = new Set() } = this.options;
     const { applied } = this.#chains;
     return applied?.keys().every((key) => shared.has(key)) ?? false;
   }
 
-  /** Chains and jumps that were compared for plans. */
+  /** Number of chains and jumps compared for plans. */
   get compared(): number {
     return this.#chains.compared + this.#jumps.compared;
   }
@@ -68,13 +68,13 @@ export class FamilyTables {
     this.#jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
   }
 
-  /** Read them; returns the chains, and the keys of those that another program changed. Throws when the read fails; then nothing is known. */
+  /** Read them; returns the chains, and the drift as text. Throws when the read fails; then nothing is known. */
   async observe(
     signal: AbortSignal,
   ): Promise<{ readonly chains: ReadonlyMap<ChainKey, Chain>; readonly drift: string[] }> {
     const { probe } = this.options;
     try {
-      // Taken before the read: what changes in between is read the next time.
+      // Taken before the reading: a change in between is found the next time.
       const [generation, state] = [await probe?.generation?.(), await this.standing.read()];
       const { applied } = this.#chains;
       const isSame = generation !== undefined && generation === this.#generation;
@@ -95,7 +95,7 @@ export class FamilyTables {
     }
   }
 
-  /** What another program changed, and how. */
+  /** The changes of other programs, as text. */
   #drift({ chains, jumps }: SeenTables): string[] {
     const { family } = this.options.tools;
     const ofChains = this.#chains.driftFrom(chains).map((key) => {
@@ -104,34 +104,34 @@ export class FamilyTables {
     const ofJumps = this.#jumps.driftFrom(jumps).map((key) => {
       const seen = jumps.get(key);
       const { table, chain, target } = seen ?? this.#jumps.applied?.get(key) ?? { table: '', chain: '', target: '' };
-      return `${stepKey(family, `${table} ${chain}`)} to ${target} (${seen === undefined ? 'gone' : 'nobody of us wrote it'})`;
+      return `${stepKey(family, `${table} ${chain}`)} to ${target} (${seen === undefined ? 'gone' : 'slicewire did not write it'})`;
     });
     return [...ofChains, ...ofJumps];
   }
 
-  /** Read them and compare; nothing else is believed than before. Undefined: a write of ours went on meanwhile. Throws when the read fails. */
+  /** Read and compare; the believed state stays the same. Undefined: we wrote during the reading. Throws when the read fails. */
   async differs(signal: AbortSignal): Promise<boolean | undefined> {
     const { tools } = this.options;
     const { writes } = tools;
     const state = await this.standing.read();
     const seen = await readTables(this.options, this.#jumps, signal);
-    // What was read while a write of ours went on says nothing.
+    // A reading during our own write proves nothing.
     if (tools.writes !== writes || !this.isKnown) return undefined;
     if (this.#drift(seen).length > 0) return true;
     this.standing.isAsBelieved(state);
     return false;
   }
 
-  /** What to write; `only` these chains and the jumps into them, where that is said. Throws when nothing is known. */
+  /** The writes that are needed; with `only`, just these chains and the jumps into them. Throws when nothing is known. */
   plan(setAside: SetAside, only?: ReadonlySet<ChainKey>): TablesPlan {
     const { family, variant } = this.options.tools;
-    // The legacy tool reads and replaces the whole table at each restore: it is to do that once.
+    // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
     const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
     const pending = { family, portionLines, chains: this.#chains.delta(), jumps: this.#jumps.delta() };
     return planTables(pending, setAside, only);
   }
 
-  /** Walks all chains: some milliseconds for ten thousand. */
+  /** Walks all chains: a few milliseconds for ten thousand. */
   ruleCounts(): readonly RuleCount[] {
     return this.#totals.counts(this.#chains.applied);
   }
@@ -144,7 +144,7 @@ export class FamilyTables {
     return await this.standing.during(entriesOf(plan, trackers), write);
   }
 
-  /** Whether the chains stand that a program removes which flushes all. */
+  /** Whether the canaries exist. A program that flushes all tables removes them. */
   async hasCanaries(signal: AbortSignal): Promise<boolean> {
     const { tools, probe = tools } = this.options;
     for (const table of ['mangle', 'nat', 'filter']) {
@@ -162,7 +162,7 @@ function readTables(
   return observeTables(tools, { isOurs, shared, wantedJumps: jumps.desired }, signal);
 }
 
-/** How many entries more each table will have. */
+/** The number of entries that the plan adds to each table. */
 function entriesOf({ chains, jumps }: TablesPlan, trackers: TablesTrackers): ReadonlyMap<string, number> {
   const count = new EntryCount();
   for (const [key, chain] of chains) count.chain(key, trackers.chains.applied?.get(key), chain);

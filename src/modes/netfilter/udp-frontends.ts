@@ -1,10 +1,10 @@
-/** What the chains that were read translate: the UDP frontends among them, ours or those of a proxy before us. */
+/** The UDP frontends that the read chains translate, ours or those of an earlier proxy. */
 import { type Address, type Family, parseAddress } from '../../model/address.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { ChainKey } from './names.ts';
 import type { Chain } from './rules.ts';
 
-/** A rule that sends an address and port, or a node port, to the chain of a Service: kube-proxy's form and ours. */
+/** A rule that sends an address and port, or a node port, to the chain of a Service, in kube-proxy's form and ours. */
 const UDP_FRONTEND = /^(?:-d (\S+)\/(?:32|128) )?-p udp .*--dport (\d+) .*-[jg] KUBE-(?:SVC|SVL|EXT|FW|XLB)-/;
 
 export function udpFrontendsIn(family: Family, chains: ReadonlyMap<ChainKey, Chain>): UdpFrontend[] {

@@ -39,7 +39,7 @@ export interface ServersPlan extends StagedWrites {
   readonly tables: TablesPlan;
   readonly steps: readonly Step[];
   /** When it is carried out, nothing of ours is left of this family. */
-  readonly leavesNothing: boolean;
+  readonly removesAll: boolean;
 }
 
 export function planServers(state: ServersState, setAside: SetAside): ServersPlan {
@@ -75,7 +75,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     sourceTables: state.tables.plan(setAside, SOURCE_CHAINS),
     tables,
     steps,
-    leavesNothing: state.isEmptied && state.sets.applied?.size === parts.goneSets.length,
+    removesAll: state.isEmptied && state.sets.applied?.size === parts.goneSets.length,
   };
 }
 

@@ -77,7 +77,7 @@ export class ServersFamily extends RulesFamily {
     const plan = planServers(this.state, setAside);
     return {
       steps: plan.steps,
-      leavesNothing: plan.leavesNothing,
+      removesAll: plan.removesAll,
       apply: (signal) => applyServers(plan, this.state, this.#kernel, signal),
     };
   }

@@ -1,13 +1,13 @@
 /** Faults of a file's documents, as the thread that reads the file reports them. */
 
 import { FaultList } from '../../api/decode/faults.ts';
-import type { Whole } from '../../documents/protocol.ts';
+import type { ParsedFile } from '../../documents/protocol.ts';
 import type { Fault } from '../../model/objects.ts';
 
 /** One fault for each broken document, by its line; `stays`: what follows, for the end of each message. */
 export function documentFaults(
   { file, stays }: { readonly file: string; readonly stays: string },
-  { problems, problemCount }: Pick<Whole, 'problems' | 'problemCount'>,
+  { problems, problemCount }: Pick<ParsedFile, 'problems' | 'problemCount'>,
 ): readonly Fault[] {
   const faults = new FaultList('file', file);
   for (const { reason, line, column } of problems)

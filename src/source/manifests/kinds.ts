@@ -64,7 +64,7 @@ function holdNode(object: unknown, key: string): Held {
 /** A field that both read is reported once. */
 function withFaults(event: SourceEvent, more: readonly Fault[]): SourceEvent {
   if (!('faults' in event)) return event;
-  const fresh = more.filter(({ field }) => !event.faults.some((told) => told.field === field));
+  const fresh = more.filter(({ field }) => !event.faults.some((known) => known.field === field));
   return fresh.length === 0 ? event : { ...event, faults: [...event.faults, ...fresh] };
 }
 

@@ -1,7 +1,7 @@
 /** The files of `--manifests`: which there are, and what those say that changed since they were read. */
 import { basename, dirname, join } from 'node:path';
 import type { DocumentFiles } from '../../documents/files.ts';
-import type { Failure, Whole } from '../../documents/protocol.ts';
+import type { Failure, ParsedFile } from '../../documents/protocol.ts';
 import type { WatchStatus } from '../../model/events.ts';
 import type { Draft } from './store.ts';
 
@@ -14,7 +14,7 @@ export type ManifestRead =
   | { readonly kind: 'same' }
   | { readonly kind: 'gone' }
   | Failure
-  | (Whole & { readonly draft: Draft });
+  | (ParsedFile & { readonly draft: Draft });
 
 export type ManifestList =
   | Failure

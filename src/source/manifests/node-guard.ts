@@ -32,7 +32,7 @@ export class NodeGuard {
   /** Frontends of each Service that were free. */
   readonly #accepted = new Map<ServiceKey, ReadonlySet<string>>();
   /** The refused frontends of each Service in its last event. */
-  readonly #told = new Map<ServiceKey, string>();
+  readonly #refused = new Map<ServiceKey, string>();
   #interfaces: readonly Address[] = [];
   #ofNode: readonly Address[] = [];
   #own: ReadonlySet<Address> = new Set();
@@ -92,7 +92,7 @@ export class NodeGuard {
     if (event === undefined) return undefined;
     const { service } = event;
     if (service === undefined) {
-      for (const book of [this.#held, this.#onNode, this.#accepted, this.#told]) book.delete(key);
+      for (const book of [this.#held, this.#onNode, this.#accepted, this.#refused]) book.delete(key);
       return event;
     }
     const isNew = this.#waiting.has(key);
@@ -100,8 +100,8 @@ export class NodeGuard {
     else this.#onNode.delete(key);
     const refused = this.#refusedOf(service, listeners);
     const signature = [...refused.entries()].join(' ');
-    if (!isNew && signature === (this.#told.get(key) ?? '')) return undefined;
-    this.#told.set(key, signature);
+    if (!isNew && signature === (this.#refused.get(key) ?? '')) return undefined;
+    this.#refused.set(key, signature);
     return refused.size === 0 ? event : without(event, service, refused);
   }
 

@@ -6,7 +6,7 @@ import type { EventSink } from '../../model/events.ts';
 import type { NodeGuard, NodeReader } from './node-guard.ts';
 import { ManifestsUnusable } from './unusable.ts';
 
-export interface NodeLookOptions {
+export interface NodeWatchOptions {
   readonly nodeName: string;
   readonly reader: NodeReader;
   readonly emit: EventSink;
@@ -14,12 +14,12 @@ export interface NodeLookOptions {
 
 export class NodeWatch {
   readonly #guard: NodeGuard;
-  readonly #options: NodeLookOptions;
+  readonly #options: NodeWatchOptions;
   #isDue = true;
-  #hasLooked = false;
+  #hasRead = false;
   #hasFault = false;
 
-  constructor(guard: NodeGuard, options: NodeLookOptions) {
+  constructor(guard: NodeGuard, options: NodeWatchOptions) {
     this.#guard = guard;
     this.#options = options;
   }
@@ -38,19 +38,19 @@ export class NodeWatch {
       const listeners = this.#guard.needsListeners ? await reader.listeners() : [];
       for (const event of this.#guard.judge(listeners)) emit(event);
     } catch (error) {
-      this.#tell(causeOf(error));
+      this.#report(causeOf(error));
       return;
     }
     this.#isDue = false;
-    this.#hasLooked = true;
+    this.#hasRead = true;
     if (this.#hasFault) emit({ kind: 'faults', key: 'this node', faults: [] });
     this.#hasFault = false;
   }
 
-  #tell(cause: string): void {
+  #report(cause: string): void {
     const { nodeName, emit } = this.#options;
     const problem = `its addresses and the ports in use cannot be read: ${cause}`;
-    if (!this.#hasLooked) {
+    if (!this.#hasRead) {
       throw new ManifestsUnusable(`this node: ${problem}; --allow-node-address-ports turns this check off`);
     }
     this.#hasFault = true;

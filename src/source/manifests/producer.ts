@@ -136,11 +136,11 @@ export class ManifestProducer {
         metadata: { ...slice.metadata, name: `${slice.metadata.generateName}~${this.#count}` },
       };
       made.set(named.metadata.name, named);
-      this.#tell(named);
+      this.#emitSlice(named);
     }
     for (const slice of update) {
       made.set(slice.metadata.name, slice);
-      this.#tell(slice);
+      this.#emitSlice(slice);
     }
     for (const slice of remove) {
       made.delete(slice.metadata.name);
@@ -151,7 +151,7 @@ export class ManifestProducer {
   }
 
   /** Emit a slice; an empty one is emitted as gone. */
-  #tell(slice: SliceObject): void {
+  #emitSlice(slice: SliceObject): void {
     const key = sliceKey(slice);
     this.#emit(slice.endpoints.length === 0 ? goneEvent('slices', key) : decodeSlice(slice, key));
   }

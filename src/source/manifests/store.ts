@@ -2,7 +2,7 @@
 
 import { FaultList } from '../../api/decode/faults.ts';
 import { isObjectName, objectKey } from '../../api/decode/fields.ts';
-import type { Value, Whole } from '../../documents/protocol.ts';
+import type { ParsedFile, Value } from '../../documents/protocol.ts';
 import type { EventSink } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
 import { NODE_PORTS, type PortRange } from '../../model/port-range.ts';
@@ -147,14 +147,14 @@ export class ManifestStore {
   }
 
   /** Whether the file held objects that the draft lacks. */
-  loses({ file, objects }: Draft, { problemCount }: Pick<Whole, 'problemCount'>): boolean {
+  loses({ file, objects }: Draft, { problemCount }: Pick<ParsedFile, 'problemCount'>): boolean {
     const before = this.#files.get(file);
     if (before === undefined || problemCount > 0) return false;
     return [...before.keys()].some((id) => !objects.has(id));
   }
 
   /** Replace the objects of a file. If a document of the file is broken, objects that the other documents do not define stay as they were. */
-  set({ file, objects, faults }: Draft, read: Pick<Whole, 'problems' | 'problemCount'>): void {
+  set({ file, objects, faults }: Draft, read: Pick<ParsedFile, 'problems' | 'problemCount'>): void {
     const before = this.#files.get(file);
     const whole = new Map(objects);
     if (read.problemCount > 0) {
@@ -174,18 +174,18 @@ export class ManifestStore {
       const left = (this.#definedIn.get(id) ?? []).filter((other) => other !== file);
       if (left.length > 0) this.#definedIn.set(id, left);
       else this.#definedIn.delete(id);
-      this.#tell(id);
+      this.#emitObject(id);
     }
     for (const id of objects.keys()) {
       const files = this.#definedIn.get(id);
       if (files === undefined) this.#definedIn.set(id, [file]);
       else if (!files.includes(file)) this.#definedIn.set(id, [...files, file].sort());
-      this.#tell(id);
+      this.#emitObject(id);
     }
   }
 
   /** Emit the object as the first of its files defines it. */
-  #tell(id: ObjectId): void {
+  #emitObject(id: ObjectId): void {
     const space = id.indexOf(' ');
     const kind = id.slice(0, space) as Kind;
     const key = id.slice(space + 1);

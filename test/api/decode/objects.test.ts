@@ -328,13 +328,13 @@ describe('a part of a Service is left out with one fault, and the rest stays', (
     assert.deepEqual(value?.loadBalancerIPs, ['198.51.100.1']);
   });
 
-  test('several faults are all told', () => {
+  test('several faults are all reported', () => {
     const { value, texts } = decodedService({ externalIPs: ['x', 'y'], internalTrafficPolicy: 'z' });
     assert.equal(texts.length, 3);
     assert.notEqual(value, undefined);
   });
 
-  test('and of several bad ports each is told', () => {
+  test('each of several bad ports is reported', () => {
     const { value, texts } = decodedService({ ports: [{ port: 0 }, PORT, { name: 'b', port: 99_999 }] });
     assert.deepEqual(
       texts.map((text) => text.split(':')[1]?.trim()),
@@ -421,7 +421,7 @@ describe('what is right though it looks wrong', () => {
     ]);
   });
 
-  test('source ranges of which none can be read admit nobody', () => {
+  test('source ranges without a valid one admit no client', () => {
     const { value } = decodedService({ loadBalancerSourceRanges: ['10.0.0.0/99'] });
     assert.deepEqual(value?.sourceRanges, []);
   });

@@ -14,31 +14,31 @@ import type { PodView, SelectingService, ZonedNode } from '../../../src/producer
 
 type Fields = Record<string, unknown>;
 
-interface Told<T> {
+interface WithTexts<T> {
   readonly value: T | undefined;
   /** The faults as an operator reads them. */
   readonly texts: readonly string[];
 }
 
-function told<T>({ value, faults }: Decoded<T>): Told<T> {
+function withTexts<T>({ value, faults }: Decoded<T>): WithTexts<T> {
   return { value, texts: faults.map(faultText) };
 }
 
 /** As the API server has it, which fills in the state. */
-function pod(fields: Fields, { isHandWritten = false, metadata = {} } = {}): Told<PodView> {
-  return told(decodePod({ metadata: { name: 'web-1', ...metadata }, ...fields }, 'shop/web-1', { isHandWritten }));
+function pod(fields: Fields, { isHandWritten = false, metadata = {} } = {}): WithTexts<PodView> {
+  return withTexts(decodePod({ metadata: { name: 'web-1', ...metadata }, ...fields }, 'shop/web-1', { isHandWritten }));
 }
 
-function writtenPod(fields: Fields): Told<PodView> {
+function writtenPod(fields: Fields): WithTexts<PodView> {
   return pod(fields, { isHandWritten: true });
 }
 
-function service(spec: Fields, metadata: Fields = {}): Told<SelectingService> {
-  return told(decodeSelectingService({ metadata: { name: 'web', ...metadata }, spec }, 'shop/web'));
+function service(spec: Fields, metadata: Fields = {}): WithTexts<SelectingService> {
+  return withTexts(decodeSelectingService({ metadata: { name: 'web', ...metadata }, spec }, 'shop/web'));
 }
 
-function node(fields: Fields, labels: Fields = {}): Told<ZonedNode> {
-  return told(decodeZonedNode({ metadata: { name: 'node-a', labels }, ...fields }, 'node-a'));
+function node(fields: Fields, labels: Fields = {}): WithTexts<ZonedNode> {
+  return withTexts(decodeZonedNode({ metadata: { name: 'node-a', labels }, ...fields }, 'node-a'));
 }
 
 const NUMBER = 'must be a whole number from 1 to 65535';
@@ -46,7 +46,7 @@ const PROTOCOL = 'must be one of TCP, UDP, SCTP';
 
 describe('a Pod', () => {
   test('of every field', () => {
-    const { value, texts } = told(
+    const { value, texts } = withTexts(
       decodePod(
         {
           metadata: { name: 'web-1', namespace: 'shop', uid: 'u1', labels: { app: 'web' }, deletionTimestamp: null },
@@ -194,7 +194,7 @@ describe('a Pod that a person wrote', () => {
     assert.deepEqual([value?.ready, value?.addresses, texts], [true, ['10.0.0.1'], []]);
   });
 
-  test('without an address is no endpoint, which is told', () => {
+  test('without an address is no endpoint, which is reported', () => {
     for (const fields of [{}, { status: null }, { status: { podIPs: [] } }]) {
       assert.deepEqual(writtenPod(fields).texts, [
         'Pod shop/web-1: status.podIP: is missing; a Pod without an address is not an endpoint (no effect here)',
@@ -209,7 +209,7 @@ describe('a Pod that a person wrote', () => {
 
 describe('a Service', () => {
   test('of every field', () => {
-    const { value, texts } = told(
+    const { value, texts } = withTexts(
       decodeSelectingService(
         {
           metadata: {
@@ -255,7 +255,7 @@ describe('a Service', () => {
   });
 
   test('of the fewest fields', () => {
-    const { value, texts } = told(decodeSelectingService({ metadata: { name: 'web' } }, 'default/web'));
+    const { value, texts } = withTexts(decodeSelectingService({ metadata: { name: 'web' } }, 'default/web'));
     assert.deepEqual(texts, []);
     assert.deepEqual(value, {
       key: 'default/web',
@@ -476,9 +476,11 @@ describe('a Node', () => {
 
 describe('a slice that others write as well', () => {
   const slice = (fields: Fields, metadata: Fields = {}) =>
-    told(decodeSliceObject({ metadata: { name: 'web-x', ...metadata }, addressType: 'IPv4', ...fields }, 'shop/web-x'));
+    withTexts(
+      decodeSliceObject({ metadata: { name: 'web-x', ...metadata }, addressType: 'IPv4', ...fields }, 'shop/web-x'),
+    );
 
-  test('keeps all that stands in it but for who wrote what', () => {
+  test('keeps all its fields except managedFields', () => {
     const whole = {
       apiVersion: 'discovery.k8s.io/v1',
       kind: 'EndpointSlice',
@@ -512,7 +514,7 @@ describe('a slice that others write as well', () => {
       later: { deep: [1] },
     };
     const managedFields = [{ manager: 'kubectl' }];
-    const { value, texts } = told(
+    const { value, texts } = withTexts(
       decodeSliceObject({ ...whole, metadata: { ...whole.metadata, managedFields } }, 'shop/web-x'),
     );
     assert.deepEqual([value, texts], [whole, []]);
@@ -549,9 +551,9 @@ describe('a slice that others write as well', () => {
 
 describe('Endpoints', () => {
   const endpoints = (subsets: unknown, metadata: Fields = {}) =>
-    told(decodeEndpointsObject({ metadata: { name: 'web', ...metadata }, subsets }, 'shop/web'));
+    withTexts(decodeEndpointsObject({ metadata: { name: 'web', ...metadata }, subsets }, 'shop/web'));
 
-  test('keep all that stands in their metadata and subsets but for who wrote what', () => {
+  test('keep all fields of their metadata and subsets except managedFields', () => {
     const subsets = [
       {
         addresses: [
@@ -570,7 +572,7 @@ describe('Endpoints', () => {
   test('without subsets have an empty list of them', () => {
     const metadata = { name: 'web', namespace: 'shop' };
     for (const fields of [{}, { subsets: null }, { subsets: [] }]) {
-      const { value, texts } = told(decodeEndpointsObject({ metadata, ...fields }, 'shop/web'));
+      const { value, texts } = withTexts(decodeEndpointsObject({ metadata, ...fields }, 'shop/web'));
       assert.deepEqual([value, texts], [{ apiVersion: 'v1', kind: 'Endpoints', metadata, subsets: [] }, []]);
     }
   });
@@ -601,7 +603,7 @@ describe('Endpoints', () => {
   });
 });
 
-describe('what has another shape is set aside, with the uid of the object for who asks about it', () => {
+describe('an object of another shape is set aside, and its fault carries the uid', () => {
   for (const [what, decoded, text] of [
     [
       'a Pod',
@@ -622,7 +624,7 @@ describe('what has another shape is set aside, with the uid of the object for wh
     ],
   ] as [string, Decoded<unknown>, string][]) {
     test(what, () => {
-      assert.deepEqual(told(decoded), { value: undefined, texts: [text] });
+      assert.deepEqual(withTexts(decoded), { value: undefined, texts: [text] });
       assert.equal(decoded.faults[0]?.uid, 'u1');
     });
   }

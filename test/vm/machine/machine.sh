@@ -13,6 +13,8 @@ KERNEL=6.1.0-56-amd64
 CACHE=${SLICEWIRE_VM_CACHE:-/var/cache/slicewire-vm}
 MEMORY=${SLICEWIRE_VM_MEMORY:-4096}
 CPUS=${SLICEWIRE_VM_CPUS:-2}
+# A machine that only powers off does so within a second or two; one that hangs is given up after this.
+KVM_SECONDS=15
 
 say() { echo "slicewire vm: $*" >&2; }
 
@@ -58,11 +60,41 @@ build_initramfs() {
   mv "$CACHE/new.$$" "$initramfs"
 }
 
-# $1: run, shell or systemd; the command stands in $out/command.
+# KVM when a machine boots with it, else emulation. A /dev/kvm that can be opened proves nothing: where virtual machines are
+# nested, KVM may refuse the processor or spin for ever. One that only powers off is tried once each time the host has booted.
+choose_accelerator() {
+  tried=$CACHE/accelerator
+  boot_id=$(cat /proc/sys/kernel/random/boot_id)
+  if [ "$(head -n 1 "$tried" 2>/dev/null)" != "$boot_id" ]; then
+    accelerator='-accel tcg,thread=multi'
+    if [ -w /dev/kvm ]; then
+      say "trying KVM"
+      root=$(mktemp -d)
+      mkdir "$root/bin"
+      cp "$(command -v busybox)" "$root/bin/busybox"
+      printf '#!/bin/busybox sh\n/bin/busybox echo KVM-BOOTS\n/bin/busybox poweroff -f\n' >"$root/init"
+      chmod 755 "$root/init"
+      (cd "$root" && find . | cpio -o -H newc --quiet) >"$CACHE/probe.$$"
+      rm -rf "$root"
+      if (timeout -k 1 "$KVM_SECONDS" qemu-system-x86_64 -m 256 -accel kvm -cpu max -nodefaults -display none -no-reboot \
+        -kernel "$CACHE/$KERNEL/boot/vmlinuz-$KERNEL" -initrd "$CACHE/probe.$$" -append "console=ttyS0 quiet panic=-1" \
+        -serial stdio </dev/null | grep -q KVM-BOOTS) 2>/dev/null; then
+        accelerator='-accel kvm'
+      else
+        say "no machine boots with KVM here: its processors are emulated, which is about ten times slower"
+      fi
+      rm -f "$CACHE/probe.$$"
+    fi
+    printf '%s\n%s\n' "$boot_id" "$accelerator" >"$tried"
+  fi
+  accelerator=$(sed -n 2p "$tried")
+}
+
+# $1: run, shell or systemd; the command is in $out/command.
 boot() {
   share() { echo "-virtfs local,path=$1,mount_tag=$2,security_model=none,multidevs=remap$3"; }
   # shellcheck disable=SC2046,SC2086 # each share is several words
-  set -- "$1" -m "$MEMORY" -smp "$CPUS" -accel tcg,thread=multi -cpu max -nodefaults -display none -no-reboot \
+  set -- "$1" -m "$MEMORY" -smp "$CPUS" $accelerator -cpu max -nodefaults -display none -no-reboot \
     -kernel "$CACHE/$KERNEL/boot/vmlinuz-$KERNEL" -initrd "$initramfs" \
     -append "console=ttyS0 quiet panic=-1 mitigations=off kernel=$KERNEL cache=$CACHE inside=$here/inside.sh what=$1" \
     $(share / host ,readonly=on) $(share "$out" out '')
@@ -86,6 +118,7 @@ exec 9>"$CACHE/lock"
 flock 9
 fetch_kernel
 build_initramfs
+choose_accelerator
 flock -u 9
 keep=${SLICEWIRE_VM_OUT:-}
 out=${keep:-$(mktemp -d)}

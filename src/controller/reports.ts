@@ -1,7 +1,7 @@
 /** Events of the controllers in the API server, and their failures in the log. */
 import type { ClusterEvent, Regarding } from '../api/recorder.ts';
 import type { ObjectKey } from '../producers/objects.ts';
-import type { EventSink } from './context.ts';
+import type { ControllerReports } from './context.ts';
 
 const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' } as const;
 
@@ -9,7 +9,7 @@ const OBJECTS = { slices: 'Service', endpoints: 'Service', mirror: 'Endpoints' }
 export function controllerEvents(
   recorder: { emit(event: ClusterEvent): void },
   warn: (facts: object, text: string) => void,
-): EventSink {
+): ControllerReports {
   return {
     service(service, { type, reason, note }) {
       if (service === undefined) return;

@@ -1,0 +1,107 @@
+/** Run tiers of tests, one part after another: a line for each file as it ends, and a summary. */
+import { realCommands } from '../src/host/commands.ts';
+import { type FileResult, runFiles } from './test-files.ts';
+import { type PartResult, progress, summary } from './test-report.ts';
+import { filesOf, type Part, type Tier } from './test-tiers.ts';
+
+export interface RunInput {
+  readonly tiers: readonly Tier[];
+  /** The folder of the repository. */
+  readonly root: string;
+  readonly isRoot: boolean;
+  readonly print: (line: string) => void;
+  /** Milliseconds of a clock that only goes forward. */
+  readonly now?: () => number;
+}
+
+/** A run that takes this many times its budget fails. */
+const MOST_OF_BUDGET = 1.5;
+/** And is ended after this many: something hangs. */
+const END_OF_BUDGET = 3;
+
+/** Returns the exit status. */
+export async function runTiers(input: RunInput): Promise<number> {
+  const { tiers, root, isRoot, print, now = () => performance.now() } = input;
+  const parts: PartResult[] = [];
+  const problems: string[] = [];
+  const begun = now();
+  for (const tier of tiers) {
+    // All at once: apt reads its lists once. Others than root run what can be run with what there is.
+    const tools = isRoot ? [...new Set(tier.parts.flatMap((part) => part.tools))] : [];
+    if (tools.length > 0) print(`${tier.name}: preparing ${tools.join(', ')}`);
+    const missing = await prepare(root, tools);
+    if (missing !== undefined) {
+      problems.push(`${tier.name} did not run: ${missing}`);
+      continue;
+    }
+    const tierBegun = now();
+    const signal = AbortSignal.timeout(Math.round(tier.budget * END_OF_BUDGET * 1000));
+    for (const part of tier.parts) parts.push(await runPart(tier, part, { root, isRoot, print, signal }));
+    const seconds = (now() - tierBegun) / 1000;
+    if (seconds > tier.budget * MOST_OF_BUDGET) {
+      problems.push(
+        `${tier.name} took ${seconds.toFixed(0)} s. Its budget is ${tier.budget} s (scripts/test-tiers.ts), and the run fails at ${MOST_OF_BUDGET} times that.`,
+      );
+    }
+  }
+  const title = tiers.map(({ command }) => command).join(', ');
+  for (const line of summary({ title, parts, problems, seconds: (now() - begun) / 1000 })) print(line);
+  const isGood = problems.length === 0 && parts.every(({ files }) => files.every(hasPassed));
+  return isGood ? 0 : 1;
+}
+
+const secondsSince = (begun: number) => (performance.now() - begun) / 1000;
+const hasPassed = ({ failures, tests, passed, skipped }: FileResult) =>
+  failures.length === 0 && tests === passed + skipped.length;
+
+interface PartInput extends Omit<RunInput, 'tiers' | 'now'> {
+  readonly signal: AbortSignal;
+}
+
+async function runPart(tier: Tier, part: Part, input: PartInput): Promise<PartResult> {
+  const { root, print, signal } = input;
+  const base = { tier: tier.name, part: part.name };
+  const begun = performance.now();
+  const leftOut = await reasonToLeaveOut(tier, part, input);
+  if (leftOut !== undefined) {
+    print(`left out: ${part.name}. ${leftOut}`);
+    return { ...base, files: [], seconds: 0, leftOut };
+  }
+  const onFile = (file: string, seconds: number, hasFailed: boolean) =>
+    print(progress(part.name, { file, seconds, hasFailed }));
+  const ran: FileResult[] = [];
+  for (const program of part.programs ?? []) ran.push(await runProgram(program, input, onFile));
+  const files = filesOf(part, root);
+  if (files.length > 0) ran.push(...(await runFiles(files, { root, concurrency: part.concurrency, signal, onFile })));
+  return { ...base, files: ran, seconds: secondsSince(begun) };
+}
+
+async function reasonToLeaveOut(tier: Tier, part: Part, { root, isRoot }: PartInput): Promise<string | undefined> {
+  if (isRoot) return undefined;
+  return part.needsRoot ? `It needs root: run \`sudo ${tier.command}\`.` : await prepare(root, part.tools);
+}
+
+/** Install the tools that are missing. Returns why some cannot be had. */
+async function prepare(root: string, tools: readonly string[]): Promise<string | undefined> {
+  if (tools.length === 0) return undefined;
+  const command = { file: 'sh', args: [`${root}/scripts/prepare.sh`, ...tools] };
+  const { exitCode, stderr } = await realCommands.run(command, new AbortController().signal);
+  return exitCode === 0 ? undefined : stderr.trim();
+}
+
+type OnFile = (file: string, seconds: number, hasFailed: boolean) => void;
+
+async function runProgram(
+  [name = '', ...args]: readonly string[],
+  { root, signal }: PartInput,
+  onFile: OnFile,
+): Promise<FileResult> {
+  const begun = performance.now();
+  const command = { file: 'env', args: ['-C', root, `${root}/node_modules/.bin/${name}`, ...args] };
+  const { exitCode, stdout, stderr } = await realCommands.run(command, signal);
+  const seconds = secondsSince(begun);
+  const file = [name, ...args].join(' ');
+  const failures = exitCode === 0 ? [] : [{ file, name: `exit status ${exitCode}`, error: `${stdout}${stderr}` }];
+  onFile(file, seconds, exitCode !== 0);
+  return { file, seconds, tests: 1, passed: exitCode === 0 ? 1 : 0, suites: 0, skipped: [], failures };
+}

@@ -1,0 +1,165 @@
+/** The tiers of the tests, as data: which files, how many at a time, what they need, how long they may take. */
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
+
+export interface Part {
+  readonly name: string;
+  /** Globs from the root of the repository. */
+  readonly files?: readonly string[];
+  /** Globs of files that another part has. */
+  readonly except?: readonly string[];
+  /** Instead of test files: programs of npm packages, each of them one test. */
+  readonly programs?: readonly (readonly string[])[];
+  /** Test files that run at the same time. */
+  readonly concurrency: number;
+  /** Network namespaces, mounts and users can be made by root alone. */
+  readonly needsRoot: boolean;
+  /** Arguments of scripts/prepare.sh. */
+  readonly tools: readonly string[];
+}
+
+export interface Tier {
+  readonly name: string;
+  /** The command that runs it. */
+  readonly command: string;
+  /** Seconds on a machine of two cores that does nothing else. The run fails when it takes half as long again. */
+  readonly budget: number;
+  readonly parts: readonly Part[];
+}
+
+/** Slow test files come first, so that none runs alone at the end. */
+export const TIERS: readonly Tier[] = [
+  {
+    name: 'quick',
+    command: 'npm test',
+    budget: 300,
+    parts: [
+      {
+        name: 'check',
+        programs: [['tsc'], ['biome', 'check']],
+        concurrency: 1,
+        needsRoot: false,
+        tools: [],
+      },
+      {
+        name: 'unit',
+        files: [
+          'test/{documents/nasty,controller/replicas,model/histories,modes/iptables/between-commits}.test.ts',
+          'test/{agent,api,cache,config,controller,documents,helpers,host,model,modes,native,producers}/**/*.test.ts',
+          'test/{reconcile,scripts,serve,source,sync,telemetry}/**/*.test.ts',
+          'test/bench/{cluster,process-cost}.test.ts',
+          'test/deploy/manifests.test.ts',
+          'test/*.test.ts',
+        ],
+        except: ['test/native/abi.test.ts', 'test/scripts/executable.test.ts'],
+        concurrency: 2,
+        needsRoot: false,
+        tools: ['openssl'],
+      },
+      {
+        name: 'conformance',
+        files: ['test/conformance/*.test.ts'],
+        concurrency: 2,
+        needsRoot: false,
+        tools: [],
+      },
+      {
+        name: 'scenarios',
+        files: ['test/scenarios/*.test.ts'],
+        concurrency: 2,
+        needsRoot: false,
+        tools: [],
+      },
+      {
+        // Constants and layouts of the C headers.
+        name: 'headers',
+        files: ['test/native/abi.test.ts'],
+        concurrency: 1,
+        needsRoot: false,
+        tools: ['gcc'],
+      },
+      {
+        name: 'commands',
+        files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe}.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['iptables', 'ip', 'sysctl', 'gcc'],
+      },
+      {
+        // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.
+        name: 'packets',
+        files: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost}.test.ts'],
+        concurrency: 4,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ip', 'sysctl', 'conntrack'],
+      },
+    ],
+  },
+  {
+    name: 'kernel',
+    command: 'npm run test:kernel',
+    budget: 600,
+    parts: [
+      {
+        name: 'network',
+        files: ['test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts', 'test/netns/*.test.ts'],
+        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense}.test.ts'],
+        // They wait for the kernel, and for silence, more than they compute.
+        concurrency: 4,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        // They count processes, or need every processor in time.
+        name: 'alone',
+        files: ['test/netns/{rest,dense}.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'conntrack', 'ip', 'sysctl'],
+      },
+    ],
+  },
+  {
+    name: 'vm',
+    command: 'npm run test:vm',
+    budget: 900,
+    parts: [
+      {
+        // Two machines side by side in the one, and a third in the other, which waits for systemd most of the time.
+        name: 'machines',
+        files: ['test/vm/*.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'ipvsadm', 'vm', 'systemd-analyze'],
+      },
+    ],
+  },
+  {
+    name: 'image',
+    command: 'npm run test:image',
+    budget: 240,
+    parts: [
+      {
+        name: 'executable',
+        files: ['test/scripts/executable.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: ['iptables', 'ip', 'sysctl'],
+      },
+      {
+        name: 'image',
+        files: ['test/deploy/image.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: ['image'],
+      },
+    ],
+  },
+];
+
+/** Absolute paths, each once, in the order of the globs. */
+export function filesOf({ files = [], except = [] }: Part, root: string): string[] {
+  const find = (globs: readonly string[]) => globs.flatMap((glob) => globSync(glob, { cwd: root }).sort());
+  const others = new Set(find(except));
+  return [...new Set(find(files))].filter((file) => !others.has(file)).map((file) => join(root, file));
+}
