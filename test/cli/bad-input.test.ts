@@ -170,7 +170,7 @@ describe('bad input on the command line', () => {
     assert.equal(faults.filter(({ effect }) => effect === 'object set aside').length, 500 + 10 * 21);
   });
 
-  it('stopped before it was done: that is not «nothing to do»', async () => {
+  it('stopped early: that is not «nothing to do»', async () => {
     for (const args of [
       ['plan', '--master', 'http://127.0.0.1:9'],
       ['run', '--once', '--manifests', '-'],

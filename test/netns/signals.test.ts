@@ -148,7 +148,7 @@ describe('signals', () => {
       await once.logged(({ msg }) => msg === 'starting', PATIENCE);
       send(once, 'SIGHUP');
       assert.equal(await once.ended, 1);
-      assert.match(once.text(), /slicewire: received SIGHUP before it was done/);
+      assert.match(once.text(), /slicewire: received SIGHUP; the command did not finish/);
     });
   });
 
