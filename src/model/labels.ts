@@ -10,7 +10,7 @@ export const MANAGED_BY_LABEL = 'endpointslice.kubernetes.io/managed-by';
 export const PROXY_NAME_LABEL = 'service.kubernetes.io/service-proxy-name';
 /** On slices and Endpoints of a headless Service. */
 export const HEADLESS_LABEL = 'service.kubernetes.io/headless';
-/** On a Node, and in its pods' hints. */
+/** On a Node: its zone. */
 export const ZONE_LABEL = 'topology.kubernetes.io/zone';
 
 /**
