@@ -167,7 +167,7 @@ describe('a write that fails', () => {
     assert.notEqual(report.outcome, 'complete');
     assert.match(
       report.failed.map(({ cause }) => cause).join(),
-      /KUBE-CLUSTER-IP: a set of this name and another type/,
+      /KUBE-CLUSTER-IP: a set of this name with another type/,
     );
     assert.equal(made.iptables.restores, 0);
   });
