@@ -175,7 +175,7 @@ async function settle({ rig }: Subject): Promise<void> {
 }
 
 /** Through the history with faults from the n-th call on; returns how many calls there were. */
-async function told(subject: Subject, faults: Faults, errno: number): Promise<number> {
+async function runHistory(subject: Subject, faults: Faults, errno: number): Promise<number> {
   subject.arm(faults, errno);
   for (const act of HISTORY) {
     act(subject);
@@ -198,7 +198,7 @@ describe('a kernel that fails at any call', () => {
   for (const [name, make] of SUBJECTS) {
     it(`${name}: no sync rejects, and the state is right when the faults end`, async () => {
       const right = make();
-      const calls = await told(right, new Faults(Number.POSITIVE_INFINITY, 1), 12);
+      const calls = await runHistory(right, new Faults(Number.POSITIVE_INFINITY, 1), 12);
       await settle(right);
       assert.ok(calls > 10, `${calls} calls`);
       // Of many calls, those that sample them evenly.
@@ -207,7 +207,7 @@ describe('a kernel that fails at any call', () => {
         const errno = ERRNOS[n % ERRNOS.length] ?? 12;
         for (const count of IN_A_ROW) {
           const subject = make();
-          await told(subject, new Faults(n, count), errno);
+          await runHistory(subject, new Faults(n, count), errno);
           await settle(subject);
           assert.deepEqual(subject.dump(), right.dump(), `${count} faults from call ${n} on, errno ${errno}`);
         }
