@@ -5,7 +5,7 @@ import { Tracker } from '../../src/reconcile/tracker.ts';
 const numbers = () => new Tracker<string, number>((a, b) => a === b);
 
 describe('Tracker', () => {
-  it('refuses to plan on a kernel that was not read (invariant 2)', () => {
+  it('refuses a delta before the kernel was read (invariant 2)', () => {
     const tracker = numbers();
     tracker.desire('a', 1);
     assert.throws(() => tracker.delta(), /not known/);
@@ -14,7 +14,7 @@ describe('Tracker', () => {
     assert.throws(() => tracker.delta(), /not known/);
   });
 
-  it('tells create, update and remove', () => {
+  it('distinguishes create, update and remove', () => {
     const tracker = numbers();
     tracker.desire('new', 1);
     tracker.desire('other', 2);
@@ -32,7 +32,7 @@ describe('Tracker', () => {
     assert.deepEqual([...remove], [['gone', 4]]);
   });
 
-  it('believes a write only when it is told of it (invariant 4)', () => {
+  it('believes only recorded writes (invariant 4)', () => {
     const tracker = numbers();
     tracker.observe(new Map());
     tracker.desire('a', 1);
@@ -42,7 +42,7 @@ describe('Tracker', () => {
     assert.equal(tracker.delta().create.size, 0);
   });
 
-  it('keeps a key pending when something else was written than is desired', () => {
+  it('keeps a key pending when the written value is not the desired one', () => {
     const tracker = numbers();
     tracker.observe(new Map());
     tracker.desire('a', 2);
@@ -50,7 +50,7 @@ describe('Tracker', () => {
     assert.deepEqual([...tracker.delta().update], [['a', { from: 1, to: 2 }]]);
   });
 
-  it('forgets a change that was taken back', () => {
+  it('forgets a reverted change', () => {
     const tracker = numbers();
     tracker.observe(new Map([['a', 1]]));
     tracker.desire('a', 1);

@@ -1,4 +1,4 @@
-/** nftables mode when the kernel refuses: a fault of one Service affects only that Service, and chains in use are deleted later. */
+/** nftables mode when the kernel refuses: a fault stays with its Service, and chains in use are deleted later. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
@@ -71,7 +71,7 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.deepEqual(chains(), ['cluster-ip-of-3', 'cluster-ip-of-2'], 'one that is needed again stays');
   });
 
-  it('reads the table again after a lost answer, and writes only the difference', async () => {
+  it('reads the table again after a failed reading, and writes only the difference', async () => {
     const { rig, kernel } = nftRig({ families: ['IPv4'] });
     rig.put(...web('web', 1, 2));
     await rig.sync();
