@@ -86,7 +86,7 @@ export interface KernelProbe {
 
 /** Counts for the metrics. */
 export interface ModeMetrics {
-  /** Of the rules believed to be installed; none for a family that is unknown. */
+  /** Counts of the rules believed to be installed; none for an unknown family. */
   ruleCounts(): readonly RuleCount[];
   /** None in modes that cannot count, or where counting is off. Throws when the kernel does not answer. */
   connectionCounts(): Promise<readonly ConnectionCount[]>;

@@ -182,7 +182,8 @@ describe('bad input on the command line', () => {
       const start = performance.now();
       await child.stop();
       assert.equal(await child.ended, 1, args.join(' '));
-      assert.ok(performance.now() - start < 1900, 'it ends when it is asked to');
+      // What hangs is ended after 5 s: it does not come to that.
+      assert.ok(performance.now() - start < 4500, 'it ends when it is asked to');
     }
   });
 

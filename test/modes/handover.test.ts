@@ -1,4 +1,4 @@
-/** From one mode to the other on a live node, in memory: the new one is complete before the old one leaves. */
+/** From one mode to the other on a live node, in memory: the new mode is complete before the predecessor is removed. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
@@ -24,10 +24,10 @@ interface Kernels {
 }
 
 function toIptables({ kernel, iptables }: Kernels): Rig {
-  const leaving = ipvsRig({ families: ['IPv4'], kernel, iptables, isPredecessor: true }).rig.mode;
+  const predecessor = ipvsRig({ families: ['IPv4'], kernel, iptables, isPredecessor: true }).rig.mode;
   const tools = new IptablesTools(iptables, 'IPv4', 'auto');
   const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
-  return new Rig({ commands: iptables, mode: handover(next, leaving) }).put(...OBJECTS);
+  return new Rig({ commands: iptables, mode: handover(next, predecessor) }).put(...OBJECTS);
 }
 
 async function wellSynced(rig: Rig): Promise<void> {
@@ -44,7 +44,7 @@ function hasIpvsRules({ iptables }: Kernels): boolean {
 }
 
 describe('from ipvs to iptables', () => {
-  it('the rules stand before a server is touched, and all of IPVS mode goes', async () => {
+  it('installs the rules before it touches a server, and removes all of IPVS mode', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     await wellSynced(made.rig.put(...OBJECTS));
     const seen: boolean[] = [];
@@ -57,7 +57,7 @@ describe('from ipvs to iptables', () => {
     assert.ok(hasIptablesRules(made));
   });
 
-  it('connections that are there go on: server, address and the chain for its packets stay until they end', async () => {
+  it('keeps open connections: server, address and source chain stay until they end', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     await wellSynced(made.rig.put(...OBJECTS));
     const busy = { address: '10.244.1.11' as Address, port: 8080 };
@@ -78,7 +78,7 @@ describe('from ipvs to iptables', () => {
     assert.doesNotMatch(made.iptables.save('IPv4'), /IPVS/);
   });
 
-  it('nothing of IPVS mode is touched while the rules cannot be written', async () => {
+  it('touches nothing of IPVS mode while the rules cannot be written', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     await wellSynced(made.rig.put(...OBJECTS));
     const before = made.kernel.dump();
@@ -90,7 +90,7 @@ describe('from ipvs to iptables', () => {
 });
 
 describe('from iptables to ipvs', () => {
-  it('servers, sets and addresses are there before the rules change, and no chain of the other mode is left', async () => {
+  it('writes servers, sets and addresses before the rules, and removes every chain of iptables mode', async () => {
     const iptables = new FakeIptables();
     await wellSynced(new Rig({ commands: iptables, families: ['IPv4'] }).put(...OBJECTS));
     const made = ipvsRig({ families: ['IPv4'], iptables });

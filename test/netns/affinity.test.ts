@@ -58,11 +58,16 @@ for (const backend of ['nft', 'legacy'] as const) {
         rig.put(web(w, sticky), pods(w, 'pod-1', 'pod-2'));
         assert.equal((await rig.sync()).outcome, 'complete');
         const ask = () => answerer(w.clusterIP(12));
-        const first = await ask();
-        // Longer than the timeout in all: each connection is remembered anew.
-        for (let i = 0; i < 6; i++) {
+        let [first, before] = [await ask(), performance.now()];
+        // Longer than the timeout in all: each connection is remembered anew. On a busy machine an answer may take longer than the
+        // timeout: it says nothing then, and the count begins again.
+        for (let held = 0; held < 6; held++) {
           await pause(300);
-          assert.equal(await ask(), first);
+          const begun = performance.now();
+          const answer = await ask();
+          if (performance.now() - before < 1000) assert.equal(answer, first);
+          else [first, held] = [answer, 0];
+          before = begun;
         }
         // Forgotten, it is balanced again: the other is missed fifteen times once in 32,768 runs.
         for (let i = 0; i < 15; i++) {

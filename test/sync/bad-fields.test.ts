@@ -1,4 +1,4 @@
-/** Each field with a wrong value: the Service is programmed without that part, or set aside; always said with object and field. */
+/** Each field with a wrong value: the Service is programmed without that part, or set aside. The fault names object and field. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { faultText } from '../../src/model/objects.ts';
@@ -10,11 +10,11 @@ interface Row {
   readonly spec?: Record<string, unknown>;
   readonly ingress?: readonly object[];
   readonly endpoints?: readonly object[];
-  /** Of this node; default: none. */
+  /** The zone of this node; default: none. */
   readonly zone?: string;
-  /** What is said, after «Service default/web: » unless it names another object. */
+  /** The message, after «Service default/web: » unless it names another object. */
   readonly says: string;
-  /** Whether the cluster IP is served all the same. */
+  /** Whether the cluster IP is served nevertheless. */
   readonly isServed: boolean;
 }
 
@@ -137,9 +137,9 @@ describe('a field with a wrong value', () => {
       const expected = says.startsWith('EndpointSlice ') ? says : `Service default/web: ${says}`;
       assert.deepEqual(rig.faults.map(faultText), [expected]);
       const rules = kernel.save('IPv4');
-      assert.match(rules, /default\/other cluster IP/, 'nothing else is lost');
+      assert.match(rules, /default\/other cluster IP/, 'the other Service is served');
       assert.equal(rules.includes('default/web cluster IP'), isServed);
-      // It is counted once, as long as it is so.
+      // The fault is counted once, as long as it exists.
       const counted = [rig.cache, rig.loop].flatMap(({ faults }) => [...faults.counts]);
       const effect = /\(([^()]*)\)$/.exec(says)?.[1];
       assert.deepEqual(counted, [[effect, 1]]);

@@ -1,4 +1,4 @@
-/** External IPs with the feature gate AllowServiceExternalIPs off (KEP-5707): nothing is written of them, and that is said. */
+/** External IPs with the feature gate AllowServiceExternalIPs off (KEP-5707): they are not written, and a fault reports it. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { faultText } from '../../src/model/objects.ts';
@@ -9,7 +9,7 @@ import { Rig } from '../helpers/rig.ts';
 const web = (externalIPs: readonly string[]) =>
   service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }], externalIPs } });
 
-it('they are said to be left aside, once and for as long as it is so', async () => {
+it('external IPs have a fault, once, for as long as the Service has them', async () => {
   const kernel = new FakeIptables();
   const rig = new Rig({ commands: kernel, families: ['IPv4'], servesExternalIPs: false });
   rig.put(web(['198.51.100.1', '192.168.77.2']), slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.1'] }));

@@ -1,4 +1,4 @@
-/** What fails, and what must not follow from it: over iptables in memory, with the faults of the real one. */
+/** Failures and their limits: over iptables in memory, with the faults of the real one. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Command, CommandResult } from '../../src/host/commands.ts';
@@ -40,14 +40,14 @@ describe('faults', () => {
       for (let i = 1; i <= 40; i++)
         assert.equal(saved.includes(`--to-destination 10.244.1.${i}:8080`), i !== 5, `web-${i}`);
       assert.ok(!saved.includes('default/web-5 '));
-      // The reason is gone: the next sync puts it in.
+      // The reason is gone: the next sync writes the Service.
       kernel.options = { legacy };
       assert.equal((await rig.sync()).outcome, 'complete');
       assert.ok(kernel.save('IPv4').includes('--to-destination 10.244.1.5:8080'));
     });
   }
 
-  it('tells the line that was refused, with those around it', async () => {
+  it('reports the refused line with the lines around it', async () => {
     const kernel = new FakeIptables({ refuse: (line) => line.includes('--to-destination 10.244.1.2:') });
     const { failed } = await webs(onlyIPv4(kernel), 3).sync();
     assert.match(
@@ -71,7 +71,7 @@ describe('faults', () => {
     assert.ok(saved.includes('--to-destination 10.244.3.3:8080'), 'the other Service is updated');
   });
 
-  it('writes nothing while the lock is held, says so, and goes on afterwards', async () => {
+  it('writes nothing while the lock is held, reports it, and goes on afterwards', async () => {
     const kernel = new FakeIptables();
     const rig = webs(onlyIPv4(kernel), 2);
     await rig.sync();
@@ -88,7 +88,7 @@ describe('faults', () => {
     assert.ok(kernel.save('IPv4').includes('10.244.7.7:8080'));
   });
 
-  it('takes a failed read for unknown, and removes nothing on the strength of it (invariant 2)', async () => {
+  it('treats a failed read as unknown, and removes nothing because of it (invariant 2)', async () => {
     for (const stdout of ['', '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n', 'nonsense\n']) {
       const kernel = new FakeIptables();
       await webs(onlyIPv4(kernel), 2).sync();
@@ -103,7 +103,7 @@ describe('faults', () => {
     }
   });
 
-  it('does not write before every source said that its list is complete (invariant 1)', async () => {
+  it('does not write before the lists of all sources are complete (invariant 1)', async () => {
     const { Cache } = await import('../../src/cache/cache.ts');
     const { SyncLoop } = await import('../../src/sync/loop.ts');
     const { ProxyModel } = await import('../../src/model/proxy-model.ts');
@@ -137,7 +137,7 @@ describe('faults', () => {
     assert.ok(kernel.save('IPv4').includes('10.244.1.1:8080'));
   });
 
-  it('leaves the chains of others alone', async () => {
+  it('does not touch chains of other programs', async () => {
     const kernel = new FakeIptables();
     const rig = webs(onlyIPv4(kernel), 2);
     await rig.sync();
@@ -152,7 +152,7 @@ describe('faults', () => {
     assert.deepEqual(nat().get('PREROUTING'), ['-j THEIRS']);
   });
 
-  it('keeps a chain that another program refers to, says so, and does the rest', async () => {
+  it('keeps a chain to which another program refers, reports it, and writes the rest', async () => {
     const kernel = new FakeIptables();
     const rig = webs(onlyIPv4(kernel), 2);
     await rig.sync();
@@ -170,12 +170,12 @@ describe('faults', () => {
     assert.deepEqual(left, [chains[0]]);
   });
 
-  it('keeps what works when a Service changes into something that is refused (invariant 3)', async () => {
+  it('keeps the working state when the new state of a Service is refused (invariant 3)', async () => {
     for (const legacy of [false, true]) {
       const kernel = new FakeIptables({ legacy });
       await webs(onlyIPv4(kernel), 3).sync();
       kernel.options = { legacy, refuse: (line) => line.includes('-m recent') };
-      // A restart: what was read from the kernel must be known for the Service's as well.
+      // A restart: rules read from the kernel must be assigned to the Service too.
       const rig = webs(onlyIPv4(kernel), 3);
       rig.put(
         service({
@@ -193,7 +193,7 @@ describe('faults', () => {
     }
   });
 
-  it('sets a Service aside whose refused line stands in a shared chain', async () => {
+  it('sets aside a Service whose refused line is in a shared chain', async () => {
     for (const legacy of [false, true]) {
       const kernel = new FakeIptables({ legacy, refuse: (line) => line.includes('-m sctp') });
       const rig = webs(onlyIPv4(kernel), 5);
@@ -208,7 +208,7 @@ describe('faults', () => {
     }
   });
 
-  it('programs the rest when very many are refused', async () => {
+  it('programs the rest when very many Services are refused', async () => {
     const isBad = (line: string) =>
       /--to-destination 10\.244\.1\.(\d+):/.test(line) && Number(/1\.(\d+):8080/.exec(line)?.[1]) > 30;
     const kernel = new FakeIptables({ refuse: isBad });
@@ -218,7 +218,7 @@ describe('faults', () => {
     assert.ok(programmed >= 25, `${programmed} of the 30 that are right`);
   });
 
-  it('does not pay for a refusal again until the retry (invariant 11)', async () => {
+  it('does not search for a known culprit again until the retry (invariant 11)', async () => {
     const kernel = new FakeIptables({ refuse: (line) => line.includes('10.244.1.2:') });
     const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 5);
     await rig.sync();
@@ -234,12 +234,12 @@ describe('faults', () => {
       report.failed.map((step) => step.owner),
       ['default/web-2'],
     );
-    // Its own change is a reason to try.
+    // A change of the Service is a reason to try again.
     rig.put(slice({ name: 'web-2-1', service: 'web-2', endpoints: ['10.244.7.8'] }));
     assert.equal((await rig.sync()).outcome, 'complete');
   });
 
-  it('keeps the way to a Service that is set aside while its line moves to another chain and back', async () => {
+  it('keeps serving a Service that is set aside while its line moves to another chain and back', async () => {
     const kernel = new FakeIptables();
     const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 20);
     await rig.sync();
@@ -261,7 +261,7 @@ describe('faults', () => {
     assert.ok(kernel.save('IPv4').includes('--to-destination 10.244.1.2:8080'), 'and its old endpoint');
   });
 
-  it('keeps the way to a Service whose line changes into a refused one, when the chain of that line goes', async () => {
+  it('keeps serving a Service whose new line is refused when the chain of the old line is removed', async () => {
     const kernel = new FakeIptables();
     const rig = webs(new Rig({ commands: kernel, families: ['IPv4'], retry: 3_600_000 }), 60);
     await rig.sync();
@@ -289,7 +289,7 @@ describe('faults', () => {
     assert.deepEqual(linesIn(), []);
   });
 
-  it('is not complete when the lock is taken while it looks for who is refused', async () => {
+  it('is not complete when the lock is taken during the search for the refused Service', async () => {
     let restores = 0;
     const kernel = new FakeIptables({ legacy: true, refuse: (line) => line.includes('10.244.1.2:') });
     kernel.options = {
@@ -317,7 +317,7 @@ describe('faults', () => {
     assert.ok(!kernel.save('IPv4').includes('10.96.0.1/32'));
   });
 
-  it('does not plan on a kernel of which a part could not be read', async () => {
+  it('does not plan when a part of the kernel could not be read', async () => {
     const kernel = new FakeIptables({
       intercept: ({ file }) => (file === 'ip6tables-save' ? { exitCode: 1, stdout: '', stderr: 'broken' } : undefined),
     });
@@ -340,7 +340,7 @@ describe('faults', () => {
     assert.match(kernel.save('IPv4'), /10\.244\.1\.2:8080/);
   });
 
-  it('does not take a table that iptables-save leaves out for an empty one (invariant 2)', async () => {
+  it('does not treat a table that iptables-save omits as empty (invariant 2)', async () => {
     const kernel = new FakeIptables();
     await webs(onlyIPv4(kernel), 1).sync();
     const before = kernel.save('IPv4');
@@ -356,7 +356,7 @@ describe('faults', () => {
     await assert.rejects(rig.mode.cleanup(new AbortController().signal), /incompatible/);
   });
 
-  it('cleans up every jump to its chains, as often as it stands there', async () => {
+  it('cleans up every jump to its chains, with duplicates', async () => {
     const kernel = new FakeIptables();
     const rig = webs(onlyIPv4(kernel), 1);
     await rig.sync();
@@ -368,7 +368,7 @@ describe('faults', () => {
     assert.deepEqual(kernel.kernels.IPv4.get('nat')?.get('PREROUTING'), ['-j ACCEPT']);
   });
 
-  it('tells drift when another program changed our chains, and mends it', async () => {
+  it('reports drift when another program changed our chains, and repairs it', async () => {
     const kernel = new FakeIptables();
     const rig = webs(onlyIPv4(kernel), 2);
     await rig.sync();

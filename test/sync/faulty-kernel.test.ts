@@ -1,6 +1,6 @@
 /**
- * Nothing that the kernel or a tool answers ends the agent, in any mode: one call after another fails, at each place of a sync,
- * and the sync is a report of what failed. When the faults end, the state is what it is without them.
+ * No answer of the kernel or a tool ends the agent, in any mode. Each call of a sync fails in turn, and the sync reports the
+ * failure. When the faults end, the state is the same as without them.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -16,7 +16,7 @@ import { NEVER, Rig } from '../helpers/rig.ts';
 
 /** EPERM, EINTR, ENOMEM, ENOBUFS */
 const ERRNOS = [1, 4, 12, 105];
-/** Faults one after another: a read that fails after a write that failed. */
+/** Numbers of consecutive faults: with two, a read may fail after a failed write. */
 const IN_A_ROW = [1, 2, 3];
 
 /** Counts calls, and makes some of them fail. */
@@ -37,14 +37,14 @@ class Faults {
   }
 }
 
-/** Of the calls of a history, so many are made to fail. */
+/** Most calls of a history that are made to fail. */
 const MOST_PLACES = 60;
 
 interface Subject {
   readonly rig: Rig;
-  /** All that is in the kernel. */
+  /** The whole state of the kernel. */
   dump(): unknown;
-  /** Something else deletes all of it. */
+  /** Another program deletes all of it. */
   wipe(): void;
   arm(faults: Faults | undefined, errno: number): void;
 }
@@ -76,7 +76,7 @@ function nftSubject(isAnswerLost: boolean): Subject {
   };
 }
 
-/** What becomes of a command. */
+/** The outcome of a command. */
 const ENDS: Readonly<Record<number, () => CommandResult>> = {
   1: () => ({ exitCode: 4, stdout: '', stderr: 'iptables: Permission denied (you must be root)' }),
   4: () => ({ exitCode: undefined, stdout: '', stderr: '' }),
@@ -147,7 +147,7 @@ const web = (n: number, endpoints: number) => [
   }),
 ];
 
-/** A start, changes, something that deletes all, and what is gone. */
+/** A start, changes, another program that deletes everything, and deletions. */
 const HISTORY: readonly ((subject: Subject) => void)[] = [
   ({ rig }) => rig.put(...web(1, 2), ...web(2, 1)),
   ({ rig }) => rig.put(...web(1, 3), ...web(3, 1)),
@@ -156,7 +156,7 @@ const HISTORY: readonly ((subject: Subject) => void)[] = [
     rig.put(...web(2, 2)).loop.distrust();
   },
   ({ rig, wipe }) => {
-    // Nobody saw it: the write finds it.
+    // No probe saw it: the write finds it.
     wipe();
     rig.put(...web(3, 4));
   },
@@ -174,8 +174,8 @@ async function settle({ rig }: Subject): Promise<void> {
   assert.equal((await rig.sync()).outcome, 'complete');
 }
 
-/** Through the history with faults from the n-th call on; returns how many calls there were. */
-async function told(subject: Subject, faults: Faults, errno: number): Promise<number> {
+/** Run the history with the armed faults; returns the number of calls. */
+async function runHistory(subject: Subject, faults: Faults, errno: number): Promise<number> {
   subject.arm(faults, errno);
   for (const act of HISTORY) {
     act(subject);
@@ -198,16 +198,16 @@ describe('a kernel that fails at any call', () => {
   for (const [name, make] of SUBJECTS) {
     it(`${name}: no sync rejects, and the state is right when the faults end`, async () => {
       const right = make();
-      const calls = await told(right, new Faults(Number.POSITIVE_INFINITY, 1), 12);
+      const calls = await runHistory(right, new Faults(Number.POSITIVE_INFINITY, 1), 12);
       await settle(right);
       assert.ok(calls > 10, `${calls} calls`);
-      // Of many calls, those that sample them evenly.
+      // An even sample of many calls.
       const step = Math.ceil(calls / MOST_PLACES);
       for (let n = 1; n <= calls; n += step) {
         const errno = ERRNOS[n % ERRNOS.length] ?? 12;
         for (const count of IN_A_ROW) {
           const subject = make();
-          await told(subject, new Faults(n, count), errno);
+          await runHistory(subject, new Faults(n, count), errno);
           await settle(subject);
           assert.deepEqual(subject.dump(), right.dump(), `${count} faults from call ${n} on, errno ${errno}`);
         }

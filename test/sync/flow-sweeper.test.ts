@@ -1,4 +1,4 @@
-/** The sweeper over a table of connections that a test plays. */
+/** The sweeper over a simulated connection table. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Flow } from '../../native/conntrack.ts';
@@ -22,25 +22,25 @@ function flow(replySource: string): Flow {
 
 interface Played {
   readonly parts: readonly (readonly Flow[])[];
-  /** Of connections that nobody answered. */
+  /** Unanswered connections. */
   readonly openings?: readonly (readonly Flow[])[];
   readonly changed?: boolean;
   readonly fails?: string;
-  /** Called when a part is asked for. */
+  /** Called when a part is requested. */
   readonly onPart?: () => void;
   /** Milliseconds that the listing takes. */
   readonly takes?: number;
 }
 
-/** Lists, one for each opening, of IPv4; the last is repeated. */
+/** Lists of IPv4, one for each time the table is opened; the last one is repeated. */
 class Tables {
   readonly deleted: Flow[] = [];
   readonly clock = new FakeClock();
   opened = 0;
   closed = 0;
-  /** Parts that were asked for. */
+  /** Number of requested parts. */
   asked = 0;
-  /** Listings of connections that nobody answered. */
+  /** Number of listings of unanswered connections. */
   openings = 0;
   readonly #played: readonly Played[];
 
@@ -103,7 +103,7 @@ interface Started {
   readonly sweeper: FlowSweeper;
   readonly reports: SweepReport[];
   readonly flows: Flows;
-  /** Milliseconds of the last rest that was begun. */
+  /** Milliseconds of the last started rest. */
   rest(): number | undefined;
   /** Wait for the n-th sweep and the rest after it. */
   swept(n: number): Promise<void>;
@@ -131,7 +131,7 @@ async function sweeperOver(tables: Tables): Promise<Started> {
   };
 }
 
-/** Everything is to be looked at again, and rules are written. */
+/** All flows must be read again, and rules are written. */
 function dirty({ flows, sweeper }: Started): void {
   flows.distrust();
   flows.written(new Set());
@@ -169,7 +169,7 @@ describe('flow sweeper', () => {
     );
   });
 
-  it('sweeps when it is asked and there is a reason, and rests a second in between', async () => {
+  it('sweeps on request if there is a reason, and rests a second in between', async () => {
     const tables = new Tables({ parts: [[flow(GONE)]] });
     const started = await sweeperOver(tables);
     const stop = new AbortController();
@@ -202,7 +202,7 @@ describe('flow sweeper', () => {
     await running;
   });
 
-  it('tries again what failed, later and later up to the retry', async () => {
+  it('repeats a failed sweep after growing pauses, up to the retry', async () => {
     const tables = new Tables({ parts: [], fails: 'EPERM: operation not permitted' });
     const started = await sweeperOver(tables);
     const stop = new AbortController();
@@ -221,7 +221,7 @@ describe('flow sweeper', () => {
     await running;
   });
 
-  it('reads a table again that changed meanwhile, five times, and then takes what it saw for all', async () => {
+  it('repeats the sweep of a changing table five times, then treats the seen flows as all', async () => {
     const tables = new Tables({ parts: [[flow(GONE)]], changed: true });
     const started = await sweeperOver(tables);
     const stop = new AbortController();
@@ -240,7 +240,7 @@ describe('flow sweeper', () => {
     await running;
   });
 
-  it('sweeps again when rules were written during the last of those', async () => {
+  it('sweeps again when rules were written during the fifth repetition', async () => {
     let started: Started | undefined;
     const tables = new Tables({
       parts: [[flow(GONE)]],
@@ -261,7 +261,7 @@ describe('flow sweeper', () => {
     await running;
   });
 
-  it('stops between two parts, and keeps in mind that it was not done', async () => {
+  it('stops between two parts, and remembers that the sweep is not complete', async () => {
     const stop = new AbortController();
     const parts = [[flow(GONE)], [flow(GONE)], [flow(GONE)]];
     const tables = new Tables({ parts, onPart: () => stop.abort() });
@@ -273,7 +273,7 @@ describe('flow sweeper', () => {
     assert.equal(flows.isDirty, true);
   });
 
-  it('looks only through flows of the kind that may be stale, and counts them apart', async () => {
+  it('reads only the kinds of flows that may be stale, and counts them separately', async () => {
     const opening: Flow = { ...flow(GONE), protocol: 'TCP' };
     const tables = new Tables({ parts: [[flow(GONE)]], openings: [[opening], [opening]] });
     const started = await sweeperOver(tables);
@@ -284,7 +284,7 @@ describe('flow sweeper', () => {
     await started.swept(1);
     assert.deepEqual([...(reports[0]?.kinds.keys() ?? [])], ['udp', 'opening']);
     assert.deepEqual([countOf(reports[0] ?? assert.fail(), 'opening').seen, tables.openings], [2, 1]);
-    // A connection to nobody's port is nobody's: the Service has a port of UDP alone.
+    // A connection to a port that no Service has is not stale: the Service has only a UDP port.
     assert.deepEqual([countOf(reports[0] ?? assert.fail(), 'opening').deleted, tables.deleted.length], [0, 1]);
     tables.clock.advance(1000);
     flows.notSwept(flows.begin(['opening']));
@@ -296,7 +296,7 @@ describe('flow sweeper', () => {
     await running;
   });
 
-  it('rests longer before connections that nobody answered are swept again, and sweeps UDP flows meanwhile', async () => {
+  it('rests longer between sweeps of unanswered connections, and sweeps UDP flows meanwhile', async () => {
     const tables = new Tables({ parts: [], takes: 100 });
     const started = await sweeperOver(tables);
     const { sweeper, flows, reports } = started;
@@ -319,7 +319,7 @@ describe('flow sweeper', () => {
     await running;
   });
 
-  it('sweeps what is due when it is to finish, again when that was not all, and no more than three times', async () => {
+  it('finishes with at most three sweeps of the due flows', async () => {
     const tables = new Tables({ parts: [[flow(GONE)]], changed: true }, { parts: [[flow(GONE)]] });
     const { sweeper, flows, reports } = await sweeperOver(tables);
     await sweeper.finish(NEVER);
@@ -341,7 +341,7 @@ describe('flow sweeper', () => {
     );
   });
 
-  it('does not begin to finish when the time is over, and ends between two parts', async () => {
+  it('does not start the finishing sweep when the time is over, and ends it between two parts', async () => {
     const stop = new AbortController();
     const tables = new Tables({ parts: [[flow(GONE)], [flow(GONE)]], onPart: () => stop.abort() });
     const { sweeper, reports } = await sweeperOver(tables);
@@ -355,7 +355,7 @@ describe('flow sweeper', () => {
     assert.equal(reports.length, 1);
   });
 
-  it('hands over which addresses took node ports: flows to those that take none any more go, until a sweep saw all', async () => {
+  it('hands over the addresses that took node ports: flows to former ones are deleted, until a sweep saw all flows', async () => {
     const rig = new Rig({ commands: new FakeIptables() });
     const ports = [{ name: '', port: 53, protocol: 'UDP' }];
     rig.put(

@@ -1,4 +1,4 @@
-/** The periods of docs/semantics.md 10.6, in time that the test moves. */
+/** The periods of docs/semantics.md 10.6, on a clock that the test moves. */
 import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -11,11 +11,11 @@ after(() => stop.abort());
 interface Bench {
   readonly clock: FakeClock;
   readonly scheduler: SyncScheduler;
-  /** Times at which runs began. */
+  /** Start times of the runs. */
   readonly runs: number[];
-  /** What the next runs answer; true when empty. */
+  /** Results of the next runs; true when empty. */
   readonly answers: boolean[];
-  /** Move time and let what follows happen. */
+  /** Move the clock and let due work happen. */
   advance(milliseconds: number): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ describe('SyncScheduler', () => {
     assert.deepEqual(runs, [5000]);
   });
 
-  it('pauses for min after a run, and makes one run of all requests in it (invariant 9)', async () => {
+  it('pauses for min after a run, and makes one run of all requests in the pause (invariant 9)', async () => {
     const { scheduler, runs, advance } = bench();
     scheduler.request();
     await advance(0);
@@ -66,7 +66,7 @@ describe('SyncScheduler', () => {
     assert.deepEqual(runs, [0, 1000]);
   });
 
-  it('makes one more run of requests that came during a run', async () => {
+  it('makes one more run of all requests during a run', async () => {
     const { scheduler, runs, advance } = bench(({ runs: begun, scheduler: own }) => {
       if (begun.length === 1) for (let i = 0; i < 3; i++) own.request();
     });
@@ -77,7 +77,7 @@ describe('SyncScheduler', () => {
     assert.deepEqual(runs, [0, 1000]);
   });
 
-  it('tries again after retry when a run failed, and a success in between takes that back', async () => {
+  it('runs again after retry when a run failed, unless a run in between succeeded', async () => {
     const { scheduler, runs, answers, advance } = bench();
     answers.push(false, false);
     scheduler.request();
@@ -106,7 +106,7 @@ describe('SyncScheduler', () => {
     assert.deepEqual(runs, [3_600_000, 7_200_000]);
   });
 
-  it('ends when it is stopped, and refuses periods that contradict each other', async () => {
+  it('ends when it is stopped, and refuses contradictory periods', async () => {
     const own = new AbortController();
     const scheduler = new SyncScheduler({ clock: new FakeClock(), run: async () => true, min: 1, retry: 1, max: 1 });
     const ended = scheduler.start(own.signal);

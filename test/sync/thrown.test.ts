@@ -1,4 +1,4 @@
-/** What is thrown in a sync is a sync that failed, and nothing of what was to be written is lost; and what is told of failures. */
+/** Errors thrown in a sync make it fail, and no pending write is lost; and the log lines of failures. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { logReport } from '../../src/agent/log-lines.ts';
@@ -17,7 +17,7 @@ const WEB = [
 ];
 const MORE = slice({ name: 'web-2', service: 'web', endpoints: ['10.244.1.2'] });
 
-/** Every stage of a mode that a sync comes to. */
+/** Every stage of a mode that a sync reaches. */
 const STAGES = ['desire', 'settle', 'observe', 'refresh', 'plan', 'apply'] as const;
 
 /** Makes a stage of a mode throw as long as it returns an error. */
@@ -39,10 +39,10 @@ function throwing<T extends object>(of: T, method: keyof T & string, error: () =
   });
 }
 
-describe('what is thrown in a sync', () => {
+describe('an error thrown in a sync', () => {
   for (const stage of STAGES) {
     for (const isFirst of [true, false]) {
-      it(`${stage}, ${isFirst ? 'at the first sync' : 'later'}: is told, and what was touched is written by the next`, async () => {
+      it(`by ${stage}, ${isFirst ? 'in the first one' : 'later'}, is reported, and the next sync writes the touched Services`, async () => {
         const { rig, kernel } = nftRig({ families: ['IPv4'] });
         let error: Error | undefined;
         spoil(rig.mode, stage, () => error);
@@ -66,7 +66,7 @@ describe('what is thrown in a sync', () => {
     }
   }
 
-  it('an abort is no failure: it is thrown on', async () => {
+  it('by an abort is rethrown, not reported', async () => {
     const { rig } = nftRig();
     const stop = new AbortController();
     spoil(rig.mode, 'apply', () => {
@@ -76,7 +76,7 @@ describe('what is thrown in a sync', () => {
     await assert.rejects(rig.put(...WEB).loop.sync(stop.signal), /stopping/);
   });
 
-  it('settings that cannot be read leave their family unread, and the sync a report', async () => {
+  it('by unreadable settings makes only their family unread', async () => {
     let isBroken = true;
     const read = () => (isBroken ? Promise.reject(new Error('EACCES: permission denied')) : Promise.resolve('0'));
     const sysctls = { read, write: () => Promise.resolve() };
@@ -92,7 +92,7 @@ describe('what is thrown in a sync', () => {
   });
 });
 
-describe('what is told of steps that failed', () => {
+describe('log lines of failed steps', () => {
   const nothing = { duration: 1, drift: [], reading: 0, writing: 0, triggers: [], skipped: [], applied: 0 };
   const work = { services: 0, rendered: 0, compared: 0, steps: 0 };
 
@@ -103,7 +103,7 @@ describe('what is told of steps that failed', () => {
     return said.slice(0, -1);
   }
 
-  it('one line for each cause, with how many there are and of whom', () => {
+  it('are one for each cause, with the number of steps and the Services', () => {
     const refused = (n: number): FailedStep => ({
       key: `IPv4 elements of default/web-${n}`,
       family: 'IPv4',

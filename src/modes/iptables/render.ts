@@ -1,4 +1,4 @@
-/** One ServicePort as rules: its chains and its entries in the dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
+/** One ServicePort as rules: its chains and its entries in dispatch trees (docs/semantics.md 6 and 7, docs/iptables.md). Pure. */
 import { type Cidr, cidrContains } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { trimmed } from '../../model/trimmed.ts';

@@ -2,10 +2,10 @@
  * The desired state of one family, kept up to date by changes (docs/ipvs.md). Pure: it holds state, and does no I/O.
  *
  * Goals, and how each is met:
- * 1. A change costs what it touches: a ServicePort is rendered when it changed, or when the node's own addresses did and
- *    it depends on them; what it had and has not any more is let go.
- * 2. The result does not depend on the way to it (invariant 12): what several ask for is there as long as one does
- *    (`shared.ts`), and of two values the one of the owner that sorts first counts.
+ * 1. The cost follows the change: a ServicePort is rendered when it changed, or when the node's addresses changed and it
+ *    depends on them. Objects that it no longer has are released.
+ * 2. The result does not depend on the history (invariant 12): an object exists as long as one ServicePort asks for it
+ *    (`shared.ts`), and of two values that of the owner that sorts first counts.
  */
 import type { Address } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
@@ -42,7 +42,7 @@ export class IpvsDesired {
     this.#detours = new DispatchTree(addressSpace(settings.family, '-d'), DETOUR_TREE);
   }
 
-  /** Take in ServicePorts of this family that changed (undefined: gone). */
+  /** Accept changed ServicePorts of this family (undefined: deleted). */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): DesiredChanges {
     for (const [key, port] of ports) {
       this.#remove(key);
@@ -52,7 +52,7 @@ export class IpvsDesired {
     return this.#changes();
   }
 
-  /** Take in the addresses of the node's other devices, as they were read. */
+  /** Accept the addresses of the node's other devices, after they were read. */
   hostHas(host: HostAddresses): DesiredChanges {
     const same = (a: Iterable<Address>, b: Iterable<Address>) => [...a].sort().join() === [...b].sort().join();
     if (same(host.all, this.#host.all) && same(host.nodePorts, this.#host.nodePorts)) return this.#changes();
@@ -106,7 +106,7 @@ export class IpvsDesired {
   }
 }
 
-/** An address that is asked for by itself wins over the node's own with a node port. */
+/** The owner names make a server of a Service's own address win over a node port on the same address and port. */
 function ownerName(key: ServicePortKey, isNodePort: boolean): string {
   return `${isNodePort ? 'node-port' : 'address'} ${key}`;
 }

@@ -1,4 +1,4 @@
-/** IPVS mode: virtual servers for Service addresses on a dummy device, sets, and rules that name the sets (docs/ipvs.md). */
+/** IPVS mode: virtual servers, their addresses on a dummy device, sets, and rules that refer to the sets (docs/ipvs.md). */
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
@@ -17,7 +17,7 @@ import type { IpvsSettings } from './settings.ts';
 export interface IpvsFamilyOptions {
   readonly settings: IpvsSettings;
   readonly tools: IptablesTools;
-  /** Says whether the canaries stand, instead of the tools, and whether anything was written since the last read. */
+  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
   readonly probe?: ChainProbe | undefined;
 }
 
@@ -51,7 +51,7 @@ class IpvsFamily extends ServersFamily {
   }
 }
 
-/** What a proxy in IPVS mode left, ours or kube-proxy's, after another mode took over: nothing is wanted any more. */
+/** The predecessor in IPVS mode, ours or kube-proxy's. It desires nothing: all of it is removed. */
 export function ipvsPredecessor({ families, ...options }: Omit<IpvsOptions, 'node' | 'wantedSettings'>): Mode {
   const own = new OwnWrites();
   const members: PredecessorServers[] = [];

@@ -18,7 +18,7 @@ const PORTALS = 'kubernetes service portals';
 const FIREWALL = 'kube-proxy firewall rules';
 const ACCESS = 'kubernetes ipvs access filter';
 
-/** Each is inserted at the top, so the last comes first in its chain. */
+/** Each jump is inserted at the top, so the last one comes first in its chain. */
 const ROWS: readonly Row[] = [
   ['nat', 'OUTPUT', SERVICES, PORTALS],
   ['nat', 'PREROUTING', SERVICES, PORTALS],

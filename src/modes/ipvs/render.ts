@@ -1,4 +1,4 @@
-/** One ServicePort in IPVS mode: its virtual servers, the addresses it needs, its entries in sets, its detours (docs/ipvs.md). Pure. */
+/** One ServicePort in IPVS mode: its virtual servers, their addresses, its entries in sets, its detours (docs/ipvs.md). Pure. */
 import type { Destination, Server } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, endpointText } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
@@ -12,20 +12,20 @@ import type { IpvsSettings } from './settings.ts';
 export interface RenderedServer {
   readonly server: Server;
   readonly destinations: readonly Destination[];
-  /** Asked for by its address, which wins over a node port on the same. */
+  /** A server of a node port. A server of a Service's own address wins over it. */
   readonly isNodePort: boolean;
 }
 
 export interface RenderedPort {
   readonly servers: readonly RenderedServer[];
-  /** What our device must hold. */
+  /** Addresses that our device must have. */
   readonly addresses: readonly Address[];
   readonly entries: readonly { readonly set: SetId; readonly entry: string }[];
   /** Rules that send an external address of policy Local to the cluster IP, by their key in the tree. */
   readonly detours: readonly { readonly key: string; readonly id: string; readonly rule: Rule }[];
 }
 
-/** linux/ip_vs.h: remember the client; hash the port as well as the address (mh). */
+/** linux/ip_vs.h: remember the client; hash the port too, not only the address (mh). */
 const PERSISTENT = 0x1;
 const MH_PORT = 0x10;
 
@@ -36,7 +36,7 @@ interface Context {
   readonly addresses: Set<Address>;
   readonly entries: { set: SetId; entry: string }[];
   readonly detours: { key: string; id: string; rule: Rule }[];
-  /** Where pods and the node go instead of an external address of policy Local; undefined when that is not all endpoints. */
+  /** The detour of pods and the node around an external address of policy Local; undefined if it does not lead to all endpoints. */
   readonly clusterIP: Frontend | undefined;
 }
 
@@ -66,7 +66,7 @@ export function renderPort(port: ServicePort, settings: IpvsSettings, host: Host
   return { servers, addresses: [...addresses], entries, detours };
 }
 
-/** Backends that may run on this node, and so may reach themselves. */
+/** Backends that may run on this node and so may reach themselves. */
 function reachable({ cluster, local }: ServicePort): Iterable<Backend> {
   const both = [...cluster, ...local].filter((backend) => backend.hairpin);
   return new Map(both.map((backend) => [backend.text, backend])).values();
@@ -87,7 +87,7 @@ function addFrontend(context: Context, frontend: Frontend, address: Address, onH
   const server = addServer(context, frontend, address);
   const entry = serverEntry(server);
   if (role !== 'node-port') for (const set of SETS[role][policy]) addEntry(context, set, entry);
-  // The cluster IP is nobody's; another address may be the node's own already, and stays where it is.
+  // No device has the cluster IP. Another address may be on a device of the node already, and stays there.
   if (role === 'cluster-ip' || !onHost.has(address)) {
     context.addresses.add(address);
     addEntry(context, 'KUBE-IPVS-IPS', address);
@@ -96,7 +96,7 @@ function addFrontend(context: Context, frontend: Frontend, address: Address, onH
   if (role === 'load-balancer' && sourceRanges !== undefined && hasAny) addRanges(context, server, sourceRanges);
 }
 
-/** Who may use an address of the load balancer: others are dropped, and so is the node when it is not in a range. */
+/** Source ranges of a load balancer address: all other sources are dropped, also the node if no range contains it. */
 function addRanges(context: Context, server: Server, ranges: readonly Cidr[]): void {
   const entry = serverEntry(server);
   addEntry(context, 'KUBE-LOAD-BALANCER-FW', entry);
@@ -125,7 +125,7 @@ function addNodePort(context: Context, frontend: Frontend, addresses: readonly A
   for (const set of sets) if (!set.endsWith('-HASH')) addEntry(context, set, String(frontend.port));
 }
 
-/** A virtual server, and what is the same for those of all roles. */
+/** Adds a virtual server, with the entries that frontends of every role need. */
 function addServer(context: Context, frontend: Frontend, address: Address): Server {
   const { port, settings, clusterIP } = context;
   const sticky = port.affinitySeconds > 0;
@@ -152,7 +152,7 @@ function addServer(context: Context, frontend: Frontend, address: Address): Serv
   return server;
 }
 
-/** Pods and the node go to all endpoints: the policy is about traffic from outside (docs/semantics.md 4.1), and the cluster IP has them all. */
+/** Pods and the node reach all endpoints through the cluster IP: the policy is only for outside traffic (docs/semantics.md 4.1). */
 function addDetour(context: Context, server: Server, clusterIP: Frontend): void {
   const { port, detours } = context;
   if (clusterIP.address === undefined) return;

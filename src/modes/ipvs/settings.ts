@@ -1,8 +1,8 @@
-/** What one family depends on beside the Services. */
+/** The settings of one family that IPVS mode depends on. */
 import type { FamilySettings } from '../netfilter/settings.ts';
 import type { ServersSettings } from '../virtual-servers/settings.ts';
 
 export interface IpvsSettings extends FamilySettings, ServersSettings {
-  /** Name of the kernel's scheduler, such as `rr`. */
+  /** Name of the IPVS scheduler in the kernel, for example `rr`. */
   readonly scheduler: string;
 }

@@ -1,6 +1,6 @@
 /**
- * The rules of IPVS mode (docs/ipvs.md). They name sets, and so are the same whatever the Services are: where kube-proxy
- * leaves out a rule whose set is empty, it stands here all the same, and no change of a Service writes a rule. Pure.
+ * The rules of IPVS mode (docs/ipvs.md). They refer to sets, so they do not depend on the Services: kube-proxy omits a rule
+ * whose set is empty, slicewire always writes it, and no change of a Service writes a rule. Pure.
  */
 
 import { isEverybodyLocal, localMatch } from '../netfilter/local-traffic.ts';
@@ -61,11 +61,11 @@ export function staticChains(settings: IpvsSettings): Map<ChainKey, Chain> {
   return chains;
 }
 
-/** nat KUBE-SERVICES: what must be masqueraded, and who is led to the cluster IP instead. */
+/** nat KUBE-SERVICES: which traffic is masqueraded, and which takes the detour to the cluster IP. */
 function servicesRules(settings: IpvsSettings, inSet: Match): Rule[] {
   const { family, masqueradeAll, localDetector } = settings;
   const rules = [rule([family === 'IPv4' ? '-s 127.0.0.0/8' : '-s ::1/128', jump('RETURN')])];
-  // Who is in no range is dropped on arrival, and takes no other way (filter KUBE-SOURCE-RANGES-FIREWALL).
+  // A source outside the ranges is dropped on arrival (filter KUBE-SOURCE-RANGES-FIREWALL) and must not take another way.
   const inRange = (id: SetId) => inSet(id, 'dst,dst,src').replace('--match-set', '! --match-set');
   const outOfRange = [inRange('KUBE-LOAD-BALANCER-SOURCE-CIDR'), inRange('KUBE-LOAD-BALANCER-SOURCE-IP')];
   rules.push(rule([inSet('KUBE-LOAD-BALANCER-FW', SOCKET), ...outOfRange, jump('RETURN')]));
@@ -90,7 +90,7 @@ function servicesRules(settings: IpvsSettings, inSet: Match): Rule[] {
     ]),
     rule([comment('Kubernetes service lb portal'), inSet('KUBE-LOAD-BALANCER', SOCKET), jump(LOAD_BALANCER)]),
   );
-  // No other program's rules translate what is a Service's.
+  // No rule of another program may translate traffic to a Service.
   for (const id of ['KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL', 'KUBE-LOAD-BALANCER'] as const) {
     rules.push(rule([inSet(id, SOCKET), jump('ACCEPT')]));
   }
@@ -118,7 +118,7 @@ function nodePortRules(inSet: Match): Rule[] {
   return rules;
 }
 
-/** Who may use a load balancer's address with source ranges. */
+/** The sources that may use a load balancer address with source ranges. */
 function rangeRules(inSet: Match): Rule[] {
   return [
     rule([inSet('KUBE-LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src'), jump('RETURN')]),
@@ -127,12 +127,12 @@ function rangeRules(inSet: Match): Rule[] {
   ];
 }
 
-/** filter INPUT, before IPVS takes a packet: Services pass, the node's own servers are not reached by Service addresses (k8s#72236). */
+/** filter INPUT, before IPVS: Services pass, and Service addresses do not reach programs of the node itself (k8s#72236). */
 function accessRules({ family, masqueradeBit }: IpvsSettings, inSet: Match): Rule[] {
   const served = inSet('KUBE-IPVS-SERVERS', SOCKET);
   return [
     rule([comment('policy Local, no endpoint here'), NEW, inSet('KUBE-IPVS-DROP', SOCKET), jump('DROP')]),
-    // What KUBE-FORWARD lets pass in iptables mode comes in here: a firewall of the node that lets in nothing must not stop it.
+    // KUBE-FORWARD accepts it in iptables mode. With IPVS it comes through INPUT, where the node's firewall must not drop it.
     rule([served, `-m mark --mark ${markMatch(masqueradeBit)}`, jump('ACCEPT')]),
     rule([served, '-m conntrack --ctstate RELATED,ESTABLISHED', jump('ACCEPT')]),
     rule([served, jump('RETURN')]),

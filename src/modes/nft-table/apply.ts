@@ -1,4 +1,4 @@
-/** Carry out the transactions of one family (`plan.ts`), and say of what is refused whose it is (invariant 4). */
+/** Commit the transactions of one family (`plan.ts`), and find the Service of each refusal (invariant 4). */
 import { breath } from '../../host/clock.ts';
 import type { NftKernel, NftRefusal } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
@@ -9,7 +9,7 @@ import type { Entry } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 
-/** Where they are written, and who is told what came of it. */
+/** Where the transactions are written, and the function that records each success. */
 export interface Target {
   readonly family: Family;
   readonly kernel: NftKernel;
@@ -17,15 +17,15 @@ export interface Target {
 }
 
 export interface TableReport extends ApplyReport {
-  /** Something could not be deleted yet. */
+  /** A deletion must wait. */
   readonly isWaiting: boolean;
-  /** Nobody knows what stands: a write was not answered, or met another table than was believed to be there. */
+  /** The table's state is unknown: a write got no answer, or the table was not as believed. */
   readonly isLost: boolean;
-  /** The latter: it is to be read, and planned anew. */
+  /** The table was not as believed: read it and plan again. */
   readonly isStale: boolean;
 }
 
-/** A transaction that is refused has changed nothing: the others go on, but for those on which they all stand. */
+/** A refused transaction changes nothing, and the others go on, unless it is one that all others need. */
 export async function applyTransactions(
   transactions: readonly Transaction[],
   target: Target,
@@ -72,7 +72,7 @@ function failure(family: Family, { writes }: Transaction, refusal: NftRefusal): 
   const entry = (element === undefined ? undefined : what.elements[element]) as Entry | undefined;
   if (entry === undefined) return { ...whole(family), blame, cause: `${cause}: ${what.kind} ${what.set.name}` };
   const line = `${what.set.name} ${entryText(what.set, entry, family)}`;
-  // Nobody is to blame for what another program did.
+  // No Service is to blame for a change by another program.
   if (blame === 'environment') return { ...whole(family), line, blame, cause: `${cause}: ${line}` };
   const { owner } = entry;
   const key =

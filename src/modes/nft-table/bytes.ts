@@ -1,4 +1,4 @@
-/** Keys and values of elements as the kernel has them: each part in whole words of 4 bytes. Pure. */
+/** Keys and values of elements in the kernel's form: each part fills whole words of 4 bytes. Pure. */
 
 import type { Bytes } from '../../host/nftables-kernel.ts';
 import { type Address, addressBytes, type Cidr, cidrContains, portBytes } from '../../model/address.ts';
@@ -6,7 +6,7 @@ import type { Protocol } from '../../model/objects.ts';
 
 const PROTOCOLS: Readonly<Record<Protocol, number>> = { TCP: 6, UDP: 17, SCTP: 132 };
 
-/** The protocol of a number (IANA); undefined: none that a Service may have. */
+/** The protocol of an IANA number; undefined if a Service cannot have it. */
 export function protocolOf(number: number): Protocol | undefined {
   return (Object.keys(PROTOCOLS) as Protocol[]).find((protocol) => PROTOCOLS[protocol] === number);
 }
@@ -23,12 +23,12 @@ export function portWord(port: number): Bytes {
   return `${portBytes(port)}\0\0`;
 }
 
-/** In the machine's byte order, which is the one of all machines that are supported. */
+/** In host byte order; all supported machines are little-endian. */
 export function numberWord(value: number): Bytes {
   return String.fromCharCode(value & 255, (value >>> 8) & 255, (value >>> 16) & 255, (value >>> 24) & 255);
 }
 
-/** Address, protocol and port: what names a frontend. */
+/** The key of a frontend: address, protocol and port. */
 export function socketKey(address: Address, protocol: Protocol, port: number): Bytes {
   return addressBytes(address) + protocolWord(protocol) + portWord(port);
 }
@@ -55,7 +55,7 @@ function maskOf(width: number, length: number): Bytes {
   return Array.from({ length: width / 8 }, (_, i) => String.fromCharCode(byte(i))).join('');
 }
 
-/** Without those that lie within another: the kernel takes no ranges that overlap. */
+/** Removes ranges that lie within another one: the kernel refuses overlapping ranges. */
 export function widest(ranges: readonly Cidr[]): Cidr[] {
   const unique = [...new Set(ranges)];
   const length = (range: Cidr) => Number(range.split('/')[1]);

@@ -1,6 +1,6 @@
 /**
- * Changes of elements that go together: all of a Service, and those of all Services that change the same frontend, so that
- * no packet meets half of them. Pure.
+ * Groups of element changes for one transaction: all changes of a Service, and of all Services that change the same frontend,
+ * so that no packet meets a half-written state. Pure.
  */
 import type { Bytes, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
@@ -10,7 +10,7 @@ import type { SetAside } from '../mode.ts';
 import type { Entry, TableLayout } from './layout.ts';
 import { entryText } from './print.ts';
 
-/** A change of one element. */
+/** The change of one element. */
 export interface ElementChange {
   readonly key: Bytes;
   readonly set: NftSet;
@@ -23,10 +23,10 @@ export interface Group {
   readonly changes: readonly ElementChange[];
 }
 
-/** By set, and there by key. */
+/** The differences of the elements of each set, by key. */
 export type PendingElements = readonly (readonly [NftSet, Delta<Bytes, Entry>])[];
 
-/** Whose elements they are. */
+/** The table of the elements. */
 interface Where {
   readonly family: Family;
   readonly layout: TableLayout;
@@ -36,9 +36,9 @@ export interface PendingGroups extends Where {
   readonly elements: PendingElements;
 }
 
-/** Of shared elements, each of which stands for itself, so many are one group. */
+/** Shared elements of one group. They do not depend on each other. */
 const SHARED = 1000;
-/** In the order in which they are to be written. */
+/** The groups in the order of writing. */
 export function elementGroups({ family, layout, elements }: PendingGroups, setAside: SetAside): Group[] {
   const first: ElementChange[] = [];
   const last: ElementChange[] = [];
@@ -63,13 +63,13 @@ function* changesIn(elements: PendingElements): Generator<ElementChange> {
   }
 }
 
-/** What a shared element is called in reports, and set aside by. */
+/** The name of a shared element in reports and among the refused keys. */
 export function sharedKey(family: Family, { set, from, to }: Omit<ElementChange, 'key'>): string {
   const entry = to ?? from;
   return `${family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, family)}`;
 }
 
-/** What the elements of a Service are called in reports. */
+/** The name of a Service's elements in reports. */
 export function ownKey(family: Family, owner: string): string {
   return `${family} elements of ${owner}`;
 }
@@ -83,7 +83,7 @@ function shared(family: Family, what: string, changes: readonly ElementChange[])
   return groups;
 }
 
-/** Those of one Service, and of one frontend: an element that was read has no owner, and another Service may take a frontend over. */
+/** Groups by Service and by frontend: an element that was read has no owner, and another Service may take over a frontend. */
 function together(of: Where, changes: readonly ElementChange[], setAside: SetAside): Group[] {
   const { family } = of;
   const nameOf = namesOf(of, changes);
@@ -104,9 +104,9 @@ function together(of: Where, changes: readonly ElementChange[], setAside: SetAsi
     });
 }
 
-/** What the group of a change is called. */
+/** The name of the group of each change. */
 function namesOf(of: Where, changes: readonly ElementChange[]): (change: ElementChange) => string {
-  // Where nothing was, nobody takes a frontend from anybody.
+  // If all elements are new, no Service takes over a frontend.
   if (changes.every(({ from }) => from === undefined)) return ({ to }) => to?.owner ?? '';
   const unions = new Unions();
   for (const change of changes) {
@@ -116,13 +116,13 @@ function namesOf(of: Where, changes: readonly ElementChange[]): (change: Element
   return (change) => unions.find(frontendOf(of, change));
 }
 
-/** A name of the frontend that a key begins with; no Service has such a name. */
+/** A name for the frontend at the start of a key. No Service has such a name. */
 function frontendOf({ family, layout }: Where, { set, key }: ElementChange): string {
   const after = layout.afterFrontend.get(set)?.(family) ?? 0;
   return `\0${after === 0 ? key : key.slice(0, -after)}`;
 }
 
-/** Names that belong together, as trees. */
+/** Joins names into groups (union-find). */
 class Unions {
   readonly #parents = new Map<string, string>();
 

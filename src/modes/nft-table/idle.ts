@@ -1,18 +1,18 @@
-/** Kernel objects to which nothing leads any more, and since when: each is deleted once it was idle for long enough. */
+/** Kernel objects to which nothing leads any more, with the time since when. Each is deleted after it was idle long enough. */
 import type { Delta } from '../../reconcile/tracker.ts';
 
 export interface IdleOptions {
   /**
-   * Milliseconds for which a chain or set stays to which nothing leads any more, and the right of an endpoint to reach itself:
-   * packets are on their way. They go through the chains of the state in which they began, of which the kernel keeps two, so that
-   * a second change right after the first would empty them; and they are masqueraded some time after they were translated.
+   * Milliseconds for which unused chains, sets, and hairpin elements stay, because packets may still need them. A packet goes
+   * through the chains of the state in which it began. The kernel keeps two states, so a second change right after the first
+   * would empty those chains. And a packet is masqueraded some time after it was translated.
    */
   readonly keep: number;
-  /** Milliseconds on a clock that never runs backwards. */
+  /** Milliseconds on a monotonic clock. */
   readonly now: () => number;
 }
 
-/** Takes from a delta those removals that are not due yet; `kind` tells names of different kinds apart. */
+/** Drops the removals that are not due yet from a delta; `kind` distinguishes names of different kinds. */
 export type DueOnly = <T>(kind: string, delta: Delta<string, T>) => Delta<string, T>;
 
 export class Idle {
@@ -28,7 +28,7 @@ export class Idle {
     return this.#since.size;
   }
 
-  /** Begin a plan: what the result is not asked about is idle no longer. */
+  /** Begin a plan. Objects about which the result is not asked are no longer idle. */
   begin(): DueOnly {
     const before = this.#since;
     const idle = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** What a table is made of, for the code that keeps it in the kernel: its chains, its sets, and how their elements belong together. */
+/** The parts of a table, for the code that writes it: chains, sets, and how their elements belong together. */
 import type { Hook, NftElement, NftRule, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -8,12 +8,12 @@ export interface NftChain {
   readonly rules: readonly NftRule[];
 }
 
-/** An element with the Service that it is for; undefined: shared, or unknown. */
+/** An element with its Service; undefined: shared, or unknown. */
 export interface Entry extends NftElement {
   readonly owner: ServiceKey | undefined;
 }
 
-/** Where desired objects go; undefined for one that is not wanted. */
+/** Receives desired objects; undefined for one to remove. */
 export interface DesiredSink {
   chain(name: string, chain: NftChain | undefined): void;
   set(name: string, set: NftSet | undefined): void;
@@ -21,14 +21,14 @@ export interface DesiredSink {
 }
 
 export interface TableLayout {
-  /** Every set whose elements are ours to write. */
+  /** Every set whose elements we write. */
   readonly sets: readonly NftSet[];
-  /** A set by its name; undefined for one that is not ours. */
+  /** The set of a name; undefined if it is not ours. */
   readonly setNamed: (name: string) => NftSet | undefined;
-  /** Sets whose elements stay for a moment after nobody wants them. */
+  /** Sets whose elements stay for a moment after they are no longer desired (`IdleOptions.keep`). */
   readonly lasting: readonly NftSet[];
-  /** Sets with shared elements without which a new Service would not serve everybody: they are written before it. */
+  /** Sets with shared elements that a new Service needs to serve every client: they are written before it. */
   readonly neededFirst: readonly NftSet[];
-  /** Sets whose keys begin with a frontend, and how many bytes come after it. Elements of one frontend are written together. */
+  /** Sets whose keys begin with a frontend, with the number of bytes after it. Elements of one frontend are written together. */
   readonly afterFrontend: ReadonlyMap<NftSet, (family: Family) => number>;
 }

@@ -1,6 +1,6 @@
 /**
- * What to write of one family's table, as transactions: the kernel carries out each of them as a whole, and a packet sees
- * none of it or all. First what others lead to, then elements, all of a Service together, last what nothing leads to any more. Pure.
+ * The writes of one family's table, as transactions: the kernel commits each as a whole, and a packet sees all or nothing of
+ * it. First the targets of elements, then the elements (all of a Service together), last the removal of unused objects. Pure.
  */
 import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
@@ -14,19 +14,19 @@ export interface PendingTable extends PendingGroups {
   readonly hasTable: boolean;
   readonly chains: Delta<string, NftChain>;
   readonly sets: Delta<string, NftSet>;
-  /** Bytes of the longest transaction; undefined: as long as any. */
+  /** Most bytes of a transaction; undefined: no limit. */
   readonly room?: number | undefined;
 }
 
 export interface Transaction {
   readonly writes: readonly NftWrite[];
-  /** What is in the kernel when it succeeded. */
+  /** The objects in the kernel after its success. */
   readonly chains: readonly (readonly [string, NftChain | undefined])[];
   readonly sets: readonly (readonly [string, NftSet | undefined])[];
   readonly elements: readonly ElementChange[];
-  /** Keys of its steps. */
+  /** The keys of its steps. */
   readonly steps: readonly string[];
-  /** It deletes what is in use for a moment more, perhaps (before 6.2 the kernel lets go of a chain some time after the last element that led there). */
+  /** It deletes objects that may still be in use: before 6.2 the kernel releases a chain some time after its last element. */
   readonly mayWait?: boolean;
 }
 
@@ -36,11 +36,11 @@ export interface TablePlan {
   readonly transactions: readonly Transaction[];
 }
 
-/** Changes in one transaction, unless those of one Service are more: it is made and carried out without a pause. */
+/** Most changes of a transaction, unless one Service has more: building and committing it blocks the event loop. */
 const MOST_CHANGES = 5000;
-/** Chains, rules and sets in one: they take the kernel longer, and nothing leads to them yet. */
+/** Most chains, rules and sets of a transaction: the kernel takes longer for them, and nothing leads to them yet. */
 const MOST_OBJECTS = 1000;
-/** Bytes that a change of an element takes at most (the old one deleted, a new one of IPv6 with its verdict added), and an object (a rule with all of its expressions). */
+/** Most bytes of an element's change (deletion, and addition of an IPv6 element with its verdict), and of an object (a long rule). */
 const BYTES_A_CHANGE = 250;
 const BYTES_AN_OBJECT = 1500;
 
@@ -56,7 +56,7 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
   return {
     family: pending.family,
     transactions: [
-      // All that elements lead to is there with the last of them.
+      // The steps of these objects are done with the last of their transactions.
       ...first.map((one, i) => (i === first.length - 1 ? { ...one, steps: keysOf(built) } : one)),
       ...packed(groups, most(MOST_CHANGES, BYTES_A_CHANGE)),
       ...last.map((one) => ({ ...one, steps: keysOf(gone) })),
@@ -65,7 +65,7 @@ export function planTable(pending: PendingTable, setAside: SetAside): TablePlan 
   };
 }
 
-/** What goes into one transaction: writes, and the object that is there with them. */
+/** A part of a transaction: writes, and the object that they complete. */
 interface Piece {
   readonly writes: readonly NftWrite[];
   readonly chain?: readonly [string, NftChain];
@@ -73,8 +73,8 @@ interface Piece {
 }
 
 /**
- * The table, sets and chains with their rules, before an element leads to them. All chains are there, empty, before the first
- * rule, which may jump to any of them; adding one that is there already changes nothing, so that it may end anywhere.
+ * The table, the sets, and the chains with their rules, before an element leads to them. All chains are created empty before
+ * the first rule, which may jump to any of them. Adding an existing chain changes nothing, so a transaction may end anywhere.
  */
 function foundation({ hasTable, chains, sets }: PendingTable, most: number): Transaction[] {
   const changedSets = [...sets.update].map(([name, { to }]) => [name, to] as const);
@@ -114,7 +114,7 @@ function packed(groups: readonly Group[], most: number): Transaction[] {
   return inParts(groups, most, ({ changes }) => changes.length).map(elementsTransaction);
 }
 
-/** In their order, as many as fit into one transaction together. */
+/** Parts in order, each with as many items as fit into one transaction. */
 function inParts<T>(all: readonly T[], most: number, sizeOf: (one: T) => number): T[][] {
   const parts: T[][] = [];
   let size = Number.POSITIVE_INFINITY;
@@ -130,7 +130,7 @@ function inParts<T>(all: readonly T[], most: number, sizeOf: (one: T) => number)
   return parts;
 }
 
-/** What goes before what comes: a key that gets another value is deleted and added. */
+/** Deletions come before additions: a key with a new value is deleted and added. */
 function elementsTransaction(groups: readonly Group[]): Transaction {
   const changes = groups.flatMap((group) => group.changes);
   const bySet = Map.groupBy(changes, ({ set }) => set);
@@ -146,7 +146,7 @@ function elementsTransaction(groups: readonly Group[]): Transaction {
   return { writes, chains: [], sets: [], elements: changes, steps: groups.map(({ step }) => step.key) };
 }
 
-/** Of the table, its sets and chains. */
+/** The steps of the table, its sets and chains. */
 function objectSteps({ family, chains, sets, hasTable }: PendingTable, which: 'create' | 'remove'): Step[] {
   const steps: Step[] = [];
   const step = (what: string, action: Step['action'], lines: () => readonly string[]) => {

@@ -1,9 +1,9 @@
-/** Elements as people read them, in the words of `nft`. Pure. */
+/** Elements as text, in the syntax of `nft`. Pure. */
 import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { type Address, addressOfBytes, type Family } from '../../model/address.ts';
 import { protocolOf } from './bytes.ts';
 
-/** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`; of an element that counts `10.96.0.10 . tcp . 80 counter`. */
+/** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`, or with a counter `10.96.0.10 . tcp . 80 counter`. */
 export function entryText(
   { key: fields, data: type }: NftSet,
   { key: bytes, end, data, isCounted }: NftElement,
@@ -17,7 +17,7 @@ export function entryText(
   return `${key} : ${type === 'verdict' ? data : fieldTexts(type, data, family).join(' . ')}`;
 }
 
-/** Bytes of fields in whole words. */
+/** The texts of fields, which fill whole words. */
 function fieldTexts(fields: readonly Field[], bytes: Bytes, family: Family): string[] {
   let at = 0;
   return fields.map((field) => {
@@ -36,7 +36,7 @@ function fieldText(field: Field, part: Bytes): string {
   return String((byte(0) | (byte(1) << 8) | (byte(2) << 16) | (byte(3) << 24)) >>> 0);
 }
 
-/** The address of 4 or 16 bytes. */
+/** The address from its 4 or 16 bytes. */
 export function addressOf(bytes: Bytes): Address {
   return addressOfBytes(Buffer.from(bytes, 'latin1'));
 }

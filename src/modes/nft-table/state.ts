@@ -1,4 +1,4 @@
-/** What is desired and believed of one family's table: a tracker each for its chains, its sets, and the elements of each set. Does no I/O. */
+/** Desired and believed state of one family's table: trackers for chains, sets, and the elements of each set. Does no I/O. */
 import type { Bytes, NftSet, NftState } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
@@ -7,7 +7,7 @@ import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 
 const NONE: ReadonlyMap<Bytes, Entry> = new Map();
-/** Elements of a set that another program changed are named up to so many; all of them are counted. */
+/** Most changed elements of a set that drift names; all of them are counted. */
 const MOST_NAMED = 50;
 
 function sameChain(a: NftChain, b: NftChain): boolean {
@@ -22,7 +22,7 @@ export class TableState implements DesiredSink {
   readonly family: Family;
   readonly chains = new Tracker<string, NftChain>(sameChain);
   readonly sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
-  /** Of each set whose elements are ours to write. */
+  /** A tracker for each set whose elements we write. */
   readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>>;
   readonly #layout: TableLayout;
   #hasTable = false;
@@ -33,12 +33,12 @@ export class TableState implements DesiredSink {
     this.elements = new Map(layout.sets.map((set) => [set, new Tracker<Bytes, Entry>(sameEntry)]));
   }
 
-  /** False until the kernel was read, and after a write whose outcome is unknown. */
+  /** False until the kernel is read, and after a write whose outcome is unknown. */
   get isKnown(): boolean {
     return this.sets.applied !== undefined;
   }
 
-  /** Only meaningful when it is known. */
+  /** Only meaningful when `isKnown`. */
   get hasTable(): boolean {
     return this.#hasTable;
   }
@@ -48,7 +48,7 @@ export class TableState implements DesiredSink {
     return this.chains.compared + this.sets.compared + ofElements;
   }
 
-  /** Rules and elements that are believed to be installed. */
+  /** Number of rules and elements that are believed to be installed. */
   get counts(): { readonly rules: number; readonly elements: number } {
     let rules = 0;
     for (const chain of this.chains.applied?.values() ?? []) rules += chain.rules.length;
@@ -56,7 +56,7 @@ export class TableState implements DesiredSink {
     return { rules, elements };
   }
 
-  /** Throws for a set whose elements are not ours to write. */
+  /** Throws RangeError for a set whose elements we do not write. */
   elementsOf(set: NftSet): Tracker<Bytes, Entry> {
     const tracker = this.elements.get(set);
     if (tracker === undefined) throw new RangeError(`${set.name} has no elements of ours`);
@@ -75,7 +75,7 @@ export class TableState implements DesiredSink {
     this.elementsOf(set).desire(key, entry);
   }
 
-  /** Believe what was read; undefined: there is no such table. */
+  /** Believe what was read; undefined: the table does not exist. */
   observe(state: NftState | undefined): void {
     const { chains, sets, elements } = observed(state, this.#layout);
     this.#hasTable = state !== undefined;
@@ -84,7 +84,7 @@ export class TableState implements DesiredSink {
     for (const [set, tracker] of this.elements) tracker.observe(elements.get(set) ?? NONE);
   }
 
-  /** What another program changed, as text. */
+  /** The changes of other programs, as text. */
   driftFrom(state: NftState | undefined): string[] {
     const { chains, elements } = observed(state, this.#layout);
     const ofChains = this.chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
@@ -98,7 +98,7 @@ export class TableState implements DesiredSink {
     return [...ofChains, ...ofElements];
   }
 
-  /** A transaction succeeded. */
+  /** Record a successful transaction. */
   wrote({ chains, sets, elements }: Transaction): void {
     this.#hasTable = true;
     for (const [name, chain] of chains) this.chains.wrote(name, chain);
@@ -106,7 +106,7 @@ export class TableState implements DesiredSink {
     for (const { set, key, to } of elements) this.elementsOf(set).wrote(key, to);
   }
 
-  /** After a write whose outcome is unknown, or a reading that failed. */
+  /** Discard the believed state, after a write whose outcome is unknown or a failed reading. */
   forget(): void {
     this.chains.forget();
     this.sets.forget();

@@ -1,4 +1,4 @@
-/** One family's table in the kernel: read, planned and written over its state. */
+/** One family's table: reads, plans and writes it, and keeps its state. */
 import type { Bytes, NftKernel, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -13,7 +13,7 @@ import { TableState } from './state.ts';
 export interface TableOptions extends IdleOptions {
   readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
-  readonly left: readonly NftSet[];
+  readonly untouched: readonly NftSet[];
 }
 
 export class FamilyTable {
@@ -22,7 +22,7 @@ export class FamilyTable {
   readonly #options: TableOptions;
   readonly #idle: Idle;
   #isWaiting = false;
-  /** A probe found what another program changed. It is read again, though nobody wrote since. */
+  /** A probe found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
 
   constructor(family: Family, kernel: NftKernel, options: TableOptions) {
@@ -36,12 +36,12 @@ export class FamilyTable {
     return this.state.family;
   }
 
-  /** Something could not be deleted yet. */
+  /** A deletion must wait. */
   get isWaiting(): boolean {
     return this.#isWaiting || this.#idle.size > 0;
   }
 
-  /** How often the elements of a set were looked up, each with its Service. Throws when they cannot be read. */
+  /** The number of lookups of each element of a set, with its Service. Throws when they cannot be read. */
   async lookups(
     set: NftSet,
   ): Promise<readonly { readonly key: Bytes; readonly owner: ServiceKey; readonly count: number }[]> {
@@ -53,8 +53,8 @@ export class FamilyTable {
   }
 
   /**
-   * Read it. Returns what another program changed, and undefined when nobody wrote since the last time, which is asked
-   * first. Throws when it cannot be read; then nothing is known.
+   * Read the table. Returns the changes of other programs as text; undefined if nobody wrote since the last reading, which is
+   * checked first. Throws when the table cannot be read; then nothing is known.
    */
   async observe(): Promise<readonly string[] | undefined> {
     const { isKnown } = this.state;
@@ -74,10 +74,10 @@ export class FamilyTable {
   /** Throws when nothing is known. */
   plan(setAside: SetAside): TablePlan {
     const { state } = this;
-    const { layout, left } = this.#options;
+    const { layout, untouched } = this.#options;
     const due = this.#idle.begin();
     const elements = [...state.elements]
-      .filter(([set]) => !left.includes(set))
+      .filter(([set]) => !untouched.includes(set))
       .map(([set, tracker]) => {
         const delta = tracker.delta();
         return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
@@ -90,7 +90,7 @@ export class FamilyTable {
     );
   }
 
-  /** Carry a plan out. `isMistaken`: another program changed the table since it was read. */
+  /** Write a plan. `isMistaken`: another program changed the table since it was read. */
   async apply({ transactions }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family, state } = this;
     try {
@@ -100,13 +100,13 @@ export class FamilyTable {
       if (isLost) state.forget();
       return { ...report, isMistaken: isStale };
     } catch (error) {
-      // What was written by then is unknown.
+      // It is unknown which transactions were committed.
       state.forget();
       throw error;
     }
   }
 
-  /** Whether what was written is installed. Where another program wrote something, the table is read to find out. */
+  /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
   async stands(): Promise<boolean> {
     const answer = await this.#kernel.stands(this.family);
     if (answer !== 'unclear') return answer === 'yes';
@@ -114,7 +114,7 @@ export class FamilyTable {
     return !this.#hasDrift;
   }
 
-  /** Remove the table; returns what was removed. */
+  /** Remove the table; returns a line if it existed. */
   async cleanup(): Promise<readonly string[]> {
     if ((await this.#kernel.read(this.family)) === undefined) return [];
     const [refusal] = await this.#kernel.commit(this.family, [{ kind: 'delete-table' }]);

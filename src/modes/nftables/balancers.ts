@@ -1,4 +1,7 @@
-/** The chains that choose an endpoint: one for each number of endpoints that occurs, and those of Services with policy Local or affinity. Pure. */
+/**
+ * The chains that choose an endpoint: one for each number of endpoints that occurs, and those of Services with policy Local
+ * or affinity. Pure.
+ */
 import type { Bytes, Expression, NftRule } from '../../host/nftables-kernel.ts';
 import { addressWidth } from '../../model/address.ts';
 import { isEverybodyLocal } from '../netfilter/local-traffic.ts';
@@ -8,7 +11,7 @@ import { goTo, LOCAL_ADDRESS, load, marked, markRule, podMatch, socketAt } from 
 import { type BalancerSpec, balancerName, LOCAL, type LocalPolicySpec, SETS } from './names.ts';
 import type { NftablesSettings } from './settings.ts';
 
-/** The chain of a number of endpoints. */
+/** The chain for a number of endpoints. */
 export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): NftChain {
   const { entry, endpoints, isLocal, masquerades } = spec;
   const width = addressWidth(settings.family) / 32;
@@ -25,28 +28,28 @@ export function balancerChain(spec: BalancerSpec, settings: NftablesSettings): N
   const rules =
     entry === 'cluster-ip' ? notOfPods(settings) : masquerades ? [markRule(settings, [], 'from elsewhere')] : [];
   if (endpoints > 1) rules.push({ text: `one of ${endpoints}`, expressions: choose(endpoints) });
-  // The only one; and where a packet meets two states of the table, the one that is always there.
+  // The only endpoint, or the fallback for a packet that meets two states of the table: the first endpoint always exists.
   rules.push({ text: 'the first', expressions: choose(1) });
   return { rules: marked(rules) };
 }
 
-/** Traffic to a cluster IP that does not come from a pod would be answered past this node (docs/semantics.md 7.3). */
+/** Without masquerading, replies to cluster IP traffic that is not from a pod would bypass this node (docs/semantics.md 7.3). */
 function notOfPods(settings: NftablesSettings): NftRule[] {
   if (settings.masqueradeAll) return [markRule(settings, [], 'all')];
   if (isEverybodyLocal(settings.localDetector)) return [];
   return [markRule(settings, podMatch(settings.localDetector, false), 'not of pods')];
 }
 
-/** Where a packet under external policy Local goes. */
+/** The chains for packets under external policy Local. */
 interface LocalPolicyTargets {
-  /** Any endpoint, for pods and, masqueraded, for the node itself; undefined: there is none. */
+  /** To all endpoints: for pods and, masqueraded, for the node itself. undefined: no endpoint. */
   readonly pods: string | undefined;
   readonly node: string | undefined;
-  /** Those here. */
+  /** To the endpoints on this node. */
   readonly others: string | undefined;
 }
 
-/** External policy Local is about traffic from outside: pods and the node itself are sent to any endpoint (docs/semantics.md 4.1). */
+/** External policy Local is only for outside traffic: pods and the node itself reach all endpoints (docs/semantics.md 4.1). */
 export function localPolicyRules({ pods, node, others }: LocalPolicyTargets, settings: NftablesSettings): NftChain {
   const rules: NftRule[] = [];
   if (pods !== undefined && settings.localDetector.kind !== 'none') {
@@ -69,7 +72,7 @@ export function localPolicyChain(spec: LocalPolicySpec, settings: NftablesSettin
   return localPolicyRules({ pods, node, others }, settings);
 }
 
-/** The chains to which the chain of external policy Local leads: for pods, for the node itself, for others. */
+/** The target chains of external policy Local, in this order: for pods, for the node itself, for others. */
 export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): readonly (BalancerSpec | undefined)[] {
   const any = { entry, isLocal: false, endpoints: all };
   return [
@@ -79,14 +82,14 @@ export function localPolicyTargets({ entry, all, here }: LocalPolicySpec): reado
   ];
 }
 
-/** Bytes, without what fills up a word. */
+/** Bytes without the padding to words. */
 interface StickyTarget {
   readonly address: Bytes;
   readonly protocol: Bytes;
   readonly port: Bytes;
 }
 
-/** An endpoint of a Service with affinity: remembers the client, and translates. */
+/** The chain of an endpoint of a Service with affinity: it remembers the client, then translates. */
 export function stickyEndpoint(memory: string, seconds: number, { address, protocol, port }: StickyTarget): NftChain {
   const width = address.length / 4;
   const rules: NftRule[] = [
@@ -97,7 +100,7 @@ export function stickyEndpoint(memory: string, seconds: number, { address, proto
     {
       text: 'the endpoint',
       expressions: [
-        // It comes with no other. But only behind this does `nft` list the port as one.
+        // Only this protocol arrives, but without the comparison `nft` does not list the port as a port.
         load('protocol', 0),
         { do: 'compare', from: 0, is: 'equal', value: protocol },
         { do: 'value', to: 0, value: address },
@@ -109,7 +112,7 @@ export function stickyEndpoint(memory: string, seconds: number, { address, proto
   return { rules: marked(rules) };
 }
 
-/** Who of the endpoints of a Service with affinity takes a client: the one that knows it, or any. */
+/** The chain that chooses an endpoint of a Service with affinity: the one that knows the client, or any. */
 export function stickyList(members: readonly { readonly chain: string; readonly memory: string }[]): NftChain {
   const known = members.map(
     ({ chain, memory }): NftRule => ({
@@ -128,7 +131,7 @@ export function stickyList(members: readonly { readonly chain: string; readonly 
   return { rules: marked([...known, ...chosen]) };
 }
 
-/** The way to such a list: with the source masqueraded for what needs it. */
+/** The chain that leads to such a list, with masquerading if needed. */
 export function stickyEntry(entry: 'cluster-ip' | 'external', list: string, settings: NftablesSettings): NftChain {
   const marks = entry === 'cluster-ip' ? notOfPods(settings) : [markRule(settings, [], 'from elsewhere')];
   return { rules: marked([...marks, { text: 'choose', expressions: [goTo(list)] }]) };

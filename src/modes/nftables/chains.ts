@@ -1,8 +1,8 @@
 /**
- * The table's chains that are always there, and the rules that all chains are made of. Pure.
+ * The permanent chains of the table, and the rules that all chains are made of. Pure.
  *
- * A packet that may begin a connection: `services` (in nat, before the route is chosen) looks its destination up in a map of
- * verdicts and goes to the chain of as many endpoints as there are; that chooses a number, looks the endpoint up, translates.
+ * The path of a packet that may begin a connection: `services` (in nat, before routing) looks up its destination in a verdict
+ * map and goes to the chain for that number of endpoints. That chain chooses a number, looks up the endpoint, and translates.
  */
 import { createHash } from 'node:crypto';
 import type { Expression, Hook, NftRule, NftSet, Word } from '../../host/nftables-kernel.ts';
@@ -14,8 +14,8 @@ import { CLUSTER_IPS, DISPATCH, GUARD, REFUSALS, REFUSE, SETS } from './names.ts
 import type { NftablesSettings } from './settings.ts';
 
 /**
- * Rules with a mark of what they do behind their texts: a rule is known again by its text, and one that does another thing
- * under the same words (another range of pods, another bit) is another rule.
+ * Adds a hash of the expressions to each rule's text. A rule is recognised by its text, and a rule with the same words but
+ * other expressions (another pod range, another bit) is another rule.
  */
 export function marked(rules: readonly NftRule[]): NftRule[] {
   return rules.map(({ text, expressions }) => ({
@@ -26,12 +26,12 @@ export function marked(rules: readonly NftRule[]): NftRule[] {
 
 /** RTN_LOCAL (linux/rtnetlink.h): the address is one of this machine's. */
 export const LOCAL_ADDRESS = numberWord(2);
-/** IP_CT_NEW and its kin in nft's form: 1 << (state + 1), and 1 for invalid (nf_conntrack_common.h). */
+/** IP_CT_NEW and the other states in nft's form: 1 << (state + 1), and 1 for invalid (nf_conntrack_common.h). */
 const STATE_NEW = 8;
 const STATE_INVALID = 1;
 /** IPS_DST_NAT */
 const STATUS_TRANSLATED = 32;
-/** Of nat and filter (linux/netfilter_ipv4.h). */
+/** Priorities of nat and filter (linux/netfilter_ipv4.h). */
 const PRIORITY = { dstnat: -100, filter: 0, srcnat: 100 } as const;
 
 export const load = (what: Extract<Expression, { do: 'load' }>['what'], to: Word): Expression => ({
@@ -68,7 +68,7 @@ export function skeleton(settings: NftablesSettings): Map<string, NftChain> {
   return new Map(chains.map(([name, chain]) => [name, { ...chain, rules: marked(chain.rules) }]));
 }
 
-/** Destination address, protocol and port, from a word on. */
+/** Loads destination address, protocol and port, starting at word `at`. */
 export function socketAt(at: Word, { family }: NftablesSettings): Expression[] {
   const after = at + addressWidth(family) / 32;
   return [load('destination address', at), load('protocol', after), load('destination port', after + 1)];
@@ -92,13 +92,13 @@ function dispatchRules(settings: NftablesSettings): NftRule[] {
   ];
 }
 
-/** Being found is being counted. */
+/** The lookup itself counts: each found element has a counter. */
 function countRule(settings: NftablesSettings): NftRule {
   const lookup: Expression = { do: 'lookup', set: SETS.serviceConnections.name, from: 0 };
   return { text: 'connections to addresses of Services', expressions: [...socketAt(0, settings), lookup] };
 }
 
-/** What goes to a node port of an address that takes node ports. */
+/** Packets to a node port on an address that takes node ports. */
 function nodePortRule(text: string, { name: set, data }: NftSet, settings: NftablesSettings): NftRule {
   const ports: Expression[] = [
     load('protocol', 0),
@@ -122,7 +122,7 @@ function nodeAddress({ nodePortAddresses, family }: NftablesSettings): Expressio
   ];
 }
 
-/** Only who may use the address comes back. */
+/** Only permitted sources return from this chain. */
 function guardRules(settings: NftablesSettings): NftRule[] {
   const source = addressWidth(settings.family) / 32 + 2;
   return [
@@ -139,7 +139,7 @@ function guardRules(settings: NftablesSettings): NftRule[] {
   ];
 }
 
-/** The first packet of a connection goes through a chain. */
+/** The first packet of a connection goes through `chain`. */
 function forNew(text: string, chain: string): NftRule {
   return {
     text,
@@ -152,7 +152,7 @@ function forNew(text: string, chain: string): NftRule {
   };
 }
 
-/** What is served was translated before (docs/semantics.md 6.16). */
+/** Traffic to a cluster IP that is served was translated before this chain (docs/semantics.md 6.16). */
 function clusterIPRules(): NftRule[] {
   return [
     {
@@ -181,7 +181,7 @@ function noEndpointsRules(settings: NftablesSettings): NftRule[] {
   ];
 }
 
-/** An invalid packet would leave untranslated, and the client would reset the connection (k8s#74839). */
+/** An invalid packet would leave the node untranslated, and the client would reset the connection (k8s#74839). */
 function dropInvalid(): NftRule {
   return {
     text: 'invalid packets',
@@ -198,7 +198,7 @@ function bitWord(bit: number): string {
   return numberWord((1 << bit) >>> 0);
 }
 
-/** An endpoint that reaches itself would answer itself directly: its address is hidden from it. Then what is marked. */
+/** An endpoint that reaches itself would answer itself directly, so its source is masqueraded. Marked packets come after. */
 function masqueradeRules({ masqueradeBit, family }: NftablesSettings): NftRule[] {
   const bit = bitWord(masqueradeBit);
   const isMarked: Expression[] = [
@@ -224,7 +224,7 @@ function masqueradeRules({ masqueradeBit, family }: NftablesSettings): NftRule[]
       expressions: [
         ...isMarked,
         load('mark', 0),
-        // Without the mark the packet is not masqueraded again when it comes back through the stack.
+        // The mark is cleared, so that a packet that passes the stack again is not masqueraded twice.
         { do: 'mask', at: 0, mask: numberWord(~(1 << masqueradeBit)), flip: numberWord(0) },
         { do: 'set-mark', from: 0 },
         { do: 'masquerade' },
@@ -233,7 +233,7 @@ function masqueradeRules({ masqueradeBit, family }: NftablesSettings): NftRule[]
   ];
 }
 
-/** Ask for masquerading. */
+/** Mark packets for masquerading. */
 export function markRule(settings: NftablesSettings, when: readonly Expression[], text: string): NftRule {
   const { masqueradeBit } = settings;
   return {
@@ -247,7 +247,7 @@ export function markRule(settings: NftablesSettings, when: readonly Expression[]
   };
 }
 
-/** What is of a pod of this node, or what is not. */
+/** Matches traffic from pods of this node, or all other traffic. */
 export function podMatch(detector: LocalDetector, isPod: boolean): Expression[] {
   const is = isPod ? 'equal' : 'other';
   if (detector.kind === 'cidr') {

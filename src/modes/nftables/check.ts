@@ -1,4 +1,4 @@
-/** What a kernel must take for nftables mode to work: one of everything that the mode writes. Pure. */
+/** The writes that a kernel must accept for nftables mode: one of each kind that the mode makes. Pure. */
 import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
 import { addressWidth, portBytes } from '../../model/address.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
@@ -14,7 +14,7 @@ import type { NftablesSettings } from './settings.ts';
 
 const NONE = new Map<string, never>();
 
-/** The skeleton, a chain that balances, one with affinity, and elements of every kind. */
+/** The skeleton, a balancing chain, a chain with affinity, and elements of every kind. */
 export function oneOfEverything(settings: NftablesSettings): readonly NftWrite[] {
   const { family, countsConnections } = settings;
   const [memory, balancer] = [memorySet('check'), 'cluster-ip-of-2'];

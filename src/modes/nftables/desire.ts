@@ -1,8 +1,8 @@
 /**
  * The desired table of one family, kept up to date by changes. Pure: it holds state, and does no I/O.
  *
- * A ServicePort is rendered when it changed; chains are there as long as an element leads to them, and are the same for all
- * Services of as many endpoints. The result does not depend on the way to it (invariant 12).
+ * Only changed ServicePorts are rendered. A chain exists as long as an element leads to it, and all Services with the same
+ * number of endpoints share it. The result does not depend on the history (invariant 12).
  */
 import type { NftElement } from '../../host/nftables-kernel.ts';
 import { addressBytes } from '../../model/address.ts';
@@ -28,7 +28,7 @@ export class NftablesDesired {
   readonly #settings: NftablesSettings;
   readonly #sink: DesiredSink;
   readonly #rendered = new Map<ServicePortKey, RenderedPort>();
-  /** Elements of several, chains and memories, each with how many have them. */
+  /** Shared elements, chains and memories, each with its number of holders. */
   readonly #shared = new Map<string, number>();
   readonly #chains = new Map<string, number>();
   readonly #memories = new Map<string, number>();
@@ -41,7 +41,7 @@ export class NftablesDesired {
     for (const [set, element] of elementsOfNode(settings)) this.#putShared(set, element, element.key);
   }
 
-  /** Take in ServicePorts of this family that changed (undefined: gone); returns how many elements were made. */
+  /** Accept changed ServicePorts of this family (undefined: deleted). Returns the number of rendered elements. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): number {
     const added: RenderedPort[] = [];
     const removed: RenderedPort[] = [];
@@ -69,7 +69,7 @@ export class NftablesDesired {
       }
       this.#hold(rendered, 1);
     }
-    // After what is held now: what is held by both never goes.
+    // Released after the new holds: an object that both versions hold is never removed.
     for (const rendered of removed) this.#hold(rendered, -1);
     return count;
   }
@@ -85,7 +85,7 @@ export class NftablesDesired {
       if (held !== undefined) this.#sink.set(name, held ? setNamed(name) : undefined);
     }
     for (const [name, chain] of chains) {
-      // One of the same name may have other rules by now.
+      // A chain of the same name may have other rules now.
       if (by === 1) this.#sink.chain(name, chain);
       this.#holdChain(name, () => chain, by);
     }
@@ -109,7 +109,7 @@ export class NftablesDesired {
   }
 }
 
-/** What does not depend on Services. */
+/** The elements that do not depend on Services. */
 function elementsOfNode({ nodePortAddresses, serviceCidrs }: NftablesSettings): [SetName, NftElement][] {
   const addresses = nodePortAddresses === 'all' ? [] : nodePortAddresses.map(addressBytes);
   const [none, all] = [numberWord(0), numberWord(255)];

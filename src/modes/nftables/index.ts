@@ -1,4 +1,4 @@
-/** nftables mode: one table a family, of maps whose elements are the Services (docs/nftables.md). */
+/** nftables mode: one table for each family, with maps whose elements are the Services (docs/nftables.md). */
 import type { NftKernel, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
@@ -16,9 +16,9 @@ import type { NftablesSettings } from './settings.ts';
 export interface NftablesOptions {
   readonly families: readonly NftablesSettings[];
   readonly kernel: NftKernel;
-  /** Milliseconds on a clock that never runs backwards. */
+  /** Milliseconds on a monotonic clock. */
   readonly now?: () => number;
-  /** Milliseconds for which a chain stays to which nothing leads any more; see `FamilyTable`. */
+  /** Milliseconds for which an unused chain stays; see `IdleOptions`. */
   readonly keep?: number;
 }
 
@@ -41,11 +41,11 @@ class NftablesFamily implements FamilyMode {
     settings: NftablesSettings,
     { kernel, now = () => performance.now(), keep = 1000 }: Omit<NftablesOptions, 'families'>,
   ) {
-    // Unknown is not none: the installed ranges stay until they are known.
-    const left = settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [];
+    // Unknown is not empty: the installed ranges stay until the ranges are known.
+    const untouched = settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [];
     this.family = settings.family;
     this.#countsConnections = settings.countsConnections;
-    this.#table = new FamilyTable(settings.family, kernel, { layout: LAYOUT, left, keep, now });
+    this.#table = new FamilyTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now });
     this.#desired = new NftablesDesired(settings, this.#table.state);
   }
 
@@ -75,7 +75,7 @@ class NftablesFamily implements FamilyMode {
 
   async observe(): Promise<SeenFamily> {
     const drift = await this.#table.observe();
-    // What was there before was reported the last time.
+    // Unchanged: the frontends were reported after the last reading.
     if (drift === undefined) return NOTHING_SEEN;
     return { drift, udpFrontends: udpFrontendsIn(this.family, (set) => this.#installed(set)) };
   }

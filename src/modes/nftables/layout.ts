@@ -1,4 +1,4 @@
-/** How the sets of the table belong together, for the code that keeps it in the kernel. */
+/** How the sets of the table belong together, for `nft-table/`. */
 import type { NftSet } from '../../host/nftables-kernel.ts';
 import { addressWidth, type Family } from '../../model/address.ts';
 import type { TableLayout } from '../nft-table/layout.ts';
@@ -7,7 +7,7 @@ import { isKnownSet, SETS, setNamed } from './names.ts';
 export const LAYOUT: TableLayout = {
   sets: Object.values<NftSet>(SETS),
   setNamed: (name) => (isKnownSet(name) ? setNamed(name) : undefined),
-  // An endpoint that reaches itself is masqueraded some time after it was translated.
+  // Packets of an endpoint to itself are masqueraded some time after they were translated.
   lasting: [SETS.hairpin],
   neededFirst: [SETS.hairpin, SETS.nodePortAddresses],
   afterFrontend: new Map<NftSet, (family: Family) => number>([

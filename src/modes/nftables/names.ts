@@ -2,47 +2,47 @@
 import type { NftSet } from '../../host/nftables-kernel.ts';
 import { shortHash } from '../netfilter/hash.ts';
 
-/** What is known of a frontend's address, and where it leads. */
+/** The sets and maps of the table. */
 export const SETS = {
-  /** Addresses and ports of Services → the chain that balances them. */
+  /** Addresses and ports of Services → their balancing chain. */
   services: { name: 'services', key: ['address', 'protocol', 'port'], data: 'verdict' },
-  /** The same of node ports, whose key has no address. */
+  /** The same for node ports, whose key has no address. */
   nodePorts: { name: 'node-ports', key: ['protocol', 'port'], data: 'verdict' },
-  /** Endpoints by frontend and number: dense from 0, those of policy Local from LOCAL on. */
+  /** Endpoints by frontend and number. Numbers have no gaps: from 0, and from LOCAL for policy Local. */
   endpoints: { name: 'backends', key: ['address', 'protocol', 'port', 'number'], data: ['address', 'port'] },
   nodePortEndpoints: {
     name: 'node-port-backends',
     key: ['protocol', 'port', 'number'],
     data: ['address', 'port'],
   },
-  /** Frontends that count their connections, where that is asked for: beside the maps, of which `nft` loads no counters. */
+  /** Frontends that count their connections, if configured. In sets of their own, because `nft` loads no counters of maps. */
   serviceConnections: { name: 'service-connections', key: ['address', 'protocol', 'port'], isCounting: true },
   nodePortConnections: { name: 'node-port-connections', key: ['protocol', 'port'], isCounting: true },
-  /** Frontends with nothing behind them. */
+  /** Frontends without endpoints. */
   refusals: { name: 'refusals', key: ['address', 'protocol', 'port'], data: 'verdict' },
   nodePortRefusals: { name: 'node-port-refusals', key: ['protocol', 'port'], data: 'verdict' },
-  /** Load balancer addresses that not everybody may use, and who may. */
+  /** Load balancer addresses with source ranges, and the permitted sources. */
   guarded: { name: 'guarded', key: ['address', 'protocol', 'port'] },
   sourceRanges: { name: 'source-ranges', key: ['address', 'protocol', 'port', 'address'], hasRanges: true },
-  /** Endpoints that may reach themselves: source and destination. */
+  /** Endpoints that may reach themselves, as source and destination. */
   hairpin: { name: 'hairpin', key: ['address', 'address'] },
-  /** Cluster IPs, whatever their ports. */
+  /** Cluster IPs, for any port. */
   clusterIPs: { name: 'cluster-ips', key: ['address'] },
-  /** Where cluster IPs come from (ServiceCIDR): of all protocols, since the kernel takes such ranges only in concatenations. */
+  /** Ranges of cluster IPs (ServiceCIDR), for all protocols: the kernel takes such ranges only in concatenations. */
   serviceCidrs: { name: 'service-cidrs', key: ['protocol', 'address'], hasRanges: true },
   nodePortAddresses: { name: 'node-port-addresses', key: ['address'] },
 } as const satisfies Record<string, NftSet>;
 export type SetName = keyof typeof SETS;
 
-/** The sets that are always there, whether they hold anything or not; counters only where connections are counted. */
+/** The sets that always exist, even if empty; counters only if connections are counted. */
 export function standingSets(countsConnections: boolean): readonly NftSet[] {
   return Object.values<NftSet>(SETS).filter(({ isCounting }) => countsConnections || isCounting !== true);
 }
 
 /**
- * Sets of the table as it was written at first, whose number was of a type that `nft` lists and does not load. A set cannot be changed, nor
- * given another content at one moment with all rules that look into it. So those of today have other names, and so have the chains
- * that look into them: Services go over one by one, each in its transaction, and what nothing leads to any more goes after them.
+ * Sets of the first form of the table. Their numbers had a type that `nft` lists but does not load. The type of a set cannot
+ * change, and a set cannot get new content in one step with all rules that use it. So the present sets have other names,
+ * and so have the chains that use them. Services move one by one, each in its transaction; then the unused objects are removed.
  */
 const FORMER: ReadonlyMap<string, NftSet> = new Map(
   ['endpoints', 'node-port-endpoints'].map((name) => [name, { name, key: [] }]),
@@ -50,14 +50,14 @@ const FORMER: ReadonlyMap<string, NftSet> = new Map(
 
 const MEMORY = 'affinity-';
 
-/** Clients that went to an endpoint; `id`: of the endpoint of a Service. */
+/** The clients of an endpoint; `id`: of the endpoint of a Service. */
 export function memorySet(id: string): NftSet {
   return { name: `${MEMORY}${id}`, key: ['address'], isMemory: true };
 }
 
 const BY_NAME = new Map<string, NftSet>(Object.values(SETS).map((set) => [set.name, set]));
 
-/** A set by its name: one of the skeleton, or a memory. */
+/** The set of a name: a permanent one, or a memory. */
 export function setNamed(name: string): NftSet {
   return BY_NAME.get(name) ?? FORMER.get(name) ?? memorySet(name.slice(MEMORY.length));
 }
@@ -66,12 +66,12 @@ export function isKnownSet(name: string): boolean {
   return BY_NAME.has(name) || FORMER.has(name) || name.startsWith(MEMORY);
 }
 
-/** What chains and memories of Services with affinity are called by: kube-proxy's hash of Service, protocol and endpoint. */
+/** The id in the names of chains and memories of Services with affinity: kube-proxy's hash of Service, protocol and endpoint. */
 export function stickyId(...of: readonly string[]): string {
   return shortHash(of.join('')).toLowerCase();
 }
 
-/** The first number of endpoints of policy Local. */
+/** The number of the first endpoint of policy Local. */
 export const LOCAL = 0x8000_0000;
 
 export const DISPATCH = 'services';
@@ -80,14 +80,14 @@ export const REFUSALS = 'no-endpoints';
 export const GUARD = 'source-ranges';
 export const CLUSTER_IPS = 'cluster-ips';
 
-/** How a packet came to a Service: by its cluster IP, by another address, by a node port. */
+/** The way by which a packet reached a Service: cluster IP, another address, or node port. */
 export type EntryPoint = 'cluster-ip' | 'external' | 'node-port';
 
 export interface BalancerSpec {
   readonly entry: EntryPoint;
-  /** Which endpoints: all, or those of policy Local. */
+  /** The endpoints of policy Local only, instead of all. */
   readonly isLocal: boolean;
-  /** The packet's source becomes the node's. Of a cluster IP it is as the settings say. */
+  /** Masquerade every packet. For cluster IPs the settings decide. */
   readonly masquerades: boolean;
   readonly endpoints: number;
 }
@@ -103,7 +103,7 @@ function whoOf(entry: EntryPoint, isLocal: boolean, masquerades: boolean): strin
   return isLocal ? '-here' : '-pods';
 }
 
-/** Of an external entry under policy Local: how many endpoints there are, and how many here. */
+/** An external entry under policy Local: the number of all endpoints, and of those on this node. */
 export interface LocalPolicySpec {
   readonly entry: Exclude<EntryPoint, 'cluster-ip'>;
   readonly all: number;

@@ -1,4 +1,4 @@
-/** What the elements of a table say. Pure. */
+/** Frontends from the elements of a table. Pure. */
 import type { Bytes, NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { type Address, addressWidth, type Family } from '../../model/address.ts';
 import type { Protocol } from '../../model/objects.ts';
@@ -7,7 +7,7 @@ import { protocolOf } from '../nft-table/bytes.ts';
 import { addressOf } from '../nft-table/print.ts';
 import { SETS } from './names.ts';
 
-/** UDP frontends that are translated. */
+/** The UDP frontends that the table translates. */
 export function udpFrontendsIn(
   family: Family,
   elementsOf: (set: NftSet) => Iterable<Pick<NftElement, 'key'>>,
@@ -23,12 +23,12 @@ export function udpFrontendsIn(
   return found;
 }
 
-/** Bytes of the address with which a key of the set begins. */
+/** Length in bytes of the address at the start of a key; 0 if the key has none. */
 function addressLength(set: NftSet, family: Family): number {
   return set.key[0] === 'address' ? addressWidth(family) / 8 : 0;
 }
 
-/** The frontend whose key this is, in `services`, `node-ports`, or beside them. */
+/** The frontend of a key in `services`, `node-ports`, or a set with the same keys. */
 export function frontendOf(
   set: NftSet,
   key: Bytes,

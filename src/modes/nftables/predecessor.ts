@@ -1,4 +1,4 @@
-/** A table of nftables that another proxy left, or this one in another mode: it goes as a whole, once it is not needed. */
+/** An nftables table of a predecessor: kube-proxy, or slicewire in nftables mode. It is removed as a whole when not needed. */
 import type { NftTables } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
@@ -15,13 +15,13 @@ export interface TableId {
   readonly table: string;
 }
 
-/** Maps whose keys are what a table translates: addresses and ports of Services, and node ports. The keys are alike. */
+/** The maps whose keys a table translates: addresses and ports of Services, and node ports. Both programs have the same keys. */
 const MAPS: Readonly<Record<string, { readonly services: string; readonly nodePorts: string }>> = {
   slicewire: { services: SETS.services.name, nodePorts: SETS.nodePorts.name },
   'kube-proxy': { services: 'service-ips', nodePorts: 'service-nodeports' },
 };
 
-/** After another mode took over: none of these tables is wanted any more. */
+/** The predecessor mode of these tables. It desires nothing: all of them are removed. */
 export function tablesPredecessor(kernel: NftTables, tables: readonly TableId[]): Mode {
   return familiesMode({
     name: 'nftables',
@@ -66,7 +66,7 @@ class PredecessorTable implements FamilyMode {
     return { drift: [], udpFrontends };
   }
 
-  /** Flows to these are left when the table goes, and the mode that took over may not have such a Service any more. */
+  /** Flows to these frontends outlive the table, and the new mode may not have such a Service any more. */
   async #udpFrontends(): Promise<readonly UdpFrontend[]> {
     const { family, table } = this.#id;
     const maps = MAPS[table];
@@ -82,7 +82,7 @@ class PredecessorTable implements FamilyMode {
       steps: [stepOf(this.#id)],
       apply: (signal) => {
         signal.throwIfAborted();
-        // What is there now is read again.
+        // The kernel is read again after the write.
         this.#isThere = undefined;
         return Promise.resolve(this.#remove());
       },

@@ -1,4 +1,4 @@
-/** One ServicePort as elements of the table's sets, and the chains that they lead to. Pure. */
+/** One ServicePort as elements of the table's sets, and the chains to which they lead. Pure. */
 
 import type { Bytes, NftElement } from '../../host/nftables-kernel.ts';
 import { type Address, addressBytes, cidrContains, hostCidr } from '../../model/address.ts';
@@ -23,10 +23,10 @@ export interface RenderedPort {
   readonly elements: ReadonlyMap<SetName, readonly Entry[]>;
   readonly balancers: readonly BalancerSpec[];
   readonly localPolicies: readonly LocalPolicySpec[];
-  /** Of a Service with affinity: chains of its own, by name, and names of memories. */
+  /** Only for a Service with affinity: its own chains by name, and the names of its memories. */
   readonly chains: ReadonlyMap<string, NftChain>;
   readonly memories: readonly string[];
-  /** Elements that other ServicePorts may have as well: backends that may reach themselves, cluster IPs. */
+  /** Elements that other ServicePorts may need too: backends that may reach themselves, cluster IPs. */
   readonly shared: readonly (readonly [SetName, NftElement])[];
 }
 
@@ -52,7 +52,7 @@ class Rendering {
     else known.push(entry);
   }
 
-  /** Where what comes to an address or a node port goes. */
+  /** Lead traffic to an address or a node port to a chain. */
   lead(set: 'services' | 'nodePorts', key: string, chain: string): void {
     this.add(set, key, `goto ${chain}`);
     if (!this.#countsConnections) return;
@@ -60,7 +60,7 @@ class Rendering {
     this.#put(counter, { key, end: '', data: '', owner: this.#owner, isCounted: true });
   }
 
-  /** The name of the chain. */
+  /** Returns the name of the chain. */
   balance(spec: BalancerSpec): string {
     const name = balancerName(spec);
     this.balancers.set(name, spec);
@@ -126,7 +126,7 @@ function chainOfSticky(sticky: StickyChains, frontend: Frontend): string | undef
   return frontend.role === 'cluster-ip' && frontend.empty !== undefined ? undefined : sticky.chainOf(frontend);
 }
 
-/** The chain to which a frontend leads, and its endpoints in order; undefined: nowhere. */
+/** Adds the endpoints of a frontend, and returns its chain; undefined: it has no endpoint. */
 function balancerOf(
   into: Rendering,
   port: ServicePort,
@@ -153,7 +153,7 @@ function balancerOf(
   return into.balance({ entry, isLocal: false, masquerades: true, endpoints: cluster.length });
 }
 
-/** Numbered from 0, those of policy Local from LOCAL on: no number is left out. */
+/** Numbers have no gaps: from 0, and from LOCAL for policy Local. */
 function addEndpoints(
   into: Rendering,
   set: 'endpoints' | 'nodePortEndpoints',
@@ -166,7 +166,7 @@ function addEndpoints(
   }
 }
 
-/** Source ranges of load balancer addresses, while somebody serves. */
+/** Source ranges of load balancer addresses, while the Service has an endpoint. */
 function guard(into: Rendering, port: ServicePort, settings: NftablesSettings): void {
   const { sourceRanges: ranges } = port;
   if (ranges === undefined || !port.hasAny) return;
@@ -178,7 +178,7 @@ function guard(into: Rendering, port: ServicePort, settings: NftablesSettings): 
     if (role !== 'load-balancer' || address === undefined) continue;
     const key = socketKey(address, port.protocol, number);
     into.add('guarded', key);
-    // What the node sends to one of its own load-balancer addresses has that address as its source.
+    // A packet from the node to a load-balancer address of its own has that address as its source.
     const all = admitsNode ? [...ranges, ...addresses.map(hostCidr)] : ranges;
     for (const range of widest(all)) {
       const { first, last } = rangeOf(range);

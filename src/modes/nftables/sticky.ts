@@ -1,4 +1,4 @@
-/** The chains of a Service with ClientIP affinity: one for each endpoint, which remembers its clients. Pure. */
+/** The chains of a Service with ClientIP affinity: each endpoint has one, which remembers its clients. Pure. */
 import { addressBytes, portBytes } from '../../model/address.ts';
 import type { Backend, Frontend, ServicePort } from '../../model/service-port.ts';
 import { protocolByte } from '../nft-table/bytes.ts';
@@ -11,7 +11,7 @@ export interface StickyChains {
   readonly chains: ReadonlyMap<string, NftChain>;
   /** Names of the memories. */
   readonly memories: readonly string[];
-  /** The chain to which a frontend leads; undefined: it has nothing behind it. */
+  /** The chain of a frontend; undefined: it has no endpoint. */
   readonly chainOf: (frontend: Frontend) => string | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Carry out the plan of one family, stage by stage (`plan.ts`), and tell the trackers what succeeded (invariant 4). */
+/** Write the plan of one family stage by stage (`plan.ts`), and record each success in the trackers (invariant 4). */
 import type { IpvsKernel, KernelError, KernelWrite } from '../../host/ipvs-kernel.ts';
 import type { Address } from '../../model/address.ts';
 import type { FailedStep, StepName } from '../../reconcile/step.ts';
@@ -30,7 +30,7 @@ class Application {
   readonly #parts: Parts;
   readonly #failed: FailedStep[] = [];
   readonly #skipped: { key: string; blockedBy: string }[] = [];
-  /** Who failed: what more is to be written for them waits, and nothing of theirs is removed (invariant 3). */
+  /** Failed steps and owners: their other writes wait, and none of their objects is removed (invariant 3). */
   readonly #blocked = new Map<string, string>();
   readonly #done = new Set<string>();
   #isMistaken = false;
@@ -42,14 +42,14 @@ class Application {
 
   async carryOut(): Promise<void> {
     const { plan, state } = this.#parts;
-    // Rules refer to sets: without one of them none can be written.
+    // Rules refer to sets: if a set is missing, no rule can be written.
     if (!(await this.#write(plan.sets))) return this.#skipAll();
     await this.#write(plan.entries);
     await this.#write(plan.servers);
     if (!(await this.#writeTables('source'))) return this.#skipAll();
     await this.#write(plan.addresses);
     const hasRules = await this.#writeTables('all');
-    // Where another mode's rules may still stand, what they do not know of stays.
+    // While rules of another mode may still be installed, nothing is removed.
     if (!hasRules || this.#isUnknown || this.#isMistaken) return;
     await this.#retire(plan.retire.filter((one) => this.#mayGo(one)));
     await this.#write(plan.goneAddresses.filter((one) => this.#mayGo(one) && !this.#isHolding(one.write)));
@@ -108,7 +108,7 @@ class Application {
     const isFirst = !this.#blocked.has(step);
     this.#blocked.set(step, step);
     if (owner !== undefined) this.#blocked.set(owner, step);
-    // What follows from a failure that was told: a destination of a server that could not be made.
+    // A consequence of a reported failure, such as a destination of a server that could not be created.
     if (!isFirst && error.failure === 'missing') return;
     const isForeignSet = planned.write.kind === 'add-set' && error.failure === 'exists';
     if ((error.failure === 'exists' || error.failure === 'missing') && !isForeignSet) {
@@ -118,14 +118,14 @@ class Application {
     if (error.failure === 'environment') this.#isUnknown = true;
     const line = planned.line();
     const blame = error.failure === 'refused' ? 'content' : 'environment';
-    const said = isForeignSet ? 'a set of this name and another type is there; remove it' : error.message;
+    const said = isForeignSet ? 'a set of this name with another type exists; remove it' : error.message;
     this.#failed.push({ ...this.#name(step), owner, line, blame, cause: `${line}: ${said}` });
   }
 
-  /** The rules: all of them, or what must stand before the first address. Returns whether they stand. */
+  /** Write all rules, or only those that must be installed before the first address. Returns whether they are installed. */
   async #writeTables(which: 'source' | 'all'): Promise<boolean> {
     const { plan, state, signal } = this.#parts;
-    // Planned anew: part of it may be written by now.
+    // Planned again: a part of the rules may be written by now.
     const tables = which === 'source' ? plan.sourceTables : state.tables.plan(plan.setAside);
     if (tables.steps.length === 0) return true;
     const report = await state.tables.apply(tables, signal);
@@ -137,7 +137,7 @@ class Application {
   }
 
   #skipAll(): void {
-    const by = this.#failed[0]?.key ?? 'what comes before';
+    const by = this.#failed[0]?.key ?? 'an earlier stage';
     for (const { key } of this.#parts.plan.steps) {
       if (!this.#done.has(key) && !this.#failed.some((step) => step.key === key)) {
         this.#skipped.push({ key, blockedBy: by });
@@ -146,8 +146,8 @@ class Application {
   }
 
   /**
-   * Destinations that go: no new connections first; then who has none any more is removed. Asked in this order, no
-   * connection is begun with a destination that is removed.
+   * Retire destinations: first stop new connections, then read the connections, then remove destinations without any. In
+   * this order no connection starts to a destination that is being removed.
    */
   async #retire(retirements: readonly Retirement[]): Promise<void> {
     const due = retirements.filter(({ step, owner }) => !this.#isBlocked({ step, owner }));
@@ -168,7 +168,7 @@ class Application {
         const seen = await kernel.destinations(server);
         state.sawConnections(server, seen);
       } catch (error) {
-        // Not known is not none: they stay, and are looked at again.
+        // Unknown is not empty: the destinations stay, and are read again.
         this.#isUnknown = true;
         const cause = `the connections of ${key} cannot be read: ${(error as Error).message}`;
         this.#failed.push({ ...this.#name(step), owner, line: undefined, blame: 'environment', cause });
@@ -177,7 +177,7 @@ class Application {
     }
     const isBusy = (destination: string) => server.protocol === 'TCP' && (state.connections.get(destination) ?? 0) > 0;
     const planned = (write: KernelWrite): PlannedWrite => ({ write, step, owner, line: () => `${write.kind} ${key}` });
-    // The kernel removes a server with all that is behind it.
+    // The kernel removes a server with all its destinations.
     if (isServerGone && ![...state.index.destinationsOf(key)].some(isBusy)) {
       return [planned({ kind: 'remove-server', server })];
     }
@@ -186,12 +186,12 @@ class Application {
       .map(({ destination }) => planned({ kind: 'remove-destination', server, destination }));
   }
 
-  /** After a refusal, what was read and says not whose it is may be what works for who was refused (invariant 3). */
+  /** After a refusal, an object without a known owner may belong to the refused Service, and stays (invariant 3). */
   #mayGo({ owner }: { readonly owner: string | undefined }): boolean {
     return owner !== undefined || this.#failed.length === 0;
   }
 
-  /** Whether a server that is still waited for needs the address. */
+  /** Whether a draining server needs the address. */
   #isHolding(write: KernelWrite): boolean {
     const { state } = this.#parts;
     if (write.kind !== 'remove-address') return false;
@@ -199,9 +199,9 @@ class Application {
   }
 }
 
-/** Weight 0 for those that have another. */
+/** The writes that set weight 0, which stops new connections. */
 function quietings({ server, step, owner, destinations, isServerGone }: Retirement): PlannedWrite[] {
-  // Without connections that last there is nothing to wait for; who goes with its server is asked for connections all the same.
+  // Only TCP connections are waited for.
   if (server.protocol !== 'TCP') return [];
   return destinations
     .filter(({ destination }) => destination.weight !== 0)
@@ -210,11 +210,11 @@ function quietings({ server, step, owner, destinations, isServerGone }: Retireme
       step,
       owner,
       line: () =>
-        `no new connections to ${destinationKey(server, destination)}${isServerGone ? ', whose Service is gone' : ''}`,
+        `no new connections to ${destinationKey(server, destination)}${isServerGone ? ', its Service is deleted' : ''}`,
     }));
 }
 
-/** The kernel already is as it should become. */
+/** Whether the error means that the kernel already has the wanted state. */
 function isAsWanted({ kind }: KernelWrite, { failure }: KernelError): boolean {
   if (kind.startsWith('remove-')) return failure === 'missing';
   return failure === 'exists' && (kind === 'add-address' || kind === 'add-device');

@@ -1,4 +1,4 @@
-/** Remove what is ours of one family, at once: nothing is waited for. What others made stays (k8s#55857). */
+/** Remove our objects of one family at once, without waiting for connections. Objects of other programs stay (k8s#55857). */
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { IpvsKernel, KernelWrite } from '../../host/ipvs-kernel.ts';
 import { cleanupTables } from '../netfilter/cleanup.ts';
@@ -14,7 +14,7 @@ export interface CleanupParts {
   readonly signal: AbortSignal;
 }
 
-/** Returns what was removed, a line each. Throws when part of it failed, after the rest was done. */
+/** Returns a line for each removed object. If a part fails, it removes the rest and throws. */
 export async function cleanupServers({ tools, kernel, seen, signal }: CleanupParts): Promise<string[]> {
   const { family } = tools;
   const removed: string[] = [];

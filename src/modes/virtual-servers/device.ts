@@ -1,4 +1,4 @@
-/** The dummy device that makes Service addresses local to the node: whether it is there, and the writes that make and remove it. */
+/** The dummy device that makes Service addresses local to the node: its state, and the writes that create and remove it. */
 import { SERVICE_DEVICE } from '../../host/devices.ts';
 import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
@@ -23,7 +23,7 @@ export class ServiceDevice {
     return this.#isThere !== undefined;
   }
 
-  /** It is not wanted, and may still be there. */
+  /** The device is not wanted, and may still exist. */
   get isWaiting(): boolean {
     return !this.#isWanted && this.#isThere !== false;
   }
@@ -37,7 +37,7 @@ export class ServiceDevice {
     this.#isThere = isThere;
   }
 
-  /** `isEmptied`: nothing needs it any more. */
+  /** `isEmptied`: nothing needs the device any more. */
   pending(isEmptied: boolean): DeviceWrite | undefined {
     if (this.#isThere === undefined || this.#isThere === this.#isWanted) return undefined;
     if (this.#isWanted) return 'add-device';

@@ -1,4 +1,4 @@
-/** What IPVS mode has once for the node, not for each family: the device, the three timeouts, the kernel settings. */
+/** The parts of IPVS mode that exist once for the node, not for each family: device, timeouts, kernel settings. */
 import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
@@ -18,9 +18,9 @@ export interface NodeOptions {
   readonly node?: IpvsNodeSettings;
   /** Kernel settings to write, by name. */
   readonly wantedSettings?: ReadonlyMap<string, string>;
-  /** Nothing is wanted any more: the device goes, all else stays as it is. */
+  /** Set for a predecessor: the device is removed, and settings and timeouts stay. */
   readonly predecessor?: {
-    /** Nothing but the device is left. */
+    /** Returns whether only the device remains. */
     readonly areEmptied: () => boolean;
   };
 }
@@ -32,7 +32,7 @@ export class IpvsNode implements NodePart {
   readonly #timeouts: IpvsTimeouts;
   readonly #device: ServiceDevice;
   #lists: KernelLists = { servers: [], setNames: new Set() };
-  /** Keys of the servers that the kernel had when it was probed last. */
+  /** Keys of the servers that the kernel had at the last probe. */
   #probed: ReadonlySet<string> = new Set();
 
   constructor(options: NodeOptions) {
@@ -45,7 +45,7 @@ export class IpvsNode implements NodePart {
       sysctls,
       family: undefined,
       wanted: wantedSettings,
-      hint: 'run --init-only with more privileges writes it',
+      hint: 'to write it, run --init-only with more privileges',
     });
   }
 
@@ -53,7 +53,7 @@ export class IpvsNode implements NodePart {
     return this.#device.isKnown;
   }
 
-  /** The device of a predecessor goes last. */
+  /** The device of a predecessor is removed last. */
   get isWaiting(): boolean {
     return this.#device.isWaiting;
   }
@@ -62,7 +62,7 @@ export class IpvsNode implements NodePart {
     return this.#settings.compared;
   }
 
-  /** What the families share of a reading. */
+  /** The lists that the families share. */
   get lists(): KernelLists {
     return this.#lists;
   }

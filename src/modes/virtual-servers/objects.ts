@@ -1,4 +1,4 @@
-/** What is tracked of one family, and the keys by which it is. */
+/** The tracked objects of one family, and their keys. */
 import type { Destination, Server, ServerId } from '../../host/ipvs-kernel.ts';
 import { type Address, endpointText } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
@@ -9,7 +9,7 @@ export type ServerKey = `${ServerId['protocol']} ${string}`;
 
 export interface OwnedServer {
   readonly server: Server;
-  /** undefined for what was read from the kernel. */
+  /** undefined for a server read from the kernel. */
   readonly owner: ServiceKey | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface OwnedDestination {
   readonly owner: ServiceKey | undefined;
 }
 
-/** An address that our device should have, or has. */
+/** A desired or present address of our device. */
 export interface OwnedAddress {
   readonly address: Address;
   readonly owner: ServiceKey | undefined;
@@ -60,7 +60,7 @@ export function sameDestination(a: OwnedDestination, b: OwnedDestination): boole
 
 const FLAGS: Readonly<Record<ServerId['protocol'], string>> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service' };
 
-/** The arguments of ipvsadm(8) that say the same. */
+/** The server as arguments of ipvsadm(8). */
 export function serverText({ server }: OwnedServer): string {
   const persistent = server.timeout > 0 ? ` -p ${server.timeout}` : '';
   return `${FLAGS[server.protocol]} ${endpointText(server.address, server.port)} -s ${server.scheduler}${persistent}`;
@@ -71,7 +71,7 @@ export function destinationText({ server, destination }: OwnedDestination): stri
   return `${at} -r ${endpointText(destination.address, destination.port)} -m -w ${destination.weight}`;
 }
 
-/** The key of the server whose entry this is: `10.96.0.10,tcp:80` → `TCP 10.96.0.10:80`. */
+/** The key of an entry's server: `10.96.0.10,tcp:80` → `TCP 10.96.0.10:80`. */
 export function serverKeyOfEntry(entry: string): string {
   const [address = '', socket = ''] = entry.split(',');
   const [protocol = '', port] = socket.split(':');

@@ -1,4 +1,4 @@
-/** Read what is ours of one family: sets, servers with their destinations, addresses (invariant 7). */
+/** Read our objects of one family: sets, servers with their destinations, addresses (invariant 7). */
 import { breath } from '../../host/clock.ts';
 import type { IpvsKernel, Server, SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import { type Address, type Cidr, cidrContains, type Family, familyOf } from '../../model/address.ts';
@@ -18,14 +18,14 @@ import type { Seen } from './trackers.ts';
 /** Addresses of the node's other devices. */
 export interface HostAddresses {
   readonly all: ReadonlySet<Address>;
-  /** Of these, where node ports are served. */
+  /** Those that serve node ports. */
   readonly nodePorts: readonly Address[];
 }
 
 /** Servers whose destinations are read between two breaths of the event loop. */
 const PORTION = 100;
 
-/** What is read once for both families. */
+/** The lists that are read once for both families. */
 export interface KernelLists {
   readonly servers: readonly Server[];
   readonly setNames: ReadonlySet<string>;
@@ -40,7 +40,7 @@ export interface SeenServers {
   readonly host: HostAddresses;
 }
 
-/** Throws when a part cannot be read: a part is not the whole (invariant 2). */
+/** Throws when any part cannot be read, because a part is not the whole (invariant 2). */
 export async function observeServers(
   kernel: IpvsKernel,
   state: ServersState,
@@ -59,7 +59,7 @@ export async function observeServers(
     servers.set(serverKey(server), { server, owner: undefined });
     for (const { weight, isMasqueraded, ...seen } of await kernel.destinations(server)) {
       const key = destinationKey(server, seen);
-      // Reached in another way than ours: to be changed, whatever its weight.
+      // The forwarding method is not ours: weight -1 forces a change.
       const destination = { ...seen, weight: isMasqueraded ? weight : -1 };
       destinations.set(key, { server, destination, owner: undefined });
       if (seen.connections > 0) connections.set(key, seen.connections);
@@ -95,9 +95,9 @@ interface Traces {
 }
 
 /**
- * Which virtual servers are ours: those that are wanted by a Service, carry our label, or lie on our device; and, left by
- * kube-proxy, which has no label, those on the node's addresses with a node port of its sets that no Service has any more.
- * Without a label, what lies in an excluded range is nobody's.
+ * Decides which virtual servers are ours: those that a Service wants, that have our label, or whose address is on our device.
+ * kube-proxy has no label: its servers on the node's addresses are recognised by a node port in its sets that no Service has
+ * any more. A server without a label in an excluded range is never ours.
  */
 function ownership(state: ServersState, { ours, host, entries }: Traces): (server: Server) => boolean {
   const { excludeCidrs } = state.settings;

@@ -1,15 +1,15 @@
 /**
- * From the difference of desired and believed state of one family to what is written, in stages. Pure.
+ * From the difference of desired and believed state of one family to its writes, in stages. Pure.
  *
- * No packet may find a part of a Service, so the stages are:
- * 1. sets and their entries: what is masqueraded, dropped or let in is known before there is a way;
+ * No packet may meet a part of a Service, so the stages are:
+ * 1. sets and their entries: masquerading, drops and permissions are set before any packet can arrive;
  * 2. virtual servers with their destinations;
- * 3. the chain for what the node sends from Service addresses, then the addresses: now packets are for this node;
- * 4. rules: when another mode's rules stood here, they hand over to what is complete by now;
- * 5. what goes: destinations, servers, addresses, entries, sets.
+ * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
+ * 4. rules: the rules of another mode, if any, are replaced when the Service is complete;
+ * 5. removals: destinations, servers, addresses, entries, sets.
  *
- * Draining is a function of what is seen (docs/ipvs.md): a destination of TCP that goes gets weight 0, and is removed when it
- * has no connections. Its server stays as long, with its address and its label, also when the Service is gone.
+ * Draining depends only on the seen state (docs/ipvs.md): a TCP destination to remove gets weight 0, and is removed when it
+ * has no connections. Until then its server stays, with its address and its label, even if the Service is deleted.
  */
 import type { KernelWrite } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
@@ -34,11 +34,11 @@ import type { PlannedRemoval, PlannedWrite, Retirement, StagedWrites } from './w
 export interface ServersPlan extends StagedWrites {
   readonly family: Family;
   readonly setAside: SetAside;
-  /** What must stand before the first address. */
+  /** The rules that must be installed before the first address. */
   readonly sourceTables: TablesPlan;
   readonly tables: TablesPlan;
   readonly steps: readonly Step[];
-  /** When it is carried out, nothing of ours is left of this family. */
+  /** After this plan, no object of ours remains in this family. */
   readonly removesAll: boolean;
 }
 
@@ -48,7 +48,7 @@ export function planServers(state: ServersState, setAside: SetAside): ServersPla
     setAside.has(step) || (owner !== undefined && setAside.has(owner));
   const keep = <W extends PlannedWrite>(writes: readonly W[]) =>
     setAside.size === 0 ? writes : writes.filter((one) => !isAside(one));
-  // What was read says not whose it is: while somebody is set aside, it may be theirs.
+  // An object that was read has no owner: it may belong to a Service that is set aside.
   const remove = <W extends { step: string; owner: string | undefined }>(writes: readonly W[]) =>
     setAside.size === 0 ? writes : writes.filter((one) => one.owner !== undefined && !isAside(one));
   const tables = state.tables.plan(setAside);
@@ -92,7 +92,7 @@ function serverStep(family: Family, key: string): string {
   return `${family} server ${key}`;
 }
 
-/** Whether a destination that is not wanted has connections that are waited for. UDP and SCTP are not (as in kube-proxy: its graceful_termination.go). */
+/** Whether an unwanted destination has connections to wait for. Only TCP has (as in kube-proxy: its graceful_termination.go). */
 function isDraining(state: ServersState, key: string): boolean {
   const applied = state.destinations.applied?.get(key);
   const isRetired = applied?.server.protocol === 'TCP' && applied.destination.weight === 0;
@@ -125,25 +125,25 @@ function retirements(state: ServersState): Retirement[] {
   return retired;
 }
 
-/** Which servers and addresses will still be there when this plan is carried out, as far as can be known before. */
+/** The servers and addresses that will still exist after this plan, as far as can be known before. */
 class Staying {
   readonly #state: ServersState;
   readonly #gone: ReadonlySet<string>;
 
   constructor(state: ServersState, retire: readonly Retirement[]) {
     this.#state = state;
-    const leaving = retire.filter(({ isServerGone, server }) => {
+    const going = retire.filter(({ isServerGone, server }) => {
       const others = [...state.index.destinationsOf(serverKey(server))];
       return isServerGone && !others.some((key) => isDraining(state, key));
     });
-    this.#gone = new Set(leaving.map(({ server }) => serverKey(server)));
+    this.#gone = new Set(going.map(({ server }) => serverKey(server)));
   }
 
   server(key: string): boolean {
     return this.#state.servers.applied?.has(key) === true && !this.#gone.has(key);
   }
 
-  /** Only a server that is on its way out holds an address: one that is wanted asks for it itself, or has it on another device. */
+  /** Only a server to remove holds an address: a wanted one asks for the address itself, or has it on another device. */
   address(address: Address): boolean {
     const { desired } = this.#state.servers;
     return [...this.#state.index.serversAt(address)].some((key) => this.server(key) && !desired.has(key));
@@ -164,11 +164,11 @@ function setWrites(state: ServersState): Writes {
     owner: undefined,
     line: () => setName(family, id),
   });
-  // A set of another type cannot become ours: making it is refused, and says so.
+  // A set of another type cannot become ours: the kernel refuses to create it, and the report says so.
   const wanted = [...create, ...[...update].map(([id, { to }]) => [id, to] as const)];
   return {
     come: wanted.map(([id, set]) => planned(id, { kind: 'add-set', set })),
-    // Last of all: rules refer to sets, and they say which servers are ours.
+    // Last of all: rules refer to sets, and a set lists our servers.
     go: state.isEmptied ? [...remove].map(([id, { name }]) => planned(id, { kind: 'remove-set', set: name })) : [],
   };
 }
@@ -187,13 +187,13 @@ function entryWrites(
   });
   return {
     come: [...create.values()].map((one) => planned('add-entry', one)),
-    go: [...remove.values()] // Those of a set that goes, go with it.
+    go: [...remove.values()] // Entries of a removed set are removed with it.
       .filter((one) => state.sets.desired.has(one.set) && !isHeld(one, staying))
       .map((one) => ({ ...planned('remove-entry', one), entry: one })),
   };
 }
 
-/** The label of a server, and the guard of an address, go after them. */
+/** The label of a server, and the guard of an address, are removed after the server or address. */
 export function isHeld(
   { set, entry }: OwnedEntry,
   staying: { server(key: string): boolean; address(address: Address): boolean },

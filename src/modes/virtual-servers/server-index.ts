@@ -1,4 +1,4 @@
-/** Which destinations the kernel has behind each virtual server, and which servers on each address. By their keys (`objects.ts`). */
+/** The destinations of each virtual server in the kernel, and the servers on each address, by their keys (`objects.ts`). */
 import type { Address } from '../../model/address.ts';
 import { type OwnedDestination, type OwnedServer, serverKey } from './objects.ts';
 
@@ -6,7 +6,7 @@ export class ServerIndex {
   readonly #destinations = new Map<string, Set<string>>();
   readonly #servers = new Map<Address, Set<string>>();
 
-  /** Begin anew with what was read. */
+  /** Replace the index by what was read. */
   rebuild(servers: ReadonlyMap<string, OwnedServer>, destinations: ReadonlyMap<string, OwnedDestination>): void {
     this.#destinations.clear();
     this.#servers.clear();
@@ -30,7 +30,7 @@ export class ServerIndex {
     this.#destinations.set(server, (this.#destinations.get(server) ?? new Set()).add(destination));
   }
 
-  /** With all of its destinations. */
+  /** Remove a server with all its destinations. */
   removeServer(server: string, address: Address): void {
     this.#destinations.delete(server);
     const at = this.#servers.get(address);

@@ -1,4 +1,4 @@
-/** The virtual servers of one family, with their rules, as a part of IPVS mode. By itself it wants nothing. */
+/** The virtual servers and rules of one family in IPVS mode. By itself it desires nothing. */
 
 import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
 import { familyOf } from '../../model/address.ts';
@@ -38,7 +38,7 @@ export class ServersFamily extends RulesFamily {
     return this.state.isEmptied;
   }
 
-  /** Connections of what drains are waited for. */
+  /** Connections of draining destinations have not ended. */
   get isWaiting(): boolean {
     return this.state.isKnown && this.state.drainingServers().length > 0;
   }
@@ -65,7 +65,7 @@ export class ServersFamily extends RulesFamily {
     }
   }
 
-  /** Connections of what drains are read again: they end by themselves. */
+  /** Read the connections of draining destinations again: they end by themselves. */
   async refresh(signal: AbortSignal): Promise<void> {
     for (const server of this.state.drainingServers()) {
       signal.throwIfAborted();
@@ -105,11 +105,11 @@ export class ServersFamily extends RulesFamily {
     };
   }
 
-  /** The addresses of the node's other devices were read. */
+  /** Called with the addresses of the node's other devices after each reading. */
   protected onHost(_host: HostAddresses): void {}
 }
 
-/** After another mode took over: connections end in their own time, and the rules of the other mode are left alone. */
+/** The virtual servers of a predecessor: connections end in their own time, and the rules of the new mode are not touched. */
 export class PredecessorServers extends ServersFamily {
   constructor(
     settings: ServersSettings,
@@ -134,7 +134,7 @@ export class PredecessorServers extends ServersFamily {
     await super.refresh(signal);
   }
 
-  /** While addresses of ours are left, what the node sends from them is masqueraded. */
+  /** While addresses of ours exist, packets that the node sends from them are masqueraded. */
   #keepSource(): void {
     const isNeeded = (this.state.addresses.applied?.size ?? 0) > 0;
     for (const [key, chain] of sourceChain(this.family)) this.tables.desire(key, isNeeded ? chain : undefined);

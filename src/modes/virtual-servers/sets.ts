@@ -1,8 +1,8 @@
-/** The sets of IPVS mode, by kube-proxy's names wherever it has one, so that people and tools find them. */
+/** The sets of IPVS mode, with kube-proxy's names if it has one, so that people and tools find them. */
 import type { SetSpec, SetType } from '../../host/ipvs-kernel.ts';
 import type { Family } from '../../model/address.ts';
 
-/** Sets and their types; the last four are ours. */
+/** Sets and their types; only slicewire has the last four. */
 const TYPES = {
   'KUBE-LOOP-BACK': 'hash:ip,port,ip',
   'KUBE-CLUSTER-IP': 'hash:ip,port',
@@ -21,24 +21,24 @@ const TYPES = {
   'KUBE-NODE-PORT-LOCAL-SCTP-HASH': 'hash:ip,port',
   'KUBE-HEALTH-CHECK-NODE-PORT': 'bitmap:port',
   'KUBE-IPVS-IPS': 'hash:ip',
-  /** Every virtual server of ours: they carry no label, and this is it. */
+  /** The label of our virtual servers: this set lists them, because the kernel keeps no owner. */
   'KUBE-IPVS-SERVERS': 'hash:ip,port',
-  /** Of policy Local, without an endpoint here: what comes from elsewhere is dropped. */
+  /** Frontends of policy Local without an endpoint on this node: outside traffic is dropped. */
   'KUBE-IPVS-DROP': 'hash:ip,port',
-  /** What the node itself may not reach. */
+  /** Frontends that the node itself may not reach. */
   'KUBE-IPVS-OUT-DROP': 'hash:ip,port',
-  /** Of policy Local: pods and the node go by the cluster IP. */
+  /** Frontends of policy Local: pods and the node take the detour through the cluster IP. */
   'KUBE-IPVS-DETOUR': 'hash:ip,port',
 } as const satisfies Readonly<Record<string, SetType>>;
 export type SetId = keyof typeof TYPES;
 export const SET_IDS = Object.keys(TYPES) as SetId[];
 
-/** Entries of a hash at most. kube-proxy's 65,536 are fewer than the ports of a large cluster; an empty set costs the same. */
+/** Most entries of a hash. kube-proxy's 65,536 are too few for the ports of a large cluster; an empty set costs the same. */
 const MOST_ENTRIES = 1 << 20;
-/** Longest name of a set, without its NUL (linux/netfilter/ipset/ip_set.h). */
+/** Length of the longest set name, without its NUL (linux/netfilter/ipset/ip_set.h). */
 const NAME_MAX = 31;
 
-/** kube-proxy's name of a set in a family: of IPv6 cut to what the kernel takes. */
+/** kube-proxy's name of a set in a family. IPv6 names are cut to the kernel's limit. */
 export function setName(family: Family, id: SetId): string {
   return family === 'IPv4' ? id : id.replace(/^KUBE-/, 'KUBE-6-').slice(0, NAME_MAX);
 }

@@ -1,6 +1,7 @@
 /**
- * What the node sends to a Service has the Service's address as its source, because that address is on our device. No endpoint on
- * another node could answer it, so this chain masquerades it. The chain must stand before the first address does, and as long as the last.
+ * Packets from the node to a Service have the Service's address as their source, because that address is on our device. An
+ * endpoint on another node could not answer, so this chain masquerades them. The chain must be installed before the first
+ * address, and stay as long as the last.
  */
 import type { Family } from '../../model/address.ts';
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
@@ -19,7 +20,7 @@ export const SOURCE_JUMP: Jump = jumpRule({
   note: 'packets from Service addresses',
 });
 
-/** Chains of a service proxy of any mode, and the one that other modes leave alone. */
+/** Whether a chain belongs to a service proxy of any mode, or is the source chain, which other modes do not touch. */
 export function isOursOrSource(table: Table, chain: string): boolean {
   return isOurs(table, chain) || isSource(table, chain);
 }

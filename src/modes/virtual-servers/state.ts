@@ -1,4 +1,4 @@
-/** The virtual servers of one family: what is desired and believed of them, of the connections that they have, and of their rules. Does no I/O. */
+/** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
 import type { KernelWrite, SeenDestination, Server, ServerId } from '../../host/ipvs-kernel.ts';
 import type { Address } from '../../model/address.ts';
 import type { ChainKey } from '../netfilter/names.ts';
@@ -18,12 +18,12 @@ import { SET_IDS, type SetId, setId, setSpec } from './sets.ts';
 import type { ServersSettings } from './settings.ts';
 import { type Seen, ServerTrackers } from './trackers.ts';
 
-/** A virtual server with all that is behind it. */
+/** A virtual server with its destinations. */
 export interface WantedServer extends OwnedServer {
   readonly destinations: readonly OwnedDestination[];
 }
 
-/** What changed; undefined for what should not be. */
+/** Changed desired objects; undefined for one to remove. */
 export interface DesiredChanges {
   readonly servers: ReadonlyMap<string, WantedServer | undefined>;
   readonly addresses: ReadonlyMap<Address, OwnedAddress | undefined>;
@@ -35,9 +35,9 @@ export class ServersState extends ServerTrackers {
   readonly settings: ServersSettings;
   readonly tables: FamilyTables;
   readonly index = new ServerIndex();
-  /** Connections of destinations as they were last seen. */
+  /** Connections of destinations at the last reading. */
   readonly connections = new Map<string, number>();
-  /** Destinations that a server should have. */
+  /** The desired destinations of each server. */
   readonly #wanted = new Map<string, readonly string[]>();
   #rendered = 0;
 
@@ -51,7 +51,7 @@ export class ServersState extends ServerTrackers {
     return this.servers.applied !== undefined && this.tables.isKnown;
   }
 
-  /** What was desired of this family since the state was made, as often as it was. */
+  /** Number of objects desired since the state was made; see `ModeWork`. */
   get rendered(): number {
     return this.#rendered;
   }
@@ -60,12 +60,12 @@ export class ServersState extends ServerTrackers {
     return super.compared + this.tables.compared;
   }
 
-  /** Nothing but sets is left of ours. */
+  /** Only sets of ours remain. */
   get isEmptied(): boolean {
     return this.servers.applied?.size === 0 && this.addresses.applied?.size === 0 && this.tables.isEmpty;
   }
 
-  /** Want the sets that the rules name. */
+  /** Desire the sets to which the rules refer. */
   desireSets(): void {
     for (const id of SET_IDS) this.sets.desire(id, setSpec(this.settings.family, id));
   }
@@ -95,7 +95,7 @@ export class ServersState extends ServerTrackers {
     this.index.rebuild(seen.servers, seen.destinations);
   }
 
-  /** Servers with destinations whose connections are waited for. */
+  /** Servers with draining destinations. */
   drainingServers(): Server[] {
     const draining = new Map<string, Server>();
     for (const { server, destination } of this.destinations.delta().remove.values()) {
@@ -107,13 +107,13 @@ export class ServersState extends ServerTrackers {
     return [...draining.values()];
   }
 
-  /** Connections of a server's destinations, as they are now. */
+  /** Record the present connections of a server's destinations. */
   sawConnections(server: ServerId, seen: readonly SeenDestination[]): void {
     for (const key of this.index.destinationsOf(serverKey(server))) this.connections.delete(key);
     for (const one of seen) this.connections.set(destinationKey(server, one), one.connections);
   }
 
-  /** A write succeeded. `owner` is kept with it. */
+  /** Record a successful write with its owner. */
   wrote(write: KernelWrite, owner: string | undefined): void {
     switch (write.kind) {
       case 'add-set':
@@ -152,7 +152,7 @@ export class ServersState extends ServerTrackers {
     }
   }
 
-  /** With all of its entries. */
+  /** Record the removal of a set with all its entries. */
   #setGone(id: SetId): void {
     this.sets.wrote(id, undefined);
     for (const [key, { set }] of [...(this.entries.applied ?? [])]) if (set === id) this.entries.wrote(key, undefined);

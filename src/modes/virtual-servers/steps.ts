@@ -1,10 +1,10 @@
-/** The writes of a plan as the steps that people read: one for each thing that is written to. Pure. */
+/** The writes of a plan as steps: one step for each kernel object. Pure. */
 import type { Phase, Step, StepName } from '../../reconcile/step.ts';
 import { destinationText, serverKey, serverText } from './objects.ts';
 import type { ServersState } from './state.ts';
 import type { PlannedWrite, StagedWrites } from './writes.ts';
 
-/** What is written, by the thing it is written to. */
+/** The writes to one kernel object. */
 interface StepDraft {
   readonly phase: Phase;
   readonly come: PlannedWrite[];

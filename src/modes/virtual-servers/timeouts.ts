@@ -1,4 +1,4 @@
-/** How long IPVS remembers connections: the timeouts that are wanted, those of the kernel, and the write between. */
+/** The connection timeouts of IPVS: desired, current, and the write between them. */
 import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
 import { causeOf } from '../../model/cause.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
@@ -9,9 +9,9 @@ const NO_TIMEOUTS = { tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0 };
 
 export class IpvsTimeouts {
   readonly #kernel: IpvsKernel;
-  /** undefined: those of the kernel stay. */
+  /** undefined: the kernel's timeouts stay. */
   readonly #wanted: Timeouts | undefined;
-  /** undefined: unknown, or of no interest. */
+  /** undefined: unknown, or not needed. */
   #installed: Timeouts | undefined;
 
   constructor(kernel: IpvsKernel, settings: IpvsNodeSettings | undefined) {

@@ -1,4 +1,4 @@
-/** What is desired and believed of the virtual servers of one family: a tracker for each kind of object. Does no I/O. */
+/** Desired and believed state of the virtual servers of one family: a tracker for each kind of object. Does no I/O. */
 import type { SetSpec } from '../../host/ipvs-kernel.ts';
 import type { Address, Family } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
@@ -12,13 +12,13 @@ import {
 } from './objects.ts';
 import type { SetId } from './sets.ts';
 
-/** What was read of one family. */
+/** The result of reading one family. */
 export interface Seen {
   readonly sets: ReadonlyMap<SetId, SetSpec>;
   readonly entries: ReadonlyMap<string, OwnedEntry>;
   readonly servers: ReadonlyMap<string, OwnedServer>;
   readonly destinations: ReadonlyMap<string, OwnedDestination>;
-  /** Connections of destinations, by their keys. */
+  /** Connections by the key of the destination. */
   readonly connections: ReadonlyMap<string, number>;
   readonly addresses: ReadonlyMap<Address, OwnedAddress>;
 }
@@ -30,7 +30,7 @@ export class ServerTrackers {
   readonly destinations = new Tracker<string, OwnedDestination>(sameDestination);
   readonly addresses = new Tracker<Address, OwnedAddress>(() => true);
 
-  /** Values that were compared for plans. */
+  /** Number of values compared for plans. */
   get compared(): number {
     const trackers = [this.sets, this.entries, this.servers, this.destinations, this.addresses];
     return trackers.reduce((sum, { compared }) => sum + compared, 0);
@@ -44,7 +44,7 @@ export class ServerTrackers {
     this.addresses.observe(withOwners(seen.addresses, this.addresses.applied));
   }
 
-  /** What another program changed since it was written, as text. */
+  /** The changes of other programs, as text. */
   driftFrom(seen: Seen, family: Family): string[] {
     return [
       ...this.servers.driftFrom(seen.servers).map((key) => `server ${key}`),
@@ -54,13 +54,13 @@ export class ServerTrackers {
     ].map((what) => `${family} ${what}`);
   }
 
-  /** After a write whose outcome is unknown, or a reading that failed. */
+  /** Discard the believed state, after a write whose outcome is unknown or a failed reading. */
   forget(): void {
     for (const tracker of [this.sets, this.entries, this.servers, this.destinations, this.addresses]) tracker.forget();
   }
 }
 
-/** The kernel does not say to which Service an object belongs, so what was known of that is kept. */
+/** The kernel does not store the Service of an object, so known owners are kept. */
 function withOwners<K, V extends { readonly owner: string | undefined }>(
   seen: ReadonlyMap<K, V>,
   believed: ReadonlyMap<K, V> | undefined,

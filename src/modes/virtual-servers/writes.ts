@@ -1,22 +1,22 @@
-/** Writes as a plan has them. */
+/** The writes of a plan. */
 import type { KernelWrite, Server } from '../../host/ipvs-kernel.ts';
 import type { OwnedDestination, OwnedEntry } from './objects.ts';
 
-/** One write with what it is part of. */
+/** One write, with its step and owner. */
 export interface PlannedWrite {
   readonly write: KernelWrite;
-  /** Key of the step that it is a line of. */
+  /** Key of its step. */
   readonly step: string;
   readonly owner: string | undefined;
   readonly line: () => string;
 }
 
-/** An entry that goes, unless what it labels or guards is still installed then. */
+/** An entry to remove, unless the object that it labels or guards is still installed then. */
 export interface PlannedRemoval extends PlannedWrite {
   readonly entry: OwnedEntry;
 }
 
-/** Destinations that go, and their server too when it is not wanted any more. */
+/** Destinations to remove, and their server if it is no longer wanted. */
 export interface Retirement {
   readonly server: Server;
   readonly step: string;
@@ -25,7 +25,7 @@ export interface Retirement {
   readonly isServerGone: boolean;
 }
 
-/** The writes of one plan of virtual servers, by the stage in which they come (`plan.ts`). */
+/** The writes of a plan of virtual servers, by stage (`plan.ts`). */
 export interface StagedWrites {
   readonly sets: readonly PlannedWrite[];
   readonly entries: readonly PlannedWrite[];

@@ -1,7 +1,7 @@
 /**
- * A restore commits table by table, and packets flow in between. Whatever changes, no packet is served there in a way that is
- * neither the one before nor the one after: source ranges are never open for a moment (k8s#88698), no packet of a Service
- * that has endpoints before and after is stopped or leaves untranslated, and none is masqueraded that never should be.
+ * A restore commits table by table, and packets flow in between. Between two commits every packet has its fate from before
+ * or from after the change: source ranges are never open for a moment (k8s#88698), no packet of a Service with endpoints
+ * before and after is stopped or leaves untranslated, and none is masqueraded that never should be.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
@@ -42,7 +42,7 @@ const PACKETS: readonly Packet[] = SENDERS.flatMap(({ source, device }) =>
   ),
 );
 
-/** Refused or dropped is one. */
+/** Refused and dropped count as the same. */
 function keyOf({ kind, backend, masqueraded }: Fate): string {
   return kind === 'rejected' || kind === 'dropped' ? 'stopped' : `${kind} ${backend} ${masqueraded}`;
 }
@@ -51,10 +51,10 @@ function isServed(fates: ReadonlySet<string>): boolean {
   return [...fates].some((fate) => fate.startsWith('balanced'));
 }
 
-/** The fates of every packet, each a set. */
+/** The set of possible fates of each packet. */
 function fates(kernel: FakeIptables): Set<string>[] {
-  const told = interpreter(kernel.save('IPv4'));
-  return PACKETS.map((packet) => new Set(told(packet, FACTS).map(keyOf)));
+  const interpret = interpreter(kernel.save('IPv4'));
+  return PACKETS.map((packet) => new Set(interpret(packet, FACTS).map(keyOf)));
 }
 
 async function assertNoThirdFate(history: readonly Step[]): Promise<number> {
@@ -77,7 +77,7 @@ async function assertNoThirdFate(history: readonly Step[]): Promise<number> {
     for (const between of snapshots) {
       for (const [i, found] of between.entries()) {
         const [was, will] = [before[i] ?? new Set<string>(), after[i] ?? new Set<string>()];
-        // Stopped for a moment is right while a Service comes or goes, and never for one that serves before and after.
+        // A packet may be stopped while a Service comes or goes, but never if the Service serves before and after.
         const mayStop = !isServed(was) || !isServed(will);
         const third = [...found].filter(
           (fate) => !was.has(fate) && !will.has(fate) && !(mayStop && fate === 'stopped'),
@@ -94,7 +94,7 @@ async function assertNoThirdFate(history: readonly Step[]): Promise<number> {
 }
 
 describe('between two commits of a restore', () => {
-  it('no packet meets a fate that is neither the one before nor the one after (k8s#88698)', async () => {
+  it('every packet has its fate from before or from after (k8s#88698)', async () => {
     let commits = 0;
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 5, maxLength: 40, size: 'max' }), async (history) => {

@@ -12,7 +12,7 @@ function newRig(): { rig: Rig; kernel: FakeIptables } {
   return { rig: new Rig({ commands: kernel, families: ['IPv4'] }), kernel };
 }
 
-/** Order of chains in a table means nothing. */
+/** The order of chains in a table has no meaning. */
 function normal(saved: string): string[] {
   return saved
     .split('\n')
@@ -21,7 +21,7 @@ function normal(saved: string): string[] {
 }
 
 describe('iptables desire', () => {
-  it('ends in the same kernel whether built step by step or at once (invariant 12)', async () => {
+  it('ends in the same state whether built step by step or at once (invariant 12)', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 60, size: 'max' }), async (steps) => {
         const { rig, kernel } = newRig();
@@ -29,7 +29,7 @@ describe('iptables desire', () => {
         const fresh = newRig();
         assert.equal((await fresh.rig.put(...objects.values()).sync()).outcome, 'complete');
         assert.deepEqual(normal(kernel.save('IPv4')), normal(fresh.kernel.save('IPv4')));
-        // A restart finds nothing to do (invariant 10).
+        // A restart has nothing to write (invariant 10).
         const again = new Rig({ commands: kernel, families: ['IPv4'] });
         const before = kernel.restores;
         await again.put(...objects.values()).sync();

@@ -1,4 +1,4 @@
-/** IPVS mode: incremental equals full (invariant 12), and a change costs what it touches (invariant 11). */
+/** IPVS mode: incremental equals full (invariant 12), and the cost follows the change (invariant 11). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -7,7 +7,7 @@ import { type IpvsRig, ipvsRig } from '../../helpers/ipvs-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { follow } from '../../helpers/rig.ts';
 
-/** Order of chains in a table means nothing. */
+/** The order of chains in a table has no meaning. */
 function normal({ kernel, iptables }: IpvsRig): string[] {
   const rules = (['IPv4', 'IPv6'] as const).flatMap((family) =>
     iptables
@@ -20,7 +20,7 @@ function normal({ kernel, iptables }: IpvsRig): string[] {
 }
 
 describe('ipvs desire', () => {
-  it('ends in the same kernel whether built step by step or at once (invariant 12), and a restart writes nothing', async () => {
+  it('ends in the same state whether built step by step or at once (invariant 12), and a restart writes nothing', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 50, size: 'max' }), async (steps) => {
         const made = ipvsRig();

@@ -1,4 +1,4 @@
-/** Destinations that go: their connections end in their own time (docs/ipvs.md). */
+/** Draining of removed destinations: their connections end in their own time (docs/ipvs.md). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ServerId } from '../../../src/host/ipvs-kernel.ts';
@@ -47,15 +47,15 @@ async function served(...lasts: number[]): Promise<IpvsRig> {
   return made;
 }
 
-describe('a destination that goes', () => {
-  it('without connections is removed at once', async () => {
+describe('a removed destination', () => {
+  it('without connections is deleted at once', async () => {
     const made = await served(11, 12);
     made.rig.put(pods(12));
     await sync(made);
     assert.deepEqual(weights(made), { '12': 1 });
   });
 
-  it('with connections gets weight 0 first, and is removed when they have ended', async () => {
+  it('with connections gets weight 0 first, and is deleted when they have ended', async () => {
     const made = await served(11, 12);
     made.kernel.connect(SERVER, at(11), 3);
     made.rig.put(pods(12));
@@ -70,7 +70,7 @@ describe('a destination that goes', () => {
     assert.equal(made.rig.mode.isWaiting, false);
   });
 
-  it('is asked for its connections only after it gets no new ones', async () => {
+  it('gets weight 0 before its connections are read', async () => {
     const made = await served(11, 12);
     const seen: string[] = [];
     made.kernel.options = {
@@ -83,7 +83,7 @@ describe('a destination that goes', () => {
     assert.deepEqual(seen.slice(0, 3), ['change-destination', 'read destinations', 'remove-destination']);
   });
 
-  it('of UDP is removed at once: its flows find another with their next packet', async () => {
+  it('of UDP is deleted at once: the next packet of a flow finds another one', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     made.rig.put(web('UDP'), pods(11, 12));
     await sync(made);
@@ -93,7 +93,7 @@ describe('a destination that goes', () => {
     assert.deepEqual(weights(made, 'UDP 10.96.0.10:80'), { '12': 1 });
   });
 
-  it('keeps its connections when it comes back (kube-proxy deletes it, and they die)', async () => {
+  it('keeps its connections when it comes back (kube-proxy deletes it, and they break)', async () => {
     const made = await served(11, 12);
     made.kernel.connect(SERVER, at(11), 3);
     made.rig.put(pods(12));
@@ -119,7 +119,7 @@ describe('a destination that goes', () => {
     assert.deepEqual(weights(again), { '12': 1 });
   });
 
-  it('that went while no agent ran drains when one runs again', async () => {
+  it('drains after the next start if it was removed while no agent ran', async () => {
     const made = await served(11, 12);
     made.kernel.connect(SERVER, at(11), 3);
     const again = ipvsRig({ families: ['IPv4'], kernel: made.kernel, iptables: made.iptables });
@@ -129,9 +129,9 @@ describe('a destination that goes', () => {
   });
 });
 
-describe('a Service that goes', () => {
+describe('a deleted Service', () => {
   for (const isRestarted of [false, true]) {
-    const when = isRestarted ? 'while no agent ran' : 'while one runs';
+    const when = isRestarted ? 'while no agent runs' : 'while an agent runs';
     it(`${when} keeps its server, its address and its label until the connections have ended`, async () => {
       const made = await served(11);
       made.kernel.connect(SERVER, at(11), 2);
@@ -149,7 +149,7 @@ describe('a Service that goes', () => {
     });
   }
 
-  it('with a node port is known for ours after a restart, by its label', async () => {
+  it('with a node port is recognised after a restart by its label', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     made.rig.put(web('TCP', { type: 'NodePort', ports: [{ port: 80, nodePort: 30_080 }] }), pods(11));
     await sync(made);
@@ -163,7 +163,7 @@ describe('a Service that goes', () => {
     assert.deepEqual(again.kernel.dump(), []);
   });
 
-  it('comes back while it drains: its server serves again, and no connection was lost', async () => {
+  it('that comes back while it drains is served again without a lost connection', async () => {
     const made = await served(11);
     made.kernel.connect(SERVER, at(11), 2);
     made.rig.remove('Service', 'default/web');

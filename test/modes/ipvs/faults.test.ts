@@ -1,4 +1,4 @@
-/** What fails, and what others do meanwhile: the end state is right, nothing that works is removed, nothing foreign is touched. */
+/** Failures, and writes of other programs: the end state is right, nothing that works is removed, nothing foreign is touched. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Failure, KernelError, type KernelWrite, type Server } from '../../../src/host/ipvs-kernel.ts';
@@ -56,7 +56,7 @@ async function wellSynced(made: IpvsRig): Promise<void> {
   assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
 }
 
-/** What the kernel holds when all goes well. */
+/** The state of the kernel without failures. */
 async function wanted(generation: 1 | 2): Promise<string[]> {
   const made = withForeign();
   made.rig.become({ objects: objects(generation) });
@@ -64,7 +64,7 @@ async function wanted(generation: 1 | 2): Promise<string[]> {
   return made.kernel.dump();
 }
 
-/** Another program was there just before: what is said is so. Returns false where it cannot be. */
+/** Another program wrote just before: it makes the failure true. Returns false if that is impossible. */
 function makeTrue(failure: Failure, write: KernelWrite, { kernel }: IpvsRig): boolean {
   if (failure === 'refused' || failure === 'environment') return true;
   const { kind } = write;
@@ -79,7 +79,7 @@ function makeTrue(failure: Failure, write: KernelWrite, { kernel }: IpvsRig): bo
   return true;
 }
 
-/** A rig with the first generation, whose next writes fail as told: the n-th from now on. */
+/** A rig with the first generation, whose n-th write from now on fails with `failure`. */
 async function failingAt(n: number, failure: Failure): Promise<IpvsRig & { readonly failures: KernelWrite[] }> {
   const made = withForeign();
   made.rig.become({ objects: objects(1) });
@@ -102,7 +102,7 @@ async function failingAt(n: number, failure: Failure): Promise<IpvsRig & { reado
 
 describe('a write that fails', () => {
   for (const failure of ['refused', 'environment', 'missing', 'exists'] as const) {
-    it(`with «${failure}», each in its turn: what worked works on, and the next sync ends as it should`, async () => {
+    it(`with «${failure}», at each place: working Services go on, and the next sync reaches the right state`, async () => {
       const end = await wanted(2);
       let total = 0;
       for (let n = 0; n === total; n++) {
@@ -113,10 +113,10 @@ describe('a write that fails', () => {
         total += 1;
         const [write] = made.failures;
         const what = `write ${n}: ${JSON.stringify(write)}`;
-        // Each failure is told, or was mended within the sync: the kernel was not as believed.
+        // Each failure is reported, or repaired within the sync if the kernel was not as believed.
         if (failure === 'refused' || failure === 'environment') assert.notEqual(report.outcome, 'complete', what);
         const kept = made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations;
-        assert.equal(kept?.get('10.244.1.12:8080')?.weight, 1, `${what}: a destination that is wanted all the time`);
+        assert.equal(kept?.get('10.244.1.12:8080')?.weight, 1, `${what}: a destination that stays wanted`);
         assert.ok(made.kernel.ours.has('10.96.0.10' as Address), what);
         made.kernel.options = { isSetUsed: made.kernel.options.isSetUsed ?? (() => false) };
         await wellSynced(made);
@@ -126,7 +126,7 @@ describe('a write that fails', () => {
     });
   }
 
-  it('that is about one Service sets aside that Service alone, and names it', async () => {
+  it('for one Service sets aside only that Service, and names it', async () => {
     const made = withForeign();
     made.kernel.options = {
       ...made.kernel.options,
@@ -145,7 +145,7 @@ describe('a write that fails', () => {
     assert.equal(made.kernel.virtual.get('TCP 10.96.0.10:80')?.destinations.size, 2);
   });
 
-  it('because a set is full is told with the set and the Service', async () => {
+  it('because a set is full is reported with the set and the Service', async () => {
     const made = withForeign();
     const name = 'KUBE-CLUSTER-IP';
     made.kernel.sets.set(name, { spec: { name, type: 'hash:ip,port', family: 'IPv4', most: 2 }, entries: new Set() });
@@ -158,7 +158,7 @@ describe('a write that fails', () => {
     assert.equal(made.kernel.virtual.has('TCP 10.96.0.10:80'), true);
   });
 
-  it('because a set of the name has another type is told, and no rule is written', async () => {
+  it('because a set of the name has another type is reported, and no rule is written', async () => {
     const made = withForeign();
     const name = 'KUBE-CLUSTER-IP';
     made.kernel.sets.set(name, { spec: { name, type: 'hash:ip', family: 'IPv4', most: 2 }, entries: new Set() });
@@ -167,13 +167,13 @@ describe('a write that fails', () => {
     assert.notEqual(report.outcome, 'complete');
     assert.match(
       report.failed.map(({ cause }) => cause).join(),
-      /KUBE-CLUSTER-IP: a set of this name and another type/,
+      /KUBE-CLUSTER-IP: a set of this name with another type/,
     );
     assert.equal(made.iptables.restores, 0);
   });
 });
 
-describe('who is refused', () => {
+describe('a refused Service', () => {
   /** The cluster IP's set takes no more entries. */
   const full = (write: KernelWrite) =>
     write.kind === 'add-entry' && write.entry === '10.96.0.10,tcp:81'
@@ -185,7 +185,7 @@ describe('who is refused', () => {
   ];
 
   for (const when of ['in the same agent', 'after a resync', 'after a restart'] as const) {
-    it(`keeps what was there, ${when} (invariants 3 and 6)`, async () => {
+    it(`keeps its installed state ${when} (invariants 3 and 6)`, async () => {
       const first = withForeign();
       first.rig.become({ objects: web(80) });
       await wellSynced(first);
@@ -204,7 +204,7 @@ describe('who is refused', () => {
     });
   }
 
-  it('with an address that the kernel does not take is told by name, and the others are served', async () => {
+  it('with an address that the kernel refuses is named, and the others are served', async () => {
     const made = withForeign();
     made.kernel.options = {
       ...made.kernel.options,
@@ -220,8 +220,8 @@ describe('who is refused', () => {
   });
 });
 
-describe('an external address that another device takes', () => {
-  it('leaves ours, with its guard, and is served all the same', async () => {
+describe('an external address that another device gets', () => {
+  it('is removed from our device with its guard, and is still served', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     made.rig.become({ objects: objects(1) });
     await wellSynced(made);
@@ -240,8 +240,8 @@ describe('an external address that another device takes', () => {
   });
 });
 
-describe('what kube-proxy left', () => {
-  it('is known for its own, on its device and on node ports that no Service has any more', async () => {
+describe("kube-proxy's virtual servers", () => {
+  it('are recognised on its device, and on node ports that no Service has any more', async () => {
     const made = ipvsRig({ families: ['IPv4'] });
     const { kernel } = made;
     kernel.device = true;
@@ -256,13 +256,13 @@ describe('what kube-proxy left', () => {
       entries: new Set(['30099']),
     });
     await wellSynced(made);
-    assert.deepEqual([...kernel.virtual.keys()], ['TCP 192.168.77.2:443'], 'what is nobody’s stays');
+    assert.deepEqual([...kernel.virtual.keys()], ['TCP 192.168.77.2:443'], 'a server of another program stays');
   });
 });
 
 describe('a listing that fails', () => {
   for (const what of ['device', 'servers', 'destinations', 'addresses', 'sets', 'set']) {
-    it(`of ${what} removes nothing (kube-proxy takes it for an empty one)`, async () => {
+    it(`of ${what} removes nothing (kube-proxy treats it as empty)`, async () => {
       const made = withForeign();
       made.rig.become({ objects: objects(1) });
       await wellSynced(made);
@@ -274,7 +274,7 @@ describe('a listing that fails', () => {
           if (read === what) throw new Error('EIO: injected');
         },
       };
-      // The new agent does not want what is there any more, and cannot see all of it.
+      // The new agent does not want the installed objects, and cannot read all of them.
       again.rig.become({ objects: [] });
       const report = await again.rig.sync();
       assert.equal(report.outcome, 'failed');
@@ -284,7 +284,7 @@ describe('a listing that fails', () => {
 });
 
 describe('another program', () => {
-  it('that deletes what is ours is told of at the resync, and what it deleted is written again', async () => {
+  it('that deletes our objects is reported at the resync, and the objects are written again', async () => {
     const made = withForeign();
     made.rig.become({ objects: objects(1) });
     await wellSynced(made);
@@ -297,21 +297,21 @@ describe('another program', () => {
     made.rig.loop.distrust();
     const report = await made.rig.sync();
     assert.equal(report.outcome, 'complete');
-    for (const told of [
+    for (const expected of [
       'server TCP 10.96.0.20:80',
       'destination TCP 10.96.0.10:80',
       'address 10.96.0.30',
       'entry KUBE-CLUSTER-IP',
     ]) {
       assert.ok(
-        report.drift.some((line) => line.includes(told)),
-        `${told} in ${report.drift.join('; ')}`,
+        report.drift.some((line) => line.includes(expected)),
+        `${expected} in ${report.drift.join('; ')}`,
       );
     }
     assert.deepEqual(made.kernel.dump(), before);
   });
 
-  it('that deletes it between two syncs does not stop the next: the kernel is read again within it', async () => {
+  it('that deletes our objects between two syncs does not stop the next: it reads the kernel again', async () => {
     const made = withForeign();
     made.rig.become({ objects: objects(1) });
     await wellSynced(made);
@@ -321,7 +321,7 @@ describe('another program', () => {
     assert.deepEqual(made.kernel.dump(), await wanted(2));
   });
 
-  it('keeps its servers and sets over runs and cleanup (k8s#55857), and IPv6 sets of ours go with the others', async () => {
+  it('keeps its servers and sets over runs and cleanup (k8s#55857), which removes our IPv6 sets too', async () => {
     const made = ipvsRig();
     const theirs = withForeign();
     for (const [key, value] of theirs.kernel.virtual) made.kernel.virtual.set(key, value);
@@ -336,7 +336,7 @@ describe('another program', () => {
     assert.equal(made.kernel.device, false);
   });
 
-  it('keeps servers in the excluded ranges, though they lie on our device', async () => {
+  it('keeps servers in the excluded ranges, even on addresses of our device', async () => {
     const made = ipvsRig({ families: ['IPv4'], settings: () => ({ excludeCidrs: ['10.96.0.0/24' as never] }) });
     made.rig.become({ objects: objects(1) });
     await wellSynced(made);

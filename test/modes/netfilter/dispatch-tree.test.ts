@@ -12,7 +12,7 @@ function newTree(): DispatchTree {
   return new DispatchTree(addressSpace('IPv4', '-d'), NAMES);
 }
 
-/** Apply what a render returned to the chains that were there. */
+/** Apply the result of a render to the chains before. */
 function applyTo(chains: Map<string, Chain>, tree: DispatchTree): Map<string, Chain> {
   for (const [name, rules] of tree.render()) {
     if (rules === undefined) chains.delete(name);
@@ -27,7 +27,7 @@ function texts(chains: ReadonlyMap<string, Chain>): Record<string, string[]> {
   );
 }
 
-/** An address in 10.96.0.0/12 and beside it. */
+/** An address inside or outside 10.96.0.0/12. */
 const anAddress = fc.oneof(fc.integer({ min: 0, max: 2 ** 20 - 1 }), fc.integer({ min: 0, max: 300 })).map((n) => {
   return fromBinary((0x0a600000 + n).toString(2).padStart(32, '0'));
 });
@@ -37,7 +37,7 @@ const entry = (address: Address, port: number) => ({
   rule: rule([`${address}:${port}`]),
 });
 
-/** Rules that a packet to this address and port would be compared with, following the matches' text. */
+/** The rules against which a packet to this address and port is compared, by the text of the matches. */
 function walk(chains: ReadonlyMap<string, Chain>, key: string): { met: number; found: string[] } {
   let met = 0;
   const found: string[] = [];
@@ -74,7 +74,7 @@ describe('DispatchTree', () => {
     assert.equal(chains.get('ROOT')?.length, LEAF_RULES);
   });
 
-  it('splits, and a change touches the chains on its way only', () => {
+  it('splits, and a change touches only the chains on its path', () => {
     const tree = newTree();
     for (let i = 0; i < 5000; i++) {
       const address = fromBinary((0x0a600000 + i * 200).toString(2).padStart(32, '0'));
@@ -97,7 +97,7 @@ describe('DispatchTree', () => {
     assert.ok(found.includes('10.96.7.9:80'));
   });
 
-  it('keeps its chains when an address comes that is far from all others, and when it goes', () => {
+  it('keeps its chains when an address far from all others comes and goes', () => {
     const tree = newTree();
     for (let i = 0; i < 10_000; i++) {
       const one = entry(fromBinary((0x0a600000 + i * 100).toString(2).padStart(32, '0')), 80);
@@ -120,7 +120,7 @@ describe('DispatchTree', () => {
     assert.deepEqual(texts(after), texts(before));
   });
 
-  it('ends in the same chains on every way to a set of entries (invariant 12)', () => {
+  it('has the same chains after every history with the same entries (invariant 12)', () => {
     const steps = fc.array(
       fc.record({ address: anAddress, port: fc.integer({ min: 80, max: 83 }), add: fc.boolean() }),
       { maxLength: 400 },
@@ -148,7 +148,7 @@ describe('DispatchTree', () => {
     );
   });
 
-  it('goes down into ports where one address has many', () => {
+  it('branches by port when one address has many', () => {
     const tree = newTree();
     for (let port = 1; port <= 300; port++) {
       const one = entry('192.0.2.1' as Address, port);

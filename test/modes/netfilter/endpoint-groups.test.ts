@@ -1,4 +1,4 @@
-/** Services of thousands of endpoints: each endpoint as likely as any other, and one that comes or goes is a small change. */
+/** Services with thousands of endpoints: each endpoint has the same probability, and a flap of one is a small change. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type Address, endpointText } from '../../../src/model/address.ts';
@@ -71,7 +71,7 @@ describe('a Service of many endpoints', () => {
     });
   }
 
-  it('of 5,000: a packet tries few rules, and a flap writes few', async () => {
+  it('needs few rules for a packet and few writes for a flap, at 5,000 endpoints', async () => {
     const big = new BigService();
     await big.become(podIPs(5000));
     const chains = big.kernel.kernels.IPv4.get('nat') ?? new Map<string, string[]>();
@@ -87,7 +87,7 @@ describe('a Service of many endpoints', () => {
     }
   });
 
-  it('leaves nothing behind when it becomes small, large and none', async () => {
+  it('leaves no chain behind when it becomes small, large and empty', async () => {
     const big = new BigService();
     const groups = () =>
       [...(big.kernel.kernels.IPv4.get('nat')?.keys() ?? [])].filter((name) => name.includes('-SEG-'));
@@ -103,7 +103,7 @@ describe('a Service of many endpoints', () => {
     assert.deepEqual([...big.balance().keys()], ['']);
   });
 
-  it('with ClientIP affinity has a chain an endpoint, as small ones have', async () => {
+  it('has one chain for each endpoint with ClientIP affinity, like a small Service', async () => {
     const big = new BigService({
       sessionAffinity: 'ClientIP',
       sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
@@ -114,7 +114,7 @@ describe('a Service of many endpoints', () => {
 });
 
 describe('groups', () => {
-  it('are of like size, and keep their members while one comes or goes', () => {
+  it('have similar sizes, and keep their members while one endpoint comes or goes', () => {
     const endpoints = podIPs(6000).map((text) => ({ text }));
     const groups = endpointGroups(endpoints);
     const sizes = [...groups.values()].map((members) => members.length);

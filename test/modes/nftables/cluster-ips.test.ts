@@ -1,4 +1,4 @@
-/** Cluster IPs that nobody serves: refused where a Service has the address, dropped where none has (docs/semantics.md 6.16). */
+/** Unserved cluster IPs: refused if a Service has the address, dropped if none has (docs/semantics.md 6.16). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Address, Cidr } from '../../../src/model/address.ts';
@@ -6,8 +6,8 @@ import { nftFates } from '../../conformance/nft-interpreter.ts';
 import { nftRig } from '../../helpers/nft-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
 
-describe('cluster IPs that nobody serves', () => {
-  it('are told from those that a Service has, and from all other addresses', async () => {
+describe('unserved cluster IPs', () => {
+  it('are distinguished from those that a Service has, and from all other addresses', async () => {
     const { rig, kernel } = nftRig({
       families: ['IPv4'],
       settings: () => ({ serviceCidrs: ['10.96.0.0/24', '10.96.0.0/25', '10.97.0.0/16'] as Cidr[] }),

@@ -1,4 +1,4 @@
-/** Counters of connections: elements of frontends alone have them, and asking for them writes those and nothing else. */
+/** Counters of connections: only elements of frontends have them, and turning them on writes nothing else. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type NftRig, nftRig } from '../../helpers/nft-rig.ts';
@@ -16,7 +16,7 @@ async function served(countsConnections: boolean, before?: NftRig): Promise<NftR
   return made;
 }
 
-/** Sets with elements that count. */
+/** Sets whose elements count. */
 function counted({ kernel }: NftRig): string[] {
   const sets = kernel.tables.get('IPv4')?.sets ?? assert.fail();
   return [...sets]
@@ -25,7 +25,7 @@ function counted({ kernel }: NftRig): string[] {
 }
 
 describe('counters of connections', () => {
-  it('are had by the elements of frontends, when they are asked for', async () => {
+  it('exist for the elements of frontends, if configured', async () => {
     assert.deepEqual(counted(await served(false)), []);
     assert.deepEqual(counted(await served(true)), ['service-connections', 'node-port-connections']);
   });
@@ -51,7 +51,7 @@ describe('counters of connections', () => {
     assert.ok(!without.kernel.tables.get('IPv4')?.sets.has('service-connections'), 'the sets go with them');
   });
 
-  it('of a frontend stay when its number of endpoints changes: it goes on counting', async () => {
+  it('keep their counts when the number of endpoints changes', async () => {
     const counting = await served(true);
     const before = counting.kernel.commits.length;
     counting.rig.put(slice({ name: 'web-2', service: 'web', addressType: 'IPv4', endpoints: ['10.244.1.2'] }));

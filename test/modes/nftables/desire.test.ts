@@ -1,4 +1,4 @@
-/** nftables mode: incremental equals full (invariant 12), a change costs what it touches (invariant 11), numbers are dense. */
+/** nftables mode: incremental equals full (invariant 12), the cost follows the change (invariant 11), numbers have no gaps. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -9,7 +9,7 @@ import { nftRig } from '../../helpers/nft-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { follow } from '../../helpers/rig.ts';
 
-/** All that is in the kernel, in an order of its own. */
+/** The whole state of the kernel, sorted. */
 function dump({ tables }: FakeNft): string[] {
   return FAMILIES.flatMap((family) => {
     const { chains, sets } = tables.get(family) ?? assert.fail(`there is no table of ${family}`);
@@ -23,7 +23,7 @@ function dump({ tables }: FakeNft): string[] {
 }
 
 describe('nftables desire', () => {
-  it('ends in the same kernel whether built step by step or at once (invariant 12), and a restart writes nothing', async () => {
+  it('ends in the same state whether built step by step or at once (invariant 12), and a restart writes nothing', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aStep, { minLength: 1, maxLength: 50, size: 'max' }), async (steps) => {
         const made = nftRig();
@@ -56,7 +56,7 @@ describe('nftables desire', () => {
       rig.put(service({ name: `s${i}`, spec: { clusterIP, ports: [{ port: 80 }] } }), endpoints(i, 2));
     }
     await rig.sync();
-    // The chain of three is made, and goes again.
+    // The chain for three endpoints is created and removed again.
     for (const [count, transactions] of [
       [3, 2],
       [2, 2],

@@ -1,4 +1,4 @@
-/** nftables mode when the kernel refuses: one Service's fault is its own, and what is in use is waited for. */
+/** nftables mode when the kernel refuses: a fault stays with its Service, and chains in use are deleted later. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
@@ -19,7 +19,7 @@ const web = (name: string, n: number, endpoints: number) => [
 ];
 
 describe('nftables mode, when the kernel refuses', () => {
-  it('sets aside the Service of which an element is refused, named with it, and serves all others', async () => {
+  it('sets aside the Service of a refused element, names both, and serves all others', async () => {
     const { rig, kernel } = nftRig({ families: ['IPv4'] });
     const isBad = (data: string) => data.startsWith('\x0a\xf4\x02');
     kernel.options = {
@@ -39,7 +39,7 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.equal(kernel.tables.get('IPv4')?.sets.get('backends')?.elements.size, 6);
   });
 
-  it('waits for a chain that is still in use, and serves meanwhile', async () => {
+  it('deletes a chain in use later, and serves meanwhile', async () => {
     const { rig, kernel } = nftRig({ families: ['IPv4'] });
     rig.put(...web('web', 1, 2));
     await rig.sync();
@@ -56,7 +56,7 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.equal(rig.mode.isWaiting, false);
   });
 
-  it('keeps a chain for a while to which nothing leads any more: packets may be in it', async () => {
+  it('keeps an unused chain for a while, because packets may be in it', async () => {
     const { rig, kernel } = nftRig({ families: ['IPv4'], keep: 100 });
     await rig.put(...web('web', 1, 2)).sync();
     await rig.put(...web('web', 1, 3)).sync();
@@ -71,7 +71,7 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.deepEqual(chains(), ['cluster-ip-of-3', 'cluster-ip-of-2'], 'one that is needed again stays');
   });
 
-  it('reads again what it does not know any more, and writes only what differs', async () => {
+  it('reads the table again after a failed reading, and writes only the difference', async () => {
     const { rig, kernel } = nftRig({ families: ['IPv4'] });
     rig.put(...web('web', 1, 2));
     await rig.sync();
@@ -86,7 +86,7 @@ describe('nftables mode, when the kernel refuses', () => {
     assert.equal(kernel.commits.length - before, 3, 'the chain of one, the elements, the chain of two');
   });
 
-  it('looks into its table where somebody wrote something, and sees whether it is ours', async () => {
+  it('reads its table after a write of another program, and finds out whether ours changed', async () => {
     const { rig, kernel } = nftRig({ families: ['IPv4'] });
     rig.put(...web('web', 1, 2));
     await rig.sync();

@@ -1,4 +1,4 @@
-/** What goes into one transaction: a packet never meets half of a Service, nor of a frontend that another Service takes over. */
+/** Grouping of changes into transactions: no packet meets half of a Service, or of a frontend that changes its Service. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { NftWrite } from '../../../src/host/nftables-kernel.ts';
@@ -7,7 +7,7 @@ import { service, slice } from '../../helpers/objects.ts';
 
 const VIP = '203.0.113.1';
 
-/** A Service behind a load balancer that these may use. */
+/** A Service behind a load balancer with these source ranges. */
 const balanced = (name: string, n: number, ranges: readonly string[], endpoints = 1) => [
   service({
     name,
@@ -36,8 +36,8 @@ const setsOf = (commits: readonly (readonly NftWrite[])[]) =>
 
 const rigOver = (before?: NftRig) => nftRig({ families: ['IPv4'], ...(before ? { kernel: before.kernel } : {}) });
 
-describe('what goes into one transaction', () => {
-  it('what a Service no longer has, though a restart forgot whose it was, goes with what it gets in its place', async () => {
+describe('one transaction', () => {
+  it('replaces elements of a Service even when a restart lost their owner', async () => {
     const first = rigOver();
     await first.rig.put(...balanced('web', 1, ['10.0.0.0/8'], 3)).sync();
     const before = first.kernel.commits.length;
@@ -48,7 +48,7 @@ describe('what goes into one transaction', () => {
     assert.deepEqual(changed, [new Set(['services', 'backends', 'source-ranges'])]);
   });
 
-  it('an address that another Service takes over changes hands as a whole', async () => {
+  it('moves a frontend to another Service as a whole', async () => {
     const { rig, kernel } = rigOver();
     await rig.put(...balanced('old', 1, ['10.0.0.0/8'])).sync();
     const before = kernel.commits.length;
@@ -58,7 +58,7 @@ describe('what goes into one transaction', () => {
     assert.equal(ranged.length, 1);
   });
 
-  it('what an endpoint needs to reach itself is there before the Service', async () => {
+  it('writes the hairpin elements before the Service', async () => {
     const { rig, kernel } = rigOver();
     const web = service({ name: 'web', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } });
     const endpoints = [{ addresses: ['10.244.1.1'], nodeName: 'node' }];
@@ -70,7 +70,7 @@ describe('what goes into one transaction', () => {
     );
   });
 
-  it('where another program took an element away, the table is read and written once more, in the same sync', async () => {
+  it('reads and writes the table again in the same sync after another program removed an element', async () => {
     const { rig, kernel } = rigOver();
     await rig.put(...balanced('web', 1, ['10.0.0.0/8'], 2)).sync();
     const ranges = () => [...(kernel.tables.get('IPv4')?.sets.get('source-ranges')?.elements.keys() ?? [])];

@@ -1,4 +1,4 @@
-/** The look after the rules: by whom, and what it looks for. */
+/** The probe of the rules between syncs: what it asks, and when rules are read again. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { ChainProbe, RulesState } from '../../src/host/chain-probe.ts';
@@ -10,17 +10,17 @@ import { service, slice } from '../helpers/objects.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 
 const MODES = {
-  iptables: (iptables: FakeIptables, look?: LookOf) =>
-    new Rig({ commands: iptables, ...(look === undefined ? {} : { probe: look }) }),
-  ipvs: (iptables: FakeIptables, look?: LookOf) =>
-    ipvsRig({ iptables, ...(look === undefined ? {} : { probe: look }) }).rig,
+  iptables: (iptables: FakeIptables, probe?: ProbeOf) =>
+    new Rig({ commands: iptables, ...(probe === undefined ? {} : { probe }) }),
+  ipvs: (iptables: FakeIptables, probe?: ProbeOf) =>
+    ipvsRig({ iptables, ...(probe === undefined ? {} : { probe }) }).rig,
 } as const;
 
-type LookOf = (family: Family) => ChainProbe;
+type ProbeOf = (family: Family) => ChainProbe;
 
 for (const [mode, rigOf] of Object.entries(MODES)) {
-  describe(`the look after the rules in mode ${mode}`, () => {
-    it('asks who is put in for the canary of every table, and starts no tool', async () => {
+  describe(`probing the canaries in mode ${mode}`, () => {
+    it('asks the given probe for the canary of every table, and starts no tool', async () => {
       const iptables = new FakeIptables();
       const asked: string[] = [];
       let gone: string | undefined;
@@ -41,7 +41,7 @@ for (const [mode, rigOf] of Object.entries(MODES)) {
       assert.equal(iptables.ran.length, before);
     });
 
-    it('asks the tools when nobody is', async () => {
+    it('asks the tools without a probe', async () => {
       const iptables = new FakeIptables();
       const rig = rigOf(iptables);
       await rig.sync();
@@ -53,11 +53,11 @@ for (const [mode, rigOf] of Object.entries(MODES)) {
 }
 
 describe('reading the rules again', () => {
-  it('is done only when the ruleset has another number than when it was read last', async () => {
+  it('happens only when the generation changed since the last reading', async () => {
     const iptables = new FakeIptables();
     let number = 7;
-    const look = () => ({ hasChain: () => Promise.resolve(true), generation: () => Promise.resolve(number) });
-    const rig = new Rig({ commands: iptables, families: ['IPv4'], probe: look });
+    const probe = () => ({ hasChain: () => Promise.resolve(true), generation: () => Promise.resolve(number) });
+    const rig = new Rig({ commands: iptables, families: ['IPv4'], probe });
     const reads = async () => {
       const before = iptables.ran.length;
       rig.loop.distrust();
@@ -74,7 +74,7 @@ describe('reading the rules again', () => {
     assert.equal(await reads(), 0);
   });
 
-  it('is done each time where it has no number', async () => {
+  it('happens each time without a generation', async () => {
     const iptables = new FakeIptables();
     const rig = new Rig({
       commands: iptables,
@@ -99,7 +99,7 @@ describe('reading ahead', () => {
     return read;
   };
 
-  it('serves one read, if nothing was written since', async () => {
+  it('serves one reading, if nothing was written since', async () => {
     const iptables = new FakeIptables();
     const tools = new IptablesTools(iptables, 'IPv4', 'auto');
     tools.readAhead(() => Promise.resolve(7), NEVER);
@@ -109,7 +109,7 @@ describe('reading ahead', () => {
     assert.equal(count(iptables), 2);
   });
 
-  it('is made anew when something was, or nothing can be told', async () => {
+  it('is repeated after a write, or when the generation is unknown', async () => {
     const iptables = new FakeIptables();
     const tools = new IptablesTools(iptables, 'IPv4', 'auto');
     let number = 7;
@@ -125,18 +125,18 @@ describe('reading ahead', () => {
   });
 });
 
-/** What the kernel tells of the rules, made of what is in memory. */
-class Told {
+/** A kernel in memory that counts its rules like the real one. */
+class FakeRuleset {
   readonly iptables = new FakeIptables({ onCommit: () => this.committed() });
   generation = 7;
   /** Another program writes right after the next commit. */
   meanwhile: (() => void) | undefined;
-  /** Who asks waits for it. */
+  /** The probe waits for it. */
   held: Promise<void> | undefined;
 
   readonly ruleset = (): RulesState => ({ kind: 'ruleset', generation: this.generation });
 
-  /** As the legacy variant counts: each chain of a program has a head and an end. */
+  /** Counts like the legacy variant: each chain of a program has a head and an end. */
   tables(family: Family): RulesState {
     const numbers = new Map<string, { text: string; entries: number }>();
     for (const [table, chains] of this.iptables.kernels[family]) {
@@ -154,7 +154,7 @@ class Told {
     meanwhile?.();
   }
 
-  look(kind: RulesState['kind']): LookOf {
+  probe(kind: RulesState['kind']): ProbeOf {
     return (family) => ({
       hasChain: ({ table, chain }) => Promise.resolve(this.iptables.kernels[family].get(table)?.has(chain) === true),
       state: async () => {
@@ -164,8 +164,8 @@ class Told {
     });
   }
 
-  /** Another program takes the rules of a chain, the first ones or all. */
-  takes(count?: number): void {
+  /** Another program removes rules of a chain: the first ones, or all. */
+  removes(count?: number): void {
     const rules = this.iptables.kernels.IPv6.get('nat')?.get('KUBE-POSTROUTING') ?? assert.fail();
     rules.splice(0, count ?? rules.length);
     this.generation += 1;
@@ -179,22 +179,22 @@ const WEB = [
 
 for (const mode of ['iptables', 'ipvs'] as const) {
   for (const kind of ['ruleset', 'tables'] as const) {
-    describe(`whether the rules of mode ${mode} may differ, told by what the kernel says of its ${kind}`, () => {
+    describe(`mayDiffer in mode ${mode}, by the numbers of its ${kind}`, () => {
       const made = async () => {
-        const told = new Told();
-        const rig = MODES[mode](told.iptables, told.look(kind));
+        const kernel = new FakeRuleset();
+        const rig = MODES[mode](kernel.iptables, kernel.probe(kind));
         assert.equal((await rig.sync()).outcome, 'complete');
-        const reads = () => told.iptables.ran.filter(({ file }) => file.endsWith('-save')).length;
+        const reads = () => kernel.iptables.ran.filter(({ file }) => file.endsWith('-save')).length;
         const readAgain = async () => {
           rig.loop.distrust();
           const { drift, outcome } = await rig.sync();
           assert.equal(outcome, 'complete');
           return drift;
         };
-        return { told, rig, reads, readAgain };
+        return { kernel, rig, reads, readAgain };
       };
 
-      it('is no after writes of its own, of one family or both, and nothing was read for that', async () => {
+      it('is false after our own writes, of one family or both, without a reading', async () => {
         const { rig, reads } = await made();
         const before = reads();
         assert.equal(await rig.mode.probe.mayDiffer(), false);
@@ -211,9 +211,9 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         ['deleted one rule', 1],
         ['flushed a chain', undefined],
       ] as const) {
-        it(`is yes when another program ${what}, until it was read, which tells what is gone`, async () => {
-          const { told, rig, readAgain } = await made();
-          told.takes(count);
+        it(`is true when another program ${what}, until a reading reports the drift`, async () => {
+          const { kernel, rig, readAgain } = await made();
+          kernel.removes(count);
           assert.equal(await rig.mode.probe.stands(NEVER), true, 'the canaries stand');
           for (let i = 0; i < 2; i++) {
             assert.equal(await rig.mode.probe.mayDiffer(), true);
@@ -225,48 +225,48 @@ for (const mode of ['iptables', 'ipvs'] as const) {
         });
       }
 
-      it('is no once reading told that what another program wrote is none of ours', async () => {
-        const { told, rig } = await made();
-        told.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.push('-s 203.0.113.1/32 -j ACCEPT');
-        told.generation += 1;
+      it('is false after a reading showed that another program wrote only its own rules', async () => {
+        const { kernel, rig } = await made();
+        kernel.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.push('-s 203.0.113.1/32 -j ACCEPT');
+        kernel.generation += 1;
         assert.equal(await rig.mode.probe.mayDiffer(), true);
         assert.equal(await rig.mode.probe.differs(NEVER), false);
         assert.equal(await rig.mode.probe.mayDiffer(), false);
       });
 
-      it('says nothing by a reading beside a write of its own', async () => {
-        const { told, rig } = await made();
-        told.takes(1);
+      it('learns nothing from a reading during our own write', async () => {
+        const { kernel, rig } = await made();
+        kernel.removes(1);
         const { promise, resolve } = Promise.withResolvers<void>();
-        told.held = promise;
+        kernel.held = promise;
         const differs = rig.mode.probe.differs(NEVER);
-        told.held = undefined;
+        kernel.held = undefined;
         rig.loop.distrust();
-        // The sync mends it while the reading goes on.
+        // The sync repairs it during the reading.
         assert.equal((await rig.sync()).outcome, 'complete');
-        told.takes(1);
+        kernel.removes(1);
         resolve();
         assert.equal(await differs, undefined);
-        assert.equal(await rig.mode.probe.mayDiffer(), true, 'what came then is not lost');
+        assert.equal(await rig.mode.probe.mayDiffer(), true, 'a later change is not lost');
       });
 
-      it('is yes when another program wrote while a write of its own went on', async () => {
-        const { told, rig } = await made();
-        told.meanwhile = () => told.takes(1);
+      it('is true when another program wrote during our own write', async () => {
+        const { kernel, rig } = await made();
+        kernel.meanwhile = () => kernel.removes(1);
         rig.put(
           service({ name: 'six', spec: { clusterIP: 'fd00::10', ipFamilies: ['IPv6'], ports: [{ port: 80 }] } }),
           ...WEB,
         );
         assert.equal((await rig.sync()).outcome, 'complete');
         // IPVS mode writes Services beside iptables.
-        if (told.meanwhile !== undefined) told.takes(1);
+        if (kernel.meanwhile !== undefined) kernel.removes(1);
         assert.equal(await rig.mode.probe.mayDiffer(), true);
       });
 
-      it('tells jumps into its chains that another program took', async () => {
-        const { told, readAgain, rig } = await made();
-        told.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.splice(0);
-        told.generation += 1;
+      it('finds jumps into our chains that another program removed', async () => {
+        const { kernel, readAgain, rig } = await made();
+        kernel.iptables.kernels.IPv4.get('nat')?.get('PREROUTING')?.splice(0);
+        kernel.generation += 1;
         assert.equal(await rig.mode.probe.mayDiffer(), true);
         assert.deepEqual(await readAgain(), ['IPv4 nat PREROUTING to KUBE-SERVICES (gone)']);
         assert.equal(await rig.mode.probe.mayDiffer(), false);
@@ -274,7 +274,7 @@ for (const mode of ['iptables', 'ipvs'] as const) {
     });
   }
 
-  it(`may differ in mode ${mode} where nobody can tell`, async () => {
+  it(`mayDiffer is true in mode ${mode} without a probe`, async () => {
     const rig = MODES[mode](new FakeIptables());
     await rig.sync();
     assert.equal(await rig.mode.probe.mayDiffer(), true);
