@@ -4,6 +4,7 @@ import { describe, it } from 'node:test';
 import { FAMILIES } from '../../src/model/address.ts';
 import { chosenStories } from '../netns/chosen-stories.ts';
 import { realStories } from '../netns/story-packets.ts';
+import { kernelStories, STORIES_FOR } from '../vm/kernel-stories.ts';
 import { ROWS } from './coverage.ts';
 import { IPTABLES } from './iptables.ts';
 import { NFTABLES } from './nftables.ts';
@@ -37,4 +38,13 @@ describe('the chosen stories', () => {
       });
     }
   }
+
+  it('for another kernel are stories that there are', () => {
+    const titles = Object.values(STORIES_FOR).flat();
+    const found = new Set(kernelStories().map(({ story }) => story.title));
+    assert.deepEqual(
+      titles.filter((title) => !found.has(title)),
+      [],
+    );
+  });
 });
