@@ -5,7 +5,7 @@ import { Tracker } from '../../src/reconcile/tracker.ts';
 const numbers = () => new Tracker<string, number>((a, b) => a === b);
 
 describe('Tracker', () => {
-  it('refuses a delta before the kernel was read (invariant 2)', () => {
+  it('refuses to plan before the kernel was read (invariant 2)', () => {
     const tracker = numbers();
     tracker.desire('a', 1);
     assert.throws(() => tracker.delta(), /not known/);
@@ -14,7 +14,7 @@ describe('Tracker', () => {
     assert.throws(() => tracker.delta(), /not known/);
   });
 
-  it('distinguishes create, update and remove', () => {
+  it('returns creates, updates and removes', () => {
     const tracker = numbers();
     tracker.desire('new', 1);
     tracker.desire('other', 2);
@@ -32,7 +32,7 @@ describe('Tracker', () => {
     assert.deepEqual([...remove], [['gone', 4]]);
   });
 
-  it('believes only recorded writes (invariant 4)', () => {
+  it('believes a write only after `wrote` (invariant 4)', () => {
     const tracker = numbers();
     tracker.observe(new Map());
     tracker.desire('a', 1);
@@ -50,7 +50,7 @@ describe('Tracker', () => {
     assert.deepEqual([...tracker.delta().update], [['a', { from: 1, to: 2 }]]);
   });
 
-  it('forgets a reverted change', () => {
+  it('forgets a change that was reverted', () => {
     const tracker = numbers();
     tracker.observe(new Map([['a', 1]]));
     tracker.desire('a', 1);
