@@ -109,7 +109,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 const ACTING = [
   ...['families', 'handover', 'cleanup', 'kernel-settings', 'iptables/index', 'ipvs/index'],
   ...['nftables/index', 'nftables/predecessor'],
-  ...['apply', 'cleanup', 'observe', 'packet-counts', 'rules-family', 'standing', 'tables'].map(
+  ...['apply', 'cleanup', 'observe', 'packet-counts', 'rules-family', 'standing', 'family-rules'].map(
     (n) => `netfilter/${n}`,
   ),
   ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts'].map((n) => `virtual-servers/${n}`),

@@ -23,7 +23,7 @@ interface Cost extends Work {
   readonly written: number;
 }
 
-interface World {
+interface Bench {
   readonly rig: Rig;
   /** Lines and messages so far. */
   readonly written: () => number;
@@ -31,7 +31,7 @@ interface World {
   readonly refuse: () => void;
 }
 
-function iptablesWorld(): World {
+function iptablesBench(): Bench {
   const kernel = new FakeIptables();
   return {
     rig: new Rig({ commands: kernel, families: ['IPv4'], retry: RETRY }),
@@ -42,7 +42,7 @@ function iptablesWorld(): World {
   };
 }
 
-function ipvsWorld(): World {
+function ipvsBench(): Bench {
   const { rig, kernel, iptables } = ipvsRig({ families: ['IPv4'], retry: RETRY });
   const isRefused = (write: KernelWrite) => 'destination' in write && write.destination.address === REFUSED;
   return {
@@ -108,22 +108,22 @@ interface Costs {
   readonly besideRefused: Cost;
 }
 
-async function costsAt(size: number, world: World): Promise<Costs> {
-  const { rig, refuse } = world;
+async function costsAt(size: number, bench: Bench): Promise<Costs> {
+  const { rig, refuse } = bench;
   for (const n of range(0, size)) rig.put(serviceOf(n), sliceOf(n));
   const { outcome, work } = await rig.sync();
   assert.deepEqual([outcome, work.services], ['complete', size]);
   // As a list that is read again, or no more than a bookmark.
-  const nothing = await costOf(world, () => rig.put(serviceOf(5), sliceOf(5)));
+  const nothing = await costOf(bench, () => rig.put(serviceOf(5), sliceOf(5)));
   const changes = new Map<string, Cost>();
-  for (const [name, { act }] of Object.entries(CHANGES)) changes.set(name, await costOf(world, () => act(rig)));
+  for (const [name, { act }] of Object.entries(CHANGES)) changes.set(name, await costOf(bench, () => act(rig)));
   refuse();
   assert.equal((await rig.put(sliceWith(70, [REFUSED])).sync()).outcome, 'partial');
-  const besideRefused = await costOf(world, () => rig.put(sliceOf(50, 2)), 'partial');
+  const besideRefused = await costOf(bench, () => rig.put(sliceOf(50, 2)), 'partial');
   return { nothing, changes, besideRefused };
 }
 
-async function costOf({ rig, written }: World, act: () => void, outcome = 'complete'): Promise<Cost> {
+async function costOf({ rig, written }: Bench, act: () => void, outcome = 'complete'): Promise<Cost> {
   const start = written();
   act();
   const report = await rig.sync();
@@ -132,7 +132,7 @@ async function costOf({ rig, written }: World, act: () => void, outcome = 'compl
 }
 
 interface Bounds {
-  readonly make: () => World;
+  readonly make: () => Bench;
   /** For each Service that changed. */
   readonly most: Cost;
   /** By how much a count at 10,000 Services may differ from that at 1,000, for each Service that changed. */
@@ -146,7 +146,7 @@ const MODES: Readonly<Record<string, Bounds>> = {
    * there are 32 lines at most. With ten times as many Services each of the four ways may be longer by a chain.
    */
   iptables: {
-    make: iptablesWorld,
+    make: iptablesBench,
     most: { services: 1, rendered: 2 + 4 * 4 + 4, compared: 2 + 4 * 4 + 4, steps: 12, written: 3 * 34 + 28 },
     apart: 4,
   },
@@ -155,7 +155,7 @@ const MODES: Readonly<Record<string, Bounds>> = {
    * sets. Endpoints and servers are compared once for those that come and once for those that go.
    */
   ipvs: {
-    make: ipvsWorld,
+    make: ipvsBench,
     most: { services: 1, rendered: 3 * 6 + 1 + 8, compared: 2 * 3 * 7 + 2 * 9, steps: 12, written: 3 * 6 + 1 + 8 },
     apart: 0,
   },

@@ -15,7 +15,7 @@ import { addressSpace, PORTS } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
 import { TREES, type TreeName } from './names.ts';
-import { hairpinEntry, type RenderedPort, renderPort, type TreeEntry } from './render.ts';
+import { hairpinEntry, type RenderedChains, renderPort, type TreeEntry } from './render.ts';
 import type { IptablesSettings } from './settings.ts';
 import { externalFromNode, nodePortJumps, nodePortRejectJumps, staticChains } from './static-chains.ts';
 
@@ -24,7 +24,7 @@ export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;
 
 export class IptablesDesired {
   readonly #settings: IptablesSettings;
-  readonly #rendered = new Map<ServicePortKey, RenderedPort>();
+  readonly #rendered = new Map<ServicePortKey, RenderedChains>();
   readonly #trees: Readonly<Record<TreeName, DispatchTree>>;
   /** Backends that may reach themselves → number of ServicePorts that have them. */
   readonly #hairpins = new Map<Address, number>();
@@ -49,7 +49,7 @@ export class IptablesDesired {
   /** Accept changed ServicePorts of this family (undefined: deleted). `shared` renders the chains that they share. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
-    const added: [ServicePortKey, RenderedPort][] = [];
+    const added: [ServicePortKey, RenderedChains][] = [];
     // Removals first: an entry that moves from one ServicePort to another must not be deleted after it was added.
     for (const [key, port] of ports) {
       this.#remove(key, changes);
@@ -77,7 +77,7 @@ export class IptablesDesired {
     for (const address of before.hairpin) this.#countHairpin(address, -1);
   }
 
-  #add(key: ServicePortKey, rendered: RenderedPort, changes: Map<ChainKey, Chain | undefined>): void {
+  #add(key: ServicePortKey, rendered: RenderedChains, changes: Map<ChainKey, Chain | undefined>): void {
     this.#rendered.set(key, rendered);
     for (const [chain, rules] of rendered.chains) changes.set(chain, rules);
     for (const entry of rendered.entries) this.#setEntry(entry.tree, entry);

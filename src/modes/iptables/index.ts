@@ -7,13 +7,13 @@ import { mergeReports } from '../../reconcile/step.ts';
 import { type FamilyMode, type FamilyPlan, type FamilyReport, familiesMode, type SeenFamily } from '../families.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
+import { FamilyRules } from '../netfilter/family-rules.ts';
 import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import { readCounts } from '../netfilter/packet-counts.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
-import { FamilyTables } from '../netfilter/tables.ts';
 import { type ChainChanges, IptablesDesired } from './desire.ts';
 import { JUMPS } from './jumps.ts';
 import type { IptablesSettings } from './settings.ts';
@@ -47,7 +47,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
     const { tools, probe, sysctls, settings } = options;
     const { family, localhostNodePorts } = settings;
     super(
-      new FamilyTables({
+      new FamilyRules({
         tools,
         probe,
         own,

@@ -33,7 +33,7 @@ export interface TreeEntry {
   readonly rule: Rule;
 }
 
-export interface RenderedPort {
+export interface RenderedChains {
   readonly chains: readonly (readonly [ChainKey, Chain])[];
   readonly entries: readonly TreeEntry[];
   /** Addresses of backends that may reach themselves: such connections are masqueraded. */
@@ -50,7 +50,7 @@ interface Context {
   readonly name: (kind: ServiceChainKind) => string;
 }
 
-export function renderPort(port: ServicePort, settings: IptablesSettings): RenderedPort {
+export function renderPort(port: ServicePort, settings: IptablesSettings): RenderedChains {
   const context: Context = {
     port,
     settings,

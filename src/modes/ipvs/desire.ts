@@ -17,7 +17,7 @@ import type { Chain } from '../netfilter/rules.ts';
 import { entryKey, type OwnedAddress, type OwnedEntry, serverKey } from '../virtual-servers/objects.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import type { DesiredChanges, WantedServer } from '../virtual-servers/state.ts';
-import { type RenderedPort, renderPort } from './render.ts';
+import { type RenderedServers, renderPort } from './render.ts';
 import type { IpvsSettings } from './settings.ts';
 import { staticChains } from './static-chains.ts';
 
@@ -27,7 +27,7 @@ const NO_HOST: HostAddresses = { all: new Set(), nodePorts: [] };
 export class IpvsDesired {
   readonly #settings: IpvsSettings;
   readonly #ports = new Map<ServicePortKey, ServicePort>();
-  readonly #rendered = new Map<ServicePortKey, RenderedPort>();
+  readonly #rendered = new Map<ServicePortKey, RenderedServers>();
   /** ServicePorts whose rendering depends on the node's addresses. */
   readonly #ofHost = new Set<ServicePortKey>();
   readonly #servers = new Shared<string, WantedServer>();

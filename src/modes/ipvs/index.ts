@@ -4,8 +4,8 @@ import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { familiesMode } from '../families.ts';
 import type { Mode } from '../mode.ts';
+import { FamilyRules } from '../netfilter/family-rules.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
-import { FamilyTables } from '../netfilter/tables.ts';
 import { IpvsNode, type NodeOptions } from '../virtual-servers/node.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import { PredecessorServers, ServersFamily } from '../virtual-servers/servers-family.ts';
@@ -37,7 +37,7 @@ class IpvsFamily extends ServersFamily {
   readonly #desired: IpvsDesired;
 
   constructor({ settings, tools, probe }: IpvsFamilyOptions, own: OwnWrites, node: IpvsNode) {
-    super(settings, new FamilyTables({ tools, probe, own, isOurs: isOursOrSource, jumps: JUMPS }), node);
+    super(settings, new FamilyRules({ tools, probe, own, isOurs: isOursOrSource, jumps: JUMPS }), node);
     this.#desired = new IpvsDesired(settings);
     this.state.desireSets();
   }

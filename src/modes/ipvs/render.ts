@@ -16,7 +16,7 @@ export interface RenderedServer {
   readonly isNodePort: boolean;
 }
 
-export interface RenderedPort {
+export interface RenderedServers {
   readonly servers: readonly RenderedServer[];
   /** Addresses that our device must have. */
   readonly addresses: readonly Address[];
@@ -40,7 +40,7 @@ interface Context {
   readonly clusterIP: Frontend | undefined;
 }
 
-export function renderPort(port: ServicePort, settings: IpvsSettings, host: HostAddresses): RenderedPort {
+export function renderPort(port: ServicePort, settings: IpvsSettings, host: HostAddresses): RenderedServers {
   const clusterIP = port.frontends.find(({ role, policy }) => role === 'cluster-ip' && policy === 'Cluster');
   const context: Context = {
     port,

@@ -5,14 +5,14 @@ import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type SeenFamily } from '../families.ts';
 import type { Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
+import { FamilyRules, type TablesOptions } from './family-rules.ts';
 import { isOurs } from './names.ts';
-import { FamilyTables, type TablesOptions } from './tables.ts';
 import { udpFrontendsIn } from './udp-frontends.ts';
 
 export class RulesFamily implements FamilyMode {
-  readonly tables: FamilyTables;
+  readonly tables: FamilyRules;
 
-  constructor(tables: FamilyTables) {
+  constructor(tables: FamilyRules) {
     this.tables = tables;
   }
 
@@ -75,8 +75,6 @@ export function rulesPredecessor(families: readonly Pick<TablesOptions, 'tools' 
   return familiesMode({
     name: 'iptables',
     readsApart: true,
-    families: families.map(
-      ({ tools, probe }) => new RulesFamily(new FamilyTables({ tools, probe, isOurs, jumps: [] })),
-    ),
+    families: families.map(({ tools, probe }) => new RulesFamily(new FamilyRules({ tools, probe, isOurs, jumps: [] }))),
   });
 }

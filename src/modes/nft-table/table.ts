@@ -16,7 +16,7 @@ export interface TableOptions extends IdleOptions {
   readonly untouched: readonly NftSet[];
 }
 
-export class FamilyTable {
+export class NftTable {
   readonly state: TableState;
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;

@@ -21,13 +21,13 @@ import {
   setNamed,
   standingSets,
 } from './names.ts';
-import { type RenderedPort, renderPort } from './render.ts';
+import { type RenderedElements, renderPort } from './render.ts';
 import type { NftablesSettings } from './settings.ts';
 
 export class NftablesDesired {
   readonly #settings: NftablesSettings;
   readonly #sink: DesiredSink;
-  readonly #rendered = new Map<ServicePortKey, RenderedPort>();
+  readonly #rendered = new Map<ServicePortKey, RenderedElements>();
   /** Shared elements, chains and memories, each with its number of holders. */
   readonly #shared = new Map<string, number>();
   readonly #chains = new Map<string, number>();
@@ -43,8 +43,8 @@ export class NftablesDesired {
 
   /** Accept changed ServicePorts of this family (undefined: deleted). Returns the number of rendered elements. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): number {
-    const added: RenderedPort[] = [];
-    const removed: RenderedPort[] = [];
+    const added: RenderedElements[] = [];
+    const removed: RenderedElements[] = [];
     // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
     for (const [key, port] of ports) {
       const before = this.#rendered.get(key);
@@ -74,7 +74,7 @@ export class NftablesDesired {
     return count;
   }
 
-  #hold({ balancers, localPolicies, chains, memories, shared }: RenderedPort, by: 1 | -1): void {
+  #hold({ balancers, localPolicies, chains, memories, shared }: RenderedElements, by: 1 | -1): void {
     for (const spec of balancers) this.#holdBalancer(spec, by);
     for (const spec of localPolicies) {
       this.#holdChain(localPolicyName(spec), () => localPolicyChain(spec, this.#settings), by);

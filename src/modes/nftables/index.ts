@@ -6,7 +6,7 @@ import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, NOTHING_SEEN, type SeenFamily } from '../families.ts';
 import type { ConnectionCount, Mode, RuleCount, SetAside } from '../mode.ts';
 import type { Entry } from '../nft-table/layout.ts';
-import { FamilyTable } from '../nft-table/table.ts';
+import { NftTable } from '../nft-table/table.ts';
 import { NftablesDesired } from './desire.ts';
 import { LAYOUT } from './layout.ts';
 import { SETS } from './names.ts';
@@ -34,7 +34,7 @@ class NftablesFamily implements FamilyMode {
   readonly family: Family;
   readonly #countsConnections: boolean;
   readonly #desired: NftablesDesired;
-  readonly #table: FamilyTable;
+  readonly #table: NftTable;
   #rendered = 0;
 
   constructor(
@@ -45,7 +45,7 @@ class NftablesFamily implements FamilyMode {
     const untouched = settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [];
     this.family = settings.family;
     this.#countsConnections = settings.countsConnections;
-    this.#table = new FamilyTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now });
+    this.#table = new NftTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now });
     this.#desired = new NftablesDesired(settings, this.#table.state);
   }
 

@@ -19,7 +19,7 @@ import {
 import type { NftablesSettings } from './settings.ts';
 import { type StickyChains, stickyChains } from './sticky.ts';
 
-export interface RenderedPort {
+export interface RenderedElements {
   readonly elements: ReadonlyMap<SetName, readonly Entry[]>;
   readonly balancers: readonly BalancerSpec[];
   readonly localPolicies: readonly LocalPolicySpec[];
@@ -74,7 +74,7 @@ class Rendering {
   }
 }
 
-export function renderPort(port: ServicePort, settings: NftablesSettings): RenderedPort {
+export function renderPort(port: ServicePort, settings: NftablesSettings): RenderedElements {
   const into = new Rendering(port, settings);
   const sticky = port.affinitySeconds > 0 ? stickyChains(port, settings) : undefined;
   for (const frontend of port.frontends) addFrontend(into, port, frontend, sticky);
@@ -89,7 +89,7 @@ export function renderPort(port: ServicePort, settings: NftablesSettings): Rende
   };
 }
 
-function sharedElements(port: ServicePort): RenderedPort['shared'] {
+function sharedElements(port: ServicePort): RenderedElements['shared'] {
   const mine = new Set<Address>();
   for (const backends of [port.cluster, port.local]) {
     for (const { hairpin, address } of backends) if (hairpin) mine.add(address);

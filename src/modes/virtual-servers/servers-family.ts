@@ -6,8 +6,8 @@ import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Part } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
 import type { SetAside } from '../mode.ts';
+import { FamilyRules } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
-import { FamilyTables } from '../netfilter/tables.ts';
 import { applyServers } from './apply.ts';
 import { cleanupServers } from './cleanup.ts';
 import type { IpvsNode } from './node.ts';
@@ -23,7 +23,7 @@ export class ServersFamily extends RulesFamily {
   readonly #kernel: IpvsKernel;
   readonly #node: IpvsNode;
 
-  constructor(settings: ServersSettings, tables: FamilyTables, node: IpvsNode) {
+  constructor(settings: ServersSettings, tables: FamilyRules, node: IpvsNode) {
     super(tables);
     this.#kernel = node.kernel;
     this.#node = node;
@@ -113,10 +113,10 @@ export class ServersFamily extends RulesFamily {
 export class PredecessorServers extends ServersFamily {
   constructor(
     settings: ServersSettings,
-    options: Pick<FamilyTables['options'], 'tools' | 'probe' | 'own'>,
+    options: Pick<FamilyRules['options'], 'tools' | 'probe' | 'own'>,
     node: IpvsNode,
   ) {
-    super(settings, new FamilyTables({ ...options, isOurs: isSource, jumps: [] }), node);
+    super(settings, new FamilyRules({ ...options, isOurs: isSource, jumps: [] }), node);
   }
 
   override get isWaiting(): boolean {

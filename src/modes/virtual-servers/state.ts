@@ -1,9 +1,9 @@
 /** The virtual servers of one family: desired and believed state, their connections, and their rules. Does no I/O. */
 import type { KernelWrite, SeenDestination, Server, ServerId } from '../../host/ipvs-kernel.ts';
 import type { Address } from '../../model/address.ts';
+import type { FamilyRules } from '../netfilter/family-rules.ts';
 import type { ChainKey } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
-import type { FamilyTables } from '../netfilter/tables.ts';
 import {
   destinationKey,
   entryKey,
@@ -33,7 +33,7 @@ export interface DesiredChanges {
 
 export class ServersState extends ServerTrackers {
   readonly settings: ServersSettings;
-  readonly tables: FamilyTables;
+  readonly tables: FamilyRules;
   readonly index = new ServerIndex();
   /** Connections of destinations at the last reading. */
   readonly connections = new Map<string, number>();
@@ -41,7 +41,7 @@ export class ServersState extends ServerTrackers {
   readonly #wanted = new Map<string, readonly string[]>();
   #rendered = 0;
 
-  constructor(settings: ServersSettings, tables: FamilyTables) {
+  constructor(settings: ServersSettings, tables: FamilyRules) {
     super();
     this.settings = settings;
     this.tables = tables;

@@ -27,7 +27,7 @@ export interface TablesOptions {
   readonly own?: OwnWrites;
 }
 
-export class FamilyTables {
+export class FamilyRules {
   readonly options: TablesOptions;
   readonly standing: Standing;
   readonly #chains = new Tracker<ChainKey, Chain>(sameChain);
