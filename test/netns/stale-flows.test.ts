@@ -174,7 +174,7 @@ describe('stale flows on a real kernel', () => {
     assert.match(there.join('\n'), /CLOSED .*\[UNREPLIED\]/);
     const since = agent.log.length;
     await dns('SCTP', 2);
-    const { services } = await agent.logged(({ msg }) => /^deleted 1 stale connections/.test(msg), {
+    const { services } = await agent.logged(({ msg }) => /^deleted 1 stale unanswered connections/.test(msg), {
       since,
       within: PATIENCE,
     });
