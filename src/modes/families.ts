@@ -141,7 +141,8 @@ interface Parts {
 
 interface Written {
   readonly report: ApplyReport;
-  readonly isMistaken: boolean;
+  /** Families whose kernel state was not as it was believed to be. */
+  readonly mistaken: readonly FamilyMode[];
 }
 
 class FamiliesMode implements Mode {
@@ -202,19 +203,7 @@ class FamiliesMode implements Mode {
       }
       return { kind: 'unknown', cause };
     }
-    const drift: string[] = [];
-    const udpFrontends: UdpFrontend[] = [];
-    this.#unread.clear();
-    for (const mode of this.#families) {
-      try {
-        const seen = await mode.observe(signal);
-        drift.push(...seen.drift);
-        udpFrontends.push(...seen.udpFrontends);
-      } catch (error) {
-        if (signal.aborted) throw error;
-        this.#unread.set(mode, causeOf(error));
-      }
-    }
+    const { drift, udpFrontends } = await readFamilies(this.#families, this.#unread, signal);
     const unread = [...this.#unread.values()];
     if (unread.length > 0 && unread.length === this.#families.length) {
       return { kind: 'unknown', cause: unread.join('; ') };
@@ -251,13 +240,20 @@ class FamiliesMode implements Mode {
 
   async #apply(parts: Parts, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
     const first = await write(parts, this.#unread, signal);
-    if (!first.isMistaken) return first.report;
-    // Another program wrote in between. Read the kernel again and plan the remaining work from its state now.
-    const seen = await this.observe(signal);
-    if (seen.kind === 'unknown') return mergeReports([first.report, kernelFailure(`the kernel: ${seen.cause}`)]);
+    if (first.mistaken.length === 0) return first.report;
+    // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. What a family
+    // with nothing in common with the others holds is left for the next reading, which reports its drift.
+    if (this.#node !== NO_NODE_PART) await this.observe(signal);
+    else await readFamilies(first.mistaken, this.#unread, signal);
+    if (this.#unread.size === this.#families.length) {
+      const causes = new Set(this.#unread.values());
+      return mergeReports([first.report, kernelFailure(`the kernel: ${[...causes].join('; ')}`)]);
+    }
     const second = await write(this.#plan(setAside), this.#unread, signal);
     const applied = first.report.applied + second.report.applied;
-    if (!second.isMistaken) return { ...second.report, applied };
+    // A failure that the kernel names says more, and who it concerns.
+    const isNamed = second.report.failed.some(({ blame }) => blame === 'environment');
+    if (second.mistaken.length === 0 || isNamed) return { ...second.report, applied };
     const { failed } = kernelFailure('another program changes objects of slicewire while slicewire writes them');
     return { ...second.report, outcome: 'partial', applied, failed: [...second.report.failed, ...failed] };
   }
@@ -269,16 +265,40 @@ async function write(
   signal: AbortSignal,
 ): Promise<Written> {
   const { reports: before, isBlocked } = await node.before(signal);
-  const reports: FamilyReport[] = [...before];
-  if (isBlocked) return { report: mergeReports(reports), isMistaken: false };
+  const reports: ApplyReport[] = [...before];
+  const mistaken: FamilyMode[] = [];
+  if (isBlocked) return { report: mergeReports(reports), mistaken };
   for (const [mode, plan] of families) {
     const { family } = mode;
     const name = { key: `${family} read`, family, kind: 'kernel' } as const;
-    const report = await (plan?.apply(signal) ?? failedReport(name, unread.get(mode) ?? 'not read yet'));
+    const report: FamilyReport = await (plan?.apply(signal) ?? failedReport(name, unread.get(mode) ?? 'not read yet'));
     reports.push(report);
+    if (report.isMistaken === true) mistaken.push(mode);
   }
   reports.push(...(await node.after(signal)));
-  return { report: mergeReports(reports), isMistaken: reports.some(({ isMistaken = false }) => isMistaken) };
+  return { report: mergeReports(reports), mistaken };
+}
+
+/** Read these families; `unread` takes in the cause where one cannot be read. Throws only an abort. */
+async function readFamilies(
+  families: readonly FamilyMode[],
+  unread: Map<FamilyMode, string>,
+  signal: AbortSignal,
+): Promise<SeenFamily> {
+  const drift: string[] = [];
+  const udpFrontends: UdpFrontend[] = [];
+  for (const mode of families) {
+    unread.delete(mode);
+    try {
+      const seen = await mode.observe(signal);
+      drift.push(...seen.drift);
+      udpFrontends.push(...seen.udpFrontends);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      unread.set(mode, causeOf(error));
+    }
+  }
+  return { drift, udpFrontends };
 }
 
 function kernelFailure(cause: string): ApplyReport {

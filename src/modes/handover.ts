@@ -109,11 +109,11 @@ class Handover implements Mode {
       const unread = await this.#readAgain(signal);
       if (unread !== undefined) return [...reports, notRead(unread)];
       const plan = this.#predecessor.plan();
-      if (plan.steps.length === 0) {
-        if (!this.#predecessor.isObserved) return [...reports, notRead('part of it could not be read; see the log')];
+      if (plan.steps.length === 0 && this.#predecessor.isObserved) {
         this.#isPredecessorGone = !this.#predecessor.isWaiting;
         break;
       }
+      // Also without a step: a family that could not be read is in the report, with the cause.
       const report = await plan.apply(signal);
       reports.push(report);
       if (report.outcome !== 'complete') break;

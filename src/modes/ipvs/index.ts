@@ -52,11 +52,11 @@ class IpvsFamily extends ServersFamily {
 }
 
 /** The predecessor in IPVS mode, ours or kube-proxy's. It desires nothing: all of it is removed. */
-export function ipvsPredecessor({ families, ...options }: Omit<IpvsOptions, 'node' | 'wantedSettings'>): Mode {
+export function ipvsPredecessor({ families, kernel, sysctls }: Omit<IpvsOptions, 'node' | 'wantedSettings'>): Mode {
   const own = new OwnWrites();
   const members: PredecessorServers[] = [];
   const areEmptied = () => members.every(({ state }) => state.isEmptied && state.sets.applied?.size === 0);
-  const node = new IpvsNode({ ...options, predecessor: { areEmptied } });
+  const node = new IpvsNode({ kernel, sysctls, predecessor: { areEmptied } });
   for (const { settings, ...each } of families) members.push(new PredecessorServers(settings, { ...each, own }, node));
   return familiesMode({ name: 'ipvs', readsApart: false, families: members, node });
 }

@@ -114,8 +114,9 @@ class PredecessorTable implements FamilyMode {
   }
 }
 
+/** No rules of the mode that took over: it does not count as a failed write of those. */
 function nameOf({ family, table }: TableId): StepName {
-  return { key: `${family} nftables table ${table}`, family, kind: 'rules' };
+  return { key: `${family} nftables table ${table}`, family, kind: 'kernel' };
 }
 
 function stepOf(id: TableId): Step {
