@@ -114,7 +114,8 @@ function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
 
 /** Sections without a field are left out. */
 function meantBy(config: Config): Readonly<Record<string, unknown>> {
-  const whole: Record<string, unknown> = { apiVersion: API_VERSION, kind: KIND };
+  // kube-proxy's configuration always has this section.
+  const whole: Record<string, unknown> = { apiVersion: API_VERSION, kind: KIND, nftables: {} };
   for (const { path, write } of FIELDS) {
     const value = write?.(config);
     if (value === undefined) continue;

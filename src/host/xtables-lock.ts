@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 
 /** Where the legacy variant of iptables has its lock (iptables/xshared.c). */
-const LOCK_FILE = process.env.XTABLES_LOCKFILE ?? '/run/xtables.lock';
+const LOCK_FILE = process.env.XTABLES_LOCKFILE || '/run/xtables.lock';
 
 /** `iptables (process 123)`; undefined when /proc/locks names no holder (proc_locks(5)). */
 export async function lockHolder(): Promise<string | undefined> {

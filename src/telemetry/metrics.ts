@@ -49,7 +49,7 @@ const READ = {
   slicewire_nftables_elements: ['gauge', 'Elements of the maps and sets in the table of slicewire', 'ip_family'],
   slicewire_connections_total: [
     'counter',
-    'Connections to a frontend (--nftables-count-connections); restarts from 0 when its number of endpoints changes',
+    'Connections to a frontend (--nftables-count-connections); starts from 0 when it is new or gets its first endpoint',
     'service',
     'address',
     'protocol',
@@ -57,7 +57,7 @@ const READ = {
     'ip_family',
   ],
   slicewire_faults: ['gauge', 'Faults of objects at present, by effect', 'effect'],
-  slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server last sent an event of a kind', 'kind'],
+  slicewire_watch_age_seconds: ['gauge', 'Seconds since the API server last answered about a kind', 'kind'],
   slicewire_watch_failing: ['gauge', '1 while the watch of a kind fails', 'kind'],
   slicewire_services_refused: ['gauge', 'Services that the kernel refuses; their former rules stay'],
   slicewire_healthy: ['gauge', '1 when /healthz answers 200, regardless of the eligibility of the Node'],

@@ -159,6 +159,7 @@ describe('configuration', () => {
     assert.deepEqual([periods.syncPeriod, periods.minSyncPeriod], [9000, 2000]);
     assert.equal(flagged.nodePortAddresses.primary, false);
     assert.deepEqual(configFromFlags(flagsFromText(fileText(flagged), {}).flags), flagged);
+    assert.match(fileText(configFromFlags({ manifests: '/m' })), /^nftables: \{\}$/m, 'every section, in every mode');
   });
 
   it('keeps fields of a file that have no effect, and names no node unless the configuration does', () => {
