@@ -45,7 +45,7 @@ export async function conformanceReport(): Promise<string> {
     'A story has objects, a node, packets, and the expected fate of each packet.',
     'Every mode must agree with every story, in IPv4 and IPv6: a test interprets the rules instead of comparing their text.',
     'Where the column "real" says yes, the same packets also pass a kernel, and must meet the same fate:',
-    'in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS and nftables.',
+    'in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS, and about 20 of them with nftables on an older kernel.',
     'The column "follows" has the rules of [semantics.md](semantics.md), KEPs and issues that a story holds.',
     'Where a mode differs from kube-proxy on purpose, its column says so.',
     'A packet to a port that a Service does not have meets another fate in each mode',
