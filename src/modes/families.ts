@@ -46,6 +46,9 @@ export interface FamilyPlan extends Plan {
   apply(signal: AbortSignal): Promise<FamilyReport>;
 }
 
+/** ServicePorts of one family that changed; undefined: removed. */
+export type PortChanges = Iterable<readonly [ServicePortKey, ServicePort | undefined]>;
+
 /** The part of a mode for one family. */
 export interface FamilyMode {
   readonly family: Family;
@@ -59,7 +62,7 @@ export interface FamilyMode {
   readonly rendered: number;
   readonly compared: number;
   /** Accept changes of this family. Pure. */
-  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
+  desire(changes: PortChanges): void;
   /** See `Mode.settle`. */
   settle?(): void;
   /** Throws when the family cannot be read; `isKnown` then says whether an older reading still counts. */
@@ -184,7 +187,7 @@ class FamiliesMode implements Mode {
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
     const byFamily = Map.groupBy(changes, ([key]) => familyOfPort(key));
-    for (const mode of this.#families) mode.desire(new Map(byFamily.get(mode.family)));
+    for (const mode of this.#families) mode.desire(byFamily.get(mode.family) ?? []);
   }
 
   settle(): void {

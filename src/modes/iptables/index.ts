@@ -2,11 +2,11 @@
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
-import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { mergeReports } from '../../reconcile/step.ts';
-import { type FamilyMode, type FamilyPlan, type FamilyReport, familiesMode, type SeenFamily } from '../families.ts';
+import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
+import type { CountedRule } from '../netfilter/counted-rules.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
@@ -37,14 +37,13 @@ export function iptablesMode(families: readonly IptablesFamilyOptions[]): Mode {
   });
 }
 
-class IptablesFamily extends RulesFamily implements FamilyMode {
+class IptablesFamily extends RulesFamily {
   readonly #desired: IptablesDesired;
   readonly #settings: KernelSettings;
-  readonly #options: IptablesFamilyOptions;
+  readonly #counted: readonly CountedRule[];
   #rendered = 0;
 
-  constructor(options: IptablesFamilyOptions, own: OwnWrites) {
-    const { tools, probe, sysctls, settings } = options;
+  constructor({ tools, probe, sysctls, settings }: IptablesFamilyOptions, own: OwnWrites) {
     const { family, localhostNodePorts } = settings;
     super(
       new FamilyRules({
@@ -57,7 +56,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
         jumps: [...JUMPS, ...(localhostNodePorts ? FIREWALL_JUMPS : [])],
       }),
     );
-    this.#options = options;
+    this.#counted = countedIn(settings);
     this.#desired = new IptablesDesired(settings);
     this.#settings = new KernelSettings({
       sysctls,
@@ -75,7 +74,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
     return super.compared + this.#settings.compared;
   }
 
-  override desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+  override desire(changes: PortChanges): void {
     this.#desireAll(this.#desired.update(changes));
   }
 
@@ -98,8 +97,7 @@ class IptablesFamily extends RulesFamily implements FamilyMode {
   }
 
   async packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]> {
-    const { settings, tools, probe } = this.#options;
-    return await readCounts(countedIn(settings), { tools, probe }, signal);
+    return await readCounts(this.#counted, this.tables.options, signal);
   }
 
   async #apply(tables: TablesPlan, settings: SettingsPlan, signal: AbortSignal): Promise<FamilyReport> {

@@ -1,8 +1,7 @@
 /** IPVS mode: virtual servers, their addresses on a dummy device, sets, and rules that refer to the sets (docs/ipvs.md). */
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
-import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
-import { familiesMode } from '../families.ts';
+import { familiesMode, type PortChanges } from '../families.ts';
 import type { Mode } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
@@ -21,7 +20,7 @@ export interface IpvsFamilyOptions {
   readonly probe?: ChainProbe | undefined;
 }
 
-export interface IpvsOptions extends Omit<NodeOptions, 'isPredecessor'> {
+export interface IpvsOptions extends Omit<NodeOptions, 'predecessor'> {
   /** One entry for each family that the node has. */
   readonly families: readonly IpvsFamilyOptions[];
 }
@@ -42,7 +41,7 @@ class IpvsFamily extends ServersFamily {
     this.state.desireSets();
   }
 
-  override desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+  override desire(changes: PortChanges): void {
     this.state.desire(this.#desired.update(changes));
   }
 

@@ -7,7 +7,7 @@ import type { CountedRule } from './counted-rules.ts';
 /** Asks the probe, or the tools where it cannot tell. Throws when neither can. */
 export async function readCounts(
   rules: readonly CountedRule[],
-  { tools, probe }: { readonly tools: IptablesTools; readonly probe: ChainProbe | undefined },
+  { tools, probe }: { readonly tools: IptablesTools; readonly probe?: ChainProbe | undefined },
   signal: AbortSignal,
 ): Promise<PacketCount[]> {
   const counts: PacketCount[] = [];

@@ -1,8 +1,7 @@
 /** The rules of one family, for modes that write through iptables. By itself it desires nothing, so all our rules are removed. */
 import type { Family } from '../../model/address.ts';
-import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
-import { type FamilyMode, type FamilyPlan, familiesMode, type SeenFamily } from '../families.ts';
+import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
 import type { Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
 import { FamilyRules, type TablesOptions } from './family-rules.ts';
@@ -36,7 +35,7 @@ export class RulesFamily implements FamilyMode {
     return this.tables.compared;
   }
 
-  desire(_changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {}
+  desire(_changes: PortChanges): void {}
 
   async observe(signal: AbortSignal): Promise<SeenFamily> {
     const { drift, chains } = await this.tables.observe(signal);

@@ -3,7 +3,8 @@ import { breath } from '../../host/clock.ts';
 import type { NftKernel, NftRefusal } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { causeOf } from '../../model/cause.ts';
-import { type ApplyReport, type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
+import { type FailedStep, NOTHING_TO_DO } from '../../reconcile/step.ts';
+import type { FamilyReport } from '../families.ts';
 import { ownKey, sharedKey } from './groups.ts';
 import type { Entry } from './layout.ts';
 import type { Transaction } from './plan.ts';
@@ -16,13 +17,11 @@ export interface Target {
   readonly wrote: (transaction: Transaction) => void;
 }
 
-export interface TableReport extends ApplyReport {
+export interface TableReport extends FamilyReport {
   /** A deletion must wait. */
   readonly isWaiting: boolean;
   /** The table's state is unknown: a write got no answer, or the table was not as believed. */
   readonly isLost: boolean;
-  /** The table was not as believed: read it and plan again. */
-  readonly isStale: boolean;
 }
 
 /** A refused transaction changes nothing, and the others go on, unless it is one that all others need. */
@@ -33,7 +32,7 @@ export async function applyTransactions(
 ): Promise<TableReport> {
   const failed: FailedStep[] = [];
   let applied = 0;
-  let [isWaiting, isLost, isStale] = [false, false, false];
+  let [isWaiting, isLost, isMistaken] = [false, false, false];
   for (const [i, transaction] of transactions.entries()) {
     if (i > 0) await breath();
     signal.throwIfAborted();
@@ -44,15 +43,15 @@ export async function applyTransactions(
         applied += transaction.steps.length;
       } else if (transaction.mayWait === true && refusals.every(({ blame }) => blame === 'use')) isWaiting = true;
       else failed.push(...refusals.map((refusal) => failure(target.family, transaction, refusal)));
-      isStale = refusals.some(({ blame }) => blame === 'environment');
-      isLost = isStale;
+      isMistaken = refusals.some(({ blame }) => blame === 'environment');
+      isLost = isMistaken;
     } catch (error) {
       isLost = true;
       failed.push({ ...whole(target.family), blame: 'environment', cause: causeOf(error) });
     }
     if (isLost || (failed.length > 0 && transaction.elements.length === 0)) break;
   }
-  const states = { isWaiting, isLost, isStale };
+  const states = { isWaiting, isLost, isMistaken };
   if (failed.length === 0) return { ...NOTHING_TO_DO, applied, ...states };
   return { outcome: applied > 0 ? 'partial' : 'failed', applied, failed, skipped: [], ...states };
 }

@@ -75,18 +75,24 @@ export class TableState implements DesiredSink {
     this.elementsOf(set).desire(key, entry);
   }
 
-  /** Believe what was read; undefined: the table does not exist. */
-  observe(state: NftState | undefined): void {
-    const { chains, sets, elements } = observed(state, this.#layout);
+  /** Believe what was read; undefined: the table does not exist. Returns the changes of other programs: none if nothing was known. */
+  observe(state: NftState | undefined): readonly string[] {
+    const found = observed(state, this.#layout);
+    const drift = this.isKnown ? this.#drift(found) : [];
+    const { chains, sets, elements } = found;
     this.#hasTable = state !== undefined;
     this.chains.observe(chains);
     this.sets.observe(sets);
     for (const [set, tracker] of this.elements) tracker.observe(elements.get(set) ?? NONE);
+    return drift;
   }
 
   /** The changes of other programs, as text. */
-  driftFrom(state: NftState | undefined): string[] {
-    const { chains, elements } = observed(state, this.#layout);
+  driftFrom(state: NftState | undefined): readonly string[] {
+    return this.#drift(observed(state, this.#layout));
+  }
+
+  #drift({ chains, elements }: ReturnType<typeof observed>): readonly string[] {
     const ofChains = this.chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
     const ofElements = [...this.elements].flatMap(([set, tracker]) => {
       const found = elements.get(set) ?? NONE;

@@ -57,14 +57,11 @@ export class NftTable {
    * checked first. Throws when the table cannot be read; then nothing is known.
    */
   async observe(): Promise<readonly string[] | undefined> {
-    const { isKnown } = this.state;
     try {
-      if (isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
+      if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
       const found = await this.#kernel.read(this.family);
       this.#hasDrift = false;
-      const drift = isKnown ? this.state.driftFrom(found) : [];
-      this.state.observe(found);
-      return drift;
+      return this.state.observe(found);
     } catch (error) {
       this.state.forget();
       throw error;
@@ -95,10 +92,10 @@ export class NftTable {
     const { family, state } = this;
     try {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => state.wrote(done) };
-      const { isWaiting, isLost, isStale, ...report } = await applyTransactions(transactions, target, signal);
+      const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
       this.#isWaiting = isWaiting;
       if (isLost) state.forget();
-      return { ...report, isMistaken: isStale };
+      return report;
     } catch (error) {
       // It is unknown which transactions were committed.
       state.forget();

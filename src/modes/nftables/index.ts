@@ -1,9 +1,15 @@
 /** nftables mode: one table for each family, with maps whose elements are the Services (docs/nftables.md). */
 import type { NftKernel, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
-import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
-import { type FamilyMode, type FamilyPlan, familiesMode, NOTHING_SEEN, type SeenFamily } from '../families.ts';
+import {
+  type FamilyMode,
+  type FamilyPlan,
+  familiesMode,
+  NOTHING_SEEN,
+  type PortChanges,
+  type SeenFamily,
+} from '../families.ts';
 import type { ConnectionCount, Mode, RuleCount, SetAside } from '../mode.ts';
 import type { Entry } from '../nft-table/layout.ts';
 import { NftTable } from '../nft-table/table.ts';
@@ -69,7 +75,7 @@ class NftablesFamily implements FamilyMode {
     return this.#table.state.compared;
   }
 
-  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+  desire(changes: PortChanges): void {
     this.#rendered += this.#desired.update(changes);
   }
 
