@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { outsideYaml, servicesYaml, sliceYaml } from '../src/cli/demo/manifests.ts';
+import { outsideYaml, servicesYaml, sliceYaml } from '../src/demo/manifests.ts';
 import { realCommands } from '../src/host/commands.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

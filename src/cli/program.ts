@@ -8,6 +8,7 @@ import { fileText } from '../config/config-file.ts';
 import { controllerConfig } from '../config/controller-config.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
 import { versionText } from '../config/version.ts';
+import { DEMO_MODES, type DemoMode } from '../demo/scene.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
@@ -20,7 +21,6 @@ import { withAgentFlags } from './agent-flags.ts';
 import { goArguments } from './arguments.ts';
 import { cleanupCommand } from './cleanup.ts';
 import { withControllerFlags } from './controller-flags.ts';
-import { DEMO_MODES, type DemoMode } from './demo/scene.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
 import { runCommand } from './run.ts';
@@ -137,7 +137,7 @@ function addOtherCommands(program: Command, { signal, hangups, setStatus }: Cont
     .description('show the proxy at work without a cluster, in private network namespaces')
     .addOption(new Option('--mode <mode>', 'iptables, ipvs or nftables').choices(DEMO_MODES).default('iptables'))
     .action(async ({ mode }: { mode: DemoMode }) => {
-      const { demoCommand } = await import('./demo/index.ts');
+      const { demoCommand } = await import('../demo/index.ts');
       setStatus(await demoCommand({ mode, signal, print }));
     });
   program.command('demo-host', { hidden: true }).action(async () => {

@@ -1,11 +1,11 @@
 /** iptables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
+import { type Fate, fatesOf } from '../../src/explain/rules-walk.ts';
 import { endpointText, type Family } from '../../src/model/address.ts';
 import { endpointChain } from '../../src/modes/iptables/names.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { Rig } from '../helpers/rig.ts';
 import type { StoryCluster } from './cluster.ts';
-import { type Fate, fatesOf } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StoryState } from './story.ts';
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';

@@ -1,10 +1,10 @@
 /** IPVS mode for the conformance suite: the mode writes into kernels in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
+import { type Fate, fatesOf, type IpvsFacts } from '../../src/explain/rules-walk.ts';
 import { type Address, endpointText, type Family, hostCidr } from '../../src/model/address.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
 import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
 import type { StoryCluster } from './cluster.ts';
-import { type Fate, fatesOf, type IpvsFacts } from './interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';

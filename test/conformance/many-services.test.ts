@@ -1,11 +1,11 @@
 /** Among thousands of Services, where the dispatch trees are deep, each address and node port still finds its own endpoints, and nothing else does. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { fatesOf } from '../../src/explain/rules-walk.ts';
 import { type Address, endpointText } from '../../src/model/address.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
-import { fatesOf } from './interpreter.ts';
 
 const SERVICES = 2500;
 const NODE = { IPv4: '192.168.77.2', IPv6: 'fd00:77::2' } as const;

@@ -1,5 +1,7 @@
 /** nftables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
+import type { Fate } from '../../src/explain/rules-walk.ts';
+import { nftFates } from '../../src/explain/table-walk.ts';
 import { endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
@@ -8,8 +10,6 @@ import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { FakeNft } from '../helpers/fake-nft.ts';
 import { defaultSettings, Rig } from '../helpers/rig.ts';
 import type { BackendName, StoryCluster } from './cluster.ts';
-import type { Fate } from './interpreter.ts';
-import { nftFates } from './nft-interpreter.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
 import { type ModeUnderTest, packetOf, type Subject } from './suite.ts';

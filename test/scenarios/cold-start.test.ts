@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { fatesOf } from '../../src/explain/rules-walk.ts';
 import { type Address, endpointText } from '../../src/model/address.ts';
-import { fatesOf } from '../conformance/interpreter.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';

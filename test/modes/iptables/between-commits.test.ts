@@ -6,8 +6,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { type Fate, interpreter, type Packet } from '../../../src/explain/rules-walk.ts';
 import type { Address } from '../../../src/model/address.ts';
-import { type Fate, interpreter, type Packet } from '../../conformance/interpreter.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { aStep, type Step } from '../../helpers/histories.ts';
 import { Rig } from '../../helpers/rig.ts';

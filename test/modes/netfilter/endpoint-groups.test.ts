@@ -1,9 +1,9 @@
 /** Services with thousands of endpoints: each endpoint has the same probability, and a flap of one is a small change. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { fatesOf } from '../../../src/explain/rules-walk.ts';
 import { type Address, endpointText } from '../../../src/model/address.ts';
 import { endpointGroups, MOST_UNGROUPED } from '../../../src/modes/netfilter/endpoint-groups.ts';
-import { fatesOf } from '../../conformance/interpreter.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { Rig } from '../../helpers/rig.ts';

@@ -1,8 +1,8 @@
 /** Unserved cluster IPs: refused if a Service has the address, dropped if none has (docs/semantics.md 6.16). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { nftFates } from '../../../src/explain/table-walk.ts';
 import type { Address, Cidr } from '../../../src/model/address.ts';
-import { nftFates } from '../../conformance/nft-interpreter.ts';
 import { nftRig } from '../../helpers/nft-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
 

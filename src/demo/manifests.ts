@@ -1,6 +1,6 @@
 /** The manifests of the demo. */
-import { yamlText } from '../../documents/yaml.ts';
-import { podAddress } from '../../lab/lab.ts';
+import { yamlText } from '../documents/yaml.ts';
+import { podAddress } from '../lab/lab.ts';
 
 export const WEB = { clusterIP: '10.96.0.10', port: 80, nodePort: 30080 } as const;
 export const EMPTY = { clusterIP: '10.96.0.20', port: 80 } as const;

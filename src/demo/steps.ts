@@ -1,8 +1,8 @@
 /** The steps of the demo: each sends real traffic and checks the answers. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Answer } from '../../lab/host-protocol.ts';
-import { LAB, type Lab } from '../../lab/lab.ts';
+import type { Answer } from '../lab/host-protocol.ts';
+import { LAB, type Lab } from '../lab/lab.ts';
 import { EMPTY, OUTSIDE, outsideYaml, podsYaml, SELECTING, selectingYaml, sliceYaml, WEB } from './manifests.ts';
 import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene, type StepResult } from './scene.ts';
 import { ipvsState, SHOWN } from './shown.ts';

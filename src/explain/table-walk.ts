@@ -2,13 +2,14 @@
  * Walks a packet through a table of nftables mode as the kernel does, word by word, and tells its fates with their
  * probabilities. The real kernel is asked the same questions in test/netns.
  */
-import type { Expression, Field, Hook, Loaded, NftSet } from '../../src/host/nftables-kernel.ts';
-import { type Address, addressBytes, type Family, portBytes } from '../../src/model/address.ts';
-import { numberWord, protocolWord } from '../../src/modes/nft-table/bytes.ts';
-import { addressOf } from '../../src/modes/nft-table/print.ts';
-import type { FakeTable } from '../helpers/fake-nft.ts';
+
+import type { FakeTable } from '../../test/helpers/fake-nft.ts';
+import type { Expression, Field, Hook, Loaded, NftSet } from '../host/nftables-kernel.ts';
+import { type Address, addressBytes, type Family, portBytes } from '../model/address.ts';
+import { numberWord, protocolWord } from '../modes/nft-table/bytes.ts';
+import { addressOf } from '../modes/nft-table/print.ts';
 import { type Fate, fateOf, isStopped, merge, type Outcome, type State, stopped } from './fates.ts';
-import type { Packet } from './interpreter.ts';
+import type { Packet } from './rules-walk.ts';
 
 export interface NftFacts {
   readonly family: Family;

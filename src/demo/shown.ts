@@ -1,5 +1,5 @@
 /** The state of the kernel as administrators see it, in each mode. */
-import type { Lab } from '../../lab/lab.ts';
+import type { Lab } from '../lab/lab.ts';
 import type { DemoMode } from './scene.ts';
 
 interface Shown {

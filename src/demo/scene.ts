@@ -1,6 +1,6 @@
 /** The state that the steps of the demo share. */
-import type { AgentProcess } from '../../lab/agent-process.ts';
-import type { Lab } from '../../lab/lab.ts';
+import type { AgentProcess } from '../lab/agent-process.ts';
+import type { Lab } from '../lab/lab.ts';
 
 export const DEMO_MODES = ['iptables', 'ipvs', 'nftables'] as const;
 export type DemoMode = (typeof DEMO_MODES)[number];

@@ -1,5 +1,5 @@
 /** What becomes of a packet: on its way through rules, and in the end. */
-import type { Address } from '../../src/model/address.ts';
+import type { Address } from '../model/address.ts';
 
 export interface Fate {
   readonly kind: 'balanced' | 'rejected' | 'dropped' | 'untouched';

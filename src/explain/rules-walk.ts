@@ -2,8 +2,8 @@
  * Walks a packet through what iptables-save printed, as the kernel does, and tells its fates with their probabilities.
  * The real kernel is asked the same questions in test/netns, so that this interpreter is checked too.
  */
-import { type Address, type Cidr, cidrContains } from '../../src/model/address.ts';
-import { type SavedTable, SaveReader } from '../../src/modes/netfilter/restore-text.ts';
+import { type Address, type Cidr, cidrContains } from '../model/address.ts';
+import { type SavedTable, SaveReader } from '../modes/netfilter/restore-text.ts';
 import { type Fate, fateOf, isStopped, merge, type Outcome, type State, stopped, type Verdict } from './fates.ts';
 
 export type { Fate } from './fates.ts';

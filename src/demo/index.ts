@@ -2,11 +2,11 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CannotRun } from '../../agent/cannot-run.ts';
-import { realCommands } from '../../host/commands.ts';
-import { mayChangeNetwork } from '../../host/node-facts.ts';
-import { AgentProcess } from '../../lab/agent-process.ts';
-import { LAB, Lab } from '../../lab/lab.ts';
+import { CannotRun } from '../agent/cannot-run.ts';
+import { realCommands } from '../host/commands.ts';
+import { mayChangeNetwork } from '../host/node-facts.ts';
+import { AgentProcess } from '../lab/agent-process.ts';
+import { LAB, Lab } from '../lab/lab.ts';
 import { POD_PORT, servicesYaml, sliceYaml } from './manifests.ts';
 import { type DemoMode, type DemoStep, indent, PATIENCE, type Scene } from './scene.ts';
 import { SHOWN } from './shown.ts';

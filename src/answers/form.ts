@@ -1,0 +1,27 @@
+/** The form that all answers share. A program reads `apiVersion` and `kind` first; fields are only added within a version. */
+import { z } from 'zod';
+
+export const API_VERSION = 'slicewire/v1';
+
+/** A moment: RFC 3339 in UTC with milliseconds. */
+export const moment = z.iso.datetime({ precision: 3 });
+
+export const family = z.enum(['IPv4', 'IPv6']);
+export const protocol = z.enum(['TCP', 'UDP', 'SCTP']);
+export const milliseconds = z.number().nonnegative();
+
+/** The head of an answer. */
+export function answer<K extends string>(kind: K) {
+  return { apiVersion: z.literal(API_VERSION), kind: z.literal(kind) } as const;
+}
+
+/** Who answered: the agent that runs, a command that read the sources and the kernel, or a recording. */
+export const answeredBy = z
+  .object({
+    who: z.enum(['agent', 'command', 'recording']),
+    mode: z.enum(['iptables', 'ipvs', 'nftables']),
+    node: z.string(),
+    version: z.string(),
+    at: moment,
+  })
+  .describe('who answered, and the moment that the answer is about');

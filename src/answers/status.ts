@@ -1,0 +1,34 @@
+/** The answer of `slicewire status`. */
+import { z } from 'zod';
+import { answer, answeredBy, milliseconds, moment } from './form.ts';
+import { syncSchema } from './history.ts';
+
+export const statusSchema = z.object({
+  ...answer('Status'),
+  by: answeredBy,
+  pid: z.number().int(),
+  startedAt: moment.nullable(),
+  families: z.array(z.string()),
+  source: z.string().describe('the API server, or the folder of manifests'),
+  health: z.object({
+    live: z.boolean(),
+    ready: z.boolean(),
+    healthy: z.boolean(),
+    reasons: z.array(z.string()).describe('why it is not healthy, ready or live; notes otherwise'),
+  }),
+  heard: z
+    .array(z.object({ of: z.string(), at: moment.nullable(), failure: z.string() }))
+    .describe('the last message of the source, for each kind that is followed'),
+  objects: z.object({ services: z.number().int(), slices: z.number().int() }),
+  syncs: z.array(syncSchema).describe('the last ten, the latest first'),
+  latency: z
+    .object({ changes: z.number().int(), p50: milliseconds, p99: milliseconds, most: milliseconds, since: moment })
+    .nullable()
+    .describe('from a change received to the kernel, in the last hour; null when there was none'),
+  faults: z.array(z.object({ object: z.string(), text: z.string() })),
+  setAside: z.array(z.string()).describe('Services that the kernel refuses'),
+  drift: z.array(z.object({ at: moment, what: z.string() })).describe('changes by other programs; the last of them'),
+  history: z.object({ reachesBackTo: moment, bytes: z.number().int(), folder: z.string() }).nullable(),
+});
+
+export type Status = z.infer<typeof statusSchema>;

@@ -1,0 +1,69 @@
+/** Answers to questions about the kernel: what a mode has there, wants there, and where both differ. Nothing here writes. */
+import type { Address, Family } from '../model/address.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import type { FamilyView } from './view.ts';
+
+/** A kernel object that is not as desired. */
+export interface Difference {
+  readonly family: Family | undefined;
+  /** The kernel object in the words of the mode's steps, such as `nat chain KUBE-SVC-XPGD46QRK7WJZT7O` or `services 10.96.0.20 . tcp . 80`. */
+  readonly object: string;
+  /** The Service that it belongs to; undefined when it is shared or foreign. */
+  readonly owner: ServiceKey | undefined;
+  /**
+   * `missing`: desired and not installed. `changed`: installed with another content. `foreign`: installed in our tables, and not desired.
+   * `order`: the same rules in another order or number.
+   */
+  readonly kind: 'missing' | 'changed' | 'foreign' | 'order';
+  /** Lines that are desired and not installed. */
+  readonly wanted: readonly string[];
+  /** Lines that are installed and not desired. */
+  readonly found: readonly string[];
+  /**
+   * Why it may differ without a fault: the change is not written yet, the kernel refuses the Service, or the removal waits until connections
+   * end. undefined: another program wrote.
+   */
+  readonly because: 'not written yet' | 'refused by the kernel' | 'waits for connections to end' | undefined;
+}
+
+/** The program that committed the last change of the kernel's nft ruleset. */
+export interface LastWriter {
+  readonly pid: number;
+  readonly name: string;
+  /** It is this process. */
+  readonly isUs: boolean;
+}
+
+export interface Comparison {
+  readonly differences: readonly Difference[];
+  /** Number of kernel objects that were compared: chains, jumps, sets, elements, servers, destinations, addresses. */
+  readonly compared: number;
+  /** undefined where the kernel does not know: legacy iptables. */
+  readonly lastWriter: LastWriter | undefined;
+}
+
+/** A virtual destination that limits a reading, where a mode can read less than all of it. */
+export interface Focus {
+  readonly address: Address;
+  readonly port: number;
+  readonly protocol: 'TCP' | 'UDP' | 'SCTP';
+}
+
+/** Inspects the kernel for a mode. Views stay valid until the next sync. */
+export interface ModeInspection {
+  /** The believed state, from memory. A family that was not read yet is left out. */
+  believed(): readonly FamilyView[];
+  /** The desired state, from memory. */
+  desired(): readonly FamilyView[];
+  /** Whether no other program wrote since the believed state was read or written, as far as the kernel can say at once. False when unknown. */
+  isCertain(): Promise<boolean>;
+  /** Read the kernel now, in portions with breaths between; the believed state stays the same. Throws when it cannot be read. */
+  read(signal: AbortSignal, focus?: Focus): Promise<readonly FamilyView[]>;
+  /** Read the kernel and compare it with the desired state, in portions. Throws when it cannot be read. */
+  compare(signal: AbortSignal): Promise<Comparison>;
+  /**
+   * Seconds for which session affinity still remembers this client, by the name of the memory: a `recent` list of iptables, a set of
+   * nftables, or `SERVER -> DESTINATION` of IPVS (`destinationKey`). Memories that do not know the client are left out.
+   */
+  remembered(family: Family, memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
+}
