@@ -36,8 +36,9 @@ const RULES: Readonly<Record<string, Rule>> = {
     modules: ['commander', 'node:'],
   },
   'src/agent/': {
-    imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/host/', 'src/modes/', 'src/serve/']
+    imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
+      .concat('src/serve/')
       .concat('src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
@@ -49,6 +50,11 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/explain/': {
     imports: [...PURE, 'src/modes/nft-table/bytes.ts', 'src/modes/nft-table/print.ts', 'src/modes/netfilter/'],
     types: ['src/modes/', 'src/host/', 'src/answers/'],
+  },
+  'src/history/': {
+    imports: [...PURE, 'src/host/clock.ts'],
+    types: ['src/answers/', 'src/cache/', 'src/sync/'],
+    modules: ['node:crypto', 'node:zlib'],
   },
   'src/answers/': { modules: ['zod'] },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
