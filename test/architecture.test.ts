@@ -47,7 +47,9 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   // Types of src/modes/, and its pure files, which the test below lists.
   'src/explain/': {
-    imports: [...PURE, 'src/modes/nft-table/bytes.ts', 'src/modes/nft-table/print.ts', 'src/modes/netfilter/'],
+    imports: [...PURE, 'src/modes/nft-table/bytes.ts', 'src/modes/nft-table/print.ts', 'src/modes/netfilter/'].concat(
+      'src/modes/virtual-servers/objects.ts',
+    ),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
   },
   'src/answers/': { modules: ['zod'] },
