@@ -1,4 +1,5 @@
 /** Answers of the flight recorder: what changed, when it was in the kernel, and what stood at a moment. */
+import { momentOf } from '../answers/form.ts';
 import type { History, RecordedChange, RecordedSync } from '../answers/history.ts';
 import { breath } from '../host/clock.ts';
 import type { ServiceKey } from '../model/objects.ts';
@@ -60,11 +61,6 @@ export function recordedSync(record: SyncRecord): RecordedSync {
     drift: [...drift],
     failed: [...failed],
   };
-}
-
-/** RFC 3339 in UTC with milliseconds. */
-export function momentOf(milliseconds: number): string {
-  return new Date(milliseconds).toISOString();
 }
 
 async function search(
