@@ -63,7 +63,12 @@ export class Recorder {
 
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
-    return this.#pending.oldest(this.#numbers.change + 1);
+    return this.#pending.oldest(this.nextNumber);
+  }
+
+  /** The number that the next change will have. */
+  get nextNumber(): number {
+    return this.#numbers.change + 1;
   }
 
   /** Bytes that the recorder holds. */

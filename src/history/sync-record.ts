@@ -48,7 +48,7 @@ function cut(line: string): string {
   return line.length > CHARACTERS ? `${line.slice(0, CHARACTERS)}…` : line;
 }
 
-/** To a hundredth of a millisecond. */
+/** To a hundredth of a millisecond, upwards: what was done did not take no time. */
 function round(milliseconds: number): number {
-  return Math.round(milliseconds * 100) / 100;
+  return Math.ceil(milliseconds * 100) / 100;
 }
