@@ -45,7 +45,7 @@ export const TIERS: readonly Tier[] = [
         name: 'unit',
         files: [
           'test/{documents/nasty,controller/replicas,model/histories,modes/iptables/between-commits}.test.ts',
-          'test/{agent,api,cache,config,controller,documents,helpers,host,model,modes,native,producers}/**/*.test.ts',
+          'test/{agent,api,cache,config,controller,documents,explain,helpers,host,model,modes,native,producers}/**/*.test.ts',
           'test/{reconcile,scripts,serve,source,sync,telemetry}/**/*.test.ts',
           'test/bench/{cluster,process-cost}.test.ts',
           'test/deploy/manifests.test.ts',
