@@ -1,5 +1,5 @@
 /** Why an endpoint sees the sender's address or one of this node (docs/semantics.md 7.1 to 7.7). Pure. */
-import { holdsAll } from '../model/address.ts';
+import { holdsAll, parseAddress } from '../model/address.ts';
 import type { Sender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
@@ -21,12 +21,16 @@ export interface MasqueradeInput {
 
 /** The fate as the kernel has it, with the rule of the model where that is the cause. */
 export function masquerading(input: MasqueradeInput): Masquerading {
-  const { fate, from, subject, mode } = input;
+  const { fate, from, subject, family, mode } = input;
   const { masqueraded } = fate;
   const rule = subject === undefined ? undefined : byModel(subject, input);
   if (rule?.masqueraded === masqueraded) return rule;
-  if (masqueraded && mode === 'ipvs' && from.what === 'node') {
-    return { masqueraded, why: 'the kernel takes the address of the Service as the source, because this node has it' };
+  if (mode === 'ipvs' && from.what === 'node') {
+    if (masqueraded) return yes('the kernel takes the address of the Service as the source, because this node has it');
+    if (subject?.list === 'Local') return no('this node sends it from an own address to an endpoint on this node');
+  }
+  if (!masqueraded && rule?.masqueraded === true && isOf(fate.backend, family)) {
+    return no('the endpoint has an address of this node, and the packet does not leave it');
   }
   const step = fate.way.findLast(({ effect }) => effect.kind === 'masquerade');
   const why =
@@ -74,4 +78,10 @@ function yes(why: string): Masquerading {
 
 function no(why: string): Masquerading {
   return { masqueraded: false, why };
+}
+
+/** Whether an endpoint, as `ip:port`, has an address of this node: only what leaves the node meets nat POSTROUTING. */
+function isOf(endpoint: string, { localAddresses }: FamilyFacts): boolean {
+  const address = parseAddress(endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/[[\]]/g, ''));
+  return address !== undefined && localAddresses.has(address);
 }

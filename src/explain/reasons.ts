@@ -66,7 +66,14 @@ function policyReason(input: ReasonsInput): Reason {
     const ignored = service.externalTrafficPolicy === 'Local' ? 'it does not apply to a Service of this type; ' : '';
     return about(input, field, service.externalTrafficPolicy, `${ignored}endpoints of all nodes are used`);
   }
-  if (list === 'Local') return about(input, field, 'Local', `only endpoints on ${here} are used for clients outside`);
+  const { from } = input.question;
+  if (list === 'Local') {
+    const isInside = from.what === 'node' || from.isLocalPod;
+    const who = isInside
+      ? ': in IPVS mode no virtual server of this Service has all endpoints'
+      : ' for clients outside';
+    return about(input, field, 'Local', `only endpoints on ${here} are used${who}`);
+  }
   const says = 'it is about clients outside; Pods of this node and the node itself use endpoints of all nodes';
   return about(input, field, 'Local', says);
 }

@@ -53,8 +53,9 @@ interface Sent {
 function listFor({ port, frontend: { role, policy }, from, mode }: Sent): TrafficPolicy {
   if (role === 'cluster-ip' || policy === 'Cluster') return policy;
   if (from.what !== 'node' && !from.isLocalPod) return 'Local';
-  // No virtual server has all endpoints (docs/ipvs.md, "Different from iptables mode").
-  return mode === 'ipvs' && port.internalPolicy === 'Local' ? 'Local' : 'Cluster';
+  // In IPVS mode only the cluster IP's virtual server has all endpoints (docs/ipvs.md, "Different from iptables mode").
+  const isReachable = port.frontends.some((each) => each.role === 'cluster-ip' && each.policy === 'Cluster');
+  return mode === 'ipvs' && !isReachable ? 'Local' : 'Cluster';
 }
 
 /** The endpoints that get this sender's new connections, by the model. */
