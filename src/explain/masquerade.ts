@@ -42,7 +42,8 @@ export function masquerading(input: MasqueradeInput): Masquerading {
 
 function byModel(subject: Subject, { fate, from, family }: MasqueradeInput): Masquerading {
   const backend = backendsOf(subject).find(({ text }) => text === fate.backend);
-  if (backend?.hairpin === true && backend.address === from.address) {
+  // The set of IPVS mode is shared: another Service may say that the endpoint is on this node.
+  if (backend?.address === from.address && (backend.hairpin || fate.masqueraded)) {
     return yes('the endpoint is the sender itself, which would not recognise its own answer');
   }
   return subject.frontend.role === 'cluster-ip' ? toClusterIP(from, family) : toExternal(subject, from);

@@ -32,8 +32,9 @@ export function lasting(seconds: number): string {
   return left === 0 ? `${hours} h` : `${hours} h ${left} min`;
 }
 
+/** A sentence's first letter; an address or a name stays as it is. */
 export function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return !/^[a-z]+[ ,']/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** `port 80`, `ports 80 and 9090/UDP`: the protocol is written where it is not TCP. */
