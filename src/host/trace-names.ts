@@ -16,6 +16,8 @@ export interface TraceQuestion {
   readonly family: Family;
   /** undefined for any */
   readonly source: Address | undefined;
+  /** The place where they enter this network namespace: its own programs, or a device; undefined for both. */
+  readonly origin?: 'node' | 'network' | undefined;
   readonly destination: Address;
   readonly protocol: Protocol;
   readonly port: number;

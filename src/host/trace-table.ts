@@ -3,7 +3,7 @@
  * when the process ends, however it ends (NFT_TABLE_F_OWNER, since Linux 5.12). An older kernel keeps it until `removeLeftTraces`.
  */
 import { readFile } from 'node:fs/promises';
-import { EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM } from '../../native/errno.ts';
+import { EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } from '../../native/errno.ts';
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -18,6 +18,9 @@ import { BEGINNINGS, ENDS, NUMBERS, TRACE_TABLE, type TraceQuestion } from './tr
 const FIRST = -350;
 /** Behind NF_IP_PRI_CONNTRACK_HELPER (300), the last one that changes or drops packets. */
 const LAST = 1000;
+
+/** Answers of a kernel without nftables, or without a family. */
+const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT];
 
 /** Packets are being traced already; the message says by whom. */
 export class TraceBusy extends Error {
@@ -98,9 +101,9 @@ function busy(pid: number | undefined): TraceBusy {
 
 /**
  * Removes tables that processes left behind. Tables of living processes stay. Returns what was removed, such as
- * `table ip slicewire-trace`. Throws NetlinkError, SystemError.
+ * `table ip slicewire-trace`; nothing where the kernel has no nftables. Throws NetlinkError, SystemError.
  */
-export async function removeLeftTraces(open: typeof openTransport = openTransport): Promise<string[]> {
+export async function removeLeftTraces(open: typeof openTransport = openTransport): Promise<readonly string[]> {
   const socket = new NetlinkSocket(open(NETLINK_NETFILTER));
   const removed: string[] = [];
   try {
@@ -112,6 +115,9 @@ export async function removeLeftTraces(open: typeof openTransport = openTranspor
       if (error === undefined) removed.push(`table ${family === 'IPv4' ? 'ip' : 'ip6'} ${TRACE_TABLE}`);
       else if (error.errno !== ENOENT) throw error;
     }
+  } catch (error) {
+    if (error instanceof NetlinkError && NO_NFTABLES.includes(error.errno)) return removed;
+    throw error;
   } finally {
     socket.close();
   }
@@ -136,19 +142,18 @@ function pidOf({ comment }: TableFacts): number | undefined {
 }
 
 function requests(question: TraceQuestion, most: number, isOwned: boolean): Request[] {
-  const { family } = question;
+  const { family, origin } = question;
   const id = { family, table: TRACE_TABLE };
   const trace = [...matching(question), bytecode.first(most), bytecode.immediate(0, ONE), bytecode.setTrace(0)];
   const type = 'filter' as const;
   return [
     createTable(id, `Packets traced by slicewire, process ${process.pid}`, isOwned),
-    ...Object.entries(BEGINNINGS).flatMap(([hook, chain]) => [
-      addChain(id, chain, { type, hook: hook as keyof typeof BEGINNINGS, priority: FIRST }),
-      addRule(id, chain, trace, 'trace'),
-    ]),
-    ...Object.entries(ENDS).map(([hook, chain]) =>
-      addChain(id, chain, { type, hook: hook as keyof typeof ENDS, priority: LAST }),
-    ),
+    addChain(id, BEGINNINGS.prerouting, { type, hook: 'prerouting', priority: FIRST }),
+    addChain(id, BEGINNINGS.output, { type, hook: 'output', priority: FIRST }),
+    addChain(id, ENDS.input, { type, hook: 'input', priority: LAST }),
+    addChain(id, ENDS.postrouting, { type, hook: 'postrouting', priority: LAST }),
+    ...(origin === 'node' ? [] : [addRule(id, BEGINNINGS.prerouting, trace, 'trace')]),
+    ...(origin === 'network' ? [] : [addRule(id, BEGINNINGS.output, trace, 'trace')]),
   ];
 }
 
