@@ -102,7 +102,11 @@ export const TIERS: readonly Tier[] = [
     parts: [
       {
         name: 'network',
-        files: ['test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts', 'test/netns/*.test.ts'],
+        files: [
+          'test/questions/*.test.ts',
+          'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
+          'test/netns/*.test.ts',
+        ],
         except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense}.test.ts'],
         // They wait for the kernel, and for silence, more than they compute.
         concurrency: 4,

@@ -12,7 +12,7 @@ import type { Fault, ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
-import type { Plan } from '../reconcile/step.ts';
+import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
 import { applyIsolating, type OnPlan, thrownReport, unreadReport } from './isolate.ts';
 import { RefusedServices } from './refused.ts';
@@ -65,6 +65,11 @@ export class SyncLoop {
     this.#parts = parts;
     this.#refused = new RefusedServices(parts.retry);
     this.#triggers = new Triggers(parts.clock.wall());
+  }
+
+  /** The Services that the kernel refuses now, each with its failure. */
+  get refused(): ReadonlyMap<string, FailedStep> {
+    return this.#refused.services;
   }
 
   /** Read the kernel at the next sync, whatever the believed state. */
