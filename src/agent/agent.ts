@@ -9,6 +9,7 @@ import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { hasLegacyTables, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
 import { type Family, familyOf } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
 import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
@@ -60,6 +61,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     tools: tool,
     probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text) }),
   }));
+  if (options.isRun) await removeTraces(log);
   const onNode = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
     for (const { probe } of members) probe.close();
     throw error;
@@ -91,6 +93,17 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   });
   const sweeper = buildSweeper({ config, log, flows, onNode, onSweep });
   return { feed, loop, mode, onNode, sweeper, clock: realClock };
+}
+
+/** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
+async function removeTraces(log: Log): Promise<void> {
+  // Loaded only here: it is done once.
+  const { removeLeftTraces } = await import('../host/trace-table.ts');
+  try {
+    for (const what of await removeLeftTraces()) log.info(`removed the ${what}, which a killed trace of packets left`);
+  } catch (error) {
+    log.warn(`cannot look for tables that traces of packets left: ${causeOf(error)}; they stay, if there are any`);
+  }
 }
 
 /** Most names in a line of the log. */

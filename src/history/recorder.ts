@@ -112,7 +112,7 @@ export class Recorder {
     const running = this.#running;
     if (running === undefined) return;
     this.#running = undefined;
-    const { upTo, plans, times } = running;
+    const { upTo } = running;
     const { hasWritten, without } = refusedIn(report);
     const services = this.#pending.servicesBetween(this.#numbers.taken, upTo, SERVICES);
     const changes = upTo - this.#numbers.taken;
@@ -128,7 +128,7 @@ export class Recorder {
     const record = syncRecord(report, facts);
     this.log.append(record);
     this.statistics.add(record);
-    this.sinks.sync({ record, plans, times });
+    this.sinks.sync(record);
   }
 
   #use(tap: Tap, at: number): void {

@@ -104,6 +104,8 @@ const sync = z.object({
   milliseconds,
   drift: z.array(z.string()),
   failed: z.array(z.string()),
+  plans: z.array(z.object({ steps: count, digest: z.string() })),
+  times: z.array(z.number()).describe('what the mode read from its clock'),
 });
 
 const localDetector = z.discriminatedUnion('kind', [
@@ -187,12 +189,7 @@ export const lineSchema = z.discriminatedUnion('type', [
     version: z.string(),
     delta,
   }),
-  z.object({
-    type: z.literal('sync'),
-    record: sync,
-    plans: z.array(z.object({ steps: count, digest: z.string() })),
-    times: z.array(z.number()).describe('what the mode read from its clock'),
-  }),
+  z.object({ type: z.literal('sync'), record: sync }),
 ]);
 
 export type RecordedParts = Lasting<z.infer<typeof partsSchema>>;

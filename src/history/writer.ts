@@ -1,24 +1,18 @@
 /** Writes a recording: a sink of the recorder. Each beginning has all objects, so that what is before it can be dropped. */
-import { createHash } from 'node:crypto';
 import { breath } from '../host/clock.ts';
-import type { Plan } from '../reconcile/step.ts';
-import { planText } from '../reconcile/step.ts';
 import { type Delta, deltaOf, packSlice } from './delta.ts';
 import { frameBytes, headerBytes } from './frames.ts';
 import { writtenState } from './past.ts';
 import type { Recorder } from './recorder.ts';
-import type { ChangeEntry, PlanRecord } from './records.ts';
+import type { ChangeEntry, SyncRecord } from './records.ts';
 import type { ChangeLine, RecordedParts, RecordingLine, StartLine, SyncLine } from './shapes.ts';
-import type { Beginning, EndedSync, Sink } from './sinks.ts';
+import type { Beginning, Sink } from './sinks.ts';
 import { ObjectStore } from './store.ts';
 
 /** Objects in a frame of the beginning; then the event loop runs. */
 const PORTION = 200;
 /** Characters of lines after which a frame is written before the next sync ends. */
 const FRAME = 256 * 1024;
-/** Steps of a plan whose text is hashed. The text of a whole node's plan would take a second. */
-const HASHED = 1000;
-
 /** Takes the bytes of a recording in order. It must not throw. */
 export type Output = (bytes: Uint8Array, at: 'header' | 'start' | 'frame') => void;
 
@@ -69,8 +63,8 @@ export class RecordingWriter implements Sink {
     if (this.#characters > FRAME) this.#flush();
   }
 
-  sync({ record, plans, times }: EndedSync): void {
-    const line: SyncLine = { type: 'sync', record, plans: plans.map(planRecord), times };
+  sync(record: SyncRecord): void {
+    const line: SyncLine = { type: 'sync', record };
     this.#add(line);
     this.#flush();
   }
@@ -116,10 +110,4 @@ function* deltasOf(objects: ObjectStore): Generator<Delta> {
   for (const slice of objects.slices.all()) {
     yield { kind: 'EndpointSlice', key: slice.key, delta: { all: packSlice(slice) } };
   }
-}
-
-/** The digest of a plan's text, by which a replay is compared. */
-export function planRecord(plan: Plan): PlanRecord {
-  const steps = plan.steps.length;
-  return { steps, digest: steps > HASHED ? '' : createHash('sha256').update(planText(plan)).digest('hex') };
 }

@@ -14,7 +14,7 @@ import type {
   SyncLine,
 } from '../history/shapes.ts';
 import { ObjectStore } from '../history/store.ts';
-import { planRecord } from '../history/writer.ts';
+import { planRecord } from '../history/sync-record.ts';
 import type { Clock } from '../host/clock.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../model/events.ts';
 import { type Plan, planText } from '../reconcile/step.ts';
@@ -114,8 +114,8 @@ class Beginning {
     if (this.start.isWritten) await this.parts.loop.sync(signal);
   }
 
-  async sync({ record, plans: recorded, times }: SyncLine, signal: AbortSignal): Promise<ReplayedSync> {
-    const { number, at, trigger, upTo, outcome, hasWritten, drift, milliseconds } = record;
+  async sync({ record }: SyncLine, signal: AbortSignal): Promise<ReplayedSync> {
+    const { number, at, trigger, upTo, outcome, hasWritten, drift, milliseconds, times } = record;
     const isFirst = this.#isFirst;
     this.#isFirst = false;
     while ((this.changes[0]?.number ?? Number.POSITIVE_INFINITY) <= upTo) {
@@ -132,7 +132,7 @@ class Beginning {
     if (milliseconds.reading > 0) this.parts.loop.distrust();
     const report = await this.parts.loop.sync(signal);
     const plans = this.#plans;
-    const isSame = areSame(recorded, plans.map(planRecord));
+    const isSame = areSame(record.plans, plans.map(planRecord));
     const unknown =
       isFirst && (this.start.isWritten || trigger === 'start')
         ? 'the first plan depends on what the kernel had'
@@ -156,7 +156,7 @@ class Beginning {
 
 /** undefined: a recorded plan has no digest. */
 function areSame(
-  recorded: SyncLine['plans'],
+  recorded: SyncLine['record']['plans'],
   replayed: readonly { readonly steps: number; readonly digest: string }[],
 ): boolean | undefined {
   if (recorded.length !== replayed.length) return false;

@@ -60,6 +60,7 @@ export class Rig {
   readonly cache = new Cache();
   readonly faults: Fault[] = [];
   readonly mode: Mode;
+  readonly model: ProxyModel;
   readonly flows: Flows;
   readonly loop: SyncLoop;
   #became: ReadonlySet<string> = new Set();
@@ -75,6 +76,7 @@ export class Rig {
     });
     this.mode = options.mode ?? iptablesMode(families.map(inFamily));
     const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs: options.servesExternalIPs !== false });
+    this.model = model;
     this.flows = new Flows((at) => model.frontend(at));
     const onFault = (fault: Fault) => this.faults.push(fault);
     this.loop = new SyncLoop({
