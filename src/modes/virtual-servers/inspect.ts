@@ -1,6 +1,6 @@
 /** What a family of IPVS mode has in the kernel, for questions: views, and what differs from the desired state. */
 import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
-import type { Address } from '../../model/address.ts';
+import { type Address, parseAddress } from '../../model/address.ts';
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection, Focus } from '../inspection.ts';
 import { readRules } from '../netfilter/family-rules.ts';
@@ -101,8 +101,7 @@ function* comparedServers(state: ServersState, seen: Seen): Generator<Unlike | u
     nameOf: (_, { set, entry }) => `${setName(family, set)} ${entry}`,
     linesOf: ({ entry }) => [entry],
     ownerOf: (key, wanted, found) => owned(key, wanted, found) ?? state.entries.applied?.get(key)?.owner,
-    // The label of a server goes with it.
-    waits: (key) => key.startsWith('KUBE-IPVS-SERVERS ') && hasDraining(state, serverKeyOfEntry(entryIn(key))),
+    waits: (key) => isEntryWaiting(state, key),
   });
   yield* comparison({
     tracker: state.servers,
@@ -132,13 +131,20 @@ function* comparedServers(state: ServersState, seen: Seen): Generator<Unlike | u
     nameOf: (address) => `address ${address}`,
     linesOf: ({ address }) => [address],
     ownerOf: (key, wanted, found) => owned(key, wanted, found) ?? state.addresses.applied?.get(key)?.owner,
-    waits: (address) => [...state.index.serversAt(address)].some((server) => hasDraining(state, server)),
+    waits: (address) => isAddressWaiting(state, address),
   });
 }
 
-/** `SET ENTRY` → `ENTRY` */
-function entryIn(key: string): string {
-  return key.slice(key.indexOf(' ') + 1);
+/** The label of a server and the entry of an address go with them. */
+function isEntryWaiting(state: ServersState, key: string): boolean {
+  const found = state.entries.applied?.get(key);
+  if (found?.set === 'KUBE-IPVS-SERVERS') return hasDraining(state, serverKeyOfEntry(found.entry));
+  const address = found?.set === 'KUBE-IPVS-IPS' ? parseAddress(found.entry) : undefined;
+  return address !== undefined && isAddressWaiting(state, address);
+}
+
+function isAddressWaiting(state: ServersState, address: Address): boolean {
+  return [...state.index.serversAt(address)].some((server) => hasDraining(state, server));
 }
 
 /** The server has draining destinations, and goes with the last of them. */
