@@ -2,7 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
 import { realClock } from '../host/clock.ts';
-import type { Family } from '../model/address.ts';
+import { type Family, isLoopback } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
@@ -12,9 +12,12 @@ import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
+import { Inquiries } from './inquiries.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
+import { questionsOf } from './questions.ts';
 import { Servers } from './servers.ts';
+import { healthOf } from './status-answer.ts';
 import { ServedByFamily, sentencesOf, verdictOf } from './verdict.ts';
 
 export interface ReportingOptions {
@@ -50,7 +53,7 @@ export class Reporting {
       log,
       signal,
       events: this.events,
-      handlers: { healthz: this.#healthHandler(), metrics: this.#metricsHandler() },
+      handlers: { healthz: this.#healthHandler(), metrics: this.#metricsHandler(feed) },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
     });
@@ -128,12 +131,25 @@ export class Reporting {
     });
   }
 
-  #metricsHandler() {
+  #metricsHandler(feed: ObjectFeed) {
+    const inquiries = new Inquiries({
+      who: 'agent',
+      clock: realClock,
+      startedAt: realClock.wall(),
+      config: () => this.#config,
+      feed: () => this.#agent?.feed ?? feed,
+      agent: () => this.#agent,
+      health: () => healthOf(this.health.state),
+    });
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
       metrics: () => this.metrics.current,
       hasProfiling: () => this.#config.serve.profiling,
+      questions: {
+        byPath: questionsOf(inquiries),
+        isLocal: () => isLoopback(this.#config.serve.metrics.address),
+      },
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },

@@ -25,3 +25,10 @@ export const answeredBy = z
     at: moment,
   })
   .describe('who answered, and the moment that the answer is about');
+
+export type AnsweredBy = z.infer<typeof answeredBy>;
+
+/** A moment of an answer, from milliseconds since 1970. */
+export function momentOf(wall: number): string {
+  return new Date(wall).toISOString();
+}

@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { Command, CommanderError, Option } from 'commander';
 import { CannotRun } from '../agent/cannot-run.ts';
 import { prepare } from '../agent/load-config.ts';
+import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import { KubeconfigUnusable } from '../api/credentials.ts';
 import { fileText } from '../config/config-file.ts';
 import { controllerConfig } from '../config/controller-config.ts';
@@ -23,6 +24,7 @@ import { cleanupCommand } from './cleanup.ts';
 import { withControllerFlags } from './controller-flags.ts';
 import { initCommand } from './init.ts';
 import { planCommand } from './plan.ts';
+import { addQuestions } from './question-commands.ts';
 import { runCommand } from './run.ts';
 
 /** Errors that print one line: their text says what to do. Others are bugs, and print a stack. */
@@ -36,6 +38,8 @@ const PLAIN = [
   IpvsUnusable,
   NftUnusable,
   CleanupIncomplete,
+  WrongQuestion,
+  NoAnswer,
 ];
 
 /** Parse, run, and resolve with the exit status. */
@@ -87,6 +91,7 @@ function buildProgram(context: Context): Command {
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'slicewire: ')) })
     .showHelpAfterError('(slicewire --help lists the commands, slicewire run --help the flags)');
   addAgentCommands(program, context);
+  addQuestions(program, { ...context, print });
   addOtherCommands(program, context);
   return program;
 }
@@ -109,7 +114,7 @@ function addAgentCommands(program: Command, { signal, hangups, setStatus }: Cont
     .action(async (flags: Flags) => setStatus(await runOrAct(flags, { signal, hangups })));
   withAgentFlags(program.command('plan').description('show what run would change on this node; write nothing'))
     .option('--config <file>', 'KubeProxyConfiguration file; replaces most flags')
-    .addOption(new Option('--output <form>', 'output format').choices(['text', 'json']).default('text'))
+    .addOption(new Option('-o, --output <form>', 'output format').choices(['text', 'json']).default('text'))
     .action(async (flags: Flags) => {
       const output = flags.output === 'json' ? 'json' : 'text';
       endSoonAfter(signal);

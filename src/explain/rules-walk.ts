@@ -1,166 +1,176 @@
 /**
- * Walks a packet through what iptables-save printed, as the kernel does, and tells its fates with their probabilities.
- * The real kernel is asked the same questions in test/netns, so that this interpreter is checked too.
+ * Walks a packet through rules of iptables, and through virtual servers of IPVS, as the kernel does. The real kernel is asked the same
+ * questions in test/netns and test/vm, so that this interpreter is checked too.
  */
-import { type Address, type Cidr, cidrContains } from '../model/address.ts';
-import { type SavedTable, SaveReader } from '../modes/netfilter/restore-text.ts';
-import { type Fate, fateOf, isStopped, merge, type Outcome, type State, stopped, type Verdict } from './fates.ts';
+import type { Rule, Table } from '../modes/netfilter/rules.ts';
+import type { RulesView, ServersView } from '../modes/view.ts';
+import {
+  type Effect,
+  type Fate,
+  fateOf,
+  isFallen,
+  isStopped,
+  merge,
+  type Outcome,
+  type State,
+  type Step,
+  startOf,
+  stepped,
+  stopped,
+  translated,
+  type Verdict,
+} from './fates.ts';
+import { isLocal, isMatching, type Surroundings } from './matching.ts';
+import type { NodeFacts, Packet } from './packet.ts';
+import { type ParsedRule, parseRule } from './rule.ts';
+import { candidates, refusal } from './servers-walk.ts';
 
-export type { Fate } from './fates.ts';
-
-/** The first packet of a connection. */
-export interface Packet {
-  readonly protocol: 'TCP' | 'UDP' | 'SCTP';
-  readonly source: Address;
-  readonly destination: Address;
-  readonly port: number;
-  /** The device it comes in by; undefined when the node itself sends it. */
-  readonly device: string | undefined;
-  /** What conntrack says of it. Packets that it finds invalid are not translated. */
-  readonly state: 'NEW' | 'INVALID';
-}
-
-/** What a node is, beside its rules. */
-export interface NodeFacts {
-  readonly localAddresses: ReadonlySet<string>;
-  /** Names of `recent` lists that hold the packet's source. */
-  readonly remembered: ReadonlySet<string>;
-  readonly ipvs?: IpvsFacts;
-}
-
-/** What IPVS and sets say of a packet. */
-export interface IpvsFacts {
-  /** `ip:port` of those that a virtual server may choose for this packet; undefined when there is no such server. */
-  backends(protocol: Packet['protocol'], destination: Address, port: number): readonly string[] | undefined;
-  /** Entries of a set, as `ipset list` prints them. */
-  entries(set: string): ReadonlySet<string>;
-}
-
-/** What a built-in chain does with what no rule decides. */
-type Policies = ReadonlyMap<string, 'accept' | 'drop'>;
-
-export function fatesOf(saved: string, packet: Packet, facts: NodeFacts): Fate[] {
-  return interpreter(saved)(packet, facts);
-}
-
-/** Read once, for many packets. */
-export function interpreter(saved: string): (packet: Packet, facts: NodeFacts) => Fate[] {
-  const reader = new SaveReader();
-  for (const line of saved.split('\n')) reader.read(line);
-  const [tables, policies] = [reader.end(), policiesOf(saved)];
-  return (packet, facts) => new Walk({ tables, policies, packet, facts }).fates();
-}
-
-/** `:FORWARD DROP [0:0]` of the filter table. */
-function policiesOf(saved: string): Policies {
-  const filter = /^\*filter$([\s\S]*?)^COMMIT$/m.exec(saved)?.[1] ?? '';
-  const found = filter.matchAll(/^:([A-Z]+) (ACCEPT|DROP) /gm);
-  return new Map([...found].map(([, chain = '', policy]) => [chain, policy === 'DROP' ? 'drop' : 'accept']));
-}
-
-interface WalkInput {
-  readonly tables: ReadonlyMap<string, SavedTable>;
-  readonly policies: Policies;
+export interface RulesWalkInput {
+  readonly rules: RulesView;
+  readonly servers: ServersView | undefined;
   readonly packet: Packet;
   readonly facts: NodeFacts;
+  /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
+  readonly asked: Set<string>;
+  readonly unknown: Set<string>;
 }
 
-class Walk {
-  readonly #tables: ReadonlyMap<string, SavedTable>;
-  readonly #policies: Policies;
-  readonly #packet: Packet;
-  readonly #facts: NodeFacts;
+/** A rule in its chain. */
+interface Place {
+  readonly table: Table;
+  readonly chain: string;
+  readonly line: Rule;
+  readonly rule: ParsedRule;
+}
 
-  constructor({ tables, policies, packet, facts }: WalkInput) {
-    this.#tables = tables;
-    this.#policies = policies;
-    this.#packet = packet;
-    this.#facts = facts;
+interface Endings {
+  /** Go on with the next rule. */
+  readonly next: State[];
+  /** Have left the chain. */
+  readonly done: Outcome[];
+}
+
+const VERDICTS: Readonly<Record<string, Exclude<Verdict, 'end'>>> = {
+  ACCEPT: 'accept',
+  DROP: 'drop',
+  REJECT: 'reject',
+  RETURN: 'return',
+};
+
+/** Rules that were read of a view, by their text: many packets pass the same ones. */
+const PARSED = new WeakMap<RulesView, Map<string, ParsedRule>>();
+/** Far more than one packet passes; a view may live as long as the agent. */
+const MOST_PARSED = 20_000;
+
+function parsedOf(rules: RulesView): Map<string, ParsedRule> {
+  const kept = PARSED.get(rules);
+  if (kept !== undefined && kept.size < MOST_PARSED) return kept;
+  const parsed = new Map<string, ParsedRule>();
+  PARSED.set(rules, parsed);
+  return parsed;
+}
+
+export class RulesWalk {
+  readonly #rules: RulesView;
+  readonly #around: Surroundings;
+  readonly #unknown: Set<string>;
+  readonly #parsed: Map<string, ParsedRule>;
+
+  constructor({ rules, unknown, ...around }: RulesWalkInput) {
+    this.#rules = rules;
+    this.#parsed = parsedOf(rules);
+    this.#around = { ...around, nets: new Map() };
+    this.#unknown = unknown;
   }
 
   fates(): Fate[] {
-    const { destination, port, device } = this.#packet;
-    const start: State = { mark: 0, destination, port, dnat: undefined, masqueraded: false, probability: 1 };
-    const entry = device === undefined ? 'OUTPUT' : 'PREROUTING';
-    const fates: Fate[] = [];
-    const isInvalid = this.#packet.state === 'INVALID';
-    const mangled = device === undefined ? this.#chain('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
-    for (const before of mangled as Outcome[]) {
-      if (before.verdict === 'drop') fates.push(stopped(before));
-      else {
-        const entered = isInvalid ? [{ state: start }] : this.#chain('nat', entry, before.state);
-        for (const { state } of entered) fates.push(...this.#delivered(state, isInvalid));
-      }
-    }
-    return merge(fates.filter((fate) => fate.probability > 0));
+    const { packet } = this.#around;
+    const start = startOf(packet);
+    const isSent = packet.device === undefined;
+    const mangled: Outcome[] = isSent ? this.#hook('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
+    const fates = mangled.flatMap((outcome) => {
+      if (isStopped(outcome)) return [stopped(outcome)];
+      // Packets that conntrack finds invalid are not translated.
+      if (packet.state === 'INVALID') return this.#delivered(outcome.state);
+      const entered = this.#hook('nat', isSent ? 'OUTPUT' : 'PREROUTING', outcome.state);
+      return entered.flatMap(({ state }) => this.#delivered(state));
+    });
+    return merge(fates);
   }
 
   /** What becomes of a packet after it was translated, or not, on its way in. */
-  #delivered(state: State, isInvalid: boolean): Fate[] {
-    const { device, protocol } = this.#packet;
-    const backends = this.#facts.ipvs?.backends(protocol, state.destination, state.port);
-    if (backends !== undefined && this.#isLocal(state.destination)) {
+  #delivered(state: State): Fate[] {
+    const { packet, servers } = this.#around;
+    const server = servers?.server({ protocol: packet.protocol, address: state.destination, port: state.port });
+    // IPVS begins no connection with a packet that does not begin one (ip_vs_proto_tcp.c, tcp_conn_schedule).
+    if (server !== undefined && packet.state === 'NEW' && isLocal(state.destination, this.#around)) {
       // IPVS takes what comes in after the filter table's INPUT, what the node sends before its OUTPUT.
-      const passed = device === undefined ? [{ state, verdict: 'accept' } as const] : this.#builtIn('INPUT', state);
-      return passed.flatMap((outcome) =>
-        isStopped(outcome) ? [stopped(outcome)] : this.#balanced(outcome.state, backends),
-      );
+      const passed = packet.device === undefined ? accepted(state) : this.#filtered('INPUT', state);
+      return passed.flatMap((outcome) => {
+        if (isStopped(outcome)) return [stopped(outcome)];
+        const sent = candidates(server, outcome.state, this.#around);
+        return sent.length === 0
+          ? [stopped({ state: stepped(outcome.state, refusal(server)), verdict: 'reject' })]
+          : sent.flatMap((one) => this.#balanced(one));
+      });
     }
-    const fates: Fate[] = [];
-    for (const filtered of this.#filter(state)) {
-      if (isStopped(filtered)) fates.push(stopped(filtered));
-      else if (isInvalid) fates.push(fateOf(filtered.state));
-      else for (const sent of this.#chain('nat', 'POSTROUTING', filtered.state)) fates.push(fateOf(sent.state));
-    }
-    return fates;
+    return this.#received(state).flatMap((outcome) => (isStopped(outcome) ? [stopped(outcome)] : this.#sent(outcome)));
   }
 
-  /** IPVS chooses, and sends the packet out as if the node did. */
-  #balanced(state: State, backends: readonly string[]): Fate[] {
-    if (backends.length === 0) return [stopped({ state, verdict: 'reject' })];
-    return backends.flatMap((backend) => {
-      const sent = { ...translated(state, backend), probability: state.probability / backends.length };
-      return this.#builtIn('OUTPUT', sent).flatMap((outcome) =>
-        isStopped(outcome)
-          ? [stopped(outcome)]
-          : this.#chain('nat', 'POSTROUTING', outcome.state).map((last) => fateOf(last.state)),
-      );
-    });
-  }
-
-  /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
-  #filter(state: State): Outcome[] {
-    const isLocal = this.#isLocal(state.destination);
-    if (this.#packet.device !== undefined) return this.#builtIn(isLocal ? 'INPUT' : 'FORWARD', state);
-    const out = this.#builtIn('OUTPUT', state);
-    if (!isLocal) return out;
-    return out.flatMap((outcome) =>
-      outcome.verdict === 'drop' || outcome.verdict === 'reject' ? [outcome] : this.#builtIn('INPUT', outcome.state),
+  /** IPVS sends the packet out as if the node did. What it gives to the node itself has arrived (ip_vs_xmit.c, ip_vs_nat_send_or_cont). */
+  #balanced(state: State): Fate[] {
+    if (this.#around.packet.device !== undefined && isLocal(state.destination, this.#around)) return [fateOf(state)];
+    return this.#filtered('OUTPUT', state).flatMap((outcome) =>
+      isStopped(outcome) ? [stopped(outcome)] : this.#masqueraded(outcome.state),
     );
   }
 
+  /** INPUT, FORWARD, or OUTPUT and then INPUT for what the node sends to itself. */
+  #received(state: State): Outcome[] {
+    const isHere = isLocal(state.destination, this.#around);
+    if (this.#around.packet.device !== undefined) return this.#filtered(isHere ? 'INPUT' : 'FORWARD', state);
+    const out = this.#filtered('OUTPUT', state);
+    if (!isHere) return out;
+    return out.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#filtered('INPUT', outcome.state)));
+  }
+
+  /** What has arrived at this node is not sent on. */
+  #sent({ state }: Outcome): Fate[] {
+    const { device, state: known } = this.#around.packet;
+    const hasArrived = device !== undefined && isLocal(state.destination, this.#around);
+    return hasArrived || known === 'INVALID' ? [fateOf(state)] : this.#masqueraded(state);
+  }
+
+  #masqueraded(state: State): Fate[] {
+    return this.#hook('nat', 'POSTROUTING', state).map((last) => fateOf(last.state));
+  }
+
   /** A built-in chain of the filter table: its policy decides over what falls through. */
-  #builtIn(name: string, state: State): Outcome[] {
-    return this.#chain('filter', name, state).map((outcome) => {
-      const falls = outcome.verdict === 'end' || outcome.verdict === 'return';
-      return falls ? { ...outcome, verdict: this.#policies.get(name) ?? 'accept' } : outcome;
+  #filtered(chain: string, state: State): Outcome[] {
+    return this.#hook('filter', chain, state).map((outcome) => {
+      if (!isFallen(outcome)) return outcome;
+      if (this.#rules.policy(chain) === 'accept') return { ...outcome, verdict: 'accept' };
+      const effect = { kind: 'drop' } as const;
+      const step: Step = { table: 'filter', chain, rule: 'policy DROP', effect, share: 1, owner: undefined };
+      return { state: stepped(outcome.state, step), verdict: 'drop' };
     });
   }
 
-  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. */
-  #chain(table: string, name: string, start: State): Outcome[] {
-    const rules = this.#tables.get(table)?.get(name);
-    if (rules === undefined) throw new Error(`there is no chain ${table} ${name}`);
+  /** A built-in chain; one that the view does not have holds nothing of the proxy. */
+  #hook(table: Table, chain: string, state: State): Outcome[] {
+    return this.#chain(table, chain, state) ?? [{ state, verdict: 'end' }];
+  }
+
+  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
+  #chain(table: Table, chain: string, start: State): Outcome[] | undefined {
+    const rules = this.#rules.chain(table, chain);
+    if (rules === undefined) return undefined;
     let going: State[] = [start];
     const done: Outcome[] = [];
-    for (const text of rules) {
-      const rule = parseRule(text);
+    for (const line of rules) {
+      const place: Place = { table, chain, line, rule: this.#read(line.text) };
       const next: State[] = [];
-      for (const state of going) {
-        const chance = this.#chance(rule, state);
-        if (chance < 1) next.push({ ...state, probability: state.probability * (1 - chance) });
-        if (chance > 0) this.#take(table, rule, { ...state, probability: state.probability * chance }, { next, done });
-      }
+      for (const state of going) this.#rule(place, state, { next, done });
       going = next;
       if (going.length === 0) break;
     }
@@ -168,175 +178,72 @@ class Walk {
     return done;
   }
 
-  #take(table: string, rule: Rule, state: State, { next, done }: { next: State[]; done: Outcome[] }): void {
-    const { target, isGoto } = rule;
+  #read(text: string): ParsedRule {
+    const known = this.#parsed.get(text);
+    if (known !== undefined) return known;
+    const rule = parseRule(text);
+    this.#parsed.set(text, rule);
+    return rule;
+  }
+
+  #rule(place: Place, state: State, endings: Endings): void {
+    const { matches, chance, unknown } = place.rule;
+    const isHit = matches.every((match) => isMatching(match, state, this.#around));
+    if (!isHit || unknown !== undefined) {
+      endings.next.push(state);
+      if (isHit) this.#note(place, `has \`${unknown}\`, which is not interpreted; it is taken as not matching`);
+      return;
+    }
+    if (chance < 1) endings.next.push({ ...state, probability: state.probability * (1 - chance) });
+    if (chance > 0) this.#take(place, { ...state, probability: state.probability * chance }, endings);
+  }
+
+  /** What a rule that matches does. */
+  #take(place: Place, state: State, endings: Endings): void {
+    const { target, setMark, to } = place.rule;
     const verdict = VERDICTS[target];
-    if (verdict !== undefined) done.push({ state, verdict });
-    else if (target === '') next.push(state);
-    else if (target === 'MARK') next.push({ ...state, mark: mangleMark(rule.option('--set-xmark'), state.mark) });
-    else if (target === 'MASQUERADE') done.push({ state: { ...state, masqueraded: true }, verdict: 'accept' });
-    else if (target === 'DNAT')
-      done.push({ state: translated(state, rule.option('--to-destination')), verdict: 'accept' });
-    else {
-      for (const outcome of this.#chain(table, target, state)) {
-        const falls = outcome.verdict === 'end' || outcome.verdict === 'return';
-        if (!falls) done.push(outcome);
-        else if (isGoto) done.push({ state: outcome.state, verdict: 'return' });
-        else next.push(outcome.state);
-      }
+    const after = (effect: Effect, changed = state) => stepped(changed, stepOf(place, effect));
+    if (verdict !== undefined) endings.done.push({ state: after({ kind: verdict as 'accept' }), verdict });
+    else if (target === '') endings.next.push(state);
+    else if (target === 'MARK' && setMark !== undefined) {
+      const mark = ((state.mark & ~setMark.mask) ^ setMark.value) >>> 0;
+      endings.next.push(after({ kind: 'mark', mark }, { ...state, mark }));
+    } else if (target === 'MASQUERADE') {
+      endings.done.push({ state: after({ kind: 'masquerade' }, { ...state, masqueraded: true }), verdict: 'accept' });
+    } else if (target === 'DNAT' && to !== undefined) {
+      const sent = translated(state, to.text, to.address, to.port);
+      endings.done.push({ state: after({ kind: 'translate', to: to.text }, sent), verdict: 'accept' });
+    } else this.#enter(place, state, endings);
+  }
+
+  /** Jumps to a chain; the jump is a step only when something happened there. */
+  #enter(place: Place, state: State, { next, done }: Endings): void {
+    const { target, isGoto } = place.rule;
+    const entered = stepped(state, stepOf(place, { kind: isGoto ? 'goto' : 'jump', chain: target }));
+    const outcomes = this.#chain(place.table, target, entered);
+    if (outcomes === undefined) {
+      const what = `leads to \`${target}\`, which is neither a chain that was read nor a target that is interpreted`;
+      this.#note(place, `${what}; it is taken as having no effect`);
+      next.push(state);
+      return;
+    }
+    for (const outcome of outcomes) {
+      const back = outcome.state.way === entered.way ? { ...outcome.state, way: state.way } : outcome.state;
+      if (!isFallen(outcome)) done.push(outcome);
+      else if (isGoto) done.push({ state: back, verdict: 'return' });
+      else next.push(back);
     }
   }
 
-  /** Probability that the rule matches: 0, 1, or what `statistic` says. */
-  #chance(rule: Rule, state: State): number {
-    let chance = 1;
-    for (const match of rule.matches) {
-      const answer = this.#matches(match, state);
-      if (typeof answer === 'number') chance *= answer;
-      else if (answer === match.inverted) return 0;
-    }
-    return chance;
-  }
-
-  #matches({ option, value }: Match, state: State): boolean | number {
-    const { protocol, source, device } = this.#packet;
-    switch (option) {
-      case '-s':
-        return cidrContains(value as Cidr, source);
-      case '-d':
-        return cidrContains(value as Cidr, state.destination);
-      case '-p':
-        return protocol.toLowerCase() === value;
-      case '-i':
-        return device !== undefined && (value.endsWith('+') ? device.startsWith(value.slice(0, -1)) : device === value);
-      case '--dport': {
-        const [first = '', last = first] = value.split(':');
-        return state.port >= Number(first) && state.port <= Number(last);
-      }
-      case '--mark': {
-        const [wanted = 0, mask = 0] = value.split('/').map(Number);
-        return (state.mark & mask) >>> 0 === wanted;
-      }
-      case '--ctstate': {
-        const states = value.split(',');
-        return states.includes(this.#packet.state) || (states.includes('DNAT') && state.dnat !== undefined);
-      }
-      case '--ctorigdst':
-        return cidrContains(value as Cidr, this.#packet.destination);
-      case '--dst-type':
-        return this.#isLocal(state.destination);
-      case '--src-type':
-        return this.#isLocal(source);
-      case '--probability':
-        return Number(value);
-      case '--match-set':
-        return this.#isInSet(value, state);
-      case '--rcheck':
-        return this.#facts.remembered.has(value);
-      default:
-        throw new Error(`the interpreter does not know the match ${option} ${value}`);
-    }
-  }
-
-  /** `NAME dst,dst,src`: the entry that the packet's addresses and port make. */
-  #isInSet(value: string, { destination, port }: State): boolean {
-    const { protocol, source } = this.#packet;
-    const [name = '', which = ''] = value.split(' ');
-    const entries = this.#facts.ipvs?.entries(name) ?? new Set<string>();
-    const [first, second, third] = which.split(',');
-    if (second === undefined) {
-      return entries.has(first === 'src' ? source : destination) || (first === 'dst' && entries.has(String(port)));
-    }
-    const socket = `${destination},${protocol.toLowerCase()}:${port}`;
-    if (third === undefined) return entries.has(socket);
-    if (entries.has(`${socket},${source}`)) return true;
-    const nets = [...entries].filter((entry) => entry.startsWith(`${socket},`) && entry.includes('/'));
-    return nets.some((entry) => cidrContains(entry.split(',')[2] as Cidr, source));
-  }
-
-  #isLocal(address: Address): boolean {
-    return this.#facts.localAddresses.has(address) || address.startsWith('127.') || address === '::1';
+  #note({ table, chain, line }: Place, problem: string): void {
+    this.#unknown.add(`the rule \`-A ${chain} ${line.text}\` of table ${table} ${problem}`);
   }
 }
 
-const VERDICTS: Readonly<Record<string, Verdict>> = {
-  ACCEPT: 'accept',
-  DROP: 'drop',
-  REJECT: 'reject',
-  RETURN: 'return',
-};
-
-interface Match {
-  readonly option: string;
-  readonly value: string;
-  readonly inverted: boolean;
+function accepted(state: State): Outcome[] {
+  return [{ state, verdict: 'accept' }];
 }
 
-interface Rule {
-  readonly matches: readonly Match[];
-  readonly target: string;
-  readonly isGoto: boolean;
-  option(name: string): string;
-}
-
-/** Options of a match that say nothing about the packet, with their number of values. */
-const IGNORED: Readonly<Record<string, number>> = {
-  '-m': 1,
-  '--comment': 1,
-  '--mode': 1,
-  '--reject-with': 1,
-  '--random-fully': 0,
-  '--seconds': 1,
-  '--reap': 0,
-  '--set': 0,
-  '--mask': 1,
-  '--rsource': 0,
-};
-
-function parseRule(text: string): Rule {
-  const words = text.match(/"(?:\\.|[^"])*"|\S+/g) ?? [];
-  const matches: Match[] = [];
-  const options = new Map<string, string>();
-  let target = '';
-  let isGoto = false;
-  let inverted = false;
-  for (let i = 0; i < words.length; i++) {
-    const word = words[i] ?? '';
-    const value = words[i + 1] ?? '';
-    if (word === '!') {
-      inverted = true;
-      continue;
-    }
-    if (word === '-j' || word === '-g') {
-      target = value;
-      isGoto = word === '-g';
-      i += 1;
-    } else if (word === '--set-xmark' || word === '--to-destination' || word === '--name') {
-      options.set(word, value);
-      i += 1;
-    } else if (word === '--match-set') {
-      matches.push({ option: word, value: `${value} ${words[i + 2] ?? ''}`, inverted });
-      i += 2;
-    } else if (word === '--rcheck')
-      matches.push({ option: word, value: /--name (\S+)/.exec(text)?.[1] ?? '', inverted });
-    else if (word in IGNORED) i += IGNORED[word] ?? 0;
-    else {
-      matches.push({ option: word, value, inverted });
-      i += 1;
-    }
-    inverted = false;
-  }
-  return { matches, target, isGoto, option: (name) => options.get(name) ?? '' };
-}
-
-/** MARK --set-xmark value/mask: clear the mask's bits, then flip those of the value (iptables-extensions(8)). */
-function mangleMark(option: string, mark: number): number {
-  const [value = 0, mask = 0xffffffff] = option.split('/').map(Number);
-  return ((mark & ~mask) ^ value) >>> 0;
-}
-
-function translated(state: State, to: string): State {
-  const colon = to.lastIndexOf(':');
-  const destination = to.slice(0, colon).replace(/[[\]]/g, '') as Address;
-  return { ...state, destination, port: Number(to.slice(colon + 1)), dnat: to };
+function stepOf({ table, chain, line, rule: { chance } }: Place, effect: Effect): Step {
+  return { table, chain, rule: line.text, effect, share: chance, owner: line.owner };
 }

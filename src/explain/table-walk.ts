@@ -1,95 +1,123 @@
 /**
- * Walks a packet through a table of nftables mode as the kernel does, word by word, and tells its fates with their
- * probabilities. The real kernel is asked the same questions in test/netns.
+ * Walks a packet through a table of nftables mode as the kernel does, word by word. The real kernel is asked the same questions in
+ * test/netns.
  */
-
-import type { FakeTable } from '../../test/helpers/fake-nft.ts';
-import type { Expression, Field, Hook, Loaded, NftSet } from '../host/nftables-kernel.ts';
-import { type Address, addressBytes, type Family, portBytes } from '../model/address.ts';
-import { numberWord, protocolWord } from '../modes/nft-table/bytes.ts';
+import type { Expression, Hook, ReadExpression } from '../host/nftables-kernel.ts';
+import { endpointText, type Family } from '../model/address.ts';
+import { numberWord } from '../modes/nft-table/bytes.ts';
 import { addressOf } from '../modes/nft-table/print.ts';
-import { type Fate, fateOf, isStopped, merge, type Outcome, type State, stopped } from './fates.ts';
-import type { Packet } from './rules-walk.ts';
+import type { TableView } from '../modes/view.ts';
+import {
+  type Effect,
+  type Fate,
+  fateOf,
+  isFallen,
+  isStopped,
+  merge,
+  type Outcome,
+  type State,
+  type Step,
+  startOf,
+  stepped,
+  stopped,
+  translated,
+} from './fates.ts';
+import { loaded } from './loaded.ts';
+import { isLocal } from './matching.ts';
+import {
+  concluded,
+  effectOf,
+  likely,
+  merged,
+  onlyNumber,
+  passedBy,
+  type Run,
+  type Verdict,
+  verdictIn,
+} from './nft-run.ts';
+import type { NodeFacts, Packet } from './packet.ts';
+import { type FoundElement, SetLookup } from './set-lookup.ts';
+import { masked, numberOf, put, take } from './words.ts';
 
-export interface NftFacts {
+export interface TableWalkInput {
   readonly family: Family;
-  readonly localAddresses: ReadonlySet<string>;
-  /** Memories that have the client. */
-  readonly remembered: ReadonlySet<string>;
+  readonly table: TableView;
+  readonly packet: Packet;
+  readonly facts: NodeFacts;
+  /** Takes the names of memories that were asked, and sentences about what was not interpreted. */
+  readonly asked: Set<string>;
+  readonly unknown: Set<string>;
 }
 
-export function nftFates(table: FakeTable, packet: Packet, facts: NftFacts): Fate[] {
-  return new Walk(table, packet, facts).fates();
+interface Endings {
+  /** Go on with the next rule. */
+  readonly next: State[];
+  /** Have left the chain. */
+  readonly done: Outcome[];
 }
 
-/** What a rule has done so far: words as bytes, one character each. */
-interface Run {
-  readonly words: string[];
-  readonly state: State;
-}
+export class TableWalk {
+  readonly #input: TableWalkInput;
+  readonly #name: string;
+  readonly #lookup: SetLookup;
 
-type Ending = Extract<Expression, { readonly do: 'translate' | 'masquerade' | 'reject' | 'verdict' }>;
-
-class Walk {
-  readonly #table: FakeTable;
-  readonly #packet: Packet;
-  readonly #facts: NftFacts;
-
-  constructor(table: FakeTable, packet: Packet, facts: NftFacts) {
-    this.#table = table;
-    this.#packet = packet;
-    this.#facts = facts;
+  constructor(input: TableWalkInput) {
+    this.#input = input;
+    this.#name = `${input.family === 'IPv4' ? 'ip' : 'ip6'} slicewire`;
+    this.#lookup = new SetLookup(input);
   }
 
   fates(): Fate[] {
-    const { destination, port, device, state: known } = this.#packet;
-    const start: State = { mark: 0, destination, port, dnat: undefined, masqueraded: false, probability: 1 };
-    const isInvalid = known === 'INVALID';
-    const entered = isInvalid
-      ? [{ state: start, verdict: 'end' as const }]
-      : this.#hook('nat', device === undefined ? 'output' : 'prerouting', start);
-    const fates: Fate[] = [];
-    for (const outcome of entered) {
-      if (isStopped(outcome)) fates.push(stopped(outcome));
-      else fates.push(...this.#delivered(outcome.state, isInvalid));
-    }
-    return merge(fates.filter((fate) => fate.probability > 0));
+    const { packet } = this.#input;
+    const start = startOf(packet);
+    // Packets that conntrack finds invalid are not translated.
+    if (packet.state === 'INVALID') return merge(this.#delivered(start));
+    const entered = this.#hook('nat', packet.device === undefined ? 'output' : 'prerouting', start);
+    return merge(entered.flatMap((one) => (isStopped(one) ? [stopped(one)] : this.#delivered(one.state))));
   }
 
-  #delivered(state: State, isInvalid: boolean): Fate[] {
-    const isLocal = this.#isLocal(state.destination);
-    const hooks: Hook['hook'][] =
-      this.#packet.device === undefined
-        ? ['output', ...(isLocal ? (['input'] as const) : [])]
-        : [isLocal ? 'input' : 'forward'];
+  #delivered(state: State): Fate[] {
+    const { packet } = this.#input;
+    const isHere = isLocal(state.destination, this.#around());
+    const isSent = packet.device === undefined;
+    const input = isHere ? (['input'] as const) : [];
+    const hooks: readonly Hook['hook'][] = isSent ? ['output', ...input] : [isHere ? 'input' : 'forward'];
     let going: Outcome[] = [{ state, verdict: 'end' }];
     for (const hook of hooks) {
       going = going.flatMap((outcome) => (isStopped(outcome) ? [outcome] : this.#hook('filter', hook, outcome.state)));
     }
     return going.flatMap((outcome) => {
       if (isStopped(outcome)) return [stopped(outcome)];
-      if (isInvalid) return [fateOf(outcome.state)];
+      // What has arrived at this node is not sent on.
+      if (packet.state === 'INVALID' || (isHere && !isSent)) return [fateOf(outcome.state)];
       return this.#hook('nat', 'postrouting', outcome.state).map((last) => fateOf(last.state));
     });
   }
 
+  #around() {
+    return { facts: this.#input.facts, servers: undefined };
+  }
+
   #hook(type: Hook['type'], name: Hook['hook'], state: State): Outcome[] {
-    const chains = [...this.#table.chains].filter(([, { hook }]) => hook?.type === type && hook.hook === name);
     let going: Outcome[] = [{ state, verdict: 'end' }];
-    for (const [chain] of chains)
-      going = going.flatMap((one) => (isStopped(one) ? [one] : this.#chain(chain, one.state)));
+    for (const chain of this.#input.table.hooks(type, name)) {
+      going = going.flatMap((one) => (isStopped(one) ? [one] : (this.#chain(chain, one.state) ?? [one])));
+    }
     return going;
   }
 
-  /** 'end' and 'return' mean that the caller goes on. */
-  #chain(name: string, start: State): Outcome[] {
-    const chain = this.#table.chains.get(name);
-    if (chain === undefined) throw new Error(`there is no chain ${name}`);
+  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
+  #chain(chain: string, start: State): Outcome[] | undefined {
+    const rules = this.#input.table.chain(chain);
+    if (rules === undefined) return undefined;
     let going: State[] = [start];
     const done: Outcome[] = [];
-    for (const { expressions } of chain.rules) {
+    for (const { text, expressions } of rules) {
       const next: State[] = [];
-      for (const state of going) this.#rule(expressions, 0, { words: [], state }, { next, done });
+      for (const state of going) {
+        const run = { chain, text, expressions, words: [], state, before: state, owner: undefined };
+        this.#run(run, 0, { next, done });
+      }
       going = next;
       if (going.length === 0) break;
     }
@@ -97,204 +125,165 @@ class Walk {
     return done;
   }
 
-  /** From an expression on; each ends in `next` or `done`. */
-  #rule(expressions: readonly Expression[], at: number, run: Run, into: { next: State[]; done: Outcome[] }): void {
-    const { words, state } = run;
-    for (let i = at; i < expressions.length; i++) {
-      const expression = expressions[i] as Expression;
-      const { next } = into;
+  /** A rule from an expression on. */
+  #run(run: Run, from: number, endings: Endings): void {
+    for (let i = from; i < run.expressions.length; i++) {
+      const expression = run.expressions[i];
+      if (expression === undefined) break;
       switch (expression.do) {
         case 'load':
-          put(words, expression.to, this.#loaded(expression.what, state));
+          put(run.words, expression.to, loaded(expression.what, run.state, this.#input));
           break;
         case 'value':
-          put(words, expression.to, expression.value);
+          put(run.words, expression.to, expression.value);
           break;
-        case 'mask':
-          put(
-            words,
-            expression.at,
-            masked(take(words, expression.at, expression.mask.length), expression.mask, expression.flip),
-          );
+        case 'mask': {
+          const { at, mask, flip } = expression;
+          put(run.words, at, masked(take(run.words, at, mask.length), mask, flip));
           break;
+        }
         case 'compare': {
-          const isEqual = take(words, expression.from, expression.value.length) === expression.value;
-          if (isEqual !== (expression.is === 'equal')) {
-            next.push(state);
-            return;
-          }
-          break;
+          const isEqual = take(run.words, expression.from, expression.value.length) === expression.value;
+          if (isEqual === (expression.is === 'equal')) break;
+          endings.next.push(passedBy(run));
+          return;
         }
         case 'random':
-          for (let n = 0; n < expression.count; n++) {
-            const chosen = [...words];
-            put(chosen, expression.to, numberWord((expression.first + n) >>> 0));
-            const probability = state.probability / expression.count;
-            this.#rule(expressions, i + 1, { words: chosen, state: { ...state, probability } }, into);
-          }
-          return;
-        case 'lookup': {
-          const found = this.#lookup(expression.set, words, expression.from);
-          if (found === undefined) {
-            next.push(state);
-            return;
-          }
-          if (expression.to === 'verdict') {
-            this.#follow(found ?? '', state, into);
-            return;
-          }
-          if (expression.to !== undefined) put(words, expression.to, found ?? '');
-          break;
-        }
-        case 'remember':
-          break;
-        case 'set-mark':
-          this.#rule(
-            expressions,
-            i + 1,
-            { words, state: { ...state, mark: numberOf(take(words, expression.from, 4)) } },
-            into,
-          );
+          this.#draw(run, i, expression, endings);
           return;
         default:
-          this.#end(expression, run, into);
+          this.#act(run, i, expression, endings);
           return;
       }
     }
-    into.next.push(state);
+    endings.next.push(concluded(run));
   }
 
-  /** Of an expression behind which nothing of its rule is looked at. */
-  #end(expression: Ending, { words, state }: Run, into: { next: State[]; done: Outcome[] }): void {
-    const { done } = into;
+  /** Goes on once for each number, or once for the only number that the next expression lets pass. */
+  #draw(run: Run, at: number, { count, first, to }: Extract<Expression, { do: 'random' }>, endings: Endings): void {
+    const passing = onlyNumber(run.expressions[at + 1], to);
+    const next: State[] = [];
+    const numbers = passing === undefined ? [...Array(count).keys()] : [passing - first].filter((n) => n < count);
+    for (const number of numbers.filter((n) => n >= 0)) {
+      const words = [...run.words];
+      put(words, to, numberWord((first + number) >>> 0));
+      const chosen = stepped(run.state, {
+        ...this.#step(run, { kind: 'choose', number, of: count }),
+        share: 1 / count,
+      });
+      const state = likely(count === 1 ? run.state : chosen, 1 / count);
+      this.#run({ ...run, words, state, before: likely(run.before, 1 / count) }, at + 1, { next, done: endings.done });
+    }
+    const rest = passing === undefined ? 0 : 1 - numbers.length / count;
+    if (rest > 0) next.push(likely(passedBy(run), rest));
+    endings.next.push(...merged(next));
+  }
+
+  /** An expression that does something to the packet. */
+  #act(run: Run, at: number, expression: ReadExpression, endings: Endings): void {
+    const { next, done } = endings;
+    const { state, words } = run;
+    const after = (effect: Effect, changed = state) => stepped(changed, this.#step(run, effect));
     switch (expression.do) {
+      case 'lookup':
+        this.#find(run, at, expression, endings);
+        break;
+      case 'remember':
+        this.#run({ ...run, state: after({ kind: 'remember', memory: expression.set }) }, at + 1, endings);
+        break;
+      case 'set-mark': {
+        const mark = numberOf(take(words, expression.from, 4));
+        // Cleared on the way to the masquerading that is a step itself.
+        const marked = { ...state, mark };
+        this.#run({ ...run, state: mark === 0 ? marked : after({ kind: 'mark', mark }, marked) }, at + 1, endings);
+        break;
+      }
       case 'translate': {
-        const address = addressOf(take(words, expression.address, this.#width()));
+        const address = addressOf(take(words, expression.address, this.#input.family === 'IPv4' ? 4 : 16));
         const bytes = take(words, expression.port, 2);
         const port = bytes.charCodeAt(0) * 256 + bytes.charCodeAt(1);
-        const dnat = address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
-        done.push({ state: { ...state, destination: address, port, dnat }, verdict: 'accept' });
+        const to = endpointText(address, port);
+        done.push({ state: after({ kind: 'translate', to }, translated(state, to, address, port)), verdict: 'accept' });
         break;
       }
       case 'masquerade':
-        done.push({ state: { ...state, masqueraded: true }, verdict: 'accept' });
+        done.push({ state: after({ kind: 'masquerade' }, { ...state, masqueraded: true }), verdict: 'accept' });
         break;
       case 'reject':
-        done.push({ state, verdict: 'reject' });
+        done.push({ state: after({ kind: 'reject' }), verdict: 'reject' });
         break;
       case 'verdict':
-        this.#take(expression.verdict, state, into);
+        this.#decide(run, expression.verdict, this.#step(run, effectOf(expression.verdict)), endings);
+        break;
+      case 'unknown':
+        this.#note(
+          run,
+          `has the expression \`${expression.name}\`, which is not interpreted; it is taken as not matching`,
+        );
+        next.push(passedBy(run));
         break;
     }
   }
 
-  #follow(data: string, state: State, into: { next: State[]; done: Outcome[] }): void {
-    if (data === 'drop') into.done.push({ state, verdict: 'drop' });
-    else this.#take({ kind: 'goto', chain: data.replace(/^goto /, '') }, state, into);
-  }
-
-  #take(
-    verdict: Extract<Expression, { do: 'verdict' }>['verdict'],
-    state: State,
-    { next, done }: { next: State[]; done: Outcome[] },
-  ): void {
-    if (!('chain' in verdict)) {
-      done.push({ state, verdict: verdict.kind });
+  #find(run: Run, at: number, { set, from, to }: Extract<Expression, { do: 'lookup' }>, endings: Endings): void {
+    const found = this.#lookup.find(set, run.words, from);
+    if (found === undefined) {
+      endings.next.push(passedBy(run));
       return;
     }
-    for (const outcome of this.#chain(verdict.chain, state)) {
-      const falls = outcome.verdict === 'end' || outcome.verdict === 'return';
-      if (!falls) done.push(outcome);
-      else if (verdict.kind === 'goto') done.push({ state: outcome.state, verdict: 'return' });
-      else next.push(outcome.state);
+    if (found === 'no set') {
+      this.#note(run, `looks into the set \`${set}\`, which was not read; it is taken as empty`);
+      endings.next.push(passedBy(run));
+      return;
+    }
+    const { data, owner } = found;
+    if (to === 'verdict') {
+      const verdict = verdictIn(data);
+      if (verdict === undefined) {
+        this.#note(run, `finds the verdict \`${data}\`, which is not interpreted; it is taken as not matching`);
+        endings.next.push(passedBy(run));
+        return;
+      }
+      this.#decide({ ...run, owner }, verdict, this.#elementStep(set, found, effectOf(verdict)), endings);
+      return;
+    }
+    if (to !== undefined) put(run.words, to, data);
+    const value = this.#lookup.valueText(set, data);
+    const state = stepped(run.state, this.#elementStep(set, found, { kind: 'lookup', found: value }));
+    this.#run({ ...run, state, owner: owner ?? run.owner }, at + 1, endings);
+  }
+
+  #decide(run: Run, verdict: Verdict, step: Step, { next, done }: Endings): void {
+    const entered = stepped(run.state, step);
+    if (!('chain' in verdict)) {
+      done.push({ state: entered, verdict: verdict.kind });
+      return;
+    }
+    const outcomes = this.#chain(verdict.chain, entered);
+    if (outcomes === undefined) {
+      this.#note(run, `leads to the chain \`${verdict.chain}\`, which was not read; it is taken as empty`);
+      next.push(run.before);
+      return;
+    }
+    for (const outcome of outcomes) {
+      // The way in is a step only when something happened there.
+      const isIdle = outcome.state.way === entered.way;
+      const back = isIdle ? { ...outcome.state, way: run.before.way } : outcome.state;
+      if (!isFallen(outcome)) done.push(outcome);
+      else if (verdict.kind === 'goto') done.push({ state: back, verdict: 'return' });
+      else next.push(back);
     }
   }
 
-  #lookup(name: string, words: readonly string[], from: number): string | undefined {
-    const found = this.#table.sets.get(name);
-    if (found === undefined) throw new Error(`there is no set ${name}`);
-    const key = take(words, from, this.#keyLength(found.set));
-    if (found.set.isMemory === true) return this.#facts.remembered.has(name) ? '' : undefined;
-    if (!found.set.hasRanges) return found.elements.get(key)?.data;
-    for (const { key: first, end, data } of found.elements.values())
-      if (this.#isWithin(found.set, key, { first, end })) return data;
-    return undefined;
+  #step({ chain, text, owner }: Run, effect: Effect): Step {
+    return { table: this.#name, chain, rule: text, effect, share: 1, owner };
   }
 
-  /** Field by field, as the kernel compares ranges of concatenations (nft_set_pipapo.c). */
-  #isWithin({ key: fields }: NftSet, key: string, { first, end }: { first: string; end: string }): boolean {
-    let at = 0;
-    return fields.every((field) => {
-      const [from, to] = [at, at + this.#size(field)];
-      at = to;
-      const part = key.slice(from, to);
-      return first.slice(from, to) <= part && part <= end.slice(from, to);
-    });
+  #elementStep(set: string, { text, owner }: FoundElement, effect: Effect): Step {
+    return { table: this.#name, chain: set, rule: text, effect, share: 1, owner };
   }
 
-  #keyLength({ key }: NftSet): number {
-    return key.reduce((sum, field) => sum + this.#size(field), 0);
+  #note({ chain, text }: Run, problem: string): void {
+    this.#input.unknown.add(`the rule "${text}" of chain ${chain} in table ${this.#name} ${problem}`);
   }
-
-  #size(field: Field): number {
-    return field === 'address' ? this.#width() : 4;
-  }
-
-  #width(): number {
-    return this.#facts.family === 'IPv4' ? 4 : 16;
-  }
-
-  #loaded(what: Loaded, state: State): string {
-    const { protocol, source, device, state: known } = this.#packet;
-    switch (what) {
-      case 'source address':
-        return addressBytes(source);
-      case 'destination address':
-        return addressBytes(state.destination);
-      case 'protocol':
-        return protocolWord(protocol);
-      case 'destination port':
-        return `${portBytes(state.port)}\0\0`;
-      case 'mark':
-        return numberWord(state.mark);
-      case 'input interface':
-        return (device ?? '').padEnd(16, '\0');
-      case 'connection state':
-        return numberWord(known === 'INVALID' ? 1 : 8);
-      case 'connection status':
-        return numberWord(state.dnat === undefined ? 0 : 32);
-      case 'kind of source address':
-        return numberWord(this.#isLocal(source) ? 2 : 1);
-      case 'kind of destination address':
-        return numberWord(this.#isLocal(state.destination) ? 2 : 1);
-    }
-  }
-
-  #isLocal(address: Address): boolean {
-    return this.#facts.localAddresses.has(address) || address.startsWith('127.') || address === '::1';
-  }
-}
-
-/** Bytes into words, from one on. */
-function put(words: string[], at: number, bytes: string): void {
-  for (let i = 0; i * 4 < bytes.length; i++) words[at + i] = bytes.slice(i * 4, i * 4 + 4).padEnd(4, '\0');
-}
-
-function take(words: readonly string[], at: number, length: number): string {
-  let bytes = '';
-  for (let i = at; bytes.length < length; i++) {
-    const word = words[i];
-    if (word === undefined) throw new Error(`word ${i} is read, and nothing was written there`);
-    bytes += word;
-  }
-  return bytes.slice(0, length);
-}
-
-function masked(bytes: string, mask: string, flip: string): string {
-  const byte = (text: string, i: number) => text.charCodeAt(i);
-  return [...bytes].map((_, i) => String.fromCharCode((byte(bytes, i) & byte(mask, i)) ^ byte(flip, i))).join('');
-}
-
-function numberOf(bytes: string): number {
-  return [0, 1, 2, 3].reduce((sum, i) => sum + bytes.charCodeAt(i) * 256 ** i, 0);
 }

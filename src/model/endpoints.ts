@@ -1,6 +1,7 @@
 /** Finds the endpoints of a Service's ports in its slices (docs/semantics.md 2.4). Pure. */
 import { endpointText, type Family } from './address.ts';
 import type { Endpoint, Protocol, Slice } from './objects.ts';
+import { isHere } from './selection-reasons.ts';
 
 /** An endpoint with the port number of the slice it came from. */
 export interface PortEndpoint {
@@ -12,7 +13,7 @@ export interface PortEndpoint {
 
 /** Whether its slice names this node. */
 export function isOnNode({ endpoint }: PortEndpoint, nodeName: string): boolean {
-  return nodeName !== '' && endpoint.nodeName === nodeName;
+  return isHere(endpoint, nodeName);
 }
 
 /** Endpoints by `name/PROTOCOL` of the slice port, each list sorted by `ip:port`. */

@@ -12,6 +12,11 @@ export class FaultBook {
     return [...this.#faults.values()].flat();
   }
 
+  /** All faults of one object, by the key under which they were set. */
+  of(key: string): readonly Fault[] {
+    return this.#faults.get(key) ?? [];
+  }
+
   /** The number of faults by effect, without zeros. */
   get counts(): ReadonlyMap<Fault['effect'], number> {
     return this.#counts;

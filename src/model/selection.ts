@@ -1,6 +1,16 @@
 /** Selects the endpoints of a Service port on this node (docs/semantics.md 3, after kube-proxy's CategorizeEndpoints). Pure. */
-import { isOnNode, type PortEndpoint } from './endpoints.ts';
-import type { TrafficPolicy } from './objects.ts';
+import type { PortEndpoint } from './endpoints.ts';
+import type { Endpoint, TrafficPolicy } from './objects.ts';
+import {
+  type EndpointUse,
+  isDraining,
+  isHere,
+  isReady,
+  isUsed,
+  type Topology,
+  useUnderCluster,
+  useUnderLocal,
+} from './selection-reasons.ts';
 
 export interface SelectionInput {
   readonly endpoints: readonly PortEndpoint[];
@@ -21,7 +31,7 @@ export interface Selection {
   /** Whether any node has an endpoint that could answer. If so, an empty list means drop, otherwise reject. */
   readonly hasAny: boolean;
   /** The hints that narrowed `cluster` (docs/semantics.md 3.5). */
-  readonly topology: 'none' | 'same-node' | 'same-zone';
+  readonly topology: Topology;
   /** The reason why hints are not used; undefined when they are used, or when there are none. */
   readonly idleHints: IdleHints | undefined;
 }
@@ -42,36 +52,39 @@ export function selectEndpoints(input: SelectionInput): Selection {
     input.internalPolicy === 'Local' || (input.externalPolicy === 'Local' && input.externallyAccessible);
   const topology = usesCluster ? topologyMode(input) : 'none';
   const idleHints = usesCluster && topology === 'none' ? idleHintsOf(input) : undefined;
-  const cluster = usesCluster ? selectCluster(input, topology) : [];
+  const cluster = usesCluster ? select(input, 'Cluster', topology) : [];
   if (!usesLocal) return { cluster, local: [], hasAny: cluster.length > 0, topology, idleHints };
-  const hasAny = cluster.length > 0 || input.endpoints.some((e) => isReady(e) || isDraining(e));
-  return { cluster, local: selectLocal(input), hasAny, topology, idleHints };
+  const hasAny =
+    cluster.length > 0 || input.endpoints.some(({ endpoint }) => isReady(endpoint) || isDraining(endpoint));
+  return { cluster, local: select(input, 'Local', topology), hasAny, topology, idleHints };
 }
 
-/** Ready endpoints that pass the hints. Without any: terminating endpoints that still serve, regardless of hints (KEP-1669). */
-function selectCluster(input: SelectionInput, topology: Selection['topology']): PortEndpoint[] {
-  const ready = input.endpoints.filter((e) => isReady(e) && passesHints(e, topology, input));
-  return ready.length > 0 ? ready : input.endpoints.filter(isDraining);
+/**
+ * Whether each endpoint is used under a policy, and why. `endpoints` are all endpoints of the Service port. Hints count only for policy
+ * Cluster (docs/semantics.md 3.2).
+ */
+export function judge(
+  { endpoints, nodeName, zone }: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'>,
+  policy: TrafficPolicy,
+  topology = topologyMode({ endpoints, nodeName, zone }),
+): (endpoint: Endpoint) => EndpointUse {
+  if (policy === 'Cluster') {
+    // Hints count only where they name a ready endpoint.
+    const hasReady = endpoints.some(({ endpoint }) => isReady(endpoint));
+    return (endpoint) => useUnderCluster(endpoint, { topology, nodeName, zone, hasReady });
+  }
+  const hasReady = endpoints.some(({ endpoint }) => isHere(endpoint, nodeName) && isReady(endpoint));
+  return (endpoint) => useUnderLocal(endpoint, { topology: 'none', nodeName, zone, hasReady });
 }
 
-/** The same for endpoints on this node. Hints never apply to policy Local (docs/semantics.md 3.2). */
-function selectLocal(input: SelectionInput): PortEndpoint[] {
-  const local = input.endpoints.filter((e) => isOnNode(e, input.nodeName));
-  const ready = local.filter(isReady);
-  return ready.length > 0 ? ready : local.filter(isDraining);
-}
-
-function isReady(e: PortEndpoint): boolean {
-  return e.endpoint.ready;
-}
-
-function isDraining(e: PortEndpoint): boolean {
-  return e.endpoint.serving && e.endpoint.terminating;
+function select(input: SelectionInput, policy: TrafficPolicy, topology: Topology): PortEndpoint[] {
+  const useOf = judge(input, policy, topology);
+  return input.endpoints.filter(({ endpoint }) => isUsed(useOf(endpoint)));
 }
 
 /** KEP-4444: node hints before zone hints, and only when every ready endpoint has one and one names this node or zone (docs/semantics.md 3.5). */
-function topologyMode(input: SelectionInput): Selection['topology'] {
-  const ready = input.endpoints.filter(isReady);
+function topologyMode(input: Pick<SelectionInput, 'endpoints' | 'nodeName' | 'zone'>): Topology {
+  const ready = input.endpoints.filter(({ endpoint }) => isReady(endpoint));
   if (ready.length === 0) return 'none';
   const all = (hints: (e: PortEndpoint) => readonly string[]) => ready.every((e) => hints(e).length > 0);
   const nodeHints = (e: PortEndpoint) => e.endpoint.nodeHints;
@@ -85,7 +98,7 @@ function topologyMode(input: SelectionInput): Selection['topology'] {
 
 /** The reason why zone hints are not used: the first in the order of docs/semantics.md 3.5. */
 function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined {
-  const ready = endpoints.filter(isReady);
+  const ready = endpoints.filter(({ endpoint }) => isReady(endpoint));
   const zones = new Set(ready.flatMap((e) => e.endpoint.zoneHints));
   if (zones.size === 0) return undefined;
   const why = ready.some((e) => e.endpoint.zoneHints.length === 0)
@@ -94,10 +107,4 @@ function idleHintsOf({ endpoints, zone }: SelectionInput): IdleHints | undefined
       ? 'this node has no label topology.kubernetes.io/zone'
       : `no hint names this node's zone ${zone}`;
   return { zones: [...zones].sort().join(','), why };
-}
-
-function passesHints(e: PortEndpoint, topology: Selection['topology'], input: SelectionInput): boolean {
-  if (topology === 'same-node') return e.endpoint.nodeHints.includes(input.nodeName);
-  if (topology === 'same-zone') return e.endpoint.zoneHints.includes(input.zone);
-  return true;
 }

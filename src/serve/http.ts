@@ -4,13 +4,16 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import type { Address } from '../model/address.ts';
 
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body: string | Buffer;
+  /** Pieces are sent as they come. */
+  readonly body: string | Buffer | AsyncIterable<Uint8Array>;
 }
 
 export interface Asked {
@@ -18,6 +21,11 @@ export interface Asked {
   /** Without the query. */
   readonly path: string;
   readonly query: URLSearchParams;
+  /** The header `Host`; undefined: the request has none. */
+  readonly host: string | undefined;
+  /** The addresses of this end and of the client's, as Node.js writes them. */
+  readonly local: string;
+  readonly remote: string;
   /** The body's beginning, for the few requests that have one. */
   body(): Promise<string>;
   /** Aborts when the client is gone. */
@@ -49,8 +57,9 @@ export function textAnswer(status: number, body: string): Answer {
 const REQUEST_TIMEOUT = 5000;
 /** Milliseconds that a connection may stay idle. */
 const IDLE_TIMEOUT = 10_000;
-/** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles, which take long. */
+/** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles and recordings, which take long. */
 const SILENCE = 30_000;
+const LONG_ANSWERS = /^\/(?:debug\/|recording(?:\?|$))/;
 const MOST_CONNECTIONS = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
 const MOST_HEADER_BYTES = 8192;
@@ -153,14 +162,22 @@ export async function keepOpen({ listen, handler, clock, signal, onFailure }: Ke
 
 async function respond(handler: Handler, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const gone = new AbortController();
-  if (request.url?.startsWith('/debug/') === true) request.socket.setTimeout(0);
+  if (LONG_ANSWERS.test(request.url ?? '')) request.socket.setTimeout(0);
   response.on('close', () => gone.abort());
   try {
     const { status, headers = {}, body } = await handler(askedOf(request, gone.signal));
     request.resume();
     if (response.destroyed) return;
-    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
-    response.end(request.method === 'HEAD' ? undefined : body);
+    const isHead = request.method === 'HEAD';
+    if (typeof body === 'string' || Buffer.isBuffer(body)) {
+      response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+      response.end(isHead ? undefined : body);
+    } else {
+      response.writeHead(status, headers);
+      if (isHead) response.end();
+      // An answer that breaks off ends the connection without its last piece: the client knows that something is missing.
+      else await pipeline(Readable.from(body, { objectMode: false }), response);
+    }
   } catch (error) {
     if (response.destroyed || response.headersSent) return;
     response.writeHead(500, TEXT_HEADERS);
@@ -174,6 +191,9 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     method: request.method ?? 'GET',
     path,
     query: new URLSearchParams(query),
+    host: request.headers.host,
+    local: request.socket.localAddress ?? '',
+    remote: request.socket.remoteAddress ?? '',
     signal,
     async body() {
       let text = '';

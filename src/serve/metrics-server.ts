@@ -1,6 +1,7 @@
-/** /metrics, /proxyMode, /configz, /healthz, and with profiling /debug (docs/operations.md, Ports). */
+/** /metrics, /proxyMode, /configz, /healthz, with profiling /debug (docs/operations.md, Ports), and the questions of questions.ts. */
 import { type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { profilingAnswer } from './profiling.ts';
+import { type Questions, questionAnswer } from './questions.ts';
 
 export interface MetricsServerParts {
   readonly mode: () => string;
@@ -8,6 +9,7 @@ export interface MetricsServerParts {
   readonly config: () => object;
   readonly metrics: () => { readonly contentType: string; text(): Promise<string> };
   readonly hasProfiling: () => boolean;
+  readonly questions: Questions;
   /** Set the verbosity of the log. */
   readonly setVerbosity: (verbosity: number) => void;
 }
@@ -29,7 +31,10 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
       case '/healthz':
         return textAnswer(200, 'ok');
       default:
-        return parts.hasProfiling() ? await profilingAnswer(asked) : NOT_FOUND;
+        return (
+          (await questionAnswer(parts.questions, asked)) ??
+          (await (parts.hasProfiling() ? profilingAnswer(asked) : NOT_FOUND))
+        );
     }
   };
 }

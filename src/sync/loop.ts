@@ -12,7 +12,7 @@ import type { Fault, ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode } from '../modes/mode.ts';
-import type { Plan } from '../reconcile/step.ts';
+import type { FailedStep, Plan } from '../reconcile/step.ts';
 import { type Work, workBetween } from '../reconcile/work.ts';
 import { applyIsolating, type OnPlan, thrownReport, unreadReport } from './isolate.ts';
 import { RefusedServices } from './refused.ts';
@@ -67,6 +67,11 @@ export class SyncLoop {
     this.#triggers = new Triggers(parts.clock.wall());
   }
 
+  /** The Services that the kernel refuses now, each with its failure. */
+  get refused(): ReadonlyMap<string, FailedStep> {
+    return this.#refused.services;
+  }
+
   /** Read the kernel at the next sync, whatever the believed state. */
   distrust(): void {
     this.#mustObserve = true;
@@ -97,7 +102,13 @@ export class SyncLoop {
       const isUnread = error instanceof KernelNotRead;
       if (!isUnread) onThrown?.(error);
       const duration = clock.now() - start;
-      const nothing = { drift: [], writing: 0, triggers: [], work: workBetween(before, workOf(this.#parts)) };
+      const nothing = {
+        drift: [],
+        desiring: 0,
+        writing: 0,
+        triggers: [],
+        work: workBetween(before, workOf(this.#parts)),
+      };
       const report = isUnread ? unreadReport(error.message) : thrownReport(error);
       return { ...report, ...nothing, duration, reading: isUnread ? duration : 0 };
     }
@@ -110,7 +121,9 @@ export class SyncLoop {
   ): Promise<SyncReport> {
     const { mode, clock, onPlan = noop } = this.#parts;
     const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
+    const desire = clock.now();
     await this.#desire(begun?.left ?? touched);
+    const desiring = clock.now() - desire;
     const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
     this.#refused.retry(start);
     try {
@@ -131,7 +144,7 @@ export class SyncLoop {
     // After a failed sync the triggers are kept: their changes reach the kernel with the next successful sync.
     const triggers = report.outcome === 'failed' ? [] : this.#triggers.take();
     const work = workBetween(before, workOf(this.#parts));
-    return { ...report, duration: clock.now() - start, drift, reading, writing, triggers, work };
+    return { ...report, duration: clock.now() - start, drift, reading, desiring, writing, triggers, work };
   }
 
   /**

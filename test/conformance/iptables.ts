@@ -1,10 +1,11 @@
 /** iptables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
-import { type Fate, fatesOf } from '../../src/explain/rules-walk.ts';
+import type { Fate } from '../../src/explain/fates.ts';
 import { endpointText, type Family } from '../../src/model/address.ts';
 import { endpointChain } from '../../src/modes/iptables/names.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { Rig } from '../helpers/rig.ts';
+import { fatesIn, viewOfSaved } from '../helpers/views.ts';
 import type { StoryCluster } from './cluster.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StoryState } from './story.ts';
@@ -37,11 +38,12 @@ class IptablesSubject implements Subject {
     assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
   }
 
-  fates(packet: StoryPacket, w: StoryCluster): Fate[] {
+  fates(packet: StoryPacket, w: StoryCluster): readonly Fate[] {
     const { protocol = 'TCP', knownTo = [] } = packet;
     const backends = knownTo.map((name) => endpointText(w.address(name), POD_PORT));
     const remembered = new Set(backends.map((backend) => endpointChain('default/web', protocol, backend)));
     const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? [])]);
-    return fatesOf(this.#kernel.save(this.#family), packetOf(packet, w), { localAddresses, remembered });
+    const view = viewOfSaved(this.#kernel.save(this.#family), this.#family);
+    return fatesIn(view, packetOf(packet, w), { localAddresses, remembered });
   }
 }

@@ -1,9 +1,10 @@
 /** IPVS mode for the conformance suite: the mode writes into kernels in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
-import { type Fate, fatesOf, type IpvsFacts } from '../../src/explain/rules-walk.ts';
-import { type Address, endpointText, type Family, hostCidr } from '../../src/model/address.ts';
+import type { Fate } from '../../src/explain/fates.ts';
+import { type Address, type Family, hostCidr } from '../../src/model/address.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
 import { type IpvsRig, ipvsRig } from '../helpers/ipvs-rig.ts';
+import { fatesIn, memoriesOf, serversOf, viewOfSaved } from '../helpers/views.ts';
 import type { StoryCluster } from './cluster.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
@@ -58,23 +59,14 @@ class IpvsSubject implements Subject {
     assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
   }
 
-  fates(packet: StoryPacket, w: StoryCluster): Fate[] {
+  fates(packet: StoryPacket, w: StoryCluster): readonly Fate[] {
     const { kernel, iptables } = this.#made;
-    const known = new Set((packet.knownTo ?? []).map((name) => endpointText(w.address(name), POD_PORT)));
-    const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? []), ...kernel.ours]);
-    const ipvs: IpvsFacts = {
-      backends: (name, address, at) => this.#backends(`${name} ${endpointText(address, at)}`, known),
-      entries: (set) => kernel.sets.get(set)?.entries ?? new Set(),
+    const known = (packet.knownTo ?? []).map((name) => ({ address: w.address(name), port: POD_PORT }));
+    const facts = {
+      localAddresses: new Set([...w.local, ...(this.#story.nodeHas ?? [])]),
+      remembered: memoriesOf(kernel, known),
     };
-    return fatesOf(iptables.save(this.#family), packetOf(packet, w), { localAddresses, remembered: new Set(), ipvs });
-  }
-
-  /** Who may be chosen: those with a weight; of a server that remembers clients, the one that knows this client. */
-  #backends(key: string, known: ReadonlySet<string>): string[] | undefined {
-    const found = this.#made.kernel.virtual.get(key);
-    if (found === undefined) return undefined;
-    const live = [...found.destinations].filter(([, { weight }]) => weight > 0).map(([text]) => text);
-    const remembered = found.server.timeout > 0 ? live.filter((text) => known.has(text)) : [];
-    return remembered.length > 0 ? remembered.slice(0, 1) : live;
+    const view = viewOfSaved(iptables.save(this.#family), this.#family, serversOf(kernel));
+    return fatesIn(view, packetOf(packet, w), facts);
   }
 }

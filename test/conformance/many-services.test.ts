@@ -1,11 +1,11 @@
 /** Among thousands of Services, where the dispatch trees are deep, each address and node port still finds its own endpoints, and nothing else does. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { fatesOf } from '../../src/explain/rules-walk.ts';
 import { type Address, endpointText } from '../../src/model/address.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
+import { fatesIn, viewOfSaved } from '../helpers/views.ts';
 
 const SERVICES = 2500;
 const NODE = { IPv4: '192.168.77.2', IPv6: 'fd00:77::2' } as const;
@@ -41,7 +41,7 @@ describe('many Services', () => {
       }
       assert.equal((await rig.sync()).outcome, 'complete');
       assert.deepEqual(rig.faults, []);
-      const saved = kernel.save(family);
+      const view = viewOfSaved(kernel.save(family), family);
       const facts = { localAddresses: new Set([NODE[family]]), remembered: new Set<string>() };
       const tell = (destination: string, port: number) => {
         const source = podIP(family, 60_000) as Address;
@@ -53,7 +53,7 @@ describe('many Services', () => {
           device: 'eth0',
           state: 'NEW',
         } as const;
-        return fatesOf(saved, packet, facts).map((fate) => `${fate.kind} ${fate.backend}`);
+        return fatesIn(view, packet, facts).map((fate) => `${fate.kind} ${fate.backend}`);
       };
       for (let n = 1; n < SERVICES; n += 97) {
         const wanted = n % 5 === 0 ? ['rejected '] : [`balanced ${endpointText(podIP(family, n) as Address, 8080)}`];

@@ -1,7 +1,6 @@
 /** nftables mode for the conformance suite: the mode writes into a kernel in memory, and an interpreter walks what it wrote. */
 import assert from 'node:assert/strict';
-import type { Fate } from '../../src/explain/rules-walk.ts';
-import { nftFates } from '../../src/explain/table-walk.ts';
+import type { Fate } from '../../src/explain/fates.ts';
 import { endpointText, FAMILIES, type Family } from '../../src/model/address.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
@@ -9,6 +8,7 @@ import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { FakeNft } from '../helpers/fake-nft.ts';
 import { defaultSettings, Rig } from '../helpers/rig.ts';
+import { fatesIn, viewOfTable } from '../helpers/views.ts';
 import type { BackendName, StoryCluster } from './cluster.ts';
 import { POD_PORT } from './stories/build.ts';
 import type { StoryCase, StoryPacket, StorySettings, StoryState } from './story.ts';
@@ -60,13 +60,13 @@ class NftablesSubject implements Subject {
     assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
   }
 
-  fates(packet: StoryPacket, w: StoryCluster): Fate[] {
+  fates(packet: StoryPacket, w: StoryCluster): readonly Fate[] {
     const { protocol = 'TCP', knownTo = [] } = packet;
     const id = (name: BackendName) =>
       stickyId('default/web', protocol.toLowerCase(), endpointText(w.address(name), POD_PORT));
     const remembered = new Set(knownTo.map((name) => memorySet(id(name)).name));
     const localAddresses = new Set([...w.local, ...(this.#story.nodeHas ?? [])]);
     const table = this.#kernel.tables.get(this.#family) ?? assert.fail('there is no table');
-    return nftFates(table, packetOf(packet, w), { family: this.#family, localAddresses, remembered });
+    return fatesIn(viewOfTable(table, this.#family), packetOf(packet, w), { localAddresses, remembered });
   }
 }

@@ -6,7 +6,7 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown command',
     input: ['launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, controller, demo, version and help',
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, status, controller, demo, version and help',
   },
   {
     name: 'an unknown flag',
@@ -29,7 +29,7 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown output format',
     input: ['plan', '--output', 'yaml'],
     message:
-      "slicewire: option '--output <form>' argument 'yaml' is invalid. Allowed choices are text, json.\n(slicewire --help lists the commands, slicewire run --help the flags)",
+      "slicewire: option '-o, --output <form>' argument 'yaml' is invalid. Allowed choices are text, json.\n(slicewire --help lists the commands, slicewire run --help the flags)",
   },
   {
     name: 'a word too many',

@@ -1,6 +1,6 @@
 /** One story of test/netns/probes.test.ts, run inside the namespace of a node: an API server on its loopback, the agent beside it, and who asks for its health. */
 import assert from 'node:assert/strict';
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import type { ApiServer } from '../helpers/api-server.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { OWN_LOCK } from '../helpers/own-lock.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { withoutSctp } from '../helpers/without-sctp.ts';
 import { LONGEST, log, runStory, startAgent, web, webSlice } from './inside.ts';
 
 /** Milliseconds. */
@@ -101,27 +102,6 @@ async function waits(server: ApiServer, kubeconfig: string): Promise<Child> {
   return agent;
 }
 
-/** iptables-restore of a node without SCTP: it refuses the rules that match it, as the real one does. */
-async function withoutSctp(folder: string): Promise<void> {
-  const restore = (await output('sh', '-c', 'command -v iptables-restore')).trim();
-  const wrapper = join(folder, 'iptables-restore');
-  await writeFile(
-    wrapper,
-    `#!/bin/sh
-input=$(cat)
-line=$(printf '%s\\n' "$input" | grep -n -m1 -e '-p sctp' | cut -d: -f1)
-if [ -n "$line" ]; then
-  echo 'iptables-restore v1.8.9 (nf_tables): ' >&2
-  echo "line $line: RULE_APPEND failed (No such file or directory): rule in chain KUBE-X" >&2
-  exit 4
-fi
-printf '%s\\n' "$input" | ${restore} "$@"
-`,
-  );
-  await chmod(wrapper, 0o755);
-  process.env.PATH = `${folder}:${process.env.PATH}`;
-}
-
 const game = service({
   name: 'game',
   spec: { clusterIP: '10.96.0.77', clusterIPs: ['10.96.0.77'], ports: [{ port: 77, protocol: 'SCTP' }] },
@@ -134,7 +114,8 @@ const gameSlice = slice({
 /** One tenant's Service is refused: reported to those whom it concerns, and no reason to take the node from all others. */
 async function refuses(server: ApiServer, kubeconfig: string): Promise<Child> {
   const folder = await mkdtemp(join(tmpdir(), 'slicewire-test-'));
-  await withoutSctp(folder);
+  await withoutSctp(folder, (await output('sh', '-c', 'command -v iptables-restore')).trim());
+  process.env.PATH = `${folder}:${process.env.PATH}`;
   for (const object of [NODE, web(1), webSlice(1, '10.244.0.1'), game, gameSlice]) server.put(object);
   const agent = start(kubeconfig);
   const { body } = await answers('readyz', ({ status, body: { notes = [] } }) => status === 200 && notes.length > 0);

@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { fatesOf } from '../../src/explain/rules-walk.ts';
 import { type Address, endpointText } from '../../src/model/address.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
+import { fatesIn, viewOfSaved } from '../helpers/views.ts';
 
 const SERVICES = 1500;
 const SAMPLE = [2, 7, 500, 1003, SERVICES - 1];
@@ -54,7 +54,8 @@ class ColdStart {
       state: 'NEW',
     } as const;
     const facts = { localAddresses: new Set(['192.168.77.2']), remembered: new Set<string>() };
-    return fatesOf(this.kernel.save('IPv4'), packet, facts).map((fate) => `${fate.kind} ${fate.backend}`);
+    const view = viewOfSaved(this.kernel.save('IPv4'), 'IPv4');
+    return fatesIn(view, packet, facts).map((fate) => `${fate.kind} ${fate.backend}`);
   }
 }
 

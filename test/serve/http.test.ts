@@ -115,6 +115,7 @@ describe('the metrics server', () => {
     config: () => ({ kind: 'KubeProxyConfiguration' }),
     metrics: () => ({ contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('a 1\n') }),
     hasProfiling: () => hasProfiling,
+    questions: { byPath: new Map(), isLocal: () => true },
     setVerbosity: (value) => (verbosity = value),
   });
   let server: HttpServer;

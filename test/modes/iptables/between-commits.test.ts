@@ -6,11 +6,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type Fate, interpreter, type Packet } from '../../../src/explain/rules-walk.ts';
+import type { Fate } from '../../../src/explain/fates.ts';
+import type { Packet } from '../../../src/explain/packet.ts';
 import type { Address } from '../../../src/model/address.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { aStep, type Step } from '../../helpers/histories.ts';
 import { Rig } from '../../helpers/rig.ts';
+import { fatesIn, viewOfSaved } from '../../helpers/views.ts';
 
 const RUNS = 150;
 const NODE = '192.168.77.2';
@@ -53,8 +55,8 @@ function isServed(fates: ReadonlySet<string>): boolean {
 
 /** The set of possible fates of each packet. */
 function fates(kernel: FakeIptables): Set<string>[] {
-  const interpret = interpreter(kernel.save('IPv4'));
-  return PACKETS.map((packet) => new Set(interpret(packet, FACTS).map(keyOf)));
+  const view = viewOfSaved(kernel.save('IPv4'), 'IPv4');
+  return PACKETS.map((packet) => new Set(fatesIn(view, packet, FACTS).map(keyOf)));
 }
 
 async function assertNoThirdFate(history: readonly Step[]): Promise<number> {

@@ -1,12 +1,12 @@
 /** Services with thousands of endpoints: each endpoint has the same probability, and a flap of one is a small change. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { fatesOf } from '../../../src/explain/rules-walk.ts';
 import { type Address, endpointText } from '../../../src/model/address.ts';
 import { endpointGroups, MOST_UNGROUPED } from '../../../src/modes/netfilter/endpoint-groups.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { Rig } from '../../helpers/rig.ts';
+import { fatesIn, viewOfSaved } from '../../helpers/views.ts';
 
 const CLUSTER_IP = '10.96.0.10' as Address;
 const SLICE = 100;
@@ -46,7 +46,8 @@ class BigService {
       state: 'NEW',
     } as const;
     const facts = { localAddresses: new Set<string>(), remembered: new Set<string>() };
-    return new Map(fatesOf(this.kernel.save('IPv4'), packet, facts).map((fate) => [fate.backend, fate.probability]));
+    const view = viewOfSaved(this.kernel.save('IPv4'), 'IPv4');
+    return new Map(fatesIn(view, packet, facts).map((fate) => [fate.backend, fate.probability]));
   }
 }
 

@@ -1,10 +1,10 @@
 /** Unserved cluster IPs: refused if a Service has the address, dropped if none has (docs/semantics.md 6.16). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { nftFates } from '../../../src/explain/table-walk.ts';
 import type { Address, Cidr } from '../../../src/model/address.ts';
 import { nftRig } from '../../helpers/nft-rig.ts';
 import { service, slice } from '../../helpers/objects.ts';
+import { fatesIn, viewOfTable } from '../../helpers/views.ts';
 
 describe('unserved cluster IPs', () => {
   it('are distinguished from those that a Service has, and from all other addresses', async () => {
@@ -30,8 +30,8 @@ describe('unserved cluster IPs', () => {
         device: 'cni0',
         state: 'NEW',
       } as const;
-      const facts = { family: 'IPv4', localAddresses: new Set<string>(), remembered: new Set<string>() } as const;
-      return nftFates(table, packet, facts).map(({ kind }) => kind);
+      const facts = { localAddresses: new Set<string>(), remembered: new Set<string>() };
+      return fatesIn(viewOfTable(table, 'IPv4'), packet, facts).map(({ kind }) => kind);
     };
     rig.put(web(['a', 'b']), endpoints);
     await rig.sync();

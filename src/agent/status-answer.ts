@@ -1,0 +1,87 @@
+/** The answer of `slicewire status`, from the parts of an agent. Pure. */
+import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
+import type { Status } from '../answers/status.ts';
+import type { SourceConfig } from '../config/config.ts';
+import type { Family } from '../model/address.ts';
+import type { WatchStatus } from '../model/events.ts';
+import { type Fault, faultText } from '../model/objects.ts';
+import type { HealthState } from '../serve/health-judgement.ts';
+
+export interface StatusFacts {
+  readonly by: AnsweredBy;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number | undefined;
+  readonly families: readonly Family[];
+  readonly source: string;
+  readonly health: Status['health'];
+  readonly watches: readonly WatchStatus[];
+  /** Milliseconds since 1970 when the clock of `watches` was 0. */
+  readonly wallAtZero: number;
+  readonly objects: Status['objects'];
+  readonly faults: readonly Fault[];
+  /** Services that the kernel refuses, with the cause. */
+  readonly refused: ReadonlyMap<string, string>;
+  /** The flight recorder's part; undefined where nothing is recorded. */
+  readonly flight: Flight | undefined;
+}
+
+export type Flight = Pick<Status, 'syncs' | 'latency' | 'drift' | 'history'>;
+
+const NO_FLIGHT: Flight = { syncs: [], latency: null, drift: [], history: null };
+
+export function statusOf(facts: StatusFacts): Status {
+  const { by, startedAt, families, source, health, watches, wallAtZero, objects, faults, refused, flight } = facts;
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Status',
+    by,
+    pid: process.pid,
+    startedAt: startedAt === undefined ? null : momentOf(startedAt),
+    families: [...families],
+    source,
+    health,
+    heard: watches.map((watch) => heardOf(watch, wallAtZero)),
+    objects,
+    faults: faults.map((fault) => ({ object: `${fault.kind} ${fault.object}`, text: faultText(fault) })),
+    setAside: [...refused].map(([service, cause]) => (cause === '' ? service : `${service}: ${cause}`)),
+    ...(flight ?? NO_FLIGHT),
+  };
+}
+
+function heardOf({ of, heardAt, failure }: WatchStatus, wallAtZero: number): Status['heard'][number] {
+  const cause =
+    failure === undefined ? '' : `not followed since ${momentOf(wallAtZero + failure.since)}: ${failure.cause}`;
+  return { of: WORDS[of], at: heardAt > 0 ? momentOf(wallAtZero + heardAt) : null, failure: cause };
+}
+
+const WORDS: Readonly<Record<WatchStatus['of'], string>> = {
+  services: 'Services',
+  slices: 'EndpointSlices',
+  nodes: 'Nodes',
+  servicecidrs: 'ServiceCIDRs',
+  manifests: 'manifests',
+};
+
+/** The health of an agent that runs: the three answers, why not, and what is worth knowing beside. */
+export function healthOf({ reasons, notes, nodeEligible, healthy }: HealthState): Status['health'] {
+  const all = new Set([...reasons.livez, ...reasons.healthz, ...reasons.readyz]);
+  const node = nodeEligible
+    ? []
+    : ['load balancers should not send traffic to this node: it is terminating, or about to be deleted'];
+  return {
+    live: reasons.livez.length === 0,
+    ready: reasons.readyz.length === 0,
+    healthy,
+    reasons: [...all, ...node, ...notes],
+  };
+}
+
+/** The source of objects, without credentials. */
+export function sourceText(source: SourceConfig): string {
+  if (source.kind === 'manifests')
+    return source.path === '-' ? 'manifests from standard input' : `manifests in ${source.path}`;
+  if (source.master !== undefined) return `the API server ${URL.parse(source.master)?.origin ?? source.master}`;
+  return source.kubeconfig === undefined
+    ? "the API server of the pod's service account"
+    : `the API server of ${source.kubeconfig}`;
+}

@@ -1,0 +1,118 @@
+/** The answer of `slicewire status` as text for people. Pure. */
+import type { RecordedSync } from './history.ts';
+import type { Status } from './status.ts';
+import { bytesText, clockTime, columns, countText, listText, millisecondsText, timeBetween } from './words.ts';
+
+/** Most faults that the text lists; the others are counted. `-o json` has all. */
+const MOST_FAULTS = 20;
+
+export function statusText(status: Status): string {
+  return [
+    ...head(status),
+    ...health(status),
+    ...source(status),
+    ...latency(status),
+    ...syncs(status),
+    ...troubles(status),
+    ...reach(status),
+  ].join('\n');
+}
+
+const WHO = {
+  agent: (status: Status) => `pid ${status.pid}`,
+  command: () => 'no agent was asked',
+  recording: () => 'from a recording',
+} as const;
+
+function head(status: Status): string[] {
+  const { by, families, startedAt } = status;
+  const since = startedAt === null ? '' : `, for ${timeBetween(startedAt, by.at)}`;
+  const served = families.length === 0 ? 'no family yet' : listText(families);
+  return [`slicewire ${by.version} on ${by.node}: ${by.mode} mode, ${served}, ${WHO[by.who](status)}${since}`];
+}
+
+function health({ health: { healthy, ready, live, reasons } }: Status): string[] {
+  const is = [healthy ? 'healthy' : 'not healthy', ready ? 'ready' : 'not ready', ...(live ? [] : ['not live'])];
+  return [`Health: ${is.join(', ')}`, ...reasons.map((reason) => `  ${reason}`)];
+}
+
+function source({ source: from, heard, objects, by: { at: now } }: Status): string[] {
+  const rows = heard.map(({ of, at, failure }) => {
+    const last = at === null ? 'not heard of yet' : `heard of ${timeBetween(at, now)} ago`;
+    return [of, failure === '' ? last : `${last}; ${failure}`];
+  });
+  const has = `${countText(objects.services, 'Service')}, ${countText(objects.slices, 'EndpointSlice')}`;
+  return ['', `Source: ${from} (${has})`, ...columns(rows)];
+}
+
+function latency({ latency: seen, by }: Status): string[] {
+  if (by.who === 'command') return [];
+  if (seen === null) return ['Changes reached the kernel: none in the last hour'];
+  const { changes, p50, p99, most, since } = seen;
+  const times = `half within ${millisecondsText(p50)}, 99 % within ${millisecondsText(p99)}, all within ${millisecondsText(most)}`;
+  return [`Changes reached the kernel: ${times} (${countText(changes, 'change')} since ${clockTime(since, by.at)})`];
+}
+
+function syncs({ syncs: all, by: { at: now } }: Status): string[] {
+  if (all.length === 0) return [];
+  return ['', 'Last syncs, the latest first:', ...syncRows(all, now)];
+}
+
+/** A table of syncs. */
+export function syncRows(syncs: readonly RecordedSync[], now: string): string[] {
+  const titles = [
+    'sync',
+    'began',
+    'why',
+    'outcome',
+    'changes',
+    'writes',
+    'took',
+    'read',
+    'render',
+    'write',
+    'Services',
+  ];
+  const rows = syncs.map(({ number, at, trigger, outcome, changes, steps, milliseconds, services }) => {
+    const { all, reading, desiring, writing } = milliseconds;
+    const times = [all, reading, desiring, writing].map(millisecondsText);
+    return [`${number}`, clockTime(at, now), trigger, outcome, `${changes}`, `${steps}`, ...times, services.join(' ')];
+  });
+  const details = syncs.map(({ failed, drift }) => [
+    ...failed.map((text) => `      not written: ${text}`),
+    ...drift.map((text) => `      another program had changed ${text}`),
+  ]);
+  const [title = '', ...lines] = columns([titles, ...rows]);
+  return [title, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])];
+}
+
+function troubles({ faults, setAside, drift, by: { at: now } }: Status): string[] {
+  const lines: string[] = [];
+  if (setAside.length > 0)
+    lines.push('', `The kernel refuses ${countText(setAside.length, 'Service')}:`, ...indented(setAside));
+  if (faults.length > 0) {
+    const more = faults.length - MOST_FAULTS;
+    lines.push('', `${countText(faults.length, 'fault')} of objects:`);
+    lines.push(...indented(faults.slice(0, MOST_FAULTS).map(({ text }) => text)));
+    if (more > 0) lines.push(`  and ${countText(more, 'more fault')}; -o json lists them all`);
+  }
+  if (drift.length > 0) {
+    lines.push('', 'Changed by other programs, and repaired:');
+    lines.push(...columns(drift.map(({ at, what }) => [clockTime(at, now), what])));
+  }
+  return lines;
+}
+
+function reach({ history, by: { at: now } }: Status): string[] {
+  if (history === null) return [];
+  const { reachesBackTo, bytes, folder } = history;
+  const where = folder === '' ? `${bytesText(bytes)} in memory` : `${bytesText(bytes)} in ${folder}`;
+  return [
+    '',
+    `History: reaches back to ${clockTime(reachesBackTo, now)} (${timeBetween(reachesBackTo, now)}, ${where})`,
+  ];
+}
+
+function indented(lines: readonly string[]): string[] {
+  return lines.map((line) => `  ${line}`);
+}

@@ -1,0 +1,73 @@
+/** Times, numbers and columns in the texts of answers. Pure; times of day are those of this machine's time zone. */
+
+/** `12:03:04.567`, with the day before it where it is another day than that of `now`. Both are moments of an answer. */
+export function clockTime(moment: string, now: string): string {
+  const at = new Date(moment);
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}.${String(at.getMilliseconds()).padStart(3, '0')}`;
+  return at.toDateString() === new Date(now).toDateString() ? time : `${dayText(at)} ${time}`;
+}
+
+function dayText(at: Date): string {
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+}
+
+function two(number: number): string {
+  return String(number).padStart(2, '0');
+}
+
+/** `2 s`, `3 min`, `4 h 5 min`, `6 d 7 h`: the time from one moment to another. */
+export function timeBetween(from: string, to: string): string {
+  const seconds = Math.max(0, Math.round((Date.parse(to) - Date.parse(from)) / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return withRest(`${hours} h`, minutes % 60, 'min');
+  return withRest(`${Math.floor(hours / 24)} d`, hours % 24, 'h');
+}
+
+function withRest(whole: string, rest: number, unit: string): string {
+  return rest === 0 ? whole : `${whole} ${rest} ${unit}`;
+}
+
+/** `0.4 ms`, `12 ms`, `3.1 s`. */
+export function millisecondsText(milliseconds: number): string {
+  if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${milliseconds >= 10 || milliseconds === 0 ? Math.round(milliseconds) : milliseconds.toFixed(1)} ms`;
+}
+
+/** `1,234` */
+export function numberText(number: number): string {
+  return number.toLocaleString('en-US');
+}
+
+/** `1 Service`, `2 Services`, `1,234 Services` */
+export function countText(number: number, one: string, more = `${one}s`): string {
+  return `${numberText(number)} ${number === 1 ? one : more}`;
+}
+
+/** `800 bytes`, `1.5 KiB`, `7.9 MiB` */
+export function bytesText(bytes: number): string {
+  if (bytes < 1024) return countText(bytes, 'byte');
+  const kibibytes = bytes / 1024;
+  return kibibytes < 1024 ? `${kibibytes.toFixed(1)} KiB` : `${(kibibytes / 1024).toFixed(1)} MiB`;
+}
+
+/** `a, b and c` */
+export function listText(words: readonly string[]): string {
+  return [words.slice(0, -1).join(', '), words.at(-1) ?? ''].filter((part) => part !== '').join(' and ');
+}
+
+/** Rows in columns, each line indented. Numbers stand at the right of their column. */
+export function columns(rows: readonly (readonly string[])[], indent = '  '): string[] {
+  const widths: number[] = [];
+  for (const row of rows) for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
+  return rows.map((row) => {
+    const cells = row.map((cell, i) =>
+      NUMBER.test(cell) ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0),
+    );
+    return `${indent}${cells.join('  ')}`.trimEnd();
+  });
+}
+
+const NUMBER = /^[\d,.]+(?: ms| s)?$/;

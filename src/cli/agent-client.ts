@@ -1,0 +1,76 @@
+/** Asks the agent of this node over HTTP. */
+import { get, type IncomingMessage } from 'node:http';
+import { NoAnswer, problemIn, WrongQuestion } from '../answers/problem.ts';
+import { type AnswerSchema, readAnswer } from '../answers/read.ts';
+import type { ListenAddress } from '../config/listen.ts';
+
+/** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
+const PATIENCE = 120_000;
+/** Bytes of an answer. */
+const MOST = 256 * 1024 * 1024;
+
+export interface AgentQuestion {
+  readonly listen: ListenAddress;
+  readonly path: string;
+  /** Those with the value undefined are left out. */
+  readonly parameters?: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+/** The agent's answer. Throws WrongQuestion when it refuses the question, and NoAnswer when there is no answer. */
+export async function askAgent<T>(question: AgentQuestion, schema: AnswerSchema<T>): Promise<T> {
+  const response = await send(question);
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of response as AsyncIterable<Buffer>) {
+    size += piece.length;
+    if (size > MOST) throw new NoAnswer(`the answer of the agent is larger than ${MOST} bytes`);
+    pieces.push(piece);
+  }
+  return readAnswer(Buffer.concat(pieces).toString(), schema);
+}
+
+/** The pieces of a file that the agent answers with. */
+export async function askForFile(question: AgentQuestion): Promise<AsyncIterable<Uint8Array>> {
+  return await send(question);
+}
+
+/** Resolves with the answer of status 200; its body follows. */
+async function send({ listen, path, parameters = {}, signal }: AgentQuestion): Promise<IncomingMessage> {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, value);
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const host = reachable(listen.address);
+    const request = get({ host, port: listen.port, path: `${path}?${query}`, signal, timeout: PATIENCE }, resolve);
+    request.on('timeout', () => request.destroy(new Error(`no byte for ${PATIENCE / 1000} s`)));
+    request.on('error', reject);
+  }).catch((error: NodeJS.ErrnoException) => {
+    if (signal.aborted) throw error;
+    throw new NoAnswer(unansweredText(listen, error));
+  });
+  if (response.statusCode !== 200) await refuse(listen, response);
+  return response;
+}
+
+/** The unspecified address listens everywhere. */
+function reachable(address: string): string {
+  return address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address;
+}
+
+function unansweredText({ text }: ListenAddress, { code, message }: NodeJS.ErrnoException): string {
+  const why = code === 'ECONNREFUSED' ? 'nothing listens there' : message;
+  return `no agent answers at ${text} (${why}): --metrics-bind-address ADDRESS names another one, and --kubeconfig FILE, --manifests PATH or --recording FILE answer without an agent`;
+}
+
+async function refuse({ text }: ListenAddress, response: IncomingMessage): Promise<never> {
+  let body = '';
+  for await (const piece of response as AsyncIterable<Buffer>) if (body.length < 100_000) body += piece.toString();
+  const message = problemIn(body);
+  if (message === undefined) {
+    throw new NoAnswer(
+      `the program at ${text} does not know this question (HTTP status ${response.statusCode}): it is another program, or an older slicewire`,
+    );
+  }
+  if (response.statusCode === 400) throw new WrongQuestion(message);
+  throw new NoAnswer(`the agent at ${text}: ${message}`);
+}

@@ -1,0 +1,64 @@
+/** The commands that ask: explain, verify, status, history; and record and replay. What they do is loaded when one runs. */
+import { type Command, Option } from 'commander';
+import type { Flags } from '../config/flags.ts';
+import { endSoonAfter } from '../host/last-resort.ts';
+import { withAgentFlags } from './agent-flags.ts';
+import type { AskedOnCommandLine } from './asked.ts';
+
+export interface QuestionContext {
+  readonly signal: AbortSignal;
+  readonly setStatus: (status: number) => void;
+  readonly print: (text: string) => void;
+}
+
+type Module = typeof import('./questions.ts');
+type Action = (module: Module, asked: AskedOnCommandLine) => Promise<number>;
+
+const STATUS_HELP = {
+  explain: 'Exit status: 0 it reaches an endpoint, 2 it does not (refused, dropped, no Service), 1 error.',
+  verify: 'Exit status: 0 equal, 2 differs, 1 error.',
+  status: 'Exit status: 0 healthy, 2 not healthy, 1 error.',
+  history: 'Exit status: 0 answered, 1 error.',
+  record: 'Exit status: 0 written, 1 error.',
+  replay: 'Exit status: 0 the same plans as recorded, 2 other plans, 1 error.',
+} as const;
+const ASKED = `
+The agent of this node is asked, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
+command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
+
+export function addQuestions(program: Command, context: QuestionContext): void {
+  const { command, run } = commandsOf(program, context);
+  const status = command('status', 'tell how the agent is: health, source, last syncs, faults');
+  run(status.option('--watch', 'ask each second, until interrupted'), (module, asked) => module.statusCommand(asked));
+}
+
+function commandsOf(program: Command, { signal, setStatus, print }: QuestionContext) {
+  const command = (usage: string, description: string) => {
+    const [name = ''] = usage.split(' ');
+    const text = `${ASKED}\n${STATUS_HELP[name as keyof typeof STATUS_HELP]}`;
+    const made = program.command(usage).description(description).optionsGroup('Question:').addHelpText('after', text);
+    return withOutput(made).option('--recording <file>', 'answer from a file of `record`');
+  };
+  const run = (made: Command, action: Action) => {
+    const whole = made.name() === 'record' || made.name() === 'replay' ? made : withAgent(withAgentFlags(made));
+    whole.action(async () => {
+      endSoonAfter(signal);
+      const words = whole.args;
+      const flags = whole.opts<Flags>();
+      setStatus(await action(await import('./questions.ts'), { words, flags, signal, print }));
+    });
+  };
+  return { command, run };
+}
+
+function withOutput(command: Command): Command {
+  return command.addOption(
+    new Option('-o, --output <form>', 'output format').choices(['text', 'json']).default('text'),
+  );
+}
+
+function withAgent(command: Command): Command {
+  const has = command.options.some(({ long }) => long === '--metrics-bind-address');
+  if (!has) command.option('--metrics-bind-address <address>', 'where the agent answers (default: 127.0.0.1:10249)');
+  return command.option('--config <file>', "the agent's KubeProxyConfiguration file");
+}

@@ -1,0 +1,102 @@
+/** Whether a rule of iptables matches a packet. Pure. */
+import { type Address, addressWidth, type Cidr, cidrContains, familyOf, parseCidr } from '../model/address.ts';
+import type { ServersView } from '../modes/view.ts';
+import type { State } from './fates.ts';
+import type { NodeFacts, Packet } from './packet.ts';
+import type { Match } from './rule.ts';
+
+/** What matches look at beside the packet on its way. */
+export interface Surroundings {
+  readonly packet: Packet;
+  readonly facts: NodeFacts;
+  readonly servers: ServersView | undefined;
+  /** Names of the memories that were asked. */
+  readonly asked: Set<string>;
+  /** The nets that hold the packet's source, in the sets that have nets: looked up once for all rules. */
+  readonly nets: Map<string, readonly Cidr[]>;
+}
+
+export function isMatching(match: Match, state: State, around: Surroundings): boolean {
+  return holds(match, state, around) !== match.inverted;
+}
+
+function holds(match: Match, state: State, around: Surroundings): boolean {
+  const { packet, facts } = around;
+  switch (match.of) {
+    case 'source':
+      return cidrContains(match.cidr, packet.source);
+    case 'destination':
+      return cidrContains(match.cidr, state.destination);
+    case 'original destination':
+      return cidrContains(match.cidr, packet.destination);
+    case 'protocol':
+      return packet.protocol === match.value;
+    case 'device':
+      return isDevice(match.value, packet.device);
+    case 'port':
+      return state.port >= match.first && state.port <= match.last;
+    case 'mark':
+      return (state.mark & match.mask) >>> 0 === match.value;
+    case 'connection state': {
+      const states = match.value.split(',');
+      return states.includes(packet.state) || (states.includes('DNAT') && state.dnat !== undefined);
+    }
+    case 'local source':
+      return isLocal(packet.source, around);
+    case 'local destination':
+      return isLocal(state.destination, around);
+    case 'memory':
+      around.asked.add(match.value);
+      return facts.remembered.has(match.value);
+    case 'set':
+      return isInSet(match, state, around);
+  }
+}
+
+function isDevice(name: string, device: string | undefined): boolean {
+  if (device === undefined) return false;
+  return name.endsWith('+') ? device.startsWith(name.slice(0, -1)) : device === name;
+}
+
+/** Whether an address is one of this node's. */
+export function isLocal(address: Address, { facts, servers }: Pick<Surroundings, 'facts' | 'servers'>): boolean {
+  if (address.startsWith('127.') || address === '::1') return true;
+  return facts.localAddresses.has(address) || servers?.addresses.has(address) === true;
+}
+
+/** The entry that the packet's addresses and port make: `10.96.0.10,tcp:80,10.244.1.1` of `dst,dst,src`. */
+function isInSet(
+  { set, which: [first, second, third] }: Extract<Match, { of: 'set' }>,
+  { destination, port }: State,
+  { packet: { protocol, source }, servers, nets }: Surroundings,
+): boolean {
+  const entries = servers?.entries(set);
+  if (entries === undefined || entries.size === 0) return false;
+  if (second === undefined) {
+    return entries.has(first === 'src' ? source : destination) || (first === 'dst' && entries.has(String(port)));
+  }
+  const socket = `${destination},${protocol.toLowerCase()}:${port}`;
+  if (third === undefined) return entries.has(socket);
+  if (entries.has(`${socket},${source}`)) return true;
+  let possible = nets.get(set);
+  if (possible === undefined) {
+    possible = hasNets(entries) ? netsOf(source) : [];
+    nets.set(set, possible);
+  }
+  return possible.some((net) => entries.has(`${socket},${net}`));
+}
+
+function hasNets(entries: ReadonlySet<string>): boolean {
+  for (const entry of entries) if (entry.includes('/')) return true;
+  return false;
+}
+
+/** The nets that hold an address, the narrowest first. The kernel tests a set of nets by prefix length, too (ip_set_hash_gen.h). */
+function netsOf(address: Address): Cidr[] {
+  const found: Cidr[] = [];
+  for (let length = addressWidth(familyOf(address)); length >= 0; length--) {
+    const net = parseCidr(`${address}/${length}`);
+    if (net !== undefined) found.push(net);
+  }
+  return found;
+}

@@ -1,0 +1,34 @@
+/**
+ * Walks the first packet of a connection through what a mode has in the kernel, and tells its fates with their probabilities and the way
+ * that leads to each. It interprets what the view has, not what was desired. Pure.
+ */
+import type { FamilyView } from '../modes/view.ts';
+import type { Fate } from './fates.ts';
+import { fateOf, startOf } from './fates.ts';
+import type { NodeFacts, Packet } from './packet.ts';
+import { RulesWalk } from './rules-walk.ts';
+import { TableWalk } from './table-walk.ts';
+
+export interface Walked {
+  /** What may become of the packet; the probabilities add up to 1. */
+  readonly fates: readonly Fate[];
+  /**
+   * Names of all memories of session affinity that were asked on the way. A caller looks up in the kernel which of them know the client,
+   * and walks again with those in `NodeFacts.remembered`.
+   */
+  readonly memories: readonly string[];
+  /** Sentences about rules that are not interpreted, and about chains and sets that are missing. */
+  readonly unknown: readonly string[];
+}
+
+/** A view without any rules leaves every packet alone. */
+export function walk(view: FamilyView, packet: Packet, facts: NodeFacts): Walked {
+  const asked = new Set<string>();
+  const unknown = new Set<string>();
+  const { family, rules, servers, table } = view;
+  const input = { packet, facts, asked, unknown };
+  let fates: Fate[] = [fateOf(startOf(packet))];
+  if (table !== undefined) fates = new TableWalk({ ...input, family, table }).fates();
+  else if (rules !== undefined) fates = new RulesWalk({ ...input, rules, servers }).fates();
+  return { fates, memories: [...asked], unknown: [...unknown] };
+}

@@ -1,0 +1,89 @@
+/**
+ * The questions that the metrics server answers: /explain, /verify, /status, /history and /recording (docs/operations.md, Questions).
+ *
+ * They tell more than metrics do, so not everybody may ask: where the server listens at loopback, both ends must be of this machine.
+ * A page in a browser must not ask either. It can by DNS rebinding, with a name of its own in `Host`: only the address at which the
+ * request arrived, or `localhost`, is accepted there. No header of CORS is ever set.
+ */
+import { isWrongQuestion, NoAnswer, problemOf, WrongQuestion } from '../answers/problem.ts';
+import { isLoopback, parseAddress } from '../model/address.ts';
+import { type Answer, type Asked, jsonAnswer } from './http.ts';
+
+/** Answers with an object, which is sent as JSON, or with the pieces of a file. Throws WrongQuestion and NoAnswer. */
+export type Answering = (
+  parameters: URLSearchParams,
+  signal: AbortSignal,
+) => Promise<object | AsyncIterable<Uint8Array>>;
+
+export interface Question {
+  /** The parameters that it takes. */
+  readonly parameters: readonly string[];
+  readonly answer: Answering;
+}
+
+export interface Questions {
+  /** By their paths. */
+  readonly byPath: ReadonlyMap<string, Question>;
+  /** The server listens at loopback. */
+  readonly isLocal: () => boolean;
+}
+
+/** The answer; undefined when the path is no question. The method is GET or HEAD. */
+export async function questionAnswer({ byPath, isLocal }: Questions, asked: Asked): Promise<Answer | undefined> {
+  const question = byPath.get(asked.path);
+  if (question === undefined) return undefined;
+  const refusal = refusalOf(asked, isLocal());
+  if (refusal !== undefined) return problemAnswer(403, refusal);
+  try {
+    checkParameters(asked, question);
+    const answer = await question.answer(asked.query, asked.signal);
+    if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
+    return { status: 200, headers: FILE_HEADERS, body: answer };
+  } catch (error) {
+    if (isWrongQuestion(error)) return problemAnswer(400, error.message);
+    if (error instanceof NoAnswer) return problemAnswer(503, error.message);
+    return problemAnswer(500, error instanceof Error ? error.message : String(error));
+  }
+}
+
+const FILE_HEADERS = { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' };
+
+function problemAnswer(status: number, message: string): Answer {
+  return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`);
+}
+
+/** Why this client is not answered. */
+function refusalOf({ host, local, remote }: Asked, isLocal: boolean): string | undefined {
+  if (isLocal && !(isOfLoopback(local) && isOfLoopback(remote))) {
+    return `questions are answered on this machine alone: the request came from ${remote} to ${local}; --metrics-bind-address opens them to others`;
+  }
+  if (host !== undefined && isOwnHost(host, local)) return undefined;
+  const given = host === undefined ? 'is missing' : `is ${JSON.stringify(host.slice(0, 100))}`;
+  return `the header Host ${given}, and must be localhost or ${plain(local)}: ask by address, not by a name`;
+}
+
+/** `localhost` or the literal address at which the request arrived, with any port or none. */
+export function isOwnHost(host: string, local: string): boolean {
+  const [, v6, name] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::\d{1,5})?$/.exec(host) ?? [];
+  if (name?.toLowerCase() === 'localhost') return true;
+  const address = parseAddress(v6 ?? name ?? '');
+  return address !== undefined && address === parseAddress(plain(local));
+}
+
+function isOfLoopback(text: string): boolean {
+  const address = parseAddress(plain(text));
+  return address !== undefined && isLoopback(address);
+}
+
+/** The address without its zone. */
+function plain(address: string): string {
+  return address.replace(/%.*$/, '');
+}
+
+function checkParameters({ query, path }: Asked, { parameters }: Question): void {
+  const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');
+  for (const name of new Set(query.keys())) {
+    if (!parameters.includes(name)) throw new WrongQuestion(`${path} has no parameter ${name}: it takes ${takes}`);
+    if (query.getAll(name).length > 1) throw new WrongQuestion(`${path}: ${name} is given twice; give it once`);
+  }
+}

@@ -1,0 +1,114 @@
+/** A node in namespaces on which an operator asks: the lab, a folder of manifests, the agent, and commands beside it. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { realCommands } from '../../src/host/commands.ts';
+import { AgentProcess } from '../../src/lab/agent-process.ts';
+import type { Answer } from '../../src/lab/host-protocol.ts';
+import { Lab } from '../../src/lab/lab.ts';
+import { nodeOf } from '../helpers/objects.ts';
+import { NEVER } from '../helpers/rig.ts';
+import { withoutSctp } from '../helpers/without-sctp.ts';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const PODS = [1, 2, 3];
+export const TCP_PORT = 8080;
+export const UDP_PORT = 5353;
+
+/** The output of a command and its exit status. */
+export interface Said {
+  readonly command: string;
+  readonly status: number | undefined;
+  readonly text: string;
+}
+
+export type AskedMode = 'nftables' | 'iptables';
+
+export class Scene {
+  readonly lab: Lab;
+  readonly folder: string;
+  /** Tools that come first in the PATH of an agent. */
+  readonly #tools: string;
+  #agent: AgentProcess | undefined;
+
+  private constructor(lab: Lab, folder: string, tools: string) {
+    this.lab = lab;
+    this.folder = folder;
+    this.#tools = tools;
+  }
+
+  /** Three pods on the node, each a server, and one pod on another node. */
+  static async create(): Promise<Scene> {
+    const lab = await Lab.create({ commands: realCommands, pods: PODS.length, remotePods: 1, signal: NEVER });
+    const temporary = (what: string) => mkdtemp(join(tmpdir(), `slicewire-${what}-`));
+    const scene = new Scene(lab, await temporary('questions'), await temporary('tools'));
+    for (const n of PODS) {
+      await lab.serve(`pod-${n}`, 'TCP', TCP_PORT);
+      await lab.serve(`pod-${n}`, 'UDP', UDP_PORT);
+    }
+    await scene.write('node', nodeOf('zone-a'));
+    return scene;
+  }
+
+  async remove(): Promise<void> {
+    await this.#agent?.stop();
+    await this.lab.remove();
+    for (const folder of [this.folder, this.#tools]) await rm(folder, { recursive: true });
+  }
+
+  /** The same agent in iptables mode on a node whose kernel lacks SCTP. */
+  async startWithoutSctp(): Promise<void> {
+    await withoutSctp(this.#tools, (await this.run('sh', '-c', 'command -v iptables-restore')).text);
+    await this.start('iptables', this.#tools);
+  }
+
+  /** Start the agent in this mode, in place of the one before. `path` comes first in its PATH. */
+  async start(mode: AskedMode, path?: string): Promise<void> {
+    await this.#agent?.stop();
+    const own = ['--manifests', this.folder, '--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
+    // The size of the table of connections belongs to the machine, not to a namespace.
+    const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', `--${mode}-min-sync-period=0s`];
+    const env = path === undefined ? [] : [`PATH=${path}:${process.env.PATH}`];
+    const args = [...env, process.execPath, '--disable-sigusr1', MAIN, ...flags];
+    this.#agent = new AgentProcess(this.lab, args, 'env');
+    await this.#agent.logged(({ msg }) => msg.startsWith('synced'));
+  }
+
+  /** Write objects to a file of the folder without waiting. */
+  async write(name: string, ...objects: object[]): Promise<void> {
+    const list = { apiVersion: 'v1', kind: 'List', items: objects };
+    await writeFile(join(this.folder, `${name}.json`), JSON.stringify(list));
+  }
+
+  /** Write objects, and wait for the sync that takes them. */
+  async apply(name: string, ...objects: object[]): Promise<void> {
+    const agent = this.#agent;
+    if (agent === undefined) throw new Error('no agent runs');
+    const since = agent.log.length;
+    await this.write(name, ...objects);
+    await agent.logged(({ msg }) => /^(synced|sync incomplete)/.test(msg), { since });
+  }
+
+  /** `slicewire WORDS` on the node, as an operator types it. */
+  async slicewire(...words: string[]): Promise<Said> {
+    return await this.#said('slicewire', ['--disable-sigusr1', MAIN, ...words], words, process.execPath);
+  }
+
+  /** Another command on the node. */
+  async run(file: string, ...words: string[]): Promise<Said> {
+    return await this.#said(file, words, words, file);
+  }
+
+  /** A request over the network: who answered and as whom the client was seen, or the failure. */
+  async send(from: string, address: string, port: number, more: { protocol?: 'UDP'; fromPort?: number } = {}) {
+    const answer: Answer = await this.lab.ask(from, { address, port, ...more });
+    if (answer.outcome === 'reply') return `${answer.by} answers, and sees ${answer.seen}`;
+    return answer.outcome === 'error' ? answer.error : answer.outcome;
+  }
+
+  async #said(name: string, args: readonly string[], words: readonly string[], file: string): Promise<Said> {
+    const { exitCode, stdout, stderr } = await realCommands.run(this.lab.inside('node', file, args), NEVER);
+    return { command: [name, ...words].join(' '), status: exitCode, text: `${stdout}${stderr}`.trimEnd() };
+  }
+}

@@ -1,0 +1,159 @@
+/** Who may ask the metrics server questions, and what it says to others and to wrong questions. */
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { after, before, describe, it } from 'node:test';
+import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
+import type { Address } from '../../src/model/address.ts';
+import { HttpServer } from '../../src/serve/http.ts';
+import { metricsHandler } from '../../src/serve/metrics-server.ts';
+import { isOwnHost, type Question } from '../../src/serve/questions.ts';
+
+const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
+  ['/status', { parameters: ['a', 'b'], answer: (of) => Promise.resolve({ a: of.get('a') }) }],
+  ['/wrong', { parameters: [], answer: () => Promise.reject(new WrongQuestion('no Service shop/web')) }],
+  ['/none', { parameters: [], answer: () => Promise.reject(new NoAnswer('not yet')) }],
+  ['/fails', { parameters: [], answer: () => Promise.reject(new Error('the kernel does not answer')) }],
+  ['/recording', { parameters: [], answer: () => Promise.resolve(pieces()) }],
+  ['/torn', { parameters: [], answer: () => Promise.resolve(torn()) }],
+]);
+
+async function* pieces() {
+  yield Buffer.from('one ');
+  yield Buffer.from('two');
+}
+
+async function* torn() {
+  yield Buffer.from('one ');
+  throw new Error('the disk is gone');
+}
+
+describe('questions to the metrics server', () => {
+  let isLocal = true;
+  let server: HttpServer;
+  before(async () => {
+    const handler = metricsHandler({
+      mode: () => 'iptables',
+      config: () => ({}),
+      metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('') }),
+      hasProfiling: () => false,
+      setVerbosity: () => undefined,
+      questions: { byPath: QUESTIONS, isLocal: () => isLocal },
+    });
+    // Not a loopback address where others can be: 127.0.0.1 is one of several ways to reach it.
+    server = await HttpServer.open({ address: '::' as Address, port: 0 }, handler);
+  });
+  after(() => server.close());
+
+  /** Status, headers and body; fetch would not send another Host. */
+  function ask(path: string, { host = 'localhost', method = 'GET', at = '127.0.0.1' } = {}): Promise<string> {
+    return new Promise((resolve, reject) => {
+      let text = '';
+      const head = host === '' ? `${method} ${path} HTTP/1.0\r\n` : `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n`;
+      const socket = connect(server.port, at, () => socket.write(`${head}connection: close\r\n\r\n`));
+      socket.on('data', (data) => (text += data.toString()));
+      socket.on('error', reject);
+      socket.on('close', () => resolve(text));
+    });
+  }
+
+  it('are answered in JSON, to GET and HEAD alone, without a header of CORS', async () => {
+    const answer = await ask('/status?a=1');
+    assert.match(answer, /^HTTP\/1.1 200 /);
+    assert.match(answer, /content-type: application\/json\r\n/);
+    assert.ok(answer.endsWith('\r\n\r\n{"a":"1"}\n'), answer);
+    assert.doesNotMatch(answer, /access-control/i);
+    assert.match(await ask('/status', { method: 'HEAD' }), /^HTTP\/1.1 200 [\s\S]*\r\n\r\n$/);
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+      assert.match(await ask('/status', { method }), /^HTTP\/1.1 405 /);
+    }
+  });
+
+  it('are refused under a name that is not the server’s own (DNS rebinding)', async () => {
+    for (const host of [
+      'evil.example',
+      'evil.example:10249',
+      '127.0.0.1.evil.example',
+      '10.0.0.1',
+      '[::1]',
+      'localhost.evil:1',
+      '127.0.0.1@evil.example',
+      '',
+    ]) {
+      const answer = await ask('/status', { host });
+      assert.match(answer, /^HTTP\/1.1 403 /, host);
+      assert.match(
+        answer,
+        /"kind":"Problem","message":"the header Host (is \\".*\\"|is missing), and must be localhost or .*127\.0\.0\.1: ask by address, not by a name"/,
+        host,
+      );
+    }
+    for (const host of ['localhost', 'LOCALHOST:1', '127.0.0.1', '127.0.0.1:10249']) {
+      assert.match(await ask('/status', { host }), /^HTTP\/1.1 200 /, host);
+    }
+    assert.match(await ask('/status', { host: '[::1]:10249', at: '::1' }), /^HTTP\/1.1 200 /);
+    // The other paths are scraped under names.
+    assert.match(await ask('/metrics', { host: 'node-a.example:10249' }), /^HTTP\/1.1 200 /);
+    assert.match(await ask('/proxyMode', { host: 'node-a.example:10249' }), /^HTTP\/1.1 200 /);
+  });
+
+  it('are refused with the sentence that the question deserves', async () => {
+    const problem = (message: string) => `{"apiVersion":"slicewire/v1","kind":"Problem","message":"${message}"}\n`;
+    const cases = [
+      ['/wrong', 400, 'no Service shop/web'],
+      ['/none', 503, 'not yet'],
+      ['/fails', 500, 'the kernel does not answer'],
+      ['/status?c=1', 400, '/status has no parameter c: it takes a, b'],
+      ['/none?c=1', 400, '/none has no parameter c: it takes no parameter'],
+      ['/status?a=1&a=2', 400, '/status: a is given twice; give it once'],
+    ] as const;
+    for (const [path, status, message] of cases) {
+      const answer = await ask(path);
+      assert.match(answer, new RegExp(`^HTTP/1.1 ${status} `), path);
+      assert.ok(answer.endsWith(problem(message)), answer);
+    }
+    assert.match(await ask('/statusses'), /^HTTP\/1.1 404 /);
+  });
+
+  it('are answered with a file piece by piece; one that breaks off has no end', async () => {
+    const answer = await ask('/recording');
+    assert.match(answer, /content-type: application\/octet-stream\r\n/);
+    assert.match(answer.replace(/\r\n\d\r\n/g, ''), /one two[\s\S]*\r\n$/);
+    assert.match(answer, /\r\n0\r\n\r\n$/);
+    const broken = await ask('/torn');
+    assert.match(broken, /\r\none \r\n$/);
+    assert.doesNotMatch(broken, /\r\n0\r\n\r\n$/);
+  });
+
+  it('are for this machine alone where the server is', async () => {
+    const own = Object.values((await import('node:os')).networkInterfaces())
+      .flatMap((all) => all ?? [])
+      .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
+    if (own === undefined) return;
+    const answer = await ask('/status', { at: own, host: own });
+    assert.match(answer, /^HTTP\/1.1 403 [\s\S]*questions are answered on this machine alone/);
+    isLocal = false;
+    assert.match(await ask('/status', { at: own, host: own }), /^HTTP\/1.1 200 /);
+    isLocal = true;
+  });
+
+  it('know their own Host in every form', () => {
+    assert.ok(isOwnHost('[fe80::1]:80', 'fe80::1%eth0'));
+    assert.ok(isOwnHost('10.0.0.1', '::ffff:10.0.0.1'));
+    assert.ok(isOwnHost('[0:0:0:0:0:0:0:1]', '::1'));
+    for (const host of [
+      '',
+      ':80',
+      '[::1',
+      '::1',
+      '[::1]x',
+      '127.0.0.1:80:80',
+      '127.0.0.1:',
+      'localhost:',
+      '127.1',
+      '[]',
+    ]) {
+      assert.ok(!isOwnHost(host, '127.0.0.1'), host);
+      assert.ok(!isOwnHost(host, '::1'), host);
+    }
+  });
+});
