@@ -50,6 +50,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/explain/': {
     imports: [...PURE, 'src/modes/nft-table/bytes.ts', 'src/modes/nft-table/print.ts', 'src/modes/netfilter/'].concat(
       'src/modes/virtual-servers/objects.ts',
+      'src/modes/virtual-servers/sets.ts',
     ),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
   },
