@@ -59,6 +59,17 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/answers/', 'src/sync/'],
     modules: ['node:crypto', 'node:zlib', 'zod'],
   },
+  'src/replay/': {
+    imports: [
+      ...PURE,
+      'src/cache/',
+      'src/history/',
+      'src/host/clock.ts',
+      'src/host/iptables-tools.ts',
+      'src/modes/',
+    ].concat('src/sync/'),
+    types: ['src/host/'],
+  },
   'src/answers/': { modules: ['zod'] },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
   'src/config/': {

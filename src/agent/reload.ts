@@ -182,6 +182,8 @@ export class Reloader {
       void this.#supervisor.reloadEnded();
     }
     running.feed.cache.touchAll();
+    // Recordings begin anew: other settings make other plans.
+    this.#options.recorder.sinks.restart();
     const ended = runGeneration(agent, {
       config,
       log,

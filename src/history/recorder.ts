@@ -63,7 +63,12 @@ export class Recorder {
 
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
-    return this.#pending.oldest(this.#numbers.change + 1);
+    return this.#pending.oldest(this.nextNumber);
+  }
+
+  /** The number that the next change will have. */
+  get nextNumber(): number {
+    return this.#numbers.change + 1;
   }
 
   /** Bytes that the recorder holds. */
@@ -107,7 +112,7 @@ export class Recorder {
     const running = this.#running;
     if (running === undefined) return;
     this.#running = undefined;
-    const { upTo, plans, times } = running;
+    const { upTo } = running;
     const { hasWritten, without } = refusedIn(report);
     const services = this.#pending.servicesBetween(this.#numbers.taken, upTo, SERVICES);
     const changes = upTo - this.#numbers.taken;
@@ -123,7 +128,7 @@ export class Recorder {
     const record = syncRecord(report, facts);
     this.log.append(record);
     this.statistics.add(record);
-    this.sinks.sync({ record, plans, times });
+    this.sinks.sync(record);
   }
 
   #use(tap: Tap, at: number): void {

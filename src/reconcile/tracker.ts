@@ -54,11 +54,14 @@ export class Tracker<K, V extends R, R = V> {
 
   /**
    * Replaces the believed state by the read one. A read value that equals the desired one is dropped in favour of the desired
-   * object, so that memory holds it once.
+   * object, so that memory holds it once. Changes that wait keep their order: a plan does not depend on the order in which the kernel
+   * lists its objects, unless another program changed them.
    */
   observe(read: ReadonlyMap<K, R>): void {
     const applied = new Map<K, R>();
+    const waiting = [...this.#pending];
     this.#pending.clear();
+    for (const key of waiting) if (!this.#isDesired(key, read.get(key))) this.#pending.add(key);
     for (const [key, value] of read) {
       const wanted = this.#desired.get(key);
       const equal = wanted !== undefined && this.#same(value, wanted);
@@ -117,8 +120,11 @@ export class Tracker<K, V extends R, R = V> {
   }
 
   #equal(key: K): boolean {
+    return this.#isDesired(key, this.#known().get(key));
+  }
+
+  #isDesired(key: K, from: R | undefined): boolean {
     const to = this.#desired.get(key);
-    const from = this.#known().get(key);
     if (to === undefined || from === undefined) return to === from;
     return this.#same(from, to);
   }
