@@ -7,6 +7,7 @@
 import { EPERM } from './errno.ts';
 import {
   AF_NETLINK,
+  bind,
   close,
   getSocketOption,
   receive,
@@ -32,6 +33,7 @@ import {
 } from './netlink.ts';
 
 export const SOL_NETLINK = 270;
+export const NETLINK_ADD_MEMBERSHIP = 1;
 export const NETLINK_CAP_ACK = 10;
 export const NETLINK_EXT_ACK = 11;
 export const SOL_SOCKET = 1;
@@ -80,6 +82,30 @@ export function openTransport(protocol: number, longest?: number): Transport {
   const room = longest === undefined ? undefined : sendBuffer(descriptor) - SEND_MARGIN;
   return {
     ...(room === undefined ? {} : { room }),
+    send: (datagram) => {
+      sendTo(descriptor, datagram, KERNEL);
+    },
+    receive: (into) => receive(descriptor, into),
+    close: () => close(descriptor),
+  };
+}
+
+/**
+ * Opens a socket that gets what the kernel sends to a multicast group, such as NFNLGRP_NFTRACE. `bytes` is the size of its receive
+ * buffer: the kernel drops what does not fit, and the next `receive` throws ENOBUFS. Throws SystemError.
+ */
+export function openListener(protocol: number, group: number, bytes: number): Transport {
+  const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
+  try {
+    grow(descriptor, RECEIVE, bytes);
+    // A socket without a port gets no multicast (af_netlink.c, do_one_broadcast). Port 0 asks the kernel for a free one.
+    bind(descriptor, KERNEL);
+    setSocketOption(descriptor, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
+  } catch (error) {
+    close(descriptor);
+    throw error;
+  }
+  return {
     send: (datagram) => {
       sendTo(descriptor, datagram, KERNEL);
     },

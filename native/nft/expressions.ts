@@ -19,9 +19,11 @@ import {
   NFT_FIB_RESULT_ADDRTYPE,
   NFT_GOTO,
   NFT_JUMP,
+  NFT_LIMIT_PKTS,
   NFT_META_IIFNAME,
   NFT_META_L4PROTO,
   NFT_META_MARK,
+  NFT_META_NFTRACE,
   NFT_NAT_DNAT,
   NFT_NG_RANDOM,
   NFT_PAYLOAD_NETWORK_HEADER,
@@ -55,6 +57,10 @@ import {
   NFTA_FIB_RESULT,
   NFTA_IMMEDIATE_DATA,
   NFTA_IMMEDIATE_DREG,
+  NFTA_LIMIT_BURST,
+  NFTA_LIMIT_RATE,
+  NFTA_LIMIT_TYPE,
+  NFTA_LIMIT_UNIT,
   NFTA_LIST_ELEM,
   NFTA_LOOKUP_DREG,
   NFTA_LOOKUP_SET,
@@ -138,6 +144,24 @@ export function meta(key: keyof typeof META, to: Word): Expression {
 /** `meta mark set`: copies a word into the mark. */
 export function setMark(from: Word): Expression {
   return expression('meta', (data) => data.u32be(NFTA_META_KEY, META.mark).u32be(NFTA_META_SREG, reg(from)));
+}
+
+/** `meta nftrace set`: the lowest byte of a word decides whether the kernel reports the packet's way from here on. */
+export function setTrace(from: Word): Expression {
+  return expression('meta', (data) => data.u32be(NFTA_META_KEY, NFT_META_NFTRACE).u32be(NFTA_META_SREG, reg(from)));
+}
+
+const DAY = 24n * 60n * 60n;
+
+/** `limit rate 1/day burst COUNT packets`: the rule goes on for the first packets, and then for one a day. */
+export function first(count: number): Expression {
+  return expression('limit', (data) =>
+    data
+      .u64be(NFTA_LIMIT_RATE, 1n)
+      .u64be(NFTA_LIMIT_UNIT, DAY)
+      .u32be(NFTA_LIMIT_BURST, count)
+      .u32be(NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS),
+  );
 }
 
 const OPERATORS = { eq: NFT_CMP_EQ, neq: NFT_CMP_NEQ } as const;

@@ -10,6 +10,7 @@ import {
   NFT_MSG_GETSETELEM,
   NFT_MSG_GETTABLE,
   NFT_SET_EVAL,
+  NFT_TABLE_F_OWNER,
   NFTA_COUNTER_PACKETS,
   NFTA_DATA_VALUE,
   NFTA_DATA_VERDICT,
@@ -28,8 +29,10 @@ import {
   NFTA_SET_FLAGS,
   NFTA_SET_NAME,
   NFTA_SET_TABLE,
+  NFTA_TABLE_FLAGS,
   NFTA_TABLE_HANDLE,
   NFTA_TABLE_NAME,
+  NFTA_TABLE_USERDATA,
   NFTA_VERDICT_CHAIN,
   NFTA_VERDICT_CODE,
 } from './constants.ts';
@@ -51,6 +54,35 @@ export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefi
   }
 }
 
+/** A table of any program. */
+export interface TableFacts {
+  /** A process has the table for itself, and the kernel removes it when the process ends. */
+  readonly isOwned: boolean;
+  /** "" for none */
+  readonly comment: string;
+}
+
+/** undefined when there is no such table. Throws NetlinkError. */
+export function tableFacts(socket: NetlinkSocket, id: TableId): TableFacts | undefined {
+  const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
+  try {
+    return socket.ask(asked, (buffer, { start, end }) => {
+      const flags = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_FLAGS);
+      const isOwned = flags >= 0 && (buffer.readUInt32BE(flags) & NFT_TABLE_F_OWNER) !== 0;
+      return { isOwned, comment: commentAt(buffer, findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_USERDATA)) };
+    });
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+    throw error;
+  }
+}
+
+/** The comment in user data at an offset; "" when there is none. */
+export function commentAt(buffer: Buffer, at: number): string {
+  if (at < 0 || buffer.readUInt8(at) !== UDATA_COMMENT) return '';
+  return buffer.toString('utf8', at + 2, at + 1 + buffer.readUInt8(at + 1));
+}
+
 /** The rules of a table in their order, each with its chain and its comment ("" for none). Throws NetlinkError. */
 export function* readRules(
   socket: NetlinkSocket,
@@ -60,9 +92,7 @@ export function* readRules(
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
     if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== id.table) return undefined;
-    const at = findAttribute(buffer, from, end, NFTA_RULE_USERDATA);
-    const isComment = at >= 0 && buffer.readUInt8(at) === UDATA_COMMENT;
-    const comment = isComment ? buffer.toString('utf8', at + 2, at + 1 + buffer.readUInt8(at + 1)) : '';
+    const comment = commentAt(buffer, findAttribute(buffer, from, end, NFTA_RULE_USERDATA));
     return { chain: textAt(buffer, from, end, NFTA_RULE_CHAIN) ?? '', comment };
   });
   for (const part of parts) yield* part;

@@ -1,5 +1,5 @@
 /** Tables, chains and rules of nftables as requests (linux/netfilter/nf_tables.h). */
-import { NLM_F_CREATE, type Request } from '../netlink.ts';
+import { NLM_F_CREATE, NLM_F_EXCL, type Request } from '../netlink.ts';
 import { NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
 import {
   NFT_MSG_DELCHAIN,
@@ -7,6 +7,7 @@ import {
   NFT_MSG_DELTABLE,
   NFT_MSG_NEWRULE,
   NFT_MSG_NEWTABLE,
+  NFT_TABLE_F_OWNER,
   NFTA_CHAIN_HOOK,
   NFTA_CHAIN_TYPE,
   NFTA_HOOK_HOOKNUM,
@@ -28,8 +29,23 @@ const LONGEST_COMMENT = 128;
 
 /** `nft add table`. The comment names the owner for people; kernels before 5.10 drop it. */
 export function addTable(id: TableId, comment: string): Request {
-  return request(NFT_MSG_NEWTABLE, id, NLM_F_CREATE, (body) =>
-    body.text(NFTA_TABLE_NAME, id.table).u32be(NFTA_TABLE_FLAGS, 0).bytes(NFTA_TABLE_USERDATA, userComment(comment)),
+  return newTable(id, NLM_F_CREATE, 0, comment);
+}
+
+/**
+ * `nft create table`: refused when it exists. With `isOwned` only this socket may change the table, and the kernel removes it when the
+ * socket closes (`flags owner`, since Linux 5.12).
+ */
+export function createTable(id: TableId, comment: string, isOwned: boolean): Request {
+  return newTable(id, NLM_F_CREATE | NLM_F_EXCL, isOwned ? NFT_TABLE_F_OWNER : 0, comment);
+}
+
+function newTable(id: TableId, flags: number, tableFlags: number, comment: string): Request {
+  return request(NFT_MSG_NEWTABLE, id, flags, (body) =>
+    body
+      .text(NFTA_TABLE_NAME, id.table)
+      .u32be(NFTA_TABLE_FLAGS, tableFlags)
+      .bytes(NFTA_TABLE_USERDATA, userComment(comment)),
   );
 }
 

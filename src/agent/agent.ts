@@ -1,6 +1,7 @@
 /** Builds an agent from its parts, for `run` and `plan`. */
 import type { Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
+import type { Recorder } from '../history/recorder.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
 import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
@@ -8,6 +9,7 @@ import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { hasLegacyTables, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
 import { type Family, familyOf } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
 import type { Fault } from '../model/objects.ts';
 import { ProxyModel } from '../model/proxy-model.ts';
@@ -30,6 +32,8 @@ export interface AgentOptions {
   readonly mustHave?: readonly Family[];
   readonly signal: AbortSignal;
   readonly onFault: (fault: Fault) => void;
+  /** Records the plans. */
+  readonly recorder?: Recorder | undefined;
   /** ServicePorts that changed. */
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;
@@ -57,6 +61,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     tools: tool,
     probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text) }),
   }));
+  if (options.isRun) await removeTraces(log);
   const onNode = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
     for (const { probe } of members) probe.close();
     throw error;
@@ -80,11 +85,25 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     ...(onPorts === undefined ? {} : { onPorts }),
     onFirst: (services) => log.info({ services }, "DNS and the API server's Service are programmed; the rest follows"),
     onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
-    onPlan: (plan) => logSteps(plan, log),
+    onPlan: (plan) => {
+      options.recorder?.planned(plan);
+      logSteps(plan, log);
+    },
     onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, log, flows, onNode, onSweep });
   return { feed, loop, mode, onNode, sweeper, clock: realClock };
+}
+
+/** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
+async function removeTraces(log: Log): Promise<void> {
+  // Loaded only here: it is done once.
+  const { removeLeftTraces } = await import('../host/trace-table.ts');
+  try {
+    for (const what of await removeLeftTraces()) log.info(`removed the ${what}, which a killed trace of packets left`);
+  } catch (error) {
+    log.warn(`cannot look for tables that traces of packets left: ${causeOf(error)}; they stay, if there are any`);
+  }
 }
 
 /** Most names in a line of the log. */
@@ -107,7 +126,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 async function buildMode(
   feed: ObjectFeed,
   { families, members }: Pick<ModeInput, 'families' | 'members'>,
-  { config, log, signal, isRun }: AgentOptions,
+  { config, log, signal, isRun, recorder }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
     for (const { tools, probe } of members) tools.readAhead(() => probe.generation(), signal);
@@ -129,6 +148,7 @@ async function buildMode(
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,
     willBeLiberal,
+    now: recorder?.modeTime,
     signal,
   });
 }

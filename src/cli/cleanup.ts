@@ -12,6 +12,7 @@ import {
 import type { Config } from '../config/config.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
+import { removeLeftTraces } from '../host/trace-table.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 
 export interface CleanupOptions {
@@ -33,7 +34,7 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   // Rules stay where their tools do not work on this node; all others go.
   const problems: string[] = [...unusable];
   // A failure in one mode must not keep the rules of the others.
-  for (const part of [ofIpvs, ofRules, ofNftables]) {
+  for (const part of [ofIpvs, ofRules, ofNftables, removeLeftTraces]) {
     try {
       removed.push(...(await part()));
     } catch (error) {

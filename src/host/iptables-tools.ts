@@ -155,6 +155,22 @@ export class IptablesTools {
     throw await this.#failure(`${this.#prefix} -t ${table} -S ${chain}`, result);
   }
 
+  /** The rules of a chain in order, without `-A CHAIN`; undefined for a missing chain. Throws IptablesError. */
+  async rules(
+    { table, chain, wait = LOCK_WAIT_SECONDS }: ChainQuery,
+    signal: AbortSignal,
+  ): Promise<string[] | undefined> {
+    const args = ['--wait', String(wait), '-t', table, '-S', chain];
+    const result = await this.#runner.run({ file: this.#prefix, args }, signal);
+    if (result.exitCode !== 0) {
+      if (NO_CHAIN.test(result.stderr)) return undefined;
+      throw await this.#failure(`${this.#prefix} -t ${table} -S ${chain}`, result);
+    }
+    const start = `-A ${chain}`;
+    const rules = result.stdout.split('\n').filter((line) => line === start || line.startsWith(`${start} `));
+    return rules.map((line) => line.slice(start.length + 1));
+  }
+
   /** Packets that matched each rule of a chain, in the order of the rules; empty for a missing chain. Throws IptablesError. */
   async counters({ table, chain, wait = LOCK_WAIT_SECONDS }: ChainQuery, signal: AbortSignal): Promise<number[]> {
     const args = ['--wait', String(wait), '-t', table, '-v', '-S', chain];

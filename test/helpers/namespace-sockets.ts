@@ -1,6 +1,6 @@
 /** Netlink sockets of another network namespace: a socket belongs to the namespace of its thread at its creation. */
 import { closeSync, openSync } from 'node:fs';
-import { openTransport } from '../../native/netlink-socket.ts';
+import { openTransport, type Transport } from '../../native/netlink-socket.ts';
 
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000;
@@ -12,18 +12,25 @@ const { functions: libc } = dlopen('libc.so.6', {
 
 /** Opens sockets in the namespace of this name (`ip netns`). The thread returns to its own namespace at once. */
 export function transportsIn(namespace: string): typeof openTransport {
-  return (protocol, longest) => {
-    const home = openSync('/proc/thread-self/ns/net', 'r');
-    const there = openSync(`/run/netns/${namespace}`, 'r');
-    try {
-      enter(there);
-      return openTransport(protocol, longest);
-    } finally {
-      enter(home);
-      closeSync(there);
-      closeSync(home);
-    }
-  };
+  return (protocol, longest) => openedIn(namespace, () => openTransport(protocol, longest));
+}
+
+/** Opens a socket for a multicast group in a namespace. */
+export function listenersIn(namespace: string, open: () => Transport): () => Transport {
+  return () => openedIn(namespace, open);
+}
+
+function openedIn(namespace: string, open: () => Transport): Transport {
+  const home = openSync('/proc/thread-self/ns/net', 'r');
+  const there = openSync(`/run/netns/${namespace}`, 'r');
+  try {
+    enter(there);
+    return open();
+  } finally {
+    enter(home);
+    closeSync(there);
+    closeSync(home);
+  }
 }
 
 function enter(descriptor: number): void {

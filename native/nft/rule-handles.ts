@@ -1,0 +1,63 @@
+/** The rules of one chain with their handles, which traces name (linux/netfilter/nf_tables.h). */
+import { ENOENT } from '../errno.ts';
+import { findAttribute, type Message, NetlinkError, type Request, textAt } from '../netlink.ts';
+import type { NetlinkSocket } from '../netlink-socket.ts';
+import { NFGENMSG } from '../nfnetlink.ts';
+import {
+  NFPROTO_INET,
+  NFT_MSG_GETRULE,
+  NFTA_RULE_CHAIN,
+  NFTA_RULE_HANDLE,
+  NFTA_RULE_TABLE,
+  NFTA_RULE_USERDATA,
+} from './constants.ts';
+import { commentAt } from './listings.ts';
+import { request } from './request.ts';
+
+export interface HandledRule {
+  readonly handle: bigint;
+  /** "" for none */
+  readonly comment: string;
+}
+
+/** A chain of a table of any program. */
+export interface ForeignChain {
+  readonly family: 'ip' | 'ip6' | 'inet';
+  readonly table: string;
+  readonly chain: string;
+}
+
+/** The rules of a chain in their order; empty when there is no such chain. Throws NetlinkError. */
+export function chainRules(socket: NetlinkSocket, id: ForeignChain): HandledRule[] {
+  const parts = socket.decoded(chainRulesRequest(id), (buffer, message) => decodeHandledRule(buffer, message, id));
+  try {
+    return [...parts].flat();
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENOENT) return [];
+    throw error;
+  }
+}
+
+/** `nft -a list chain`, only its rules. Kernels that ignore the chain in this request list all rules of the table. */
+export function chainRulesRequest({ family, table, chain }: ForeignChain): Request {
+  const asked = request(NFT_MSG_GETRULE, { family: family === 'ip6' ? 'IPv6' : 'IPv4', table }, 0, (body) =>
+    body.text(NFTA_RULE_TABLE, table).text(NFTA_RULE_CHAIN, chain),
+  );
+  if (family === 'inet') for (const bytes of asked.body) bytes[0] = NFPROTO_INET;
+  return asked;
+}
+
+/** A rule of the chain; undefined when the message is about another chain. */
+export function decodeHandledRule(
+  buffer: Buffer,
+  { start, end }: Message,
+  { table, chain }: Pick<ForeignChain, 'table' | 'chain'>,
+): HandledRule | undefined {
+  const from = start + NFGENMSG;
+  if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== table) return undefined;
+  if (textAt(buffer, from, end, NFTA_RULE_CHAIN) !== chain) return undefined;
+  const handle = findAttribute(buffer, from, end, NFTA_RULE_HANDLE);
+  if (handle < 0) return undefined;
+  const comment = commentAt(buffer, findAttribute(buffer, from, end, NFTA_RULE_USERDATA));
+  return { handle: buffer.readBigUInt64BE(handle), comment };
+}

@@ -1,0 +1,212 @@
+/** The way that real packets took, beside the way that was computed. Pure. */
+import type { ExplainedStep, Explanation } from '../answers/explanation.ts';
+import type { TrackedConnection } from '../host/connections.ts';
+import type { RuleText } from '../host/rule-texts.ts';
+import type { PacketAt, TracedPacket, TracedStep } from '../host/traced-packets.ts';
+import { type Address, endpointText } from '../model/address.ts';
+import type { Protocol } from '../model/objects.ts';
+import { ownerInComment } from '../modes/netfilter/rules.ts';
+import type { Fate } from './fates.ts';
+import { isIptables, whatItDoes } from './seen-steps.ts';
+
+export type Seen = NonNullable<Explanation['seen']>;
+
+export interface SeenInput {
+  readonly source: Address | undefined;
+  readonly destination: Address;
+  readonly protocol: Protocol;
+  readonly port: number;
+  /** The computed fates of such a packet. */
+  readonly fates: readonly Pick<Fate, 'kind' | 'backend' | 'masqueraded'>[];
+  readonly packets: readonly TracedPacket[];
+  readonly ruleText: RuleText;
+  /** The kernel had to drop parts of the trace. */
+  readonly isIncomplete: boolean;
+  readonly connections: readonly TrackedConnection[];
+  /** The number of connections that are not in `connections`. */
+  readonly otherConnections: number;
+  readonly seconds: number;
+  /** Why packets were not traced; undefined when they were. */
+  readonly notTraced: string | undefined;
+}
+
+/** What became of a packet. `lost`: outside of nftables. */
+export type PacketEnd = Pick<Fate, 'kind' | 'backend' | 'masqueraded'> | { readonly kind: 'lost' };
+
+export function seenAnswer(input: SeenInput): Seen {
+  const { packets, connections, otherConnections, ruleText } = input;
+  const texts = connections.map(connectionText);
+  if (otherConnections > 0) texts.push(`and ${otherConnections} more`);
+  return {
+    packets: packets.map(({ at, steps }) => ({
+      at: new Date(at).toISOString(),
+      steps: steps.flatMap((step) => explained(step, ruleText)),
+    })),
+    connections: texts,
+    sentence: sentenceOf(input),
+  };
+}
+
+/** `10.244.1.12:43802 to 10.96.0.10:80: sent to 10.244.1.11:8080 as 10.244.1.1:43802, answered` */
+export function connectionText({ source, destination, sentTo, sentFrom, isAnswered }: TrackedConnection): string {
+  const text = ({ address, port }: TrackedConnection['source']) => endpointText(address, port);
+  const to = text(sentTo) === text(destination) ? 'not translated' : `sent to ${text(sentTo)}`;
+  const as = text(sentFrom) === text(source) ? '' : ` as ${text(sentFrom)}`;
+  return `${text(source)} to ${text(destination)}: ${to}${as}, ${isAnswered ? 'answered' : 'not answered'}`;
+}
+
+/** A step as people read it; none for what changes nothing. */
+function explained(step: TracedStep, ruleText: RuleText): ExplainedStep[] {
+  if (step.kind === 'packet') return [packetStep(step)];
+  const { table, family, chain, handle, verdict, type } = step;
+  const isPolicy = type === 'policy';
+  // A packet goes on, as it does where a chain ends.
+  if (verdict === (isPolicy ? 'accept' : 'return') && handle === undefined) return [];
+  const rule = isPolicy ? `policy ${verdict}` : ruleText(step);
+  const name = isIptables(step) ? table : `${family} ${table}`;
+  return [{ table: name, chain, rule, does: whatItDoes(step, rule), object: ownerInComment(rule) ?? '' }];
+}
+
+const HOOK_WORDS = {
+  prerouting: 'comes in',
+  output: 'is sent by this node',
+  input: 'arrives at this node',
+  postrouting: 'leaves this node',
+  changed: 'is now',
+} as const;
+
+function packetStep({ hook, packet }: Extract<TracedStep, { kind: 'packet' }>): ExplainedStep {
+  const { source, sourcePort, destination, port } = packet;
+  const ends = `from ${endpointText(source, sourcePort)} to ${endpointText(destination, port)}`;
+  return { table: 'kernel', chain: hook ?? '', rule: ends, does: HOOK_WORDS[hook ?? 'changed'], object: '' };
+}
+
+export function endOf({ steps }: TracedPacket, ruleText: RuleText): PacketEnd {
+  const stop = steps.find((step) => step.kind === 'event' && step.verdict === 'drop');
+  if (stop?.kind === 'event') {
+    const isRejected = stop.type !== 'policy' && /\breject\b/i.test(ruleText(stop));
+    return { kind: isRejected ? 'rejected' : 'dropped', backend: '', masqueraded: false };
+  }
+  const seen = steps.filter((step) => step.kind === 'packet');
+  const first = seen[0]?.packet;
+  const last = seen.findLast(({ hook }) => hook === 'input' || hook === 'postrouting');
+  // What leaves by the loopback device has yet to arrive.
+  const isOnItsWay = last?.hook === 'postrouting' && last.packet.output === LOOPBACK;
+  if (first === undefined || last === undefined || isOnItsWay) return { kind: 'lost' };
+  const { destination, port, source } = last.packet;
+  const isTranslated = destination !== first.destination || port !== first.port;
+  return {
+    kind: isTranslated ? 'balanced' : 'untouched',
+    backend: isTranslated ? endpointText(destination, port) : '',
+    masqueraded: source !== first.source,
+  };
+}
+
+/** The index of the loopback device (net/flow.h, LOOPBACK_IFINDEX). */
+const LOOPBACK = 1;
+
+function sentenceOf(input: SeenInput): string {
+  const { packets, fates, ruleText, isIncomplete, notTraced, seconds } = input;
+  if (notTraced !== undefined) return `Packets were not traced: ${notTraced}. ${connectionSentence(input)}`;
+  const lost = isIncomplete ? ' The kernel had to drop parts of the trace, so packets or steps may be missing.' : '';
+  if (packets.length === 0) return `${noneCame(input, seconds)}${lost}`;
+  const ends = packets.map((packet) => ({ packet, end: endOf(packet, ruleText) }));
+  const asComputed = ends.filter(({ end }) => isComputed(end, fates));
+  const others = ends.filter((one) => !asComputed.includes(one));
+  const came = `${counted(packets.length, 'packet')} came`;
+  if (others.length === 0) {
+    const who = packets.length === 1 ? 'it' : 'all';
+    return `${came}; ${who} took the computed way: ${grouped(asComputed)}.${lost}`;
+  }
+  const stale = others.some(({ packet }) => isOfOldConnection(packet, ruleText))
+    ? ' Its connection is older than the rules that stand now, so that no rule was asked for its destination.'
+    : '';
+  const rest = asComputed.length === 0 ? '' : ` ${asComputed.length} took the computed way: ${grouped(asComputed)}.`;
+  const who = others.length === packets.length ? (packets.length === 1 ? 'it' : 'all') : String(others.length);
+  return `${came}; ${who} took another way than computed: ${grouped(others)}.${stale}${rest}${lost}`;
+}
+
+function isComputed(end: PacketEnd, fates: SeenInput['fates']): boolean {
+  // IPVS refuses without a rule.
+  if (end.kind === 'lost') return fates.some(({ kind }) => kind === 'rejected' || kind === 'dropped');
+  return fates.some(
+    ({ kind, backend, masqueraded }) =>
+      kind === end.kind && backend === end.backend && (!hasSource(kind) || masqueraded === end.masqueraded),
+  );
+}
+
+const hasSource = (kind: Fate['kind']) => kind === 'balanced' || kind === 'untouched';
+
+/** `2 to 10.244.1.11:8080, 1 dropped by the policy of filter FORWARD` */
+function grouped(ends: readonly { readonly packet: TracedPacket; readonly end: PacketEnd }[]): string {
+  const groups = Map.groupBy(ends, ({ packet, end }) => placeOf(packet, end));
+  if (groups.size === 1) return [...groups.keys()].join();
+  return [...groups].map(([place, all]) => `${all.length} ${place}`).join(', ');
+}
+
+function placeOf({ steps }: TracedPacket, end: PacketEnd): string {
+  switch (end.kind) {
+    case 'balanced':
+      return `to ${end.backend}${end.masqueraded ? ', masqueraded' : ''}`;
+    case 'untouched':
+      return `on with the destination that it came with${end.masqueraded ? ', masqueraded' : ''}`;
+    case 'lost':
+      return `lost outside of nftables ${lastPlace(steps)}`;
+    default: {
+      const stop = steps.find((step) => step.kind === 'event' && step.verdict === 'drop');
+      const where =
+        stop?.kind === 'event' ? ` in ${isIptables(stop) ? '' : `${stop.family} `}${stop.table} ${stop.chain}` : '';
+      return `${end.kind === 'dropped' ? 'dropped' : 'refused'}${where}`;
+    }
+  }
+}
+
+/** Routing and its filters, IPVS and other parts of the kernel report nothing to nftables. */
+function lastPlace(steps: readonly TracedStep[]): string {
+  const last = steps.at(-1);
+  if (last?.kind === 'event') return `behind the chain ${last.chain} of ${last.table}`;
+  return `behind the hook ${last?.kind === 'packet' ? (last.hook ?? 'of its translation') : 'prerouting'}`;
+}
+
+/** It was translated, and no rule did it: the kernel asks rules of nat for the first packet of a connection alone. */
+function isOfOldConnection({ steps }: TracedPacket, ruleText: RuleText): boolean {
+  const packets: PacketAt[] = steps.flatMap((step) => (step.kind === 'packet' ? [step.packet] : []));
+  const isTranslated = packets.some(
+    (one) => one.destination !== packets[0]?.destination || one.port !== packets[0]?.port,
+  );
+  const byRule = steps.some((step) => step.kind === 'event' && /\b(dnat|redirect)\b/i.test(ruleText(step)));
+  return isTranslated && !byRule;
+}
+
+function noneCame({ source, destination, port, protocol, connections }: SeenInput, seconds: number): string {
+  const to = endpointText(destination, port);
+  const what = protocol === 'UDP' ? 'No packet' : 'No packet that opens a connection';
+  const stand =
+    connections.length === 0 ? '' : ` ${counted(connections.length, 'connection')} that began before: see the list.`;
+  const ask = protocol === 'TCP' ? `, such as with curl http://${to}` : '';
+  return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${stand} Send one meanwhile${ask}, or give it more time with --seconds.`;
+}
+
+function connectionSentence({ connections, otherConnections, fates, destination, port }: SeenInput): string {
+  const to = endpointText(destination, port);
+  const all = connections.length + otherConnections;
+  if (all === 0) return `Conntrack has no connection to ${to}.`;
+  const strange = connections.filter((one) => !isComputed(endOfConnection(one), fates));
+  const has = `Conntrack has ${counted(all, 'connection')} to ${to}`;
+  if (strange.length === 0) return `${has}, as computed.`;
+  const places = [...new Set(strange.map(({ sentTo }) => endpointText(sentTo.address, sentTo.port)))];
+  return `${has}; ${strange.length} of them not as computed, to ${places.join(', ')}.`;
+}
+
+function endOfConnection({ source, destination, sentTo, sentFrom }: TrackedConnection): PacketEnd {
+  const isTranslated = sentTo.address !== destination.address || sentTo.port !== destination.port;
+  return {
+    kind: isTranslated ? 'balanced' : 'untouched',
+    backend: isTranslated ? endpointText(sentTo.address, sentTo.port) : '',
+    masqueraded: sentFrom.address !== source.address,
+  };
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,74 @@
+/** Traces real packets of one question through all tables of nftables and of iptables-nft, in this network namespace. */
+import type { openTransport, Transport } from '../../native/netlink-socket.ts';
+import { openTraces, TraceSocket } from '../../native/nft/trace.ts';
+import { type Clock, realClock, sleep } from './clock.ts';
+import type { TraceQuestion } from './trace-names.ts';
+import { createTraceTable } from './trace-table.ts';
+import { PacketCollector, type TracedPacket } from './traced-packets.ts';
+
+export type { TraceQuestion } from './trace-names.ts';
+export { removeLeftTraces, TraceBusy, TraceUnusable } from './trace-table.ts';
+export type { PacketAt, TracedPacket, TracedStep } from './traced-packets.ts';
+
+export interface TraceOptions extends TraceQuestion {
+  /** The longest time. The trace ends before, soon after `most` packets came. */
+  readonly milliseconds: number;
+  /** Packets that are traced. */
+  readonly most: number;
+  readonly signal: AbortSignal;
+  /** Called when the kernel traces: packets from now on are seen. */
+  readonly onReady?: () => void;
+  readonly clock?: Clock;
+  /** Opens sockets, for example in another network namespace. */
+  readonly open?: typeof openTransport;
+  readonly listen?: () => Transport;
+}
+
+export interface Trace {
+  readonly packets: readonly TracedPacket[];
+  /** The kernel had to drop events, so that packets or their steps may be missing. */
+  readonly isIncomplete: boolean;
+}
+
+/** Milliseconds between two looks at the socket, and for which the last packet's way is followed. */
+const LOOK = 20;
+const FOLLOW = 200;
+/** Events that are read without a breath. */
+const EVENTS = 2000;
+
+/**
+ * Resolves with the packets that came. The table that asks the kernel for the traces is removed in every case. Throws TraceBusy,
+ * TraceUnusable, SystemError, and the signal's reason.
+ */
+export async function tracePackets(options: TraceOptions): Promise<Trace> {
+  const { family, milliseconds, most, signal, onReady, clock = realClock, open, listen = openTraces } = options;
+  signal.throwIfAborted();
+  const collector = new PacketCollector(family === 'IPv4' ? 'ip' : 'ip6', most);
+  // Before the table: the kernel makes no events that nobody listens to.
+  const socket = new TraceSocket(listen);
+  try {
+    const table = await createTraceTable(options, open === undefined ? { most } : { most, open });
+    let isIncomplete = false;
+    try {
+      onReady?.();
+      let end = clock.now() + milliseconds;
+      while (clock.now() < end) {
+        await sleep(clock, Math.min(LOOK, end - clock.now()), signal);
+        const wasFull = collector.isFull;
+        const taken = socket.take(EVENTS);
+        for (const event of taken.events) collector.add(event, clock.wall());
+        isIncomplete ||= taken.isIncomplete;
+        if (collector.isFull && !wasFull) end = Math.min(end, clock.now() + FOLLOW);
+      }
+    } finally {
+      try {
+        table.remove();
+      } finally {
+        table.close();
+      }
+    }
+    return { packets: collector.packets, isIncomplete };
+  } finally {
+    socket.close();
+  }
+}
