@@ -41,9 +41,19 @@ const EVENTS = 2000;
  * TraceUnusable, SystemError, and the signal's reason.
  */
 export async function tracePackets(options: TraceOptions): Promise<Trace> {
-  const { family, milliseconds, most, signal, onReady, clock = realClock, open, listen = openTraces } = options;
+  const {
+    family,
+    protocol,
+    milliseconds,
+    most,
+    signal,
+    onReady,
+    clock = realClock,
+    open,
+    listen = openTraces,
+  } = options;
   signal.throwIfAborted();
-  const collector = new PacketCollector(family === 'IPv4' ? 'ip' : 'ip6', most);
+  const collector = new PacketCollector({ family: family === 'IPv4' ? 'ip' : 'ip6', protocol, most });
   // Before the table: the kernel makes no events that nobody listens to.
   const socket = new TraceSocket(listen);
   try {
