@@ -45,8 +45,9 @@ export const TIERS: readonly Tier[] = [
         name: 'unit',
         files: [
           'test/{documents/nasty,controller/replicas,model/histories,modes/iptables/between-commits}.test.ts',
-          'test/{agent,api,cache,config,controller,documents,helpers,host,model,modes,native,producers}/**/*.test.ts',
-          'test/{reconcile,scripts,serve,source,sync,telemetry}/**/*.test.ts',
+          'test/{agent,answers,api,cache,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
+          'test/{model,modes,native,producers,reconcile,recordings,replay,scripts,serve}/**/*.test.ts',
+          'test/{source,sync,telemetry}/**/*.test.ts',
           'test/bench/{cluster,process-cost}.test.ts',
           'test/deploy/manifests.test.ts',
           'test/*.test.ts',

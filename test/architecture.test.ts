@@ -36,9 +36,9 @@ const RULES: Readonly<Record<string, Rule>> = {
     modules: ['commander', 'node:'],
   },
   'src/agent/': {
-    imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/host/', 'src/modes/', 'src/serve/']
+    imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
-      .concat('src/answers/', 'src/explain/', 'src/history/', 'src/replay/')
+      .concat('src/answers/', 'src/explain/', 'src/replay/', 'src/serve/')
       .concat('src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
@@ -52,6 +52,11 @@ const RULES: Readonly<Record<string, Rule>> = {
       'src/modes/virtual-servers/objects.ts',
     ),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
+  },
+  'src/history/': {
+    imports: [...PURE, 'src/answers/form.ts', 'src/host/clock.ts'],
+    types: ['src/answers/', 'src/sync/'],
+    modules: ['node:crypto', 'node:zlib', 'zod'],
   },
   'src/answers/': { modules: ['zod'] },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
@@ -87,7 +92,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'src/host/': { imports: [...PURE, 'native/'], modules: ['node:', 'execa'] },
   'native/': { modules: ['node:'] },
-  'src/modes/': { imports: [...PURE, 'src/host/'] },
+  // The files of the folder itself, without the folders below it.
+  'src/modes/': { imports: [...PURE, 'src/host/'], types: ['src/modes/netfilter/rules.ts'] },
   'src/modes/netfilter/': {
     imports: [...PURE, 'src/modes/families.ts', 'src/modes/mode.ts', 'src/host/'],
     types: ['src/modes/'],

@@ -1,6 +1,7 @@
 /** Builds an agent from its parts, for `run` and `plan`. */
 import type { Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
+import type { Recorder } from '../history/recorder.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
 import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
@@ -31,6 +32,8 @@ export interface AgentOptions {
   readonly mustHave?: readonly Family[];
   readonly signal: AbortSignal;
   readonly onFault: (fault: Fault) => void;
+  /** Records the plans. */
+  readonly recorder?: Recorder | undefined;
   /** ServicePorts that changed. */
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;
@@ -82,7 +85,10 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     ...(onPorts === undefined ? {} : { onPorts }),
     onFirst: (services) => log.info({ services }, "DNS and the API server's Service are programmed; the rest follows"),
     onUnread: (cause) => log.error(`part of the kernel cannot be read: ${cause}`),
-    onPlan: (plan) => logSteps(plan, log),
+    onPlan: (plan) => {
+      options.recorder?.planned(plan);
+      logSteps(plan, log);
+    },
     onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, log, flows, onNode, onSweep });
@@ -120,7 +126,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 async function buildMode(
   feed: ObjectFeed,
   { families, members }: Pick<ModeInput, 'families' | 'members'>,
-  { config, log, signal, isRun }: AgentOptions,
+  { config, log, signal, isRun, recorder }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
     for (const { tools, probe } of members) tools.readAhead(() => probe.generation(), signal);
@@ -142,6 +148,7 @@ async function buildMode(
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,
     willBeLiberal,
+    now: recorder?.modeTime,
     signal,
   });
 }

@@ -4,13 +4,14 @@ import { PROTOBUF } from '../api/protobuf/envelope.ts';
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
+import type { Recorder, Tap } from '../history/recorder.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { readListeners } from '../host/listeners.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
-import type { Fault, NodeView } from '../model/objects.ts';
+import type { Fault, NodeView, Service, Slice } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import type { NodeReader } from '../source/manifests/node-guard.ts';
@@ -23,12 +24,16 @@ export interface ObjectFeedOptions {
   /** Follow changes; otherwise read once. */
   readonly follow: boolean;
   readonly signal: AbortSignal;
+  /** Records the changes. */
+  readonly recorder?: Recorder | undefined;
   /** A fault of an object, when it is new. */
   readonly onFault: (fault: Fault) => void;
 }
 
 export interface ObjectFeed {
   readonly cache: Cache;
+  /** Where the source's changes are recorded. */
+  readonly tap: Tap | undefined;
   /** The initial lists are complete (invariant 1); rejects when they cannot be. */
   readonly synced: Promise<void>;
   /** The own Node, or its last state when it was deleted, which stays in force (docs/semantics.md 9.2). */
@@ -44,7 +49,8 @@ export interface ObjectFeed {
 /** Start the source. */
 export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   const cache = new Cache();
-  const intake = new Intake(cache, options);
+  const tap = options.recorder?.tap(cache);
+  const intake = new Intake(cache, tap, options);
   const source = buildSource(options);
   const running = source.run(intake.emit, options.signal);
   const synced = Promise.race([intake.synced, running.then(() => intake.mustBeSynced())]);
@@ -56,6 +62,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
   };
   return {
     cache,
+    tap,
     node,
     synced,
     source: running,
@@ -69,13 +76,15 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
 class Intake {
   readonly synced: Promise<void>;
   readonly #cache: Cache;
+  readonly #tap: Tap | undefined;
   readonly #onFault: (fault: Fault) => void;
   readonly #signal: AbortSignal;
   #resolve: () => void = () => undefined;
   #onChange: () => void = () => undefined;
 
-  constructor(cache: Cache, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
+  constructor(cache: Cache, tap: Tap | undefined, { onFault, signal }: Pick<ObjectFeedOptions, 'onFault' | 'signal'>) {
     this.#cache = cache;
+    this.#tap = tap;
     this.#onFault = onFault;
     this.#signal = signal;
     this.synced = new Promise((resolve) => {
@@ -86,7 +95,10 @@ class Intake {
   readonly emit = (event: SourceEvent): void => {
     // A stopped source may be in the middle of a page: ignore the rest of it.
     if (this.#signal.aborted) return;
+    const before = objectOf(event, this.#cache);
     for (const fault of this.#cache.take(event)) this.#onFault(fault);
+    // The cache keeps an object that is the same.
+    if (objectOf(event, this.#cache) !== before) this.#tap?.event(event, before);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
     if (this.#cache.hasChanges) this.#onChange();
   };
@@ -101,6 +113,13 @@ class Intake {
         `the source ended before the initial lists were complete: ${this.#cache.waitingFor.join(', ')} are missing`,
       );
   }
+}
+
+/** The present value of the event's object. */
+function objectOf(event: SourceEvent, cache: Cache): Service | Slice | NodeView | undefined {
+  if (event.kind === 'service') return cache.service(event.key);
+  if (event.kind === 'slice') return cache.slices.get(event.key);
+  return event.kind === 'node' ? cache.node : undefined;
 }
 
 function buildSource({ config, log, follow }: ObjectFeedOptions): Source {

@@ -20,8 +20,10 @@ export interface KernelWatchOptions {
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
   readonly readings: Readings;
-  /** Sync again. */
+  /** Sync again: objects of ours may be gone or changed. */
   readonly onLoss: () => void;
+  /** Sync again: removals were waiting. */
+  readonly onWaiting: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */
   readonly onOutdated: () => void;
 }
@@ -49,9 +51,9 @@ export async function watchKernel(agent: Agent, options: KernelWatchOptions): Pr
 
 /** One check; whether the kernel must be read and synced again. */
 async function mustSync(agent: Agent, options: KernelWatchOptions): Promise<boolean> {
-  const { log, signal, health, mutex, readings, onLoss, onOutdated } = options;
+  const { log, signal, health, mutex, readings, onWaiting, onOutdated } = options;
   const { mode, onNode } = agent;
-  if (mode.isWaiting) onLoss();
+  if (mode.isWaiting) onWaiting();
   if (!(await onNode.isCurrent())) {
     log.info('the Node, the cluster or this machine changed: adapting to it');
     onOutdated();

@@ -43,6 +43,8 @@ export interface ModeInput extends OnMachine {
   readonly mayTry: boolean;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
+  /** Milliseconds on a monotonic clock, for plans that depend on time; the process's own by default. */
+  readonly now?: (() => number) | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -116,6 +118,7 @@ async function createNftables({
   serviceCidrs,
   willBeLiberal,
   mayTry,
+  now = () => performance.now(),
 }: ModeInput): Promise<ModeOnNode> {
   const settingsNow = (family: Family) =>
     nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal });
@@ -123,7 +126,7 @@ async function createNftables({
   try {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
-    return modeOnNode(nftablesMode({ families: settings, kernel }), settings, {
+    return modeOnNode(nftablesMode({ families: settings, kernel, now }), settings, {
       close: () => {
         closeProbes(members);
         kernel.close();

@@ -5,6 +5,7 @@
 import { KubeconfigUnusable } from '../api/credentials.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
+import type { Recorder } from '../history/recorder.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
@@ -42,6 +43,7 @@ export interface RunOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly hangups: Hangups;
+  readonly recorder: Recorder;
   /** The command line: the agent follows the file that its --config names. */
   readonly flags: Flags;
   /** Digest of that file as `config` was read from it. */
@@ -153,6 +155,7 @@ export class Reloader {
       config,
       log,
       isRun: true,
+      recorder: this.#options.recorder,
       mustHave: former?.agent.onNode.families ?? [],
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
@@ -184,6 +187,7 @@ export class Reloader {
       log,
       signal: AbortSignal.any([signal, stop.signal]),
       reporting,
+      recorder: this.#options.recorder,
       onSynced: () => void this.#supervisor.ready(),
       onOutdated: () => {
         this.#isOutdated = true;
@@ -230,7 +234,7 @@ export class Reloader {
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
     const onFault = (fault: Fault) => this.#onFault(fault);
-    const feed = startFeed({ config, log, follow: true, signal: until, onFault });
+    const feed = startFeed({ config, log, follow: true, signal: until, recorder: this.#options.recorder, onFault });
     if (old === undefined) return { feed, config, stop };
     const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS)]);
     try {

@@ -1,5 +1,6 @@
 /** Runs one generation of the agent: syncs after changes, checks the kernel, deletes stale flows; until the agent stops or another generation takes over. */
 import type { Config } from '../config/config.ts';
+import type { Recorder } from '../history/recorder.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { releaseMemory } from '../host/memory.ts';
@@ -22,6 +23,7 @@ export interface GenerationOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly reporting: Reporting;
+  readonly recorder: Recorder;
   /** Called after each sync that was not a failure as a whole. */
   readonly onSynced: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */
@@ -35,21 +37,26 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   const mutex = createMutex();
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
+  const asked: Asked = { byLoss: false };
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: survivingErrors(syncer(agent, { ...options, grace: grace.signal, readings }, mutex), grace.signal, log),
+    run: survivingErrors(syncer(agent, { ...options, grace: grace.signal, readings, asked }, mutex), grace.signal, log),
   });
   const request = () => {
     reporting.queued();
     scheduler.request();
   };
+  const onLoss = () => {
+    asked.byLoss = true;
+    request();
+  };
   agent.feed.onChange(request);
   request();
   const { health } = reporting;
-  const watching = watchKernel(agent, { ...options, health, onLoss: request, mutex, readings });
+  const watching = watchKernel(agent, { ...options, health, onLoss, onWaiting: request, mutex, readings });
   const sweeping = sweepOn(agent, options);
   const syncing = scheduler.start(signal);
   try {
@@ -89,13 +96,14 @@ function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: L
 /** The scheduler's run: one sync and its reports. */
 function syncer(
   agent: Agent,
-  options: GenerationOptions & { readonly grace: AbortSignal; readonly readings: Readings },
+  options: GenerationOptions & { readonly grace: AbortSignal; readonly readings: Readings; readonly asked: Asked },
   mutex: Mutex,
 ): () => Promise<boolean> {
-  const { log, grace, reporting, readings, onSynced } = options;
+  const { log, grace, reporting, readings, recorder, onSynced } = options;
   const { clock, loop } = agent;
   const status = new SyncStatus();
   return async () => {
+    const trigger = triggerOf(agent, status, options);
     // The resync is due: read the kernel again.
     if (readings.isDue) {
       loop.distrust();
@@ -104,12 +112,14 @@ function syncer(
     const [report, since] = await mutex(async () => {
       const began = clock.now();
       reporting.health.syncBegan();
+      if (agent.feed.tap !== undefined) recorder.syncBegan(trigger, agent.feed.tap);
       try {
         return [await whileWriting(() => loop.sync(grace)), began] as const;
       } finally {
         reporting.health.syncEnded();
       }
     });
+    recorder.syncEnded(report);
     if (report.reading > 0) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
@@ -124,6 +134,27 @@ function syncer(
     if (report.outcome !== 'failed') onSynced();
     return report.outcome === 'complete';
   };
+}
+
+/** What the check of the kernel asked for since the last sync. */
+interface Asked {
+  byLoss: boolean;
+}
+
+/** Why a sync runs, in words for people. */
+function triggerOf(
+  { feed, mode }: Agent,
+  { lastComplete, failingSince }: SyncStatus,
+  { readings, asked }: { readonly readings: Readings; readonly asked: Asked },
+): string {
+  const isLost = asked.byLoss;
+  asked.byLoss = false;
+  if (lastComplete === undefined && failingSince === undefined) return 'start';
+  if (isLost) return 'another program wrote';
+  if (readings.isDue) return 'resync';
+  if (feed.cache.hasChanges) return 'changes';
+  if (failingSince !== undefined) return 'retry';
+  return mode.isWaiting ? 'removals were waiting' : 'resync';
 }
 
 /** Sweep until the agent stops. After an error the sweep starts over, and finds the stale flows again. */

@@ -15,7 +15,8 @@ export class Cache implements Objects {
   readonly faults = new FaultBook();
   readonly #changes = new PendingChanges();
   readonly #services = new Map<ServiceKey, Service>();
-  readonly #slices = new SlicesByService((service) => this.#changes.touch('slices', service));
+  /** To read; events alone change it. */
+  readonly slices = new SlicesByService((service) => this.#changes.touch('slices', service));
   readonly #synced = new Set<SourceKind>();
   #node: NodeView | undefined;
   readonly #serviceCidrs = new Map<string, readonly Cidr[]>();
@@ -53,7 +54,7 @@ export class Cache implements Objects {
   }
 
   slicesOf(key: ServiceKey): readonly Slice[] {
-    return this.#slices.of(key);
+    return this.slices.of(key);
   }
 
   /** Apply one event. Returns the faults that are new with it, for the log. */
@@ -65,7 +66,7 @@ export class Cache implements Objects {
     if (event.kind === 'service') this.#setService(event.key, event.service);
     else if (event.kind === 'slice') {
       this.#changes.count('slices');
-      if (this.#slices.set(event.key, event.slice) && event.triggeredAt > 0) {
+      if (this.slices.set(event.key, event.slice) && event.triggeredAt > 0) {
         this.#changes.addTrigger(event.triggeredAt);
       }
     } else if (event.kind === 'node' && !sameData(event.node, this.#node)) {

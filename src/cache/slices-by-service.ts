@@ -21,6 +21,15 @@ export class SlicesByService {
     return this.#slices.get(key) ?? [];
   }
 
+  get(key: SliceKey): Slice | undefined {
+    const service = this.#serviceOfSlice.get(key);
+    return service === undefined ? undefined : this.of(service).find((slice) => slice.key === key);
+  }
+
+  *all(): Generator<Slice> {
+    for (const slices of this.#slices.values()) yield* slices;
+  }
+
   /** Set or remove a slice. Returns whether the slice exists and changed. */
   set(key: SliceKey, slice: Slice | undefined): boolean {
     const before = this.#serviceOfSlice.get(key);

@@ -1,10 +1,12 @@
 /** `slicewire run`: the agent, or one sync with --once. */
 import { Reloader, type RunOptions } from '../agent/reload.ts';
 import { syncOnce } from '../agent/sync-once.ts';
+import { Recorder } from '../history/recorder.ts';
+import { realClock } from '../host/clock.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */
-export async function runCommand({ config, log, signal, ...rest }: RunOptions): Promise<number> {
+export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptions, 'recorder'>): Promise<number> {
   growSparingly();
   const memory = memoryRoom();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
@@ -14,7 +16,7 @@ export async function runCommand({ config, log, signal, ...rest }: RunOptions): 
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return (await syncOnce(config, log, until)) ? 0 : 1;
-    await new Reloader({ config, log, signal: until, ...rest }).run();
+    await new Reloader({ config, log, signal: until, recorder: new Recorder(realClock), ...rest }).run();
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {

@@ -94,11 +94,17 @@ export function stopped({ state, verdict }: Outcome): Fate {
   return { kind, backend: '', masqueraded: false, probability: state.probability, way: wayOf(state) };
 }
 
+/** Of a packet that is not stopped. */
 export function fateOf(state: State): Fate {
   const { dnat, masqueraded, probability } = state;
-  const kind = dnat === undefined ? 'untouched' : 'balanced';
-  return { kind, backend: dnat ?? '', masqueraded, probability, way: wayOf(state) };
+  if (dnat !== undefined) return { kind: 'balanced', backend: dnat, masqueraded, probability, way: wayOf(state) };
+  const way = wayOf(state);
+  const isLeftAlone = way.every(({ effect }) => PASSING.has(effect.kind));
+  return { kind: 'untouched', backend: '', masqueraded, probability, way: isLeftAlone ? [] : way };
 }
+
+/** Effects that alone mean nothing to a packet that goes on as it came. */
+const PASSING: ReadonlySet<Effect['kind']> = new Set(['jump', 'goto', 'return', 'lookup', 'choose']);
 
 function wayOf({ way }: State): Step[] {
   const steps: Step[] = [];

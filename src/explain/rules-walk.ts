@@ -2,7 +2,7 @@
  * Walks a packet through rules of iptables, and through virtual servers of IPVS, as the kernel does. The real kernel is asked the same
  * questions in test/netns and test/vm, so that this interpreter is checked too.
  */
-import type { Table } from '../modes/netfilter/rules.ts';
+import type { Rule, Table } from '../modes/netfilter/rules.ts';
 import type { RulesView, ServersView } from '../modes/view.ts';
 import {
   type Effect,
@@ -39,8 +39,7 @@ export interface RulesWalkInput {
 interface Place {
   readonly table: Table;
   readonly chain: string;
-  readonly text: string;
-  readonly owner: Step['owner'];
+  readonly line: Rule;
   readonly rule: ParsedRule;
 }
 
@@ -58,14 +57,28 @@ const VERDICTS: Readonly<Record<string, Exclude<Verdict, 'end'>>> = {
   RETURN: 'return',
 };
 
+/** Rules that were read of a view, by their text: many packets pass the same ones. */
+const PARSED = new WeakMap<RulesView, Map<string, ParsedRule>>();
+/** Far more than one packet passes; a view may live as long as the agent. */
+const MOST_PARSED = 20_000;
+
+function parsedOf(rules: RulesView): Map<string, ParsedRule> {
+  const kept = PARSED.get(rules);
+  if (kept !== undefined && kept.size < MOST_PARSED) return kept;
+  const parsed = new Map<string, ParsedRule>();
+  PARSED.set(rules, parsed);
+  return parsed;
+}
+
 export class RulesWalk {
   readonly #rules: RulesView;
   readonly #around: Surroundings;
   readonly #unknown: Set<string>;
-  readonly #parsed = new Map<string, ParsedRule>();
+  readonly #parsed: Map<string, ParsedRule>;
 
   constructor({ rules, unknown, ...around }: RulesWalkInput) {
     this.#rules = rules;
+    this.#parsed = parsedOf(rules);
     this.#around = { ...around, nets: new Map() };
     this.#unknown = unknown;
   }
@@ -89,7 +102,8 @@ export class RulesWalk {
   #delivered(state: State): Fate[] {
     const { packet, servers } = this.#around;
     const server = servers?.server({ protocol: packet.protocol, address: state.destination, port: state.port });
-    if (server !== undefined && isLocal(state.destination, this.#around)) {
+    // IPVS begins no connection with a packet that does not begin one (ip_vs_proto_tcp.c, tcp_conn_schedule).
+    if (server !== undefined && packet.state === 'NEW' && isLocal(state.destination, this.#around)) {
       // IPVS takes what comes in after the filter table's INPUT, what the node sends before its OUTPUT.
       const passed = packet.device === undefined ? accepted(state) : this.#filtered('INPUT', state);
       return passed.flatMap((outcome) => {
@@ -153,8 +167,8 @@ export class RulesWalk {
     if (rules === undefined) return undefined;
     let going: State[] = [start];
     const done: Outcome[] = [];
-    for (const { text, owner } of rules) {
-      const place: Place = { table, chain, text, owner, rule: this.#read(text) };
+    for (const line of rules) {
+      const place: Place = { table, chain, line, rule: this.#read(line.text) };
       const next: State[] = [];
       for (const state of going) this.#rule(place, state, { next, done });
       going = next;
@@ -221,8 +235,8 @@ export class RulesWalk {
     }
   }
 
-  #note({ table, chain, text }: Place, problem: string): void {
-    this.#unknown.add(`the rule \`-A ${chain} ${text}\` of table ${table} ${problem}`);
+  #note({ table, chain, line }: Place, problem: string): void {
+    this.#unknown.add(`the rule \`-A ${chain} ${line.text}\` of table ${table} ${problem}`);
   }
 }
 
@@ -230,6 +244,6 @@ function accepted(state: State): Outcome[] {
   return [{ state, verdict: 'accept' }];
 }
 
-function stepOf({ table, chain, text, owner, rule: { chance } }: Place, effect: Effect): Step {
-  return { table, chain, rule: text, effect, share: chance, owner };
+function stepOf({ table, chain, line, rule: { chance } }: Place, effect: Effect): Step {
+  return { table, chain, rule: line.text, effect, share: chance, owner: line.owner };
 }

@@ -12,12 +12,15 @@ export type SourceEvent =
       readonly kind: 'service';
       readonly key: ServiceKey;
       readonly service: Service | undefined;
+      /** metadata.resourceVersion; undefined where the source has none, and for a deletion. */
+      readonly resourceVersion?: string;
       readonly faults: readonly Fault[];
     }
   | {
       readonly kind: 'slice';
       readonly key: SliceKey;
       readonly slice: Slice | undefined;
+      readonly resourceVersion?: string;
       /** Time of the change, from the slice's annotation, in milliseconds since 1970; 0 when the slice has none. */
       readonly triggeredAt: number;
       readonly faults: readonly Fault[];
@@ -26,6 +29,7 @@ export type SourceEvent =
       readonly kind: 'node';
       readonly key: string;
       readonly node: NodeView | undefined;
+      readonly resourceVersion?: string;
       readonly faults: readonly Fault[];
     }
   /** A ServiceCIDR: ranges of cluster IPs; undefined when it was deleted. */

@@ -115,10 +115,17 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
     set(key, object) {
       // The API server checks names, so an invalid one does not come from it.
       if (kind.of === 'nodes' || kind.of === 'servicecidrs' || objectKey(object) === key)
-        emit(kind.decode(object, key));
+        emit({ ...kind.decode(object, key), ...versionOf(object) });
     },
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
     ...watchSink(watch),
   };
+}
+
+/** Where an object of the API server has a resourceVersion, as it always should. */
+function versionOf(object: unknown): { readonly resourceVersion?: string } {
+  const { metadata } = (object ?? {}) as { readonly metadata?: { readonly resourceVersion?: unknown } };
+  const version = metadata?.resourceVersion;
+  return typeof version === 'string' && version !== '' ? { resourceVersion: version } : {};
 }

@@ -102,7 +102,13 @@ export class SyncLoop {
       const isUnread = error instanceof KernelNotRead;
       if (!isUnread) onThrown?.(error);
       const duration = clock.now() - start;
-      const nothing = { drift: [], writing: 0, triggers: [], work: workBetween(before, workOf(this.#parts)) };
+      const nothing = {
+        drift: [],
+        desiring: 0,
+        writing: 0,
+        triggers: [],
+        work: workBetween(before, workOf(this.#parts)),
+      };
       const report = isUnread ? unreadReport(error.message) : thrownReport(error);
       return { ...report, ...nothing, duration, reading: isUnread ? duration : 0 };
     }
@@ -115,7 +121,9 @@ export class SyncLoop {
   ): Promise<SyncReport> {
     const { mode, clock, onPlan = noop } = this.#parts;
     const begun = this.#hasBegun ? undefined : await this.#begin(touched, signal);
+    const desire = clock.now();
     await this.#desire(begun?.left ?? touched);
+    const desiring = clock.now() - desire;
     const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
     this.#refused.retry(start);
     try {
@@ -136,7 +144,7 @@ export class SyncLoop {
     // After a failed sync the triggers are kept: their changes reach the kernel with the next successful sync.
     const triggers = report.outcome === 'failed' ? [] : this.#triggers.take();
     const work = workBetween(before, workOf(this.#parts));
-    return { ...report, duration: clock.now() - start, drift, reading, writing, triggers, work };
+    return { ...report, duration: clock.now() - start, drift, reading, desiring, writing, triggers, work };
   }
 
   /**

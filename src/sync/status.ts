@@ -9,6 +9,8 @@ export interface SyncReport extends ApplyReport {
   readonly drift: readonly string[];
   /** Milliseconds that reading the kernel took; 0 if it was not read. */
   readonly reading: number;
+  /** Milliseconds until the desired state was complete. */
+  readonly desiring: number;
   /** Milliseconds that planning and writing took. */
   readonly writing: number;
   /** Times of the changes that this sync wrote, from the annotations of slices; milliseconds since 1970. */

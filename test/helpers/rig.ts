@@ -18,6 +18,7 @@ import { ProxyModel } from '../../src/model/proxy-model.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
 import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
 import type { Mode } from '../../src/modes/mode.ts';
+import type { Plan } from '../../src/reconcile/step.ts';
 import { SyncLoop } from '../../src/sync/loop.ts';
 import type { SyncReport } from '../../src/sync/status.ts';
 import type { Step } from './histories.ts';
@@ -35,6 +36,7 @@ export interface RigOptions {
   readonly families?: readonly ('IPv4' | 'IPv6')[];
   readonly probe?: (family: 'IPv4' | 'IPv6') => ChainProbe;
   readonly settings?: (family: 'IPv4' | 'IPv6') => Partial<IptablesSettings>;
+  readonly onPlan?: (plan: Plan) => void;
   /** The feature gate AllowServiceExternalIPs; default: on. */
   readonly servesExternalIPs?: boolean | undefined;
 }
@@ -58,6 +60,7 @@ export class Rig {
   readonly cache = new Cache();
   readonly faults: Fault[] = [];
   readonly mode: Mode;
+  readonly model: ProxyModel;
   readonly flows: Flows;
   readonly loop: SyncLoop;
   #became: ReadonlySet<string> = new Set();
@@ -73,6 +76,7 @@ export class Rig {
     });
     this.mode = options.mode ?? iptablesMode(families.map(inFamily));
     const model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs: options.servesExternalIPs !== false });
+    this.model = model;
     this.flows = new Flows((at) => model.frontend(at));
     const onFault = (fault: Fault) => this.faults.push(fault);
     this.loop = new SyncLoop({
@@ -85,6 +89,7 @@ export class Rig {
       retry: options.retry ?? 0,
       onUnread: () => undefined,
       onFault,
+      ...(options.onPlan === undefined ? {} : { onPlan: options.onPlan }),
     });
     for (const kind of SOURCE_KINDS) this.cache.take({ kind: 'synced', of: kind });
   }

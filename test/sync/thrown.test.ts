@@ -93,7 +93,16 @@ describe('an error thrown in a sync', () => {
 });
 
 describe('log lines of failed steps', () => {
-  const nothing = { duration: 1, drift: [], reading: 0, writing: 0, triggers: [], skipped: [], applied: 0 };
+  const nothing = {
+    duration: 1,
+    drift: [],
+    reading: 0,
+    desiring: 0,
+    writing: 0,
+    triggers: [],
+    skipped: [],
+    applied: 0,
+  };
   const work = { services: 0, rendered: 0, compared: 0, steps: 0 };
 
   function lines(failed: readonly FailedStep[]): string[] {

@@ -1,0 +1,83 @@
+/** Where the kernel does other than it should, as the first sentences of an answer. Pure. */
+import type { ServiceKey } from '../model/objects.ts';
+import type { ExplainFacts } from './facts.ts';
+import type { Fate } from './fates.ts';
+import { firstOf, percent } from './phrases.ts';
+
+/** Shares of two walks are equal within this. */
+const SAME = 1e-6;
+
+export interface DifferInput {
+  readonly stands: readonly Fate[];
+  readonly desired: readonly Fate[];
+  /** The Service of the destination; undefined for none. */
+  readonly service: ServiceKey | undefined;
+  readonly facts: ExplainFacts;
+}
+
+/** Usually empty. */
+export function differences({ stands, desired, service, facts }: DifferInput): string[] {
+  if (isSame(stands, desired)) return [];
+  const what = `The kernel differs from the desired state: the packet is ${inWords(stands)}, and should be ${inWords(desired)}.`;
+  return [what, ...missingSteps(stands, desired), why(service, facts)];
+}
+
+function isSame(a: readonly Fate[], b: readonly Fate[]): boolean {
+  if (a.length !== b.length) return false;
+  const byKey = new Map(a.map((fate) => [keyOf(fate), fate.probability]));
+  return b.every((fate) => Math.abs((byKey.get(keyOf(fate)) ?? -1) - fate.probability) < SAME);
+}
+
+function keyOf({ kind, backend, masqueraded }: Fate): string {
+  return `${kind} ${backend} ${masqueraded}`;
+}
+
+function inWords(fates: readonly Fate[]): string {
+  const balanced = fates.filter(({ kind }) => kind === 'balanced');
+  const words = fates.flatMap(({ kind, probability }) =>
+    kind === 'balanced' ? [] : [share(KINDS[kind], probability)],
+  );
+  const targets = balanced.map(({ backend, masqueraded }) => (masqueraded ? `${backend} (masqueraded)` : backend));
+  const sum = balanced.reduce((total, { probability }) => total + probability, 0);
+  const sent = targets.length === 0 ? [] : [share(`sent to ${firstOf(targets)}`, sum)];
+  return [...sent, ...words].join(', or ');
+}
+
+function share(words: string, probability: number): string {
+  return probability > 1 - SAME ? words : `${words} (${percent(probability)})`;
+}
+
+const KINDS: Readonly<Record<Exclude<Fate['kind'], 'balanced'>, string>> = {
+  rejected: 'refused',
+  dropped: 'dropped',
+  untouched: 'left alone',
+};
+
+/** The first step of the desired way that the kernel's way has not: the place to look at. */
+function missingSteps(stands: readonly Fate[], desired: readonly Fate[]): string[] {
+  const has = new Set(stands.flatMap(({ way }) => way.map(({ table, chain, rule }) => `${table} ${chain} ${rule}`)));
+  for (const { way } of desired) {
+    const missing = way.find(({ table, chain, rule }) => !has.has(`${table} ${chain} ${rule}`));
+    if (missing !== undefined) {
+      const { table, chain, rule } = missing;
+      return [`The packet should meet "${rule}" in ${table} ${chain}, and does not.`];
+    }
+  }
+  return [];
+}
+
+function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }: ExplainFacts): string {
+  const cause = service === undefined ? undefined : refused.get(service);
+  if (cause !== undefined) return `The kernel refuses the rules of Service ${service}: ${firstLine(cause)}.`;
+  if (service !== undefined && isPending(service)) {
+    return `A change of Service ${service} is not written yet; the next sync writes it.`;
+  }
+  const repaired = 'The next sync that reads the kernel repairs it; "slicewire verify" lists all that differs.';
+  if (lastWriter === undefined || lastWriter.isUs) return `Another program changed the kernel. ${repaired}`;
+  const { name, pid } = lastWriter;
+  return `Another program changed the kernel; the last one that wrote is ${name} (process ${pid}). ${repaired}`;
+}
+
+export function firstLine(cause: string): string {
+  return (cause.split('\n')[0] ?? '').replace(/\.$/, '');
+}

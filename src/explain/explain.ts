@@ -1,0 +1,78 @@
+/** Explains where a packet goes, and why: the answer of `slicewire explain`. Pure. */
+import type { Explanation } from '../answers/explanation.ts';
+import type { Question } from './asked.ts';
+import { differences } from './differs.ts';
+import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import { notesOf } from './notes.ts';
+import type { Packet } from './packet.ts';
+import { readQuestion } from './question.ts';
+import { reasonsOf } from './reasons.ts';
+import { explainSlices } from './slices.ts';
+import { waysOf } from './steps.ts';
+import { walkRemembering } from './sticky.ts';
+import { subjectOf } from './subject.ts';
+import { verdictOf } from './verdict.ts';
+import { walk } from './walk.ts';
+import { WrongQuestion } from './wrong-question.ts';
+
+export interface AskedText {
+  readonly from: string;
+  readonly to: string;
+  /** Whether the answer has the steps through the kernel. */
+  readonly rules: boolean;
+}
+
+/** Throws WrongQuestion with a sentence for the person who asked. */
+export async function explain({ from, to, rules }: AskedText, facts: ExplainFacts): Promise<Explanation> {
+  const question = readQuestion(from, to, facts);
+  const family = facts.families.get(question.to.family);
+  if (family === undefined) throw new WrongQuestion(`this node does not serve ${question.to.family}`);
+  return await explainQuestion(question, { facts, family, rules });
+}
+
+interface Context {
+  readonly facts: ExplainFacts;
+  readonly family: FamilyFacts;
+  readonly rules: boolean;
+}
+
+async function explainQuestion(question: Question, { facts, family, rules }: Context): Promise<Explanation> {
+  const packet = packetOf(question);
+  const { localAddresses } = family;
+  const { walked, remembered, sticky } = await walkRemembering({ view: family.stands, packet, localAddresses, facts });
+  await facts.breath();
+  const wanted = walk(family.desired, packet, { localAddresses, remembered: new Set(remembered.keys()) });
+  await facts.breath();
+  const subject = subjectOf(question, facts, family);
+  const slices = subject === undefined ? [] : explainSlices(subject, facts);
+  const shared = { question, subject, slices, sticky, family, facts };
+  const verdict = verdictOf({ ...shared, fates: walked.fates });
+  const service = subject?.service.key ?? (verdict.service.split(':')[0] || undefined);
+  const ways = waysOf(walked.fates);
+  const ownSteps = new Map([...ways.own].map(([fate, steps]) => [fate.backend, steps]));
+  return {
+    apiVersion: 'slicewire/v1',
+    kind: 'Explanation',
+    by: facts.by,
+    from: { text: question.from.text, what: question.from.what, address: question.from.address },
+    to: question.to,
+    differs: differences({ stands: walked.fates, desired: wanted.fates, service, facts }),
+    verdict: {
+      ...verdict,
+      endpoints: verdict.endpoints.map((each) => ({
+        ...each,
+        steps: rules ? [...(ownSteps.get(each.endpoint) ?? [])] : [],
+      })),
+    },
+    reasons: subject === undefined ? [] : reasonsOf({ ...shared, subject }),
+    slices,
+    notes: await notesOf({ question, subject, unknown: walked.unknown, family, facts }),
+    steps: rules ? [...ways.shared] : [],
+    seen: null,
+  };
+}
+
+/** The first packet of a connection. */
+function packetOf({ from, to: { protocol, address, port } }: Question): Packet {
+  return { protocol, source: from.address, destination: address, port, device: from.device, state: 'NEW' };
+}

@@ -1,0 +1,53 @@
+/** The nearest name to one that does not exist, for the sentence about it. Pure. */
+
+/** Names with more edits than this are no typing errors of each other. */
+const MOST_EDITS = 3;
+
+/**
+ * The number of edits from one text to the other: a character inserted, removed or replaced, or two neighbours swapped (the optimal
+ * string alignment distance). Above `most` the result is `most + 1`.
+ */
+export function edits(a: string, b: string, most = MOST_EDITS): number {
+  if (Math.abs(a.length - b.length) > most) return most + 1;
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1];
+      let fewest = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (isSame ? 0 : 1));
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwapped) fewest = Math.min(fewest, (before[j - 2] ?? 0) + 1);
+      row.push(fewest);
+    }
+    if (Math.min(...row) > most) return most + 1;
+    [before, last] = [last, row];
+  }
+  return Math.min(last[b.length] ?? 0, most + 1);
+}
+
+/** The candidate with the fewest edits, the first of equals; undefined when none is near. A short name has room for fewer edits. */
+export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+  let found: string | undefined;
+  let most = Math.min(MOST_EDITS, Math.max(1, Math.floor(name.length / 3)));
+  for (const candidate of candidates) {
+    const distance = edits(name, candidate, most);
+    if (distance > most) continue;
+    found = candidate;
+    most = distance - 1;
+    if (most < 0) break;
+  }
+  return found;
+}
+
+/** The Service that was probably meant: of the same name in another namespace, or with the nearest `namespace/name`. */
+export function nearestService(key: string, services: Iterable<{ readonly key: string }>): string | undefined {
+  const name = key.slice(key.indexOf('/') + 1);
+  let sameName: string | undefined;
+  const keys: string[] = [];
+  for (const service of services) {
+    if (sameName === undefined && service.key.endsWith(`/${name}`)) sameName = service.key;
+    keys.push(service.key);
+  }
+  return nearest(key, keys) ?? sameName;
+}

@@ -1,0 +1,136 @@
+/** Near misses, and what was not looked at. Pure. */
+import { type Address, cidrContains, endpointText } from '../model/address.ts';
+import { faultText, type Service } from '../model/objects.ts';
+import type { Question } from './asked.ts';
+import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import { firstOf, portNumbers } from './phrases.ts';
+import type { Subject } from './subject.ts';
+
+/** Services that are looked at between two breaths. */
+const PORTION = 2000;
+/** Services that are named. */
+const MOST = 3;
+
+export const LIMIT =
+  'Only the proxy was looked at: a NetworkPolicy, another table of the kernel or the network may still drop the packet.';
+
+export interface NotesInput {
+  readonly question: Question;
+  readonly subject: Subject | undefined;
+  readonly unknown: readonly string[];
+  readonly family: FamilyFacts;
+  readonly facts: ExplainFacts;
+}
+
+export async function notesOf(input: NotesInput): Promise<string[]> {
+  const { unknown, subject } = input;
+  const near = subject === undefined ? await nearMisses(input) : rivals(input, subject);
+  return [...near, ...senderNotes(input), ...unknown, LIMIT];
+}
+
+/** Another Service asked for the same address and port, and did not get it. */
+function rivals({ question: { to }, facts }: NotesInput, { port }: Subject): string[] {
+  const found: string[] = [];
+  for (const fault of facts.faults()) {
+    const isRival =
+      fault.object !== port.service && fault.problem.endsWith(` already belongs to Service ${port.service}`);
+    const isAbout = fault.value === to.address || fault.value === String(to.port);
+    if (isRival && isAbout) found.push(`${faultText(fault)}.`);
+    if (found.length === MOST) break;
+  }
+  return found;
+}
+
+/** Why a destination is no Service's, though it nearly is. */
+async function nearMisses(input: NotesInput): Promise<string[]> {
+  const { question, facts } = input;
+  const { to } = question;
+  const holders: Service[] = [];
+  const byNodePort: Service[] = [];
+  let seen = 0;
+  for (const service of facts.objects.services()) {
+    if (holders.length < MOST && has(service, to.address)) holders.push(service);
+    if (byNodePort.length < MOST && service.ports.some(({ nodePort }) => nodePort === to.port))
+      byNodePort.push(service);
+    seen += 1;
+    if (seen % PORTION === 0) await facts.breath();
+  }
+  const claims: string[] = [];
+  for (const fault of facts.faults()) {
+    if (fault.value === to.address && claims.length < MOST) claims.push(`${faultText(fault)}.`);
+  }
+  return [
+    ...holders.map((service) => portMiss(service, input)),
+    ...byNodePort.map((service) => nodePortMiss(service, input)).filter((note) => note !== undefined),
+    ...(holders.length === 0 ? formerOwner(input) : []),
+    ...claims,
+  ];
+}
+
+function has({ clusterIPs, externalIPs, loadBalancerIPs }: Service, address: Address): boolean {
+  return clusterIPs.includes(address) || externalIPs.includes(address) || loadBalancerIPs.includes(address);
+}
+
+function roleOf({ clusterIPs, loadBalancerIPs }: Service, address: Address): string {
+  if (clusterIPs.includes(address)) return 'the cluster IP';
+  return loadBalancerIPs.includes(address) ? "a load balancer's address" : 'an external IP';
+}
+
+/** `10.96.0.20 has port 80, not 8080` */
+function portMiss(service: Service, { question: { to } }: NotesInput): string {
+  const { address, port, protocol } = to;
+  const whose = `it is ${roleOf(service, address)} of Service ${service.key}`;
+  const others = service.ports.filter((spec) => spec.port === port).map((spec) => spec.protocol);
+  if (others.includes(protocol))
+    return `${endpointText(address, port)} is asked for by Service ${service.key}, which does not have it.`;
+  const [other] = others;
+  if (other !== undefined) {
+    const ask = `${endpointText(address, port)}/${other.toLowerCase()}`;
+    return `${address} has port ${port} for ${firstOf(others)}, not for ${protocol}; ${whose}. Did you mean ${ask}?`;
+  }
+  const target = service.ports.find((spec) => spec.nodePort === port);
+  const isNodePort = target === undefined ? '' : ` ${port} is its node port, which the node's addresses have.`;
+  return `${address} has ${portNumbers(service)}, not ${port}; ${whose}.${isNodePort}`;
+}
+
+function nodePortMiss(service: Service, { question: { to }, family }: NotesInput): string | undefined {
+  const spec = service.ports.find(({ nodePort }) => nodePort === to.port);
+  if (spec === undefined || has(service, to.address)) return undefined;
+  const what = `Port ${to.port} is the node port of Service ${service.key}`;
+  if (spec.protocol !== to.protocol) return `${what} for ${spec.protocol}, not for ${to.protocol}.`;
+  const { nodePortAddresses } = family;
+  if (nodePortAddresses.length === 0) return `${what}, and no address of this node takes node ports.`;
+  const only = nodePortAddresses.length === 1 ? ' only' : '';
+  return `${what}; on this node the node port is served on ${firstOf(nodePortAddresses)}${only}.`;
+}
+
+/** `no Service has this address; shop/web had it until 12:03:04` */
+function formerOwner({ question: { to }, family, facts }: NotesInput): string[] {
+  const { protocol, address, port } = to;
+  if (family.localAddresses.has(address)) return [];
+  const former = facts.lastHad?.({ family: to.family, protocol, address, port });
+  if (former !== undefined) return [`No Service has ${address} now; ${former.service} had it until ${former.until}.`];
+  const range = family.serviceCidrs.find((cidr) => cidrContains(cidr, address));
+  return [`No Service has the address ${address}${range === undefined ? '' : `, though it is in ${range}`}.`];
+}
+
+function senderNotes({ question: { from, to }, subject, family }: NotesInput): string[] {
+  const notes: string[] = [];
+  if (from.isExample) {
+    const ranges = subject?.frontend.role === 'load-balancer' && subject.port.sourceRanges !== undefined;
+    const more = ranges ? '; name an address to know what the source ranges say about it' : '';
+    notes.push(`${from.address} stands for any client outside the cluster${more}.`);
+  }
+  if (from.what === 'outside' && !from.isExample && family.localDetector.kind === 'interface') {
+    const { name } = family.localDetector;
+    notes.push(
+      `${from.address} is taken for a client outside: this node recognises its Pods by the interface ${name} alone.`,
+    );
+  }
+  if (to.protocol === 'UDP' && subject !== undefined) {
+    notes.push(
+      'The answer is about a new flow: a flow that the kernel knows keeps its endpoint while that one serves.',
+    );
+  }
+  return notes;
+}

@@ -1,0 +1,98 @@
+/** Reads FROM: who sends, from which address, and by which device. Pure. */
+import { type Address, cidrContains, type Family, familyOf, isLoopback } from '../model/address.ts';
+import type { Destination, Sender } from './asked.ts';
+import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import { nearest } from './nearest.ts';
+import { readAddress, WrongQuestion } from './wrong-question.ts';
+
+/** A device whose name no setting means: where packets come in from other machines. */
+const OTHER_DEVICE = 'uplink0';
+
+/** Addresses for documentation (RFC 5737, RFC 3849), which no Pod and no node has. */
+const OUTSIDE: Readonly<Record<Family, Address>> = { IPv4: '192.0.2.77' as Address, IPv6: '2001:db8::77' as Address };
+
+export function readSender(text: string, to: Destination, facts: ExplainFacts): Sender {
+  const family = facts.families.get(to.family);
+  if (family === undefined) throw new WrongQuestion(`this node does not serve ${to.family}`);
+  if (text === 'node') return theNode(text, to, family);
+  if (text === 'outside') return outside(text, { address: OUTSIDE[to.family], isExample: true }, family);
+  if (text.startsWith('pod/')) return aPod(text, to, facts);
+  const word = text.includes('/') || /[.:]/.test(text) ? undefined : nearest(text.toLowerCase(), ['node', 'outside']);
+  if (word !== undefined) throw new WrongQuestion(`FROM ${text} is no sender; did you mean ${word}?`);
+  const address = readAddress(text, 'FROM');
+  if (familyOf(address) !== to.family) {
+    throw new WrongQuestion(
+      `FROM ${text} is an ${familyOf(address)} address, and ${to.text} is ${to.family}: a connection needs both in one family`,
+    );
+  }
+  if (family.localAddresses.has(address) || isLoopback(address)) return { ...theNode(text, to, family), address };
+  return isPodAddress(address, family, facts)
+    ? pod(text, { address, isHere: true }, family)
+    : outside(text, { address, isExample: false }, family);
+}
+
+/** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
+function theNode(text: string, { address }: Destination, family: FamilyFacts): Sender {
+  const isHere = isLoopback(address) || family.localAddresses.has(address);
+  const source =
+    isHere || family.stands.servers?.addresses.has(address) === true
+      ? address
+      : (family.nodeAddresses[0] ?? [...family.localAddresses][0] ?? address);
+  return {
+    text,
+    what: 'node',
+    address: source,
+    device: undefined,
+    isLocalPod: isInRange(source, family),
+    isExample: false,
+  };
+}
+
+function outside(text: string, who: { address: Address; isExample: boolean }, family: FamilyFacts): Sender {
+  return { text, what: 'outside', ...who, device: OTHER_DEVICE, isLocalPod: isInRange(who.address, family) };
+}
+
+function aPod(text: string, to: Destination, facts: ExplainFacts): Sender {
+  const key = /^pod\/([^/]+\/[^/]+)$/.exec(text)?.[1];
+  if (key === undefined) throw new WrongQuestion(`FROM ${text}: a Pod is written pod/NAMESPACE/NAME`);
+  const [namespace = '', name = ''] = key.split('/');
+  if (facts.pod === undefined) {
+    throw new WrongQuestion(
+      `${text}: this agent does not know Pods; use the Pod's address (kubectl get pod -n ${namespace} ${name} -o wide)`,
+    );
+  }
+  const known = facts.pod(key);
+  if (known === undefined) throw new WrongQuestion(`FROM ${text}: there is no Pod ${key}`);
+  const address = known.addresses.find((each) => familyOf(each) === to.family);
+  if (address === undefined) {
+    const has =
+      known.addresses.length === 0 ? 'no address yet' : `no ${to.family} address, and ${to.text} is ${to.family}`;
+    throw new WrongQuestion(`FROM ${text}: the Pod has ${has}`);
+  }
+  const family = facts.families.get(to.family);
+  if (family === undefined) throw new WrongQuestion(`this node does not serve ${to.family}`);
+  // A Pod of the host's network sends as the node.
+  if (family.localAddresses.has(address)) return { ...theNode(text, to, family), address };
+  return pod(text, { address, isHere: known.nodeName === facts.node.name }, family);
+}
+
+function pod(text: string, who: { address: Address; isHere: boolean }, family: FamilyFacts): Sender {
+  const { localDetector } = family;
+  const device = localDetector.kind === 'interface' && who.isHere ? deviceOf(localDetector.name) : OTHER_DEVICE;
+  const isLocalPod = localDetector.kind === 'interface' ? who.isHere : isInRange(who.address, family);
+  return { text, what: 'pod', address: who.address, device, isLocalPod, isExample: false };
+}
+
+/** `veth+` matches every device whose name begins so. */
+function deviceOf(name: string): string {
+  return name.endsWith('+') ? `${name.slice(0, -1)}0` : name;
+}
+
+function isInRange(address: Address, { localDetector }: FamilyFacts): boolean {
+  return localDetector.kind === 'cidr' && cidrContains(localDetector.cidr, address);
+}
+
+/** By the range of Pods, the Node's, or an endpoint on this node. */
+function isPodAddress(address: Address, family: FamilyFacts, { node }: ExplainFacts): boolean {
+  return isInRange(address, family) || node.podCIDRs.some((cidr) => cidrContains(cidr, address));
+}

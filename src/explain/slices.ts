@@ -1,0 +1,144 @@
+/** Every endpoint of every slice of a Service, with used or not used and why. Pure. */
+import type { ExplainedSlice } from '../answers/explanation.ts';
+import { endpointText } from '../model/address.ts';
+import { mergeSlices, type PortEndpoint, portKey } from '../model/endpoints.ts';
+import {
+  type Endpoint,
+  type Fault,
+  faultText,
+  type Service,
+  type ServicePortSpec,
+  type Slice,
+} from '../model/objects.ts';
+import { judge } from '../model/selection.ts';
+import { type EndpointUse, isUsed } from '../model/selection-reasons.ts';
+import type { ExplainFacts } from './facts.ts';
+import { firstOf, listed } from './phrases.ts';
+import type { Subject } from './subject.ts';
+
+type ListedEndpoint = ExplainedSlice['endpoints'][number];
+
+/** The slices of the packet's family, sorted by name. */
+export function explainSlices(subject: Subject, facts: ExplainFacts): ExplainedSlice[] {
+  const { service, spec, port } = subject;
+  const slices = facts.objects.slicesOf(service.key).filter(({ family }) => family === port.family);
+  const counting = mergeSlices(slices, port.family).get(portKey(spec.name, spec.protocol)) ?? [];
+  const { name: nodeName, zone } = facts.node;
+  const context: SliceContext = {
+    subject,
+    facts,
+    slices,
+    counting: new Map(counting.map((each) => [each.text, each])),
+    useOf: judge({ endpoints: counting, nodeName, zone }, subject.list),
+  };
+  return slices
+    .toSorted((a, b) => (a.key < b.key ? -1 : 1))
+    .map((slice) => ({ slice: slice.key, endpoints: explainSlice(slice, context) }));
+}
+
+interface SliceContext {
+  readonly subject: Subject;
+  readonly facts: ExplainFacts;
+  readonly slices: readonly Slice[];
+  /** The entry of each `ip:port` that counts. */
+  readonly counting: ReadonlyMap<string, PortEndpoint>;
+  readonly useOf: (endpoint: Endpoint) => EndpointUse;
+}
+
+function explainSlice(slice: Slice, context: SliceContext): ListedEndpoint[] {
+  const { spec } = context.subject;
+  const ports = slice.ports.filter(({ name, protocol }) => name === spec.name && protocol === spec.protocol);
+  const entries =
+    ports.length === 0
+      ? slice.endpoints.map((endpoint) => withoutPort(endpoint, slice, spec))
+      : ports.flatMap(({ port }) => slice.endpoints.map((endpoint) => explainEndpoint(endpoint, port, context)));
+  return [...entries, ...leftOut(context.facts.faultsOf('EndpointSlice', slice.key))];
+}
+
+function explainEndpoint(endpoint: Endpoint, port: number, context: SliceContext): ListedEndpoint {
+  const text = endpointText(endpoint.address, port);
+  const entry = { endpoint: text, node: endpoint.nodeName };
+  const counts = context.counting.get(text)?.endpoint;
+  if (counts !== endpoint) return { ...entry, used: false, why: duplicateOf(counts, context) };
+  const use = context.useOf(endpoint);
+  return { ...entry, used: isUsed(use), why: wordsOf(use, endpoint, context) };
+}
+
+/** Another entry of the same address and port is of more use, or comes first (docs/semantics.md 2.4). */
+function duplicateOf(counts: Endpoint | undefined, { slices }: SliceContext): string {
+  const holder = slices.find(({ endpoints }) => endpoints.some((each) => each === counts));
+  return `duplicate of the entry in slice ${holder?.key ?? 'of the same name'}, which counts`;
+}
+
+/** The reason, in words. */
+function wordsOf(use: EndpointUse, endpoint: Endpoint, { subject, facts }: SliceContext): string {
+  const { node } = facts;
+  switch (use) {
+    case 'ready':
+      return readyWords(endpoint, subject, facts);
+    case 'draining':
+      return 'terminating and still serving; used because no ready endpoint is left';
+    case 'replaced by ready ones':
+      return 'terminating and still serving; not used while ready endpoints are there';
+    case 'terminating':
+      return 'terminating, and not serving any more';
+    case 'not ready':
+      return endpoint.serving ? 'not ready, though serving' : 'not ready';
+    case 'hinted for other nodes':
+      return `its hint is for ${named('node', endpoint.nodeHints)}, and this node is ${node.name}`;
+    case 'hinted for other zones':
+      return `its hint is for ${named('zone', endpoint.zoneHints)}, and this node is in zone ${node.zone}`;
+    case 'not on this node':
+      return `not on this node: ${subject.list === 'Local' ? policyField(subject) : 'the policy'} is Local`;
+  }
+}
+
+function readyWords(endpoint: Endpoint, { list, port }: Subject, { node }: ExplainFacts): string {
+  if (list === 'Local') return 'ready, and on this node';
+  const isHinted = endpoint.zoneHints.length + endpoint.nodeHints.length > 0;
+  if (!isHinted || port.idleHints !== undefined) return endpoint.terminating ? 'ready (and terminating)' : 'ready';
+  if (endpoint.nodeHints.includes(node.name)) return 'ready, and its hint names this node';
+  return endpoint.zoneHints.includes(node.zone) ? `ready, and its hint names this node's zone ${node.zone}` : 'ready';
+}
+
+function named(noun: string, names: readonly string[]): string {
+  return names.length === 0 ? `no ${noun}` : `${noun}${names.length === 1 ? '' : 's'} ${listed(names)}`;
+}
+
+/** The field that makes the packet's policy Local. */
+export function policyField({ frontend: { role } }: Subject): string {
+  return role === 'cluster-ip' ? 'internalTrafficPolicy' : 'externalTrafficPolicy';
+}
+
+/** The slice has no port of the name and the protocol (docs/semantics.md 1.3). */
+function withoutPort({ address, nodeName }: Endpoint, { ports }: Slice, spec: ServicePortSpec): ListedEndpoint {
+  const wanted =
+    spec.name === '' ? `no port without a name for ${spec.protocol}` : `no port ${spec.name} for ${spec.protocol}`;
+  const has = ports.map(({ name, protocol, port }) =>
+    name === '' ? `${port}/${protocol}` : `${name} ${port}/${protocol}`,
+  );
+  const why = has.length === 0 ? 'the slice has no ports' : `the slice has ${wanted}, but ${firstOf(has)}`;
+  return { endpoint: address, node: nodeName, used: false, why };
+}
+
+/** Endpoints that are set aside, by their faults. */
+function leftOut(faults: readonly Fault[]): ListedEndpoint[] {
+  return faults
+    .filter(({ field, effect }) => /^endpoints\[\d+\]\.addresses/.test(field) && effect === 'part left out')
+    .map((fault) => ({
+      endpoint: fault.value === '' ? fault.field : fault.value,
+      node: '',
+      used: false,
+      why: `set aside: ${fault.field} ${fault.problem}`,
+    }));
+}
+
+/** Slices of the Service's namespace that are set aside as a whole, and may belong to it by their name. */
+export function slicesSetAside({ key }: Pick<Service, 'key'>, facts: ExplainFacts): string[] {
+  const found: string[] = [];
+  for (const fault of facts.faults()) {
+    if (fault.kind !== 'EndpointSlice' || fault.effect !== 'object set aside') continue;
+    if (fault.object.startsWith(`${key}-`)) found.push(faultText(fault));
+  }
+  return found;
+}

@@ -1,0 +1,72 @@
+/** What a destination is by the model: a frontend of a ServicePort, and the list of endpoints that applies to the sender. Pure. */
+import type { Service, ServicePortSpec, TrafficPolicy } from '../model/objects.ts';
+import type { Backend, Frontend, ServicePort } from '../model/service-port.ts';
+import { type Question, type Sender, takesNodePorts } from './asked.ts';
+import type { ExplainFacts, FamilyFacts } from './facts.ts';
+
+export interface Subject {
+  readonly port: ServicePort;
+  readonly frontend: Frontend;
+  readonly service: Service;
+  readonly spec: ServicePortSpec;
+  /** The policy whose list of endpoints applies to this sender (docs/semantics.md 4.1). */
+  readonly list: TrafficPolicy;
+}
+
+/** undefined: no Service has the destination. A frontend with an address comes before a node port. */
+export function subjectOf({ from, to }: Question, facts: ExplainFacts, family: FamilyFacts): Subject | undefined {
+  const { address, port, protocol } = to;
+  const at = { family: to.family, protocol, address, port };
+  const found = facts.model.frontend(at);
+  if (found !== undefined) return subject(found, (each) => each.address === address && each.port === port, from, facts);
+  if (!takesNodePorts(address, family)) return undefined;
+  const byNode = facts.model.frontend({ ...at, address: undefined });
+  return byNode && subject(byNode, (each) => each.address === undefined && each.port === port, from, facts);
+}
+
+function subject(
+  port: ServicePort,
+  isIt: (frontend: Frontend) => boolean,
+  from: Sender,
+  facts: ExplainFacts,
+): Subject | undefined {
+  const frontend = port.frontends.find(isIt);
+  const service = facts.objects.service(port.service);
+  const spec = service?.ports.find((each) => idOf(service, each) === port.id && each.protocol === port.protocol);
+  if (frontend === undefined || service === undefined || spec === undefined) return undefined;
+  return { port, frontend, service, spec, list: listFor({ port, frontend, from, mode: facts.by.mode }) };
+}
+
+/** `namespace/name[:port]` */
+export function idOf({ key }: Service, { name }: ServicePortSpec): string {
+  return name === '' ? key : `${key}:${name}`;
+}
+
+interface Sent {
+  readonly port: ServicePort;
+  readonly frontend: Frontend;
+  readonly from: Sender;
+  readonly mode: ExplainFacts['by']['mode'];
+}
+
+/** Policy Local is about traffic from outside: Pods of this node and the node itself use all endpoints (docs/semantics.md 4.1). */
+function listFor({ port, frontend: { role, policy }, from, mode }: Sent): TrafficPolicy {
+  if (role === 'cluster-ip' || policy === 'Cluster') return policy;
+  if (from.what !== 'node' && !from.isLocalPod) return 'Local';
+  // In IPVS mode only the cluster IP's virtual server has all endpoints (docs/ipvs.md, "Different from iptables mode").
+  const isReachable = port.frontends.some((each) => each.role === 'cluster-ip' && each.policy === 'Cluster');
+  return mode === 'ipvs' && !isReachable ? 'Local' : 'Cluster';
+}
+
+/** The endpoints that get this sender's new connections, by the model. */
+export function backendsOf({ port, list }: Subject): readonly Backend[] {
+  return list === 'Local' ? port.local : port.cluster;
+}
+
+/** The words for the role of a frontend, with the field that has the address. */
+export const ROLES: Readonly<Record<Frontend['role'], { readonly name: string; readonly field: string }>> = {
+  'cluster-ip': { name: 'cluster IP', field: 'spec.clusterIPs' },
+  'external-ip': { name: 'external IP', field: 'spec.externalIPs' },
+  'load-balancer': { name: "load balancer's address", field: 'status.loadBalancer.ingress' },
+  'node-port': { name: 'node port', field: 'spec.ports[].nodePort' },
+};

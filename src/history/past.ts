@@ -1,0 +1,138 @@
+/** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
+import { breath } from '../host/clock.ts';
+import type { Marked } from './log.ts';
+import type { Recorder } from './recorder.ts';
+import type { ChangeEntry, ChangeRecord, ListsRecord, LogRecord, SyncRecord } from './records.ts';
+import { ObjectStore } from './store.ts';
+
+/** The history does not know of this moment. */
+export class BeforeHistory extends Error {
+  readonly code = 'BEFORE_HISTORY';
+}
+
+/** A change, with the sync that wrote it; undefined while it is not in the kernel. */
+export interface WrittenChange {
+  readonly record: ChangeRecord | ListsRecord;
+  readonly sync: SyncRecord | undefined;
+}
+
+/** Lines that are read between two breaths: some 20 ms at most. */
+const BLOCKS_A_BREATH = 4;
+
+/** Blocks that were read, so that reading them again takes no time. */
+type Parsed = WeakMap<object, readonly LogRecord[]>;
+
+/** `moment`: milliseconds since 1970. Throws BeforeHistory. */
+export async function objectsAt(recorder: Recorder, moment: number): Promise<ObjectStore> {
+  // First in portions, while changes come in; then at once, from what was read.
+  const parsed: Parsed = new WeakMap();
+  const isEnough = enoughFor(moment);
+  for (const [i, block] of recorder.log.blocks.entries()) {
+    if (isEnough(parse(block, parsed))) break;
+    if (i % BLOCKS_A_BREATH === BLOCKS_A_BREATH - 1) await breath();
+  }
+  const { objects } = recorder;
+  const { reachesBackTo } = recorder.log;
+  if (objects === undefined || moment < reachesBackTo) throw beforeHistory(reachesBackTo);
+  const store = ObjectStore.copyOf(objects);
+  const records = recordsBackTo(recorder, enoughFor(moment), parsed);
+  for (const { undo } of notWrittenAt(timeline(records), moment).toReversed()) store.apply(undo);
+  return store;
+}
+
+export function beforeHistory(reachesBackTo: number): BeforeHistory {
+  return new BeforeHistory(
+    `history reaches back to ${new Date(reachesBackTo).toISOString()}; --record-dir keeps more of it`,
+  );
+}
+
+/** The objects that are in the kernel now, and the changes that are not, the oldest first. */
+export function writtenState(recorder: Recorder): { readonly written: ObjectStore; readonly pending: ChangeEntry[] } {
+  const { objects, oldestPending } = recorder;
+  if (objects === undefined) throw new Error('no sync has taken any objects yet');
+  const written = ObjectStore.copyOf(objects);
+  const isEnough = (records: readonly LogRecord[]) => records.some((record) => isBefore(record, oldestPending));
+  const changes = notWrittenAt(timeline(recordsBackTo(recorder, isEnough, new WeakMap())), Number.POSITIVE_INFINITY);
+  const pending = changes.toReversed().map(({ number, at, service, version, undo }): ChangeEntry => {
+    const { from, to, ...undone } = written.apply(undo);
+    return { number, at, service, version, change: { ...undone, from: to, to: from } as ChangeEntry['change'] };
+  });
+  return { written, pending: pending.toReversed() };
+}
+
+/** Assigns to each change the sync that wrote it: the first one that took it and was not refused its Service. */
+export function timeline(records: readonly LogRecord[]): WrittenChange[] {
+  const changes: { record: ChangeRecord | ListsRecord; sync: SyncRecord | undefined }[] = [];
+  let pending: typeof changes = [];
+  for (const record of records) {
+    if (record.type !== 'sync') {
+      const change = { record, sync: undefined };
+      changes.push(change);
+      pending.push(change);
+    } else if (record.hasWritten) {
+      const without = new Set(record.without);
+      const isLeft = ({ record: { number, service } }: WrittenChange) => number > record.upTo || without.has(service);
+      for (const change of pending) if (!isLeft(change)) change.sync = record;
+      pending = pending.filter(isLeft);
+    }
+  }
+  return changes;
+}
+
+/** The changes to undo, the oldest first: of an object that has one, all later ones too. */
+function notWrittenAt(changes: readonly WrittenChange[], moment: number): ChangeRecord[] {
+  const found: ChangeRecord[] = [];
+  const objects = new Set<string>();
+  for (const { record, sync } of changes) {
+    if (record.type === 'lists') continue;
+    const object = `${record.undo.kind} ${record.undo.key}`;
+    const isWritten = sync !== undefined && sync.endedAt <= moment;
+    if (isWritten && !objects.has(object)) continue;
+    objects.add(object);
+    found.push(record);
+  }
+  return found;
+}
+
+/** Whether the records of this block, and of those asked about before, which are newer, are all that the moment needs. */
+function enoughFor(moment: number): (records: readonly LogRecord[]) => boolean {
+  let oldest: number | undefined;
+  return (records) => {
+    for (const record of records.toReversed()) {
+      if (oldest !== undefined && isBefore(record, oldest)) return true;
+      const isDone = record.type === 'sync' && record.hasWritten && record.endedAt <= moment;
+      if (isDone) oldest ??= record.oldest;
+    }
+    return false;
+  };
+}
+
+/** Lists cannot be undone: nothing before them counts. */
+function isBefore(record: LogRecord, number: number): boolean {
+  return record.type === 'lists' || (record.type === 'change' && record.number < number);
+}
+
+/** The records from the newest block back to where it is enough, the oldest first. */
+function recordsBackTo(
+  recorder: Recorder,
+  isEnough: (records: readonly LogRecord[]) => boolean,
+  parsed: Parsed,
+): LogRecord[] {
+  const found: (readonly LogRecord[])[] = [];
+  for (const block of recorder.log.blocks) {
+    const records = parse(block, parsed);
+    found.push(records);
+    if (isEnough(records)) break;
+  }
+  return found.reverse().flat();
+}
+
+function parse(block: Marked<object>, parsed: Parsed): readonly LogRecord[] {
+  const lines = block.lines();
+  const known = parsed.get(block.mark);
+  // A block that grew meanwhile is read again.
+  if (known?.length === lines.length) return known;
+  const records = lines.map((line): LogRecord => JSON.parse(line));
+  parsed.set(block.mark, records);
+  return records;
+}

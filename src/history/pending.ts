@@ -1,0 +1,71 @@
+/** The changes that are not in the kernel yet, for their latency and for the number of the oldest one. */
+import type { ServiceKey } from '../model/objects.ts';
+
+/** Most changes that are kept one by one while writes fail. Their memory is counted. */
+const MOST = 5000;
+/** Bytes of one: an object with three fields, and its place in the list; the text of its Service is shared. */
+const BYTES = 64;
+
+interface PendingChange {
+  readonly number: number;
+  /** On the clock that never goes backwards. */
+  readonly receivedAt: number;
+  readonly service: ServiceKey | '';
+}
+
+export class PendingChanges {
+  #changes: PendingChange[] = [];
+  /** The number of the oldest change that was dropped from the list and is not written; undefined: there is none. */
+  #dropped: number | undefined;
+
+  /** Bytes that are held at most. */
+  get mostBytes(): number {
+    return MOST * BYTES;
+  }
+
+  /** Bytes that are held. */
+  get bytes(): number {
+    return this.#changes.length * BYTES;
+  }
+
+  add(change: PendingChange): void {
+    this.#changes.push(change);
+    if (this.#changes.length <= MOST) return;
+    const [oldest] = this.#changes.splice(0, MOST / 2);
+    this.#dropped ??= oldest?.number;
+  }
+
+  /** The number of the oldest change that is not written; `next` when all are. */
+  oldest(next: number): number {
+    return this.#dropped ?? this.#changes[0]?.number ?? next;
+  }
+
+  /** The Services of the changes after the first number and up to the second, each once. */
+  servicesBetween(after: number, upTo: number, most: number): ServiceKey[] {
+    const services = new Set<ServiceKey>();
+    for (const { number, service } of this.#changes) {
+      if (number > after && number <= upTo && service !== '') services.add(service);
+      if (services.size === most) break;
+    }
+    return [...services];
+  }
+
+  /** Takes out the changes up to a number, except for those of some Services; returns when they were received. */
+  written(upTo: number, without: ReadonlySet<ServiceKey>): number[] {
+    const times: number[] = [];
+    const left: PendingChange[] = [];
+    for (const change of this.#changes) {
+      const { number, receivedAt, service } = change;
+      if (number <= upTo && !without.has(service)) times.push(receivedAt);
+      else left.push(change);
+    }
+    this.#changes = left;
+    if (without.size === 0) this.#dropped = undefined;
+    return times;
+  }
+
+  clear(): void {
+    this.#changes = [];
+    this.#dropped = undefined;
+  }
+}

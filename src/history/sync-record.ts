@@ -1,0 +1,54 @@
+/** The record of a sync, from its report. */
+import type { ServiceKey } from '../model/objects.ts';
+import type { SyncReport } from '../sync/status.ts';
+import type { SyncRecord } from './records.ts';
+
+/** Lines of a kind that a record holds, and characters of a line. */
+const LINES = 10;
+const CHARACTERS = 300;
+
+/** Whether the changes that a sync took are in the kernel, and the Services whose changes are not, because the kernel refused them. */
+export function refusedIn({ outcome, failed }: SyncReport): {
+  readonly hasWritten: boolean;
+  readonly without: readonly ServiceKey[];
+} {
+  if (outcome === 'complete') return { hasWritten: true, without: [] };
+  const owners = failed.flatMap(({ blame, owner }) => (blame === 'content' && owner !== undefined ? [owner] : []));
+  // A failure of the environment, or of a rule that Services share, does not say what was not written.
+  return { hasWritten: owners.length > 0 && owners.length === failed.length, without: [...new Set(owners)] };
+}
+
+type Facts = Pick<
+  SyncRecord,
+  'number' | 'at' | 'endedAt' | 'trigger' | 'upTo' | 'hasWritten' | 'without' | 'oldest' | 'changes' | 'services'
+>;
+
+export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
+  const { outcome, applied, duration, reading, desiring, writing, drift, failed } = report;
+  const { number, at, endedAt, trigger, upTo, hasWritten, without, oldest, changes, services } = facts;
+  const milliseconds = {
+    all: round(duration),
+    reading: round(reading),
+    desiring: round(desiring),
+    writing: round(writing),
+  };
+  return {
+    type: 'sync',
+    ...{ number, at, endedAt, trigger, outcome, upTo, hasWritten, without, oldest, changes, services },
+    steps: applied,
+    milliseconds,
+    drift: drift.slice(0, LINES).map(cut),
+    failed: failed
+      .slice(0, LINES)
+      .map(({ key, owner, cause }) => cut(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`)),
+  };
+}
+
+function cut(line: string): string {
+  return line.length > CHARACTERS ? `${line.slice(0, CHARACTERS)}…` : line;
+}
+
+/** To a hundredth of a millisecond. */
+function round(milliseconds: number): number {
+  return Math.round(milliseconds * 100) / 100;
+}

@@ -1,0 +1,200 @@
+/** Situations that operators ask about, each with its questions. The answers are in test/data/answers; `node test/explain/situations.ts` writes them. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { explanationText } from '../../src/explain/text.ts';
+import type { Address } from '../../src/model/address.ts';
+import type { ModeName } from '../../src/modes/mode.ts';
+import { type AskedNode, askedNode, type Known, MODES, type NodeOptions } from '../helpers/asking.ts';
+import { nodeOf, service, slice } from '../helpers/objects.ts';
+
+export interface Situation {
+  readonly name: string;
+  readonly options?: NodeOptions;
+  readonly objects: readonly object[];
+  /** FROM and TO. */
+  readonly questions: readonly (readonly [from: string, to: string])[];
+  readonly rules?: boolean;
+  readonly known?: (node: AskedNode) => Known;
+}
+
+const POD = '10.244.1.99';
+const here = (host: number, more: object = {}) => ({ addresses: [`10.244.1.${host}`], nodeName: 'node', ...more });
+const away = (host: number, more: object = {}) => ({ addresses: [`10.244.2.${host}`], nodeName: 'other', ...more });
+const is = (ready: boolean, serving: boolean, terminating: boolean) => ({
+  conditions: { ready, serving, terminating },
+});
+const hinted = (zone: string) => ({ hints: { forZones: [{ name: zone }] } });
+
+interface Shop {
+  readonly name?: string;
+  readonly ip?: string;
+  readonly spec?: object;
+  readonly status?: Record<string, unknown>;
+  readonly endpoints?: readonly object[];
+  readonly createdAt?: string;
+}
+
+/** A Service of the namespace `shop`, with a slice where it has endpoints. */
+function shop({ name = 'web', ip = '10.96.0.10', spec = {}, status, endpoints, createdAt }: Shop): object[] {
+  const of = {
+    ...{ name, namespace: 'shop', spec: { clusterIP: ip, ports: [{ port: 80 }], ...spec } },
+    ...(status === undefined ? {} : { status }),
+    ...(createdAt === undefined ? {} : { createdAt }),
+  };
+  if (endpoints === undefined) return [service(of)];
+  const own = { namespace: 'shop', service: name, addressType: 'IPv4' as const, endpoints };
+  return [service(of), slice({ name: `${name}-1`, ...own })];
+}
+
+const EXTERNAL = { externalIPs: ['198.51.100.10'] };
+const STICKY = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } } };
+
+export const SITUATIONS: readonly Situation[] = [
+  {
+    name: 'no endpoints',
+    objects: shop({}),
+    questions: [[POD, 'svc/shop/web']],
+  },
+  {
+    name: 'a readiness probe fails',
+    objects: shop({
+      endpoints: [here(11), here(12, is(false, false, false)), here(13, is(false, true, true)), away(14)],
+    }),
+    questions: [['outside', 'svc/shop/web']],
+  },
+  {
+    name: 'Local without local endpoints',
+    objects: shop({
+      spec: {
+        type: 'NodePort',
+        internalTrafficPolicy: 'Local',
+        externalTrafficPolicy: 'Local',
+        ports: [{ port: 80, nodePort: 30_080 }],
+      },
+      endpoints: [away(11), away(12)],
+    }),
+    questions: [
+      [POD, 'svc/shop/web'],
+      ['203.0.113.9', 'nodeport:30080'],
+    ],
+  },
+  {
+    name: 'hints',
+    objects: shop({ endpoints: [here(11, hinted('zone-a')), away(12, hinted('zone-b'))] }),
+    questions: [[POD, 'svc/shop/web']],
+  },
+  {
+    name: 'two Services that want one address',
+    objects: [
+      ...shop({
+        name: 'first',
+        ip: '10.96.0.51',
+        spec: EXTERNAL,
+        endpoints: [here(11)],
+        createdAt: '2026-01-01T00:00:00Z',
+      }),
+      ...shop({
+        name: 'copy',
+        ip: '10.96.0.52',
+        spec: EXTERNAL,
+        endpoints: [here(12)],
+        createdAt: '2026-01-02T00:00:00Z',
+      }),
+    ],
+    questions: [
+      ['203.0.113.9', '198.51.100.10:80'],
+      [POD, 'svc/shop/copy'],
+    ],
+  },
+  {
+    name: 'a refused Service',
+    objects: shop({ endpoints: [here(11)] }),
+    questions: [[POD, 'svc/shop/web']],
+    known: (node) => ({
+      stands: node.empty,
+      more: {
+        refused: new Map([
+          ['shop/web', 'RULE_APPEND failed (No such file or directory): rule in chain KUBE-SERVICES\nline 7'],
+        ]),
+      },
+    }),
+  },
+  {
+    name: 'affinity',
+    objects: shop({ spec: STICKY, endpoints: [here(11), away(12)] }),
+    questions: [[POD, 'svc/shop/web']],
+    known: () => ({ remembered: (memories) => new Map(memories.slice(0, 1).map((name) => [name, 540])) }),
+  },
+  {
+    name: 'hairpin',
+    objects: shop({ endpoints: [here(11), away(12)] }),
+    questions: [['10.244.1.11', 'svc/shop/web']],
+    rules: true,
+  },
+  {
+    name: 'a wrong port',
+    objects: shop({ spec: { type: 'NodePort', ports: [{ port: 80, nodePort: 30_080 }] }, endpoints: [here(11)] }),
+    options: { nodePortAddresses: ['192.168.77.2' as Address] },
+    questions: [
+      [POD, '10.96.0.10:8080'],
+      [POD, '10.96.0.10:80/udp'],
+      [POD, '10.244.1.1:30080'],
+    ],
+  },
+  {
+    name: 'an address of nobody',
+    objects: shop({ endpoints: [here(11)] }),
+    questions: [
+      [POD, '10.96.0.77:80'],
+      ['node', '192.168.77.2:22'],
+    ],
+    known: () => ({ lastHad: { service: 'shop/old', until: '12:03:04' } }),
+  },
+  {
+    name: 'source ranges',
+    objects: shop({
+      spec: { type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8'] },
+      status: { loadBalancer: { ingress: [{ ip: '198.51.100.20' }] } },
+      endpoints: [here(11)],
+    }),
+    questions: [
+      ['203.0.113.9', '198.51.100.20:80'],
+      ['10.1.2.3', '198.51.100.20:80'],
+      ['node', '198.51.100.20:80'],
+    ],
+  },
+];
+
+/** The answers in a mode, one after another. */
+export async function answersOf(situation: Situation, mode: ModeName): Promise<string> {
+  const node = askedNode(mode, situation.options);
+  node.rig.put(nodeOf('zone-a'), ...situation.objects);
+  await node.rig.sync();
+  const known = situation.known?.(node) ?? {};
+  const texts: string[] = [];
+  for (const [from, to] of situation.questions) {
+    const answer = await node.ask(from, to, { ...known, rules: situation.rules === true });
+    texts.push(
+      `$ slicewire explain ${from} ${to}${situation.rules === true ? ' --rules' : ''}\n${explanationText(answer)}`,
+    );
+  }
+  return texts.join('\n');
+}
+
+/** One text where the modes agree, otherwise one for each. */
+export async function told(situation: Situation): Promise<string> {
+  const texts = await Promise.all(MODES.map(async (mode) => ({ mode, text: await answersOf(situation, mode) })));
+  const same = new Set(texts.map(({ mode, text }) => text.replaceAll(` in ${mode} mode`, ' in every mode')));
+  const [only] = same;
+  if (same.size === 1 && only !== undefined) return only;
+  return texts.map(({ mode, text }) => `### ${mode}\n\n${text}`).join('\n');
+}
+
+export function fileOf({ name }: Situation): string {
+  return fileURLToPath(new URL(`../data/answers/${name.toLowerCase().replaceAll(' ', '-')}.txt`, import.meta.url));
+}
+
+if (import.meta.main) {
+  mkdirSync(fileURLToPath(new URL('../data/answers', import.meta.url)), { recursive: true });
+  for (const situation of SITUATIONS) writeFileSync(fileOf(situation), await told(situation));
+}

@@ -1,0 +1,124 @@
+/** A node in memory that is asked where packets go: objects in, a mode writes into a fake kernel, and the kernel is explained. */
+import assert from 'node:assert/strict';
+import type { Explanation } from '../../src/answers/explanation.ts';
+import { explain } from '../../src/explain/explain.ts';
+import type { ExplainFacts, FamilyFacts, FormerOwner, KnownPod } from '../../src/explain/facts.ts';
+import { type Address, type Cidr, FAMILIES, type Family, familyOf, hostCidr } from '../../src/model/address.ts';
+import type { ObjectKind } from '../../src/model/objects.ts';
+import type { ModeName } from '../../src/modes/mode.ts';
+import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
+import type { FamilyView } from '../../src/modes/view.ts';
+import { FakeIptables } from './fake-iptables.ts';
+import { ipvsRig } from './ipvs-rig.ts';
+import { nftRig } from './nft-rig.ts';
+import { Rig } from './rig.ts';
+import { rulesOfSaved, serversOf, viewOfTable } from './views.ts';
+
+export const MODES: readonly ModeName[] = ['iptables', 'nftables', 'ipvs'];
+
+export interface NodeOptions {
+  readonly localDetector?: LocalDetector;
+  readonly masqueradeAll?: boolean;
+  readonly nodePortAddresses?: readonly Address[];
+  readonly refuse?: (line: string) => boolean;
+}
+
+/** What is known beside the kernel. */
+export interface Known {
+  /** Seconds that a memory of session affinity still has for the client. */
+  readonly remembered?: (memories: readonly string[]) => ReadonlyMap<string, number>;
+  readonly lastHad?: FormerOwner;
+  readonly pods?: Readonly<Record<string, KnownPod>>;
+  /** Instead of what the kernel has. */
+  readonly stands?: (family: Family) => FamilyView;
+  readonly more?: Partial<ExplainFacts>;
+}
+
+export interface AskedNode {
+  readonly rig: Rig;
+  readonly view: (family: Family) => FamilyView;
+  /** The kernel before anything was written. */
+  readonly empty: (family: Family) => FamilyView;
+  facts(known?: Known): ExplainFacts;
+  ask(from: string, to: string, known?: Known & { readonly rules?: boolean }): Promise<Explanation>;
+}
+
+const RANGES: Readonly<Record<Family, Cidr>> = { IPv4: '10.244.0.0/16' as Cidr, IPv6: 'fd00:244::/32' as Cidr };
+const OWN = ['192.168.77.2', '10.244.1.1', 'fd00:77::2', 'fd00:244:1::1'] as Address[];
+const AT = '2026-01-02T12:03:04.000Z';
+
+/** A node called `node` in zone `zone-a`, with the addresses 192.168.77.2 and fd00:77::2, and Pods in 10.244.0.0/16 and fd00:244::/32. */
+export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode {
+  const own = (family: Family) => OWN.filter((address) => familyOf(address) === family);
+  const settings = (family: Family) => ({
+    localDetector: options.localDetector ?? ({ kind: 'cidr', cidr: RANGES[family] } as const),
+    masqueradeAll: options.masqueradeAll ?? false,
+    nodeAddresses: own(family).slice(0, 1),
+  });
+  const { rig, view } = RIGS[mode](settings, options);
+  const familyFacts = (family: Family, { stands = view }: Known): FamilyFacts => ({
+    ...settings(family),
+    family,
+    stands: stands(family),
+    desired: view(family),
+    localAddresses: new Set(own(family)),
+    nodePortAddresses: options.nodePortAddresses?.filter((each) => familyOf(each) === family) ?? own(family),
+    localhostNodePorts: mode === 'iptables' && family === 'IPv4',
+    serviceCidrs: [],
+  });
+  const facts = (known: Known = {}): ExplainFacts => ({
+    by: { who: 'agent', mode, node: 'node', version: '0.0.0', at: AT },
+    objects: rig.cache,
+    model: rig.model,
+    faultsOf: (kind: ObjectKind, key: string) => [
+      ...rig.cache.faults.of(`${kind === 'Service' ? 'service' : 'slice'} ${key}`),
+      ...(kind === 'Service' ? rig.loop.faults.of(key) : []),
+    ],
+    faults: () => [...rig.cache.faults.all, ...rig.loop.faults.all],
+    node: { name: 'node', zone: rig.cache.node?.zone ?? '', podCIDRs: [] },
+    families: new Map(FAMILIES.map((family) => [family, familyFacts(family, known)])),
+    remembered: async (_family, memories) => known.remembered?.(memories) ?? new Map(),
+    ...(known.lastHad === undefined ? {} : { lastHad: () => known.lastHad }),
+    ...(known.pods === undefined ? {} : { pod: (key: string) => known.pods?.[key] }),
+    refused: new Map(),
+    isPending: () => false,
+    lastWriter: undefined,
+    breath: async () => undefined,
+    ...known.more,
+  });
+  return {
+    rig,
+    view,
+    empty: (family) => ({ family }),
+    facts,
+    ask: (from, to, known) => explain({ from, to, rules: known?.rules === true }, facts(known)),
+  };
+}
+
+type Settings = (family: Family) => Pick<FamilyFacts, 'localDetector' | 'masqueradeAll' | 'nodeAddresses'>;
+type Made = Pick<AskedNode, 'rig' | 'view'>;
+
+const RIGS: Readonly<Record<ModeName, (settings: Settings, options: NodeOptions) => Made>> = {
+  iptables(settings, { refuse, ...options }) {
+    const nodePortAddresses: 'all' | readonly Address[] = options.nodePortAddresses ?? 'all';
+    const iptables = new FakeIptables(refuse === undefined ? {} : { refuse });
+    const rig = new Rig({ commands: iptables, settings: (family) => ({ ...settings(family), nodePortAddresses }) });
+    return { rig, view: (family) => ({ family, rules: rulesOfSaved(iptables.save(family)) }) };
+  },
+  nftables(settings, options) {
+    const nodePortAddresses: 'all' | readonly Address[] = options.nodePortAddresses ?? 'all';
+    const { rig, kernel } = nftRig({ settings: (family) => ({ ...settings(family), nodePortAddresses }) });
+    return {
+      rig,
+      view: (family) => viewOfTable(kernel.tables.get(family) ?? assert.fail('there is no table'), family),
+    };
+  },
+  ipvs(settings, { nodePortAddresses }) {
+    const ports = nodePortAddresses === undefined ? {} : { nodePortCidrs: nodePortAddresses.map(hostCidr) };
+    const { rig, kernel, iptables } = ipvsRig({ settings: (family) => ({ ...settings(family), ...ports }) });
+    return {
+      rig,
+      view: (family) => ({ family, rules: rulesOfSaved(iptables.save(family)), servers: serversOf(kernel) }),
+    };
+  },
+};

@@ -1,0 +1,78 @@
+/** A rig with a flight recorder, as the agent wires both, on a clock that the test moves. */
+
+import { Recorder, type Tap } from '../../src/history/recorder.ts';
+import type { SourceEvent } from '../../src/model/events.ts';
+import { goneEvent } from '../../src/model/events.ts';
+import type { NodeView, Service, Slice } from '../../src/model/objects.ts';
+import type { SyncReport } from '../../src/sync/status.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { eventOf, Rig } from '../helpers/rig.ts';
+
+export interface RecordedRigOptions {
+  /** Bytes of the recorder. */
+  readonly most?: number;
+  readonly refuse?: (line: string) => boolean;
+}
+
+export class RecordedRig {
+  readonly clock = new FakeClock();
+  readonly iptables: FakeIptables;
+  readonly rig: Rig;
+  readonly recorder: Recorder;
+  readonly #tap: Tap;
+
+  constructor({ most, refuse }: RecordedRigOptions = {}) {
+    this.iptables = new FakeIptables(refuse === undefined ? {} : { refuse });
+    this.rig = new Rig({ commands: this.iptables, onPlan: (plan) => this.recorder.planned(plan) });
+    this.recorder = new Recorder(this.clock, most);
+    this.#tap = this.recorder.tap(this.rig.cache);
+  }
+
+  /** Takes API objects. */
+  put(...objects: readonly object[]): this {
+    for (const object of objects) {
+      const { resourceVersion } = (object as { metadata: { resourceVersion?: string } }).metadata;
+      this.#take({ ...eventOf(object), ...(resourceVersion === undefined ? {} : { resourceVersion }) });
+    }
+    return this;
+  }
+
+  remove(kind: 'services' | 'slices', key: string): this {
+    this.#take(goneEvent(kind, key));
+    return this;
+  }
+
+  #take(event: SourceEvent): void {
+    const before = this.#objectOf(event);
+    this.rig.cache.take(event);
+    if (this.#objectOf(event) !== before) this.#tap.event(event, before);
+  }
+
+  #objectOf(event: SourceEvent): Service | Slice | NodeView | undefined {
+    const { cache } = this.rig;
+    if (event.kind === 'service') return cache.service(event.key);
+    return event.kind === 'slice' ? cache.slices.get(event.key) : cache.node;
+  }
+
+  /** The report of a sync that wrote everything, without a sync. */
+  pretendSync(): void {
+    this.recorder.syncBegan('changes', this.#tap);
+    this.clock.advance(10);
+    const work = { services: 0, rendered: 0, compared: 0, steps: 0 };
+    const times = { duration: 10, reading: 0, desiring: 1, writing: 9, triggers: [], drift: [] };
+    this.recorder.syncEnded({ outcome: 'complete', applied: 1, failed: [], skipped: [], work, ...times });
+  }
+
+  /** A sync of some milliseconds; `during` is called in the middle of it. */
+  async sync(trigger = 'changes', milliseconds = 10, during: () => void = () => undefined): Promise<SyncReport> {
+    this.recorder.syncBegan(trigger, this.#tap);
+    const syncing = this.rig.sync();
+    this.clock.advance(milliseconds / 2);
+    during();
+    const report = await syncing;
+    this.clock.advance(milliseconds / 2);
+    this.recorder.syncEnded(report);
+    return report;
+  }
+}
