@@ -162,8 +162,9 @@ function isOfOldConnection({ steps }: TracedPacket, ruleOf: RuleOf): boolean {
 function noneCame({ source, destination, port, protocol, connections }: SeenInput, seconds: number): string {
   const to = endpointText(destination, port);
   const what = protocol === 'UDP' ? 'No packet' : 'No packet that opens a connection';
+  const open = connections.length;
   const stand =
-    connections.length === 0 ? '' : ` ${counted(connections.length, 'connection')} that began before: see the list.`;
+    open === 0 ? '' : ` ${counted(open, 'connection')} ${open === 1 ? 'stands' : 'stand'} since before: see the list.`;
   const ask = protocol === 'TCP' ? `, such as with curl http://${to}` : '';
   return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${stand} Send one meanwhile${ask}, or give it more time with --seconds.`;
 }
