@@ -3,11 +3,12 @@
 import type { Explanation } from '../answers/explanation.ts';
 import { type ComputedFate, fatesOf, type Seen, seenAnswer } from '../explain/seen.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { readConnections, type TrackedConnection } from '../host/connections.ts';
+import { type KnownConnections, readConnections, type TrackedConnection } from '../host/connections.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
-import { type Trace, type TraceQuestion, tracePackets } from '../host/packet-trace.ts';
+import { type TraceQuestion, tracePackets } from '../host/packet-trace.ts';
 import { readRules } from '../host/rule-texts.ts';
 import { parseAddress } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 
 export interface LiveOptions {
   readonly mode: Mode;
@@ -60,17 +61,21 @@ export async function look(question: LiveQuestion, options: LiveOptions): Promis
   const tool = tools.find(({ family }) => family === question.family);
   const seconds = Math.round(milliseconds / 100) / 10;
   const notTraced = whyNotTraced(mode, tool?.variant);
-  const common = { ...question, seconds, notTraced };
+  const common = { ...question, mode, seconds, notTraced };
   if (notTraced !== undefined) {
-    const { connections, others } = await connectionsDuring(question, options);
-    const none = { packets: [], isIncomplete: false, ruleOf: () => NO_RULE };
-    return seenAnswer({ ...common, ...none, connections, otherConnections: others });
+    const none = { packets: [], gaps: [], ruleOf: () => NO_RULE };
+    return seenAnswer({ ...common, ...none, ...(await connectionsDuring(question, options)) });
   }
-  const { packets, isIncomplete }: Trace = await tracePackets({ ...question, ...options, most: MOST_PACKETS });
+  const { packets, gap } = await tracePackets({ ...question, ...options, most: MOST_PACKETS });
   const iptables = tool?.variant === 'nft' ? tool : undefined;
   const ruleOf = await readRules(packets, { tools: iptables, signal });
-  const { connections, others } = await readConnections(question, { most: MOST_CONNECTIONS });
-  return seenAnswer({ ...common, packets, isIncomplete, ruleOf, connections, otherConnections: others });
+  const gaps = gap === undefined ? [] : [gap];
+  // The packets are an answer without the connections, too.
+  const connections = await readConnections(question, { most: MOST_CONNECTIONS }).catch((error: unknown) => {
+    gaps.push(`The connections cannot be read: ${causeOf(error)}.`);
+    return { connections: [], otherConnections: 0 };
+  });
+  return seenAnswer({ ...common, packets, gaps, ruleOf, ...connections });
 }
 
 /** The legacy variant evaluates its rules outside of nftables, and writes its own trace into the kernel's log. */
@@ -83,22 +88,20 @@ function whyNotTraced(mode: Mode, variant: IptablesTools['variant']): string | u
 async function connectionsDuring(
   question: LiveQuestion,
   { milliseconds, signal, onReady, clock = realClock }: LiveOptions,
-): Promise<{
-  readonly connections: readonly TrackedConnection[];
-  readonly others: number;
-}> {
+): Promise<KnownConnections> {
   const seen = new Map<string, TrackedConnection>();
   let others = 0;
   const end = clock.now() + milliseconds;
   onReady?.();
   for (;;) {
-    const now = await readConnections(question, { most: MOST_CONNECTIONS });
-    others = Math.max(others, now.others);
-    for (const one of now.connections) seen.set(`${one.source.address} ${one.source.port}`, one);
+    const { connections, otherConnections } = await readConnections(question, { most: MOST_CONNECTIONS });
+    others = Math.max(others, otherConnections);
+    for (const one of connections) {
+      const key = `${one.source.address} ${one.source.port}`;
+      if (seen.has(key) || seen.size < MOST_CONNECTIONS) seen.set(key, one);
+    }
     const left = end - clock.now();
-    if (left <= 0) break;
+    if (left <= 0) return { connections: [...seen.values()], otherConnections: others };
     await sleep(clock, Math.min(LOOK, left), signal);
   }
-  const all = [...seen.values()];
-  return { connections: all.slice(0, MOST_CONNECTIONS), others: others + Math.max(0, all.length - MOST_CONNECTIONS) };
 }

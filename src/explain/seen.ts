@@ -32,8 +32,9 @@ export interface SeenInput {
   readonly fates: readonly ComputedFate[];
   readonly packets: readonly TracedPacket[];
   readonly ruleOf: RuleOf;
-  /** The kernel had to drop parts of the trace. */
-  readonly isIncomplete: boolean;
+  readonly mode: Explanation['by']['mode'];
+  /** Why packets, steps or connections may be missing, each as a sentence. */
+  readonly gaps: readonly string[];
   readonly connections: readonly TrackedConnection[];
   /** The number of connections that are not in `connections`. */
   readonly otherConnections: number;
@@ -91,9 +92,9 @@ export function endOf({ steps }: TracedPacket, ruleOf: RuleOf): PacketEnd {
 const LOOPBACK = 1;
 
 function sentenceOf(input: SeenInput): string {
-  const { packets, fates, ruleOf, isIncomplete, notTraced, seconds } = input;
-  if (notTraced !== undefined) return `Packets were not traced: ${notTraced}. ${connectionSentence(input)}`;
-  const lost = isIncomplete ? ' The kernel had to drop parts of the trace, so packets or steps may be missing.' : '';
+  const { packets, fates, ruleOf, gaps, notTraced, seconds, mode } = input;
+  const lost = gaps.map((gap) => ` ${gap}`).join('');
+  if (notTraced !== undefined) return `Packets were not traced: ${notTraced}. ${connectionSentence(input)}${lost}`;
   if (packets.length === 0) return `${noneCame(input, seconds)}${lost}`;
   const ends = packets.map((packet) => ({ packet, end: endOf(packet, ruleOf) }));
   const asComputed = ends.filter(({ end }) => isComputed(end, fates));
@@ -103,7 +104,9 @@ function sentenceOf(input: SeenInput): string {
     const who = packets.length === 1 ? 'it' : 'all';
     return `${came}; ${who} took the computed way: ${grouped(asComputed)}.${lost}`;
   }
-  const stale = others.some(({ packet }) => isOfOldConnection(packet, ruleOf))
+  // IPVS translates without a rule.
+  const isStale = mode !== 'ipvs' && others.some(({ packet }) => isOfOldConnection(packet, ruleOf));
+  const stale = isStale
     ? ' Its connection is older than the rules that stand now, so that no rule was asked for its destination.'
     : '';
   const rest = asComputed.length === 0 ? '' : ` ${asComputed.length} took the computed way: ${grouped(asComputed)}.`;

@@ -80,7 +80,8 @@ function seen(input: Partial<SeenInput>): Seen {
     fates: [to(11), to(12)],
     packets: [],
     ruleOf,
-    isIncomplete: false,
+    mode: 'iptables',
+    gaps: [],
     connections: [],
     otherConnections: 0,
     seconds: 10,
@@ -128,6 +129,11 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
     '1 packet came; it took another way than computed: to 10.244.1.99:8080. Its connection is older than the rules that stand now, so that no rule was asked for its destination.',
   ],
   [
+    'an endpoint that IPVS chose, and was not computed',
+    { mode: 'ipvs', packets: [packet(enters, at('output', '10.244.1.99', 8080), leaves(99))] },
+    '1 packet came; it took another way than computed: to 10.244.1.99:8080.',
+  ],
+  [
     'refused, as computed',
     {
       fates: [stops('rejected')],
@@ -166,8 +172,8 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
   ],
   [
     'a trace with gaps',
-    { packets: [balancedTo(11)], isIncomplete: true },
-    '1 packet came; it took the computed way: to 10.244.1.11:8080. The kernel had to drop parts of the trace, so packets or steps may be missing.',
+    { packets: [balancedTo(11)], gaps: ['Something is missing.'] },
+    '1 packet came; it took the computed way: to 10.244.1.11:8080. Something is missing.',
   ],
   [
     'nothing',
