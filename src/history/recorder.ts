@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../host/clock.ts';
 import type { SourceEvent } from '../model/events.ts';
-import type { NodeView, Service, Slice } from '../model/objects.ts';
+import type { NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
 import type { Plan } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { phrasesOf } from './changes.ts';
@@ -64,6 +64,11 @@ export class Recorder {
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
     return this.#pending.oldest(this.#numbers.change + 1);
+  }
+
+  /** Whether a change of the Service is not in the kernel. */
+  isPending(service: ServiceKey): boolean {
+    return this.#pending.has(service);
   }
 
   /** Bytes that the recorder holds. */
