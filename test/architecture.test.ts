@@ -92,7 +92,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'src/host/': { imports: [...PURE, 'native/'], modules: ['node:', 'execa'] },
   'native/': { modules: ['node:'] },
-  'src/modes/': { imports: [...PURE, 'src/host/'] },
+  // The files of the folder itself, without the folders below it.
+  'src/modes/': { imports: [...PURE, 'src/host/'], types: ['src/modes/netfilter/rules.ts'] },
   'src/modes/netfilter/': {
     imports: [...PURE, 'src/modes/families.ts', 'src/modes/mode.ts', 'src/host/'],
     types: ['src/modes/'],

@@ -146,7 +146,7 @@ export const QUESTIONS: readonly Question[] = [
         await scene.slicewire('explain', CLIENT, 'svc/shop/cache'),
       ];
     },
-    says: [/sessionAffinity/, /for (another )?\d+ (s|min|seconds|minutes)/],
+    says: [/sessionAffinity/, /for another \d+ min/],
   },
   {
     title: 'A pod sees an address of the node when it calls itself',
@@ -159,7 +159,7 @@ export const QUESTIONS: readonly Question[] = [
         await scene.slicewire('explain', podAddress(1).v4, 'svc/shop/self', '--rules'),
       ];
     },
-    says: [/masqueraded/, /KUBE-MARK-MASQ/],
+    says: [/masqueraded/, /KUBE-HAIRPIN/],
   },
   {
     title: 'A UDP client still talks to a pod that is shutting down',
