@@ -7,7 +7,7 @@ import { checkScheduler, openIpvsKernel } from '../host/ipvs-open.ts';
 import { openNftables } from '../host/nftables-netlink.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
-import { type Address, addressBytes, type Cidr, cidrContains, type Family, isLoopback } from '../model/address.ts';
+import { type Address, type Cidr, cidrContains, type Family } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { handover } from '../modes/handover.ts';
@@ -59,20 +59,6 @@ export interface ModeOnNode {
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
   /** The addresses that take node ports now; read again for each sweep of flows. */
   readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
-  /** undefined: the mode does not serve the family. */
-  readonly packetFacts: (family: Family) => Promise<PacketFacts | undefined>;
-}
-
-/** What of this machine and its configuration decides about packets, beside the rules. */
-export interface PacketFacts extends Pick<FamilySettings, 'masqueradeAll' | 'localDetector' | 'nodeAddresses'> {
-  /** All addresses of this node's interfaces, without those of Services. */
-  readonly localAddresses: ReadonlySet<Address>;
-  /** Addresses that take node ports, the primary one first, without loopback. */
-  readonly nodePortAddresses: readonly Address[];
-  /** Whether 127.0.0.0/8 takes node ports. */
-  readonly localhostNodePorts: boolean;
-  /** Ranges of cluster IPs; empty where they are not known, or mean nothing. */
-  readonly serviceCidrs: readonly Cidr[];
 }
 
 /** Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs. */
@@ -116,7 +102,6 @@ async function createIptables(input: ModeInput): Promise<ModeOnNode> {
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
-      facts: ({ localhostNodePorts }) => ({ localhostNodePorts, serviceCidrs: [] }),
     },
   );
 }
@@ -149,7 +134,6 @@ async function createNftables({
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
-      facts: ({ serviceCidrs = [] }) => ({ localhostNodePorts: false, serviceCidrs }),
     });
   } catch (error) {
     kernel.close();
@@ -184,7 +168,6 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
         const interfaces = await interfaceAddresses(family);
         return interfaces.filter((address) => nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
       },
-      facts: () => ({ localhostNodePorts: false, serviceCidrs: [] }),
     },
   );
 }
@@ -194,14 +177,13 @@ interface OfMode<S> {
   readonly settingsNow: (family: Family) => Promise<S>;
   readonly filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress;
   readonly listen: (settings: S) => Promise<'all' | readonly Address[]>;
-  readonly facts: (settings: S) => Pick<PacketFacts, 'localhostNodePorts' | 'serviceCidrs'>;
 }
 
 /** A mode with its settings and addresses on this machine. */
 function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
-  { close, settingsNow, filter, listen, facts }: OfMode<S>,
+  { close, settingsNow, filter, listen }: OfMode<S>,
 ): ModeOnNode {
   const settings = new Map(families.map((one) => [one.family, one]));
   return {
@@ -220,19 +202,6 @@ function modeOnNode<S extends FamilySettings>(
     nodeAddresses: async (family) => {
       const of = settings.get(family);
       return of === undefined ? () => false : filter(of, await interfaceAddresses(family));
-    },
-    packetFacts: async (family) => {
-      const of = settings.get(family);
-      if (of === undefined) return undefined;
-      const interfaces = await interfaceAddresses(family);
-      const takes = filter(of, interfaces);
-      const { masqueradeAll, localDetector, nodeAddresses } = of;
-      const others = interfaces.filter((address) => !nodeAddresses.includes(address));
-      const taking = [...nodeAddresses.filter((address) => interfaces.includes(address)), ...others].filter(
-        (address) => !isLoopback(address) && takes(addressBytes(address)),
-      );
-      const localAddresses = new Set(interfaces);
-      return { masqueradeAll, localDetector, nodeAddresses, localAddresses, nodePortAddresses: taking, ...facts(of) };
     },
   };
 }
