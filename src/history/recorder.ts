@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../host/clock.ts';
 import type { SourceEvent } from '../model/events.ts';
-import type { NodeView, Service, Slice } from '../model/objects.ts';
+import type { NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
 import type { Plan } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { phrasesOf } from './changes.ts';
@@ -69,6 +69,11 @@ export class Recorder {
   /** The number that the next change will have. */
   get nextNumber(): number {
     return this.#numbers.change + 1;
+  }
+
+  /** Whether a change of the Service is not in the kernel. */
+  isPending(service: ServiceKey): boolean {
+    return this.#pending.has(service);
   }
 
   /** Bytes that the recorder holds. */

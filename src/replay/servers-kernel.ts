@@ -39,6 +39,7 @@ export function serversKernel(others: readonly Address[]): IpvsKernel {
       const set = state.sets.get(name);
       return Promise.resolve(set && { type: set.spec.type, entries: [...set.entries] });
     },
+    templates: () => Promise.resolve([]),
     timeouts: () => Promise.resolve(state.timeouts),
     setTimeouts({ tcp, tcpFin, udp }) {
       const now = state.timeouts;

@@ -1,9 +1,14 @@
 /** The tables of nftables in memory. Every transaction succeeds: a recording says what the kernel refused. */
-import type { NftElement, NftKernel, NftRule, NftWrite } from '../host/nftables-kernel.ts';
+import type { Hook, NftElement, NftKernel, NftRule, NftWrite } from '../host/nftables-kernel.ts';
 import type { Family } from '../model/address.ts';
 
+interface Chain {
+  readonly hook?: Hook;
+  readonly rules: readonly NftRule[];
+}
+
 interface Table {
-  readonly chains: Map<string, readonly NftRule[]>;
+  readonly chains: Map<string, Chain>;
   /** Elements of sets by key and end. */
   readonly sets: Map<string, Map<string, NftElement>>;
 }
@@ -12,9 +17,13 @@ export function tableKernel(): NftKernel {
   const tables = new Map<Family, Table>();
   return {
     read: (family) => Promise.resolve(stateOf(tables.get(family))),
+    inspect: (family) => Promise.resolve(stateOf(tables.get(family))),
     // A resync reads the table, as the recorded agent did.
     isUnchanged: () => false,
     counts: () => Promise.resolve(new Map()),
+    // No packet passes, so nothing remembers a client.
+    expirations: () => Promise.resolve(new Map()),
+    lastWriter: () => undefined,
     commit(family, writes) {
       for (const write of writes) carryOut(tables, family, write);
       return Promise.resolve([]);
@@ -25,15 +34,14 @@ export function tableKernel(): NftKernel {
 
 function stateOf(table: Table | undefined): Awaited<ReturnType<NftKernel['read']>> {
   if (table === undefined) return undefined;
-  const chains = [...table.chains].map(([name, rules]) => [name, { rules: rules.map(({ text }) => text) }] as const);
   const sets = [...table.sets].map(([name, elements]) => [name, [...elements.values()]] as const);
-  return { chains: new Map(chains), sets: new Map(sets) };
+  return { chains: new Map(table.chains), sets: new Map(sets) };
 }
 
 function carryOut(tables: Map<Family, Table>, family: Family, write: NftWrite): void {
   const table = tables.get(family) ?? { chains: new Map(), sets: new Map() };
   const { chains, sets } = table;
-  const rulesOf = (chain: string) => chains.get(chain) ?? [];
+  const chainOf = (name: string): Chain => chains.get(name) ?? { rules: [] };
   tables.set(family, table);
   switch (write.kind) {
     case 'add-table':
@@ -42,16 +50,16 @@ function carryOut(tables: Map<Family, Table>, family: Family, write: NftWrite): 
       tables.delete(family);
       break;
     case 'add-chain':
-      chains.set(write.chain, rulesOf(write.chain));
+      chains.set(write.chain, { ...chainOf(write.chain), ...(write.hook === undefined ? {} : { hook: write.hook }) });
       break;
     case 'flush-chain':
-      chains.set(write.chain, []);
+      chains.set(write.chain, { ...chainOf(write.chain), rules: [] });
       break;
     case 'delete-chain':
       chains.delete(write.chain);
       break;
     case 'add-rule':
-      chains.set(write.chain, [...rulesOf(write.chain), write.rule]);
+      chains.set(write.chain, { ...chainOf(write.chain), rules: [...chainOf(write.chain).rules, write.rule] });
       break;
     case 'add-set':
       sets.set(write.set.name, sets.get(write.set.name) ?? new Map());
