@@ -94,7 +94,7 @@ export class Tracker<K, V extends R, R = V> {
     this.#writes += 1;
     if (value === undefined) applied.delete(key);
     else applied.set(key, value);
-    if (this.#equal(key)) this.#pending.delete(key);
+    if (this.#isDesired(key, value)) this.#pending.delete(key);
     else this.#pending.add(key);
   }
 
@@ -108,7 +108,7 @@ export class Tracker<K, V extends R, R = V> {
     for (const key of this.#pending) {
       const to = this.#desired.get(key);
       const from = applied.get(key);
-      if (this.#equal(key)) {
+      if (this.#isDesired(key, from)) {
         this.#pending.delete(key);
         // The value was read before it was desired: memory needs it once.
         if (to !== undefined) applied.set(key, to);
@@ -119,10 +119,7 @@ export class Tracker<K, V extends R, R = V> {
     return { create, update, remove };
   }
 
-  #equal(key: K): boolean {
-    return this.#isDesired(key, this.#known().get(key));
-  }
-
+  /** Whether this value of the kernel is the desired one; undefined: the kernel has none. */
   #isDesired(key: K, from: R | undefined): boolean {
     const to = this.#desired.get(key);
     if (to === undefined || from === undefined) return to === from;

@@ -165,7 +165,10 @@ describe('explain --live', () => {
         const toEmpty = live({ family, destination: EMPTY[family] as Address, fates: refused }, { mode });
         await toEmpty.ready;
         assert.equal((await ask('pod-3', EMPTY[family])).outcome, 'refused');
-        assert.match((await toEmpty.seen).sentence, /^(?:1 packet came; it|2 packets came; all) took the computed way: refused in /);
+        assert.match(
+          (await toEmpty.seen).sentence,
+          /^(?:1 packet came; it|2 packets came; all) took the computed way: refused in /,
+        );
       }
     });
 
