@@ -43,7 +43,7 @@ async function recording(path: string, size: number, most?: number): Promise<Rec
   const { recorder, clock } = rig;
   const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
   const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
-  const flights = new Flights({ recorder, folder, onProblem: (text) => problems.push(text) });
+  const flights = new Flights({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
   return { rig, folder, flights, logged, problems };
 }
 
