@@ -2,7 +2,7 @@
  * Walks a packet through a table of nftables mode as the kernel does, word by word. The real kernel is asked the same questions in
  * test/netns.
  */
-import type { Expression, Hook } from '../host/nftables-kernel.ts';
+import type { Expression, Hook, ReadExpression } from '../host/nftables-kernel.ts';
 import { endpointText, type Family } from '../model/address.ts';
 import { numberWord } from '../modes/nft-table/bytes.ts';
 import { addressOf } from '../modes/nft-table/print.ts';
@@ -24,7 +24,17 @@ import {
 } from './fates.ts';
 import { loaded } from './loaded.ts';
 import { isLocal } from './matching.ts';
-import { concluded, effectOf, likely, merged, onlyNumber, passedBy, type Run, type Verdict } from './nft-run.ts';
+import {
+  concluded,
+  effectOf,
+  likely,
+  merged,
+  onlyNumber,
+  passedBy,
+  type Run,
+  type Verdict,
+  verdictIn,
+} from './nft-run.ts';
 import type { NodeFacts, Packet } from './packet.ts';
 import { type FoundElement, SetLookup } from './set-lookup.ts';
 import { masked, numberOf, put, take } from './words.ts';
@@ -186,7 +196,7 @@ export class TableWalk {
   }
 
   /** An expression that does something to the packet. */
-  #act(run: Run, at: number, expression: Expression, endings: Endings): void {
+  #act(run: Run, at: number, expression: ReadExpression, endings: Endings): void {
     const { next, done } = endings;
     const { state, words } = run;
     const after = (effect: Effect, changed = state) => stepped(changed, this.#step(run, effect));
@@ -221,9 +231,13 @@ export class TableWalk {
       case 'verdict':
         this.#decide(run, expression.verdict, this.#step(run, effectOf(expression.verdict)), endings);
         break;
-      default:
-        this.#note(run, `has \`${JSON.stringify(expression)}\`, which is not interpreted; it is taken as not matching`);
+      case 'unknown':
+        this.#note(
+          run,
+          `has the expression \`${expression.name}\`, which is not interpreted; it is taken as not matching`,
+        );
         next.push(passedBy(run));
+        break;
     }
   }
 
@@ -240,8 +254,12 @@ export class TableWalk {
     }
     const { data, owner } = found;
     if (to === 'verdict') {
-      const chain = data.replace(/^goto /, '');
-      const verdict: Verdict = data === 'drop' ? { kind: 'drop' } : { kind: 'goto', chain };
+      const verdict = verdictIn(data);
+      if (verdict === undefined) {
+        this.#note(run, `finds the verdict \`${data}\`, which is not interpreted; it is taken as not matching`);
+        endings.next.push(passedBy(run));
+        return;
+      }
       this.#decide({ ...run, owner }, verdict, this.#elementStep(set, found, effectOf(verdict)), endings);
       return;
     }
