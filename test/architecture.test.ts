@@ -59,6 +59,17 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/answers/', 'src/sync/'],
     modules: ['node:crypto', 'node:zlib', 'zod'],
   },
+  'src/replay/': {
+    imports: [
+      ...PURE,
+      'src/cache/',
+      'src/history/',
+      'src/host/clock.ts',
+      'src/host/iptables-tools.ts',
+      'src/modes/',
+    ].concat('src/sync/'),
+    types: ['src/host/'],
+  },
   'src/answers/': { modules: ['zod'] },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
   'src/config/': {
@@ -295,8 +306,8 @@ describe('what one folder alone may do', () => {
     assert.deepEqual(strays(/^(execa|node:child_process)$/, 'src/host/'), []);
   });
 
-  it('only host/, agent/, source/, api/, cli/, lab/, documents/ and native/ read or write files', () => {
-    const folders = ['host', 'agent', 'source', 'api', 'cli', 'lab', 'documents'].map((name) => `src/${name}/`);
+  it('only host/, agent/, source/, api/, cli/, demo/, lab/, documents/ and native/ read or write files', () => {
+    const folders = ['host', 'agent', 'source', 'api', 'cli', 'demo', 'lab', 'documents'].map((name) => `src/${name}/`);
     assert.deepEqual(strays(/^node:fs/, ...folders, 'native/'), []);
   });
 

@@ -10,6 +10,8 @@ import { take } from './words.ts';
 export interface FoundElement {
   /** As `nft` lists it. */
   readonly text: string;
+  /** undefined for a client in a memory of session affinity. */
+  readonly key?: string | undefined;
   /** Words of a map, or a verdict; "" in a set. */
   readonly data: string;
   readonly owner: ServiceKey | undefined;
@@ -68,7 +70,8 @@ export class SetLookup {
   }
 
   #found(set: NftSet, element: NftElement & { readonly owner: ServiceKey | undefined }): FoundElement {
-    return { text: entryText(set, element, this.#family), data: element.data, owner: element.owner };
+    const { key, data, owner } = element;
+    return { text: entryText(set, element, this.#family), key, data, owner };
   }
 
   /** Field by field, as the kernel compares ranges of concatenations (nft_set_pipapo.c). */

@@ -295,8 +295,8 @@ export class TableWalk {
     return { table: this.#name, chain, rule: text, effect, share: 1, owner };
   }
 
-  #elementStep(set: string, { text, owner }: FoundElement, effect: Effect): Step {
-    return { table: this.#name, chain: set, rule: text, effect, share: 1, owner };
+  #elementStep(set: string, { text, key, owner }: FoundElement, effect: Effect): Step {
+    return { table: this.#name, chain: set, rule: text, key, effect, share: 1, owner };
   }
 
   #note({ chain, text }: Run, problem: string): void {
