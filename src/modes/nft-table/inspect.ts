@@ -40,17 +40,12 @@ export function tableInspection({ state, kernel, layout, untouched }: TableInspe
       return comparedTable(state, await kernel.inspect(family), { layout, untouched });
     },
     remembered: (sets, client) => rememberedBy(kernel, state, { sets, client }),
-    lastWriter: () => Promise.resolve(lastWriterOf(kernel)),
+    lastWriter: () => Promise.resolve(kernel.lastWriter()),
   };
 }
 
 function writesOf({ chains, sets, elements }: TableState): number {
   return [chains, sets, ...elements.values()].reduce((sum, { writes }) => sum + writes, 0);
-}
-
-function lastWriterOf(kernel: NftKernel) {
-  const writer = kernel.lastWriter();
-  return writer && { ...writer, isUs: writer.pid === process.pid };
 }
 
 async function rememberedBy(
