@@ -50,6 +50,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/explain/': {
     imports: [...PURE, 'src/modes/nft-table/bytes.ts', 'src/modes/nft-table/print.ts', 'src/modes/netfilter/'].concat(
       'src/modes/virtual-servers/objects.ts',
+      'src/modes/virtual-servers/sets.ts',
     ),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
   },
@@ -57,6 +58,17 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: [...PURE, 'src/answers/form.ts', 'src/host/clock.ts'],
     types: ['src/answers/', 'src/sync/'],
     modules: ['node:crypto', 'node:zlib', 'zod'],
+  },
+  'src/replay/': {
+    imports: [
+      ...PURE,
+      'src/cache/',
+      'src/history/',
+      'src/host/clock.ts',
+      'src/host/iptables-tools.ts',
+      'src/modes/',
+    ].concat('src/sync/'),
+    types: ['src/host/'],
   },
   'src/answers/': { modules: ['zod'] },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
@@ -294,8 +306,8 @@ describe('what one folder alone may do', () => {
     assert.deepEqual(strays(/^(execa|node:child_process)$/, 'src/host/'), []);
   });
 
-  it('only host/, agent/, source/, api/, cli/, lab/, documents/ and native/ read or write files', () => {
-    const folders = ['host', 'agent', 'source', 'api', 'cli', 'lab', 'documents'].map((name) => `src/${name}/`);
+  it('only host/, agent/, source/, api/, cli/, demo/, lab/, documents/ and native/ read or write files', () => {
+    const folders = ['host', 'agent', 'source', 'api', 'cli', 'demo', 'lab', 'documents'].map((name) => `src/${name}/`);
     assert.deepEqual(strays(/^node:fs/, ...folders, 'native/'), []);
   });
 

@@ -60,6 +60,7 @@ export class TableWalk {
   readonly #input: TableWalkInput;
   readonly #name: string;
   readonly #lookup: SetLookup;
+  readonly #hooks = new Map<string, readonly string[]>();
 
   constructor(input: TableWalkInput) {
     this.#input = input;
@@ -100,10 +101,19 @@ export class TableWalk {
 
   #hook(type: Hook['type'], name: Hook['hook'], state: State): Outcome[] {
     let going: Outcome[] = [{ state, verdict: 'end' }];
-    for (const chain of this.#input.table.hooks(type, name)) {
+    for (const chain of this.#called(type, name)) {
       going = going.flatMap((one) => (isStopped(one) ? [one] : (this.#chain(chain, one.state) ?? [one])));
     }
     return going;
+  }
+
+  /** The hooks are the same for all packets of a walk. */
+  #called(type: Hook['type'], name: Hook['hook']): readonly string[] {
+    const known = this.#hooks.get(`${type} ${name}`);
+    if (known !== undefined) return known;
+    const chains = this.#input.table.hooks(type, name);
+    this.#hooks.set(`${type} ${name}`, chains);
+    return chains;
   }
 
   /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
@@ -279,8 +289,8 @@ export class TableWalk {
     return { table: this.#name, chain, rule: text, effect, share: 1, owner };
   }
 
-  #elementStep(set: string, { text, owner }: FoundElement, effect: Effect): Step {
-    return { table: this.#name, chain: set, rule: text, effect, share: 1, owner };
+  #elementStep(set: string, { text, key, owner }: FoundElement, effect: Effect): Step {
+    return { table: this.#name, chain: set, rule: text, key, effect, share: 1, owner };
   }
 
   #note({ chain, text }: Run, problem: string): void {

@@ -54,11 +54,14 @@ export class Tracker<K, V extends R, R = V> {
 
   /**
    * Replaces the believed state by the read one. A read value that equals the desired one is dropped in favour of the desired
-   * object, so that memory holds it once.
+   * object, so that memory holds it once. Changes that wait keep their order: a plan does not depend on the order in which the kernel
+   * lists its objects, unless another program changed them.
    */
   observe(read: ReadonlyMap<K, R>): void {
     const applied = new Map<K, R>();
+    const waiting = [...this.#pending];
     this.#pending.clear();
+    for (const key of waiting) if (!this.#isDesired(key, read.get(key))) this.#pending.add(key);
     for (const [key, value] of read) {
       const wanted = this.#desired.get(key);
       const equal = wanted !== undefined && this.#same(value, wanted);
@@ -91,7 +94,7 @@ export class Tracker<K, V extends R, R = V> {
     this.#writes += 1;
     if (value === undefined) applied.delete(key);
     else applied.set(key, value);
-    if (this.#equal(key)) this.#pending.delete(key);
+    if (this.#isDesired(key, value)) this.#pending.delete(key);
     else this.#pending.add(key);
   }
 
@@ -105,7 +108,7 @@ export class Tracker<K, V extends R, R = V> {
     for (const key of this.#pending) {
       const to = this.#desired.get(key);
       const from = applied.get(key);
-      if (this.#equal(key)) {
+      if (this.#isDesired(key, from)) {
         this.#pending.delete(key);
         // The value was read before it was desired: memory needs it once.
         if (to !== undefined) applied.set(key, to);
@@ -116,9 +119,9 @@ export class Tracker<K, V extends R, R = V> {
     return { create, update, remove };
   }
 
-  #equal(key: K): boolean {
+  /** Whether this value of the kernel is the desired one; undefined: the kernel has none. */
+  #isDesired(key: K, from: R | undefined): boolean {
     const to = this.#desired.get(key);
-    const from = this.#known().get(key);
     if (to === undefined || from === undefined) return to === from;
     return this.#same(from, to);
   }
