@@ -65,14 +65,16 @@ export function* connections(
   );
 }
 
-/** `conntrack -L -s SOURCE -d DESTINATION -p PROTOCOL --dport PORT`. Kernels before 5.8 list all connections of the family. */
+/** `conntrack -L -s SOURCE -d DESTINATION -p PROTOCOL --dport PORT`. Kernels before 5.8 list all connections of the family; the decoder compares, too. */
 export function connectionsRequest({ family, source, destination, protocol, port }: ConnectionQuestion): Request {
   const isV4 = family === 'IPv4';
   const ports = Buffer.alloc(2);
   ports.writeUInt16BE(port);
   const flags = Buffer.alloc(4);
-  const compared = COMPARED.destination | COMPARED.protocol | COMPARED.destinationPort;
-  flags.writeUInt32LE(source === undefined ? compared : compared | COMPARED.source);
+  let compared = COMPARED.protocol | COMPARED.destinationPort;
+  // Of IPv6 the kernel leaves out those with equal addresses (nf_conntrack_netlink.c, ctnetlink_filter_match_tuple).
+  if (isV4) compared |= COMPARED.destination | (source === undefined ? 0 : COMPARED.source);
+  flags.writeUInt32LE(compared);
   const addresses = [attribute(isV4 ? CTA_IP_V4_DST : CTA_IP_V6_DST, destination)];
   if (source !== undefined) addresses.unshift(attribute(isV4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, source));
   const tuple = nested(

@@ -1,12 +1,22 @@
 /** The rules of one chain with their handles, which traces name (linux/netfilter/nf_tables.h). */
 import { ENOENT } from '../errno.ts';
-import { findAttribute, type Message, NetlinkError, type Request, textAt } from '../netlink.ts';
+import {
+  attributes,
+  findAttribute,
+  type Message,
+  NetlinkError,
+  type Request,
+  textAt,
+  valueLength,
+} from '../netlink.ts';
 import type { NetlinkSocket } from '../netlink-socket.ts';
 import { NFGENMSG } from '../nfnetlink.ts';
 import {
   NFPROTO_INET,
   NFT_MSG_GETRULE,
+  NFTA_EXPR_NAME,
   NFTA_RULE_CHAIN,
+  NFTA_RULE_EXPRESSIONS,
   NFTA_RULE_HANDLE,
   NFTA_RULE_TABLE,
   NFTA_RULE_USERDATA,
@@ -18,6 +28,8 @@ export interface HandledRule {
   readonly handle: bigint;
   /** "" for none */
   readonly comment: string;
+  /** The names of its expressions, such as `cmp`, `nat`, `reject`. */
+  readonly expressions: readonly string[];
 }
 
 /** A chain of a table of any program. */
@@ -59,5 +71,11 @@ export function decodeHandledRule(
   const handle = findAttribute(buffer, from, end, NFTA_RULE_HANDLE);
   if (handle < 0) return undefined;
   const comment = commentAt(buffer, findAttribute(buffer, from, end, NFTA_RULE_USERDATA));
-  return { handle: buffer.readBigUInt64BE(handle), comment };
+  const expressions: string[] = [];
+  const list = findAttribute(buffer, from, end, NFTA_RULE_EXPRESSIONS);
+  if (list >= 0) {
+    for (const [one, length] of attributes(buffer, list, list + valueLength(buffer, list)))
+      expressions.push(textAt(buffer, one, one + length, NFTA_EXPR_NAME) ?? '');
+  }
+  return { handle: buffer.readBigUInt64BE(handle), comment, expressions };
 }

@@ -1,18 +1,17 @@
 /** `slicewire explain --live`: looks at the real packets and connections of a question, in this network namespace. */
 
-import type { Fate } from '../explain/fates.ts';
-import { type Seen, seenAnswer } from '../explain/seen.ts';
+import type { Explanation } from '../answers/explanation.ts';
+import { type ComputedFate, fatesOf, type Seen, seenAnswer } from '../explain/seen.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { readConnections, type TrackedConnection } from '../host/connections.ts';
+import { type KnownConnections, readConnections, type TrackedConnection } from '../host/connections.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
-import { type Trace, type TraceQuestion, tracePackets } from '../host/packet-trace.ts';
-import { readRuleTexts } from '../host/rule-texts.ts';
+import { type TraceQuestion, tracePackets } from '../host/packet-trace.ts';
+import { readRules } from '../host/rule-texts.ts';
+import { parseAddress } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 
 export interface LiveOptions {
-  readonly question: TraceQuestion;
-  /** The computed fates of such a packet. */
-  readonly fates: readonly Pick<Fate, 'kind' | 'backend' | 'masqueraded'>[];
-  readonly mode: 'iptables' | 'ipvs' | 'nftables';
+  readonly mode: Mode;
   /** The tools that work on this node, after their `version` was asked for. In nftables mode there may be none. */
   readonly tools: readonly Pick<IptablesTools, 'family' | 'variant' | 'rules'>[];
   readonly milliseconds: number;
@@ -22,54 +21,87 @@ export interface LiveOptions {
   readonly clock?: Clock;
 }
 
+type Mode = Explanation['by']['mode'];
+
 /** Packets and connections that an answer has at most. */
 const MOST_PACKETS = 10;
 const MOST_CONNECTIONS = 20;
+const NO_RULE = { text: '', isReject: false, isNat: false } as const;
 /** Milliseconds between two readings of the connections. */
 const LOOK = 500;
 
+/** Looks at the packets that an explanation is about. Throws as `look`. */
+export async function seenOf(explanation: Explanation, options: Omit<LiveOptions, 'mode'>): Promise<Seen> {
+  const { from, to, verdict, by } = explanation;
+  const question: LiveQuestion = {
+    family: to.family,
+    // A node has many addresses, and so has the world.
+    source: from.what === 'node' || from.text === 'outside' ? undefined : parseAddress(from.address),
+    origin: from.what === 'node' ? 'node' : 'network',
+    destination: parseAddress(to.address) ?? notAnAddress(to.address),
+    protocol: to.protocol,
+    port: to.port,
+    fates: fatesOf(verdict),
+  };
+  return await look(question, { ...options, mode: by.mode });
+}
+
+function notAnAddress(text: string): never {
+  throw new RangeError(`the explanation is about ${text}, which is no address`);
+}
+
+export interface LiveQuestion extends TraceQuestion {
+  /** The computed fates of such a packet. */
+  readonly fates: readonly ComputedFate[];
+}
+
 /** Throws TraceBusy, TraceUnusable, NetlinkError, SystemError, and the signal's reason. */
-export async function seenOf(options: LiveOptions): Promise<Seen> {
-  const { question, fates, mode, tools, milliseconds, signal } = options;
+export async function look(question: LiveQuestion, options: LiveOptions): Promise<Seen> {
+  const { mode, tools, milliseconds, signal } = options;
   const tool = tools.find(({ family }) => family === question.family);
   const seconds = Math.round(milliseconds / 100) / 10;
   const notTraced = whyNotTraced(mode, tool?.variant);
-  const common = { ...question, fates, seconds, notTraced };
+  const common = { ...question, mode, seconds, notTraced };
   if (notTraced !== undefined) {
-    const { connections, others } = await connectionsDuring(options);
-    const none = { packets: [], isIncomplete: false, ruleText: () => '' };
-    return seenAnswer({ ...common, ...none, connections, otherConnections: others });
+    const none = { packets: [], gaps: [], ruleOf: () => NO_RULE };
+    return seenAnswer({ ...common, ...none, ...(await connectionsDuring(question, options)) });
   }
-  const { packets, isIncomplete }: Trace = await tracePackets({ ...question, ...options, most: MOST_PACKETS });
+  const { packets, gap } = await tracePackets({ ...question, ...options, most: MOST_PACKETS });
   const iptables = tool?.variant === 'nft' ? tool : undefined;
-  const ruleText = await readRuleTexts(packets, { tools: iptables, signal });
-  const { connections, others } = await readConnections(question, { most: MOST_CONNECTIONS });
-  return seenAnswer({ ...common, packets, isIncomplete, ruleText, connections, otherConnections: others });
+  const ruleOf = await readRules(packets, { tools: iptables, signal });
+  const gaps = gap === undefined ? [] : [gap];
+  // The packets are an answer without the connections, too.
+  const connections = await readConnections(question, { most: MOST_CONNECTIONS }).catch((error: unknown) => {
+    gaps.push(`The connections cannot be read: ${causeOf(error)}.`);
+    return { connections: [], otherConnections: 0 };
+  });
+  return seenAnswer({ ...common, packets, gaps, ruleOf, ...connections });
 }
 
 /** The legacy variant evaluates its rules outside of nftables, and writes its own trace into the kernel's log. */
-function whyNotTraced(mode: LiveOptions['mode'], variant: IptablesTools['variant']): string | undefined {
+function whyNotTraced(mode: Mode, variant: IptablesTools['variant']): string | undefined {
   if (mode === 'nftables' || variant === 'nft') return undefined;
   return 'the kernel traces rules of nftables alone, and this node has the legacy variant of iptables';
 }
 
 /** Connections that stand at some time during the look. */
-async function connectionsDuring({ question, milliseconds, signal, onReady, clock = realClock }: LiveOptions): Promise<{
-  readonly connections: readonly TrackedConnection[];
-  readonly others: number;
-}> {
+async function connectionsDuring(
+  question: LiveQuestion,
+  { milliseconds, signal, onReady, clock = realClock }: LiveOptions,
+): Promise<KnownConnections> {
   const seen = new Map<string, TrackedConnection>();
   let others = 0;
   const end = clock.now() + milliseconds;
   onReady?.();
   for (;;) {
-    const now = await readConnections(question, { most: MOST_CONNECTIONS });
-    others = Math.max(others, now.others);
-    for (const one of now.connections) seen.set(`${one.source.address} ${one.source.port}`, one);
+    const { connections, otherConnections } = await readConnections(question, { most: MOST_CONNECTIONS });
+    others = Math.max(others, otherConnections);
+    for (const one of connections) {
+      const key = `${one.source.address} ${one.source.port}`;
+      if (seen.has(key) || seen.size < MOST_CONNECTIONS) seen.set(key, one);
+    }
     const left = end - clock.now();
-    if (left <= 0) break;
+    if (left <= 0) return { connections: [...seen.values()], otherConnections: others };
     await sleep(clock, Math.min(LOOK, left), signal);
   }
-  const all = [...seen.values()];
-  return { connections: all.slice(0, MOST_CONNECTIONS), others: others + Math.max(0, all.length - MOST_CONNECTIONS) };
 }

@@ -1,7 +1,12 @@
-/** Events of a trace in words. Pure. */
+/** The steps of a traced packet in words. Pure. */
+import type { ExplainedStep } from '../answers/explanation.ts';
+import type { RuleOf } from '../host/rule-texts.ts';
 import type { TracedStep } from '../host/traced-packets.ts';
+import { endpointText } from '../model/address.ts';
+import { ownerInComment } from '../modes/netfilter/rules.ts';
 
 type Event = Extract<TracedStep, { kind: 'event' }>;
+type At = Extract<TracedStep, { kind: 'packet' }>;
 
 /** Tables of iptables (iptables(8)). A table of these names in another family is not of iptables. */
 const OF_IPTABLES: ReadonlySet<string> = new Set(['raw', 'mangle', 'nat', 'filter', 'security']);
@@ -10,8 +15,85 @@ export function isIptables({ family, table }: Pick<Event, 'family' | 'table'>): 
   return family !== 'inet' && OF_IPTABLES.has(table);
 }
 
-/** The effect of a rule or policy on the packet. `rule` is its text. */
-export function whatItDoes({ verdict, to, type }: Event, rule: string): string {
+/** The steps that mattered. */
+export function explainedSteps(steps: readonly TracedStep[], ruleOf: RuleOf): ExplainedStep[] {
+  const changes = translations(steps, ruleOf);
+  return withoutDetours(steps).map((step) =>
+    step.kind === 'packet' ? packetStep(step) : eventStep(step, ruleOf, changes.get(step)),
+  );
+}
+
+function eventStep(event: Event, ruleOf: RuleOf, change: Change | undefined): ExplainedStep {
+  const { table, family, chain, verdict, type } = event;
+  const { text, isReject } = ruleOf(event);
+  const rule = type === 'policy' ? `policy ${verdict}` : text;
+  const name = isIptables(event) ? table : `${family} ${table}`;
+  const does = change === undefined ? whatItDoes(event, isReject) : CHANGES[change];
+  return { table: name, chain, rule, does, object: ownerInComment(rule) ?? '' };
+}
+
+const HOOK_WORDS = {
+  prerouting: 'comes in',
+  output: 'is sent by this node',
+  input: 'arrives at this node',
+  postrouting: 'leaves this node',
+} as const;
+
+function packetStep({ hook, packet }: At): ExplainedStep {
+  const { source, sourcePort, destination, port } = packet;
+  const ends = `from ${endpointText(source, sourcePort)} to ${endpointText(destination, port)}`;
+  const does = hook === undefined ? 'was translated' : HOOK_WORDS[hook];
+  return { table: 'kernel', chain: hook ?? 'nat', rule: ends, does, object: '' };
+}
+
+type Change = 'destination' | 'source';
+
+const CHANGES: Readonly<Record<Change, string>> = {
+  destination: 'gets another destination',
+  source: 'gets another source address',
+};
+
+/**
+ * The rules that translated the packet: a rule of nat right before the packet was seen changed. A packet of a connection that stood
+ * before is changed without a rule.
+ */
+export function translations(steps: readonly TracedStep[], ruleOf: RuleOf): ReadonlyMap<TracedStep, Change> {
+  const found = new Map<TracedStep, Change>();
+  let before: At['packet'] | undefined;
+  for (const [i, step] of steps.entries()) {
+    if (step.kind === 'event') continue;
+    const { packet } = step;
+    const last = steps[i - 1];
+    if (last?.kind === 'event' && ruleOf(last).isNat && before !== undefined) {
+      if (packet.destination !== before.destination || packet.port !== before.port) found.set(last, 'destination');
+      else if (packet.source !== before.source || packet.sourcePort !== before.sourcePort) found.set(last, 'source');
+    }
+    before = packet;
+  }
+  return found;
+}
+
+/** Without what changes nothing: ends of chains, policies that accept, and jumps into chains of which no rule mattered. */
+function withoutDetours(steps: readonly TracedStep[]): TracedStep[] {
+  const kept: TracedStep[] = [];
+  // From the last one on: a jump matters when the step behind it is in its chain.
+  for (const step of steps.toReversed()) {
+    const next = kept.at(-1);
+    if (step.kind === 'event' && !matters(step, next)) continue;
+    kept.push(step);
+  }
+  return kept.reverse();
+}
+
+function matters({ type, handle, verdict, family, table, to }: Event, next: TracedStep | undefined): boolean {
+  if (type === 'policy') return verdict !== 'accept';
+  if (handle === undefined) return false;
+  if (verdict !== 'jump' && verdict !== 'goto') return true;
+  return next?.kind === 'event' && next.family === family && next.table === table && next.chain === to;
+}
+
+/** The effect of a rule or policy on the packet. */
+function whatItDoes({ verdict, to, type }: Event, isReject: boolean): string {
   switch (verdict) {
     case 'jump':
       return `goes on in ${to}`;
@@ -23,9 +105,9 @@ export function whatItDoes({ verdict, to, type }: Event, rule: string): string {
       return 'matches, and goes on';
     case 'drop':
       if (type === 'policy') return 'is dropped: no rule of the chain accepted it';
-      return /\breject\b/i.test(rule) ? 'is refused' : 'is dropped';
+      return isReject ? 'is refused' : 'is dropped';
     case 'accept':
-      return accepted(rule);
+      return 'is accepted by this chain';
     case 'queue':
       return 'waits for a program that decides';
     case 'stolen':
@@ -33,11 +115,4 @@ export function whatItDoes({ verdict, to, type }: Event, rule: string): string {
     case 'other':
       return 'has an outcome that slicewire does not know';
   }
-}
-
-function accepted(rule: string): string {
-  if (/\b(dnat|redirect)\b/i.test(rule)) return 'gets another destination';
-  if (/\bmasquerade\b/i.test(rule)) return 'gets an address of this node as its source';
-  if (/\bsnat\b/i.test(rule)) return 'gets another source';
-  return 'is accepted by this chain';
 }

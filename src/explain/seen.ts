@@ -1,15 +1,27 @@
 /** The way that real packets took, beside the way that was computed. Pure. */
-import type { ExplainedStep, Explanation } from '../answers/explanation.ts';
+import type { Explanation } from '../answers/explanation.ts';
 import type { TrackedConnection } from '../host/connections.ts';
-import type { RuleText } from '../host/rule-texts.ts';
-import type { PacketAt, TracedPacket, TracedStep } from '../host/traced-packets.ts';
+import type { RuleOf } from '../host/rule-texts.ts';
+import type { TracedPacket, TracedStep } from '../host/traced-packets.ts';
 import { type Address, endpointText } from '../model/address.ts';
 import type { Protocol } from '../model/objects.ts';
-import { ownerInComment } from '../modes/netfilter/rules.ts';
 import type { Fate } from './fates.ts';
-import { isIptables, whatItDoes } from './seen-steps.ts';
+import { explainedSteps, isIptables, translations } from './seen-steps.ts';
 
 export type Seen = NonNullable<Explanation['seen']>;
+
+/** What was computed for a packet. */
+export type ComputedFate = Pick<Fate, 'kind' | 'backend' | 'masqueraded'>;
+
+/** The fates that an explanation tells. */
+export function fatesOf({ kind, endpoints }: Explanation['verdict']): ComputedFate[] {
+  if (kind === 'balanced') {
+    const possible = endpoints.filter(({ share }) => share > 0);
+    return possible.map(({ endpoint, masqueraded }) => ({ kind: 'balanced', backend: endpoint, masqueraded }));
+  }
+  const other = kind === 'refused' ? 'rejected' : kind === 'dropped' ? 'dropped' : 'untouched';
+  return [{ kind: other, backend: '', masqueraded: false }];
+}
 
 export interface SeenInput {
   readonly source: Address | undefined;
@@ -17,11 +29,12 @@ export interface SeenInput {
   readonly protocol: Protocol;
   readonly port: number;
   /** The computed fates of such a packet. */
-  readonly fates: readonly Pick<Fate, 'kind' | 'backend' | 'masqueraded'>[];
+  readonly fates: readonly ComputedFate[];
   readonly packets: readonly TracedPacket[];
-  readonly ruleText: RuleText;
-  /** The kernel had to drop parts of the trace. */
-  readonly isIncomplete: boolean;
+  readonly ruleOf: RuleOf;
+  readonly mode: Explanation['by']['mode'];
+  /** Why packets, steps or connections may be missing, each as a sentence. */
+  readonly gaps: readonly string[];
   readonly connections: readonly TrackedConnection[];
   /** The number of connections that are not in `connections`. */
   readonly otherConnections: number;
@@ -31,16 +44,16 @@ export interface SeenInput {
 }
 
 /** What became of a packet. `lost`: outside of nftables. */
-export type PacketEnd = Pick<Fate, 'kind' | 'backend' | 'masqueraded'> | { readonly kind: 'lost' };
+export type PacketEnd = ComputedFate | { readonly kind: 'lost' };
 
 export function seenAnswer(input: SeenInput): Seen {
-  const { packets, connections, otherConnections, ruleText } = input;
+  const { packets, connections, otherConnections, ruleOf } = input;
   const texts = connections.map(connectionText);
   if (otherConnections > 0) texts.push(`and ${otherConnections} more`);
   return {
     packets: packets.map(({ at, steps }) => ({
       at: new Date(at).toISOString(),
-      steps: steps.flatMap((step) => explained(step, ruleText)),
+      steps: explainedSteps(steps, ruleOf),
     })),
     connections: texts,
     sentence: sentenceOf(input),
@@ -55,37 +68,10 @@ export function connectionText({ source, destination, sentTo, sentFrom, isAnswer
   return `${text(source)} to ${text(destination)}: ${to}${as}, ${isAnswered ? 'answered' : 'not answered'}`;
 }
 
-/** A step as people read it; none for what changes nothing. */
-function explained(step: TracedStep, ruleText: RuleText): ExplainedStep[] {
-  if (step.kind === 'packet') return [packetStep(step)];
-  const { table, family, chain, handle, verdict, type } = step;
-  const isPolicy = type === 'policy';
-  // A packet goes on, as it does where a chain ends.
-  if (verdict === (isPolicy ? 'accept' : 'return') && handle === undefined) return [];
-  const rule = isPolicy ? `policy ${verdict}` : ruleText(step);
-  const name = isIptables(step) ? table : `${family} ${table}`;
-  return [{ table: name, chain, rule, does: whatItDoes(step, rule), object: ownerInComment(rule) ?? '' }];
-}
-
-const HOOK_WORDS = {
-  prerouting: 'comes in',
-  output: 'is sent by this node',
-  input: 'arrives at this node',
-  postrouting: 'leaves this node',
-  changed: 'is now',
-} as const;
-
-function packetStep({ hook, packet }: Extract<TracedStep, { kind: 'packet' }>): ExplainedStep {
-  const { source, sourcePort, destination, port } = packet;
-  const ends = `from ${endpointText(source, sourcePort)} to ${endpointText(destination, port)}`;
-  return { table: 'kernel', chain: hook ?? '', rule: ends, does: HOOK_WORDS[hook ?? 'changed'], object: '' };
-}
-
-export function endOf({ steps }: TracedPacket, ruleText: RuleText): PacketEnd {
+export function endOf({ steps }: TracedPacket, ruleOf: RuleOf): PacketEnd {
   const stop = steps.find((step) => step.kind === 'event' && step.verdict === 'drop');
   if (stop?.kind === 'event') {
-    const isRejected = stop.type !== 'policy' && /\breject\b/i.test(ruleText(stop));
-    return { kind: isRejected ? 'rejected' : 'dropped', backend: '', masqueraded: false };
+    return { kind: ruleOf(stop).isReject ? 'rejected' : 'dropped', backend: '', masqueraded: false };
   }
   const seen = steps.filter((step) => step.kind === 'packet');
   const first = seen[0]?.packet;
@@ -106,11 +92,11 @@ export function endOf({ steps }: TracedPacket, ruleText: RuleText): PacketEnd {
 const LOOPBACK = 1;
 
 function sentenceOf(input: SeenInput): string {
-  const { packets, fates, ruleText, isIncomplete, notTraced, seconds } = input;
-  if (notTraced !== undefined) return `Packets were not traced: ${notTraced}. ${connectionSentence(input)}`;
-  const lost = isIncomplete ? ' The kernel had to drop parts of the trace, so packets or steps may be missing.' : '';
+  const { packets, fates, ruleOf, gaps, notTraced, seconds, mode } = input;
+  const lost = gaps.map((gap) => ` ${gap}`).join('');
+  if (notTraced !== undefined) return `Packets were not traced: ${notTraced}. ${connectionSentence(input)}${lost}`;
   if (packets.length === 0) return `${noneCame(input, seconds)}${lost}`;
-  const ends = packets.map((packet) => ({ packet, end: endOf(packet, ruleText) }));
+  const ends = packets.map((packet) => ({ packet, end: endOf(packet, ruleOf) }));
   const asComputed = ends.filter(({ end }) => isComputed(end, fates));
   const others = ends.filter((one) => !asComputed.includes(one));
   const came = `${counted(packets.length, 'packet')} came`;
@@ -118,7 +104,9 @@ function sentenceOf(input: SeenInput): string {
     const who = packets.length === 1 ? 'it' : 'all';
     return `${came}; ${who} took the computed way: ${grouped(asComputed)}.${lost}`;
   }
-  const stale = others.some(({ packet }) => isOfOldConnection(packet, ruleText))
+  // IPVS translates without a rule.
+  const isStale = mode !== 'ipvs' && others.some(({ packet }) => isOfOldConnection(packet, ruleOf));
+  const stale = isStale
     ? ' Its connection is older than the rules that stand now, so that no rule was asked for its destination.'
     : '';
   const rest = asComputed.length === 0 ? '' : ` ${asComputed.length} took the computed way: ${grouped(asComputed)}.`;
@@ -131,11 +119,9 @@ function isComputed(end: PacketEnd, fates: SeenInput['fates']): boolean {
   if (end.kind === 'lost') return fates.some(({ kind }) => kind === 'rejected' || kind === 'dropped');
   return fates.some(
     ({ kind, backend, masqueraded }) =>
-      kind === end.kind && backend === end.backend && (!hasSource(kind) || masqueraded === end.masqueraded),
+      kind === end.kind && backend === end.backend && (kind !== 'balanced' || masqueraded === end.masqueraded),
   );
 }
-
-const hasSource = (kind: Fate['kind']) => kind === 'balanced' || kind === 'untouched';
 
 /** `2 to 10.244.1.11:8080, 1 dropped by the policy of filter FORWARD` */
 function grouped(ends: readonly { readonly packet: TracedPacket; readonly end: PacketEnd }[]): string {
@@ -169,20 +155,19 @@ function lastPlace(steps: readonly TracedStep[]): string {
 }
 
 /** It was translated, and no rule did it: the kernel asks rules of nat for the first packet of a connection alone. */
-function isOfOldConnection({ steps }: TracedPacket, ruleText: RuleText): boolean {
-  const packets: PacketAt[] = steps.flatMap((step) => (step.kind === 'packet' ? [step.packet] : []));
-  const isTranslated = packets.some(
-    (one) => one.destination !== packets[0]?.destination || one.port !== packets[0]?.port,
-  );
-  const byRule = steps.some((step) => step.kind === 'event' && /\b(dnat|redirect)\b/i.test(ruleText(step)));
-  return isTranslated && !byRule;
+function isOfOldConnection({ steps }: TracedPacket, ruleOf: RuleOf): boolean {
+  const packets = steps.filter((step) => step.kind === 'packet').map(({ packet }) => packet);
+  const [first] = packets;
+  const isTranslated = packets.some((one) => one.destination !== first?.destination || one.port !== first.port);
+  return isTranslated && ![...translations(steps, ruleOf).values()].includes('destination');
 }
 
 function noneCame({ source, destination, port, protocol, connections }: SeenInput, seconds: number): string {
   const to = endpointText(destination, port);
   const what = protocol === 'UDP' ? 'No packet' : 'No packet that opens a connection';
+  const open = connections.length;
   const stand =
-    connections.length === 0 ? '' : ` ${counted(connections.length, 'connection')} that began before: see the list.`;
+    open === 0 ? '' : ` ${counted(open, 'connection')} ${open === 1 ? 'stands' : 'stand'} since before: see the list.`;
   const ask = protocol === 'TCP' ? `, such as with curl http://${to}` : '';
   return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${stand} Send one meanwhile${ask}, or give it more time with --seconds.`;
 }

@@ -76,12 +76,14 @@ export class SetLookup {
 
   /** Field by field, as the kernel compares ranges of concatenations (nft_set_pipapo.c). */
   #isWithin({ key: fields }: NftSet, key: string, { key: first, end }: NftElement): boolean {
+    const last = end === '' ? first : end;
+    // What is within in each field is so as a whole, too: most elements are passed over without a look at their fields.
+    if (key < first || key > last) return false;
     let at = 0;
     return fields.every((field) => {
       const [from, to] = [at, at + this.#size(field)];
       at = to;
       const part = key.slice(from, to);
-      const last = end === '' ? first : end;
       return first.slice(from, to) <= part && part <= last.slice(from, to);
     });
   }

@@ -19,11 +19,17 @@ export interface TrackedConnection {
   readonly isAnswered: boolean;
 }
 
-/** Reads the connections of a question, at most `most`; `others` is the number of further ones. Throws NetlinkError, SystemError. */
+export interface KnownConnections {
+  readonly connections: readonly TrackedConnection[];
+  /** The number of further ones. */
+  readonly otherConnections: number;
+}
+
+/** Reads the connections of a question, at most `most`. Throws NetlinkError, SystemError. */
 export async function readConnections(
   { family, source, destination, protocol, port }: TraceQuestion,
   { most, open }: { readonly most: number; readonly open?: typeof openTransport | undefined },
-): Promise<{ readonly connections: readonly TrackedConnection[]; readonly others: number }> {
+): Promise<KnownConnections> {
   // Loaded only here: commands that read no connections need no foreign functions.
   const [native, sockets, { NETLINK_NETFILTER }] = await Promise.all([
     import('../../native/connections.ts'),
@@ -32,7 +38,7 @@ export async function readConnections(
   ]);
   const socket = new sockets.NetlinkSocket((open ?? sockets.openTransport)(NETLINK_NETFILTER));
   const found: TrackedConnection[] = [];
-  let others = 0;
+  let otherConnections = 0;
   try {
     const question = {
       family,
@@ -44,14 +50,14 @@ export async function readConnections(
     for (const part of native.connections(socket, question)) {
       for (const connection of part) {
         if (found.length < most) found.push(tracked(connection));
-        else others += 1;
+        else otherConnections += 1;
       }
       await breath();
     }
   } finally {
     socket.close();
   }
-  return { connections: found, others };
+  return { connections: found, otherConnections };
 }
 
 function tracked({ source, destination, replySource, replyDestination, isAnswered }: Connection): TrackedConnection {

@@ -26,13 +26,15 @@ export interface TraceOptions extends TraceQuestion {
 
 export interface Trace {
   readonly packets: readonly TracedPacket[];
-  /** The kernel had to drop events, so that packets or their steps may be missing. */
-  readonly isIncomplete: boolean;
+  /** Why packets or their steps may be missing, as a sentence; undefined when the trace is whole. */
+  readonly gap: string | undefined;
 }
 
 /** Milliseconds between two looks at the socket, and for which the last packet's way is followed. */
 const LOOK = 20;
 const FOLLOW = 200;
+const DROPPED = 'The kernel had to drop parts of the trace, so packets or steps may be missing.';
+const REMOVED = 'Another program removed the table of the trace before its end, so packets may be missing.';
 /** Events that are read without a breath. */
 const EVENTS = 2000;
 
@@ -41,14 +43,24 @@ const EVENTS = 2000;
  * TraceUnusable, SystemError, and the signal's reason.
  */
 export async function tracePackets(options: TraceOptions): Promise<Trace> {
-  const { family, milliseconds, most, signal, onReady, clock = realClock, open, listen = openTraces } = options;
+  const {
+    family,
+    protocol,
+    milliseconds,
+    most,
+    signal,
+    onReady,
+    clock = realClock,
+    open,
+    listen = openTraces,
+  } = options;
   signal.throwIfAborted();
-  const collector = new PacketCollector(family === 'IPv4' ? 'ip' : 'ip6', most);
+  const collector = new PacketCollector({ family: family === 'IPv4' ? 'ip' : 'ip6', protocol, most });
   // Before the table: the kernel makes no events that nobody listens to.
   const socket = new TraceSocket(listen);
   try {
     const table = await createTraceTable(options, open === undefined ? { most } : { most, open });
-    let isIncomplete = false;
+    let gap: string | undefined;
     try {
       onReady?.();
       let end = clock.now() + milliseconds;
@@ -57,17 +69,17 @@ export async function tracePackets(options: TraceOptions): Promise<Trace> {
         const wasFull = collector.isFull;
         const taken = socket.take(EVENTS);
         for (const event of taken.events) collector.add(event, clock.wall());
-        isIncomplete ||= taken.isIncomplete;
+        if (taken.isIncomplete) gap = DROPPED;
         if (collector.isFull && !wasFull) end = Math.min(end, clock.now() + FOLLOW);
       }
     } finally {
       try {
-        table.remove();
+        if (!table.remove()) gap = REMOVED;
       } finally {
         table.close();
       }
     }
-    return { packets: collector.packets, isIncomplete };
+    return { packets: collector.packets, gap };
   } finally {
     socket.close();
   }

@@ -17,32 +17,54 @@ export interface RuleTextOptions {
   readonly open?: typeof openTransport;
 }
 
-/** The text of a step's rule; `rule with handle 7` when it has none, or is gone. */
-export type RuleText = (
-  step: Pick<ForeignChain, 'family' | 'table' | 'chain'> & { readonly handle: bigint | undefined },
-) => string;
+/** A rule of any program. */
+export interface RuleFacts {
+  /** Its comment, or the rule as iptables lists it; `rule with handle 7` when it has neither, or is gone; "" for a step without a rule. */
+  readonly text: string;
+  /** It answers the sender, and does not just drop. */
+  readonly isReject: boolean;
+  /** It translates addresses. */
+  readonly isNat: boolean;
+}
+
+/** The rule of a step. */
+export type RuleOf = (step: ForeignChain & { readonly handle: bigint | undefined }) => RuleFacts;
 
 /** Reads the chains that the packets met. Throws NetlinkError, SystemError, CommandNotStarted. */
-export async function readRuleTexts(packets: readonly TracedPacket[], options: RuleTextOptions): Promise<RuleText> {
+export async function readRules(packets: readonly TracedPacket[], options: RuleTextOptions): Promise<RuleOf> {
   const { open = openTransport } = options;
-  const texts = new Map<string, string>();
+  const found = new Map<string, RuleFacts>();
   const socket = new NetlinkSocket(open(NETLINK_NETFILTER));
   try {
     for (const chain of chainsOf(packets)) {
       const rules = chainRules(socket, chain);
       const listed = await listedByIptables(chain, rules, options);
-      for (const [i, { handle, comment }] of rules.entries()) {
-        const text = listed?.[i] ?? comment;
-        if (text !== '') texts.set(keyOf(chain, handle), text);
-      }
+      for (const [i, rule] of rules.entries()) found.set(keyOf(chain, rule.handle), factsOf(rule, listed?.[i]));
       await breath();
     }
   } finally {
     socket.close();
   }
-  return (step) =>
-    step.handle === undefined ? '' : (texts.get(keyOf(step, step.handle)) ?? `rule with handle ${step.handle}`);
+  return (step) => {
+    const { handle } = step;
+    if (handle === undefined) return { text: '', isReject: false, isNat: false };
+    return found.get(keyOf(step, handle)) ?? { text: `rule with handle ${handle}`, isReject: false, isNat: false };
+  };
 }
+
+const NAT: ReadonlySet<string> = new Set(['nat', 'masq', 'redir']);
+
+/** Targets of iptables are one expression, `target`, so that their text tells what they are. */
+function factsOf({ handle, comment, expressions }: HandledRule, listed: string | undefined): RuleFacts {
+  const target = / -[jg] (\S+)/.exec(` ${(listed ?? '').replace(/"(?:\\.|[^"])*"/g, '')}`)?.[1];
+  return {
+    text: (listed ?? comment) || `rule with handle ${handle}`,
+    isReject: expressions.includes('reject') || target === 'REJECT',
+    isNat: expressions.some((name) => NAT.has(name)) || TRANSLATE.has(target ?? ''),
+  };
+}
+
+const TRANSLATE: ReadonlySet<string> = new Set(['DNAT', 'SNAT', 'MASQUERADE', 'REDIRECT', 'NETMAP']);
 
 const nameOf = ({ family, table, chain }: ForeignChain) => `${family} ${table} ${chain}`;
 const keyOf = (chain: ForeignChain, handle: bigint) => `${nameOf(chain)} ${handle}`;

@@ -33,8 +33,8 @@ export class TraceUnusable extends Error {
 }
 
 export interface TraceTable {
-  /** Removes the table. Throws NetlinkError; a table that is gone already is no error. */
-  remove(): void;
+  /** Removes the table; false when another program removed it before. Throws NetlinkError. */
+  remove(): boolean;
   /** Closes the socket; the kernel removes a table that is still there, if it knows owners. */
   close(): void;
 }
@@ -73,6 +73,7 @@ export async function createTraceTable(
     remove() {
       const error = firstError(socket, [deleteTable(id)]);
       if (error !== undefined && error.errno !== ENOENT) throw error;
+      return error === undefined;
     },
     close: () => socket.close(),
   };
