@@ -124,6 +124,16 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
     '1 packet came; it took another way than computed: to 10.244.1.11:8080, masqueraded.',
   ],
   [
+    'of the node, which has the address that masquerading gives',
+    { fates: [to(11, true)], packets: [packet(at('output', SERVICE, 80), dnat, leaves(11))] },
+    '1 packet came; it took the computed way: to 10.244.1.11:8080.',
+  ],
+  [
+    'never refused, as was computed',
+    { fates: [stops('rejected')], packets: [packet(enters)] },
+    '1 packet came; it took another way than computed: lost outside of nftables behind the hook prerouting.',
+  ],
+  [
     'a connection from before',
     { packets: [packet(enters, at(undefined, '10.244.1.99', 8080), leaves(99))] },
     '1 packet came; it took another way than computed: to 10.244.1.99:8080. Its connection is older than the rules that stand now, so that no rule was asked for its destination.',
@@ -162,7 +172,7 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
   ],
   [
     'refused by IPVS, which reports nothing',
-    { fates: [stops('rejected')], packets: [packet(enters)] },
+    { mode: 'ipvs', fates: [stops('rejected')], packets: [packet(enters)] },
     '1 packet came; it took the computed way: lost outside of nftables behind the hook prerouting.',
   ],
   [
@@ -199,6 +209,11 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
     'legacy iptables, connections as computed',
     { notTraced: 'REASON', connections: [connection(11), connection(12)] },
     'Packets were not traced: REASON. Conntrack has 2 connections to 10.96.0.10:80, as computed.',
+  ],
+  [
+    'legacy iptables, a connection of the node, which has the address that masquerading gives',
+    { notTraced: 'REASON', origin: 'node', fates: [to(11, true)], connections: [connection(11)] },
+    'Packets were not traced: REASON. Conntrack has 1 connection to 10.96.0.10:80, as computed.',
   ],
   [
     'legacy iptables, a connection elsewhere',
