@@ -102,7 +102,7 @@ function busy(pid: number | undefined): TraceBusy {
 
 /**
  * Removes tables that processes left behind. Tables of living processes stay. Returns what was removed, such as
- * `table ip slicewire-trace`; nothing where the kernel has no nftables. Throws NetlinkError, SystemError.
+ * `table ip slicewire-trace`; nothing where the kernel has no nftables. Throws TraceUnusable, SystemError.
  */
 export async function removeLeftTraces(open: typeof openTransport = openTransport): Promise<readonly string[]> {
   const socket = new NetlinkSocket(open(NETLINK_NETFILTER));
@@ -117,8 +117,10 @@ export async function removeLeftTraces(open: typeof openTransport = openTranspor
       else if (error.errno !== ENOENT) throw error;
     }
   } catch (error) {
-    if (error instanceof NetlinkError && NO_NFTABLES.includes(error.errno)) return removed;
-    throw error;
+    if (!(error instanceof NetlinkError)) throw error;
+    if (NO_NFTABLES.includes(error.errno)) return removed;
+    const cause = error.errno === EPERM ? `no permission (${error.message})` : error.message;
+    throw new TraceUnusable(`the tables ${TRACE_TABLE} cannot be removed: ${cause}; they stay, if there are any`);
   } finally {
     socket.close();
   }
