@@ -69,13 +69,15 @@ describe('explain --live', () => {
   function live(
     question: Partial<LiveInput['question']> & Pick<LiveInput['question'], 'family' | 'destination' | 'fates'>,
     options: Partial<LiveInput> = {},
+    before: readonly string[] = [],
   ): Running {
     const asked: LiveInput['question'] = { source: undefined, protocol: 'TCP', port: 80, ...question };
     const input: LiveInput = { question: asked, mode: 'nftables', backend: 'nft', milliseconds: SHORT, ...options };
     const [ready, seen] = [Promise.withResolvers<void>(), Promise.withResolvers<Seen>()];
     const said: string[] = [];
+    const [program = '', ...args] = [...before, process.execPath, PROCESS, JSON.stringify(input)];
     const child = startChild({
-      ...lab.inside('node', process.execPath, [PROCESS, JSON.stringify(input)]),
+      ...lab.inside('node', program, args),
       onLine: (line) => (line === 'ready' ? ready.resolve() : seen.resolve(JSON.parse(line) as Seen)),
       onErrorLine: (line) => said.push(line),
     });
@@ -165,7 +167,10 @@ describe('explain --live', () => {
         const toEmpty = live({ family, destination: EMPTY[family] as Address, fates: refused }, { mode });
         await toEmpty.ready;
         assert.equal((await ask('pod-3', EMPTY[family])).outcome, 'refused');
-        assert.match((await toEmpty.seen).sentence, /^(?:1 packet came; it|2 packets came; all) took the computed way: refused in /);
+        assert.match(
+          (await toEmpty.seen).sentence,
+          /^(?:1 packet came; it|2 packets came; all) took the computed way: refused in /,
+        );
       }
     });
 
@@ -257,6 +262,15 @@ describe('explain --live', () => {
     await leave();
     await serve('nftables');
     assert.doesNotMatch(await tables(), TABLE);
+  });
+
+  it('without the capability, a sentence says what is missing', async () => {
+    const question = { family: 'IPv4', destination: WEB.IPv4 as Address, fates: [] } as const;
+    const without = live(question, {}, ['setpriv', '--bounding-set', '-net_admin']);
+    await assert.rejects(
+      without.seen,
+      /^Error: no permission to trace packets: .*EPERM.*; run slicewire as root of the node$/,
+    );
   });
 
   it('is bounded under a flood of new connections', async () => {
