@@ -30,6 +30,8 @@ export const NFT_MSG_GETCHAIN = 4;
 export const NFT_MSG_NEWGEN = 15;
 export const NFT_MSG_GETGEN = 16;
 export const NFTA_GEN_ID = 1;
+export const NFTA_GEN_PROC_PID = 2;
+export const NFTA_GEN_PROC_NAME = 3;
 export const NFTA_CHAIN_TABLE = 1;
 export const NFTA_CHAIN_NAME = 3;
 
@@ -128,6 +130,24 @@ export function decodeGeneration(buffer: Buffer, { type, start, end }: Message):
   if (type !== netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN)) return undefined;
   const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_GEN_ID);
   return at < 0 || valueLength(buffer, at) !== 4 ? undefined : buffer.readUInt32BE(at);
+}
+
+/** The program that committed a transaction. */
+export interface Writer {
+  readonly pid: number;
+  /** The name of its thread, at most 15 bytes (TASK_COMM_LEN). */
+  readonly name: string;
+}
+
+/**
+ * The program of a transaction, from the message with the new generation that the kernel sends to the group of nftables. The answer to
+ * `generationRequest` names the program that asks (nf_tables_fill_gen_info), and is no use for this. undefined for another message.
+ */
+export function decodeWriter(buffer: Buffer, { type, start, end }: Message): Writer | undefined {
+  if (type !== netfilterType(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN)) return undefined;
+  const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_GEN_PROC_PID);
+  if (at < 0 || valueLength(buffer, at) !== 4) return undefined;
+  return { pid: buffer.readUInt32BE(at), name: textAt(buffer, start + NFGENMSG, end, NFTA_GEN_PROC_NAME) ?? '' };
 }
 
 /** `nft list chain`, without its rules */

@@ -50,6 +50,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/explain/': {
     imports: [...PURE, 'src/modes/nft-table/bytes.ts', 'src/modes/nft-table/print.ts', 'src/modes/netfilter/'].concat(
       'src/modes/virtual-servers/objects.ts',
+      'src/modes/virtual-servers/sets.ts',
     ),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
   },
@@ -57,6 +58,17 @@ const RULES: Readonly<Record<string, Rule>> = {
     imports: [...PURE, 'src/answers/form.ts', 'src/host/clock.ts'],
     types: ['src/answers/', 'src/sync/'],
     modules: ['node:crypto', 'node:zlib', 'zod'],
+  },
+  'src/replay/': {
+    imports: [
+      ...PURE,
+      'src/cache/',
+      'src/history/',
+      'src/host/clock.ts',
+      'src/host/iptables-tools.ts',
+      'src/modes/',
+    ].concat('src/sync/'),
+    types: ['src/host/'],
   },
   'src/answers/': { modules: ['zod'] },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
@@ -112,28 +124,30 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/modes/nft-table/': { imports: [...PURE, 'src/host/'], types: ['src/modes/'] },
   'src/modes/iptables/': {
     imports: [...PURE, 'src/modes/families.ts', 'src/modes/kernel-settings.ts', 'src/modes/netfilter/'],
-    types: ['src/modes/mode.ts', 'src/host/'],
+    types: ['src/modes/inspection.ts', 'src/modes/mode.ts', 'src/host/'],
   },
   'src/modes/ipvs/': {
     imports: [...PURE, 'src/modes/families.ts', 'src/modes/netfilter/', 'src/modes/virtual-servers/'],
-    types: ['src/modes/mode.ts', 'src/host/'],
+    types: ['src/modes/inspection.ts', 'src/modes/mode.ts', 'src/host/'],
   },
   'src/modes/nftables/': {
     imports: [...PURE, 'src/modes/families.ts', 'src/modes/mode.ts', 'src/modes/netfilter/', 'src/modes/nft-table/'],
-    types: ['src/modes/cleanup.ts', 'src/host/'],
+    types: ['src/modes/cleanup.ts', 'src/modes/inspection.ts', 'src/host/'],
     modules: ['node:crypto'],
   },
 };
 
 /** Files of modes that read or write the kernel, or put such parts together. */
 const ACTING = [
-  ...['families', 'handover', 'cleanup', 'kernel-settings', 'iptables/index', 'ipvs/index'],
+  ...['families', 'handover', 'cleanup', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
   ...['nftables/index', 'nftables/predecessor'],
-  ...['apply', 'cleanup', 'observe', 'packet-counts', 'rules-family', 'standing', 'family-rules'].map(
+  ...['apply', 'cleanup', 'inspect', 'observe', 'packet-counts', 'rules-family', 'standing', 'family-rules'].map(
     (n) => `netfilter/${n}`,
   ),
-  ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts'].map((n) => `virtual-servers/${n}`),
-  ...['apply', 'table'].map((name) => `nft-table/${name}`),
+  ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts', 'inspect'].map(
+    (n) => `virtual-servers/${n}`,
+  ),
+  ...['apply', 'table', 'inspect'].map((name) => `nft-table/${name}`),
 ];
 /** Files of modes that do no I/O, read no clock and log nothing: they may import each other, and types. */
 const PURE_FILES = [
@@ -155,12 +169,23 @@ const PURE_FILES = [
     'names',
     'plan',
   ]
-    .concat('portions', 'recent', 'restore-text', 'rule-totals', 'rules', 'settings', 'static-chains', 'udp-frontends')
+    .concat(
+      'portions',
+      'recent',
+      'restore-text',
+      'rule-totals',
+      'rules',
+      'rules-view',
+      'settings',
+      'static-chains',
+      'udp-frontends',
+    )
     .map((name) => `netfilter/${name}`),
   ...[
     'objects',
     'plan',
     'server-index',
+    'servers-view',
     'sets',
     'settings',
     'source-chain',
@@ -169,7 +194,7 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'groups', 'idle', 'layout', 'plan', 'print', 'state'].map((name) => `nft-table/${name}`),
+  ...['bytes', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map((name) => `nft-table/${name}`),
 ];
 
 /** The folder, or file, whose rule counts for a file. */
@@ -281,8 +306,8 @@ describe('what one folder alone may do', () => {
     assert.deepEqual(strays(/^(execa|node:child_process)$/, 'src/host/'), []);
   });
 
-  it('only host/, agent/, source/, api/, cli/, lab/, documents/ and native/ read or write files', () => {
-    const folders = ['host', 'agent', 'source', 'api', 'cli', 'lab', 'documents'].map((name) => `src/${name}/`);
+  it('only host/, agent/, source/, api/, cli/, demo/, lab/, documents/ and native/ read or write files', () => {
+    const folders = ['host', 'agent', 'source', 'api', 'cli', 'demo', 'lab', 'documents'].map((name) => `src/${name}/`);
     assert.deepEqual(strays(/^node:fs/, ...folders, 'native/'), []);
   });
 

@@ -17,18 +17,22 @@ import { decodeServiceCidr } from '../src/api/decode/service-cidr.ts';
 import { decodeSlice } from '../src/api/decode/slice.ts';
 import { goArguments } from '../src/cli/arguments.ts';
 import { controllerConfig } from '../src/config/controller-config.ts';
+import { WrongQuestion } from '../src/explain/wrong-question.ts';
 import type { Address } from '../src/model/address.ts';
 import type { SourceEvent } from '../src/model/events.ts';
 import { faultText } from '../src/model/objects.ts';
 import { NodeGuard } from '../src/source/manifests/node-guard.ts';
 import { ManifestStore } from '../src/source/manifests/store.ts';
+import { askedNode } from './helpers/asking.ts';
 import { draftOf, setText } from './helpers/documents.ts';
+import { service, slice } from './helpers/objects.ts';
 import { COMMAND_LINES } from './messages/command-lines.ts';
 import { CONFIG_FILES } from './messages/config-files.ts';
 import { CONTROLLER_FLAGS, FLAGS } from './messages/flags.ts';
 import { KUBECONFIGS } from './messages/kubeconfigs.ts';
 import { MANIFESTS, NODE } from './messages/manifests.ts';
 import { OBJECTS } from './messages/objects.ts';
+import { type AskedWrongly, QUESTIONS } from './messages/questions.ts';
 import type { Row } from './messages/row.ts';
 
 /** With SHOW_MESSAGES, prints each message that differs, to be read and taken into its table. */
@@ -51,6 +55,34 @@ function rows<Input>(
       assert.equal(new Set(table.map(({ input }) => JSON.stringify(input))).size, table.length);
     });
   });
+}
+
+/** The message of a question about a node with a few Services, and the Pods `shop/web-1` and `shop/new`. */
+async function messageOfQuestion({ from, to, knowsPods = false }: AskedWrongly): Promise<string> {
+  const node = askedNode('nftables');
+  const shop = (name: string, spec: Record<string, unknown>) => service({ name, namespace: 'shop', spec });
+  const ports = [
+    { name: 'http', port: 80 },
+    { name: 'metrics', port: 9090 },
+  ];
+  node.rig.put(
+    shop('web', { clusterIPs: ['10.96.0.10', 'fd00:96::10'], ports }),
+    shop('cart', { clusterIP: '10.96.0.20', ports: [{ port: 80 }] }),
+    shop('broken', { clusterIP: '10.96.0.30', ports: [{ port: 70_000 }] }),
+    slice({ name: 'headless-1', namespace: 'shop', service: 'headless', endpoints: ['10.244.1.9'] }),
+  );
+  await node.rig.sync();
+  const pods = {
+    'shop/web-1': { addresses: ['10.244.1.11' as Address], nodeName: 'node' },
+    'shop/new': { addresses: [], nodeName: '' },
+  };
+  try {
+    await node.ask(from, to, knowsPods ? { pods } : {});
+    return 'no message';
+  } catch (error) {
+    if (!(error instanceof WrongQuestion)) throw error;
+    return error.message;
+  }
 }
 
 /** The message of the error, or the notes of the configuration. */
@@ -135,6 +167,8 @@ describe('messages', () => {
     assert.ok(decode !== undefined);
     return faultsOf([decode(object, objectKey(object) ?? '')]);
   });
+
+  rows('of a question', QUESTIONS, messageOfQuestion);
 
   rows('of the whole program', COMMAND_LINES, async (args) => {
     const main = new URL('../src/main.ts', import.meta.url).pathname;

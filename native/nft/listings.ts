@@ -3,23 +3,28 @@ import { ENOENT } from '../errno.ts';
 import { attributes, findAttribute, NetlinkError, textAt, valueLength } from '../netlink.ts';
 import type { NetlinkSocket } from '../netlink-socket.ts';
 import { NFGENMSG } from '../nfnetlink.ts';
+import { NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
 import {
-  NFT_GOTO,
   NFT_MSG_GETRULE,
   NFT_MSG_GETSET,
   NFT_MSG_GETSETELEM,
   NFT_MSG_GETTABLE,
   NFT_SET_EVAL,
   NFT_TABLE_F_OWNER,
+  NFTA_CHAIN_HOOK,
+  NFTA_CHAIN_TYPE,
   NFTA_COUNTER_PACKETS,
   NFTA_DATA_VALUE,
-  NFTA_DATA_VERDICT,
   NFTA_EXPR_DATA,
   NFTA_EXPR_NAME,
+  NFTA_HOOK_HOOKNUM,
+  NFTA_HOOK_PRIORITY,
   NFTA_RULE_CHAIN,
+  NFTA_RULE_EXPRESSIONS,
   NFTA_RULE_TABLE,
   NFTA_RULE_USERDATA,
   NFTA_SET_ELEM_DATA,
+  NFTA_SET_ELEM_EXPIRATION,
   NFTA_SET_ELEM_EXPR,
   NFTA_SET_ELEM_KEY,
   NFTA_SET_ELEM_KEY_END,
@@ -33,12 +38,10 @@ import {
   NFTA_TABLE_HANDLE,
   NFTA_TABLE_NAME,
   NFTA_TABLE_USERDATA,
-  NFTA_VERDICT_CHAIN,
-  NFTA_VERDICT_CODE,
 } from './constants.ts';
-import type { Verdict } from './expressions.ts';
+import { decodeVerdict, type SeenVerdict } from './decoding.ts';
+import { type BaseChain, HOOKS } from './objects.ts';
 import { COUNTER, request, type TableId, UDATA_COMMENT } from './request.ts';
-import type { Element } from './sets.ts';
 
 /** The handle of a table, which is new when the table is created again; undefined when there is no such table. Throws NetlinkError. */
 export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefined {
@@ -83,17 +86,57 @@ export function commentAt(buffer: Buffer, at: number): string {
   return buffer.toString('utf8', at + 2, at + 1 + buffer.readUInt8(at + 1));
 }
 
-/** The rules of a table in their order, each with its chain and its comment ("" for none). Throws NetlinkError. */
-export function* readRules(
+/** The chains of a table, each with its hook if it is a base chain. Throws NetlinkError. */
+export function* readChains(
   socket: NetlinkSocket,
   id: TableId,
-): Generator<{ readonly chain: string; readonly comment: string }> {
+): Generator<{ readonly name: string; readonly base: BaseChain | undefined }> {
+  const asked = request(NFT_MSG_GETCHAIN, id, 0, (body) => body.text(NFTA_CHAIN_TABLE, id.table));
+  const parts = socket.decoded(asked, (buffer, { type, start, end }) => {
+    const from = start + NFGENMSG;
+    if ((type & 0xff) !== NFT_MSG_NEWCHAIN || textAt(buffer, from, end, NFTA_CHAIN_TABLE) !== id.table)
+      return undefined;
+    return { name: textAt(buffer, from, end, NFTA_CHAIN_NAME) ?? '', base: decodeBase(buffer, from, end) };
+  });
+  for (const part of parts) yield* part;
+}
+
+/** undefined: no base chain, or one of a type or at a hook that slicewire does not use. */
+function decodeBase(buffer: Buffer, start: number, end: number): BaseChain | undefined {
+  const outer = findAttribute(buffer, start, end, NFTA_CHAIN_HOOK);
+  if (outer < 0) return undefined;
+  const stop = outer + valueLength(buffer, outer);
+  const [number, priority] = [NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY].map((type) =>
+    findAttribute(buffer, outer, stop, type),
+  );
+  if (number === undefined || priority === undefined || number < 0 || priority < 0) return undefined;
+  const at = buffer.readUInt32BE(number);
+  const hook = HOOK_NAMES.find((name) => HOOKS[name] === at);
+  const type = textAt(buffer, start, end, NFTA_CHAIN_TYPE);
+  if (hook === undefined || (type !== 'nat' && type !== 'filter')) return undefined;
+  return { type, hook, priority: buffer.readInt32BE(priority) };
+}
+
+const HOOK_NAMES = Object.keys(HOOKS) as BaseChain['hook'][];
+
+/** A rule: its chain, its comment ("" for none), and its expressions as bytes for `decodeExpressions`, as text of Latin-1. */
+export interface ListedRule {
+  readonly chain: string;
+  readonly comment: string;
+  readonly expressions: string;
+}
+
+/** The rules of a table in their order. Throws NetlinkError. */
+export function* readRules(socket: NetlinkSocket, id: TableId): Generator<ListedRule> {
   const asked = request(NFT_MSG_GETRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table));
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
     if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== id.table) return undefined;
     const comment = commentAt(buffer, findAttribute(buffer, from, end, NFTA_RULE_USERDATA));
-    return { chain: textAt(buffer, from, end, NFTA_RULE_CHAIN) ?? '', comment };
+    const list = findAttribute(buffer, from, end, NFTA_RULE_EXPRESSIONS);
+    // The buffer is used again for the next part.
+    const expressions = list < 0 ? '' : buffer.toString('latin1', list, list + valueLength(buffer, list));
+    return { chain: textAt(buffer, from, end, NFTA_RULE_CHAIN) ?? '', comment, expressions };
   });
   for (const part of parts) yield* part;
 }
@@ -116,15 +159,27 @@ export function* readSets(
   for (const part of parts) yield* part;
 }
 
+/** An element as it was read: of any program, and of a set whose elements packets add. Bytes are strings of Latin-1. */
+export interface ListedElement {
+  readonly key: string;
+  /** The end of a range; "" for a single key. */
+  readonly end: string;
+  readonly data?: string | SeenVerdict;
+  /** Packets that its counter has counted; undefined for an element without a counter. */
+  readonly packets?: number;
+  /** Milliseconds until it expires; undefined for an element that stays. */
+  readonly expiration?: number;
+}
+
 /** The elements of a set, part by part. Throws NetlinkError. */
-export function* readElements(socket: NetlinkSocket, id: TableId, set: string): Generator<readonly Element[]> {
+export function* readElements(socket: NetlinkSocket, id: TableId, set: string): Generator<readonly ListedElement[]> {
   const asked = request(NFT_MSG_GETSETELEM, id, 0, (body) =>
     body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set),
   );
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const list = findAttribute(buffer, start + NFGENMSG, end, NFTA_SET_ELEM_LIST_ELEMENTS);
     if (list < 0) return undefined;
-    const found: Element[] = [];
+    const found: ListedElement[] = [];
     for (const [at, length] of attributes(buffer, list, list + valueLength(buffer, list)))
       found.push(decodeElement(buffer, at, at + length));
     return found;
@@ -132,7 +187,7 @@ export function* readElements(socket: NetlinkSocket, id: TableId, set: string): 
   for (const part of parts) for (const elements of part) yield elements;
 }
 
-function decodeElement(buffer: Buffer, start: number, end: number): Element {
+function decodeElement(buffer: Buffer, start: number, end: number): ListedElement {
   const bytesOf = (type: number): string | undefined => {
     const outer = findAttribute(buffer, start, end, type);
     if (outer < 0) return undefined;
@@ -144,13 +199,15 @@ function decodeElement(buffer: Buffer, start: number, end: number): Element {
     bytesOf(NFTA_SET_ELEM_KEY_END),
     bytesOf(NFTA_SET_ELEM_DATA),
   ];
-  const data = value ?? decodeVerdict(buffer, start, end);
+  const data = value ?? decodeVerdict(buffer, findAttribute(buffer, start, end, NFTA_SET_ELEM_DATA));
   const packets = decodeCounter(buffer, start, end);
+  const expiration = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPIRATION);
   return {
     key,
     end: last,
     ...(data === undefined ? {} : { data }),
     ...(packets === undefined ? {} : { packets }),
+    ...(expiration < 0 ? {} : { expiration: Number(buffer.readBigUInt64BE(expiration)) }),
   };
 }
 
@@ -163,15 +220,4 @@ function decodeCounter(buffer: Buffer, start: number, end: number): number | und
   const data = findAttribute(buffer, outer, stop, NFTA_EXPR_DATA);
   const at = data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS);
   return at < 0 ? 0 : Number(buffer.readBigUInt64BE(at));
-}
-
-function decodeVerdict(buffer: Buffer, start: number, end: number): Verdict | undefined {
-  const outer = findAttribute(buffer, start, end, NFTA_SET_ELEM_DATA);
-  if (outer < 0) return undefined;
-  const at = findAttribute(buffer, outer, outer + valueLength(buffer, outer), NFTA_DATA_VERDICT);
-  if (at < 0) return undefined;
-  const stop = at + valueLength(buffer, at);
-  const code = findAttribute(buffer, at, stop, NFTA_VERDICT_CODE);
-  if (code < 0 || buffer.readInt32BE(code) !== NFT_GOTO) return { kind: 'drop' };
-  return { kind: 'goto', chain: textAt(buffer, at, stop, NFTA_VERDICT_CHAIN) ?? '' };
 }

@@ -61,7 +61,7 @@ export function deleteTable(id: TableId): Request {
   return request(NFT_MSG_DELTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
 }
 
-const HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
+export const HOOKS = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const;
 
 /** The hook of a base chain. */
 export interface BaseChain {

@@ -22,6 +22,7 @@ import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { firstOf, logSteps, stackLogger } from './log-lines.ts';
 import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
+import { Turns } from './turns.ts';
 
 export interface AgentOptions {
   readonly config: Config;
@@ -44,6 +45,9 @@ export interface Agent {
   readonly loop: SyncLoop;
   readonly mode: Mode;
   readonly onNode: ModeOnNode;
+  readonly model: ProxyModel;
+  /** A check of the kernel, or an answer, in the middle of a sync would see half of its writes. */
+  readonly turns: Turns;
   /** Deletes stale flows after rules were written. */
   readonly sweeper: FlowSweeper;
   readonly clock: Clock;
@@ -92,7 +96,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, log, flows, onNode, onSweep });
-  return { feed, loop, mode, onNode, sweeper, clock: realClock };
+  return { feed, loop, mode, onNode, model, turns: new Turns(), sweeper, clock: realClock };
 }
 
 /** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */

@@ -9,7 +9,7 @@ import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { readListeners } from '../host/listeners.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
-import type { Source, SourceEvent, SourceKind, WatchStatus } from '../model/events.ts';
+import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
 import type { Fault, NodeView, Service, Slice } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes.ts';
@@ -42,6 +42,8 @@ export interface ObjectFeed {
   readonly source: Promise<void>;
   readonly watches: () => readonly WatchStatus[];
   readonly cannotFollow: (of: SourceKind) => boolean;
+  /** `Source.pod`. */
+  pod(key: string, signal: AbortSignal): Promise<SourcePod | undefined>;
   /** Sets the one callback for events that changed something. */
   onChange(call: () => void): void;
 }
@@ -68,6 +70,7 @@ export function startFeed(options: ObjectFeedOptions): ObjectFeed {
     source: running,
     watches: () => source.watches?.() ?? [],
     cannotFollow: (of) => source.cannotFollow?.(of) ?? false,
+    pod: (key, until) => source.pod(key, until),
     onChange: (call) => intake.onChange(call),
   };
 }

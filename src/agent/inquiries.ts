@@ -2,13 +2,19 @@
  * Answers questions about the proxy: `status`, `verify`, `explain`, `history`. The agent answers for itself; a command answers from the
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
-import { type AnsweredBy, momentOf } from '../answers/form.ts';
+import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
+import type { History } from '../answers/history.ts';
+import { WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
+import { flightStatus } from '../history/flight-status.ts';
+import { type HistoryQuestion, historyOf } from '../history/history.ts';
+import type { Recorder } from '../history/recorder.ts';
 import type { Clock } from '../host/clock.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
+import { OneAtATime } from './one-at-a-time.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
 /** The parts that the answers come from. A reload of the configuration replaces some of them. */
@@ -22,17 +28,20 @@ export interface InquiryParts {
   /** undefined until the first lists are complete. */
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
+  /** undefined where nothing is recorded. */
+  readonly recorder: Recorder | undefined;
 }
 
 export class Inquiries {
   readonly #parts: InquiryParts;
+  readonly #searching = new OneAtATime('history');
 
   constructor(parts: InquiryParts) {
     this.#parts = parts;
   }
 
   status(): Status {
-    const { clock, startedAt, config, feed, agent, health } = this.#parts;
+    const { clock, startedAt, config, feed, agent, health, recorder } = this.#parts;
     const { cache, watches } = feed();
     const present = agent();
     return statusOf({
@@ -46,7 +55,21 @@ export class Inquiries {
       objects: { services: cache.counts('services').total, slices: cache.counts('slices').total },
       faults: [...cache.faults.all, ...(present?.loop.faults.all ?? [])],
       refused: refusedServices(present),
-      flight: undefined,
+      flight: recorder && flightStatus(recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
+    });
+  }
+
+  /** Throws WrongQuestion, NoAnswer and the signal's reason. */
+  history(question: HistoryQuestion, signal: AbortSignal): Promise<History> {
+    return this.#searching.run(signal, async () => {
+      const { recorder } = this.#parts;
+      if (recorder === undefined) {
+        throw new WrongQuestion(
+          'history is kept by an agent that runs, or in a file: ask without a source of objects, or with --recording FILE',
+        );
+      }
+      const content = await historyOf(recorder, question);
+      return { apiVersion: API_VERSION, kind: 'History', by: this.#by(question.at), ...content };
     });
   }
 
@@ -57,7 +80,7 @@ export class Inquiries {
   }
 }
 
-/** The Services that the kernel refuses, with the cause. Keys of shared objects are no Services. */
+/** The Services that the kernel refuses, with the cause. */
 function refusedServices(agent: Agent | undefined): ReadonlyMap<string, string> {
   const refused = new Map<string, string>();
   for (const [key, { cause }] of agent?.loop.refused ?? []) refused.set(key, cause);

@@ -54,6 +54,9 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
       text: `--${name} has no effect without --manifests: an API server checks its objects itself`,
     });
   }
+  if (commandLine[camel('record-size')] !== undefined && commandLine[camel('record-dir')] === undefined) {
+    notes.push({ facts: { flag: 'record-size' }, text: '--record-size has no effect without --record-dir' });
+  }
   if (typeof commandLine.config !== 'string') {
     const { writeConfigTo } = commandLine;
     const origins = typeof writeConfigTo === 'string' ? { file: writeConfigTo } : {};

@@ -1,5 +1,6 @@
 /** Builds the mode that the configuration asks for, with the predecessors that it takes over from. */
 import { release } from 'node:os';
+import type { RecordedParts } from '../history/shapes.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
 import { realCommands } from '../host/commands.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
@@ -7,7 +8,7 @@ import { checkScheduler, openIpvsKernel } from '../host/ipvs-open.ts';
 import { openNftables } from '../host/nftables-netlink.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { realSysctls } from '../host/sysctls.ts';
-import { type Address, type Cidr, cidrContains, type Family } from '../model/address.ts';
+import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
 import { handover } from '../modes/handover.ts';
@@ -51,6 +52,8 @@ export interface ModeInput extends OnMachine {
 export interface ModeOnNode {
   readonly mode: Mode;
   readonly families: readonly Family[];
+  /** What the mode was made with, for recordings. */
+  readonly recorded: Pick<RecordedParts, 'settings' | 'interfaces'>;
   /** Close its sockets to the kernel. */
   close(): void;
   /** Whether the settings are still those that the Node and this machine's interfaces ask for. */
@@ -94,10 +97,11 @@ async function createIptables(input: ModeInput): Promise<ModeOnNode> {
       sysctls: realSysctls,
     })),
   );
-  return modeOnNode(
+  return await modeOnNode(
     iptablesMode(families),
     families.map(({ settings }) => settings),
     {
+      recorded: { mode: 'iptables', families: families.map(({ settings }) => settings) },
       close: () => closeProbes(members),
       settingsNow,
       filter: nodePortFilter,
@@ -126,7 +130,11 @@ async function createNftables({
   try {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
-    return modeOnNode(nftablesMode({ families: settings, kernel, now }), settings, {
+    return await modeOnNode(nftablesMode({ families: settings, kernel, now }), settings, {
+      recorded: {
+        mode: 'nftables',
+        families: settings.map((one) => ({ ...one, serviceCidrs: one.serviceCidrs ?? null })),
+      },
       close: () => {
         closeProbes(members);
         kernel.close();
@@ -153,10 +161,16 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
   const options = await ipvsOptions(input, kernel);
   const wantedSettings = ipvsKernelSettings(config.ipvs, release());
   const mode = ipvsMode({ ...options, wantedSettings });
-  return modeOnNode(
+  return await modeOnNode(
     mode,
     options.families.map(({ settings }) => settings),
     {
+      recorded: {
+        mode: 'ipvs',
+        families: options.families.map(({ settings }) => settings),
+        node: config.ipvs,
+        kernelSettings: [...wantedSettings],
+      },
       close() {
         closeProbes(input.members);
         kernel.close();
@@ -173,6 +187,7 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
 }
 
 interface OfMode<S> {
+  readonly recorded: RecordedParts['settings'];
   readonly close: () => void;
   readonly settingsNow: (family: Family) => Promise<S>;
   readonly filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress;
@@ -180,15 +195,17 @@ interface OfMode<S> {
 }
 
 /** A mode with its settings and addresses on this machine. */
-function modeOnNode<S extends FamilySettings>(
+async function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
-  { close, settingsNow, filter, listen }: OfMode<S>,
-): ModeOnNode {
+  { recorded, close, settingsNow, filter, listen }: OfMode<S>,
+): Promise<ModeOnNode> {
   const settings = new Map(families.map((one) => [one.family, one]));
+  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
   return {
     mode,
     families: [...settings.keys()],
+    recorded: { settings: recorded, interfaces: interfaces.filter((address) => !isLoopback(address)) },
     close,
     async isCurrent() {
       for (const [family, before] of settings) if (!sameData(before, await settingsNow(family))) return false;

@@ -1,10 +1,67 @@
 /** The questions of the metrics server: parameters in, answers out. */
+import { WrongQuestion } from '../answers/problem.ts';
+import { MOMENT_FORMS, parseMoment, parseSince, SINCE_FORMS } from '../config/moments.ts';
 import type { Question } from '../serve/questions.ts';
 import type { Inquiries } from './inquiries.ts';
 
-export function questionsOf(inquiries: Inquiries): ReadonlyMap<string, Question> {
-  const byPath: Readonly<Record<string, Question>> = {
-    '/status': { parameters: [], answer: () => Promise.resolve(inquiries.status()) },
-  };
-  return new Map(Object.entries(byPath));
+export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMap<string, Question> {
+  return new Map<string, Question>([
+    ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
+    [
+      '/history',
+      {
+        parameters: ['service', 'since', 'at', 'most'],
+        answer: async (query, signal) => {
+          const [since, at, most] = [sinceIn(query, now()), momentIn(query, now()), count(query, 'most')];
+          return await inquiries.history({ service: serviceIn(query), since, at, most }, signal);
+        },
+      },
+    ],
+  ]);
+}
+
+function count(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  if (!/^[1-9]\d{0,4}$/.test(text)) throw new WrongQuestion(`${name}: ${text}: must be a number from 1 to 99999`);
+  return Number(text);
+}
+
+function momentIn(query: URLSearchParams, now: number): number | undefined {
+  const text = query.get('at');
+  return text === null ? undefined : readMoment('at', text, now);
+}
+
+function sinceIn(query: URLSearchParams, now: number): number | undefined {
+  const text = query.get('since');
+  return text === null ? undefined : readSince('since', text, now);
+}
+
+/** Milliseconds since 1970. Throws WrongQuestion. */
+export function readMoment(name: string, text: string, now: number): number {
+  const found = parseMoment(text, now);
+  if (found !== undefined) return found;
+  throw new WrongQuestion(`${name}: ${text} is no moment until now: write ${MOMENT_FORMS}`);
+}
+
+/** The same, of the beginning of a span until now. */
+export function readSince(name: string, text: string, now: number): number {
+  const found = parseSince(text, now);
+  if (found !== undefined) return found;
+  throw new WrongQuestion(`${name}: ${text} is no span until now: write ${SINCE_FORMS}`);
+}
+
+function serviceIn(query: URLSearchParams): string | undefined {
+  const text = query.get('service');
+  if (text === null || text === '') return undefined;
+  return serviceKey(text);
+}
+
+/** `shop/web`, or `svc/shop/web`. Throws WrongQuestion. */
+export function serviceKey(text: string): string {
+  const key = text.replace(/^svc\//, '');
+  if (!/^[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*$/.test(key)) {
+    throw new WrongQuestion(`${text} is no Service: write NAMESPACE/NAME, such as shop/web`);
+  }
+  return key;
 }

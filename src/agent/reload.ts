@@ -182,6 +182,8 @@ export class Reloader {
       void this.#supervisor.reloadEnded();
     }
     running.feed.cache.touchAll();
+    // Recordings begin anew: other settings make other plans.
+    this.#options.recorder.sinks.restart();
     const ended = runGeneration(agent, {
       config,
       log,
@@ -251,8 +253,8 @@ export class Reloader {
 
   async #reportingFor(feed: ObjectFeed, config: Config): Promise<Reporting> {
     if (this.#reporting !== undefined) return this.#reporting;
-    const { log, signal } = this.#options;
-    const reporting = new Reporting(config, feed, { log, signal, expected: await localFamilies() });
+    const { log, signal, recorder } = this.#options;
+    const reporting = new Reporting(config, feed, { log, signal, recorder, expected: await localFamilies() });
     this.#reporting = reporting;
     reporting.start();
     reporting.events.emitNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });

@@ -1,6 +1,7 @@
 /** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
+import type { Recorder } from '../history/recorder.ts';
 import { realClock } from '../host/clock.ts';
 import { type Family, isLoopback } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -25,6 +26,7 @@ export interface ReportingOptions {
   readonly signal: AbortSignal;
   /** Families of this node. */
   readonly expected: readonly Family[];
+  readonly recorder: Recorder;
 }
 
 export class Reporting {
@@ -140,6 +142,7 @@ export class Reporting {
       feed: () => this.#agent?.feed ?? feed,
       agent: () => this.#agent,
       health: () => healthOf(this.health.state),
+      recorder: this.#options.recorder,
     });
     return metricsHandler({
       mode: () => this.#config.mode,
@@ -147,7 +150,7 @@ export class Reporting {
       metrics: () => this.metrics.current,
       hasProfiling: () => this.#config.serve.profiling,
       questions: {
-        byPath: questionsOf(inquiries),
+        byPath: questionsOf(inquiries, () => realClock.wall()),
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
       setVerbosity: (verbosity) => {

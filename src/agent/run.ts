@@ -5,7 +5,6 @@ import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { releaseMemory } from '../host/memory.ts';
 import { causeOf } from '../model/cause.ts';
-import { createMutex, type Mutex } from '../model/mutex.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -33,8 +32,6 @@ export interface GenerationOptions {
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
 export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
   const { config, log, signal, reporting } = options;
-  // A check of the kernel in the middle of a sync would see half of its writes.
-  const mutex = createMutex();
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
   const asked: Asked = { byLoss: false };
@@ -43,7 +40,7 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: survivingErrors(syncer(agent, { ...options, grace: grace.signal, readings, asked }, mutex), grace.signal, log),
+    run: survivingErrors(syncer(agent, { ...options, grace: grace.signal, readings, asked }), grace.signal, log),
   });
   const request = () => {
     reporting.queued();
@@ -56,7 +53,14 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   agent.feed.onChange(request);
   request();
   const { health } = reporting;
-  const watching = watchKernel(agent, { ...options, health, onLoss, onWaiting: request, mutex, readings });
+  const watching = watchKernel(agent, {
+    ...options,
+    health,
+    onLoss,
+    onWaiting: request,
+    mutex: agent.turns.between,
+    readings,
+  });
   const sweeping = sweepOn(agent, options);
   const syncing = scheduler.start(signal);
   try {
@@ -97,10 +101,9 @@ function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: L
 function syncer(
   agent: Agent,
   options: GenerationOptions & { readonly grace: AbortSignal; readonly readings: Readings; readonly asked: Asked },
-  mutex: Mutex,
 ): () => Promise<boolean> {
   const { log, grace, reporting, readings, recorder, onSynced } = options;
-  const { clock, loop } = agent;
+  const { clock, loop, turns } = agent;
   const status = new SyncStatus();
   return async () => {
     const trigger = triggerOf(agent, status, options);
@@ -109,7 +112,7 @@ function syncer(
       loop.distrust();
       readings.begun();
     }
-    const [report, since] = await mutex(async () => {
+    const [report, since] = await turns.sync(async () => {
       const began = clock.now();
       reporting.health.syncBegan();
       if (agent.feed.tap !== undefined) recorder.syncBegan(trigger, agent.feed.tap);

@@ -27,9 +27,11 @@ export class WrongQuestion extends Error {
   readonly code = 'WRONG_QUESTION';
 }
 
-/** Also those of the readers of questions, which import nothing from here. */
+/** Codes of errors of parts that import nothing from here: a wrong question, and a moment that the history does not know. */
+const WRONG: readonly unknown[] = ['WRONG_QUESTION', 'BEFORE_HISTORY'];
+
 export function isWrongQuestion(error: unknown): error is Error {
-  return error instanceof Error && 'code' in error && error.code === 'WRONG_QUESTION';
+  return error instanceof Error && 'code' in error && WRONG.includes(error.code);
 }
 
 /** The question is right, and there is no answer now. The message is for people. */

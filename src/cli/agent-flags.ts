@@ -5,7 +5,7 @@ import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 /** `run`, `plan` and `cleanup` take these. Defaults are in config/config.ts; the help repeats them. */
 export function withAgentFlags(command: Command): Command {
   const groups = [modeFlags, sourceFlags, nodeFlags, localTrafficFlags, iptablesFlags, nftablesFlags, ipvsFlags];
-  for (const add of [...groups, conntrackFlags, servingFlags, otherFlags]) add(command);
+  for (const add of [...groups, conntrackFlags, servingFlags, recordingFlags, otherFlags]) add(command);
   // Flags of kube-proxy without effect are accepted with a warning; the help leaves them out.
   for (const { name } of IDLE_FLAGS) command.addOption(new Option(`--${name} [value]`).hideHelp());
   return command.optionsGroup('Command:');
@@ -136,6 +136,13 @@ function servingFlags(command: Command): void {
     .addOption(new Option('--metrics-port <port>').hideHelp())
     .option('--bind-address-hard-fail [bool]', 'exit if the health or metrics port cannot be bound; default: retry')
     .option('--profiling [bool]', 'serve /debug/pprof on the metrics port');
+}
+
+function recordingFlags(command: Command): void {
+  command
+    .optionsGroup('History:')
+    .option('--record-dir <folder>', 'keep the history on disk too, across restarts; default: in 8 MB of memory alone')
+    .option('--record-size <bytes>', 'with --record-dir: most bytes of its files (default: 64Mi)');
 }
 
 function otherFlags(command: Command): void {

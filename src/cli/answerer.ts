@@ -2,7 +2,6 @@
 import { Inquiries } from '../agent/inquiries.ts';
 import { loadConfig, prepare } from '../agent/load-config.ts';
 import { withParts } from '../agent/read-once.ts';
-import { WrongQuestion } from '../answers/problem.ts';
 import { countText } from '../answers/words.ts';
 import type { Config } from '../config/config.ts';
 import { type Flags, textFlag } from '../config/flags.ts';
@@ -10,23 +9,13 @@ import type { ListenAddress } from '../config/listen.ts';
 import { realClock } from '../host/clock.ts';
 import type { Plan } from '../reconcile/step.ts';
 
-export type Answerer =
-  | { readonly who: 'agent'; readonly listen: ListenAddress }
-  | { readonly who: 'command' }
-  | { readonly who: 'recording'; readonly file: string };
+export type Answerer = { readonly who: 'agent'; readonly listen: ListenAddress } | { readonly who: 'command' };
 
 const SOURCES = ['manifests', 'kubeconfig', 'master'];
 
 /** Throws WrongQuestion for two of them, and ConfigError. */
 export async function answererOf(flags: Flags): Promise<Answerer> {
   const source = SOURCES.find((flag) => flags[flag] !== undefined);
-  const file = textFlag(flags, 'recording');
-  if (file !== undefined && source !== undefined) {
-    throw new WrongQuestion(
-      `--recording ${file}: cannot be combined with --${source}: both name what answers; give one of them`,
-    );
-  }
-  if (file !== undefined) return { who: 'recording', file };
   if (source !== undefined) return { who: 'command' };
   return { who: 'agent', listen: (await loadConfig(flags)).config.serve.metrics };
 }
@@ -50,6 +39,7 @@ export async function withInquiries<T>(
       feed: () => agent.feed,
       agent: () => agent,
       health: () => healthByPlan(plan),
+      recorder: undefined,
     });
     return await use(inquiries, until);
   });

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { Command, CommanderError, Option } from 'commander';
 import { CannotRun } from '../agent/cannot-run.ts';
 import { prepare } from '../agent/load-config.ts';
-import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
+import { isWrongQuestion, NoAnswer } from '../answers/problem.ts';
 import { KubeconfigUnusable } from '../api/credentials.ts';
 import { fileText } from '../config/config-file.ts';
 import { controllerConfig } from '../config/controller-config.ts';
@@ -38,7 +38,6 @@ const PLAIN = [
   IpvsUnusable,
   NftUnusable,
   CleanupIncomplete,
-  WrongQuestion,
   NoAnswer,
 ];
 
@@ -63,7 +62,7 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
       );
       return 1;
     }
-    const isPlain = PLAIN.some((kind) => error instanceof kind);
+    const isPlain = isWrongQuestion(error) || PLAIN.some((kind) => error instanceof kind);
     process.stderr.write(`slicewire: ${isPlain ? (error as Error).message : errorText(error)}\n`);
     return 1;
   }

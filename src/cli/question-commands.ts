@@ -24,12 +24,19 @@ const STATUS_HELP = {
 } as const;
 const ASKED = `
 The agent of this node is asked, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
-command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
+command reads objects and kernel itself, and takes the flags of the agent.`;
 
 export function addQuestions(program: Command, context: QuestionContext): void {
   const { command, run } = commandsOf(program, context);
   const status = command('status', 'tell how the agent is: health, source, last syncs, faults');
   run(status.option('--watch', 'ask each second, until interrupted'), (module, asked) => module.statusCommand(asked));
+  const history = command(
+    'history [service]',
+    'tell what changed, when and why; of one Service (NAMESPACE/NAME), or of all',
+  )
+    .option('--since <time>', 'changes of that time alone: 10m is the last ten minutes; also a moment, as in --at')
+    .option('--at <time>', 'what stood in the kernel at that moment, and the changes until then');
+  run(history, (module, asked) => module.historyCommand(asked));
 }
 
 function commandsOf(program: Command, { signal, setStatus, print }: QuestionContext) {
@@ -37,7 +44,7 @@ function commandsOf(program: Command, { signal, setStatus, print }: QuestionCont
     const [name = ''] = usage.split(' ');
     const text = `${ASKED}\n${STATUS_HELP[name as keyof typeof STATUS_HELP]}`;
     const made = program.command(usage).description(description).optionsGroup('Question:').addHelpText('after', text);
-    return withOutput(made).option('--recording <file>', 'answer from a file of `record`');
+    return withOutput(made);
   };
   const run = (made: Command, action: Action) => {
     const whole = made.name() === 'record' || made.name() === 'replay' ? made : withAgent(withAgentFlags(made));

@@ -23,6 +23,8 @@ const BESIDE_FILE = [
     'allow-node-address-ports',
     'iptables-backend',
     'nftables-count-connections',
+    'record-dir',
+    'record-size',
     'output',
     'config',
   ],

@@ -51,6 +51,13 @@ export interface IpvsConfig {
   readonly udpTimeout: number;
 }
 
+/** History on disk. */
+export interface RecordingConfig {
+  readonly folder: string;
+  /** Bytes of all its files. */
+  readonly size: number;
+}
+
 export const MODES = ['iptables', 'ipvs', 'nftables'] as const;
 
 export interface Config {
@@ -77,6 +84,8 @@ export interface Config {
   readonly conntrack: ConntrackSettings;
   readonly serve: ServeConfig;
   readonly log: LogConfig;
+  /** Where the history is kept on disk; undefined: in memory alone. */
+  readonly recording: RecordingConfig | undefined;
   /** OOM-killer score, -1000 to 1000. */
   readonly oomScoreAdj: number;
   /** Feature gates that were set. */

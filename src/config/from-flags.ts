@@ -19,6 +19,7 @@ import {
   readPositive,
   readTimeout,
 } from './readers.ts';
+import { readRecording } from './recording.ts';
 import { readSource } from './source.ts';
 import { readDetectLocal, readNodePortAddresses } from './traffic.ts';
 
@@ -61,6 +62,7 @@ export function configFromFlags(flags: Flags, { origins, file, given = {} }: Con
     conntrack: readConntrack(read),
     serve: readServe(read, { isIPv6: (read.text('bind-address') ?? '').includes(':'), hasFile: file !== undefined }),
     log: readLog(read),
+    recording: readRecording(read),
     oomScoreAdj: readInteger(read, 'oom-score-adj', { initial: -999, least: -1000, most: 1000 }),
     featureGates: readFeatureGates(read),
     configSyncPeriod: readPositive(read, 'config-sync-period', '15m'),

@@ -30,3 +30,12 @@ function rawMoment(text: string, now: number): number | undefined {
   at.setHours(Number(hours), Number(minutes), Number(seconds), Math.round(Number(`0${fraction}`) * 1000));
   return at.getTime() > now ? at.getTime() - DAY : at.getTime();
 }
+
+/** The beginning of a span that ends now: `10m`, or a moment. undefined as for `parseMoment`. */
+export function parseSince(text: string, now: number): number | undefined {
+  const span = parseDuration(text);
+  return span !== undefined && span > 0 ? now - span : parseMoment(text, now);
+}
+
+/** The forms of the beginning of a span, for a message. */
+export const SINCE_FORMS = `a duration such as 10m, or ${MOMENT_FORMS}`;

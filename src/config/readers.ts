@@ -104,3 +104,26 @@ export function readChoice<C extends string>(
   read.fault(flag, `must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`);
   return initial;
 }
+
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+};
+
+/** Bytes, as Kubernetes writes quantities: `64Mi`. */
+export function readSize(
+  read: Reader,
+  flag: string,
+  { initial, least, most }: { readonly initial: string; readonly least: number; readonly most: number },
+): number {
+  const [, number = '', unit = ''] = /^(\d{1,15})(k|M|G|Ki|Mi|Gi)?$/.exec(read.text(flag) ?? initial) ?? [];
+  const bytes = number === '' ? Number.NaN : Number(number) * (SIZE_UNITS[unit] ?? Number.NaN);
+  if (!(bytes >= least && bytes <= most))
+    read.fault(flag, 'must be a number of bytes such as 64Mi, at least 1Mi and at most 1024Gi');
+  return bytes;
+}

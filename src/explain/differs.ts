@@ -1,7 +1,8 @@
 /** Where the kernel does other than it should, as the first sentences of an answer. Pure. */
 import type { ServiceKey } from '../model/objects.ts';
+import type { FamilyView } from '../modes/view.ts';
 import type { ExplainFacts } from './facts.ts';
-import type { Fate } from './fates.ts';
+import type { Fate, Step } from './fates.ts';
 import { firstOf, percent } from './phrases.ts';
 
 /** Shares of two walks are equal within this. */
@@ -10,16 +11,18 @@ const SAME = 1e-6;
 export interface DifferInput {
   readonly stands: readonly Fate[];
   readonly desired: readonly Fate[];
+  /** What the kernel has. */
+  readonly view: FamilyView;
   /** The Service of the destination; undefined for none. */
   readonly service: ServiceKey | undefined;
   readonly facts: ExplainFacts;
 }
 
 /** Usually empty. */
-export function differences({ stands, desired, service, facts }: DifferInput): string[] {
+export function differences({ stands, desired, view, service, facts }: DifferInput): string[] {
   if (isSame(stands, desired)) return [];
   const what = `The kernel differs from the desired state: the packet is ${inWords(stands)}, and should be ${inWords(desired)}.`;
-  return [what, ...missingSteps(stands, desired), why(service, facts)];
+  return [what, ...missingStep({ stands, desired, view }), why(service, facts)];
 }
 
 function isSame(a: readonly Fate[], b: readonly Fate[]): boolean {
@@ -53,17 +56,27 @@ const KINDS: Readonly<Record<Exclude<Fate['kind'], 'balanced'>, string>> = {
   untouched: 'left alone',
 };
 
-/** The first step of the desired way that the kernel's way has not: the place to look at. */
-function missingSteps(stands: readonly Fate[], desired: readonly Fate[]): string[] {
-  const has = new Set(stands.flatMap(({ way }) => way.map(({ table, chain, rule }) => `${table} ${chain} ${rule}`)));
-  for (const { way } of desired) {
-    const missing = way.find(({ table, chain, rule }) => !has.has(`${table} ${chain} ${rule}`));
-    if (missing !== undefined) {
-      const { table, chain, rule } = missing;
-      return [`The packet should meet "${rule}" in ${table} ${chain}, and does not.`];
-    }
+/** The first step of a desired way that the kernel has not: the place to look at. */
+function missingStep({ stands, desired, view }: Pick<DifferInput, 'stands' | 'desired' | 'view'>): string[] {
+  const met = new Set(stands.flatMap(({ way }) => way.map(({ chain, rule }) => `${chain} ${rule}`)));
+  const missing = desired
+    .flatMap(({ way }) => way)
+    .find((step) => !met.has(`${step.chain} ${step.rule}`) && !isThere(step, view));
+  if (missing === undefined)
+    return ['All that the packet should meet is there; another rule, order or value leads it elsewhere.'];
+  const { table, chain, rule } = missing;
+  return [`The kernel lacks this in ${table} ${chain}: ${rule}`];
+}
+
+/** A rule or an element that the packet does not meet may be there nevertheless. */
+function isThere({ table: name, chain, rule, key }: Step, { rules, table }: FamilyView): boolean {
+  if (table !== undefined) {
+    return key === undefined
+      ? table.chain(chain)?.some(({ text }) => text === rule) === true
+      : table.element(chain, key) !== undefined;
   }
-  return [];
+  const isTable = name === 'nat' || name === 'filter' || name === 'mangle';
+  return isTable && rules?.chain(name, chain)?.some(({ text }) => text === rule) === true;
 }
 
 function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }: ExplainFacts): string {

@@ -56,7 +56,7 @@ async function explainQuestion(question: Question, { facts, family, rules }: Con
     by: facts.by,
     from: { text: question.from.text, what: question.from.what, address: question.from.address },
     to: question.to,
-    differs: differences({ stands: walked.fates, desired: wanted.fates, service, facts }),
+    differs: differences({ stands: walked.fates, desired: wanted.fates, view: family.stands, service, facts }),
     verdict: {
       ...verdict,
       endpoints: verdict.endpoints.map((each) => ({

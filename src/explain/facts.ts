@@ -67,7 +67,7 @@ export interface ExplainFacts {
    */
   remembered(family: Family, memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
   /** The Service that had a destination and has it no more; undefined when the history knows of none. */
-  lastHad?(at: FrontendAt): FormerOwner | undefined;
+  lastHad?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
   /** Absent where Pods are not known. A Pod that does not exist is undefined. */
   pod?(key: string): KnownPod | undefined;
   /** Services that the kernel refuses, each with the kernel's words. */

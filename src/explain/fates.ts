@@ -26,6 +26,8 @@ export interface Step {
   readonly chain: string;
   /** The rule without its `-A CHAIN`, the element, or the destination, as the kernel's tools list it; `policy DROP` of a built-in chain. */
   readonly rule: string;
+  /** Of an element of nftables: its key. */
+  readonly key?: string | undefined;
   readonly effect: Effect;
   /** Of the packets that reach the step, the share that takes it; 1 unless chosen at random. */
   readonly share: number;

@@ -1,9 +1,10 @@
 /** Whether a rule of iptables matches a packet. Pure. */
-import { type Address, addressWidth, type Cidr, cidrContains, familyOf, parseCidr } from '../model/address.ts';
+import type { Address } from '../model/address.ts';
 import type { ServersView } from '../modes/view.ts';
 import type { State } from './fates.ts';
+import { isHeldBy, type Nets, type Octets } from './nets.ts';
 import type { NodeFacts, Packet } from './packet.ts';
-import type { Match } from './rule.ts';
+import { type Match, SETS } from './rule.ts';
 
 /** What matches look at beside the packet on its way. */
 export interface Surroundings {
@@ -12,8 +13,8 @@ export interface Surroundings {
   readonly servers: ServersView | undefined;
   /** Names of the memories that were asked. */
   readonly asked: Set<string>;
-  /** The nets that hold the packet's source, in the sets that have nets: looked up once for all rules. */
-  readonly nets: Map<string, readonly Cidr[]>;
+  readonly nets: Nets;
+  readonly octets: Octets;
 }
 
 export function isMatching(match: Match, state: State, around: Surroundings): boolean {
@@ -21,14 +22,14 @@ export function isMatching(match: Match, state: State, around: Surroundings): bo
 }
 
 function holds(match: Match, state: State, around: Surroundings): boolean {
-  const { packet, facts } = around;
+  const { packet, facts, octets } = around;
   switch (match.of) {
     case 'source':
-      return cidrContains(match.cidr, packet.source);
+      return isHeldBy(match.net, octets.of(packet.source));
     case 'destination':
-      return cidrContains(match.cidr, state.destination);
+      return isHeldBy(match.net, octets.of(state.destination));
     case 'original destination':
-      return cidrContains(match.cidr, packet.destination);
+      return isHeldBy(match.net, octets.of(packet.destination));
     case 'protocol':
       return packet.protocol === match.value;
     case 'device':
@@ -78,25 +79,5 @@ function isInSet(
   const socket = `${destination},${protocol.toLowerCase()}:${port}`;
   if (third === undefined) return entries.has(socket);
   if (entries.has(`${socket},${source}`)) return true;
-  let possible = nets.get(set);
-  if (possible === undefined) {
-    possible = hasNets(entries) ? netsOf(source) : [];
-    nets.set(set, possible);
-  }
-  return possible.some((net) => entries.has(`${socket},${net}`));
-}
-
-function hasNets(entries: ReadonlySet<string>): boolean {
-  for (const entry of entries) if (entry.includes('/')) return true;
-  return false;
-}
-
-/** The nets that hold an address, the narrowest first. The kernel tests a set of nets by prefix length, too (ip_set_hash_gen.h). */
-function netsOf(address: Address): Cidr[] {
-  const found: Cidr[] = [];
-  for (let length = addressWidth(familyOf(address)); length >= 0; length--) {
-    const net = parseCidr(`${address}/${length}`);
-    if (net !== undefined) found.push(net);
-  }
-  return found;
+  return SETS.get(set) === true && nets.of(source).some((net) => entries.has(`${socket},${net}`));
 }

@@ -40,14 +40,18 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return found;
 }
 
-/** The Service that was probably meant: of the same name in another namespace, or with the nearest `namespace/name`. */
+/**
+ * The Service that was probably meant: with the nearest name in the same namespace, or of the same name in the nearest namespace. Others
+ * are not compared: there may be very many.
+ */
 export function nearestService(key: string, services: Iterable<{ readonly key: string }>): string | undefined {
-  const name = key.slice(key.indexOf('/') + 1);
-  let sameName: string | undefined;
-  const keys: string[] = [];
+  const slash = key.indexOf('/');
+  const [namespace, name] = [key.slice(0, slash + 1), key.slice(slash)];
+  const sameNamespace: string[] = [];
+  const sameName: string[] = [];
   for (const service of services) {
-    if (sameName === undefined && service.key.endsWith(`/${name}`)) sameName = service.key;
-    keys.push(service.key);
+    if (service.key.startsWith(namespace)) sameNamespace.push(service.key);
+    else if (service.key.endsWith(name)) sameName.push(service.key);
   }
-  return nearest(key, keys) ?? sameName;
+  return nearest(key, [...sameNamespace, ...sameName]) ?? sameName[0];
 }

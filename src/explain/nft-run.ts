@@ -1,5 +1,5 @@
 /** A rule of nftables while a packet is in it. Pure. */
-import type { Expression } from '../host/nftables-kernel.ts';
+import type { Expression, ReadExpression } from '../host/nftables-kernel.ts';
 import type { Effect, State, Step } from './fates.ts';
 import { numberOf } from './words.ts';
 
@@ -9,7 +9,7 @@ export type Verdict = Extract<Expression, { do: 'verdict' }>['verdict'];
 export interface Run {
   readonly chain: string;
   readonly text: string;
-  readonly expressions: readonly Expression[];
+  readonly expressions: readonly ReadExpression[];
   readonly words: string[];
   readonly state: State;
   /** Where the packet goes on when the rule does not match in the end. */
@@ -32,7 +32,7 @@ export function concluded({ state, before }: Run): State {
 }
 
 /** The number that a comparison of the drawn word lets pass; undefined when it is no such comparison. */
-export function onlyNumber(expression: Expression | undefined, word: number): number | undefined {
+export function onlyNumber(expression: ReadExpression | undefined, word: number): number | undefined {
   if (expression?.do !== 'compare' || expression.from !== word || expression.is !== 'equal') return undefined;
   return expression.value.length === 4 ? numberOf(expression.value) : undefined;
 }
@@ -51,6 +51,13 @@ export function merged(states: readonly State[]): State[] {
     else found.push(state);
   }
   return found;
+}
+
+/** The verdict of an element; undefined for one that slicewire never writes. */
+export function verdictIn(data: string): Verdict | undefined {
+  const [, kind, chain] = /^(goto|jump) (.+)$/.exec(data) ?? [];
+  if (chain !== undefined) return { kind: kind === 'jump' ? 'jump' : 'goto', chain };
+  return data === 'drop' || data === 'return' ? { kind: data } : undefined;
 }
 
 export function effectOf(verdict: Verdict): Effect {

@@ -1,13 +1,13 @@
 /** Near misses, and what was not looked at. Pure. */
 import { type Address, cidrContains, endpointText } from '../model/address.ts';
 import { faultText, type Service } from '../model/objects.ts';
-import type { Question } from './asked.ts';
+import type { Destination, Question } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import { firstOf, portNumbers } from './phrases.ts';
+import { firstOf, listed, portNumbers } from './phrases.ts';
 import type { Subject } from './subject.ts';
 
 /** Services that are looked at between two breaths. */
-const PORTION = 2000;
+const PORTION = 1000;
 /** Services that are named. */
 const MOST = 3;
 
@@ -47,11 +47,13 @@ async function nearMisses(input: NotesInput): Promise<string[]> {
   const { to } = question;
   const holders: Service[] = [];
   const byNodePort: Service[] = [];
+  const byEndpoint: Service[] = [];
   let seen = 0;
   for (const service of facts.objects.services()) {
     if (holders.length < MOST && has(service, to.address)) holders.push(service);
     if (byNodePort.length < MOST && service.ports.some(({ nodePort }) => nodePort === to.port))
       byNodePort.push(service);
+    if (byEndpoint.length < MOST && hasEndpoint(service, to.address, facts)) byEndpoint.push(service);
     seen += 1;
     if (seen % PORTION === 0) await facts.breath();
   }
@@ -62,9 +64,20 @@ async function nearMisses(input: NotesInput): Promise<string[]> {
   return [
     ...holders.map((service) => portMiss(service, input)),
     ...byNodePort.map((service) => nodePortMiss(service, input)).filter((note) => note !== undefined),
-    ...(holders.length === 0 ? formerOwner(input) : []),
+    ...(byEndpoint.length === 0 ? [] : [endpointNote(byEndpoint, to)]),
+    ...(holders.length + byEndpoint.length === 0 ? await formerOwner(input) : []),
     ...claims,
   ];
+}
+
+function hasEndpoint({ key }: Service, address: Address, { objects }: ExplainFacts): boolean {
+  return objects.slicesOf(key).some(({ endpoints }) => endpoints.some((endpoint) => endpoint.address === address));
+}
+
+/** Not an address of a Service, but of one that serves it. */
+function endpointNote(services: readonly Service[], { address }: Destination): string {
+  const names = listed(services.map(({ key }) => `Service ${key}`));
+  return `${address} is the address of an endpoint of ${names}: a connection to it does not go through the proxy.`;
 }
 
 function has({ clusterIPs, externalIPs, loadBalancerIPs }: Service, address: Address): boolean {
@@ -105,10 +118,10 @@ function nodePortMiss(service: Service, { question: { to }, family }: NotesInput
 }
 
 /** `no Service has this address; shop/web had it until 12:03:04` */
-function formerOwner({ question: { to }, family, facts }: NotesInput): string[] {
+async function formerOwner({ question: { to }, family, facts }: NotesInput): Promise<string[]> {
   const { protocol, address, port } = to;
   if (family.localAddresses.has(address)) return [];
-  const former = facts.lastHad?.({ family: to.family, protocol, address, port });
+  const former = await facts.lastHad?.({ family: to.family, protocol, address, port });
   if (former !== undefined) return [`No Service has ${address} now; ${former.service} had it until ${former.until}.`];
   const range = family.serviceCidrs.find((cidr) => cidrContains(cidr, address));
   return [`No Service has the address ${address}${range === undefined ? '' : `, though it is in ${range}`}.`];

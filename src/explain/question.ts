@@ -1,5 +1,5 @@
 /** Reads a question: FROM and TO, as people write them. Pure. */
-import { type Address, endpointText, FAMILIES, type Family, familyOf } from '../model/address.ts';
+import { type Address, endpointText, FAMILIES, type Family, familyOf, parseAddress } from '../model/address.ts';
 import type { Protocol } from '../model/objects.ts';
 import type { Question, Wanted } from './asked.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
@@ -33,7 +33,7 @@ function chosen(to: string, { addresses }: Wanted, asked: { from: string; facts:
   if (own !== undefined) return own;
   const [is] = families;
   throw new WrongQuestion(
-    `${asked.from} has ${is} only, and ${to} has ${familyOf(first)} only: a connection needs both in one family`,
+    `FROM ${asked.from} sends by ${is} only, and TO ${to} has ${familyOf(first)} only: a connection needs both in one family`,
   );
 }
 
@@ -57,7 +57,10 @@ function readDestination(text: string, facts: ExplainFacts): Wanted {
   const colon = rest.lastIndexOf(':');
   const isBareV6 = bracketed === null && rest.indexOf(':') !== colon;
   if (isBareV6) {
-    throw new WrongQuestion(`TO ${text}: an IPv6 address is written in brackets, with its port: [${rest}]:80`);
+    const [address, port] = split(rest, colon);
+    const isBoth = parseAddress(address) !== undefined && /^\d+$/.test(port ?? '') && !address.endsWith(':');
+    const example = isBoth ? `[${address}]:${port}` : `[${rest}]:80`;
+    throw new WrongQuestion(`TO ${text}: an IPv6 address is written in brackets before its port, such as ${example}`);
   }
   const [host, port] = bracketed !== null ? [bracketed[1] ?? '', bracketed[2]] : split(rest, colon);
   if (host === '') throw new WrongQuestion(`TO ${text || '""'} is no destination; write ${TO_FORMS}`);

@@ -140,7 +140,9 @@ function faultReasons(input: ReasonsInput): Reason[] {
   const { key } = subject.service;
   const own = facts.faultsOf('Service', key).filter(({ field }) => !field.startsWith('endpoints.hints'));
   const slices = input.slices.flatMap(({ slice }) =>
-    facts.faultsOf('EndpointSlice', slice).filter(({ field }) => !/^endpoints\[\d+\]\.addresses/.test(field)),
+    facts
+      .faultsOf('EndpointSlice', slice)
+      .filter(({ kind, field }) => kind === 'EndpointSlice' && !/^endpoints\[\d+\]\.addresses/.test(field)),
   );
   const aside = slicesSetAside(subject.service, facts).map(
     (text): Reason => ({ object: `EndpointSlices of ${key}`, field: '', value: '', says: `${text}.` }),

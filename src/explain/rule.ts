@@ -1,8 +1,10 @@
 /** A rule of iptables, read from the text that iptables-save prints. Pure. */
-import { type Address, type Cidr, parseAddress, parseCidr } from '../model/address.ts';
+import { type Address, FAMILIES, parseAddress, parseCidr } from '../model/address.ts';
+import { SET_IDS, setName, setSpec } from '../modes/virtual-servers/sets.ts';
+import { type Net, netOf } from './nets.ts';
 
 export type Match =
-  | { readonly of: 'source' | 'destination' | 'original destination'; readonly cidr: Cidr; readonly inverted: boolean }
+  | { readonly of: 'source' | 'destination' | 'original destination'; readonly net: Net; readonly inverted: boolean }
   | {
       readonly of: 'protocol' | 'device' | 'connection state' | 'memory';
       readonly value: string;
@@ -29,6 +31,11 @@ export interface ParsedRule {
   /** The part of the rule that is not interpreted; undefined when all of it is. */
   readonly unknown: string | undefined;
 }
+
+/** Sets of IPVS mode by their names, and whether their entries end with a net. */
+export const SETS: ReadonlyMap<string, boolean> = new Map(
+  SET_IDS.flatMap((id) => FAMILIES.map((family) => [setName(family, id), setSpec(family, id).type.endsWith(',net')])),
+);
 
 /** Targets with options that are interpreted. */
 const TARGETS = new Set(['ACCEPT', 'DROP', 'REJECT', 'RETURN', 'MARK', 'DNAT', 'MASQUERADE']);
@@ -168,7 +175,8 @@ function matchOf({ option, inverted, values: [value = '', second = ''] }: Option
       if (value !== 'LOCAL') return undefined;
       return { of: option === '--src-type' ? 'local source' : 'local destination', inverted };
     case '--match-set':
-      return { of: 'set', set: value, which: second.split(','), inverted };
+      // Other sets are not in a view.
+      return SETS.has(value) ? { of: 'set', set: value, which: second.split(','), inverted } : undefined;
     default:
       return undefined;
   }
@@ -176,7 +184,7 @@ function matchOf({ option, inverted, values: [value = '', second = ''] }: Option
 
 function ofNet(of: 'source' | 'destination' | 'original destination', text: string, inverted: boolean) {
   const cidr = parseCidr(text.includes('/') ? text : `${text}/${text.includes(':') ? 128 : 32}`);
-  return cidr && { of, cidr, inverted };
+  return cidr && { of, net: netOf(cidr), inverted };
 }
 
 /** `0x4000/0x4000`, or `0x4000` for all bits of the mask. */

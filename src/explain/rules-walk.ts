@@ -21,6 +21,7 @@ import {
   type Verdict,
 } from './fates.ts';
 import { isLocal, isMatching, type Surroundings } from './matching.ts';
+import { Nets, Octets } from './nets.ts';
 import type { NodeFacts, Packet } from './packet.ts';
 import { type ParsedRule, parseRule } from './rule.ts';
 import { candidates, refusal } from './servers-walk.ts';
@@ -79,7 +80,7 @@ export class RulesWalk {
   constructor({ rules, unknown, ...around }: RulesWalkInput) {
     this.#rules = rules;
     this.#parsed = parsedOf(rules);
-    this.#around = { ...around, nets: new Map() };
+    this.#around = { ...around, nets: new Nets(), octets: new Octets() };
     this.#unknown = unknown;
   }
 

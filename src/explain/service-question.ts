@@ -11,7 +11,9 @@ import { WrongQuestion } from './wrong-question.ts';
 export function destinationOf(text: string, facts: ExplainFacts): Wanted {
   const parts = /^[a-z]+\/([^/:]+)\/([^/:]+)(?::([^/]*))?(?:\/(.*))?$/.exec(text);
   if (parts === null) {
-    throw new WrongQuestion(`TO ${text}: a Service is written svc/NAMESPACE/NAME, or svc/NAMESPACE/NAME:PORT`);
+    const near = nearestService(text.slice(text.indexOf('/')), facts.objects.services());
+    const meant = near === undefined ? '' : `; did you mean svc/${near}?`;
+    throw new WrongQuestion(`TO ${text}: a Service is written svc/NAMESPACE/NAME, or svc/NAMESPACE/NAME:PORT${meant}`);
   }
   const [, namespace = '', name = '', port, protocolText] = parts;
   const protocol = protocolText === undefined ? undefined : protocolOf(protocolText);

@@ -10,6 +10,8 @@ import { take } from './words.ts';
 export interface FoundElement {
   /** As `nft` lists it. */
   readonly text: string;
+  /** undefined for a client in a memory of session affinity. */
+  readonly key?: string | undefined;
   /** Words of a map, or a verdict; "" in a set. */
   readonly data: string;
   readonly owner: ServiceKey | undefined;
@@ -68,17 +70,20 @@ export class SetLookup {
   }
 
   #found(set: NftSet, element: NftElement & { readonly owner: ServiceKey | undefined }): FoundElement {
-    return { text: entryText(set, element, this.#family), data: element.data, owner: element.owner };
+    const { key, data, owner } = element;
+    return { text: entryText(set, element, this.#family), key, data, owner };
   }
 
   /** Field by field, as the kernel compares ranges of concatenations (nft_set_pipapo.c). */
   #isWithin({ key: fields }: NftSet, key: string, { key: first, end }: NftElement): boolean {
+    const last = end === '' ? first : end;
+    // What is within in each field is so as a whole, too: most elements are passed over without a look at their fields.
+    if (key < first || key > last) return false;
     let at = 0;
     return fields.every((field) => {
       const [from, to] = [at, at + this.#size(field)];
       at = to;
       const part = key.slice(from, to);
-      const last = end === '' ? first : end;
       return first.slice(from, to) <= part && part <= last.slice(from, to);
     });
   }

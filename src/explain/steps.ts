@@ -29,7 +29,7 @@ function isSame(a: Step | undefined, b: Step | undefined): boolean {
 
 function explained(step: Step): ExplainedStep {
   const { table, chain, rule, owner } = step;
-  return { table, chain, rule, does: does(step), object: owner === undefined ? '' : `Service ${owner}` };
+  return { table, chain, rule, does: does(step), object: owner ?? '' };
 }
 
 function does({ effect, share }: Step): string {

@@ -2,7 +2,7 @@
  * Walks a packet through a table of nftables mode as the kernel does, word by word. The real kernel is asked the same questions in
  * test/netns.
  */
-import type { Expression, Hook } from '../host/nftables-kernel.ts';
+import type { Expression, Hook, ReadExpression } from '../host/nftables-kernel.ts';
 import { endpointText, type Family } from '../model/address.ts';
 import { numberWord } from '../modes/nft-table/bytes.ts';
 import { addressOf } from '../modes/nft-table/print.ts';
@@ -24,7 +24,17 @@ import {
 } from './fates.ts';
 import { loaded } from './loaded.ts';
 import { isLocal } from './matching.ts';
-import { concluded, effectOf, likely, merged, onlyNumber, passedBy, type Run, type Verdict } from './nft-run.ts';
+import {
+  concluded,
+  effectOf,
+  likely,
+  merged,
+  onlyNumber,
+  passedBy,
+  type Run,
+  type Verdict,
+  verdictIn,
+} from './nft-run.ts';
 import type { NodeFacts, Packet } from './packet.ts';
 import { type FoundElement, SetLookup } from './set-lookup.ts';
 import { masked, numberOf, put, take } from './words.ts';
@@ -50,6 +60,7 @@ export class TableWalk {
   readonly #input: TableWalkInput;
   readonly #name: string;
   readonly #lookup: SetLookup;
+  readonly #hooks = new Map<string, readonly string[]>();
 
   constructor(input: TableWalkInput) {
     this.#input = input;
@@ -90,10 +101,19 @@ export class TableWalk {
 
   #hook(type: Hook['type'], name: Hook['hook'], state: State): Outcome[] {
     let going: Outcome[] = [{ state, verdict: 'end' }];
-    for (const chain of this.#input.table.hooks(type, name)) {
+    for (const chain of this.#called(type, name)) {
       going = going.flatMap((one) => (isStopped(one) ? [one] : (this.#chain(chain, one.state) ?? [one])));
     }
     return going;
+  }
+
+  /** The hooks are the same for all packets of a walk. */
+  #called(type: Hook['type'], name: Hook['hook']): readonly string[] {
+    const known = this.#hooks.get(`${type} ${name}`);
+    if (known !== undefined) return known;
+    const chains = this.#input.table.hooks(type, name);
+    this.#hooks.set(`${type} ${name}`, chains);
+    return chains;
   }
 
   /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
@@ -170,7 +190,7 @@ export class TableWalk {
   }
 
   /** An expression that does something to the packet. */
-  #act(run: Run, at: number, expression: Expression, endings: Endings): void {
+  #act(run: Run, at: number, expression: ReadExpression, endings: Endings): void {
     const { next, done } = endings;
     const { state, words } = run;
     const after = (effect: Effect, changed = state) => stepped(changed, this.#step(run, effect));
@@ -205,9 +225,13 @@ export class TableWalk {
       case 'verdict':
         this.#decide(run, expression.verdict, this.#step(run, effectOf(expression.verdict)), endings);
         break;
-      default:
-        this.#note(run, `has \`${JSON.stringify(expression)}\`, which is not interpreted; it is taken as not matching`);
+      case 'unknown':
+        this.#note(
+          run,
+          `has the expression \`${expression.name}\`, which is not interpreted; it is taken as not matching`,
+        );
         next.push(passedBy(run));
+        break;
     }
   }
 
@@ -224,8 +248,12 @@ export class TableWalk {
     }
     const { data, owner } = found;
     if (to === 'verdict') {
-      const chain = data.replace(/^goto /, '');
-      const verdict: Verdict = data === 'drop' ? { kind: 'drop' } : { kind: 'goto', chain };
+      const verdict = verdictIn(data);
+      if (verdict === undefined) {
+        this.#note(run, `finds the verdict \`${data}\`, which is not interpreted; it is taken as not matching`);
+        endings.next.push(passedBy(run));
+        return;
+      }
       this.#decide({ ...run, owner }, verdict, this.#elementStep(set, found, effectOf(verdict)), endings);
       return;
     }
@@ -261,8 +289,8 @@ export class TableWalk {
     return { table: this.#name, chain, rule: text, effect, share: 1, owner };
   }
 
-  #elementStep(set: string, { text, owner }: FoundElement, effect: Effect): Step {
-    return { table: this.#name, chain: set, rule: text, effect, share: 1, owner };
+  #elementStep(set: string, { text, key, owner }: FoundElement, effect: Effect): Step {
+    return { table: this.#name, chain: set, rule: text, key, effect, share: 1, owner };
   }
 
   #note({ chain, text }: Run, problem: string): void {

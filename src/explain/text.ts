@@ -94,7 +94,7 @@ function stepLines(steps: readonly ExplainedStep[]): string[] {
     const at = `${table} ${chain}`;
     const head = at === last ? [] : [at];
     last = at;
-    return [...head, `  ${rule}`, `    ${does}${object === '' ? '' : ` (${object})`}`];
+    return [...head, `  ${rule}`, `    ${does}${object === '' ? '' : ` (Service ${object})`}`];
   });
 }
 

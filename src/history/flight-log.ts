@@ -36,6 +36,12 @@ export class FlightLog {
     return this.#log.blocks();
   }
 
+  /** From this moment on nothing is missing, although no sync says so: milliseconds since 1970. */
+  begin(at: number): void {
+    const mark = this.#log.marks.at(-1);
+    if (mark !== undefined) mark.wholeSince = at;
+  }
+
   append(record: LogRecord): void {
     if (record.type !== 'sync') this.#last = record.number;
     // What another source listed cannot be undone.

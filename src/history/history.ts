@@ -4,8 +4,7 @@ import type { History, RecordedChange, RecordedSync } from '../answers/history.t
 import { breath } from '../host/clock.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { serviceLines, sliceLines } from './describe.ts';
-import { objectsAt, timeline, type WrittenChange } from './past.ts';
-import type { Recorder } from './recorder.ts';
+import { type FlightData, objectsAt, timeline, type WrittenChange } from './past.ts';
 import type { LogRecord, SyncRecord } from './records.ts';
 import type { PresentObjects } from './store.ts';
 
@@ -28,13 +27,13 @@ const MOST = 200;
 const SYNCS = 50;
 
 /** Throws BeforeHistory when the history does not know of `at`. */
-export async function historyOf(recorder: Recorder, question: HistoryQuestion): Promise<HistoryContent> {
+export async function historyOf(flight: FlightData, question: HistoryQuestion): Promise<HistoryContent> {
   const { service, at } = question;
-  const store = at === undefined ? undefined : await objectsAt(recorder, at);
-  const found = await search(recorder, question);
+  const store = at === undefined ? undefined : await objectsAt(flight, at);
+  const found = await search(flight, question);
   return {
     service: service ?? '',
-    reachesBackTo: momentOf(recorder.log.reachesBackTo),
+    reachesBackTo: momentOf(flight.log.reachesBackTo),
     ...found,
     stood: store === undefined || service === undefined ? [] : stoodLines(store, service),
   };
@@ -64,12 +63,12 @@ export function recordedSync(record: SyncRecord): RecordedSync {
 }
 
 async function search(
-  recorder: Recorder,
+  flight: FlightData,
   { service, since = 0, at = Number.POSITIVE_INFINITY, most = MOST }: HistoryQuestion,
 ): Promise<Pick<HistoryContent, 'changes' | 'syncs' | 'omitted'>> {
   let records: LogRecord[] = [];
   let [found, omitted] = [0, 0];
-  for (const block of recorder.log.blocks) {
+  for (const block of flight.log.blocks) {
     const parsed: LogRecord[] = [];
     for (const line of block.lines().toReversed()) {
       const isSync = line.startsWith(SYNC);

@@ -1,13 +1,20 @@
 /** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
 import { breath } from '../host/clock.ts';
+import type { FlightLog } from './flight-log.ts';
 import type { Marked } from './log.ts';
 import type { Recorder } from './recorder.ts';
 import type { ChangeEntry, ChangeRecord, ListsRecord, LogRecord, SyncRecord } from './records.ts';
-import { ObjectStore } from './store.ts';
+import { ObjectStore, type PresentObjects } from './store.ts';
 
 /** The history does not know of this moment. */
 export class BeforeHistory extends Error {
   readonly code = 'BEFORE_HISTORY';
+}
+
+/** A history, and the objects after its last change; undefined: there are none yet. The recorder has both. */
+export interface FlightData {
+  readonly log: Pick<FlightLog, 'blocks' | 'reachesBackTo'>;
+  readonly objects: PresentObjects | undefined;
 }
 
 /** A change, with the sync that wrote it; undefined while it is not in the kernel. */
@@ -23,7 +30,7 @@ const BLOCKS_A_BREATH = 4;
 type Parsed = WeakMap<object, readonly LogRecord[]>;
 
 /** `moment`: milliseconds since 1970. Throws BeforeHistory. */
-export async function objectsAt(recorder: Recorder, moment: number): Promise<ObjectStore> {
+export async function objectsAt(recorder: FlightData, moment: number): Promise<ObjectStore> {
   // First in portions, while changes come in; then at once, from what was read.
   const parsed: Parsed = new WeakMap();
   const isEnough = enoughFor(moment);
@@ -114,7 +121,7 @@ function isBefore(record: LogRecord, number: number): boolean {
 
 /** The records from the newest block back to where it is enough, the oldest first. */
 function recordsBackTo(
-  recorder: Recorder,
+  recorder: FlightData,
   isEnough: (records: readonly LogRecord[]) => boolean,
   parsed: Parsed,
 ): LogRecord[] {

@@ -40,6 +40,11 @@ export class PendingChanges {
     return this.#dropped ?? this.#changes[0]?.number ?? next;
   }
 
+  /** Whether a change of the Service is kept. */
+  has(service: ServiceKey): boolean {
+    return this.#changes.some((change) => change.service === service);
+  }
+
   /** The Services of the changes after the first number and up to the second, each once. */
   servicesBetween(after: number, upTo: number, most: number): ServiceKey[] {
     const services = new Set<ServiceKey>();

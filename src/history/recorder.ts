@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../host/clock.ts';
 import type { SourceEvent } from '../model/events.ts';
-import type { NodeView, Service, Slice } from '../model/objects.ts';
+import type { NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
 import type { Plan } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { phrasesOf } from './changes.ts';
@@ -63,7 +63,17 @@ export class Recorder {
 
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
-    return this.#pending.oldest(this.#numbers.change + 1);
+    return this.#pending.oldest(this.nextNumber);
+  }
+
+  /** The number that the next change will have. */
+  get nextNumber(): number {
+    return this.#numbers.change + 1;
+  }
+
+  /** Whether a change of the Service is not in the kernel. */
+  isPending(service: ServiceKey): boolean {
+    return this.#pending.has(service);
   }
 
   /** Bytes that the recorder holds. */
@@ -107,7 +117,7 @@ export class Recorder {
     const running = this.#running;
     if (running === undefined) return;
     this.#running = undefined;
-    const { upTo, plans, times } = running;
+    const { upTo } = running;
     const { hasWritten, without } = refusedIn(report);
     const services = this.#pending.servicesBetween(this.#numbers.taken, upTo, SERVICES);
     const changes = upTo - this.#numbers.taken;
@@ -123,7 +133,7 @@ export class Recorder {
     const record = syncRecord(report, facts);
     this.log.append(record);
     this.statistics.add(record);
-    this.sinks.sync({ record, plans, times });
+    this.sinks.sync(record);
   }
 
   #use(tap: Tap, at: number): void {

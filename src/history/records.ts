@@ -36,7 +36,7 @@ export interface SyncTimes {
 /** A plan of a sync. */
 export interface PlanRecord {
   readonly steps: number;
-  /** SHA-256 of its text, in hexadecimal; `` for a plan of more than 1000 steps. */
+  /** The first 16 bytes of the SHA-256 of its text, in hexadecimal; `` for a plan of more than 1000 steps. */
   readonly digest: string;
 }
 
@@ -64,6 +64,9 @@ export interface SyncRecord {
   /** The first ones. */
   readonly drift: readonly string[];
   readonly failed: readonly string[];
+  readonly plans: readonly PlanRecord[];
+  /** What the mode read from its clock, in order. */
+  readonly times: readonly number[];
 }
 
 export type LogRecord = ChangeRecord | ListsRecord | SyncRecord;

@@ -1,5 +1,4 @@
 /** Those who record more than fits into memory: files and streams. */
-import type { Plan } from '../reconcile/step.ts';
 import type { ChangeEntry, SyncRecord } from './records.ts';
 import type { PresentObjects } from './store.ts';
 
@@ -10,19 +9,11 @@ export interface Beginning {
   readonly isWritten: boolean;
 }
 
-/** A sync that ended, as it went. */
-export interface EndedSync {
-  readonly record: SyncRecord;
-  readonly plans: readonly Plan[];
-  /** What the mode read from its clock, in order. */
-  readonly times: readonly number[];
-}
-
 export interface Sink {
   /** From now on all changes and syncs are passed on. Called again when another source replaces all objects. */
   begin(beginning: Beginning): void;
   change(entry: ChangeEntry): void;
-  sync(sync: EndedSync): void;
+  sync(record: SyncRecord): void;
 }
 
 export class Sinks {
@@ -54,8 +45,8 @@ export class Sinks {
     for (const [sink, state] of this.#sinks) if (state === 'begun') sink.change(entry);
   }
 
-  sync(sync: EndedSync): void {
-    for (const [sink, state] of this.#sinks) if (state === 'begun') sink.sync(sync);
+  sync(record: SyncRecord): void {
+    for (const [sink, state] of this.#sinks) if (state === 'begun') sink.sync(record);
     this.#beginWaiting();
   }
 

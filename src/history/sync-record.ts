@@ -1,7 +1,9 @@
 /** The record of a sync, from its report. */
+import { createHash } from 'node:crypto';
 import type { ServiceKey } from '../model/objects.ts';
+import { type Plan, planText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
-import type { SyncRecord } from './records.ts';
+import type { PlanRecord, SyncRecord } from './records.ts';
 
 /** Lines of a kind that a record holds, and characters of a line. */
 const LINES = 10;
@@ -18,14 +20,34 @@ export function refusedIn({ outcome, failed }: SyncReport): {
   return { hasWritten: owners.length > 0 && owners.length === failed.length, without: [...new Set(owners)] };
 }
 
+/** Steps of a plan whose text is hashed. The text of a whole node's plan would take a second. */
+const HASHED = 1000;
+
+/** The digest of a plan's text, by which a replay is compared. */
+export function planRecord(plan: Plan): PlanRecord {
+  const steps = plan.steps.length;
+  const hash = steps > HASHED ? '' : createHash('sha256').update(planText(plan)).digest('hex').slice(0, 32);
+  return { steps, digest: hash };
+}
+
 type Facts = Pick<
   SyncRecord,
-  'number' | 'at' | 'endedAt' | 'trigger' | 'upTo' | 'hasWritten' | 'without' | 'oldest' | 'changes' | 'services'
->;
+  | 'number'
+  | 'at'
+  | 'endedAt'
+  | 'trigger'
+  | 'upTo'
+  | 'hasWritten'
+  | 'without'
+  | 'oldest'
+  | 'changes'
+  | 'services'
+  | 'times'
+> & { readonly plans: readonly Plan[] };
 
 export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
   const { outcome, applied, duration, reading, desiring, writing, drift, failed } = report;
-  const { number, at, endedAt, trigger, upTo, hasWritten, without, oldest, changes, services } = facts;
+  const { number, at, endedAt, trigger, upTo, hasWritten, without, oldest, changes, services, times } = facts;
   const milliseconds = {
     all: round(duration),
     reading: round(reading),
@@ -41,6 +63,8 @@ export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
     failed: failed
       .slice(0, LINES)
       .map(({ key, owner, cause }) => cut(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`)),
+    plans: facts.plans.map(planRecord),
+    times,
   };
 }
 
@@ -48,7 +72,7 @@ function cut(line: string): string {
   return line.length > CHARACTERS ? `${line.slice(0, CHARACTERS)}…` : line;
 }
 
-/** To a hundredth of a millisecond. */
+/** To a hundredth of a millisecond, upwards: what was done did not take no time. */
 function round(milliseconds: number): number {
-  return Math.round(milliseconds * 100) / 100;
+  return Math.ceil(milliseconds * 100) / 100;
 }

@@ -21,6 +21,14 @@ export interface TableNumbers {
   readonly entries: number;
 }
 
+/** A program that wrote rules. */
+export interface RulesWriter {
+  readonly pid: number;
+  readonly name: string;
+  /** It is this process. */
+  readonly isUs: boolean;
+}
+
 /** Answers questions about chains. IptablesTools does it too, with a process for each question. */
 export interface ChainProbe {
   /** Throws when there is no answer. */
@@ -29,6 +37,8 @@ export interface ChainProbe {
   generation?(): Promise<number | undefined>;
   /** Packets that matched each rule of a chain, in the order of the rules; may be some seconds old. Throws when there is no answer. */
   counters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
+  /** The program that committed the last change of the ruleset; undefined where that is not known. */
+  lastWriter?(): Promise<RulesWriter | undefined>;
   /** The state of these tables; undefined when the kernel does not answer. */
   state?(tables: readonly string[]): Promise<RulesState | undefined>;
 }

@@ -41,6 +41,14 @@ export interface SeenDestination extends Destination {
   readonly isMasqueraded: boolean;
 }
 
+/** The destination that the next connections of a client get. */
+export interface Template {
+  readonly server: ServerId;
+  readonly destination: Pick<Destination, 'address' | 'port'>;
+  /** Seconds until it is forgotten, if the client sends nothing more. */
+  readonly seconds: number;
+}
+
 /** A set as the kernel has it. */
 export interface SeenSet {
   readonly type: string;
@@ -98,6 +106,8 @@ export interface IpvsKernel {
   setNames(): Promise<readonly string[]>;
   /** undefined when the set does not exist. */
   readSet(name: string): Promise<SeenSet | undefined>;
+  /** What the kernel remembers of a client for session affinity; read anew. */
+  templates(client: Address): Promise<readonly Template[]>;
   /** Seconds. */
   timeouts(): Promise<Timeouts>;
   setTimeouts(timeouts: Timeouts): Promise<void>;

@@ -34,6 +34,7 @@ import { type Address, addressOctets, addressOfBytes, type Family } from '../mod
 import { causeOf } from '../model/cause.ts';
 import { breath } from './clock.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
+import { templatesOf } from './ipvs-affinity.ts';
 import {
   type Destination,
   type Failure,
@@ -45,6 +46,7 @@ import {
   type Server,
   type ServerId,
   type SetSpec,
+  type Template,
   type Timeouts,
 } from './ipvs-kernel.ts';
 import { wholeListing } from './listing.ts';
@@ -152,6 +154,10 @@ export class NetlinkKernel implements IpvsKernel {
       if (errnoOf(error) === ENOENT) return undefined;
       throw error;
     }
+  }
+
+  async templates(client: Address): Promise<readonly Template[]> {
+    return await templatesOf(client);
   }
 
   timeouts(): Promise<Timeouts> {

@@ -1,5 +1,5 @@
 /**
- * nftables mode's writes as netlink requests, and elements as they are read back. Pure: `nftables-netlink.ts` sends and receives.
+ * nftables mode's writes as netlink requests. Pure: `nftables-netlink.ts` sends them, `nftables-decoding.ts` reads them back.
  */
 import type { Request } from '../../native/netlink.ts';
 import * as bytecode from '../../native/nft/expressions.ts';
@@ -71,13 +71,6 @@ export function encode(id: TableId, writes: readonly NftWrite[]): { requests: Re
     }
   }
   return { requests, of };
-}
-
-/** An element as it was read. */
-export function elementOf({ key, end, data = '', packets }: Element): NftElement {
-  const text = typeof data === 'string' ? data : 'chain' in data ? `goto ${data.chain}` : data.kind;
-  const element = { key, end, data: text };
-  return packets === undefined ? element : { ...element, isCounted: true };
 }
 
 function asElement({ data: type }: NftSet, { key, end, data, isCounted }: NftElement): Element {

@@ -53,6 +53,17 @@ export interface NftRule {
   readonly expressions: readonly Expression[];
 }
 
+/** An expression as it was read. Other programs can write expressions that slicewire never does: `name` is the kernel's name of such a one. */
+export type ReadExpression = Expression | { readonly do: 'unknown'; readonly name: string };
+
+/** A rule as it was read. */
+export interface ReadRule {
+  /** Its comment; "" for none. */
+  readonly text: string;
+  /** Decoded when first asked for. */
+  readonly expressions: readonly ReadExpression[];
+}
+
 /** A chain of the kernel's packet path. */
 export interface Hook {
   readonly type: 'nat' | 'filter';
@@ -80,7 +91,7 @@ export interface NftElement {
   readonly key: Bytes;
   /** The end of a range; "" for one key. */
   readonly end: Bytes;
-  /** The words of a map, or `goto CHAIN` or `drop` in a map of verdicts; "" in a set. */
+  /** The words of a map, or `goto CHAIN` or `drop` in a map of verdicts; "" in a set. Other programs can write other verdicts. */
   readonly data: string;
   /** It counts its matches. */
   readonly isCounted?: true;
@@ -100,9 +111,15 @@ export type NftWrite =
       readonly elements: readonly NftElement[];
     };
 
-/** slicewire's table as the kernel has it. A rule is its text. */
+/** A chain as it was read. */
+export interface ReadChain {
+  readonly hook?: Hook;
+  readonly rules: readonly ReadRule[];
+}
+
+/** slicewire's table as the kernel has it. */
 export interface NftState {
-  readonly chains: ReadonlyMap<string, { readonly rules: readonly string[] }>;
+  readonly chains: ReadonlyMap<string, ReadChain>;
   /** Elements by set; empty for sets whose elements packets add. */
   readonly sets: ReadonlyMap<string, readonly NftElement[]>;
 }
@@ -118,16 +135,28 @@ export interface NftRefusal {
   readonly blame: 'content' | 'environment' | 'use';
 }
 
+/** The program that committed a transaction. */
+export interface NftWriter {
+  readonly pid: number;
+  readonly name: string;
+}
+
 /** The seam to the kernel's nftables. */
 export interface NftKernel {
   /** Bytes of the longest transaction; undefined when there is no limit. */
   readonly room?: number | undefined;
   /** The table of a family; undefined when there is none. Throws when it cannot be read. */
   read(family: Family): Promise<NftState | undefined>;
+  /** As `read`, but at any time, also beside it; the answers of `isUnchanged` and `stands` are not about this reading. */
+  inspect(family: Family): Promise<NftState | undefined>;
   /** Whether only `commit` has changed the ruleset since `read`. Throws when the kernel does not answer. */
   isUnchanged(family: Family): boolean;
   /** The number of matches of each element of a counting set, by key. Throws when the set cannot be read. */
   counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
+  /** Seconds until each element of a memory expires, by key; empty when there is no such set. Throws when it cannot be read. */
+  expirations(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
+  /** The program that committed the last transaction of any table; undefined where the kernel does not tell. */
+  lastWriter(): NftWriter | undefined;
   /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether the table is as it was last read or written. Cheap. */

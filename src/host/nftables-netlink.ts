@@ -19,19 +19,17 @@ import {
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
-import { readElements, readRules, readSets, tableHandle } from '../../native/nft/listings.ts';
+import { readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
 import { deleteChain, deleteTable } from '../../native/nft/objects.ts';
-import type { TableId } from '../../native/nft/request.ts';
 import { elementAt } from '../../native/nft/sets.ts';
 import { commit } from '../../native/nft/transaction.ts';
 import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { breath } from './clock.ts';
-import { elementOf, encode, type Origin } from './nftables-encoding.ts';
+import { encode, type Origin } from './nftables-encoding.ts';
 import {
   type Bytes,
-  type NftElement,
   type NftKernel,
   NftMissing,
   type NftRefusal,
@@ -39,8 +37,10 @@ import {
   type NftTables,
   NftUnusable,
   type NftWrite,
+  type NftWriter,
   type Standing,
 } from './nftables-kernel.ts';
+import { readTable } from './nftables-reading.ts';
 
 /** The name of the table in each family. */
 export const TABLE = 'slicewire';
@@ -53,8 +53,6 @@ const MESSAGE = 20;
 const BRACKETS = 64;
 /** Attempts to write a transaction without a write of another program in between. After these it is written in any case. */
 const TRIES = 8;
-/** Attempts to read the table without a write of another program in between. After these the last read counts: most likely the others wrote to other tables. */
-const READS = 5;
 /** The largest share of the time for reading the table only to find out whether another program changed it. */
 const READING_SHARE = 0.01;
 /** Errors that do not depend on the request. */
@@ -96,16 +94,20 @@ interface Seen {
 export class NftNetlink implements NftKernel, NftTables {
   readonly #open: typeof openTransport;
   readonly #socket: NetlinkSocket;
+  /** Beside the other one, which may be in the middle of a listing. */
+  readonly #asking: NetlinkSocket;
   readonly #seen = new Map<Family, Seen>();
 
   /** Throws SystemError. `open` opens sockets, for example in another network namespace. */
   constructor(open: typeof openTransport = openTransport) {
     this.#open = open;
     this.#socket = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST));
+    this.#asking = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION));
   }
 
   close(): void {
     this.#socket.close();
+    this.#asking.close();
   }
 
   get room(): number | undefined {
@@ -113,55 +115,30 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   async read(family: Family): Promise<NftState | undefined> {
-    const id = { family, table: TABLE };
-    for (let tries = 1; ; tries++) {
-      const began = performance.now();
-      const before = this.#generation();
-      const handle = tableHandle(this.#socket, id);
-      if (handle === undefined) {
-        this.#seen.delete(family);
-        return undefined;
-      }
-      const state = await this.#state(id).catch((error: unknown) => {
-        // The table was deleted meanwhile: ask again.
-        if (tries < READS && error instanceof NetlinkError && error.errno === ENOENT) return undefined;
-        throw error;
-      });
-      if (state === undefined) continue;
-      const isSame = this.#generation() === before;
-      // Another program wrote meanwhile: entries may be missing.
-      if (!isSame && tries < READS) continue;
-      const now = performance.now();
-      const due = now + (now - began) / READING_SHARE;
-      this.#seen.set(family, { handle, generation: isSame ? before : undefined, due });
-      return state;
+    const began = performance.now();
+    const found = await readTable(this.#socket, { family, table: TABLE }, () => generationOf(this.#asking));
+    if (found === undefined) {
+      this.#seen.delete(family);
+      return undefined;
     }
+    const { state, handle, generation } = found;
+    const now = performance.now();
+    this.#seen.set(family, { handle, generation, due: now + (now - began) / READING_SHARE });
+    return state;
   }
 
-  async #state(id: TableId): Promise<NftState> {
-    const chains = new Map<string, { rules: string[] }>();
-    for (const { chain, comment } of readRules(this.#socket, id)) {
-      const known = chains.get(chain) ?? { rules: [] };
-      known.rules.push(comment);
-      chains.set(chain, known);
-    }
-    const sets = new Map<string, readonly NftElement[]>();
+  async inspect(family: Family): Promise<NftState | undefined> {
     // A socket has one listing at a time.
-    for (const { name, isDynamic } of [...readSets(this.#socket, id)]) {
-      const elements: NftElement[] = [];
-      if (!isDynamic) {
-        for (const part of readElements(this.#socket, id, name)) {
-          for (const element of part) elements.push(elementOf(element));
-          await breath();
-        }
-      }
-      sets.set(name, elements);
+    const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    try {
+      return (await readTable(socket, { family, table: TABLE }, () => generationOf(this.#asking)))?.state;
+    } finally {
+      socket.close();
     }
-    return { chains, sets };
   }
 
   isUnchanged(family: Family): boolean {
-    return this.#seen.get(family)?.generation === this.#generation();
+    return this.#seen.get(family)?.generation === generationOf(this.#asking);
   }
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
@@ -177,6 +154,27 @@ export class NftNetlink implements NftKernel, NftTables {
     } finally {
       socket.close();
     }
+  }
+
+  async expirations(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
+    const seconds = new Map<Bytes, number>();
+    const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    try {
+      for (const part of readElements(socket, { family, table: TABLE }, set)) {
+        for (const { key, expiration } of part) if (expiration !== undefined) seconds.set(key, expiration / 1000);
+        await breath();
+      }
+      return seconds;
+    } catch (error) {
+      if (error instanceof NetlinkError && error.errno === ENOENT) return seconds;
+      throw error;
+    } finally {
+      socket.close();
+    }
+  }
+
+  lastWriter(): NftWriter | undefined {
+    return undefined;
   }
 
   hasTable(family: Family, table: string): boolean {
@@ -217,10 +215,10 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {
     const { requests, of } = encode({ family, table: TABLE }, writes);
-    const tooLong = this.#tooLong(requests);
+    const tooLong = refusalOfLength(requests, this.room);
     if (tooLong !== undefined) return [tooLong];
     for (let tries = 1; ; tries++) {
-      const before = tries > TRIES ? undefined : this.#generation();
+      const before = tries > TRIES ? undefined : generationOf(this.#asking);
       let results: readonly (NetlinkError | undefined)[];
       try {
         results = commit(this.#socket, requests, before);
@@ -235,23 +233,11 @@ export class NftNetlink implements NftKernel, NftTables {
     }
   }
 
-  /** The refusal of a transaction that is too long to send. It is about a single Service then: the mode makes other transactions fit. */
-  #tooLong(requests: readonly Request[]): NftRefusal | undefined {
-    const { room } = this;
-    const bytes = requests.reduce(
-      (sum, { body }) => sum + MESSAGE + body.reduce((all, part) => all + part.length, 0),
-      0,
-    );
-    if (room === undefined || bytes <= room - BRACKETS) return undefined;
-    const cause = `a transaction of ${bytes} bytes exceeds the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as root of the node`;
-    return { write: 0, element: 0, cause, blame: 'content' };
-  }
-
   stands(family: Family): Promise<Standing> {
     const handle = tableHandle(this.#socket, { family, table: TABLE });
     const seen = this.#seen.get(family);
     if (handle === undefined || handle !== seen?.handle) return Promise.resolve('no');
-    const isUnclear = seen.generation !== this.#generation() && performance.now() >= seen.due;
+    const isUnclear = seen.generation !== generationOf(this.#asking) && performance.now() >= seen.due;
     return Promise.resolve(isUnclear ? 'unclear' : 'yes');
   }
 
@@ -265,12 +251,20 @@ export class NftNetlink implements NftKernel, NftTables {
     const handle = tableHandle(this.#socket, { family, table: TABLE });
     if (handle !== undefined) this.#seen.set(family, { handle, generation, due: 0 });
   }
+}
 
-  #generation(): number {
-    const said = this.#socket.ask(generationRequest(), decodeGeneration);
-    if (said === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
-    return said;
-  }
+/** The refusal of a transaction that is too long to send. It is about a single Service then: the mode makes other transactions fit. */
+function refusalOfLength(requests: readonly Request[], room: number | undefined): NftRefusal | undefined {
+  const bytes = requests.reduce((sum, { body }) => sum + MESSAGE + body.reduce((all, part) => all + part.length, 0), 0);
+  if (room === undefined || bytes <= room - BRACKETS) return undefined;
+  const cause = `a transaction of ${bytes} bytes exceeds the socket's ${room}: raise net.core.wmem_max on the node to ${bytes}, or run slicewire as root of the node`;
+  return { write: 0, element: 0, cause, blame: 'content' };
+}
+
+function generationOf(socket: NetlinkSocket): number {
+  const said = socket.ask(generationRequest(), decodeGeneration);
+  if (said === undefined) throw new RangeError('nftables answered without the generation of its ruleset');
+  return said;
 }
 
 function describe(what: NftWrite): string {

@@ -1,5 +1,5 @@
 /** Events from a source to the cache. Sources decode API objects; no other part of the agent sees them. */
-import type { Cidr } from './address.ts';
+import type { Address, Cidr } from './address.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice, SliceKey } from './objects.ts';
 
 export type SourceKind = 'services' | 'slices' | 'nodes' | 'servicecidrs';
@@ -56,12 +56,21 @@ export interface WatchStatus {
   readonly failure: { readonly since: number; readonly isServers: boolean; readonly cause: string } | undefined;
 }
 
+/** A Pod, for questions about its traffic. */
+export interface SourcePod {
+  readonly addresses: readonly Address[];
+  /** "" while it is not scheduled. */
+  readonly nodeName: string;
+}
+
 /** Lists and watches objects, and emits them as events. */
 export interface Source {
   /** The watches of all kinds; a source without watches has none. */
   watches?(): readonly WatchStatus[];
   /** Whether the watch of a kind fails now, also of a kind that is not required. */
   cannotFollow?(of: SourceKind): boolean;
+  /** Looks a Pod up by `namespace/name`; undefined when there is none. Throws where the API server does not tell. */
+  pod(key: string, signal: AbortSignal): Promise<SourcePod | undefined>;
   /** Emits until the signal aborts, then resolves. Rejects only when retries are useless, for example without the configured file. */
   run(emit: EventSink, signal: AbortSignal): Promise<void>;
 }

@@ -11,6 +11,8 @@ import type { Observed } from '../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports, type Plan, type Step } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
 import { cleanUp, type Part } from './cleanup.ts';
+import { inspectionOf } from './inspect.ts';
+import type { FamilyInspection, ModeInspection } from './inspection.ts';
 import {
   type ConnectionCount,
   type KernelProbe,
@@ -24,6 +26,7 @@ import {
   type RuleCount,
   type SetAside,
 } from './mode.ts';
+import { NO_NODE_PART, type NodePart, type NodePlan } from './node-part.ts';
 
 /** The result of reading one family. */
 export interface SeenFamily {
@@ -81,47 +84,11 @@ export interface FamilyMode {
   ruleCounts?(): readonly RuleCount[];
   connectionCounts?(): Promise<readonly ConnectionCount[]>;
   packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
+  /** Predecessors have none. */
+  readonly inspection?: FamilyInspection;
   /** The removal of all our objects of this family. */
   removal(signal: AbortSignal): Part;
 }
-
-export interface NodePlan {
-  readonly steps: readonly Step[];
-  /** Write the part that comes before the families. `isBlocked`: the families cannot be written. */
-  before(signal: AbortSignal): Promise<{ readonly reports: readonly ApplyReport[]; readonly isBlocked: boolean }>;
-  /** Write the part that comes after the families. */
-  after(signal: AbortSignal): Promise<readonly ApplyReport[]>;
-}
-
-/** The part of a mode that exists once for the node, not for each family. */
-export interface NodePart {
-  readonly isKnown: boolean;
-  readonly isWaiting: boolean;
-  readonly compared: number;
-  /** Read it, and the lists that the families share. When it throws, nothing is known. */
-  observe(): Promise<void>;
-  /** `isEmptied`: no family needs it any more. */
-  plan(isEmptied: boolean): NodePlan;
-  stands(): Promise<boolean>;
-  /** Start the removal of everything: read the lists that the families share. */
-  beforeRemoval(): Promise<void>;
-  removal(signal: AbortSignal): Part | undefined;
-}
-
-const NO_NODE_PART: NodePart = {
-  isKnown: true,
-  isWaiting: false,
-  compared: 0,
-  observe: () => Promise.resolve(),
-  plan: () => ({
-    steps: [],
-    before: () => Promise.resolve({ reports: [], isBlocked: false }),
-    after: () => Promise.resolve([]),
-  }),
-  stands: () => Promise.resolve(true),
-  beforeRemoval: () => Promise.resolve(),
-  removal: () => undefined,
-};
 
 export interface FamiliesOptions {
   readonly name: ModeName;
@@ -153,6 +120,7 @@ class FamiliesMode implements Mode {
   readonly readsApart: boolean;
   readonly probe: KernelProbe;
   readonly metrics: ModeMetrics;
+  readonly inspection: ModeInspection;
   readonly #families: readonly FamilyMode[];
   readonly #node: NodePart;
   /** The families whose last reading failed, with the reason. */
@@ -166,6 +134,7 @@ class FamiliesMode implements Mode {
     this.#node = node;
     this.probe = probeOf(families, node);
     this.metrics = metricsOf(families);
+    this.inspection = inspectionOf(families, node);
   }
 
   get isObserved(): boolean {
@@ -220,7 +189,8 @@ class FamiliesMode implements Mode {
   }
 
   plan(setAside: SetAside = NOBODY): ModePlan {
-    const parts = this.#plan(setAside);
+    const parts = partsOf(this.#families, this.#node, setAside);
+    this.#steps += parts.steps.length;
     return { steps: parts.steps, apply: (signal) => this.#apply(parts, setAside, signal) };
   }
 
@@ -229,16 +199,6 @@ class FamiliesMode implements Mode {
     const ofNode = this.#node.removal(signal);
     const parts = this.#families.map((mode) => mode.removal(signal));
     return await cleanUp(ofNode === undefined ? parts : [...parts, ofNode], signal);
-  }
-
-  #plan(setAside: SetAside): Parts {
-    this.settle();
-    const families = new Map(this.#families.map((mode) => [mode, mode.isKnown ? mode.plan(setAside) : undefined]));
-    const plans = [...families.values()].filter((plan) => plan !== undefined);
-    const node = this.#node.plan(plans.every(({ removesAll = false }) => removesAll));
-    const steps = [...node.steps, ...plans.flatMap((plan) => plan.steps)];
-    this.#steps += steps.length;
-    return { node, families, steps };
   }
 
   async #apply(parts: Parts, setAside: SetAside, signal: AbortSignal): Promise<ApplyReport> {
@@ -252,7 +212,9 @@ class FamiliesMode implements Mode {
       const causes = new Set(this.#unread.values());
       return mergeReports([first.report, kernelFailure(`the kernel: ${[...causes].join('; ')}`)]);
     }
-    const second = await write(this.#plan(setAside), this.#unread, signal);
+    const rest = partsOf(this.#families, this.#node, setAside);
+    this.#steps += rest.steps.length;
+    const second = await write(rest, this.#unread, signal);
     const applied = first.report.applied + second.report.applied;
     // A failure that the kernel names says more, and who it concerns.
     const isNamed = second.report.failed.some(({ blame }) => blame === 'environment');
@@ -260,6 +222,14 @@ class FamiliesMode implements Mode {
     const { failed } = kernelFailure('another program changes objects of slicewire while slicewire writes them');
     return { ...second.report, outcome: 'partial', applied, failed: [...second.report.failed, ...failed] };
   }
+}
+
+function partsOf(modes: readonly FamilyMode[], ofNode: NodePart, setAside: SetAside): Parts {
+  for (const mode of modes) mode.settle?.();
+  const families = new Map(modes.map((mode) => [mode, mode.isKnown ? mode.plan(setAside) : undefined]));
+  const plans = [...families.values()].filter((plan) => plan !== undefined);
+  const node = ofNode.plan(plans.every(({ removesAll = false }) => removesAll));
+  return { node, families, steps: [...node.steps, ...plans.flatMap((plan) => plan.steps)] };
 }
 
 async function write(

@@ -7,6 +7,7 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import { type ApplyReport, failedReport, mergeReports } from '../reconcile/step.ts';
 import { type ModeWork, sumOfWork } from '../reconcile/work.ts';
+import type { ModeInspection } from './inspection.ts';
 import {
   type KernelProbe,
   type Mode,
@@ -59,6 +60,11 @@ class Handover implements Mode {
 
   get metrics(): ModeMetrics {
     return this.#next.metrics;
+  }
+
+  /** The objects of the predecessor are not inspected: nobody wants them. */
+  get inspection(): ModeInspection {
+    return this.#next.inspection;
   }
 
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {

@@ -1,6 +1,7 @@
 /** Answers to questions about the kernel: what a mode has there, wants there, and where both differ. Nothing here writes. */
 import type { Address, Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
+import type { Because, Unlike } from '../reconcile/compare.ts';
 import type { FamilyView } from './view.ts';
 
 /** A kernel object that is not as desired. */
@@ -23,7 +24,7 @@ export interface Difference {
    * Why it may differ without a fault: the change is not written yet, the kernel refuses the Service, or the removal waits until connections
    * end. undefined: another program wrote.
    */
-  readonly because: 'not written yet' | 'refused by the kernel' | 'waits for connections to end' | undefined;
+  readonly because: Because | undefined;
 }
 
 /** The program that committed the last change of the kernel's nft ruleset. */
@@ -59,11 +60,33 @@ export interface ModeInspection {
   isCertain(): Promise<boolean>;
   /** Read the kernel now, in portions with breaths between; the believed state stays the same. Throws when it cannot be read. */
   read(signal: AbortSignal, focus?: Focus): Promise<readonly FamilyView[]>;
-  /** Read the kernel and compare it with the desired state, in portions. Throws when it cannot be read. */
-  compare(signal: AbortSignal): Promise<Comparison>;
+  /**
+   * Read the kernel and compare it with the desired state, in portions. `setAside`: owners and keys that the kernel refused
+   * (`SetAside`). Throws when it cannot be read.
+   */
+  compare(signal: AbortSignal, setAside?: ReadonlySet<string>): Promise<Comparison>;
   /**
    * Seconds for which session affinity still remembers this client, by the name of the memory: a `recent` list of iptables, a set of
    * nftables, or `SERVER -> DESTINATION` of IPVS (`destinationKey`). Memories that do not know the client are left out.
    */
   remembered(family: Family, memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
 }
+
+/** The inspection of one family; see `ModeInspection`. */
+export interface FamilyInspection {
+  /** Number of our writes so far. */
+  readonly writes: number;
+  /** undefined: not read yet. */
+  believed(): FamilyView | undefined;
+  desired(): FamilyView;
+  isCertain(): Promise<boolean>;
+  read(signal: AbortSignal, focus?: Focus): Promise<FamilyView>;
+  /** Read the kernel; the result compares as it is walked, one value for each object: undefined when it is as desired. */
+  compared(signal: AbortSignal): Promise<Iterable<Unlike | undefined>>;
+  remembered(memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
+  /** See `Comparison`. */
+  lastWriter(): Promise<LastWriter | undefined>;
+}
+
+/** The inspection of the objects that no family has. */
+export type NodeInspection = Pick<FamilyInspection, 'compared'>;

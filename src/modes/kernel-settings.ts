@@ -1,6 +1,7 @@
 /** Kernel settings that a mode needs: desired values, current values, and the writes that change them. */
 import { type Sysctls, writeSettings } from '../host/sysctls.ts';
 import type { Family } from '../model/address.ts';
+import { comparison, type Unlike } from '../reconcile/compare.ts';
 import { type SettingWrite, settingKey, settingStep } from '../reconcile/setting.ts';
 import type { ApplyReport, FailedStep, Step, StepName } from '../reconcile/step.ts';
 import { Tracker } from '../reconcile/tracker.ts';
@@ -35,12 +36,28 @@ export class KernelSettings {
 
   /** Read the desired settings. Throws when one exists and cannot be read. */
   async observe(): Promise<void> {
+    this.#values.observe(await this.#read());
+  }
+
+  async #read(): Promise<ReadonlyMap<string, string>> {
     const read = new Map<string, string>();
     for (const name of this.#values.desired.keys()) {
       const value = await this.#options.sysctls.read(name);
       if (value !== undefined) read.set(name, value);
     }
-    this.#values.observe(read);
+    return read;
+  }
+
+  /** The settings now against the desired ones. Throws when one exists and cannot be read. */
+  async compare(): Promise<Iterable<Unlike | undefined>> {
+    return comparison({
+      tracker: this.#values,
+      found: await this.#read(),
+      same: (a, b) => a === b,
+      nameOf: (name) => settingKey(name),
+      linesOf: (value) => [value],
+      ownerOf: () => undefined,
+    });
   }
 
   /** Throws when the settings were not read. */

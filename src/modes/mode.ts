@@ -9,6 +9,7 @@ import type { UdpFrontend } from '../model/udp-flows.ts';
 import type { Observed } from '../reconcile/observed.ts';
 import type { ApplyReport, Plan } from '../reconcile/step.ts';
 import type { ModeWork } from '../reconcile/work.ts';
+import type { ModeInspection } from './inspection.ts';
 
 export type ModeName = 'iptables' | 'ipvs' | 'nftables';
 
@@ -106,6 +107,7 @@ export interface Mode {
   readonly work: ModeWork;
   readonly probe: KernelProbe;
   readonly metrics: ModeMetrics;
+  readonly inspection: ModeInspection;
   /** Accept changes of the model. Pure. */
   desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
   /** Render the objects that the changes share. `plan` does it too; an earlier call blocks the event loop for less time. Pure. */

@@ -3,7 +3,7 @@
  * A view is looked up lazily, and nothing is copied to make one.
  */
 import type { SeenDestination, Server, ServerId } from '../host/ipvs-kernel.ts';
-import type { Bytes, Hook, NftElement, NftRule, NftSet } from '../host/nftables-kernel.ts';
+import type { Bytes, Hook, NftElement, NftSet, ReadRule } from '../host/nftables-kernel.ts';
 import type { Address, Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { Rule, Table } from './netfilter/rules.ts';
@@ -32,7 +32,7 @@ export interface RulesView {
 
 /** Virtual servers of IPVS, and the sets that its rules refer to. */
 export interface ServersView {
-  /** undefined when there is no such virtual server. */
+  /** undefined when there is no such virtual server. Throws RangeError for one that the focus of a reading left out. */
   server(id: ServerId): ServerView | undefined;
   /** Entries of a set by its name, as `ipset list` prints them; empty when there is no such set. */
   entries(set: string): ReadonlySet<string>;
@@ -51,7 +51,7 @@ export interface TableView {
   /** Names of the chains that the kernel calls, by their hooks, in the order of their priorities. */
   hooks(type: Hook['type'], hook: Hook['hook']): readonly string[];
   /** undefined when there is no such chain. */
-  chain(name: string): readonly NftRule[] | undefined;
+  chain(name: string): readonly ReadRule[] | undefined;
   /** undefined when there is no such set. */
   set(name: string): NftSet | undefined;
   /** An element by its exact key; undefined when the set has none. */

@@ -7,20 +7,22 @@
  * 3. Unknown is not empty (invariant 2): `delta` throws until the kernel was read.
  * 4. A read replaces the believed state: `observe` compares all of it once and finds drift.
  */
-export interface Delta<K, V> {
+export interface Delta<K, V extends R, R = V> {
   readonly create: ReadonlyMap<K, V>;
-  readonly update: ReadonlyMap<K, { readonly from: V; readonly to: V }>;
-  readonly remove: ReadonlyMap<K, V>;
+  readonly update: ReadonlyMap<K, { readonly from: R; readonly to: V }>;
+  readonly remove: ReadonlyMap<K, R>;
 }
 
-export class Tracker<K, V> {
-  readonly #same: (a: V, b: V) => boolean;
+/** `V`: what we want. `R`: what the kernel may have, which is more where other programs can write what we never would. */
+export class Tracker<K, V extends R, R = V> {
+  readonly #same: (a: R, b: R) => boolean;
   readonly #desired = new Map<K, V>();
-  #applied: Map<K, V> | undefined;
+  #applied: Map<K, R> | undefined;
   readonly #pending = new Set<K>();
   #compared = 0;
+  #writes = 0;
 
-  constructor(same: (a: V, b: V) => boolean) {
+  constructor(same: (a: R, b: R) => boolean) {
     this.#same = same;
   }
 
@@ -29,13 +31,18 @@ export class Tracker<K, V> {
   }
 
   /** The believed state of the kernel; undefined until it was read. */
-  get applied(): ReadonlyMap<K, V> | undefined {
+  get applied(): ReadonlyMap<K, R> | undefined {
     return this.#applied;
   }
 
   /** The number of comparisons for deltas so far (docs/architecture.md, invariant 11). */
   get compared(): number {
     return this.#compared;
+  }
+
+  /** The number of writes that succeeded so far. */
+  get writes(): number {
+    return this.#writes;
   }
 
   /** Sets the desired value; undefined removes it. */
@@ -47,11 +54,14 @@ export class Tracker<K, V> {
 
   /**
    * Replaces the believed state by the read one. A read value that equals the desired one is dropped in favour of the desired
-   * object, so that memory holds it once.
+   * object, so that memory holds it once. Changes that wait keep their order: a plan does not depend on the order in which the kernel
+   * lists its objects, unless another program changed them.
    */
-  observe(read: ReadonlyMap<K, V>): void {
-    const applied = new Map<K, V>();
+  observe(read: ReadonlyMap<K, R>): void {
+    const applied = new Map<K, R>();
+    const waiting = [...this.#pending];
     this.#pending.clear();
+    for (const key of waiting) if (!this.#isDesired(key, read.get(key))) this.#pending.add(key);
     for (const [key, value] of read) {
       const wanted = this.#desired.get(key);
       const equal = wanted !== undefined && this.#same(value, wanted);
@@ -63,7 +73,7 @@ export class Tracker<K, V> {
   }
 
   /** Keys whose read value differs from the believed one: another program changed them. Empty while the state is unknown. */
-  driftFrom(read: ReadonlyMap<K, V>): K[] {
+  driftFrom(read: ReadonlyMap<K, R>): K[] {
     const believed = this.#applied;
     if (believed === undefined) return [];
     const isOther = (key: K) => {
@@ -79,43 +89,44 @@ export class Tracker<K, V> {
   }
 
   /** A write succeeded: the kernel has this value now; undefined when it was removed. */
-  wrote(key: K, value: V | undefined): void {
+  wrote(key: K, value: R | undefined): void {
     const applied = this.#known();
+    this.#writes += 1;
     if (value === undefined) applied.delete(key);
     else applied.set(key, value);
-    if (this.#equal(key)) this.#pending.delete(key);
+    if (this.#isDesired(key, value)) this.#pending.delete(key);
     else this.#pending.add(key);
   }
 
   /** The writes that make the kernel match the desired state. Throws while its state is unknown. */
-  delta(): Delta<K, V> {
+  delta(): Delta<K, V, R> {
     const applied = this.#known();
     const create = new Map<K, V>();
-    const update = new Map<K, { from: V; to: V }>();
-    const remove = new Map<K, V>();
+    const update = new Map<K, { from: R; to: V }>();
+    const remove = new Map<K, R>();
     this.#compared += this.#pending.size;
     for (const key of this.#pending) {
       const to = this.#desired.get(key);
       const from = applied.get(key);
-      if (this.#equal(key)) {
+      if (this.#isDesired(key, from)) {
         this.#pending.delete(key);
         // The value was read before it was desired: memory needs it once.
         if (to !== undefined) applied.set(key, to);
-      } else if (to === undefined) remove.set(key, from as V);
+      } else if (to === undefined) remove.set(key, from as R);
       else if (from === undefined) create.set(key, to);
       else update.set(key, { from, to });
     }
     return { create, update, remove };
   }
 
-  #equal(key: K): boolean {
+  /** Whether this value of the kernel is the desired one; undefined: the kernel has none. */
+  #isDesired(key: K, from: R | undefined): boolean {
     const to = this.#desired.get(key);
-    const from = this.#known().get(key);
     if (to === undefined || from === undefined) return to === from;
     return this.#same(from, to);
   }
 
-  #known(): Map<K, V> {
+  #known(): Map<K, R> {
     if (this.#applied === undefined) throw new Error('the kernel state is not known: observe before delta');
     return this.#applied;
   }

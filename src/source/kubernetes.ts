@@ -22,6 +22,7 @@ import {
   type SourceKind,
 } from '../model/events.ts';
 import { UNSERVED_LABELS } from '../model/labels.ts';
+import { lookUpPod } from './pod-lookup.ts';
 
 export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
@@ -52,6 +53,7 @@ export function kubernetesSource(options: KubernetesOptions): Source {
     // Optional kinds do not affect the agent's health.
     watches: () => kinds.filter(({ watch }) => SOURCE_KINDS.includes(watch.status.of)).map(({ watch }) => watch.status),
     cannotFollow: (of) => kinds.some(({ watch: { status } }) => status.of === of && status.failure !== undefined),
+    pod: (key, signal) => lookUpPod(key, options, signal),
     async run(emit, signal) {
       const credentials = await loadCredentials(options);
       const { userAgent, pings } = options;

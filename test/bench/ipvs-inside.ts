@@ -64,6 +64,7 @@ class Meter implements IpvsKernel {
   destinations = (...args: Parameters<IpvsKernel['destinations']>) => this.#kernel.destinations(...args);
   setNames = () => this.#kernel.setNames();
   readSet = (...args: Parameters<IpvsKernel['readSet']>) => this.#kernel.readSet(...args);
+  templates = (...args: Parameters<IpvsKernel['templates']>) => this.#kernel.templates(...args);
   timeouts = () => this.#kernel.timeouts();
   setTimeouts = (...args: Parameters<IpvsKernel['setTimeouts']>) => this.#kernel.setTimeouts(...args);
 }

@@ -11,6 +11,7 @@ import { chart } from './chart.ts';
 import { measureChurn } from './churn.ts';
 import { type ColdOptions, measureCold } from './cold.ts';
 import { measureConnections } from './connections.ts';
+import { EXPLAIN_SHAPES, measureExplain } from './explain.ts';
 import { measureFlows } from './flows.ts';
 import { measureLarge } from './large.ts';
 import { measureModes } from './modes.ts';
@@ -87,6 +88,7 @@ const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } 
   shapes: () => measureShapes({ services: 10_000, endpoints: 5 }),
   flows: () => measureEach(FLOWS, measureFlows),
   producers: () => measureEach(PRODUCERS, measureProducers),
+  explain: async () => (await measureEach(EXPLAIN_SHAPES, measureExplain)).flat(),
   nftables: () => measureNftables(NFTABLES),
   modes: () => measureModes(1000),
   machine: describeMachine,

@@ -3,6 +3,7 @@ import type { ChangeResult } from './change.ts';
 import type { ChurnResult } from './churn.ts';
 import type { ColdResult } from './cold.ts';
 import { type ConnectionsResult, connectionCells, lastBesideSingle } from './connections.ts';
+import { type ExplainResult, explainAims, explainSection } from './explain.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 import type { LargeResult } from './large.ts';
 import type { ModesResult } from './modes.ts';
@@ -24,12 +25,14 @@ export interface Results {
   readonly shapes: ShapesResult;
   readonly flows: readonly FlowsMeasured[];
   readonly producers: readonly ProducersResult[];
+  readonly explain: readonly ExplainResult[];
   readonly nftables: NftablesResult;
   readonly modes: ModesResult;
 }
 
 export function page(results: Results): string {
   const nftables = (all: Results) => nftablesSection(all.nftables);
+  const explain = (all: Results) => explainSection(all.explain);
   const modes = (all: Results) => modesSection(all.modes);
   const sections = [
     head,
@@ -46,6 +49,7 @@ export function page(results: Results): string {
     connections,
     flows,
     producers,
+    explain,
   ];
   return `${sections.map((section) => section(results)).join('\n\n')}\n`;
 }
@@ -69,7 +73,12 @@ The cluster is an API server in another process: TLS, lists in pages, watches wi
 }
 
 function aims(results: Results): string {
-  const rows = [...coldAims(results), ...otherAims(results), ...nftablesAims(results.nftables)];
+  const rows = [
+    ...coldAims(results),
+    ...otherAims(results),
+    ...nftablesAims(results.nftables),
+    ...explainAims(results.explain),
+  ];
   return `## Aims
 
 ${table(

@@ -72,7 +72,8 @@ export function conformanceSuite(mode: ModeUnderTest): void {
   }
 }
 
-function assertFates(fates: readonly Fate[], { packet, expected }: PacketFate, w: StoryCluster): void {
+/** Throws an AssertionError when these are not the fates that are expected of the packet. */
+export function assertFates(fates: readonly Fate[], { packet, expected }: PacketFate, w: StoryCluster): void {
   const what = `${packet.from} to ${packet.to} port ${packet.port}: ${JSON.stringify(fates)}`;
   assert.deepEqual([...new Set(fates.map((fate) => fate.kind))], [kindOf(expected)], what);
   if (expected.kind !== 'balanced') return;

@@ -18,7 +18,7 @@ import { nodeOf } from '../helpers/objects.ts';
 import { fatesIn } from '../helpers/views.ts';
 import { aNode, NODE, type NodeValue, WORLDS, type World } from './worlds.ts';
 
-const RUNS = 80;
+const RUNS = 100;
 const LONGEST = 30;
 /** The health check port of the histories. On the address of a Service it is left to the node in IPVS mode, whose set has no addresses. */
 const HEALTH_PORT = 32_000;
@@ -72,7 +72,10 @@ function frontendPackets({ ports }: ProxyModel, family: Family): Packet[] {
     for (const frontend of port.frontends) {
       const addresses = frontend.address === undefined ? NODE[family] : [frontend.address];
       for (const destination of addresses as readonly Address[]) {
-        for (const { source, device } of sendersOf(family)) {
+        // A packet of the node to an address of its own has that address as its source.
+        const isOwn = frontend.address !== undefined && (NODE[family] as readonly string[]).includes(destination);
+        const itself = isOwn ? [{ source: destination, device: undefined }] : [];
+        for (const { source, device } of [...sendersOf(family), ...itself]) {
           const from = source as Address;
           packets.push({
             protocol: port.protocol,

@@ -147,6 +147,7 @@ export const SITUATIONS: readonly Situation[] = [
     questions: [
       [POD, '10.96.0.77:80'],
       ['node', '192.168.77.2:22'],
+      [POD, '10.244.1.11:8080'],
     ],
     known: () => ({ lastHad: { service: 'shop/old', until: '12:03:04' } }),
   },

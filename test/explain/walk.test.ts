@@ -124,6 +124,7 @@ describe('what the engine does not interpret', () => {
       ['-m addrtype --dst-type BROADCAST -j DROP', '--dst-type BROADCAST'],
       ['-m statistic --mode nth --every 2 -j DROP', '--mode nth'],
       ['-d 10.96.0.10/255.0.255.255 -j DROP', '-d 10.96.0.10/255.0.255.255'],
+      ['-m set --match-set blocked dst -j DROP', '--match-set blocked'],
       ['-j LOG --log-prefix "hello -j DROP"', '-j LOG'],
       ['-j DNAT --to-destination 10.0.0.1-10.0.0.9:80', '--to-destination 10.0.0.1-10.0.0.9:80'],
     ] as const) {

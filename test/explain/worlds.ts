@@ -16,10 +16,13 @@ import { nftRig, nftSettings } from '../helpers/nft-rig.ts';
 import { defaultSettings, Rig } from '../helpers/rig.ts';
 import { memoriesOf, serversOf, viewOfSaved, viewOfTable } from '../helpers/views.ts';
 
-/** Addresses of the node; the second one is an endpoint's, too, as that of a pod with hostNetwork. */
+/**
+ * Addresses of the node. The second one is an endpoint's, too, as that of a pod with hostNetwork; the last one is an address of the load
+ * balancer, which the node has as well.
+ */
 export const NODE = {
-  IPv4: ['192.168.77.2', '10.244.1.1', '192.168.78.2'],
-  IPv6: ['fd00:77::2', 'fd00:244:1::1', 'fd00:78::2'],
+  IPv4: ['192.168.77.2', '10.244.1.1', '192.168.78.2', '198.51.100.2'],
+  IPv6: ['fd00:77::2', 'fd00:244:1::1', 'fd00:78::2', 'fd00:198::1'],
 } as const satisfies Record<Family, readonly string[]>;
 
 export interface NodeValue {

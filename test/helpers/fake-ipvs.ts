@@ -12,6 +12,7 @@ import {
   type Server,
   type ServerId,
   type SetSpec,
+  type Template,
   type Timeouts,
 } from '../../src/host/ipvs-kernel.ts';
 import { type Address, endpointText, type Family, familyOf } from '../../src/model/address.ts';
@@ -38,6 +39,8 @@ export class FakeIpvs implements IpvsKernel {
   readonly sets = new Map<string, { spec: SetSpec; entries: Set<string> }>();
   readonly virtual = new Map<string, FakeServer>();
   configured: Timeouts = { tcp: 900, tcpFin: 120, udp: 300 };
+  /** What it remembers of every client. */
+  remembers: readonly Template[] = [];
   /** All writes that succeeded. */
   readonly written: KernelWrite[] = [];
   /** Number of calls of `write`. */
@@ -90,6 +93,10 @@ export class FakeIpvs implements IpvsKernel {
     this.options.onRead?.('set');
     const set = this.sets.get(name);
     return Promise.resolve(set === undefined ? undefined : { type: set.spec.type, entries: [...set.entries] });
+  }
+
+  templates(): Promise<readonly Template[]> {
+    return Promise.resolve(this.remembers);
   }
 
   async timeouts(): Promise<Timeouts> {

@@ -9,6 +9,7 @@ import type {
   NftSet,
   NftState,
   NftWrite,
+  NftWriter,
   Standing,
 } from '../../src/host/nftables-kernel.ts';
 import type { Family } from '../../src/model/address.ts';
@@ -59,6 +60,9 @@ export class FakeNft implements NftKernel {
   unreadable: string | undefined;
   /** Another program wrote to the ruleset. */
   isTouched = false;
+  /** Seconds for which memories keep each key, by set. */
+  readonly memories = new Map<string, ReadonlyMap<Bytes, number>>();
+  writer: NftWriter | undefined;
   #reads = 0;
 
   constructor(options: FakeNftOptions = {}) {
@@ -83,16 +87,28 @@ export class FakeNft implements NftKernel {
   async read(family: Family): Promise<NftState | undefined> {
     this.#reads += 1;
     this.options.onCall?.('read');
+    return this.inspect(family);
+  }
+
+  inspect(family: Family): Promise<NftState | undefined> {
     if (this.unreadable !== undefined) return Promise.reject(new Error(this.unreadable));
     const table = this.tables.get(family);
     if (table === undefined) return Promise.resolve(undefined);
     const chains = [...table.chains].map(
-      ([name, { rules }]) => [name, { rules: rules.map(({ text }) => text) }] as const,
+      ([name, { hook, rules }]) => [name, { ...(hook === undefined ? {} : { hook }), rules }] as const,
     );
     const sets = [...table.sets].map(
       ([name, { set, elements }]) => [name, set.isMemory ? [] : [...elements.values()]] as const,
     );
     return Promise.resolve({ chains: new Map(chains), sets: new Map(sets) });
+  }
+
+  expirations(_family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
+    return Promise.resolve(this.memories.get(set) ?? new Map());
+  }
+
+  lastWriter(): NftWriter | undefined {
+    return this.writer;
   }
 
   async commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]> {

@@ -6,6 +6,7 @@ import { type Address, FAMILIES, type Family } from '../../src/model/address.ts'
 import { ipvsMode, ipvsPredecessor } from '../../src/modes/ipvs/index.ts';
 import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
 import type { IpvsNodeSettings } from '../../src/modes/virtual-servers/settings.ts';
+import type { Plan } from '../../src/reconcile/step.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeIpvs } from './fake-ipvs.ts';
 import { DEFAULT_NODE_SETTINGS, defaultIpvsSettings } from './ipvs-settings.ts';
@@ -23,6 +24,7 @@ export interface IpvsRigOptions {
   readonly retry?: number;
   readonly probe?: (family: Family) => ChainProbe;
   readonly servesExternalIPs?: boolean | undefined;
+  readonly onPlan?: (plan: Plan) => void;
 }
 
 export interface IpvsRig {
@@ -38,7 +40,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
   const iptables = options.iptables ?? new FakeIptables();
   iptables.options = { ...iptables.options, hasSet: (name) => kernel.sets.has(name) };
   kernel.options = { ...kernel.options, isSetUsed: (name) => iptables.refersTo(name) };
-  const { families = FAMILIES, settings, node, isPredecessor = false, retry = 0 } = options;
+  const { families = FAMILIES, settings, node, isPredecessor = false, retry = 0, onPlan = () => undefined } = options;
   const shared = {
     families: families.map((family) => ({
       settings: { ...defaultIpvsSettings(family), ...settings?.(family) },
@@ -54,7 +56,7 @@ export function ipvsRig(options: IpvsRigOptions = {}): IpvsRig {
   return {
     kernel,
     iptables,
-    rig: new Rig({ commands: iptables, mode, retry, servesExternalIPs: options.servesExternalIPs }),
+    rig: new Rig({ commands: iptables, mode, retry, servesExternalIPs: options.servesExternalIPs, onPlan }),
   };
 }
 

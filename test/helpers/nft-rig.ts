@@ -5,6 +5,7 @@ import { numberWord } from '../../src/modes/nft-table/bytes.ts';
 import { nftablesMode } from '../../src/modes/nftables/index.ts';
 import { LOCAL, SETS } from '../../src/modes/nftables/names.ts';
 import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
+import type { Plan } from '../../src/reconcile/step.ts';
 import { FakeIptables } from './fake-iptables.ts';
 import { FakeNft } from './fake-nft.ts';
 import { defaultSettings, Rig } from './rig.ts';
@@ -17,6 +18,9 @@ export interface NftRigOptions {
   readonly retry?: number;
   /** Milliseconds for which an unused chain stays. */
   readonly keep?: number;
+  /** The mode's clock. */
+  readonly now?: () => number;
+  readonly onPlan?: (plan: Plan) => void;
 }
 
 export interface NftRig {
@@ -36,14 +40,17 @@ export function nftRig({
   kernel = new FakeNft(),
   retry = 0,
   keep = 0,
+  now = () => performance.now(),
+  onPlan = () => undefined,
 }: NftRigOptions = {}): NftRig {
   kernel.options = { ...kernel.options, onCommit: (family) => assertDense(kernel, family) };
   const mode = nftablesMode({
     families: families.map((family) => ({ ...nftSettings(family), ...settings?.(family) })),
     kernel,
     keep,
+    now,
   });
-  return { kernel, rig: new Rig({ commands: new FakeIptables(), mode, retry }) };
+  return { kernel, rig: new Rig({ commands: new FakeIptables(), mode, retry, onPlan }) };
 }
 
 const FRONTENDS = [

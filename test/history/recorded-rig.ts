@@ -13,6 +13,8 @@ export interface RecordedRigOptions {
   /** Bytes of the recorder. */
   readonly most?: number;
   readonly refuse?: (line: string) => boolean;
+  /** Instead of iptables mode over a kernel in memory. */
+  readonly build?: (recorder: Recorder) => Rig;
 }
 
 export class RecordedRig {
@@ -22,10 +24,11 @@ export class RecordedRig {
   readonly recorder: Recorder;
   readonly #tap: Tap;
 
-  constructor({ most, refuse }: RecordedRigOptions = {}) {
+  constructor({ most, refuse, build }: RecordedRigOptions = {}) {
     this.iptables = new FakeIptables(refuse === undefined ? {} : { refuse });
-    this.rig = new Rig({ commands: this.iptables, onPlan: (plan) => this.recorder.planned(plan) });
-    this.recorder = new Recorder(this.clock, most);
+    const recorder = new Recorder(this.clock, most);
+    this.recorder = recorder;
+    this.rig = build?.(recorder) ?? new Rig({ commands: this.iptables, onPlan: (plan) => recorder.planned(plan) });
     this.#tap = this.recorder.tap(this.rig.cache);
   }
 

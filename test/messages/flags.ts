@@ -74,6 +74,26 @@ export const FLAGS: readonly Row<Flags>[] = [
     message: '--cluster-cidr=10.0.0.0/8,11.0.0.0/8: must be one CIDR, or one IPv4 CIDR and one IPv6 CIDR',
   },
   {
+    name: 'a folder for the history without a name',
+    input: { ...m, recordDir: '' },
+    message: '--record-dir=: must name a folder',
+  },
+  {
+    name: 'a size of the history that is none',
+    input: { ...m, recordDir: '/r', recordSize: '64 MB' },
+    message: '--record-size=64 MB: must be a number of bytes such as 64Mi, at least 1Mi and at most 1024Gi',
+  },
+  {
+    name: 'a history that is too small',
+    input: { ...m, recordDir: '/r', recordSize: '1000' },
+    message: '--record-size=1000: must be a number of bytes such as 64Mi, at least 1Mi and at most 1024Gi',
+  },
+  {
+    name: 'a size of a history without a folder',
+    input: { ...m, recordSize: '1Gi' },
+    message: '--record-size has no effect without --record-dir',
+  },
+  {
     name: 'a bit that is none',
     input: { ...m, iptablesMasqueradeBit: '32' },
     message: '--iptables-masquerade-bit=32: must be a whole number from 0 to 31',

@@ -4,12 +4,14 @@ import { realCommands } from '../../src/host/commands.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
 import { Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
+import type { FamilyView } from '../../src/modes/view.ts';
 import { type BackendName, cluster, type Origin, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
 import { STORIES } from '../conformance/stories/index.ts';
-import type { Expected, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
+import type { Expected, PacketFate, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
 import { isTestedIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
+import { assertSameFates } from './same-fates.ts';
 
 /** Most requests until every backend was seen: one of three is missed by all of them once in 10^17 runs. */
 const MOST_REQUESTS = 100;
@@ -45,6 +47,8 @@ export interface TestedMode {
   readonly drains: boolean;
   /** Before packets are sent. */
   readonly onSynced?: () => Promise<void>;
+  /** What the mode has in the kernel, read now. */
+  readonly view?: (rig: Rig, family: Family) => Promise<FamilyView>;
 }
 
 export interface RealStory {
@@ -128,13 +132,17 @@ export async function sendStory(
       const report = await rig.become(state).sync();
       assert.equal(report.outcome, 'complete', JSON.stringify(report.failed));
       await mode.onSynced?.();
+      const meant = state.packets.map((fate) => ({ packet: fate.packet, expected: meantBy(fate, mode.unserved, w) }));
+      const mayDrain = ({ expected }: PacketFate) => mode.drains && state !== first && expected.kind === 'untouched';
+      const view = await mode.view?.(rig, family);
+      if (view !== undefined)
+        assertSameFates(view, { story: first, meant: meant.filter((fate) => !mayDrain(fate)), w });
       const silent: (() => Promise<void>)[] = [];
-      for (const fate of state.packets) {
-        const { packet } = fate;
-        const meant = meantBy(fate, mode.unserved, w);
-        const mayDrain = mode.drains && state !== first && meant.kind === 'untouched';
-        const ask = () => assertAnswers({ lab, w, patience: mode.patience }, packet, mayDrain ? 'gone' : meant);
-        if (meant.kind === 'dropped') silent.push(ask);
+      for (const fate of meant) {
+        const { packet, expected } = fate;
+        const ask = () =>
+          assertAnswers({ lab, w, patience: mode.patience }, packet, mayDrain(fate) ? 'gone' : expected);
+        if (expected.kind === 'dropped') silent.push(ask);
         else await ask();
       }
       // Silence is waited for once, and not once for each.

@@ -4,10 +4,13 @@ import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import { mergeReports } from '../../reconcile/step.ts';
 import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
+
+import type { FamilyInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
 import type { CountedRule } from '../netfilter/counted-rules.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
+import { rulesInspection } from '../netfilter/inspect.ts';
 import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
 import { readCounts } from '../netfilter/packet-counts.ts';
@@ -38,6 +41,7 @@ export function iptablesMode(families: readonly IptablesFamilyOptions[]): Mode {
 }
 
 class IptablesFamily extends RulesFamily {
+  readonly inspection: FamilyInspection;
   readonly #desired: IptablesDesired;
   readonly #settings: KernelSettings;
   readonly #counted: readonly CountedRule[];
@@ -64,6 +68,7 @@ class IptablesFamily extends RulesFamily {
       wanted: new Map(localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []),
       hint: 'to do without it, set --iptables-localhost-nodeports=false',
     });
+    this.inspection = rulesInspection(this.tables, this.#settings);
   }
 
   override get rendered(): number {

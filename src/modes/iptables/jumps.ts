@@ -1,7 +1,4 @@
-/**
- * The jumps from the kernel's built-in chains into ours: exactly kube-proxy's rules (iptablesJumpChains in its
- * pkg/proxy/iptables), so that a live node keeps them.
- */
+/** The jumps from the kernel's chains into ours: kube-proxy's (iptablesJumpChains in its pkg/proxy/iptables), so a live node keeps them. */
 import { type Jump, jumpRule } from '../netfilter/jumps.ts';
 import { EXTERNAL_SERVICES, FORWARD, NODE_PORTS, POSTROUTING, PROXY_FIREWALL, SERVICES } from '../netfilter/names.ts';
 import type { Table } from '../netfilter/rules.ts';

@@ -2,9 +2,11 @@
 import type { ChainProbe } from '../../host/chain-probe.ts';
 import type { IptablesTools } from '../../host/iptables-tools.ts';
 import { familiesMode, type PortChanges } from '../families.ts';
+import type { FamilyInspection } from '../inspection.ts';
 import type { Mode } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { OwnWrites } from '../netfilter/standing.ts';
+import { serversInspection } from '../virtual-servers/inspect.ts';
 import { IpvsNode, type NodeOptions } from '../virtual-servers/node.ts';
 import type { HostAddresses } from '../virtual-servers/observe.ts';
 import { PredecessorServers, ServersFamily } from '../virtual-servers/servers-family.ts';
@@ -33,12 +35,14 @@ export function ipvsMode(options: IpvsOptions): Mode {
 }
 
 class IpvsFamily extends ServersFamily {
+  readonly inspection: FamilyInspection;
   readonly #desired: IpvsDesired;
 
   constructor({ settings, tools, probe }: IpvsFamilyOptions, own: OwnWrites, node: IpvsNode) {
     super(settings, new FamilyRules({ tools, probe, own, isOurs: isOursOrSource, jumps: JUMPS }), node);
     this.#desired = new IpvsDesired(settings);
     this.state.desireSets();
+    this.inspection = serversInspection({ state: this.state, kernel: node.kernel });
   }
 
   override desire(changes: PortChanges): void {

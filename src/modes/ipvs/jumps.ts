@@ -33,4 +33,5 @@ const ROWS: readonly Row[] = [
 
 const toJump = ([table, chain, target, note]: Row): Jump => jumpRule({ table, chain, target, note });
 
-export const JUMPS: readonly Jump[] = [...ROWS.map(toJump), SOURCE_JUMP];
+/** The jump of the source chain is written before all others (`source-chain.ts`). */
+export const JUMPS: readonly Jump[] = [SOURCE_JUMP, ...ROWS.map(toJump)];

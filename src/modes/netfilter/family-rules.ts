@@ -27,11 +27,22 @@ export interface TablesOptions {
   readonly own?: OwnWrites;
 }
 
+/** What is believed of the kernel beside chains and jumps. */
+interface Besides {
+  /** Policies of built-in chains; see `SeenTables`. */
+  readonly policies: ReadonlyMap<string, string>;
+  /** Keys of the jumps, in the kernel's order within each chain. */
+  readonly order: readonly string[];
+}
+
 export class FamilyRules {
   readonly options: TablesOptions;
   readonly standing: Standing;
-  readonly #chains = new Tracker<ChainKey, Chain>(sameChain);
-  readonly #jumps = new Tracker<string, Jump>((a, b) => a.text === b.text);
+  readonly trackers = {
+    chains: new Tracker<ChainKey, Chain>(sameChain),
+    jumps: new Tracker<string, Jump>((a, b) => a.text === b.text),
+  };
+  #besides: Besides = { policies: new Map(), order: [] };
   readonly #totals: RuleTotals;
   /** Generation of the ruleset at the last reading. Our own writes change it too. */
   #generation: number | undefined;
@@ -40,32 +51,36 @@ export class FamilyRules {
     this.options = options;
     this.standing = new Standing(options.probe, options.own ?? new OwnWrites());
     this.#totals = new RuleTotals(options.tools.family);
-    for (const entry of options.jumps) this.#jumps.desire(jumpKey(entry), entry);
+    for (const entry of options.jumps) this.trackers.jumps.desire(jumpKey(entry), entry);
   }
 
   /** False until the kernel is read, and after a write whose outcome is unknown. */
   get isKnown(): boolean {
-    return this.#chains.applied !== undefined;
+    return this.trackers.chains.applied !== undefined;
   }
 
   /** Whether none of our chains exists, except those shared with others. False while unknown. */
   get isEmpty(): boolean {
     const { shared = new Set() } = this.options;
-    const { applied } = this.#chains;
+    const { applied } = this.trackers.chains;
     return applied?.keys().every((key) => shared.has(key)) ?? false;
+  }
+
+  get besides(): Besides {
+    return this.#besides;
   }
 
   /** Number of chains and jumps compared for plans. */
   get compared(): number {
-    return this.#chains.compared + this.#jumps.compared;
+    return this.trackers.chains.compared + this.trackers.jumps.compared;
   }
 
   desire(key: ChainKey, chain: Chain | undefined): void {
-    this.#chains.desire(key, chain);
+    this.trackers.chains.desire(key, chain);
   }
 
   desireJump(entry: Jump, isWanted: boolean): void {
-    this.#jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
+    this.trackers.jumps.desire(jumpKey(entry), isWanted ? entry : undefined);
   }
 
   /** Read them; returns the chains, and the drift as text. Throws when the read fails; then nothing is known. */
@@ -76,21 +91,22 @@ export class FamilyRules {
     try {
       // Taken before the reading: a change in between is found the next time.
       const [generation, state] = [await probe?.generation?.(), await this.standing.read()];
-      const { applied } = this.#chains;
+      const { applied } = this.trackers.chains;
       const isSame = generation !== undefined && generation === this.#generation;
       if (isSame && applied !== undefined) {
         this.standing.isAsBelieved(state);
         return { chains: applied, drift: [] };
       }
-      const seen = await readTables(this.options, this.#jumps, signal);
+      const seen = await readRules(this, signal);
       const drift = this.#drift(seen);
-      this.#chains.observe(seen.chains);
-      this.#jumps.observe(seen.jumps);
+      this.trackers.chains.observe(seen.chains);
+      this.trackers.jumps.observe(seen.jumps);
+      this.#besides = { policies: seen.policies, order: [...seen.jumps.keys()] };
       this.#generation = generation;
       this.standing.isAsBelieved(state);
       return { chains: seen.chains, drift };
     } catch (error) {
-      this.#chains.forget();
+      this.trackers.chains.forget();
       throw error;
     }
   }
@@ -98,12 +114,13 @@ export class FamilyRules {
   /** The changes of other programs, as text. */
   #drift({ chains, jumps }: SeenTables): string[] {
     const { family } = this.options.tools;
-    const ofChains = this.#chains.driftFrom(chains).map((key) => {
-      return `${stepKey(family, key)} (${differenceOf(this.#chains.applied?.get(key), chains.get(key))})`;
+    const ofChains = this.trackers.chains.driftFrom(chains).map((key) => {
+      return `${stepKey(family, key)} (${differenceOf(this.trackers.chains.applied?.get(key), chains.get(key))})`;
     });
-    const ofJumps = this.#jumps.driftFrom(jumps).map((key) => {
+    const ofJumps = this.trackers.jumps.driftFrom(jumps).map((key) => {
       const seen = jumps.get(key);
-      const { table, chain, target } = seen ?? this.#jumps.applied?.get(key) ?? { table: '', chain: '', target: '' };
+      const { table, chain, target } = seen ??
+        this.trackers.jumps.applied?.get(key) ?? { table: '', chain: '', target: '' };
       return `${stepKey(family, `${table} ${chain}`)} to ${target} (${seen === undefined ? 'gone' : 'slicewire did not write it'})`;
     });
     return [...ofChains, ...ofJumps];
@@ -114,7 +131,7 @@ export class FamilyRules {
     const { tools } = this.options;
     const { writes } = tools;
     const state = await this.standing.read();
-    const seen = await readTables(this.options, this.#jumps, signal);
+    const seen = await readRules(this, signal);
     // A reading during our own write proves nothing.
     if (tools.writes !== writes || !this.isKnown) return undefined;
     if (this.#drift(seen).length > 0) return true;
@@ -127,21 +144,24 @@ export class FamilyRules {
     const { family, variant } = this.options.tools;
     // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
     const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
-    const pending = { family, portionLines, chains: this.#chains.delta(), jumps: this.#jumps.delta() };
+    const pending = { family, portionLines, chains: this.trackers.chains.delta(), jumps: this.trackers.jumps.delta() };
     return planTables(pending, setAside, only);
   }
 
   /** Walks all chains: a few milliseconds for ten thousand. */
   ruleCounts(): readonly RuleCount[] {
-    return this.#totals.counts(this.#chains.applied);
+    return this.#totals.counts(this.trackers.chains.applied);
   }
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
-    const trackers = { chains: this.#chains, jumps: this.#jumps };
+    const { trackers } = this;
     const write = () => applyTables(plan, trackers, this.options.tools, signal);
     if (plan.steps.length === 0) return await write();
     this.#totals.writing(plan.chains);
-    return await this.standing.during(entriesOf(plan, trackers), write);
+    const report = await this.standing.during(entriesOf(plan, trackers), write);
+    if (report.outcome === 'complete')
+      this.#besides = { ...this.#besides, order: orderAfter(this.#besides.order, plan) };
+    return report;
   }
 
   /** Whether the canaries exist. A program that flushes all tables removes them. */
@@ -154,12 +174,16 @@ export class FamilyRules {
   }
 }
 
-function readTables(
-  { tools, isOurs, shared = new Set() }: TablesOptions,
-  jumps: Tracker<string, Jump>,
-  signal: AbortSignal,
-): Promise<SeenTables> {
-  return observeTables(tools, { isOurs, shared, wantedJumps: jumps.desired }, signal);
+/** Read the chains and jumps of a family; the believed state stays the same. Throws when the read fails. */
+export async function readRules({ options, trackers }: FamilyRules, signal: AbortSignal): Promise<SeenTables> {
+  const { tools, isOurs, shared = new Set() } = options;
+  return await observeTables(tools, { isOurs, shared, wantedJumps: trackers.jumps.desired }, signal);
+}
+
+/** Each jump is inserted at the top of its chain. */
+function orderAfter(order: readonly string[], { jumps }: TablesPlan): readonly string[] {
+  const inserted = [...jumps].filter(([, entry]) => entry !== undefined).map(([key]) => key);
+  return [...inserted.reverse(), ...order.filter((key) => !jumps.has(key))];
 }
 
 /** The number of entries that the plan adds to each table. */

@@ -9,6 +9,8 @@ export interface SeenTables {
   readonly chains: ReadonlyMap<ChainKey, Chain>;
   /** Jumps into our chains, and the wanted jumps, wherever they lead. */
   readonly jumps: ReadonlyMap<string, Jump>;
+  /** Policies of built-in chains other than ACCEPT, by `table CHAIN`. */
+  readonly policies: ReadonlyMap<string, string>;
 }
 
 export type IsOurs = (table: Table, chain: string) => boolean;
@@ -25,7 +27,7 @@ export const TABLES: readonly Table[] = ['filter', 'nat', 'mangle'];
 
 /** Throws when the read fails. */
 export async function observeTables(tools: IptablesTools, spec: ReadSpec, signal: AbortSignal): Promise<SeenTables> {
-  const tables = await readTables(tools, signal);
+  const { tables, policies } = await saved(tools, signal);
   const chains = new Map<ChainKey, Chain>();
   const jumps = new Map<string, Jump>();
   for (const table of TABLES) {
@@ -35,14 +37,18 @@ export async function observeTables(tools: IptablesTools, spec: ReadSpec, signal
       if (spec.isOurs(table, name) || spec.shared.has(key)) chains.set(key, readChain(rules));
     }
   }
-  return { chains, jumps };
+  return { chains, jumps, policies };
 }
 
 /** All chains of all tables. Throws when the read fails, and SyntaxError when its output is not understood. */
 export async function readTables(tools: IptablesTools, signal: AbortSignal): Promise<ReadonlyMap<string, SavedTable>> {
+  return (await saved(tools, signal)).tables;
+}
+
+async function saved(tools: IptablesTools, signal: AbortSignal) {
   const reader = new SaveReader();
   await tools.save((line) => reader.read(line), signal);
-  return reader.end();
+  return { tables: reader.end(), policies: reader.policies };
 }
 
 function readChain(rules: readonly string[]): Chain {

@@ -67,7 +67,10 @@ const INCOMPATIBLE = /^# Table `\S+' is incompatible/;
  */
 export class SaveReader {
   readonly tables = new Map<string, Map<string, string[]>>();
+  /** Policies other than ACCEPT, by `table CHAIN`. */
+  readonly policies = new Map<string, string>();
   #current: Map<string, string[]> | undefined;
+  #table = '';
 
   read(line: string): void {
     // iptables-save omits a table that holds native nft rules: it prints this comment and succeeds.
@@ -78,16 +81,24 @@ export class SaveReader {
     const current = this.#current;
     if (line.startsWith('*')) {
       this.#current = new Map();
-      this.tables.set(line.slice(1), this.#current);
+      this.#table = line.slice(1);
+      this.tables.set(this.#table, this.#current);
     } else if (line === 'COMMIT') {
       this.#current = undefined;
     } else if (current !== undefined && line.startsWith(':')) {
-      current.set(line.slice(1, line.indexOf(' ')), []);
+      this.#addChain(current, line);
     } else if (current !== undefined && line.startsWith('-A ')) {
       addRule(current, line);
     } else {
       throw new SyntaxError(`iptables-save printed a line that slicewire does not understand: ${line}`);
     }
+  }
+
+  /** `:FORWARD DROP [0:0]`; the policy of a chain of ours is `-`. */
+  #addChain(table: Map<string, string[]>, line: string): void {
+    const [name = '', policy = ''] = line.slice(1).split(' ', 2);
+    table.set(name, []);
+    if (policy !== '-' && policy !== 'ACCEPT') this.policies.set(`${this.#table} ${name}`, policy);
   }
 
   /** Throws SyntaxError when the text ended before a table's COMMIT. */

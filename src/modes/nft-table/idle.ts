@@ -13,7 +13,7 @@ export interface IdleOptions {
 }
 
 /** Drops the removals that are not due yet from a delta; `kind` distinguishes names of different kinds. */
-export type DueOnly = <T>(kind: string, delta: Delta<string, T>) => Delta<string, T>;
+export type DueOnly = <T extends R, R>(kind: string, delta: Delta<string, T, R>) => Delta<string, T, R>;
 
 export class Idle {
   readonly #options: IdleOptions;

@@ -2,7 +2,7 @@
  * The writes of one family's table, as transactions: the kernel commits each as a whole, and a packet sees all or nothing of
  * it. First the targets of elements, then the elements (all of a Service together), last the removal of unused objects. Pure.
  */
-import type { NftSet, NftWrite } from '../../host/nftables-kernel.ts';
+import type { NftSet, NftWrite, ReadChain } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { Step } from '../../reconcile/step.ts';
 import type { Delta } from '../../reconcile/tracker.ts';
@@ -12,7 +12,7 @@ import type { NftChain } from './layout.ts';
 
 export interface PendingTable extends PendingGroups {
   readonly hasTable: boolean;
-  readonly chains: Delta<string, NftChain>;
+  readonly chains: Delta<string, NftChain, ReadChain>;
   readonly sets: Delta<string, NftSet>;
   /** Most bytes of a transaction; undefined: no limit. */
   readonly room?: number | undefined;
@@ -162,7 +162,7 @@ function objectSteps({ family, chains, sets, hasTable }: PendingTable, which: 'c
       lines,
     });
   };
-  const rulesOf = (sign: string, { rules }: NftChain) => rules.map(({ text }) => `${sign} ${text}`);
+  const rulesOf = (sign: string, { rules }: ReadChain) => rules.map(({ text }) => `${sign} ${text}`);
   if (which === 'remove') {
     for (const [name, chain] of chains.remove) step(`chain ${name}`, 'remove', () => rulesOf('-', chain));
     for (const name of sets.remove.keys()) step(`set ${name}`, 'remove', () => []);

@@ -1,20 +1,69 @@
-/** Elements as text, in the syntax of `nft`. Pure. */
-import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kernel.ts';
+/** Elements as text, in the syntax of `nft`, and rules in words. Pure. */
+import type { Bytes, Field, NftElement, NftSet, ReadExpression, ReadRule } from '../../host/nftables-kernel.ts';
 import { type Address, addressOfBytes, type Family } from '../../model/address.ts';
 import { protocolOf } from './bytes.ts';
 
 /** `10.96.0.10 . tcp . 80 : goto cluster-ip-of-3`, or with a counter `10.96.0.10 . tcp . 80 counter`. */
-export function entryText(
-  { key: fields, data: type }: NftSet,
-  { key: bytes, end, data, isCounted }: NftElement,
-  family: Family,
-): string {
+export function entryText(set: NftSet, entry: NftElement, family: Family): string {
+  const left = keyText(set, entry, family);
+  const key = entry.isCounted ? `${left} counter` : left;
+  if (set.data === undefined) return key;
+  return `${key} : ${set.data === 'verdict' ? entry.data : fieldTexts(set.data, entry.data, family).join(' . ')}`;
+}
+
+/** `10.96.0.10 . tcp . 80`; a range `0-255 . 10.96.0.0-10.111.255.255` */
+export function keyText({ key: fields }: NftSet, { key: bytes, end }: NftElement, family: Family): string {
   const first = fieldTexts(fields, bytes, family);
   const last = end === '' ? first : fieldTexts(fields, end, family);
-  const left = first.map((text, i) => (text === last[i] ? text : `${text}-${last[i]}`)).join(' . ');
-  const key = isCounted ? `${left} counter` : left;
-  if (type === undefined) return key;
-  return `${key} : ${type === 'verdict' ? data : fieldTexts(type, data, family).join(' . ')}`;
+  return first.map((text, i) => (text === last[i] ? text : `${text}-${last[i]}`)).join(' . ');
+}
+
+/** A rule in words: its comment, then what it does with the packet and with words of memory, which are numbered from 0. */
+export function ruleText({ text, expressions }: ReadRule): string {
+  return `${text === '' ? 'without a comment' : text}: ${expressions.map(expressionText).join('; ')}`;
+}
+
+function expressionText(expression: ReadExpression): string {
+  switch (expression.do) {
+    case 'load':
+      return `${word(expression.to)} = ${expression.what}`;
+    case 'compare':
+      return `${word(expression.from)} is ${expression.is === 'equal' ? '' : 'not '}${hex(expression.value)}`;
+    case 'mask':
+      return `${word(expression.at)} = ${word(expression.at)} & ${hex(expression.mask)} ^ ${hex(expression.flip)}`;
+    case 'lookup': {
+      const { set, from, to } = expression;
+      const into = to === undefined ? '' : to === 'verdict' ? ', follow its verdict' : `, ${word(to)} = its data`;
+      return `${word(from)} in ${set}${into}`;
+    }
+    case 'random':
+      return `${word(expression.to)} = random of ${expression.count} from ${expression.first}`;
+    case 'value':
+      return `${word(expression.to)} = ${hex(expression.value)}`;
+    case 'remember':
+      return `remember ${word(expression.key)} in ${expression.set} for ${expression.seconds} s`;
+    case 'set-mark':
+      return `mark = ${word(expression.from)}`;
+    case 'translate':
+      return `translate to address ${word(expression.address)}, port ${word(expression.port)}`;
+    case 'masquerade':
+    case 'reject':
+      return expression.do;
+    case 'verdict': {
+      const { verdict } = expression;
+      return 'chain' in verdict ? `${verdict.kind} ${verdict.chain}` : verdict.kind;
+    }
+    case 'unknown':
+      return `the expression "${expression.name}", which slicewire never writes`;
+  }
+}
+
+function word(index: number): string {
+  return `w${index}`;
+}
+
+function hex(bytes: Bytes): string {
+  return `0x${Buffer.from(bytes, 'latin1').toString('hex')}`;
 }
 
 /** The texts of fields, which fill whole words. */

@@ -1,5 +1,5 @@
 /** Desired and believed state of one family's table: trackers for chains, sets, and the elements of each set. Does no I/O. */
-import type { Bytes, NftSet, NftState } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { DesiredSink, Entry, NftChain, TableLayout } from './layout.ts';
@@ -10,17 +10,18 @@ const NONE: ReadonlyMap<Bytes, Entry> = new Map();
 /** Most changed elements of a set that drift names; all of them are counted. */
 const MOST_NAMED = 50;
 
-function sameChain(a: NftChain, b: NftChain): boolean {
+/** The texts of rules identify them. */
+function sameChain(a: ReadChain, b: ReadChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }
 
-function sameEntry(a: Entry, b: Entry): boolean {
+export function sameEntry(a: Entry, b: Entry): boolean {
   return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
 }
 
 export class TableState implements DesiredSink {
   readonly family: Family;
-  readonly chains = new Tracker<string, NftChain>(sameChain);
+  readonly chains = new Tracker<string, NftChain, ReadChain>(sameChain);
   readonly sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
   /** A tracker for each set whose elements we write. */
   readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>>;
@@ -120,13 +121,11 @@ export class TableState implements DesiredSink {
   }
 }
 
-function observed(state: NftState | undefined, layout: TableLayout) {
-  const chains = new Map<string, NftChain>();
+/** What was read, in the form of the trackers. Sets that are not in the layout are left out. */
+export function observed(state: NftState | undefined, layout: TableLayout) {
+  const chains: ReadonlyMap<string, ReadChain> = state?.chains ?? new Map();
   const sets = new Map<string, NftSet>();
   const elements = new Map<NftSet, Map<Bytes, Entry>>();
-  for (const [name, { rules }] of state?.chains ?? []) {
-    chains.set(name, { rules: rules.map((text) => ({ text, expressions: [] })) });
-  }
   for (const [name, found] of state?.sets ?? []) {
     const set = layout.setNamed(name);
     if (set === undefined) continue;

@@ -3,9 +3,11 @@ import type { Bytes, NftKernel, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { FamilyReport } from '../families.ts';
+import type { FamilyInspection } from '../inspection.ts';
 import type { SetAside } from '../mode.ts';
 import { applyTransactions } from './apply.ts';
 import { Idle, type IdleOptions } from './idle.ts';
+import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { TableState } from './state.ts';
@@ -18,6 +20,7 @@ export interface TableOptions extends IdleOptions {
 
 export class NftTable {
   readonly state: TableState;
+  readonly inspection: FamilyInspection;
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
   readonly #idle: Idle;
@@ -30,6 +33,7 @@ export class NftTable {
     this.#kernel = kernel;
     this.#options = options;
     this.#idle = new Idle(options);
+    this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
 
   get family(): Family {

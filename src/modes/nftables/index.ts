@@ -10,6 +10,7 @@ import {
   type PortChanges,
   type SeenFamily,
 } from '../families.ts';
+import type { FamilyInspection } from '../inspection.ts';
 import type { ConnectionCount, Mode, RuleCount, SetAside } from '../mode.ts';
 import type { Entry } from '../nft-table/layout.ts';
 import { NftTable } from '../nft-table/table.ts';
@@ -53,6 +54,10 @@ class NftablesFamily implements FamilyMode {
     this.#countsConnections = settings.countsConnections;
     this.#table = new NftTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now });
     this.#desired = new NftablesDesired(settings, this.#table.state);
+  }
+
+  get inspection(): FamilyInspection {
+    return this.#table.inspection;
   }
 
   get isKnown(): boolean {

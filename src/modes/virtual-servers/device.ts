@@ -1,6 +1,7 @@
 /** The dummy device that makes Service addresses local to the node: its state, and the writes that create and remove it. */
 import { SERVICE_DEVICE } from '../../host/devices.ts';
 import type { IpvsKernel } from '../../host/ipvs-kernel.ts';
+import type { Unlike } from '../../reconcile/compare.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
 import type { Part } from '../cleanup.ts';
 
@@ -31,6 +32,15 @@ export class ServiceDevice {
   /** Throws when the kernel does not answer. */
   async read(): Promise<boolean> {
     return await this.#kernel.hasDevice();
+  }
+
+  /** The device now against the desired state. Throws when the kernel does not answer. */
+  async compare(): Promise<Iterable<Unlike | undefined>> {
+    const isThere = await this.read();
+    if (isThere === this.#isWanted) return [undefined];
+    const { key: object } = DEVICE;
+    const of = { object, refusedAs: object, owner: undefined, wanted: [], found: [], isWaiting: false } as const;
+    return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: isThere === this.#isThere }];
   }
 
   observe(isThere: boolean | undefined): void {

@@ -1,10 +1,12 @@
 /** The parts of IPVS mode that exist once for the node, not for each family: device, timeouts, kernel settings. */
 import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
+import type { Unlike } from '../../reconcile/compare.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import type { Part } from '../cleanup.ts';
-import type { NodePart, NodePlan } from '../families.ts';
+import type { NodeInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
+import type { NodePart, NodePlan } from '../node-part.ts';
 import { type DeviceWrite, deviceStep, ServiceDevice } from './device.ts';
 import { serverKey } from './objects.ts';
 import { type KernelLists, readLists } from './observe.ts';
@@ -60,6 +62,17 @@ export class IpvsNode implements NodePart {
 
   get compared(): number {
     return this.#settings.compared;
+  }
+
+  get inspection(): NodeInspection {
+    const parts = [this.#device, this.#timeouts, this.#settings];
+    return {
+      async compared() {
+        const all: Iterable<Unlike | undefined>[] = [];
+        for (const part of parts) all.push(await part.compare());
+        return all.flatMap((one) => [...one]);
+      },
+    };
   }
 
   /** The lists that the families share. */

@@ -8,6 +8,7 @@ import {
   type OwnedDestination,
   type OwnedEntry,
   type OwnedServer,
+  type ServerKey,
   serverEntry,
   serverKey,
 } from './objects.ts';
@@ -40,11 +41,15 @@ export interface SeenServers {
   readonly host: HostAddresses;
 }
 
-/** Throws when any part cannot be read, because a part is not the whole (invariant 2). */
+/**
+ * Throws when any part cannot be read, because a part is not the whole (invariant 2). `only`: the servers whose destinations are read;
+ * by default all.
+ */
 export async function observeServers(
   kernel: IpvsKernel,
   state: ServersState,
   lists: KernelLists,
+  only: (key: ServerKey) => boolean = () => true,
 ): Promise<SeenServers> {
   const { family, nodePortCidrs } = state.settings;
   const { ours, others } = await kernel.addresses(family);
@@ -57,6 +62,7 @@ export async function observeServers(
   for (const server of lists.servers.filter(({ address }) => familyOf(address) === family)) {
     if (!isOurs(server)) continue;
     servers.set(serverKey(server), { server, owner: undefined });
+    if (!only(serverKey(server))) continue;
     for (const { weight, isMasqueraded, ...seen } of await kernel.destinations(server)) {
       const key = destinationKey(server, seen);
       // The forwarding method is not ours: weight -1 forces a change.

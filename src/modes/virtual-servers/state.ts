@@ -37,8 +37,8 @@ export class ServersState extends ServerTrackers {
   readonly index = new ServerIndex();
   /** Connections of destinations at the last reading. */
   readonly connections = new Map<string, number>();
-  /** The desired destinations of each server. */
-  readonly #wanted = new Map<string, readonly string[]>();
+  /** The keys of the desired destinations of each server. */
+  readonly wanted = new Map<string, readonly string[]>();
   #rendered = 0;
 
   constructor(settings: ServersSettings, tables: FamilyRules) {
@@ -78,10 +78,10 @@ export class ServersState extends ServerTrackers {
         (wanted?.destinations ?? []).map((one) => [destinationKey(one.server, one.destination), one]),
       );
       this.#rendered += now.size;
-      for (const old of this.#wanted.get(key) ?? []) if (!now.has(old)) this.destinations.desire(old, undefined);
+      for (const old of this.wanted.get(key) ?? []) if (!now.has(old)) this.destinations.desire(old, undefined);
       for (const [name, one] of now) this.destinations.desire(name, one);
-      if (wanted === undefined) this.#wanted.delete(key);
-      else this.#wanted.set(key, [...now.keys()]);
+      if (wanted === undefined) this.wanted.delete(key);
+      else this.wanted.set(key, [...now.keys()]);
     }
     for (const [address, wanted] of addresses) this.addresses.desire(address, wanted);
     for (const [key, wanted] of entries) this.entries.desire(key, wanted);

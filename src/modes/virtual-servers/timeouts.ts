@@ -1,6 +1,8 @@
 /** The connection timeouts of IPVS: desired, current, and the write between them. */
 import type { IpvsKernel, Timeouts } from '../../host/ipvs-kernel.ts';
 import { causeOf } from '../../model/cause.ts';
+import { sameData } from '../../model/equal.ts';
+import type { Unlike } from '../../reconcile/compare.ts';
 import { type ApplyReport, failedReport, NOTHING_TO_DO, type Step, type StepName } from '../../reconcile/step.ts';
 import type { IpvsNodeSettings } from './settings.ts';
 
@@ -27,8 +29,19 @@ export class IpvsTimeouts {
   pending(): Timeouts | undefined {
     const [wanted, now] = [this.#wanted, this.#installed];
     if (wanted === undefined || now === undefined) return undefined;
-    const isRight = (['tcp', 'tcpFin', 'udp'] as const).every((key) => wanted[key] === 0 || wanted[key] === now[key]);
-    return isRight ? undefined : wanted;
+    return isRight(wanted, now) ? undefined : wanted;
+  }
+
+  /** The timeouts now against the desired ones. */
+  async compare(): Promise<Iterable<Unlike | undefined>> {
+    const { key: object } = TIMEOUTS;
+    const text = ({ tcp, tcpFin, udp }: Timeouts) => `ipvsadm --set ${tcp} ${tcpFin} ${udp}`;
+    if (this.#wanted === undefined) return [];
+    const [wanted, found] = [this.#wanted, await this.#kernel.timeouts()];
+    if (isRight(wanted, found)) return [undefined];
+    const isPending = this.#installed !== undefined && sameData(found, this.#installed);
+    const of = { object, refusedAs: object, owner: undefined, kind: 'changed', isPending, isWaiting: false } as const;
+    return [{ ...of, wanted: [text(wanted)], found: [text(found)] }];
   }
 
   async write(timeouts: Timeouts): Promise<ApplyReport> {
@@ -40,6 +53,11 @@ export class IpvsTimeouts {
       return failedReport(TIMEOUTS, `${TIMEOUTS.key}: ${causeOf(error)}`);
     }
   }
+}
+
+/** A wanted timeout of 0 stays as it is. */
+function isRight(wanted: Timeouts, now: Timeouts): boolean {
+  return (['tcp', 'tcpFin', 'udp'] as const).every((key) => wanted[key] === 0 || wanted[key] === now[key]);
 }
 
 export function timeoutsStep({ tcp, tcpFin, udp }: Timeouts): Step {

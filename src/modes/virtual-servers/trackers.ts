@@ -36,6 +36,12 @@ export class ServerTrackers {
     return trackers.reduce((sum, { compared }) => sum + compared, 0);
   }
 
+  /** Number of writes that succeeded. */
+  get writes(): number {
+    const trackers = [this.sets, this.entries, this.servers, this.destinations, this.addresses];
+    return trackers.reduce((sum, { writes }) => sum + writes, 0);
+  }
+
   observe(seen: Seen): void {
     this.sets.observe(seen.sets);
     this.entries.observe(withOwners(seen.entries, this.entries.applied));

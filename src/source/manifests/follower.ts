@@ -42,7 +42,7 @@ const AT_ONCE = 64;
 
 export class Follower {
   readonly #options: ManifestsOptions;
-  readonly #store: ManifestStore;
+  readonly store: ManifestStore;
   readonly #emit: EventSink;
   readonly #node: NodeWatch | undefined;
   readonly #files: ManifestFiles;
@@ -58,7 +58,7 @@ export class Follower {
     const guard = node && new NodeGuard();
     const hold: EventSink = (event) => this.#held.push(event);
     this.#node = guard && new NodeWatch(guard, { nodeName, reader: node, emit: hold });
-    this.#store = new ManifestStore(nodeName, hold, { ...(nodePorts ? { nodePorts } : {}), guard });
+    this.store = new ManifestStore(nodeName, hold, { ...(nodePorts ? { nodePorts } : {}), guard });
     this.#files = new ManifestFiles(path, documents);
     this.#changes = new FolderChanges({
       clock,
@@ -67,7 +67,7 @@ export class Follower {
       onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN)}`),
     });
     const onDoubt = (file: string) => void clock.after(DOUBT, () => this.#changes.add(file));
-    this.#intake = new FileIntake({ path, store: this.#store, onDoubt });
+    this.#intake = new FileIntake({ path, store: this.store, onDoubt });
   }
 
   /** A failure where a file or the folder does not answer; nothing otherwise. */
@@ -96,10 +96,10 @@ export class Follower {
 
   async #takeInput(signal: AbortSignal): Promise<void> {
     const { documents = documentFiles } = this.#options;
-    const draft = this.#store.draft('standard input');
+    const draft = this.store.draft('standard input');
     const read = await documents.parse(await text(addAbortSignal(signal, process.stdin)), draft.file, draft.take);
-    if (read.kind === 'read') this.#store.set(draft, read);
-    else this.#store.unreadable(draft.file, read.cause);
+    if (read.kind === 'read') this.store.set(draft, read);
+    else this.store.unreadable(draft.file, read.cause);
     await this.#flush();
   }
 
@@ -132,13 +132,13 @@ export class Follower {
   async #rescan(listed: ManifestList): Promise<string | undefined> {
     const { path } = this.#options;
     if (listed.kind === 'unreadable') {
-      this.#store.unreadable(path, listed.cause);
+      this.store.unreadable(path, listed.cause);
       this.#emitHeld();
       return listed.cause;
     }
     this.#emit({ kind: 'faults', key: path, faults: [] });
     const present = new Set(listed.files);
-    const gone = this.#store.files.filter((file) => !present.has(file));
+    const gone = this.store.files.filter((file) => !present.has(file));
     this.#node?.expire();
     await this.#readAll([...listed.files, ...gone]);
     return undefined;
@@ -147,7 +147,7 @@ export class Follower {
   async #readAll(files: readonly string[]): Promise<void> {
     for (let i = 0; i < files.length; i += AT_ONCE) {
       const batch = files.slice(i, i + AT_ONCE);
-      const read = await Promise.all(batch.map((file) => this.#files.readIfChanged(file, this.#store.draft(file))));
+      const read = await Promise.all(batch.map((file) => this.#files.readIfChanged(file, this.store.draft(file))));
       for (const [j, file] of batch.entries()) this.#intake.take(file, read[j] ?? { kind: 'same' });
     }
     await this.#flush();
@@ -156,7 +156,7 @@ export class Follower {
   /** All files that changed together are read. */
   async #flush(): Promise<void> {
     await this.#node?.judge();
-    this.#store.flush();
+    this.store.flush();
     this.#emitHeld();
   }
 

@@ -11,6 +11,7 @@ export function manifestsSource(options: ManifestsOptions): Source {
   let follower: Follower | undefined;
   return {
     watches: () => follower?.watches ?? [],
+    pod: (key) => Promise.resolve(follower?.store.pod(key)),
     run: (emit, signal) => {
       follower = new Follower({ ...options, path }, emit);
       return follower.run(signal);

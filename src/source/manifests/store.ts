@@ -3,7 +3,7 @@
 import { FaultList } from '../../api/decode/faults.ts';
 import { isObjectName, objectKey } from '../../api/decode/fields.ts';
 import type { ParsedFile, Value } from '../../documents/protocol.ts';
-import type { EventSink } from '../../model/events.ts';
+import type { EventSink, SourceEvent, SourcePod } from '../../model/events.ts';
 import type { Fault } from '../../model/objects.ts';
 import { NODE_PORTS, type PortRange } from '../../model/port-range.ts';
 import { admitted } from './admission.ts';
@@ -116,6 +116,14 @@ export class ManifestStore {
     return [...this.#files.keys()];
   }
 
+  /** A Pod by `namespace/name`, as the first of its files defines it. */
+  pod(key: string): SourcePod | undefined {
+    const id = `Pod ${key}`;
+    const [first = ''] = this.#definedIn.get(id) ?? [];
+    const input = this.#files.get(first)?.get(id)?.input;
+    return input?.kind === 'Pod' ? input.value : undefined;
+  }
+
   /** The file is gone, and with it the objects that it defined. */
   remove(file: string): void {
     this.#replace(file, new Map());
@@ -126,18 +134,12 @@ export class ManifestStore {
   /** The file, or the folder, could not be read: its objects stay (invariant 2), and the fault is reported. */
   unreadable(file: string, cause: string): void {
     const held = this.#files.get(file)?.size ?? this.#definedIn.size;
-    this.#whole(file, `cannot be read: ${cause}${held > 0 ? STAYS : ''}`);
+    this.#emit(fileFault(file, `cannot be read: ${cause}${held > 0 ? STAYS : ''}`));
   }
 
   /** The file has no objects any more. They stay until the file is removed: a slow program may still be writing it. */
   emptied(file: string): void {
-    this.#whole(file, 'holds no object any more; its former objects stay in force until the file is removed');
-  }
-
-  #whole(file: string, problem: string): void {
-    const faults = new FaultList('file', file);
-    faults.setAside('', '', problem);
-    this.#emit({ kind: 'faults', key: file, faults: faults.list });
+    this.#emit(fileFault(file, 'holds no object any more; its former objects stay in force until the file is removed'));
   }
 
   /** Whether the file held objects and the draft has none: the file may be in the middle of being saved. */
@@ -202,6 +204,13 @@ export class ManifestStore {
     if (whole.kind === 'service' && this.#guard !== undefined) this.#guard.take(whole);
     else this.#emit(whole);
   }
+}
+
+/** A fault of a whole file. */
+function fileFault(file: string, problem: string): SourceEvent {
+  const faults = new FaultList('file', file);
+  faults.setAside('', '', problem);
+  return { kind: 'faults', key: file, faults: faults.list };
 }
 
 /** The key of an object within its kind: Nodes and ServiceCIDRs have no namespace. */

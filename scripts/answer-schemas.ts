@@ -1,0 +1,45 @@
+/**
+ * docs/schemas: the forms of the answers as JSON Schema, made from those that the program checks answers with.
+ *
+ *   node scripts/answer-schemas.ts      writes the files; a test compares them with the source
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+import { explanationSchema } from '../src/answers/explanation.ts';
+import { historySchema } from '../src/answers/history.ts';
+import { problemSchema } from '../src/answers/problem.ts';
+import { statusSchema } from '../src/answers/status.ts';
+import { verificationSchema } from '../src/answers/verification.ts';
+
+const FOLDER = fileURLToPath(new URL('../docs/schemas', import.meta.url));
+
+const SCHEMAS = {
+  explanation: explanationSchema,
+  verification: verificationSchema,
+  status: statusSchema,
+  history: historySchema,
+  problem: problemSchema,
+} as const;
+
+/** The text of each file, by its name. */
+export function schemaTexts(): Map<string, string> {
+  return new Map(
+    Object.entries(SCHEMAS).map(([name, schema]) => {
+      const json = z.toJSONSchema(schema, { override: ({ jsonSchema }) => withoutPattern(jsonSchema) });
+      return [`${name}.json`, `${JSON.stringify(json, undefined, 2)}\n`];
+    }),
+  );
+}
+
+/** zod writes a moment's pattern beside its format; fields may be added within a version. */
+function withoutPattern(schema: { pattern?: string; format?: string; additionalProperties?: unknown }): void {
+  if (schema.format !== undefined) delete schema.pattern;
+  if (schema.additionalProperties === false) delete schema.additionalProperties;
+}
+
+if (import.meta.main) {
+  mkdirSync(FOLDER, { recursive: true });
+  for (const [name, text] of schemaTexts()) writeFileSync(join(FOLDER, name), text);
+}

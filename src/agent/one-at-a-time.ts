@@ -1,0 +1,30 @@
+/** Work that costs something runs once at a time, so that nobody loads the node by asking often. */
+import { NoAnswer } from '../answers/problem.ts';
+import { unlessAborted } from '../host/clock.ts';
+import { createMutex } from '../model/mutex.ts';
+
+/** Most questions of a kind that wait. */
+const MOST_WAITING = 16;
+
+export class OneAtATime {
+  readonly #name: string;
+  readonly #mutex = createMutex();
+  #waiting = 0;
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** Rejects with the signal's reason as soon as it aborts; work that has begun ends for itself. Throws NoAnswer where too many wait. */
+  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    if (this.#waiting > MOST_WAITING) throw new NoAnswer(`too many questions of ${this.#name} wait for their answers`);
+    this.#waiting += 1;
+    const answer = this.#mutex(async () => {
+      signal.throwIfAborted();
+      return await work();
+    }).finally(() => {
+      this.#waiting -= 1;
+    });
+    return await unlessAborted(answer, signal);
+  }
+}

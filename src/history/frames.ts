@@ -1,0 +1,107 @@
+/**
+ * The bytes of a recording: the line `slicewire-recording 1`, then frames. A frame has the length of its content and the CRC-32 of it,
+ * each in four bytes, little-endian; the content is lines of JSON, compressed (RFC 1951).
+ */
+import { crc32, deflateRawSync, inflateRawSync } from 'node:zlib';
+
+export const FORMAT = 1;
+const MAGIC = 'slicewire-recording ';
+const HEAD = 8;
+/** Bytes of a frame, as it is and unpacked, at most: a recording may come from anywhere. */
+const MOST_PACKED = 16 * 1024 * 1024;
+const MOST_UNPACKED = 64 * 1024 * 1024;
+
+/** This is not a recording, or one of another version. */
+export class RecordingUnreadable extends Error {
+  readonly code = 'RECORDING_UNREADABLE';
+}
+
+export function headerBytes(): Uint8Array {
+  return Buffer.from(`${MAGIC}${FORMAT}\n`);
+}
+
+/** A frame with these lines. */
+export function frameBytes(lines: readonly string[]): Uint8Array {
+  const content = deflateRawSync(lines.map((line) => `${line}\n`).join(''));
+  const head = Buffer.alloc(HEAD);
+  head.writeUInt32LE(content.length, 0);
+  head.writeUInt32LE(crc32(content), 4);
+  return Buffer.concat([head, content]);
+}
+
+/**
+ * The lines of each frame. A frame that is torn or damaged ends the recording, because later changes build upon it; `onProblem` gets
+ * a sentence about it. Throws RecordingUnreadable.
+ */
+export async function* readFrames(
+  chunks: AsyncIterable<Uint8Array>,
+  onProblem: (text: string) => void,
+): AsyncGenerator<readonly string[]> {
+  const source = new ByteSource(chunks);
+  await readHeader(source);
+  for (let number = 1; ; number++) {
+    const head = await source.take(HEAD);
+    if (head.length === 0) return;
+    const wanted = head.length < HEAD ? 0 : head.readUInt32LE(0);
+    const content = head.length < HEAD || wanted > MOST_PACKED ? undefined : await source.take(wanted);
+    const lines = content?.length === wanted && crc32(content) === head.readUInt32LE(4) ? unpack(content) : undefined;
+    if (lines === undefined) {
+      const isTorn = head.length < HEAD || (content !== undefined && content.length < wanted);
+      onProblem(
+        `frame ${number} of the recording is ${isTorn ? 'incomplete' : 'damaged'}: it and all after it are dropped`,
+      );
+      return;
+    }
+    yield lines;
+  }
+}
+
+async function readHeader(source: ByteSource): Promise<void> {
+  const start = (await source.take(MAGIC.length)).toString('latin1');
+  if (start !== MAGIC)
+    throw new RecordingUnreadable(`this is not a recording: it does not begin with "${MAGIC.trim()}"`);
+  let version = '';
+  for (let byte = await source.take(1); byte.length > 0 && byte[0] !== 10; byte = await source.take(1)) {
+    version += byte.toString('latin1');
+    if (version.length > 10) break;
+  }
+  if (version === String(FORMAT)) return;
+  throw new RecordingUnreadable(
+    `this recording has version ${JSON.stringify(version)}, and this slicewire reads version ${FORMAT}: use the slicewire that made it`,
+  );
+}
+
+/** undefined: it cannot be unpacked. */
+function unpack(content: Buffer): readonly string[] | undefined {
+  try {
+    return inflateRawSync(content, { maxOutputLength: MOST_UNPACKED }).toString().split('\n').slice(0, -1);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bytes that come in chunks of any size. */
+class ByteSource {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#chunks = chunks[Symbol.asyncIterator]();
+  }
+
+  /** So many bytes; fewer at the end. */
+  async take(count: number): Promise<Buffer> {
+    const parts = [this.#rest];
+    let length = this.#rest.length;
+    while (length < count) {
+      const next = await this.#chunks.next();
+      if (next.done === true) break;
+      const part = Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength);
+      parts.push(part);
+      length += part.length;
+    }
+    const all = parts.length === 1 ? this.#rest : Buffer.concat(parts);
+    this.#rest = all.subarray(count);
+    return all.subarray(0, count);
+  }
+}

@@ -1,0 +1,68 @@
+/** Reads a table of nftables as a whole, in portions. */
+import { ENOENT } from '../../native/errno.ts';
+import { NetlinkError } from '../../native/netlink.ts';
+import type { NetlinkSocket } from '../../native/netlink-socket.ts';
+import { readChains, readElements, readRules, readSets, tableHandle } from '../../native/nft/listings.ts';
+import type { TableId } from '../../native/nft/request.ts';
+import { breath } from './clock.ts';
+import { elementOf, ruleOf } from './nftables-decoding.ts';
+import type { Hook, NftElement, NftState, ReadRule } from './nftables-kernel.ts';
+
+/** Attempts to read the table without a write of another program in between. After these the last read counts: most likely the others wrote to other tables. */
+const READS = 5;
+/** Rules between two breaths of the event loop. */
+const RULES = 5000;
+
+export interface TableRead {
+  readonly state: NftState;
+  readonly handle: bigint;
+  /** The generation of the ruleset then; undefined when another program wrote meanwhile. */
+  readonly generation: number | undefined;
+}
+
+/** undefined: there is no table. The socket must have no other listing meanwhile; `generation`: of the ruleset now. Throws NetlinkError. */
+export async function readTable(
+  socket: NetlinkSocket,
+  id: TableId,
+  generation: () => number,
+): Promise<TableRead | undefined> {
+  for (let tries = 1; ; tries++) {
+    const before = generation();
+    const handle = tableHandle(socket, id);
+    if (handle === undefined) return undefined;
+    const state = await readState(socket, id).catch((error: unknown) => {
+      // The table was deleted meanwhile: ask again.
+      if (tries < READS && error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+      throw error;
+    });
+    if (state === undefined) continue;
+    const isSame = generation() === before;
+    // Another program wrote meanwhile: entries may be missing.
+    if (!isSame && tries < READS) continue;
+    return { state, handle, generation: isSame ? before : undefined };
+  }
+}
+
+async function readState(socket: NetlinkSocket, id: TableId): Promise<NftState> {
+  const chains = new Map<string, { readonly hook?: Hook; readonly rules: ReadRule[] }>();
+  for (const { name, base } of readChains(socket, id))
+    chains.set(name, { ...(base === undefined ? {} : { hook: base }), rules: [] });
+  let count = 0;
+  for (const { chain, comment, expressions } of readRules(socket, id)) {
+    chains.get(chain)?.rules.push(ruleOf(comment, expressions, id.family));
+    count += 1;
+    if (count % RULES === 0) await breath();
+  }
+  const sets = new Map<string, readonly NftElement[]>();
+  for (const { name, isDynamic } of [...readSets(socket, id)]) {
+    const elements: NftElement[] = [];
+    if (!isDynamic) {
+      for (const part of readElements(socket, id, name)) {
+        for (const element of part) elements.push(elementOf(element));
+        await breath();
+      }
+    }
+    sets.set(name, elements);
+  }
+  return { chains, sets };
+}

@@ -1,0 +1,21 @@
+/** Long work in portions, between which the event loop runs other work. */
+import { breath } from './clock.ts';
+
+/** Milliseconds of a portion. */
+const PORTION = 10;
+/** Values between two looks at the clock. */
+const STRIDE = 32;
+
+/** Hands each value to `take`. Throws the signal's reason when it aborts. */
+export async function inPortions<T>(values: Iterable<T>, take: (value: T) => void, signal: AbortSignal): Promise<void> {
+  let began = performance.now();
+  let count = 0;
+  for (const value of values) {
+    take(value);
+    count += 1;
+    if (count % STRIDE !== 0 || performance.now() - began < PORTION) continue;
+    await breath();
+    signal.throwIfAborted();
+    began = performance.now();
+  }
+}

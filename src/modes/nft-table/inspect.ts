@@ -1,0 +1,132 @@
+/** What a family has in its table of nftables, for questions: views, and what differs from the desired table. */
+import type { NftKernel, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
+import { type Address, addressBytes } from '../../model/address.ts';
+import { sameData } from '../../model/equal.ts';
+import { comparison, type Unlike } from '../../reconcile/compare.ts';
+import type { FamilyInspection } from '../inspection.ts';
+import type { FamilyView, TableView } from '../view.ts';
+import type { TableLayout } from './layout.ts';
+import { entryText, keyText, ruleText } from './print.ts';
+import { observed, sameEntry, type TableState } from './state.ts';
+import { believedTable, desiredTable, ownerOf, seenTable } from './table-view.ts';
+
+export interface TableInspectionOptions {
+  readonly state: TableState;
+  readonly kernel: NftKernel;
+  readonly layout: TableLayout;
+  /** Sets whose elements stay as they are. */
+  readonly untouched: readonly NftSet[];
+}
+
+export function tableInspection({ state, kernel, layout, untouched }: TableInspectionOptions): FamilyInspection {
+  const { family } = state;
+  const viewOf = (table: TableView): FamilyView => ({ family, table });
+  return {
+    get writes() {
+      return writesOf(state);
+    },
+    believed() {
+      const table = believedTable(state);
+      return table && viewOf(table);
+    },
+    desired: () => viewOf(desiredTable(state)),
+    isCertain: () => Promise.resolve(state.isKnown && kernel.isUnchanged(family)),
+    async read(signal) {
+      const seen = observed(await kernel.inspect(family), layout);
+      signal.throwIfAborted();
+      return viewOf(seenTable(state, seen));
+    },
+    async compared() {
+      return comparedTable(state, await kernel.inspect(family), { layout, untouched });
+    },
+    remembered: (sets, client) => rememberedBy(kernel, state, { sets, client }),
+    lastWriter: () => Promise.resolve(lastWriterOf(kernel)),
+  };
+}
+
+function writesOf({ chains, sets, elements }: TableState): number {
+  return [chains, sets, ...elements.values()].reduce((sum, { writes }) => sum + writes, 0);
+}
+
+function lastWriterOf(kernel: NftKernel) {
+  const writer = kernel.lastWriter();
+  return writer && { ...writer, isUs: writer.pid === process.pid };
+}
+
+async function rememberedBy(
+  kernel: NftKernel,
+  { family, sets: { applied } }: TableState,
+  { sets, client }: { readonly sets: readonly string[]; readonly client: Address },
+): Promise<ReadonlyMap<string, number>> {
+  const left = new Map<string, number>();
+  for (const name of sets) {
+    if (applied?.get(name)?.isMemory !== true) continue;
+    const seconds = (await kernel.expirations(family, name)).get(addressBytes(client));
+    if (seconds !== undefined) left.set(name, seconds);
+  }
+  return left;
+}
+
+/** One value for each chain, set and element; undefined when it is as desired. */
+function* comparedTable(
+  state: TableState,
+  found: NftState | undefined,
+  { layout, untouched }: Pick<TableInspectionOptions, 'layout' | 'untouched'>,
+): Generator<Unlike | undefined> {
+  const { family } = state;
+  const seen = observed(found, layout);
+  yield* comparison({
+    tracker: state.chains,
+    found: seen.chains,
+    same: isSameChain,
+    nameOf: (name) => `chain ${name}`,
+    linesOf,
+    ownerOf: () => undefined,
+    waits: isIdle,
+  });
+  yield* comparison({
+    tracker: state.sets,
+    found: seen.sets,
+    same: (a, b) => a.name === b.name,
+    nameOf: (name) => `set ${name}`,
+    linesOf: () => [],
+    ownerOf: () => undefined,
+    waits: isIdle,
+  });
+  for (const name of found?.sets.keys() ?? []) if (layout.setNamed(name) === undefined) yield foreignSet(name);
+  for (const [set, tracker] of state.elements) {
+    if (untouched.includes(set)) continue;
+    yield* comparison({
+      tracker,
+      found: seen.elements.get(set) ?? new Map(),
+      same: sameEntry,
+      nameOf: (_, entry) => `${set.name} ${keyText(set, entry, family)}`,
+      linesOf: (entry) => [entryText(set, entry, family)],
+      refusedAs: (_, entry) => `${set.name} ${entryText(set, entry, family)}`,
+      ownerOf: (key, wanted) => wanted?.owner ?? ownerOf(state, set, key),
+      waits: () => layout.lasting.includes(set),
+    });
+  }
+}
+
+/** An unused chain or set stays for a moment, because packets may still be on their way through it (`IdleOptions`). */
+const isIdle = () => true;
+
+function isSameChain(a: ReadChain, b: ReadChain): boolean {
+  if (a.rules.length !== b.rules.length || !sameData(a.hook, b.hook)) return false;
+  return a.rules.every((rule, i) => {
+    const other = b.rules[i];
+    return rule === other || (rule.text === other?.text && sameData(rule.expressions, other.expressions));
+  });
+}
+
+function linesOf({ hook, rules }: ReadChain): string[] {
+  const head = hook === undefined ? [] : [`hook ${hook.hook}, type ${hook.type}, priority ${hook.priority}`];
+  return [...head, ...rules.map(ruleText)];
+}
+
+function foreignSet(name: string): Unlike {
+  const object = `set ${name}`;
+  const of = { object, refusedAs: object, owner: undefined, isPending: false, isWaiting: false };
+  return { ...of, kind: 'foreign', wanted: [], found: [] };
+}

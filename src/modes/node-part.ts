@@ -1,0 +1,43 @@
+/** The part of a mode that exists once for the node. `families.ts` drives it. */
+import type { ApplyReport, Step } from '../reconcile/step.ts';
+import type { Part } from './cleanup.ts';
+import type { NodeInspection } from './inspection.ts';
+
+export interface NodePlan {
+  readonly steps: readonly Step[];
+  /** Write the part that comes before the families. `isBlocked`: the families cannot be written. */
+  before(signal: AbortSignal): Promise<{ readonly reports: readonly ApplyReport[]; readonly isBlocked: boolean }>;
+  /** Write the part that comes after the families. */
+  after(signal: AbortSignal): Promise<readonly ApplyReport[]>;
+}
+
+/** The part of a mode that exists once for the node, not for each family. */
+export interface NodePart {
+  readonly isKnown: boolean;
+  readonly isWaiting: boolean;
+  readonly compared: number;
+  /** Read it, and the lists that the families share. When it throws, nothing is known. */
+  observe(): Promise<void>;
+  /** `isEmptied`: no family needs it any more. */
+  plan(isEmptied: boolean): NodePlan;
+  stands(): Promise<boolean>;
+  readonly inspection?: NodeInspection;
+  /** Start the removal of everything: read the lists that the families share. */
+  beforeRemoval(): Promise<void>;
+  removal(signal: AbortSignal): Part | undefined;
+}
+
+export const NO_NODE_PART: NodePart = {
+  isKnown: true,
+  isWaiting: false,
+  compared: 0,
+  observe: () => Promise.resolve(),
+  plan: () => ({
+    steps: [],
+    before: () => Promise.resolve({ reports: [], isBlocked: false }),
+    after: () => Promise.resolve([]),
+  }),
+  stands: () => Promise.resolve(true),
+  beforeRemoval: () => Promise.resolve(),
+  removal: () => undefined,
+};

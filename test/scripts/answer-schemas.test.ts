@@ -1,0 +1,24 @@
+/** docs/schemas has the forms of the answers as they are. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { schemaTexts } from '../../scripts/answer-schemas.ts';
+
+const FOLDER = new URL('../../docs/schemas/', import.meta.url);
+
+describe('docs/schemas', () => {
+  it('is what scripts/answer-schemas.ts makes of the forms that answers are checked with', () => {
+    const texts = schemaTexts();
+    assert.deepEqual(readdirSync(FOLDER).sort(), [...texts.keys()].sort());
+    for (const [name, text] of texts) {
+      const isFresh = readFileSync(new URL(name, FOLDER), 'utf8') === text;
+      assert.ok(isFresh, `docs/schemas/${name} is stale: run node scripts/answer-schemas.ts`);
+    }
+  });
+
+  it('describes every field that is not plain from its name', () => {
+    const { properties } = JSON.parse(schemaTexts().get('status.json') ?? '') as { properties: Record<string, object> };
+    assert.deepEqual(Object.keys(properties).slice(0, 3), ['apiVersion', 'kind', 'by']);
+    assert.ok('description' in (properties.syncs ?? {}));
+  });
+});
