@@ -30,6 +30,8 @@ export interface SeenInput {
   readonly destination: Address;
   readonly protocol: Protocol;
   readonly port: number;
+  /** The sender for which the fates were computed. */
+  readonly computedFor: Address | undefined;
   /** The computed fates of such a packet. */
   readonly fates: readonly ComputedFate[];
   readonly packets: readonly TracedPacket[];
@@ -119,7 +121,21 @@ function sentenceOf(input: SeenInput): string {
     : '';
   const rest = asComputed.length === 0 ? '' : ` ${asComputed.length} took the computed way: ${grouped(asComputed)}.`;
   const who = others.length === packets.length ? (packets.length === 1 ? 'it' : 'all') : String(others.length);
-  return `${came}; ${who} took another way than computed: ${grouped(others)}.${stale}${rest}${lost}`;
+  return `${came}; ${who} took another way than computed: ${grouped(others)}.${stale}${otherSender(others, input)}${rest}${lost}`;
+}
+
+/** A node has several addresses, and the world more: rules may treat them differently. */
+function otherSender(
+  others: readonly { readonly packet: TracedPacket }[],
+  { source, computedFor }: Pick<SeenInput, 'source' | 'computedFor'>,
+): string {
+  if (source !== undefined || computedFor === undefined) return '';
+  const senders = new Set(
+    others.map(({ packet }) => packet.steps.find((step) => step.kind === 'packet')?.packet.source),
+  );
+  senders.delete(undefined);
+  if (senders.has(computedFor) || senders.size === 0) return '';
+  return ` The sender was ${[...senders].join(', ')}; the computed way is that of ${computedFor}.`;
 }
 
 function isComputed(end: PacketEnd, { fates, mode }: Pick<SeenInput, 'fates' | 'mode'>): boolean {
@@ -171,7 +187,7 @@ function isOfOldConnection({ steps }: TracedPacket, ruleOf: RuleOf): boolean {
   const packets = steps.filter((step) => step.kind === 'packet').map(({ packet }) => packet);
   const [first] = packets;
   const isTranslated = packets.some((one) => one.destination !== first?.destination || one.port !== first.port);
-  return isTranslated && ![...translations(steps, ruleOf).values()].includes('destination');
+  return isTranslated && ![...translations(steps, ruleOf).values()].some((change) => change.of === 'destination');
 }
 
 function noneCame({ source, destination, port, protocol, connections }: SeenInput, seconds: number): string {

@@ -77,6 +77,7 @@ function seen(input: Partial<SeenInput>): Seen {
     destination: SERVICE,
     protocol: 'TCP',
     port: 80,
+    computedFor: undefined,
     fates: [to(11), to(12)],
     packets: [],
     ruleOf,
@@ -122,6 +123,15 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
     'masqueraded, which was not computed',
     { packets: [packet(enters, dnat, at(undefined, '10.244.1.11', 8080), leaves(11, { source: NODE }))] },
     '1 packet came; it took another way than computed: to 10.244.1.11:8080, masqueraded.',
+  ],
+  [
+    'of another address of the node',
+    {
+      source: undefined,
+      computedFor: NODE,
+      packets: [packet(at('output', SERVICE, 80), dnat, leaves(11, { source: NODE }))],
+    },
+    '1 packet came; it took another way than computed: to 10.244.1.11:8080, masqueraded. The sender was 10.244.1.13; the computed way is that of 192.168.77.2.',
   ],
   [
     'of the node, which has the address that masquerading gives',
@@ -237,9 +247,9 @@ describe('real packets beside the computed way', () => {
     const said = packets[0]?.steps.map(({ table, chain, rule, does, object }) => [table, chain, does, rule, object]);
     assert.deepEqual(said, [
       ['kernel', 'prerouting', 'comes in', 'from 10.244.1.13:40000 to 10.96.0.10:80', ''],
-      ['nat', 'PREROUTING', 'goes on in KUBE-SVC', RULES[2]?.text, 'shop/web'],
-      ['nat', 'KUBE-SVC', 'gets another destination', RULES[3]?.text, ''],
-      ['kernel', 'nat', 'was translated', 'from 10.244.1.13:40000 to 10.244.1.11:8080', ''],
+      ['nat', 'PREROUTING', 'goes to KUBE-SVC', RULES[2]?.text, 'shop/web'],
+      ['nat', 'KUBE-SVC', 'sends it to 10.244.1.11:8080', RULES[3]?.text, ''],
+      ['kernel', 'nat', 'is translated', 'from 10.244.1.13:40000 to 10.244.1.11:8080', ''],
       ['kernel', 'postrouting', 'leaves this node', 'from 10.244.1.13:40000 to 10.244.1.11:8080', ''],
     ]);
   });

@@ -191,7 +191,7 @@ describe('explain --live', () => {
         table: 'ip theirs',
         chain: 'pre',
         rule: 'of theirs',
-        does: 'gets another destination',
+        does: 'sends it to 10.244.1.13:8080',
         object: '',
       });
 
@@ -314,6 +314,6 @@ describe('explain --live', () => {
 });
 
 const WORDS = {
-  iptables: /\nnat KUBE-(?:SVC|SEP)-\w+ gets another destination: .*-j DNAT --to-destination .*:8080\n/,
-  nftables: /\nip6? slicewire cluster-ip-of-2 gets another destination: one of 2 .*\n/,
+  iptables: /\nnat KUBE-(?:SVC|SEP)-\w+ sends it to \S+:8080: .*-j DNAT --to-destination .*:8080\n/,
+  nftables: /\nip6? slicewire cluster-ip-of-2 sends it to \S+:8080: one of 2 .*\n/,
 } as const;
