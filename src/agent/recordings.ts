@@ -25,13 +25,16 @@ export class Recordings {
     this.flights = new Flights({ recorder, folder: () => this.#folder, onProblem });
   }
 
-  /** These parts are in use from now on: recordings begin anew, because other settings make other plans. */
-  use(agent: Agent, config: Config): void {
+  /**
+   * These parts are in use from now on: recordings begin anew, because other settings make other plans. Call it while no sync runs;
+   * resolves when the next one will be recorded.
+   */
+  async use(agent: Agent, config: Config): Promise<void> {
     const former = this.#present?.config.recording;
     this.#present = { agent, config };
     this.recorder.sinks.restart();
     if (sameData(former, config.recording)) return;
-    this.#open(config).catch((error) => this.#log.error(causeOf(error)));
+    await this.#open(config).catch((error) => this.#log.error(causeOf(error)));
   }
 
   /** Resolves when everything is written. */

@@ -146,6 +146,7 @@ export class Reloader {
     this.#wake = () => undefined;
     if (former !== undefined) await this.#end(former, { agent, running });
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
+    await this.#options.recordings.use(agent, config);
     const isReload = former !== undefined && former.config !== config;
     return this.#start({ agent, config, running, reporting, isReload });
   }
@@ -183,7 +184,6 @@ export class Reloader {
       void this.#supervisor.reloadEnded();
     }
     running.feed.cache.touchAll();
-    this.#options.recordings.use(agent, config);
     const ended = runGeneration(agent, {
       config,
       log,
