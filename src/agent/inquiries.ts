@@ -2,19 +2,25 @@
  * Answers questions about the proxy: `status`, `verify`, `explain`, `history`. The agent answers for itself; a command answers from the
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
+import type { Explanation } from '../answers/explanation.ts';
 import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
 import type { History } from '../answers/history.ts';
-import { WrongQuestion } from '../answers/problem.ts';
+import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
+import type { AskedText } from '../explain/explain.ts';
 import { flightStatus } from '../history/flight-status.ts';
 import { type HistoryQuestion, historyOf } from '../history/history.ts';
 import type { Recorder } from '../history/recorder.ts';
+import { recordingStream } from '../history/stream.ts';
 import type { Clock } from '../host/clock.ts';
 import type { Agent } from './agent.ts';
+import { explainNow } from './explain-now.ts';
+import { explainPast } from './explain-past.ts';
 import type { ObjectFeed } from './feed.ts';
 import { OneAtATime } from './one-at-a-time.ts';
+import { recordingContext } from './recording.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
 /** The parts that the answers come from. A reload of the configuration replaces some of them. */
@@ -32,8 +38,21 @@ export interface InquiryParts {
   readonly recorder: Recorder | undefined;
 }
 
-export class Inquiries {
+export interface ExplainQuestion extends AskedText {
+  /** Milliseconds since 1970: what stood then; undefined: now. */
+  readonly at?: number | undefined;
+}
+
+/** Who can answer. Each throws WrongQuestion, NoAnswer, and the signal's reason. */
+export interface Answers {
+  status(): Status | Promise<Status>;
+  explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation>;
+  history(question: HistoryQuestion, signal: AbortSignal): Promise<History>;
+}
+
+export class Inquiries implements Answers {
   readonly #parts: InquiryParts;
+  readonly #explaining = new OneAtATime('explain');
   readonly #searching = new OneAtATime('history');
 
   constructor(parts: InquiryParts) {
@@ -59,18 +78,53 @@ export class Inquiries {
     });
   }
 
+  /** Throws WrongQuestion, NoAnswer, the errors of reading the kernel, and the signal's reason. */
+  explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation> {
+    return this.#explaining.run(signal, async () => {
+      const { who, config, recorder } = this.#parts;
+      const { at, ...asked } = question;
+      const by = this.#by(at);
+      const agent = this.#present();
+      if (at !== undefined) {
+        if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
+        const recorded = recordingContext(() => agent, config).parts();
+        return await explainPast(asked, { by, flight: recorder, at, recorded }, signal);
+      }
+      const knowsPods = who === 'command' || config().source.kind === 'manifests';
+      return await explainNow(asked, { by, agent, recorder, knowsPods }, signal);
+    });
+  }
+
+  /** A recording from now on; it ends with the signal. */
+  recording(signal: AbortSignal): AsyncIterable<Uint8Array> {
+    const { recorder, config } = this.#parts;
+    if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
+    this.#present();
+    return recordingStream(
+      recorder,
+      recordingContext(() => this.#present(), config),
+      signal,
+    );
+  }
+
   /** Throws WrongQuestion, NoAnswer and the signal's reason. */
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History> {
     return this.#searching.run(signal, async () => {
       const { recorder } = this.#parts;
-      if (recorder === undefined) {
-        throw new WrongQuestion(
-          'history is kept by an agent that runs, or in a file: ask without a source of objects, or with --recording FILE',
-        );
-      }
+      if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
       const content = await historyOf(recorder, question);
       return { apiVersion: API_VERSION, kind: 'History', by: this.#by(question.at), ...content };
     });
+  }
+
+  /** The agent's parts. Throws NoAnswer while they are not built yet. */
+  #present(): Agent {
+    const agent = this.#parts.agent();
+    if (agent?.mode.isObserved === true) return agent;
+    const waiting = this.#parts.feed().cache.waitingFor;
+    const why =
+      waiting.length === 0 ? 'the kernel is not read yet' : `the first lists of ${waiting.join(', ')} have not arrived`;
+    throw new NoAnswer(`the agent cannot tell yet: ${why}; slicewire status tells more`);
   }
 
   #by(at = this.#parts.clock.wall()): AnsweredBy {
@@ -79,6 +133,9 @@ export class Inquiries {
     return { who, mode, node: nodeName, version: version(), at: momentOf(at) };
   }
 }
+
+const NO_HISTORY =
+  'the past is known to an agent that runs, or to a recording: leave out the source of objects, or use --recording FILE';
 
 /** The Services that the kernel refuses, with the cause. */
 function refusedServices(agent: Agent | undefined): ReadonlyMap<string, string> {

@@ -1,5 +1,6 @@
 /** The questions of the metrics server: parameters in, answers out. */
 import { WrongQuestion } from '../answers/problem.ts';
+import { parseDuration } from '../config/duration.ts';
 import { MOMENT_FORMS, parseMoment, parseSince, SINCE_FORMS } from '../config/moments.ts';
 import type { Question } from '../serve/questions.ts';
 import type { Inquiries } from './inquiries.ts';
@@ -7,6 +8,24 @@ import type { Inquiries } from './inquiries.ts';
 export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMap<string, Question> {
   return new Map<string, Question>([
     ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
+    [
+      '/explain',
+      {
+        parameters: ['from', 'to', 'rules', 'at'],
+        answer: async (query, signal) => {
+          const [from, to] = ['from', 'to'].map((name) => required(query, name));
+          const rules = flag(query, 'rules');
+          return await inquiries.explain({ from: from ?? '', to: to ?? '', rules, at: momentIn(query, now()) }, signal);
+        },
+      },
+    ],
+    [
+      '/recording',
+      {
+        parameters: ['for'],
+        answer: (query, signal) => Promise.resolve(inquiries.recording(until(query, signal))),
+      },
+    ],
     [
       '/history',
       {
@@ -18,6 +37,31 @@ export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMa
       },
     ],
   ]);
+}
+
+/** Longest time of a recording over HTTP, in milliseconds. */
+const LONGEST_RECORDING = 24 * 60 * 60 * 1000;
+
+/** The signal, which also aborts after the time of `for`. */
+function until(query: URLSearchParams, signal: AbortSignal): AbortSignal {
+  const text = query.get('for');
+  if (text === null) return signal;
+  const time = parseDuration(text) ?? 0;
+  if (time > 0 && time <= LONGEST_RECORDING) return AbortSignal.any([signal, AbortSignal.timeout(time)]);
+  throw new WrongQuestion(`for: ${text}: must be a duration up to 24h, such as 30s`);
+}
+
+function required(query: URLSearchParams, name: string): string {
+  const text = query.get(name);
+  if (text === null || text === '') throw new WrongQuestion(`the parameter ${name} is missing`);
+  return text;
+}
+
+function flag(query: URLSearchParams, name: string): boolean {
+  const text = query.get(name) ?? 'false';
+  if (['true', '1', ''].includes(text)) return true;
+  if (['false', '0'].includes(text)) return false;
+  throw new WrongQuestion(`${name}: ${text}: must be true or false`);
 }
 
 function count(query: URLSearchParams, name: string): number | undefined {

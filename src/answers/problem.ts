@@ -27,8 +27,15 @@ export class WrongQuestion extends Error {
   readonly code = 'WRONG_QUESTION';
 }
 
-/** Codes of errors of parts that import nothing from here: a wrong question, and a moment that the history does not know. */
-const WRONG: readonly unknown[] = ['WRONG_QUESTION', 'BEFORE_HISTORY'];
+/** Codes of errors of parts that import nothing from here: their texts say what is wrong with the question, or with its recording. */
+const WRONG: readonly unknown[] = [
+  'WRONG_QUESTION',
+  'BEFORE_HISTORY',
+  'RECORDING_UNREADABLE',
+  'DELTA_MISMATCH',
+  'TRACE_BUSY',
+  'TRACE_UNUSABLE',
+];
 
 export function isWrongQuestion(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && WRONG.includes(error.code);

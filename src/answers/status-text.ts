@@ -46,7 +46,7 @@ function source({ source: from, heard, objects, by: { at: now } }: Status): stri
 }
 
 function latency({ latency: seen, by }: Status): string[] {
-  if (by.who === 'command') return [];
+  if (by.who !== 'agent') return [];
   if (seen === null) return ['Changes reached the kernel: none in the last hour'];
   const { changes, p50, p99, most, since } = seen;
   const times = `half within ${millisecondsText(p50)}, 99 % within ${millisecondsText(p99)}, all within ${millisecondsText(most)}`;
@@ -103,9 +103,10 @@ function troubles({ faults, setAside, drift, by: { at: now } }: Status): string[
   return lines;
 }
 
-function reach({ history, by: { at: now } }: Status): string[] {
+function reach({ history, by: { at: now, who } }: Status): string[] {
   if (history === null) return [];
   const { reachesBackTo, bytes, folder } = history;
+  if (who === 'recording') return ['', `History: reaches back to ${clockTime(reachesBackTo, now)}`];
   const where = folder === '' ? `${bytesText(bytes)} in memory` : `${bytesText(bytes)} in ${folder}`;
   return [
     '',

@@ -1,60 +1,26 @@
 /** Who answers a question: the agent that runs, this command from the source and the kernel, or a recording. */
-import { Inquiries } from '../agent/inquiries.ts';
-import { loadConfig, prepare } from '../agent/load-config.ts';
-import { withParts } from '../agent/read-once.ts';
-import { countText } from '../answers/words.ts';
-import type { Config } from '../config/config.ts';
+import { loadConfig } from '../agent/load-config.ts';
+import { WrongQuestion } from '../answers/problem.ts';
 import { type Flags, textFlag } from '../config/flags.ts';
 import type { ListenAddress } from '../config/listen.ts';
-import { realClock } from '../host/clock.ts';
-import type { Plan } from '../reconcile/step.ts';
 
-export type Answerer = { readonly who: 'agent'; readonly listen: ListenAddress } | { readonly who: 'command' };
+export type Answerer =
+  | { readonly who: 'agent'; readonly listen: ListenAddress }
+  | { readonly who: 'command' }
+  | { readonly who: 'recording'; readonly file: string };
 
 const SOURCES = ['manifests', 'kubeconfig', 'master'];
 
 /** Throws WrongQuestion for two of them, and ConfigError. */
 export async function answererOf(flags: Flags): Promise<Answerer> {
   const source = SOURCES.find((flag) => flags[flag] !== undefined);
+  const file = textFlag(flags, 'recording');
+  if (file !== undefined && source !== undefined) {
+    throw new WrongQuestion(
+      `--recording ${file}: cannot be combined with --${source}: both name what answers; give one of them`,
+    );
+  }
+  if (file !== undefined) return { who: 'recording', file };
   if (source !== undefined) return { who: 'command' };
   return { who: 'agent', listen: (await loadConfig(flags)).config.serve.metrics };
-}
-
-/** Answer from the source and the kernel, without an agent. */
-export async function withInquiries<T>(
-  flags: Flags,
-  signal: AbortSignal,
-  use: (inquiries: Inquiries, signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const { config: ofFlags, log } = await prepare(flags);
-  // The answer has the faults; what else happens on the way is worth a line where somebody asks for it.
-  if (flags.v === undefined) log.level = 'error';
-  const config = withKubeconfig(ofFlags, flags);
-  return await withParts({ config, log, signal }, async ({ agent, plan }, until) => {
-    const inquiries = new Inquiries({
-      who: 'command',
-      clock: realClock,
-      startedAt: undefined,
-      config: () => config,
-      feed: () => agent.feed,
-      agent: () => agent,
-      health: () => healthByPlan(plan),
-      recorder: undefined,
-    });
-    return await use(inquiries, until);
-  });
-}
-
-/** A file of --config overrides --kubeconfig for an agent; who asks means the file that they name. */
-function withKubeconfig(config: Config, flags: Flags): Config {
-  const kubeconfig = textFlag(flags, 'kubeconfig');
-  if (config.source.kind !== 'kubernetes' || kubeconfig === undefined) return config;
-  return { ...config, source: { ...config.source, kubeconfig } };
-}
-
-/** Without an agent, the kernel is well when nothing would be written. */
-function healthByPlan({ steps }: Plan) {
-  const pending =
-    steps.length === 0 ? [] : [`${countText(steps.length, 'kernel object')} would be written: see slicewire plan`];
-  return { live: false, ready: false, healthy: steps.length === 0, reasons: ['no agent was asked', ...pending] };
 }

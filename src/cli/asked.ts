@@ -1,3 +1,4 @@
+/** A command that asks, as it was typed. */
 import type { Flags } from '../config/flags.ts';
 
 /** The words and flags of a command. */
@@ -6,4 +7,13 @@ export interface AskedOnCommandLine {
   readonly flags: Flags;
   readonly signal: AbortSignal;
   readonly print: (text: string) => void;
+}
+
+/** Print an answer as the flags ask for it. */
+export function show<A extends object>(
+  { flags, print }: AskedOnCommandLine,
+  answer: A,
+  textOf: (answer: A) => string,
+): void {
+  print(flags.output === 'json' ? JSON.stringify(answer, undefined, 2) : textOf(answer).trimEnd());
 }

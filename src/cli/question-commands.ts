@@ -24,10 +24,20 @@ const STATUS_HELP = {
 } as const;
 const ASKED = `
 The agent of this node is asked, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
-command reads objects and kernel itself, and takes the flags of the agent.`;
+command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
+
+const AT =
+  'answer for that moment: a time of day such as 12:03:04, a moment such as 2026-11-22T12:03:04Z, or a time ago such as -5m';
 
 export function addQuestions(program: Command, context: QuestionContext): void {
   const { command, run } = commandsOf(program, context);
+  const explain = command('explain <from> <to>', 'tell why a packet goes where it goes')
+    .addHelpText('before', FORMS)
+    .option('--rules', 'show the way through the kernel, step by step')
+    .option('--live', 'trace real packets of this connection, and show the way that they took')
+    .option('--seconds <n>', 'with --live: how long to wait for packets, 1 to 300 (default: 10)')
+    .option('--at <time>', AT);
+  run(explain, (module, asked) => module.explainCommand(asked));
   const status = command('status', 'tell how the agent is: health, source, last syncs, faults');
   run(status.option('--watch', 'ask each second, until interrupted'), (module, asked) => module.statusCommand(asked));
   const history = command(
@@ -37,14 +47,29 @@ export function addQuestions(program: Command, context: QuestionContext): void {
     .option('--since <time>', 'changes of that time alone: 10m is the last ten minutes; also a moment, as in --at')
     .option('--at <time>', 'what stood in the kernel at that moment, and the changes until then');
   run(history, (module, asked) => module.historyCommand(asked));
+  const record = program
+    .command('record <file>')
+    .description('write objects, changes and syncs of the agent into a file that can be attached to an issue')
+    .option('--for <duration>', 'record so long from now on; otherwise what the agent remembers')
+    .addHelpText('after', `\n${STATUS_HELP.record}`);
+  run(withAgent(record), (module, asked) => module.recordCommand(asked));
+  const replay = program
+    .command('replay <file>')
+    .description('run a recording through the proxy again, without a kernel, and print each plan')
+    .addHelpText('after', `\n${STATUS_HELP.replay}`);
+  run(withOutput(replay), (module, asked) => module.replayCommand(asked));
 }
+
+const FORMS = `FROM: pod/NAMESPACE/NAME, an IP address, node, or outside
+TO:   ADDRESS:PORT, svc/NAMESPACE/NAME[:PORT], or nodeport:PORT; each with /udp or /sctp if it is not TCP
+`;
 
 function commandsOf(program: Command, { signal, setStatus, print }: QuestionContext) {
   const command = (usage: string, description: string) => {
     const [name = ''] = usage.split(' ');
     const text = `${ASKED}\n${STATUS_HELP[name as keyof typeof STATUS_HELP]}`;
     const made = program.command(usage).description(description).optionsGroup('Question:').addHelpText('after', text);
-    return withOutput(made);
+    return withOutput(made).option('--recording <file>', 'answer from a file of `record`');
   };
   const run = (made: Command, action: Action) => {
     const whole = made.name() === 'record' || made.name() === 'replay' ? made : withAgent(withAgentFlags(made));

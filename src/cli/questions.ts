@@ -1,6 +1,12 @@
 /** What explain, verify, status and history do. Each resolves with its exit status. */
-import type { Inquiries } from '../agent/inquiries.ts';
+import { openTools } from '../agent/agent.ts';
+import { withInquiries } from '../agent/answer-once.ts';
+import { askAgent } from '../agent/ask-agent.ts';
+import type { Answers } from '../agent/inquiries.ts';
+import { seenOf } from '../agent/live.ts';
+import { loadConfig } from '../agent/load-config.ts';
 import { readMoment, readSince, serviceKey } from '../agent/questions.ts';
+import { type Explanation, explanationSchema } from '../answers/explanation.ts';
 import { momentOf } from '../answers/form.ts';
 import { historySchema } from '../answers/history.ts';
 import { historyText } from '../answers/history-text.ts';
@@ -9,30 +15,70 @@ import type { AnswerSchema } from '../answers/read.ts';
 import { type Status, statusSchema } from '../answers/status.ts';
 import { statusText } from '../answers/status-text.ts';
 import { textFlag } from '../config/flags.ts';
+import { explanationText } from '../explain/text.ts';
 import { realClock, sleep } from '../host/clock.ts';
-import { askAgent } from './agent-client.ts';
-import { type Answerer, answererOf, withInquiries } from './answerer.ts';
-import type { AskedOnCommandLine } from './asked.ts';
+import { type Answerer, answererOf } from './answerer.ts';
+import { type AskedOnCommandLine, show } from './asked.ts';
+import { recordedAnswers } from './recordings.ts';
 
 /** A question in both forms: for an agent over HTTP, and for the parts in this process. */
 interface Question<A> {
   readonly path: string;
   readonly parameters?: Readonly<Record<string, string | undefined>>;
   readonly schema: AnswerSchema<A>;
-  /** The moment that it is about, in milliseconds since 1970. */
-  readonly at?: number | undefined;
-  answer(inquiries: Inquiries, signal: AbortSignal): Promise<A>;
+  answer(answers: Answers, signal: AbortSignal): Promise<A>;
 }
 
 async function ask<A>(answerer: Answerer, question: Question<A>, { flags, signal }: AskedOnCommandLine): Promise<A> {
-  const { path, parameters = {}, schema } = question;
-  if (answerer.who === 'agent') return await askAgent({ listen: answerer.listen, path, parameters, signal }, schema);
-  const use = (inquiries: Inquiries, until: AbortSignal) => question.answer(inquiries, until);
-  return await withInquiries(flags, signal, use);
+  const { path, parameters, schema } = question;
+  if (answerer.who === 'agent')
+    return await askAgent({ listen: answerer.listen, path, ...(parameters && { parameters }), signal }, schema);
+  if (answerer.who === 'recording') return await question.answer(await recordedAnswers(answerer.file), signal);
+  return await withInquiries(flags, signal, (answers, until) => question.answer(answers, until));
 }
 
-function show<A extends object>({ flags, print }: AskedOnCommandLine, answer: A, textOf: (answer: A) => string): void {
-  print(flags.output === 'json' ? JSON.stringify(answer, undefined, 2) : textOf(answer));
+export async function explainCommand(asked: AskedOnCommandLine): Promise<number> {
+  const { flags, words } = asked;
+  const [from = '', to = ''] = words;
+  const [rules, isLive] = [flags.rules === true, flags.live === true];
+  const at = momentFlag(asked, 'at');
+  if (isLive && (at !== undefined || flags.recording !== undefined)) {
+    throw new WrongQuestion('--live traces packets of now: it cannot be combined with --at or --recording');
+  }
+  const milliseconds = secondsFlag(asked);
+  const answer = await ask(
+    await answererOf(flags),
+    {
+      path: '/explain',
+      parameters: { from, to, rules: String(rules), at: at === undefined ? undefined : momentOf(at) },
+      schema: explanationSchema,
+      answer: (answers, signal) => answers.explain({ from, to, rules, at }, signal),
+    },
+    asked,
+  );
+  show(asked, isLive ? await withLive(answer, milliseconds, asked) : answer, explanationText);
+  return answer.verdict.kind === 'balanced' ? 0 : 2;
+}
+
+async function withLive(answer: Explanation, milliseconds: number, asked: AskedOnCommandLine): Promise<Explanation> {
+  const { flags, signal } = asked;
+  const { config } = await loadConfig(flags);
+  const { tools } = answer.by.mode === 'nftables' ? { tools: [] } : await openTools(config, signal);
+  const seconds = milliseconds / 1000;
+  const onReady = () =>
+    void process.stderr.write(
+      `looking for packets from ${answer.from.text} to ${answer.to.text}, for ${seconds} s: send one now\n`,
+    );
+  return { ...answer, seen: await seenOf(answer, { tools, milliseconds, signal, onReady }) };
+}
+
+function secondsFlag({ flags }: AskedOnCommandLine): number {
+  const text = textFlag(flags, 'seconds');
+  if (text === undefined) return 10_000;
+  if (flags.live !== true) throw new WrongQuestion(`--seconds ${text}: means something with --live alone`);
+  const seconds = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (seconds < 1 || seconds > 300) throw new WrongQuestion(`--seconds ${text}: must be a number from 1 to 300`);
+  return seconds * 1000;
 }
 
 function momentFlag({ flags }: AskedOnCommandLine, flag: string): number | undefined {
@@ -60,7 +106,7 @@ export async function historyCommand(asked: AskedOnCommandLine): Promise<number>
       path: '/history',
       parameters: { service, since: text(since), at: text(at) },
       schema: historySchema,
-      answer: (inquiries, signal) => inquiries.history({ service, since, at }, signal),
+      answer: (answers, signal) => answers.history({ service, since, at }, signal),
     },
     asked,
   );
@@ -71,7 +117,7 @@ export async function historyCommand(asked: AskedOnCommandLine): Promise<number>
 const STATUS: Question<Status> = {
   path: '/status',
   schema: statusSchema,
-  answer: (inquiries) => Promise.resolve(inquiries.status()),
+  answer: async (answers) => await answers.status(),
 };
 
 export async function statusCommand(asked: AskedOnCommandLine): Promise<number> {
@@ -123,3 +169,5 @@ function lastingOf({ by: _, heard, history, ...lasting }: Status): string {
     folder: history?.folder,
   });
 }
+
+export { recordCommand, replayCommand } from './recordings.ts';

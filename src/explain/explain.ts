@@ -13,7 +13,7 @@ import { waysOf } from './steps.ts';
 import { walkRemembering } from './sticky.ts';
 import { subjectOf } from './subject.ts';
 import { verdictOf } from './verdict.ts';
-import { walk } from './walk.ts';
+import { walkInPortions } from './walk.ts';
 import { WrongQuestion } from './wrong-question.ts';
 
 export interface AskedText {
@@ -42,7 +42,8 @@ async function explainQuestion(question: Question, { facts, family, rules }: Con
   const { localAddresses } = family;
   const { walked, remembered, sticky } = await walkRemembering({ view: family.stands, packet, localAddresses, facts });
   await facts.breath();
-  const wanted = walk(family.desired, packet, { localAddresses, remembered: new Set(remembered.keys()) });
+  const node = { localAddresses, remembered: new Set(remembered.keys()) };
+  const wanted = await walkInPortions({ view: family.desired, packet, facts: node }, () => facts.breath());
   await facts.breath();
   const subject = subjectOf(question, facts, family);
   const slices = subject === undefined ? [] : explainSlices(subject, facts);

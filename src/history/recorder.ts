@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../host/clock.ts';
 import type { SourceEvent } from '../model/events.ts';
-import type { NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
+import type { NodeView, Service, Slice } from '../model/objects.ts';
 import type { Plan } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { phrasesOf } from './changes.ts';
@@ -41,14 +41,15 @@ export class Recorder {
   readonly statistics = new SyncStatistics();
   readonly sinks: Sinks;
   readonly #clock: Clock;
-  readonly #pending = new PendingChanges();
+  /** The changes that are not in the kernel. */
+  readonly pending = new PendingChanges();
   readonly #numbers = { change: 0, sync: 0, taken: 0 };
   #source: { readonly tap: Tap; isWritten: boolean } | undefined;
   #running: RunningSync | undefined;
 
   constructor(clock: Clock, most = MEMORY) {
     this.#clock = clock;
-    this.log = new FlightLog(most - this.statistics.mostBytes - this.#pending.mostBytes, clock.wall());
+    this.log = new FlightLog(most - this.statistics.mostBytes - this.pending.mostBytes, clock.wall());
     this.sinks = new Sinks(() => {
       const source = this.#source;
       if (source === undefined || this.#running !== undefined) return undefined;
@@ -63,7 +64,7 @@ export class Recorder {
 
   /** The number of the oldest change that is not in the kernel; one more than the last change when all are. */
   get oldestPending(): number {
-    return this.#pending.oldest(this.nextNumber);
+    return this.pending.oldest(this.nextNumber);
   }
 
   /** The number that the next change will have. */
@@ -71,14 +72,9 @@ export class Recorder {
     return this.#numbers.change + 1;
   }
 
-  /** Whether a change of the Service is not in the kernel. */
-  isPending(service: ServiceKey): boolean {
-    return this.#pending.has(service);
-  }
-
   /** Bytes that the recorder holds. */
   get bytes(): number {
-    return this.log.bytes + this.statistics.bytes + this.#pending.bytes;
+    return this.log.bytes + this.statistics.bytes + this.pending.bytes;
   }
 
   /** For a source with these objects. */
@@ -119,16 +115,16 @@ export class Recorder {
     this.#running = undefined;
     const { upTo } = running;
     const { hasWritten, without } = refusedIn(report);
-    const services = this.#pending.servicesBetween(this.#numbers.taken, upTo, SERVICES);
+    const services = this.pending.servicesBetween(this.#numbers.taken, upTo, SERVICES);
     const changes = upTo - this.#numbers.taken;
     this.#numbers.taken = upTo;
     const [now, endedAt] = [this.#clock.now(), this.#clock.wall()];
     if (hasWritten) {
       if (this.#source !== undefined) this.#source.isWritten = true;
-      for (const at of this.#pending.written(upTo, new Set(without))) this.statistics.wrote(endedAt, now - at);
+      for (const at of this.pending.written(upTo, new Set(without))) this.statistics.wrote(endedAt, now - at);
     }
     const number = ++this.#numbers.sync;
-    const oldest = this.#pending.oldest(upTo + 1);
+    const oldest = this.pending.oldest(upTo + 1);
     const facts = { ...running, number, endedAt, hasWritten, without, oldest, changes, services };
     const record = syncRecord(report, facts);
     this.log.append(record);
@@ -138,7 +134,7 @@ export class Recorder {
 
   #use(tap: Tap, at: number): void {
     this.#source = { tap, isWritten: false };
-    this.#pending.clear();
+    this.pending.clear();
     const number = ++this.#numbers.change;
     this.#numbers.taken = number - 1;
     this.log.append({ type: 'lists', number, at, service: '', version: '', what: listed(tap.objects) });
@@ -151,7 +147,7 @@ export class Recorder {
     const number = ++this.#numbers.change;
     const version = 'resourceVersion' in event ? (event.resourceVersion ?? '') : '';
     const head = { number, at: this.#clock.wall(), service: serviceOf(change), version };
-    this.#pending.add({ number, receivedAt: this.#clock.now(), service: head.service });
+    this.pending.add({ number, receivedAt: this.#clock.now(), service: head.service });
     this.log.append({ type: 'change', ...head, what: phrasesOf(change), undo: deltaOf(reversed(change)) });
     this.sinks.change({ ...head, change });
   }

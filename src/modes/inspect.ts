@@ -47,6 +47,7 @@ export function inspectionOf(
       const compared = parts.reduce((sum, part) => sum + part.compared, 0);
       return { differences: parts.flatMap(({ differences }) => differences), compared, lastWriter };
     },
+    lastWriter: () => lastWriterOf(all()),
     async remembered(family, memories, client) {
       const index = families.findIndex((mode) => mode.family === family);
       return (await families[index]?.inspection?.remembered(memories, client)) ?? new Map();

@@ -65,6 +65,8 @@ export interface ModeInspection {
    * (`SetAside`). Throws when it cannot be read.
    */
   compare(signal: AbortSignal, setAside?: ReadonlySet<string>): Promise<Comparison>;
+  /** See `Comparison`. */
+  lastWriter(): Promise<LastWriter | undefined>;
   /**
    * Seconds for which session affinity still remembers this client, by the name of the memory: a `recent` list of iptables, a set of
    * nftables, or `SERVER -> DESTINATION` of IPVS (`destinationKey`). Memories that do not know the client are left out.

@@ -1,0 +1,48 @@
+/** Answers from the source and the kernel, without an agent that runs. */
+import { countText } from '../answers/words.ts';
+import type { Config } from '../config/config.ts';
+import { type Flags, textFlag } from '../config/flags.ts';
+import { realClock } from '../host/clock.ts';
+import type { Plan } from '../reconcile/step.ts';
+import { Inquiries } from './inquiries.ts';
+import { prepare } from './load-config.ts';
+import { withParts } from './read-once.ts';
+
+/** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */
+export async function withInquiries<T>(
+  flags: Flags,
+  signal: AbortSignal,
+  use: (inquiries: Inquiries, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { config: ofFlags, log } = await prepare(flags);
+  // The answer has the faults; what else happens on the way is worth a line where somebody asks for it.
+  if (flags.v === undefined) log.level = 'error';
+  const config = withKubeconfig(ofFlags, flags);
+  return await withParts({ config, log, signal }, async ({ agent, plan }, until) => {
+    const inquiries = new Inquiries({
+      who: 'command',
+      clock: realClock,
+      startedAt: undefined,
+      config: () => config,
+      feed: () => agent.feed,
+      agent: () => agent,
+      health: () => healthByPlan(plan),
+      recorder: undefined,
+    });
+    return await use(inquiries, until);
+  });
+}
+
+/** A file of --config overrides --kubeconfig for an agent; who asks means the file that they name. */
+function withKubeconfig(config: Config, flags: Flags): Config {
+  const kubeconfig = textFlag(flags, 'kubeconfig');
+  if (config.source.kind !== 'kubernetes' || kubeconfig === undefined) return config;
+  return { ...config, source: { ...config.source, kubeconfig } };
+}
+
+/** Without an agent, the kernel is well when nothing would be written. */
+function healthByPlan({ steps }: Plan) {
+  const pending =
+    steps.length === 0 ? [] : [`${countText(steps.length, 'kernel object')} would be written: see slicewire plan`];
+  return { live: false, ready: false, healthy: steps.length === 0, reasons: ['no agent was asked', ...pending] };
+}

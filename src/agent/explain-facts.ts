@@ -1,0 +1,95 @@
+/** What an explanation is made from: the objects, the model and the kernel of an agent, now or at an earlier moment. */
+import type { AnsweredBy } from '../answers/form.ts';
+import type { Cache } from '../cache/cache.ts';
+import type { ExplainedObjects, ExplainFacts, FamilyFacts, KnownPod } from '../explain/facts.ts';
+import type { RecordedParts } from '../history/shapes.ts';
+import { breath } from '../host/clock.ts';
+import type { Address, Family } from '../model/address.ts';
+import type { NodeView, ObjectKind } from '../model/objects.ts';
+import type { ProxyModel } from '../model/proxy-model.ts';
+import type { LastWriter } from '../modes/inspection.ts';
+import type { Mode } from '../modes/mode.ts';
+import type { FamilyView } from '../modes/view.ts';
+import type { SyncLoop } from '../sync/loop.ts';
+import { packetFacts } from './packet-facts.ts';
+
+/** The parts that an explanation reads. */
+export interface Explained {
+  /** All objects, for near misses. */
+  readonly objects: ExplainedObjects;
+  readonly cache: Cache;
+  readonly model: ProxyModel;
+  readonly loop: SyncLoop;
+  readonly mode: Mode;
+  /** The settings that the mode was made with. */
+  readonly settings: RecordedParts['settings'];
+  /** Addresses of the interfaces. */
+  readonly interfaces: readonly Address[];
+  readonly node: NodeView | undefined;
+}
+
+export interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending'> {
+  readonly by: AnsweredBy;
+  readonly explained: Explained;
+  /** What stands in the kernel. */
+  readonly stands: readonly FamilyView[];
+  /** undefined where Pods are not known. */
+  readonly pods: ReadonlyMap<string, KnownPod> | undefined;
+  readonly lastWriter: LastWriter | undefined;
+}
+
+export function explainFacts({
+  by,
+  explained,
+  stands,
+  pods,
+  lastWriter,
+  isPending,
+  lastHad,
+}: FactsInput): ExplainFacts {
+  const { objects, cache, model, loop, mode, node } = explained;
+  return {
+    by,
+    objects,
+    model,
+    faultsOf: (kind, key) => [
+      ...cache.faults.of(`${EVENTS[kind] ?? kind} ${key}`),
+      ...(kind === 'Service' ? loop.faults.of(key) : []),
+    ],
+    faults: () => [...cache.faults.all, ...loop.faults.all],
+    node: { name: by.node, zone: node?.zone ?? '', podCIDRs: node?.podCIDRs ?? [] },
+    families: familyFacts(explained, stands),
+    remembered: (family, memories, client) => mode.inspection.remembered(family, memories, client),
+    ...(lastHad === undefined ? {} : { lastHad }),
+    ...(pods === undefined ? {} : { pod: (key: string) => pods.get(key) }),
+    refused: new Map([...loop.refused].map(([key, { cause }]) => [key, cause])),
+    isPending,
+    lastWriter,
+    breath,
+  };
+}
+
+/** The kind of the event under which the cache keeps the faults of an object. */
+const EVENTS: Readonly<Partial<Record<ObjectKind, string>>> = {
+  Service: 'service',
+  EndpointSlice: 'slice',
+  Node: 'node',
+  ServiceCIDR: 'serviceCidr',
+};
+
+function familyFacts(
+  { mode, settings, interfaces }: Explained,
+  stands: readonly FamilyView[],
+): Map<Family, FamilyFacts> {
+  const found = new Map<Family, FamilyFacts>();
+  const desired = mode.inspection.desired();
+  for (const view of stands) {
+    const { family } = view;
+    const wanted = desired.find((one) => one.family === family);
+    const facts = packetFacts(settings, family, interfaces);
+    if (wanted !== undefined && facts !== undefined) {
+      found.set(family, { family, stands: view, desired: wanted, ...facts });
+    }
+  }
+  return found;
+}

@@ -1,0 +1,105 @@
+/** Explains a packet's way by what stands in the kernel now: from memory where nobody else can have written, otherwise it is read. */
+import type { Explanation } from '../answers/explanation.ts';
+import type { AnsweredBy } from '../answers/form.ts';
+import { NoAnswer } from '../answers/problem.ts';
+import { type AskedText, explain } from '../explain/explain.ts';
+import type { FormerOwner, KnownPod } from '../explain/facts.ts';
+import { formerOwner } from '../history/former-owner.ts';
+import type { Recorder } from '../history/recorder.ts';
+import { interfaceAddresses } from '../host/node-facts.ts';
+import { FAMILIES } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
+import type { FrontendAt } from '../model/claims.ts';
+import type { FamilyView } from '../modes/view.ts';
+import type { Agent } from './agent.ts';
+import { type Explained, explainFacts } from './explain-facts.ts';
+
+export interface ExplainAbout {
+  readonly by: AnsweredBy;
+  readonly agent: Agent;
+  readonly recorder: Recorder | undefined;
+  readonly knowsPods: boolean;
+}
+
+/** A reading proves nothing when a sync wrote meanwhile. After so many of them the last one counts. */
+const ATTEMPTS = 3;
+
+/** Throws WrongQuestion, NoAnswer, the errors of reading the kernel, and the signal's reason. */
+export async function explainNow(asked: AskedText, about: ExplainAbout, signal: AbortSignal): Promise<Explanation> {
+  const { agent, knowsPods } = about;
+  const pods = knowsPods ? await podOf(asked.from, agent, signal) : undefined;
+  const { inspection } = agent.mode;
+  const isRemembered = await inspection.isCertain();
+  for (let attempt = 1; ; attempt++) {
+    const { syncs } = agent.turns;
+    const stands = isRemembered ? undefined : await reading(agent, signal);
+    const isLast = attempt === ATTEMPTS;
+    const answer = await agent.turns.between(async () => {
+      if (stands !== undefined && agent.turns.syncs !== syncs && !isLast) return undefined;
+      return await answered(asked, { ...about, pods, stands: stands ?? inspection.believed() });
+    });
+    if (answer === undefined) continue;
+    const source = isRemembered
+      ? "The answer is from the agent's memory: no other program has changed the kernel's rules since it wrote or read them."
+      : 'The kernel was read for this answer.';
+    return { ...answer, notes: [...answer.notes, source] };
+  }
+}
+
+/** It begins between two syncs. */
+async function reading({ mode, turns }: Agent, signal: AbortSignal): Promise<readonly FamilyView[]> {
+  const { read } = await turns.between(() => {
+    const read = mode.inspection.read(signal);
+    // It is awaited below, without the turn.
+    read.catch(() => undefined);
+    return Promise.resolve({ read });
+  });
+  return await read;
+}
+
+interface Answering extends ExplainAbout {
+  readonly pods: ReadonlyMap<string, KnownPod> | undefined;
+  readonly stands: readonly FamilyView[];
+}
+
+async function answered(asked: AskedText, { by, agent, recorder, pods, stands }: Answering): Promise<Explanation> {
+  let missed: FrontendAt | undefined;
+  let former: FormerOwner | undefined;
+  const facts = explainFacts({
+    by,
+    explained: await presentOf(agent),
+    pods,
+    stands,
+    lastWriter: await agent.mode.inspection.lastWriter(),
+    isPending: (service) => recorder?.pending.has(service) ?? false,
+    lastHad(at) {
+      missed = at;
+      return former;
+    },
+  });
+  const answer = await explain(asked, facts);
+  if (missed?.address === undefined || recorder === undefined) return answer;
+  // The history is searched only for an address that nobody has.
+  former = await formerOwner(recorder, missed.address);
+  return former === undefined ? answer : await explain(asked, facts);
+}
+
+async function presentOf({ feed, model, loop, mode, onNode }: Agent): Promise<Explained> {
+  const { cache } = feed;
+  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+  const { settings } = onNode.recorded;
+  return { objects: cache, cache, model, loop, mode, settings, interfaces, node: feed.node() };
+}
+
+/** The Pod that FROM names. */
+async function podOf(from: string, { feed }: Agent, signal: AbortSignal): Promise<ReadonlyMap<string, KnownPod>> {
+  const key = /^pod\/([^/]+\/[^/]+)$/.exec(from.trim())?.[1];
+  if (key === undefined) return new Map();
+  try {
+    const pod = await feed.pod(key, signal);
+    return pod === undefined ? new Map() : new Map([[key, pod]]);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new NoAnswer(`FROM ${from}: the Pod cannot be looked up: ${causeOf(error)}`);
+  }
+}

@@ -1,0 +1,103 @@
+/** Explains a packet's way by what stood in the kernel at an earlier moment, of which the flight recorder knows. */
+import type { Explanation } from '../answers/explanation.ts';
+import type { AnsweredBy } from '../answers/form.ts';
+import { type AskedText, explain } from '../explain/explain.ts';
+import type { ExplainedObjects } from '../explain/facts.ts';
+import { type FlightData, objectsAt } from '../history/past.ts';
+import type { RecordedParts } from '../history/shapes.ts';
+import { breath, realClock } from '../host/clock.ts';
+import { parseAddress } from '../model/address.ts';
+import { SOURCE_KINDS, type SourceEvent } from '../model/events.ts';
+import type { NodeView, Service } from '../model/objects.ts';
+import { believingKernels, type ReplayedParts, replayedParts } from '../replay/parts.ts';
+import { type Explained, explainFacts } from './explain-facts.ts';
+
+export interface PastAbout {
+  readonly by: AnsweredBy;
+  readonly flight: FlightData;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** The parts of the agent now: its settings are those of then, as far as is known. */
+  readonly recorded: RecordedParts;
+}
+
+/** Services that are looked at without a breath. */
+const PORTION = 2000;
+
+/**
+ * Throws WrongQuestion, BeforeHistory and the signal's reason. The rules of then are made again, in memory, for the Services that the
+ * destination may belong to: those of all others would not change the answer.
+ */
+export async function explainPast(asked: AskedText, about: PastAbout, signal: AbortSignal): Promise<Explanation> {
+  const { by, flight, at, recorded } = about;
+  const store = await objectsAt(flight, at);
+  const parts = replayedParts({
+    recorded,
+    kernels: believingKernels(recorded),
+    clock: realClock,
+    modeTime: () => 0,
+    onPlan: () => undefined,
+  });
+  for (const event of await eventsOf(asked.to, store)) parts.cache.take(event);
+  for (const of of SOURCE_KINDS) parts.cache.take({ kind: 'synced', of });
+  await parts.loop.sync(signal);
+  return await explainParts(asked, { by, parts, objects: store, recorded, node: store.node });
+}
+
+export interface PartsAbout {
+  readonly by: AnsweredBy;
+  readonly parts: ReplayedParts;
+  readonly objects: ExplainedObjects;
+  readonly recorded: RecordedParts;
+  readonly node: NodeView | undefined;
+}
+
+/** Explains by parts over a kernel in memory. */
+export async function explainParts(asked: AskedText, about: PartsAbout): Promise<Explanation> {
+  const { by, parts, objects, recorded, node } = about;
+  const { settings, interfaces } = recorded;
+  const explained: Explained = { ...parts, objects, settings, interfaces, node };
+  const facts = explainFacts({
+    by,
+    explained,
+    pods: undefined,
+    stands: parts.mode.inspection.believed(),
+    lastWriter: undefined,
+    isPending: () => false,
+  });
+  const answer = await explain(asked, facts);
+  const note = `The answer is about ${by.at}, from what the agent wrote until then; changes by other programs are not recorded.`;
+  return { ...answer, notes: [...answer.notes, note] };
+}
+
+/** The Services that the destination may belong to, with those that ask for the same addresses or node ports, as events. */
+async function eventsOf(
+  to: string,
+  store: ExplainedObjects & { readonly node: NodeView | undefined },
+): Promise<SourceEvent[]> {
+  const named = /^(?:svc|service|services)\/([^/]+\/[^/:]+)/.exec(to.trim())?.[1];
+  const address = parseAddress(/\[([^\]]+)\]/.exec(to)?.[1] ?? to.trim().split(':')[0] ?? '');
+  const wanted = new Set<string>(address === undefined ? [] : [address]);
+  for (const [, port = ''] of to.matchAll(/:(\d+)(?:\/|$)/g)) wanted.add(port);
+  const service = named === undefined ? undefined : store.service(named);
+  for (const mark of service === undefined ? [] : marksOf(service)) wanted.add(mark);
+  const events: SourceEvent[] = [];
+  let seen = 0;
+  for (const one of store.services()) {
+    seen += 1;
+    if (seen % PORTION === 0) await breath();
+    if (!marksOf(one).some((mark) => wanted.has(mark))) continue;
+    events.push({ kind: 'service', key: one.key, service: one, faults: [] });
+    for (const slice of store.slicesOf(one.key)) {
+      events.push({ kind: 'slice', key: slice.key, slice, triggeredAt: 0, faults: [] });
+    }
+  }
+  const { node } = store;
+  return node === undefined ? events : [...events, { kind: 'node', key: node.name, node, faults: [] }];
+}
+
+/** The addresses and node ports of a Service. */
+function marksOf({ clusterIPs, externalIPs, loadBalancerIPs, ports }: Service): string[] {
+  const nodePorts = ports.flatMap(({ nodePort }) => (nodePort === 0 ? [] : [String(nodePort)]));
+  return [...clusterIPs, ...externalIPs, ...loadBalancerIPs, ...nodePorts];
+}

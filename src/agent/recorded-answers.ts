@@ -1,0 +1,106 @@
+/** Answers from a recording: what stood and happened on the node that recorded it. */
+import type { Explanation } from '../answers/explanation.ts';
+import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
+import type { History } from '../answers/history.ts';
+import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
+import type { Status } from '../answers/status.ts';
+import { type HistoryQuestion, historyOf } from '../history/history.ts';
+import { flightOf, type RecordedFlight, readRecording } from '../history/reading.ts';
+import type { StartLine } from '../history/shapes.ts';
+import { Replay } from '../replay/replay.ts';
+import { explainParts } from './explain-past.ts';
+import type { Answers, ExplainQuestion } from './inquiries.ts';
+
+/** Opens the bytes of the recording from their beginning. */
+export type Opening = () => AsyncIterable<Uint8Array>;
+
+/** Syncs that `status` lists. */
+const SYNCS = 10;
+
+export class RecordedAnswers implements Answers {
+  readonly #open: Opening;
+  readonly #onProblem: (text: string) => void;
+
+  /** `onProblem` gets a sentence about a damaged end, once for each question. */
+  constructor(open: Opening, onProblem: (text: string) => void) {
+    this.#open = open;
+    this.#onProblem = onProblem;
+  }
+
+  async status(): Promise<Status> {
+    const flight = await flightOf(this.#lines());
+    const start = startOf(flight.start);
+    const { syncs } = await historyOf(flight, { most: 1 });
+    const last = syncs.at(-1);
+    const healthy = last?.outcome === 'complete';
+    const reason = last === undefined ? 'no sync is recorded' : `the last recorded sync is ${last.outcome}`;
+    const { objects, log } = flight;
+    return {
+      apiVersion: API_VERSION,
+      kind: 'Status',
+      by: by(start, Date.parse(endOf(flight, last?.at))),
+      pid: 0,
+      startedAt: null,
+      families: start.parts.settings.families.map(({ family }) => family),
+      source: 'a recording',
+      health: { live: false, ready: false, healthy, reasons: [reason, ...(last?.failed ?? [])] },
+      heard: [],
+      objects: { services: count(objects?.services() ?? []), slices: count(objects?.slices.all() ?? []) },
+      syncs: syncs.slice(-SYNCS).reverse(),
+      latency: null,
+      faults: [],
+      setAside: [],
+      drift: syncs.flatMap(({ at, drift }) => drift.map((what) => ({ at, what }))),
+      history: { reachesBackTo: momentOf(log.reachesBackTo), bytes: 0, folder: '' },
+    };
+  }
+
+  /** The objects, the model and the mode are made again up to that moment; in time without an end. */
+  async explain({ at, ...asked }: ExplainQuestion, signal: AbortSignal): Promise<Explanation> {
+    const replay = new Replay({ signal, ...(at === undefined ? {} : { until: at }) });
+    let end = 0;
+    for await (const sync of replay.syncs(this.#lines())) end = sync.at;
+    const { parts, recorded } = replay;
+    const start = startOf(recorded);
+    if (at !== undefined && at < start.at) {
+      throw new WrongQuestion(`the recording begins at ${momentOf(start.at)}, after ${momentOf(at)}`);
+    }
+    if (parts === undefined || !parts.mode.isObserved) {
+      throw new NoAnswer('the recording has no sync until then, so nothing stood in the kernel that it knows of');
+    }
+    const { cache } = parts;
+    const about = { parts, objects: cache, recorded: start.parts, node: cache.node };
+    return await explainParts(asked, { ...about, by: by(start, at ?? Math.max(end, start.at)) });
+  }
+
+  async history(question: HistoryQuestion): Promise<History> {
+    const flight = await flightOf(this.#lines());
+    const start = startOf(flight.start);
+    const content = await historyOf(flight, question);
+    const at = question.at ?? Date.parse(content.changes.at(-1)?.at ?? endOf(flight, undefined));
+    return { apiVersion: API_VERSION, kind: 'History', by: by(start, at), ...content };
+  }
+
+  #lines() {
+    return readRecording(this.#open(), this.#onProblem);
+  }
+}
+
+function startOf(start: StartLine | undefined): StartLine {
+  if (start === undefined) throw new NoAnswer('the recording is empty: it ends before the objects of the node');
+  return start;
+}
+
+function by({ parts: { settings, nodeName, version } }: StartLine, at: number): AnsweredBy {
+  return { who: 'recording', mode: settings.mode, node: nodeName, version, at: momentOf(at) };
+}
+
+function endOf({ start }: RecordedFlight, last: string | undefined): string {
+  return last ?? momentOf(start?.at ?? 0);
+}
+
+function count(objects: Iterable<unknown>): number {
+  let number = 0;
+  for (const _ of objects) number += 1;
+  return number;
+}
