@@ -17,7 +17,7 @@ export const MSG_TRUNC = 0x20;
 export const MSG_DONTWAIT = 0x40;
 export const MSG_NOSIGNAL = 0x4000;
 
-const { dlopen, getInt32 } = foreignFunctions();
+const { dlopen, getInt32, getRawPointer } = foreignFunctions();
 
 /**
  * The module without its warning about being experimental: the version of Node.js is pinned, and the warning would be a line on
@@ -87,6 +87,35 @@ export function setSocketOption(descriptor: number, level: number, option: numbe
   const bytes = Buffer.alloc(4);
   bytes.writeInt32LE(value);
   checked('setsockopt', libc.setsockopt(descriptor, level, option, bytes, bytes.length));
+}
+
+/** linux/socket.h, asm-generic/socket.h */
+export const SOL_SOCKET = 1;
+export const SO_ATTACH_FILTER = 26;
+
+/** An instruction of classic BPF (linux/filter.h): `yes` and `no` are the instructions to skip after a comparison. */
+export interface Instruction {
+  readonly code: number;
+  readonly yes: number;
+  readonly no: number;
+  readonly value: number;
+}
+
+/** Attaches a program to a socket; the kernel copies it. Throws SystemError. */
+export function attachFilter(descriptor: number, program: readonly Instruction[]): void {
+  // struct sock_filter
+  const instructions = Buffer.alloc(program.length * 8);
+  for (const [i, { code, yes, no, value }] of program.entries()) {
+    instructions.writeUInt16LE(code, i * 8);
+    instructions.writeUInt8(yes, i * 8 + 2);
+    instructions.writeUInt8(no, i * 8 + 3);
+    instructions.writeUInt32LE(value, i * 8 + 4);
+  }
+  // struct sock_fprog
+  const bytes = Buffer.alloc(16);
+  bytes.writeUInt16LE(program.length, 0);
+  bytes.writeBigUInt64LE(getRawPointer(instructions), 8);
+  checked('setsockopt', libc.setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_FILTER, bytes, bytes.length));
 }
 
 /**

@@ -7,11 +7,14 @@
 import { EPERM } from './errno.ts';
 import {
   AF_NETLINK,
+  attachFilter,
   bind,
   close,
   getSocketOption,
+  type Instruction,
   receive,
   SOCK_RAW,
+  SOL_SOCKET,
   SystemError,
   sendTo,
   setSocketOption,
@@ -36,7 +39,6 @@ export const SOL_NETLINK = 270;
 export const NETLINK_ADD_MEMBERSHIP = 1;
 export const NETLINK_CAP_ACK = 10;
 export const NETLINK_EXT_ACK = 11;
-export const SOL_SOCKET = 1;
 /** The size of the receive buffer, within net.core.rmem_max, and of the send buffer, within net.core.wmem_max (socket(7)). */
 export const SO_RCVBUF = 8;
 export const SO_SNDBUF = 7;
@@ -92,12 +94,14 @@ export function openTransport(protocol: number, longest?: number): Transport {
 
 /**
  * Opens a socket that gets what the kernel sends to a multicast group, such as NFNLGRP_NFTRACE. `bytes` is the size of its receive
- * buffer: the kernel drops what does not fit, and the next `receive` throws ENOBUFS. Throws SystemError.
+ * buffer: the kernel drops what does not fit, and the next `receive` throws ENOBUFS. With `only`, the socket gets nothing but messages
+ * of this type. Throws SystemError.
  */
-export function openListener(protocol: number, group: number, bytes: number): Transport {
+export function openListener(protocol: number, group: number, bytes: number, only?: number): Transport {
   const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
   try {
     grow(descriptor, RECEIVE, bytes);
+    if (only !== undefined) attachFilter(descriptor, filterOf(only));
     // A socket without a port gets no multicast (af_netlink.c, do_one_broadcast). Port 0 asks the kernel for a free one.
     bind(descriptor, KERNEL);
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
@@ -112,6 +116,18 @@ export function openListener(protocol: number, group: number, bytes: number): Tr
     receive: (into) => receive(descriptor, into),
     close: () => close(descriptor),
   };
+}
+
+/** Load the type of the message, accept the message if it is this one, else drop it (linux/bpf_common.h). */
+function filterOf(type: number): Instruction[] {
+  // BPF loads in network order, and netlink's header is in the machine's.
+  const swapped = ((type & 0xff) << 8) | (type >> 8);
+  return [
+    { code: 0x28, yes: 0, no: 0, value: 4 },
+    { code: 0x15, yes: 0, no: 1, value: swapped },
+    { code: 0x06, yes: 0, no: 0, value: 0xffff },
+    { code: 0x06, yes: 0, no: 0, value: 0 },
+  ];
 }
 
 const RECEIVE = { forced: SO_RCVBUFFORCE, limited: SO_RCVBUF } as const;

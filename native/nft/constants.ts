@@ -171,6 +171,7 @@ export const NFNL_BATCH_GENID = 1;
 
 // Traces of packets.
 export const NFNLGRP_NFTRACE = 9;
+export const NFNLGRP_NFTABLES = 7;
 export const NFTA_TRACE_TABLE = 1;
 export const NFTA_TRACE_CHAIN = 2;
 export const NFTA_TRACE_RULE_HANDLE = 3;

@@ -106,7 +106,7 @@ async function removeTraces(log: Log): Promise<void> {
   try {
     for (const what of await removeLeftTraces()) log.info(`removed the ${what}, which a killed trace of packets left`);
   } catch (error) {
-    log.warn(`cannot look for tables that traces of packets left: ${causeOf(error)}; they stay, if there are any`);
+    log.warn(`traces of packets: ${causeOf(error)}`);
   }
 }
 

@@ -7,7 +7,7 @@ import { type KnownConnections, readConnections, type TrackedConnection } from '
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import { type TraceQuestion, tracePackets } from '../host/packet-trace.ts';
 import { readRules } from '../host/rule-texts.ts';
-import { parseAddress } from '../model/address.ts';
+import { type Address, parseAddress } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 
 export interface LiveOptions {
@@ -41,6 +41,7 @@ export async function seenOf(explanation: Explanation, options: Omit<LiveOptions
     destination: parseAddress(to.address) ?? notAnAddress(to.address),
     protocol: to.protocol,
     port: to.port,
+    computedFor: parseAddress(from.address),
     fates: fatesOf(verdict),
   };
   return await look(question, { ...options, mode: by.mode });
@@ -51,6 +52,8 @@ function notAnAddress(text: string): never {
 }
 
 export interface LiveQuestion extends TraceQuestion {
+  /** The sender for which the fates were computed. */
+  readonly computedFor?: Address | undefined;
   /** The computed fates of such a packet. */
   readonly fates: readonly ComputedFate[];
 }
@@ -61,7 +64,7 @@ export async function look(question: LiveQuestion, options: LiveOptions): Promis
   const tool = tools.find(({ family }) => family === question.family);
   const seconds = Math.round(milliseconds / 100) / 10;
   const notTraced = whyNotTraced(mode, tool?.variant);
-  const common = { ...question, mode, seconds, notTraced };
+  const common = { ...question, computedFor: question.computedFor, mode, seconds, notTraced };
   if (notTraced !== undefined) {
     const none = { packets: [], gaps: [], ruleOf: () => NO_RULE };
     return seenAnswer({ ...common, ...none, ...(await connectionsDuring(question, options)) });

@@ -34,7 +34,7 @@ export async function cleanupCommand({ config, signal, print }: CleanupOptions):
   // Rules stay where their tools do not work on this node; all others go.
   const problems: string[] = [...unusable];
   // A failure in one mode must not keep the rules of the others.
-  for (const part of [ofIpvs, ofRules, ofNftables, removeLeftTraces]) {
+  for (const part of [ofIpvs, ofRules, removeLeftTraces, ofNftables]) {
     try {
       removed.push(...(await part()));
     } catch (error) {

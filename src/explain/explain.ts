@@ -3,6 +3,7 @@ import type { Explanation } from '../answers/explanation.ts';
 import type { Question } from './asked.ts';
 import { differences } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
+import type { Fate } from './fates.ts';
 import { notesOf } from './notes.ts';
 import type { Packet } from './packet.ts';
 import { readQuestion } from './question.ts';
@@ -12,7 +13,7 @@ import { waysOf } from './steps.ts';
 import { walkRemembering } from './sticky.ts';
 import { subjectOf } from './subject.ts';
 import { verdictOf } from './verdict.ts';
-import { walk } from './walk.ts';
+import { walkInPortions } from './walk.ts';
 import { WrongQuestion } from './wrong-question.ts';
 
 export interface AskedText {
@@ -41,35 +42,44 @@ async function explainQuestion(question: Question, { facts, family, rules }: Con
   const { localAddresses } = family;
   const { walked, remembered, sticky } = await walkRemembering({ view: family.stands, packet, localAddresses, facts });
   await facts.breath();
-  const wanted = walk(family.desired, packet, { localAddresses, remembered: new Set(remembered.keys()) });
+  const node = { localAddresses, remembered: new Set(remembered.keys()) };
+  const wanted = await walkInPortions({ view: family.desired, packet, facts: node }, () => facts.breath());
   await facts.breath();
   const subject = subjectOf(question, facts, family);
   const slices = subject === undefined ? [] : explainSlices(subject, facts);
+  await facts.breath();
   const shared = { question, subject, slices, sticky, family, facts };
   const verdict = verdictOf({ ...shared, fates: walked.fates });
+  await facts.breath();
   const service = subject?.service.key ?? (verdict.service.split(':')[0] || undefined);
-  const ways = waysOf(walked.fates);
-  const ownSteps = new Map([...ways.own].map(([fate, steps]) => [fate.backend, steps]));
+  const differs = differences({ stands: walked.fates, desired: wanted.fates, view: family.stands, service, facts });
+  await facts.breath();
+  const { from, to } = question;
   return {
     apiVersion: 'slicewire/v1',
     kind: 'Explanation',
     by: facts.by,
-    from: { text: question.from.text, what: question.from.what, address: question.from.address },
-    to: question.to,
-    differs: differences({ stands: walked.fates, desired: wanted.fates, view: family.stands, service, facts }),
-    verdict: {
-      ...verdict,
-      endpoints: verdict.endpoints.map((each) => ({
-        ...each,
-        steps: rules ? [...(ownSteps.get(each.endpoint) ?? [])] : [],
-      })),
-    },
+    from: { text: from.text, what: from.what, address: from.address },
+    to,
+    differs,
+    ...withSteps(verdict, rules ? walked.fates : []),
     reasons: subject === undefined ? [] : reasonsOf({ ...shared, subject }),
     slices,
     notes: await notesOf({ question, subject, unknown: walked.unknown, family, facts }),
-    steps: rules ? [...ways.shared] : [],
     seen: null,
   };
+}
+
+/** The steps of the fates: those of all packets, and those of each endpoint. */
+function withSteps(verdict: Explanation['verdict'], fates: readonly Fate[]): Pick<Explanation, 'verdict' | 'steps'> {
+  const { shared, own } = waysOf(fates);
+  const keyOf = (endpoint: string, masqueraded: boolean) => `${endpoint} ${masqueraded}`;
+  const byKey = new Map([...own].map(([fate, steps]) => [keyOf(fate.backend, fate.masqueraded), steps]));
+  const endpoints = verdict.endpoints.map((each) => ({
+    ...each,
+    steps: [...(byKey.get(keyOf(each.endpoint, each.masqueraded)) ?? [])],
+  }));
+  return { verdict: { ...verdict, endpoints }, steps: [...shared] };
 }
 
 /** The first packet of a connection. */

@@ -1,9 +1,10 @@
 /** Why an endpoint sees the sender's address or one of this node (docs/semantics.md 7.1 to 7.7). Pure. */
 import { holdsAll, parseAddress } from '../model/address.ts';
+import type { Backend } from '../model/service-port.ts';
 import type { Sender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
-import { backendsOf, type Subject } from './subject.ts';
+import type { Subject } from './subject.ts';
 
 /** `why` is a clause that follows "because". */
 export interface Masquerading {
@@ -15,6 +16,8 @@ export interface MasqueradeInput {
   readonly fate: Fate;
   readonly from: Sender;
   readonly subject: Subject | undefined;
+  /** The endpoint of the fate by the model. */
+  readonly backend: Backend | undefined;
   readonly family: FamilyFacts;
   readonly mode: ExplainFacts['by']['mode'];
 }
@@ -40,8 +43,7 @@ export function masquerading(input: MasqueradeInput): Masquerading {
   return { masqueraded, why };
 }
 
-function byModel(subject: Subject, { fate, from, family }: MasqueradeInput): Masquerading {
-  const backend = backendsOf(subject).find(({ text }) => text === fate.backend);
+function byModel(subject: Subject, { fate, from, backend, family }: MasqueradeInput): Masquerading {
   // The set of IPVS mode is shared: another Service may say that the endpoint is on this node.
   if (backend?.address === from.address && (backend.hairpin || fate.masqueraded)) {
     return yes('the endpoint is the sender itself, which would not recognise its own answer');

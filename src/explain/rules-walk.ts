@@ -84,36 +84,47 @@ export class RulesWalk {
     this.#unknown = unknown;
   }
 
-  fates(): Fate[] {
+  /** Yields between portions of work, which are short. */
+  *fates(): Generator<undefined, Fate[]> {
     const { packet } = this.#around;
     const start = startOf(packet);
     const isSent = packet.device === undefined;
     const mangled: Outcome[] = isSent ? this.#hook('mangle', 'OUTPUT', start) : [{ state: start, verdict: 'end' }];
-    const fates = mangled.flatMap((outcome) => {
-      if (isStopped(outcome)) return [stopped(outcome)];
+    const fates: Fate[] = [];
+    for (const outcome of mangled) {
       // Packets that conntrack finds invalid are not translated.
-      if (packet.state === 'INVALID') return this.#delivered(outcome.state);
-      const entered = this.#hook('nat', isSent ? 'OUTPUT' : 'PREROUTING', outcome.state);
-      return entered.flatMap(({ state }) => this.#delivered(state));
-    });
+      const isTranslated = packet.state === 'NEW' && !isStopped(outcome);
+      const entered = isTranslated ? this.#hook('nat', isSent ? 'OUTPUT' : 'PREROUTING', outcome.state) : [outcome];
+      for (const one of entered) {
+        if (isStopped(one)) fates.push(stopped(one));
+        else fates.push(...(yield* this.#delivered(one.state)));
+        yield;
+      }
+    }
     return merge(fates);
   }
 
   /** What becomes of a packet after it was translated, or not, on its way in. */
-  #delivered(state: State): Fate[] {
+  *#delivered(state: State): Generator<undefined, Fate[]> {
     const { packet, servers } = this.#around;
     const server = servers?.server({ protocol: packet.protocol, address: state.destination, port: state.port });
     // IPVS begins no connection with a packet that does not begin one (ip_vs_proto_tcp.c, tcp_conn_schedule).
     if (server !== undefined && packet.state === 'NEW' && isLocal(state.destination, this.#around)) {
       // IPVS takes what comes in after the filter table's INPUT, what the node sends before its OUTPUT.
       const passed = packet.device === undefined ? accepted(state) : this.#filtered('INPUT', state);
-      return passed.flatMap((outcome) => {
-        if (isStopped(outcome)) return [stopped(outcome)];
-        const sent = candidates(server, outcome.state, this.#around);
-        return sent.length === 0
-          ? [stopped({ state: stepped(outcome.state, refusal(server)), verdict: 'reject' })]
-          : sent.flatMap((one) => this.#balanced(one));
-      });
+      const fates: Fate[] = [];
+      for (const outcome of passed) {
+        const sent = isStopped(outcome) ? [] : candidates(server, outcome.state, this.#around);
+        if (isStopped(outcome)) fates.push(stopped(outcome));
+        else if (sent.length === 0) {
+          fates.push(stopped({ state: stepped(outcome.state, refusal(server)), verdict: 'reject' }));
+        }
+        for (const one of sent) {
+          fates.push(...this.#balanced(one));
+          yield;
+        }
+      }
+      return fates;
     }
     return this.#received(state).flatMap((outcome) => (isStopped(outcome) ? [stopped(outcome)] : this.#sent(outcome)));
   }

@@ -28,7 +28,7 @@ function eventStep(event: Event, ruleOf: RuleOf, change: Change | undefined): Ex
   const { text, isReject } = ruleOf(event);
   const rule = type === 'policy' ? `policy ${verdict}` : text;
   const name = isIptables(event) ? table : `${family} ${table}`;
-  const does = change === undefined ? whatItDoes(event, isReject) : CHANGES[change];
+  const does = change?.does ?? whatItDoes(event, isReject);
   return { table: name, chain, rule, does, object: ownerInComment(rule) ?? '' };
 }
 
@@ -42,16 +42,15 @@ const HOOK_WORDS = {
 function packetStep({ hook, packet }: At): ExplainedStep {
   const { source, sourcePort, destination, port } = packet;
   const ends = `from ${endpointText(source, sourcePort)} to ${endpointText(destination, port)}`;
-  const does = hook === undefined ? 'was translated' : HOOK_WORDS[hook];
+  const does = hook === undefined ? 'is translated' : HOOK_WORDS[hook];
   return { table: 'kernel', chain: hook ?? 'nat', rule: ends, does, object: '' };
 }
 
-type Change = 'destination' | 'source';
-
-const CHANGES: Readonly<Record<Change, string>> = {
-  destination: 'gets another destination',
-  source: 'gets another source address',
-};
+/** What a rule of nat did to the packet. */
+interface Change {
+  readonly of: 'destination' | 'source';
+  readonly does: string;
+}
 
 /**
  * The rules that translated the packet: a rule of nat right before the packet was seen changed. A packet of a connection that stood
@@ -65,8 +64,13 @@ export function translations(steps: readonly TracedStep[], ruleOf: RuleOf): Read
     const { packet } = step;
     const last = steps[i - 1];
     if (last?.kind === 'event' && ruleOf(last).isNat && before !== undefined) {
-      if (packet.destination !== before.destination || packet.port !== before.port) found.set(last, 'destination');
-      else if (packet.source !== before.source || packet.sourcePort !== before.sourcePort) found.set(last, 'source');
+      if (packet.destination !== before.destination || packet.port !== before.port)
+        found.set(last, { of: 'destination', does: `sends it to ${endpointText(packet.destination, packet.port)}` });
+      else if (packet.source !== before.source || packet.sourcePort !== before.sourcePort)
+        found.set(last, {
+          of: 'source',
+          does: `gives it the source ${endpointText(packet.source, packet.sourcePort)}`,
+        });
     }
     before = packet;
   }
@@ -96,22 +100,21 @@ function matters({ type, handle, verdict, family, table, to }: Event, next: Trac
 function whatItDoes({ verdict, to, type }: Event, isReject: boolean): string {
   switch (verdict) {
     case 'jump':
-      return `goes on in ${to}`;
     case 'goto':
-      return `goes on in ${to} and does not return`;
+      return `goes to ${to}`;
     case 'return':
-      return 'goes back to the calling chain';
+      return 'goes back';
     case 'continue':
-      return 'matches, and goes on';
+      return 'matches, and the chain goes on';
     case 'drop':
-      if (type === 'policy') return 'is dropped: no rule of the chain accepted it';
-      return isReject ? 'is refused' : 'is dropped';
+      if (type === 'policy') return 'drops it, because no rule of the chain accepted it';
+      return isReject ? 'refuses it' : 'drops it';
     case 'accept':
-      return 'is accepted by this chain';
+      return 'accepts it';
     case 'queue':
-      return 'waits for a program that decides';
+      return 'leaves the decision to a program that waits for it';
     case 'stolen':
-      return 'is taken by another part of the kernel';
+      return 'hands it to another part of the kernel';
     case 'other':
       return 'has an outcome that slicewire does not know';
   }

@@ -25,9 +25,13 @@ export function fatesOf({ kind, endpoints }: Explanation['verdict']): ComputedFa
 
 export interface SeenInput {
   readonly source: Address | undefined;
+  /** The node itself, or another sender; undefined for both. */
+  readonly origin?: 'node' | 'network' | undefined;
   readonly destination: Address;
   readonly protocol: Protocol;
   readonly port: number;
+  /** The sender for which the fates were computed. */
+  readonly computedFor: Address | undefined;
   /** The computed fates of such a packet. */
   readonly fates: readonly ComputedFate[];
   readonly packets: readonly TracedPacket[];
@@ -44,7 +48,12 @@ export interface SeenInput {
 }
 
 /** What became of a packet. `lost`: outside of nftables. */
-export type PacketEnd = ComputedFate | { readonly kind: 'lost' };
+export type PacketEnd =
+  | (Omit<ComputedFate, 'masqueraded'> & {
+      /** undefined: the node sent it from the address that masquerading gives. */
+      readonly masqueraded: boolean | undefined;
+    })
+  | { readonly kind: 'lost' };
 
 export function seenAnswer(input: SeenInput): Seen {
   const { packets, connections, otherConnections, ruleOf } = input;
@@ -75,6 +84,7 @@ export function endOf({ steps }: TracedPacket, ruleOf: RuleOf): PacketEnd {
   }
   const seen = steps.filter((step) => step.kind === 'packet');
   const first = seen[0]?.packet;
+  const isFromNode = seen[0]?.hook === 'output';
   const last = seen.findLast(({ hook }) => hook === 'input' || hook === 'postrouting');
   // What leaves by the loopback device has yet to arrive.
   const isOnItsWay = last?.hook === 'postrouting' && last.packet.output === LOOPBACK;
@@ -84,7 +94,7 @@ export function endOf({ steps }: TracedPacket, ruleOf: RuleOf): PacketEnd {
   return {
     kind: isTranslated ? 'balanced' : 'untouched',
     backend: isTranslated ? endpointText(destination, port) : '',
-    masqueraded: source !== first.source,
+    masqueraded: source === first.source && isFromNode ? undefined : source !== first.source,
   };
 }
 
@@ -92,12 +102,12 @@ export function endOf({ steps }: TracedPacket, ruleOf: RuleOf): PacketEnd {
 const LOOPBACK = 1;
 
 function sentenceOf(input: SeenInput): string {
-  const { packets, fates, ruleOf, gaps, notTraced, seconds, mode } = input;
+  const { packets, ruleOf, gaps, notTraced, seconds, mode } = input;
   const lost = gaps.map((gap) => ` ${gap}`).join('');
   if (notTraced !== undefined) return `Packets were not traced: ${notTraced}. ${connectionSentence(input)}${lost}`;
   if (packets.length === 0) return `${noneCame(input, seconds)}${lost}`;
   const ends = packets.map((packet) => ({ packet, end: endOf(packet, ruleOf) }));
-  const asComputed = ends.filter(({ end }) => isComputed(end, fates));
+  const asComputed = ends.filter(({ end }) => isComputed(end, input));
   const others = ends.filter((one) => !asComputed.includes(one));
   const came = `${counted(packets.length, 'packet')} came`;
   if (others.length === 0) {
@@ -111,15 +121,33 @@ function sentenceOf(input: SeenInput): string {
     : '';
   const rest = asComputed.length === 0 ? '' : ` ${asComputed.length} took the computed way: ${grouped(asComputed)}.`;
   const who = others.length === packets.length ? (packets.length === 1 ? 'it' : 'all') : String(others.length);
-  return `${came}; ${who} took another way than computed: ${grouped(others)}.${stale}${rest}${lost}`;
+  return `${came}; ${who} took another way than computed: ${grouped(others)}.${stale}${otherSender(others, input)}${rest}${lost}`;
 }
 
-function isComputed(end: PacketEnd, fates: SeenInput['fates']): boolean {
+/** A node has several addresses, and the world more: rules may treat them differently. */
+function otherSender(
+  others: readonly { readonly packet: TracedPacket }[],
+  { source, computedFor }: Pick<SeenInput, 'source' | 'computedFor'>,
+): string {
+  if (source !== undefined || computedFor === undefined) return '';
+  const senders = new Set(
+    others.map(({ packet }) => packet.steps.find((step) => step.kind === 'packet')?.packet.source),
+  );
+  senders.delete(undefined);
+  if (senders.has(computedFor) || senders.size === 0) return '';
+  return ` The sender was ${[...senders].join(', ')}; the computed way is that of ${computedFor}.`;
+}
+
+function isComputed(end: PacketEnd, { fates, mode }: Pick<SeenInput, 'fates' | 'mode'>): boolean {
   // IPVS refuses without a rule.
-  if (end.kind === 'lost') return fates.some(({ kind }) => kind === 'rejected' || kind === 'dropped');
+  if (end.kind === 'lost')
+    return mode === 'ipvs' && fates.some(({ kind }) => kind === 'rejected' || kind === 'dropped');
+  const { masqueraded: seen } = end;
   return fates.some(
     ({ kind, backend, masqueraded }) =>
-      kind === end.kind && backend === end.backend && (kind !== 'balanced' || masqueraded === end.masqueraded),
+      kind === end.kind &&
+      backend === end.backend &&
+      (kind !== 'balanced' || seen === undefined || seen === masqueraded),
   );
 }
 
@@ -133,9 +161,9 @@ function grouped(ends: readonly { readonly packet: TracedPacket; readonly end: P
 function placeOf({ steps }: TracedPacket, end: PacketEnd): string {
   switch (end.kind) {
     case 'balanced':
-      return `to ${end.backend}${end.masqueraded ? ', masqueraded' : ''}`;
+      return `to ${end.backend}${end.masqueraded === true ? ', masqueraded' : ''}`;
     case 'untouched':
-      return `on with the destination that it came with${end.masqueraded ? ', masqueraded' : ''}`;
+      return `on with the destination that it came with${end.masqueraded === true ? ', masqueraded' : ''}`;
     case 'lost':
       return `lost outside of nftables ${lastPlace(steps)}`;
     default: {
@@ -159,7 +187,7 @@ function isOfOldConnection({ steps }: TracedPacket, ruleOf: RuleOf): boolean {
   const packets = steps.filter((step) => step.kind === 'packet').map(({ packet }) => packet);
   const [first] = packets;
   const isTranslated = packets.some((one) => one.destination !== first?.destination || one.port !== first.port);
-  return isTranslated && ![...translations(steps, ruleOf).values()].includes('destination');
+  return isTranslated && ![...translations(steps, ruleOf).values()].some((change) => change.of === 'destination');
 }
 
 function noneCame({ source, destination, port, protocol, connections }: SeenInput, seconds: number): string {
@@ -172,23 +200,28 @@ function noneCame({ source, destination, port, protocol, connections }: SeenInpu
   return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${stand} Send one meanwhile${ask}, or give it more time with --seconds.`;
 }
 
-function connectionSentence({ connections, otherConnections, fates, destination, port }: SeenInput): string {
+function connectionSentence(input: SeenInput): string {
+  const { connections, otherConnections, destination, port } = input;
   const to = endpointText(destination, port);
   const all = connections.length + otherConnections;
   if (all === 0) return `Conntrack has no connection to ${to}.`;
-  const strange = connections.filter((one) => !isComputed(endOfConnection(one), fates));
+  const strange = connections.filter((one) => !isComputed(endOfConnection(one, input.origin), input));
   const has = `Conntrack has ${counted(all, 'connection')} to ${to}`;
   if (strange.length === 0) return `${has}, as computed.`;
   const places = [...new Set(strange.map(({ sentTo }) => endpointText(sentTo.address, sentTo.port)))];
   return `${has}; ${strange.length} of them not as computed, to ${places.join(', ')}.`;
 }
 
-function endOfConnection({ source, destination, sentTo, sentFrom }: TrackedConnection): PacketEnd {
+function endOfConnection(
+  { source, destination, sentTo, sentFrom }: TrackedConnection,
+  origin: SeenInput['origin'],
+): PacketEnd {
   const isTranslated = sentTo.address !== destination.address || sentTo.port !== destination.port;
   return {
     kind: isTranslated ? 'balanced' : 'untouched',
     backend: isTranslated ? endpointText(sentTo.address, sentTo.port) : '',
-    masqueraded: sentFrom.address !== source.address,
+    masqueraded:
+      sentFrom.address === source.address && origin === 'node' ? undefined : sentFrom.address !== source.address,
   };
 }
 

@@ -5,7 +5,7 @@ import type { FamilyView } from '../modes/view.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { NodeFacts, Packet } from './packet.ts';
 import { lasting } from './phrases.ts';
-import { type Walked, walk } from './walk.ts';
+import { type Walked, walk, walkInPortions } from './walk.ts';
 
 type Sticky = NonNullable<Explanation['verdict']['sticky']>;
 
@@ -26,11 +26,11 @@ export interface RememberingInput {
 /** Walk, look up the memories that were asked on the way, and walk again with those that know the client. */
 export async function walkRemembering({ view, packet, localAddresses, facts }: RememberingInput): Promise<Remembering> {
   const node = (remembered: Iterable<string>): NodeFacts => ({ localAddresses, remembered: new Set(remembered) });
-  const fresh = walk(view, packet, node([]));
+  const fresh = await walkInPortions({ view, packet, facts: node([]) }, () => facts.breath());
   if (fresh.memories.length === 0) return { walked: fresh, remembered: new Map(), sticky: null };
   const remembered = await facts.remembered(view.family, fresh.memories, packet.source);
   if (remembered.size === 0) return { walked: fresh, remembered, sticky: null };
-  const walked = walk(view, packet, node(remembered.keys()));
+  const walked = await walkInPortions({ view, packet, facts: node(remembered.keys()) }, () => facts.breath());
   const [only, another] = walked.fates;
   if (only?.kind !== 'balanced' || another !== undefined) return { walked, remembered, sticky: null };
   const seconds = [...remembered].find(([memory]) => {

@@ -68,13 +68,19 @@ export class TableWalk {
     this.#lookup = new SetLookup(input);
   }
 
-  fates(): Fate[] {
+  /** Yields between portions of work, which are short. */
+  *fates(): Generator<undefined, Fate[]> {
     const { packet } = this.#input;
     const start = startOf(packet);
     // Packets that conntrack finds invalid are not translated.
     if (packet.state === 'INVALID') return merge(this.#delivered(start));
     const entered = this.#hook('nat', packet.device === undefined ? 'output' : 'prerouting', start);
-    return merge(entered.flatMap((one) => (isStopped(one) ? [stopped(one)] : this.#delivered(one.state))));
+    const fates: Fate[] = [];
+    for (const one of entered) {
+      fates.push(...(isStopped(one) ? [stopped(one)] : this.#delivered(one.state)));
+      yield;
+    }
+    return merge(fates);
   }
 
   #delivered(state: State): Fate[] {

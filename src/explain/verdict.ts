@@ -7,6 +7,7 @@ import { type Masquerading, masquerading } from './masquerade.ts';
 import { counted, listed, percent } from './phrases.ts';
 import { stickyClause } from './sticky.ts';
 import { type StoppedInput, stoppedBecause } from './stopped.ts';
+import { backendsOf } from './subject.ts';
 
 type Verdict = Explanation['verdict'];
 
@@ -21,19 +22,21 @@ export function verdictOf(input: VerdictInput): Verdict {
   const balanced = fates.filter(({ kind }) => kind === 'balanced').sort((a, b) => (a.backend < b.backend ? -1 : 1));
   const service = subject?.port.id ?? ownerOf(fates);
   if (balanced.length > 0) {
-    const endpoints = balanced.map((fate) => explainedEndpoint(fate, input));
+    const endpoints = explainedEndpoints(balanced, input);
     const sentence = balancedSentence(endpoints, service, input);
     return { kind: 'balanced', sentence, service, endpoints, sticky };
   }
   return { ...unbalanced(input), service, endpoints: [], sticky: null };
 }
 
-function explainedEndpoint(
-  fate: Fate,
-  { question: { from }, subject, family, facts }: VerdictInput,
-): ExplainedEndpoint {
-  const { masqueraded, why } = masquerading({ fate, from, subject, family, mode: facts.by.mode });
-  return { endpoint: fate.backend, share: Math.min(1, fate.probability), masqueraded, why, steps: [] };
+function explainedEndpoints(balanced: readonly Fate[], input: VerdictInput): ExplainedEndpoint[] {
+  const { question, subject, family, facts } = input;
+  const backends = new Map(subject === undefined ? [] : backendsOf(subject).map((each) => [each.text, each]));
+  const shared = { from: question.from, subject, family, mode: facts.by.mode };
+  return balanced.map((fate) => {
+    const { masqueraded, why } = masquerading({ ...shared, fate, backend: backends.get(fate.backend) });
+    return { endpoint: fate.backend, share: Math.min(1, fate.probability), masqueraded, why, steps: [] };
+  });
 }
 
 /** By the kernel, where the model has no such Service any more. */

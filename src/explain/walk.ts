@@ -23,12 +23,36 @@ export interface Walked {
 
 /** A view without any rules leaves every packet alone. */
 export function walk(view: FamilyView, packet: Packet, facts: NodeFacts): Walked {
+  const walking = portions(view, packet, facts);
+  for (;;) {
+    const { done, value } = walking.next();
+    if (done === true) return value;
+  }
+}
+
+/** Fates between two breaths: a Service may have thousands of endpoints. */
+const PORTION = 250;
+
+/** The same, with a breath between portions, so that an agent goes on with its work meanwhile. The view must not change in between. */
+export async function walkInPortions(
+  { view, packet, facts }: { readonly view: FamilyView; readonly packet: Packet; readonly facts: NodeFacts },
+  breath: () => Promise<void>,
+): Promise<Walked> {
+  const walking = portions(view, packet, facts);
+  for (let count = 1; ; count++) {
+    const { done, value } = walking.next();
+    if (done === true) return value;
+    if (count % PORTION === 0) await breath();
+  }
+}
+
+function* portions(view: FamilyView, packet: Packet, facts: NodeFacts): Generator<undefined, Walked> {
   const asked = new Set<string>();
   const unknown = new Set<string>();
   const { family, rules, servers, table } = view;
   const input = { packet, facts, asked, unknown };
   let fates: Fate[] = [fateOf(startOf(packet))];
-  if (table !== undefined) fates = new TableWalk({ ...input, family, table }).fates();
-  else if (rules !== undefined) fates = new RulesWalk({ ...input, rules, servers }).fates();
+  if (table !== undefined) fates = yield* new TableWalk({ ...input, family, table }).fates();
+  else if (rules !== undefined) fates = yield* new RulesWalk({ ...input, rules, servers }).fates();
   return { fates, memories: [...asked], unknown: [...unknown] };
 }

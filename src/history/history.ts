@@ -15,6 +15,8 @@ export interface HistoryQuestion {
   readonly since?: number | undefined;
   /** Milliseconds since 1970: what stood then, and the changes until then. */
   readonly at?: number | undefined;
+  /** Milliseconds since 1970: changes and syncs that came later are left out; `at` by default. */
+  readonly until?: number | undefined;
   /** The latest changes that are listed; 200 by default. */
   readonly most?: number | undefined;
 }
@@ -64,7 +66,7 @@ export function recordedSync(record: SyncRecord): RecordedSync {
 
 async function search(
   flight: FlightData,
-  { service, since = 0, at = Number.POSITIVE_INFINITY, most = MOST }: HistoryQuestion,
+  { service, since = 0, at = Number.POSITIVE_INFINITY, until = at, most = MOST }: HistoryQuestion,
 ): Promise<Pick<HistoryContent, 'changes' | 'syncs' | 'omitted'>> {
   let records: LogRecord[] = [];
   let [found, omitted] = [0, 0];
@@ -75,7 +77,7 @@ async function search(
       if (!isSync && !isAbout(line, service)) continue;
       // The others are counted without reading them.
       const received = receivedAt(line);
-      if (!isSync && (received < since || received > at)) continue;
+      if (!isSync && (received < since || received > until)) continue;
       if (!isSync && found >= most) omitted += 1;
       else {
         if (!isSync) found += 1;
@@ -88,7 +90,10 @@ async function search(
   const changes = timeline(records);
   const written = new Set(changes.flatMap(({ sync }) => sync ?? []));
   const isListed = (record: LogRecord): record is SyncRecord =>
-    record.type === 'sync' && record.at >= since && record.at <= at && (service === undefined || written.has(record));
+    record.type === 'sync' &&
+    record.at >= since &&
+    record.at <= until &&
+    (service === undefined || written.has(record));
   const syncs = records.filter(isListed);
   return { changes: changes.map(recordedChange), syncs: syncs.slice(-SYNCS).map(recordedSync), omitted };
 }

@@ -1,9 +1,10 @@
 /** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
 import { breath } from '../host/clock.ts';
+import { type Delta, deltaOf, reversed } from './delta.ts';
 import type { FlightLog } from './flight-log.ts';
 import type { Marked } from './log.ts';
 import type { Recorder } from './recorder.ts';
-import type { ChangeEntry, ChangeRecord, ListsRecord, LogRecord, SyncRecord } from './records.ts';
+import type { ChangeHead, ChangeRecord, ListsRecord, LogRecord, SyncRecord } from './records.ts';
 import { ObjectStore, type PresentObjects } from './store.ts';
 
 /** The history does not know of this moment. */
@@ -31,6 +32,24 @@ type Parsed = WeakMap<object, readonly LogRecord[]>;
 
 /** `moment`: milliseconds since 1970. Throws BeforeHistory. */
 export async function objectsAt(recorder: FlightData, moment: number): Promise<ObjectStore> {
+  return (await historySince(recorder, moment)).objects;
+}
+
+/** A change with the delta that makes it. */
+export interface RedoneChange extends ChangeHead {
+  readonly type: 'change';
+  readonly delta: Delta;
+}
+
+/** The objects that were in the kernel at a moment, and what followed. */
+export interface HistorySince {
+  readonly objects: ObjectStore;
+  /** The changes that were not in the kernel then, and the syncs that ended later, in order. */
+  readonly records: readonly (RedoneChange | SyncRecord)[];
+}
+
+/** `moment`: milliseconds since 1970. Throws BeforeHistory. */
+export async function historySince(recorder: FlightData, moment: number): Promise<HistorySince> {
   // First in portions, while changes come in; then at once, from what was read.
   const parsed: Parsed = new WeakMap();
   const isEnough = enoughFor(moment);
@@ -43,8 +62,12 @@ export async function objectsAt(recorder: FlightData, moment: number): Promise<O
   if (objects === undefined || moment < reachesBackTo) throw beforeHistory(reachesBackTo);
   const store = ObjectStore.copyOf(objects);
   const records = recordsBackTo(recorder, enoughFor(moment), parsed);
-  for (const { undo } of notWrittenAt(timeline(records), moment).toReversed()) store.apply(undo);
-  return store;
+  const redone = new Map(undo(store, notWrittenAt(timeline(records), moment)).map((change) => [change.number, change]));
+  const later = records.flatMap((record) => {
+    if (record.type === 'sync') return record.endedAt > moment ? record : [];
+    return redone.get(record.number) ?? [];
+  });
+  return { objects: store, records: later };
 }
 
 export function beforeHistory(reachesBackTo: number): BeforeHistory {
@@ -54,17 +77,22 @@ export function beforeHistory(reachesBackTo: number): BeforeHistory {
 }
 
 /** The objects that are in the kernel now, and the changes that are not, the oldest first. */
-export function writtenState(recorder: Recorder): { readonly written: ObjectStore; readonly pending: ChangeEntry[] } {
+export function writtenState(recorder: Recorder): { readonly written: ObjectStore; readonly pending: RedoneChange[] } {
   const { objects, oldestPending } = recorder;
   if (objects === undefined) throw new Error('no sync has taken any objects yet');
   const written = ObjectStore.copyOf(objects);
   const isEnough = (records: readonly LogRecord[]) => records.some((record) => isBefore(record, oldestPending));
   const changes = notWrittenAt(timeline(recordsBackTo(recorder, isEnough, new WeakMap())), Number.POSITIVE_INFINITY);
-  const pending = changes.toReversed().map(({ number, at, service, version, undo }): ChangeEntry => {
-    const { from, to, ...undone } = written.apply(undo);
-    return { number, at, service, version, change: { ...undone, from: to, to: from } as ChangeEntry['change'] };
+  return { written, pending: undo(written, changes) };
+}
+
+/** Undoes changes in these objects; returns them in the same order, with the deltas that make them again. */
+function undo(objects: ObjectStore, changes: readonly ChangeRecord[]): RedoneChange[] {
+  const redone = changes.toReversed().map(({ number, at, service, version, undo }): RedoneChange => {
+    const delta = deltaOf(reversed(objects.apply(undo)));
+    return { type: 'change', number, at, service, version, delta };
   });
-  return { written, pending: pending.toReversed() };
+  return redone.reverse();
 }
 
 /** Assigns to each change the sync that wrote it: the first one that took it and was not refused its Service. */

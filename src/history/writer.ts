@@ -14,7 +14,7 @@ const PORTION = 200;
 /** Characters of lines after which a frame is written before the next sync ends. */
 const FRAME = 256 * 1024;
 /** Takes the bytes of a recording in order. It must not throw. */
-export type Output = (bytes: Uint8Array, at: 'header' | 'start' | 'frame') => void;
+export type Output = (bytes: Uint8Array, part: 'header' | 'objects' | 'frame') => void;
 
 /** The present parts of the agent. */
 export interface RecordingContext {
@@ -50,10 +50,10 @@ export class RecordingWriter implements Sink {
     const { parts, isWaiting, wall } = this.#context;
     const number = (pending[0]?.number ?? this.#recorder.nextNumber) - 1;
     const start: StartLine = { type: 'start', at: wall(), parts: parts(), isWritten, isWaiting: isWaiting(), number };
-    this.#output(frameBytes([JSON.stringify(start)]), 'start');
+    this.#output(frameBytes([JSON.stringify(start)]), 'objects');
     const mine = {};
     this.#beginning = mine;
-    for (const entry of pending) this.change(entry);
+    for (const line of pending) this.#add(line);
     void this.#writeObjects(written, mine);
   }
 
@@ -90,19 +90,20 @@ export class RecordingWriter implements Sink {
       portion.push(JSON.stringify({ type: 'object', delta }));
       count += 1;
       if (portion.length < PORTION) continue;
-      this.#output(frameBytes(portion), 'frame');
+      this.#output(frameBytes(portion), 'objects');
       portion = [];
       await breath();
       // Another beginning replaced this one.
       if (this.#beginning !== mine) return;
     }
-    this.#output(frameBytes([...portion, JSON.stringify({ type: 'started', objects: count })]), 'frame');
+    this.#output(frameBytes([...portion, JSON.stringify({ type: 'started', objects: count })]), 'objects');
     this.#beginning = undefined;
     this.#flush();
   }
 }
 
-function* deltasOf(objects: ObjectStore): Generator<Delta> {
+/** The deltas that make these objects from nothing. */
+export function* deltasOf(objects: ObjectStore): Generator<Delta> {
   const { node } = objects;
   if (node !== undefined) yield { kind: 'Node', key: node.name, delta: { all: node } };
   for (const service of objects.services())

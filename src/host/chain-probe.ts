@@ -21,12 +21,12 @@ export interface TableNumbers {
   readonly entries: number;
 }
 
-/** A program that wrote rules. */
+/** A program that wrote rules, and the generation of the ruleset that it made. */
 export interface RulesWriter {
+  /** In the first namespace of processes. */
   readonly pid: number;
   readonly name: string;
-  /** It is this process. */
-  readonly isUs: boolean;
+  readonly generation: number;
 }
 
 /** Answers questions about chains. IptablesTools does it too, with a process for each question. */
@@ -67,6 +67,8 @@ export interface RulesSocket {
   counters?(query: ChainQuery): readonly number[];
   /** The numbers of a table. Only the legacy variant has them. */
   numbers?(table: string): TableNumbers;
+  /** The program that made the present generation, if that was heard. The legacy variant cannot tell. */
+  lastWriter?(): RulesWriter | undefined;
   close(): void;
 }
 
@@ -95,12 +97,26 @@ export const openRules: OpenRules = async (variant, family) => {
     return { chain, numbers, close: () => socket.close() };
   }
   const { NftablesSocket } = await import('../../native/nftables.ts');
+  const { NftWriters } = await import('./nftables-writers.ts');
   const socket = new NftablesSocket();
+  const writers = new NftWriters();
   return {
-    chain: ({ table, chain }) => ({ kind: 'known', exists: socket.hasChain({ family, table, chain }) }),
+    chain({ table, chain }) {
+      // Asked while the rules stand: the first rules are written without a listener.
+      writers.listen();
+      return { kind: 'known', exists: socket.hasChain({ family, table, chain }) };
+    },
     generation: () => socket.generation(),
+    lastWriter() {
+      const generation = socket.generation();
+      const writer = writers.of(generation);
+      return writer && { ...writer, generation };
+    },
     counters: ({ table, chain }) => socket.ruleCounters({ family, table, chain }),
-    close: () => socket.close(),
+    close() {
+      socket.close();
+      writers.close();
+    },
   };
 };
 
@@ -151,6 +167,10 @@ class KernelRulesProbe implements RulesProbe {
 
   async generation(): Promise<number | undefined> {
     return await this.#ask((socket) => socket.generation?.());
+  }
+
+  async lastWriter(): Promise<RulesWriter | undefined> {
+    return await this.#ask((socket) => socket.lastWriter?.());
   }
 
   async counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]> {

@@ -137,8 +137,11 @@ export interface NftRefusal {
 
 /** The program that committed a transaction. */
 export interface NftWriter {
+  /** In the first namespace of processes. */
   readonly pid: number;
   readonly name: string;
+  /** It is this process. */
+  readonly isUs: boolean;
 }
 
 /** The seam to the kernel's nftables. */

@@ -17,7 +17,7 @@ import {
   errnoOf,
 } from '../../native/errno.ts';
 import { NetlinkError, type Request } from '../../native/netlink.ts';
-import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
+import { NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import { readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
 import { deleteChain, deleteTable } from '../../native/nft/objects.ts';
@@ -41,6 +41,7 @@ import {
   type Standing,
 } from './nftables-kernel.ts';
 import { readTable } from './nftables-reading.ts';
+import { NftWriters } from './nftables-writers.ts';
 
 /** The name of the table in each family. */
 export const TABLE = 'slicewire';
@@ -82,6 +83,13 @@ export function openNftables(): NftNetlink {
   }
 }
 
+interface Sockets {
+  readonly main: NetlinkSocket;
+  /** Beside the main one, which may be in the middle of a listing. */
+  readonly asking: NetlinkSocket;
+  readonly writers: NftWriters;
+}
+
 /** The table when it was last read or written. */
 interface Seen {
   readonly handle: bigint;
@@ -93,30 +101,34 @@ interface Seen {
 
 export class NftNetlink implements NftKernel, NftTables {
   readonly #open: typeof openTransport;
-  readonly #socket: NetlinkSocket;
-  /** Beside the other one, which may be in the middle of a listing. */
-  readonly #asking: NetlinkSocket;
+  readonly #sockets: Sockets;
   readonly #seen = new Map<Family, Seen>();
+  /** The generation that our last transaction made; undefined when another program may have written before it. */
+  #own: number | undefined;
 
-  /** Throws SystemError. `open` opens sockets, for example in another network namespace. */
-  constructor(open: typeof openTransport = openTransport) {
+  /** Throws SystemError. `open` opens sockets, for example in another network namespace; `listen` opens one for the new generations. */
+  constructor(open: typeof openTransport = openTransport, listen?: () => Transport) {
     this.#open = open;
-    this.#socket = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST));
-    this.#asking = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    this.#sockets = {
+      main: new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST)),
+      asking: new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION)),
+      writers: new NftWriters(listen),
+    };
   }
 
   close(): void {
-    this.#socket.close();
-    this.#asking.close();
+    for (const socket of Object.values(this.#sockets)) socket.close();
   }
 
   get room(): number | undefined {
-    return this.#socket.room;
+    return this.#sockets.main.room;
   }
 
   async read(family: Family): Promise<NftState | undefined> {
     const began = performance.now();
-    const found = await readTable(this.#socket, { family, table: TABLE }, () => generationOf(this.#asking));
+    const found = await readTable(this.#sockets.main, { family, table: TABLE }, () =>
+      generationOf(this.#sockets.asking),
+    );
     if (found === undefined) {
       this.#seen.delete(family);
       return undefined;
@@ -131,14 +143,14 @@ export class NftNetlink implements NftKernel, NftTables {
     // A socket has one listing at a time.
     const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
-      return (await readTable(socket, { family, table: TABLE }, () => generationOf(this.#asking)))?.state;
+      return (await readTable(socket, { family, table: TABLE }, () => generationOf(this.#sockets.asking)))?.state;
     } finally {
       socket.close();
     }
   }
 
   isUnchanged(family: Family): boolean {
-    return this.#seen.get(family)?.generation === generationOf(this.#asking);
+    return this.#seen.get(family)?.generation === generationOf(this.#sockets.asking);
   }
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
@@ -174,18 +186,22 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   lastWriter(): NftWriter | undefined {
-    return undefined;
+    const generation = generationOf(this.#sockets.asking);
+    const heard = this.#sockets.writers.of(generation);
+    // The kernel's number of a process is another one in a container than the process's own.
+    const isUs = generation === this.#own;
+    return heard === undefined && !isUs ? undefined : { pid: process.pid, name: 'slicewire', ...heard, isUs };
   }
 
   hasTable(family: Family, table: string): boolean {
-    return tableHandle(this.#socket, { family, table }) !== undefined;
+    return tableHandle(this.#sockets.main, { family, table }) !== undefined;
   }
 
   async keys(family: Family, table: string, set: string): Promise<readonly Bytes[]> {
     const id = { family, table };
     const keys: Bytes[] = [];
-    if (![...readSets(this.#socket, id)].some(({ name }) => name === set)) return keys;
-    for (const part of readElements(this.#socket, id, set)) {
+    if (![...readSets(this.#sockets.main, id)].some(({ name }) => name === set)) return keys;
+    for (const part of readElements(this.#sockets.main, id, set)) {
       for (const { key } of part) keys.push(key);
       await breath();
     }
@@ -193,7 +209,7 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   deleteTable(family: Family, table: string): void {
-    const [error] = commit(this.#socket, [deleteTable({ family, table })]);
+    const [error] = commit(this.#sockets.main, [deleteTable({ family, table })]);
     if (error !== undefined) throw error;
   }
 
@@ -204,7 +220,7 @@ export class NftNetlink implements NftKernel, NftTables {
   check(family: Family, writes: readonly NftWrite[]): void {
     const table = `${TABLE}-check`;
     const { requests, of } = encode({ family, table }, writes);
-    const results = commit(this.#socket, [...requests, deleteChain({ family, table }, 'none-of-this-name')]);
+    const results = commit(this.#sockets.main, [...requests, deleteChain({ family, table }, 'none-of-this-name')]);
     for (const [i, { write }] of of.entries()) {
       const what = writes[write];
       if (results[i] === undefined || what === undefined) continue;
@@ -218,10 +234,10 @@ export class NftNetlink implements NftKernel, NftTables {
     const tooLong = refusalOfLength(requests, this.room);
     if (tooLong !== undefined) return [tooLong];
     for (let tries = 1; ; tries++) {
-      const before = tries > TRIES ? undefined : generationOf(this.#asking);
+      const before = tries > TRIES ? undefined : generationOf(this.#sockets.asking);
       let results: readonly (NetlinkError | undefined)[];
       try {
-        results = commit(this.#socket, requests, before);
+        results = commit(this.#sockets.main, requests, before);
       } catch (error) {
         if (before === undefined || !(error instanceof NetlinkError && error.errno === ERESTART)) throw error;
         await breath();
@@ -234,21 +250,23 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   stands(family: Family): Promise<Standing> {
-    const handle = tableHandle(this.#socket, { family, table: TABLE });
+    this.#sockets.writers.listen();
+    const handle = tableHandle(this.#sockets.main, { family, table: TABLE });
     const seen = this.#seen.get(family);
     if (handle === undefined || handle !== seen?.handle) return Promise.resolve('no');
-    const isUnclear = seen.generation !== generationOf(this.#asking) && performance.now() >= seen.due;
+    const isUnclear = seen.generation !== generationOf(this.#sockets.asking) && performance.now() >= seen.due;
     return Promise.resolve(isUnclear ? 'unclear' : 'yes');
   }
 
   /** A transaction of ours moved the generation by one (nf_tables_api.c, nft_base_seq_inc), and nothing else changed. */
   #wrote(family: Family, before: number | undefined): void {
     const generation = before === undefined ? undefined : (before + 1) >>> 0 || 1;
+    this.#own = generation;
     for (const [of, seen] of this.#seen) {
       if (before !== undefined && seen.generation === before) this.#seen.set(of, { ...seen, generation });
     }
     if (this.#seen.has(family)) return;
-    const handle = tableHandle(this.#socket, { family, table: TABLE });
+    const handle = tableHandle(this.#sockets.main, { family, table: TABLE });
     if (handle !== undefined) this.#seen.set(family, { handle, generation, due: 0 });
   }
 }

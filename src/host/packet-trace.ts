@@ -1,9 +1,10 @@
 /** Traces real packets of one question through all tables of nftables and of iptables-nft, in this network namespace. */
+import { SystemError } from '../../native/libc.ts';
 import type { openTransport, Transport } from '../../native/netlink-socket.ts';
 import { openTraces, TraceSocket } from '../../native/nft/trace.ts';
 import { type Clock, realClock, sleep } from './clock.ts';
 import type { TraceQuestion } from './trace-names.ts';
-import { createTraceTable } from './trace-table.ts';
+import { createTraceTable, unusable } from './trace-table.ts';
 import { PacketCollector, type TracedPacket } from './traced-packets.ts';
 
 export type { TraceQuestion } from './trace-names.ts';
@@ -57,7 +58,7 @@ export async function tracePackets(options: TraceOptions): Promise<Trace> {
   signal.throwIfAborted();
   const collector = new PacketCollector({ family: family === 'IPv4' ? 'ip' : 'ip6', protocol, most });
   // Before the table: the kernel makes no events that nobody listens to.
-  const socket = new TraceSocket(listen);
+  const socket = listening(listen);
   try {
     const table = await createTraceTable(options, open === undefined ? { most } : { most, open });
     let gap: string | undefined;
@@ -82,5 +83,13 @@ export async function tracePackets(options: TraceOptions): Promise<Trace> {
     return { packets: collector.packets, gap };
   } finally {
     socket.close();
+  }
+}
+
+function listening(open: () => Transport): TraceSocket {
+  try {
+    return new TraceSocket(open);
+  } catch (error) {
+    throw error instanceof SystemError ? unusable(error) : error;
   }
 }

@@ -4,6 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { EAFNOSUPPORT, EEXIST, EINVAL, ENOENT, EOPNOTSUPP, EPERM, EPROTONOSUPPORT } from '../../native/errno.ts';
+import type { SystemError } from '../../native/libc.ts';
 import { NetlinkError, type Request } from '../../native/netlink.ts';
 import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -27,7 +28,7 @@ export class TraceBusy extends Error {
   readonly code = 'TRACE_BUSY';
 }
 
-/** This kernel cannot trace packets. */
+/** This kernel cannot trace packets, or denies permission. */
 export class TraceUnusable extends Error {
   readonly code = 'TRACE_UNUSABLE';
 }
@@ -66,8 +67,7 @@ export async function createTraceTable(
     if (refused !== undefined) throw refused;
   } catch (error) {
     socket.close();
-    if (error instanceof NetlinkError) throw new TraceUnusable(`this kernel cannot trace packets: ${error.message}`);
-    throw error;
+    throw error instanceof NetlinkError ? unusable(error) : error;
   }
   return {
     remove() {
@@ -79,6 +79,12 @@ export async function createTraceTable(
   };
 }
 
+/** The kernel refuses to trace. */
+export function unusable({ errno, message }: NetlinkError | SystemError): TraceUnusable {
+  if (errno !== EPERM) return new TraceUnusable(`this kernel cannot trace packets: ${message}`);
+  return new TraceUnusable(`no permission to trace packets: ${message}; run slicewire as root of the node`);
+}
+
 function firstError(socket: NetlinkSocket, all: readonly Request[]): NetlinkError | undefined {
   return commit(socket, all).find((error) => error !== undefined);
 }
@@ -88,7 +94,7 @@ async function removeDead(socket: NetlinkSocket, family: Family, cause: NetlinkE
   const facts = tableFacts(socket, { family, table: TRACE_TABLE });
   if (facts === undefined) {
     if (cause.errno === EEXIST) return;
-    throw new TraceUnusable(`no permission to trace packets: ${cause.message}; run slicewire as root of the node`);
+    throw unusable(cause);
   }
   if (await isAlive(facts)) throw busy(pidOf(facts));
   const error = firstError(socket, [deleteTable({ family, table: TRACE_TABLE })]);
@@ -102,7 +108,7 @@ function busy(pid: number | undefined): TraceBusy {
 
 /**
  * Removes tables that processes left behind. Tables of living processes stay. Returns what was removed, such as
- * `table ip slicewire-trace`; nothing where the kernel has no nftables. Throws NetlinkError, SystemError.
+ * `table ip slicewire-trace`; nothing where the kernel has no nftables. Throws TraceUnusable, SystemError.
  */
 export async function removeLeftTraces(open: typeof openTransport = openTransport): Promise<readonly string[]> {
   const socket = new NetlinkSocket(open(NETLINK_NETFILTER));
@@ -117,8 +123,10 @@ export async function removeLeftTraces(open: typeof openTransport = openTranspor
       else if (error.errno !== ENOENT) throw error;
     }
   } catch (error) {
-    if (error instanceof NetlinkError && NO_NFTABLES.includes(error.errno)) return removed;
-    throw error;
+    if (!(error instanceof NetlinkError)) throw error;
+    if (NO_NFTABLES.includes(error.errno)) return removed;
+    const cause = error.errno === EPERM ? `no permission (${error.message})` : error.message;
+    throw new TraceUnusable(`the tables ${TRACE_TABLE} cannot be removed: ${cause}; they stay, if there are any`);
   } finally {
     socket.close();
   }

@@ -4,9 +4,18 @@
  */
 import { setImmediate as breath, setTimeout as pause } from 'node:timers/promises';
 import { ENOBUFS } from '../../native/errno.ts';
-import { AF_NETLINK, bind, receive, SOCK_RAW, SystemError, setSocketOption, socket } from '../../native/libc.ts';
+import {
+  AF_NETLINK,
+  bind,
+  receive,
+  SOCK_RAW,
+  SOL_SOCKET,
+  SystemError,
+  setSocketOption,
+  socket,
+} from '../../native/libc.ts';
 import { decodeMessages, NetlinkError } from '../../native/netlink.ts';
-import { SO_RCVBUFFORCE, SOL_NETLINK, SOL_SOCKET } from '../../native/netlink-socket.ts';
+import { SO_RCVBUFFORCE, SOL_NETLINK } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER, netfilterType } from '../../native/nfnetlink.ts';
 import { NFT_MSG_NEWRULE, NFT_MSG_NEWSETELEM } from '../../native/nft/constants.ts';
 import { NFNL_SUBSYS_NFTABLES } from '../../native/nftables.ts';

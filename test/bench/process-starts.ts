@@ -9,12 +9,13 @@ import {
   close,
   receive,
   SOCK_DGRAM,
+  SOL_SOCKET,
   SystemError,
   sendTo,
   setSocketOption,
   socket,
 } from '../../native/libc.ts';
-import { SO_RCVBUFFORCE, SOL_SOCKET } from '../../native/netlink-socket.ts';
+import { SO_RCVBUFFORCE } from '../../native/netlink-socket.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { treeOf } from './process-cost.ts';
 import { waitToReceive } from './sockets.ts';

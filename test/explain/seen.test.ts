@@ -77,6 +77,7 @@ function seen(input: Partial<SeenInput>): Seen {
     destination: SERVICE,
     protocol: 'TCP',
     port: 80,
+    computedFor: undefined,
     fates: [to(11), to(12)],
     packets: [],
     ruleOf,
@@ -124,6 +125,25 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
     '1 packet came; it took another way than computed: to 10.244.1.11:8080, masqueraded.',
   ],
   [
+    'of another address of the node',
+    {
+      source: undefined,
+      computedFor: NODE,
+      packets: [packet(at('output', SERVICE, 80), dnat, leaves(11, { source: NODE }))],
+    },
+    '1 packet came; it took another way than computed: to 10.244.1.11:8080, masqueraded. The sender was 10.244.1.13; the computed way is that of 192.168.77.2.',
+  ],
+  [
+    'of the node, which has the address that masquerading gives',
+    { fates: [to(11, true)], packets: [packet(at('output', SERVICE, 80), dnat, leaves(11))] },
+    '1 packet came; it took the computed way: to 10.244.1.11:8080.',
+  ],
+  [
+    'never refused, as was computed',
+    { fates: [stops('rejected')], packets: [packet(enters)] },
+    '1 packet came; it took another way than computed: lost outside of nftables behind the hook prerouting.',
+  ],
+  [
     'a connection from before',
     { packets: [packet(enters, at(undefined, '10.244.1.99', 8080), leaves(99))] },
     '1 packet came; it took another way than computed: to 10.244.1.99:8080. Its connection is older than the rules that stand now, so that no rule was asked for its destination.',
@@ -162,7 +182,7 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
   ],
   [
     'refused by IPVS, which reports nothing',
-    { fates: [stops('rejected')], packets: [packet(enters)] },
+    { mode: 'ipvs', fates: [stops('rejected')], packets: [packet(enters)] },
     '1 packet came; it took the computed way: lost outside of nftables behind the hook prerouting.',
   ],
   [
@@ -201,6 +221,11 @@ const CASES: readonly (readonly [what: string, input: Partial<SeenInput>, senten
     'Packets were not traced: REASON. Conntrack has 2 connections to 10.96.0.10:80, as computed.',
   ],
   [
+    'legacy iptables, a connection of the node, which has the address that masquerading gives',
+    { notTraced: 'REASON', origin: 'node', fates: [to(11, true)], connections: [connection(11)] },
+    'Packets were not traced: REASON. Conntrack has 1 connection to 10.96.0.10:80, as computed.',
+  ],
+  [
     'legacy iptables, a connection elsewhere',
     { notTraced: 'REASON', connections: [connection(11), connection(99)], otherConnections: 3 },
     'Packets were not traced: REASON. Conntrack has 5 connections to 10.96.0.10:80; 1 of them not as computed, to 10.244.1.99:8080.',
@@ -222,9 +247,9 @@ describe('real packets beside the computed way', () => {
     const said = packets[0]?.steps.map(({ table, chain, rule, does, object }) => [table, chain, does, rule, object]);
     assert.deepEqual(said, [
       ['kernel', 'prerouting', 'comes in', 'from 10.244.1.13:40000 to 10.96.0.10:80', ''],
-      ['nat', 'PREROUTING', 'goes on in KUBE-SVC', RULES[2]?.text, 'shop/web'],
-      ['nat', 'KUBE-SVC', 'gets another destination', RULES[3]?.text, ''],
-      ['kernel', 'nat', 'was translated', 'from 10.244.1.13:40000 to 10.244.1.11:8080', ''],
+      ['nat', 'PREROUTING', 'goes to KUBE-SVC', RULES[2]?.text, 'shop/web'],
+      ['nat', 'KUBE-SVC', 'sends it to 10.244.1.11:8080', RULES[3]?.text, ''],
+      ['kernel', 'nat', 'is translated', 'from 10.244.1.13:40000 to 10.244.1.11:8080', ''],
       ['kernel', 'postrouting', 'leaves this node', 'from 10.244.1.13:40000 to 10.244.1.11:8080', ''],
     ]);
   });

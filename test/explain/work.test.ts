@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Packet } from '../../src/explain/packet.ts';
-import { walk } from '../../src/explain/walk.ts';
+import { walk, walkInPortions } from '../../src/explain/walk.ts';
 import type { Address } from '../../src/model/address.ts';
 import type { FamilyView } from '../../src/modes/view.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
@@ -49,6 +49,13 @@ const MODES: Readonly<Record<string, (all: readonly object[]) => Promise<FamilyV
   },
 };
 
+const FACTS = { localAddresses: new Set(['192.168.77.2']), remembered: new Set<string>() };
+
+function packetTo(destination: string, port: number): Packet {
+  const source = '10.244.9.9' as Address;
+  return { protocol: 'TCP', source, destination: destination as Address, port, device: 'eth0', state: 'NEW' };
+}
+
 /** The number of rules and elements that a walk is given; a set that is scanned counts all its elements. */
 function workOf({ family, rules, servers, table }: FamilyView, packet: Packet): number {
   let work = 0;
@@ -80,12 +87,28 @@ function workOf({ family, rules, servers, table }: FamilyView, packet: Packet): 
       elements: (set) => counted([...table.elements(set)]) ?? [],
     },
   };
-  const { fates, unknown } = walk(view, packet, { localAddresses: new Set(['192.168.77.2']), remembered: new Set() });
+  const { fates, unknown } = walk(view, packet, FACTS);
   assert.deepEqual([unknown, fates.length], [[], 1]);
   return work;
 }
 
 describe('the work of a walk', () => {
+  for (const [mode, viewOf] of Object.entries(MODES)) {
+    it(`comes in portions at a Service of many endpoints, and ends alike: ${mode}`, async () => {
+      const endpoints = Array.from({ length: 600 }, (_, n) => `10.244.${n >> 8}.${n & 255}`);
+      const big = service({ name: 'big', spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } });
+      const view = await viewOf([big, slice({ name: 'big-1', service: 'big', endpoints })]);
+      const packet = packetTo('10.96.0.10', 80);
+      let breaths = 0;
+      const walked = await walkInPortions({ view, packet, facts: FACTS }, async () => {
+        breaths += 1;
+        await Promise.resolve();
+      });
+      assert.deepEqual(walked, walk(view, packet, FACTS));
+      assert.deepEqual([walked.fates.length, breaths], [600, 2]);
+    });
+  }
+
   for (const [mode, viewOf] of Object.entries(MODES)) {
     it(`does not grow with the Services: ${mode}`, async () => {
       const [few, many] = [await viewOf(objects(FEW)), await viewOf(objects(MANY))];
@@ -94,14 +117,7 @@ describe('the work of a walk', () => {
         ['10.96.0.7', 81],
         ['192.168.77.2', 30_007],
       ] as const) {
-        const packet: Packet = {
-          protocol: 'TCP',
-          source: '10.244.9.9' as Address,
-          destination: destination as Address,
-          port,
-          device: 'eth0',
-          state: 'NEW',
-        };
+        const packet = packetTo(destination, port);
         const [small, large] = [workOf(few, packet), workOf(many, packet)];
         // The dispatch trees of iptables are deeper.
         assert.ok(large <= small * 1.5 + 40, `${destination}:${port}: ${small} among ${FEW}, ${large} among ${MANY}`);

@@ -112,7 +112,7 @@ describe('the flight recorder', () => {
       ['default/good'],
     );
     assert.deepEqual(
-      written.pending.map(({ change }) => change.key),
+      written.pending.map(({ delta }) => delta.key),
       ['default/bad', 'default/bad-1'],
     );
     const changes = async (service: string) => (await historyOf(it.recorder, { service })).changes;

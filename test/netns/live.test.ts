@@ -69,13 +69,15 @@ describe('explain --live', () => {
   function live(
     question: Partial<LiveInput['question']> & Pick<LiveInput['question'], 'family' | 'destination' | 'fates'>,
     options: Partial<LiveInput> = {},
+    before: readonly string[] = [],
   ): Running {
     const asked: LiveInput['question'] = { source: undefined, protocol: 'TCP', port: 80, ...question };
     const input: LiveInput = { question: asked, mode: 'nftables', backend: 'nft', milliseconds: SHORT, ...options };
     const [ready, seen] = [Promise.withResolvers<void>(), Promise.withResolvers<Seen>()];
     const said: string[] = [];
+    const [program = '', ...args] = [...before, process.execPath, PROCESS, JSON.stringify(input)];
     const child = startChild({
-      ...lab.inside('node', process.execPath, [PROCESS, JSON.stringify(input)]),
+      ...lab.inside('node', program, args),
       onLine: (line) => (line === 'ready' ? ready.resolve() : seen.resolve(JSON.parse(line) as Seen)),
       onErrorLine: (line) => said.push(line),
     });
@@ -189,7 +191,7 @@ describe('explain --live', () => {
         table: 'ip theirs',
         chain: 'pre',
         rule: 'of theirs',
-        does: 'gets another destination',
+        does: 'sends it to 10.244.1.13:8080',
         object: '',
       });
 
@@ -262,6 +264,15 @@ describe('explain --live', () => {
     assert.doesNotMatch(await tables(), TABLE);
   });
 
+  it('without the capability, a sentence says what is missing', async () => {
+    const question = { family: 'IPv4', destination: WEB.IPv4 as Address, fates: [] } as const;
+    const without = live(question, {}, ['setpriv', '--bounding-set', '-net_admin']);
+    await assert.rejects(
+      without.seen,
+      /^Error: no permission to trace packets: .*EPERM.*; run slicewire as root of the node$/,
+    );
+  });
+
   it('is bounded under a flood of new connections', async () => {
     await serve('nftables');
     const flood = [1, 2, 3, 4].map(() =>
@@ -303,6 +314,6 @@ describe('explain --live', () => {
 });
 
 const WORDS = {
-  iptables: /\nnat KUBE-(?:SVC|SEP)-\w+ gets another destination: .*-j DNAT --to-destination .*:8080\n/,
-  nftables: /\nip6? slicewire cluster-ip-of-2 gets another destination: one of 2 .*\n/,
+  iptables: /\nnat KUBE-(?:SVC|SEP)-\w+ sends it to \S+:8080: .*-j DNAT --to-destination .*:8080\n/,
+  nftables: /\nip6? slicewire cluster-ip-of-2 sends it to \S+:8080: one of 2 .*\n/,
 } as const;

@@ -1,9 +1,18 @@
 /** The engine beside the kernel: it walks the packets of a story through what was read from the kernel that the real ones pass. */
+import assert from 'node:assert/strict';
+import type { Family } from '../../src/model/address.ts';
 import type { FamilyView } from '../../src/modes/view.ts';
 import type { StoryCluster } from '../conformance/cluster.ts';
 import type { PacketFate, StoryCase } from '../conformance/story.ts';
 import { assertFates, packetOf } from '../conformance/suite.ts';
+import { NEVER, type Rig } from '../helpers/rig.ts';
 import { fatesIn } from '../helpers/views.ts';
+
+/** What the mode of a rig has in the kernel, read now as the agent reads it. */
+export async function viewOf(rig: Rig, family: Family): Promise<FamilyView> {
+  const views = await rig.mode.inspection.read(NEVER);
+  return views.find((view) => view.family === family) ?? assert.fail(`nothing was read of ${family}`);
+}
 
 /** Throws an AssertionError when the engine tells another fate than the one that is meant, which real packets must meet as well. */
 export function assertSameFates(

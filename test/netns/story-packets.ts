@@ -4,14 +4,13 @@ import { realCommands } from '../../src/host/commands.ts';
 import type { Answer } from '../../src/lab/host-protocol.ts';
 import { Lab, podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { FAMILIES, type Family, parseCidr } from '../../src/model/address.ts';
-import type { FamilyView } from '../../src/modes/view.ts';
 import { type BackendName, cluster, type Origin, type StoryCluster } from '../conformance/cluster.ts';
 import { HEALTH_PORT, NODE_PORT, POD_PORT, PORT } from '../conformance/stories/build.ts';
 import { STORIES } from '../conformance/stories/index.ts';
 import type { Expected, PacketFate, Story, StoryCase, StoryPacket } from '../conformance/story.ts';
 import { isTestedIn, type ModeUnderTest, meantBy, seesNode, type Unserved } from '../conformance/suite.ts';
 import { NEVER, type Rig } from '../helpers/rig.ts';
-import { assertSameFates } from './same-fates.ts';
+import { assertSameFates, viewOf } from './same-fates.ts';
 
 /** Most requests until every backend was seen: one of three is missed by all of them once in 10^17 runs. */
 const MOST_REQUESTS = 100;
@@ -47,8 +46,6 @@ export interface TestedMode {
   readonly drains: boolean;
   /** Before packets are sent. */
   readonly onSynced?: () => Promise<void>;
-  /** What the mode has in the kernel, read now. */
-  readonly view?: (rig: Rig, family: Family) => Promise<FamilyView>;
 }
 
 export interface RealStory {
@@ -134,9 +131,8 @@ export async function sendStory(
       await mode.onSynced?.();
       const meant = state.packets.map((fate) => ({ packet: fate.packet, expected: meantBy(fate, mode.unserved, w) }));
       const mayDrain = ({ expected }: PacketFate) => mode.drains && state !== first && expected.kind === 'untouched';
-      const view = await mode.view?.(rig, family);
-      if (view !== undefined)
-        assertSameFates(view, { story: first, meant: meant.filter((fate) => !mayDrain(fate)), w });
+      const view = await viewOf(rig, family);
+      assertSameFates(view, { story: first, meant: meant.filter((fate) => !mayDrain(fate)), w });
       const silent: (() => Promise<void>)[] = [];
       for (const fate of meant) {
         const { packet, expected } = fate;

@@ -52,3 +52,8 @@ export function record(it: RecordedRig, mode: ModeName): { readonly bytes: () =>
   it.recorder.sinks.add(new RecordingWriter(it.recorder, context, (bytes) => written.push(bytes)));
   return { bytes: () => Buffer.concat(written) };
 }
+
+/** The bytes in chunks, as a file or a connection gives them. */
+export async function* chunksOf(bytes: Buffer, size = 1000): AsyncGenerator<Uint8Array> {
+  for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
+}

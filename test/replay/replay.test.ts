@@ -11,11 +11,7 @@ import { aStep, type Step } from '../helpers/histories.ts';
 import { nodeOf } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import type { RecordedRig } from '../history/recorded-rig.ts';
-import { record, recordedRig } from './recorded-parts.ts';
-
-export async function* chunksOf(bytes: Buffer, size = 1000): AsyncGenerator<Uint8Array> {
-  for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
-}
+import { chunksOf, record, recordedRig } from './recorded-parts.ts';
 
 function take(rig: RecordedRig, step: Step): void {
   if (step.kind === 'put') rig.put(step.object);

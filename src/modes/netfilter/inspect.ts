@@ -52,9 +52,12 @@ function rememberedBy({ trackers }: FamilyRules, since: ReadonlyMap<string, numb
   return left;
 }
 
-/** Legacy tables have no last writer. */
-export async function lastWriterOf({ options: { probe } }: FamilyRules): Promise<LastWriter | undefined> {
-  return await probe?.lastWriter?.();
+/** Our own writes are those of `iptables-restore`, so they are recognised by the generation. Legacy tables have no last writer. */
+export async function lastWriterOf({ options: { probe }, standing }: FamilyRules): Promise<LastWriter | undefined> {
+  const writer = await probe?.lastWriter?.();
+  if (writer === undefined) return undefined;
+  const { pid, name, generation } = writer;
+  return { pid, name, isUs: standing.made(generation) };
 }
 
 /** undefined: not read yet. */

@@ -31,6 +31,11 @@ export class OwnWrites {
     this.#last = to;
   }
 
+  /** Whether a write of ours made this generation. */
+  made(generation: number): boolean {
+    return generation > this.#first && generation <= this.#last;
+  }
+
   /** Whether no other program wrote between the two states. */
   isSame(known: RulesState | undefined, now: RulesState): boolean {
     if (known?.kind === 'tables' && now.kind === 'tables') {
@@ -69,6 +74,11 @@ export class Standing {
   /** The kernel's numbers now; undefined if it has none. */
   async read(): Promise<RulesState | undefined> {
     return await this.#probe?.state?.(TABLES);
+  }
+
+  /** Whether a write of ours made this generation of the ruleset. */
+  made(generation: number): boolean {
+    return this.#own.made(generation);
   }
 
   /** Record that the rules were as believed at these numbers. */

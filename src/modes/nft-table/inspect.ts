@@ -1,14 +1,15 @@
 /** What a family has in its table of nftables, for questions: views, and what differs from the desired table. */
-import type { NftKernel, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftElement, NftKernel, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
+import { inPortions } from '../../host/portions.ts';
 import { type Address, addressBytes } from '../../model/address.ts';
 import { sameData } from '../../model/equal.ts';
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { FamilyView, TableView } from '../view.ts';
-import type { TableLayout } from './layout.ts';
+import type { Entry, TableLayout } from './layout.ts';
 import { entryText, keyText, ruleText } from './print.ts';
-import { observed, sameEntry, type TableState } from './state.ts';
-import { believedTable, desiredTable, ownerOf, seenTable } from './table-view.ts';
+import { sameEntry, type TableState } from './state.ts';
+import { believedTable, desiredTable, ownerOf, type SeenTable, seenTable } from './table-view.ts';
 
 export interface TableInspectionOptions {
   readonly state: TableState;
@@ -32,25 +33,20 @@ export function tableInspection({ state, kernel, layout, untouched }: TableInspe
     desired: () => viewOf(desiredTable(state)),
     isCertain: () => Promise.resolve(state.isKnown && kernel.isUnchanged(family)),
     async read(signal) {
-      const seen = observed(await kernel.inspect(family), layout);
-      signal.throwIfAborted();
-      return viewOf(seenTable(state, seen));
+      return viewOf(seenTable(state, await seenIn(await kernel.inspect(family), layout, signal)));
     },
-    async compared() {
-      return comparedTable(state, await kernel.inspect(family), { layout, untouched });
+    async compared(signal) {
+      const found = await kernel.inspect(family);
+      const foreign = [...(found?.sets.keys() ?? [])].filter((name) => layout.setNamed(name) === undefined);
+      return comparedTable(state, await seenIn(found, layout, signal), { foreign, untouched, lasting: layout.lasting });
     },
     remembered: (sets, client) => rememberedBy(kernel, state, { sets, client }),
-    lastWriter: () => Promise.resolve(lastWriterOf(kernel)),
+    lastWriter: () => Promise.resolve(kernel.lastWriter()),
   };
 }
 
 function writesOf({ chains, sets, elements }: TableState): number {
   return [chains, sets, ...elements.values()].reduce((sum, { writes }) => sum + writes, 0);
-}
-
-function lastWriterOf(kernel: NftKernel) {
-  const writer = kernel.lastWriter();
-  return writer && { ...writer, isUs: writer.pid === process.pid };
 }
 
 async function rememberedBy(
@@ -67,14 +63,36 @@ async function rememberedBy(
   return left;
 }
 
+/** What was read, by names and keys. A large table takes some time. */
+async function seenIn(found: NftState | undefined, layout: TableLayout, signal: AbortSignal): Promise<SeenTable> {
+  const sets = new Map<string, NftSet>();
+  const elements = new Map<NftSet, ReadonlyMap<Bytes, NftElement>>();
+  for (const [name, all] of found?.sets ?? []) {
+    const set = layout.setNamed(name);
+    if (set === undefined) continue;
+    const byKey = new Map<Bytes, NftElement>();
+    await inPortions(all, (element) => byKey.set(element.key, element), signal);
+    sets.set(name, set);
+    elements.set(set, byKey);
+  }
+  return { chains: found?.chains ?? new Map(), sets, elements };
+}
+
+interface ComparedSets {
+  /** Names of sets that no set of ours has. */
+  readonly foreign: readonly string[];
+  readonly untouched: readonly NftSet[];
+  /** See `TableLayout`. */
+  readonly lasting: readonly NftSet[];
+}
+
 /** One value for each chain, set and element; undefined when it is as desired. */
 function* comparedTable(
   state: TableState,
-  found: NftState | undefined,
-  { layout, untouched }: Pick<TableInspectionOptions, 'layout' | 'untouched'>,
+  seen: SeenTable,
+  { foreign, untouched, lasting }: ComparedSets,
 ): Generator<Unlike | undefined> {
   const { family } = state;
-  const seen = observed(found, layout);
   yield* comparison({
     tracker: state.chains,
     found: seen.chains,
@@ -93,10 +111,10 @@ function* comparedTable(
     ownerOf: () => undefined,
     waits: isIdle,
   });
-  for (const name of found?.sets.keys() ?? []) if (layout.setNamed(name) === undefined) yield foreignSet(name);
+  for (const name of foreign) yield foreignSet(name);
   for (const [set, tracker] of state.elements) {
     if (untouched.includes(set)) continue;
-    yield* comparison({
+    yield* comparison<Bytes, Entry, NftElement>({
       tracker,
       found: seen.elements.get(set) ?? new Map(),
       same: sameEntry,
@@ -104,7 +122,7 @@ function* comparedTable(
       linesOf: (entry) => [entryText(set, entry, family)],
       refusedAs: (_, entry) => `${set.name} ${entryText(set, entry, family)}`,
       ownerOf: (key, wanted) => wanted?.owner ?? ownerOf(state, set, key),
-      waits: () => layout.lasting.includes(set),
+      waits: () => lasting.includes(set),
     });
   }
 }

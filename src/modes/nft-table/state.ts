@@ -1,5 +1,5 @@
 /** Desired and believed state of one family's table: trackers for chains, sets, and the elements of each set. Does no I/O. */
-import type { Bytes, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftElement, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
 import type { DesiredSink, Entry, NftChain, TableLayout } from './layout.ts';
@@ -15,7 +15,7 @@ function sameChain(a: ReadChain, b: ReadChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }
 
-export function sameEntry(a: Entry, b: Entry): boolean {
+export function sameEntry(a: NftElement, b: NftElement): boolean {
   return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
 }
 
@@ -121,8 +121,7 @@ export class TableState implements DesiredSink {
   }
 }
 
-/** What was read, in the form of the trackers. Sets that are not in the layout are left out. */
-export function observed(state: NftState | undefined, layout: TableLayout) {
+function observed(state: NftState | undefined, layout: TableLayout) {
   const chains: ReadonlyMap<string, ReadChain> = state?.chains ?? new Map();
   const sets = new Map<string, NftSet>();
   const elements = new Map<NftSet, Map<Bytes, Entry>>();

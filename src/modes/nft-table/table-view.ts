@@ -1,13 +1,13 @@
 /** A table of nftables as a view (`modes/view.ts`). Pure. */
-import type { Bytes, NftSet, ReadChain } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftElement, NftSet, ReadChain } from '../../host/nftables-kernel.ts';
 import type { ElementView, TableView } from '../view.ts';
 import type { Entry } from './layout.ts';
-import type { observed, TableState } from './state.ts';
+import type { TableState } from './state.ts';
 
 interface Viewed {
   readonly chains: ReadonlyMap<string, ReadChain>;
   readonly sets: ReadonlyMap<string, NftSet>;
-  readonly elements: (set: NftSet) => ReadonlyMap<Bytes, Entry> | undefined;
+  readonly elements: (set: NftSet) => ReadonlyMap<Bytes, NftElement | Entry> | undefined;
   readonly ownerOf: (set: NftSet, key: Bytes) => string | undefined;
 }
 
@@ -32,7 +32,14 @@ export function desiredTable(state: TableState): TableView {
   });
 }
 
-export function seenTable(state: TableState, seen: ReturnType<typeof observed>): TableView {
+/** A table as it was read for a question; sets that are not in the layout are left out. */
+export interface SeenTable {
+  readonly chains: ReadonlyMap<string, ReadChain>;
+  readonly sets: ReadonlyMap<string, NftSet>;
+  readonly elements: ReadonlyMap<NftSet, ReadonlyMap<Bytes, NftElement>>;
+}
+
+export function seenTable(state: TableState, seen: SeenTable): TableView {
   return tableView({
     ...seen,
     elements: (set) => seen.elements.get(set),
@@ -51,8 +58,8 @@ function tableView({ chains, sets, elements, ownerOf: ownerAt }: Viewed): TableV
     const set = sets.get(name);
     return set === undefined ? undefined : { set, found: elements(set) };
   };
-  const view = (set: NftSet, entry: Entry): ElementView =>
-    entry.owner === undefined ? { ...entry, owner: ownerAt(set, entry.key) } : entry;
+  const view = (set: NftSet, entry: NftElement | Entry): ElementView =>
+    'owner' in entry && entry.owner !== undefined ? entry : { ...entry, owner: ownerAt(set, entry.key) };
   return {
     hooks(type, hook) {
       const here = [...chains].filter(([, chain]) => chain.hook?.type === type && chain.hook.hook === hook);

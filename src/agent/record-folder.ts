@@ -1,0 +1,254 @@
+/**
+ * The folder of --record-dir: recordings in segments, each of which begins with all objects, so that the oldest can be deleted. A
+ * segment is only ever appended to. A crash tears at most its last frame, which a reader drops.
+ */
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readRecording } from '../history/reading.ts';
+import type { Recorder } from '../history/recorder.ts';
+import type { RecordingLine } from '../history/shapes.ts';
+import { type RecordingContext, RecordingWriter } from '../history/writer.ts';
+import type { Clock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import type { Log } from '../telemetry/log.ts';
+import { CannotRun } from './cannot-run.ts';
+
+/** A segment has at most this share of the folder, so that most of the history stays when one is deleted. */
+const SHARE = 8;
+/** A segment is at least this many times as large as the objects at its beginning. */
+const TIMES_OBJECTS = 2;
+/** Milliseconds after a failed write until the next try. */
+const RETRY = 60_000;
+/** Bytes that may wait for a slow disk. */
+const MOST_WAITING = 32 * 1024 * 1024;
+
+export interface RecordFolderOptions {
+  readonly path: string;
+  /** Bytes of all segments. */
+  readonly size: number;
+  readonly recorder: Recorder;
+  readonly context: RecordingContext;
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'info' | 'error'>;
+}
+
+/** A segment of the folder. */
+export interface SegmentFile {
+  readonly path: string;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly size: number;
+}
+
+export class RecordFolder {
+  readonly #options: RecordFolderOptions;
+  #segment: Segment | undefined;
+  #cancelRetry: () => void = () => undefined;
+  #isFailing = false;
+
+  /** Makes the folder if it does not exist. Throws CannotRun when it cannot be used. */
+  static async open(options: RecordFolderOptions): Promise<RecordFolder> {
+    const { path } = options;
+    try {
+      await mkdir(path, { mode: 0o700 });
+    } catch (error) {
+      if (!hasCode(error, 'EEXIST'))
+        throw new CannotRun(`--record-dir=${path}: cannot make the folder: ${causeOf(error)}`);
+      if (!(await lstat(path)).isDirectory()) throw new CannotRun(`--record-dir=${path}: is not a folder`);
+    }
+    return new RecordFolder(options);
+  }
+
+  private constructor(options: RecordFolderOptions) {
+    this.#options = options;
+  }
+
+  get path(): string {
+    return this.#options.path;
+  }
+
+  /** Record until `stop`. A failure is logged once, and recording is tried again. */
+  async start(): Promise<void> {
+    const former = this.#segment;
+    try {
+      const { recorder, context } = this.#options;
+      const segment = await this.#create();
+      this.#segment = segment;
+      segment.record(recorder, context);
+      // Until the next one has begun, the former one goes on: no sync is missed.
+      await segment.begun;
+      await former?.close(recorder);
+      if (this.#isFailing) this.#options.log.info(`--record-dir=${this.path}: recording again`);
+      this.#isFailing = false;
+    } catch (error) {
+      this.#failed(former, error);
+    }
+  }
+
+  /** Resolves when everything so far is written. */
+  async stop(): Promise<void> {
+    this.#cancelRetry();
+    const segment = this.#segment;
+    this.#segment = undefined;
+    await segment?.close(this.#options.recorder);
+  }
+
+  /** The segments, the oldest first. */
+  async segments(): Promise<SegmentFile[]> {
+    await this.#segment?.written();
+    return await segmentsIn(this.#options.path);
+  }
+
+  async #create(): Promise<Segment> {
+    const { path, size, clock } = this.#options;
+    await deleteOldest(path, size - size / SHARE);
+    const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW;
+    const file = await open(join(path, segmentName(clock.wall())), flags, 0o600);
+    const segment: Segment = new Segment(file, {
+      most: size / SHARE,
+      onFull: () => {
+        if (this.#segment === segment) void this.start();
+      },
+      onError: (error) => this.#failed(segment, error),
+    });
+    return segment;
+  }
+
+  #failed(segment: Segment | undefined, error: unknown): void {
+    if (segment !== this.#segment) return;
+    const { log, clock, recorder } = this.#options;
+    const follows = 'the agent goes on without it, and tries again each minute';
+    if (!this.#isFailing) log.error(`--record-dir=${this.path}: cannot record: ${causeOf(error)}; ${follows}`);
+    this.#isFailing = true;
+    this.#segment = undefined;
+    void segment?.close(recorder);
+    this.#cancelRetry();
+    this.#cancelRetry = clock.after(RETRY, () => void this.start());
+  }
+}
+
+interface SegmentOptions {
+  readonly most: number;
+  readonly onFull: () => void;
+  readonly onError: (error: unknown) => void;
+}
+
+/** A file that is written now. */
+class Segment {
+  /** Resolves when the first objects are written. */
+  readonly begun: Promise<void>;
+  readonly #file: FileHandle;
+  readonly #options: SegmentOptions;
+  #begin: () => void = () => undefined;
+  #writer: RecordingWriter | undefined;
+  /** Ends when all writes so far have ended. */
+  #writes: Promise<void> = Promise.resolve();
+  #sizes = { all: 0, objects: 0, waiting: 0 };
+  #hasFailed = false;
+  #isFull = false;
+
+  constructor(file: FileHandle, options: SegmentOptions) {
+    this.#file = file;
+    this.#options = options;
+    this.begun = new Promise((resolve) => {
+      this.#begin = resolve;
+    });
+  }
+
+  record(recorder: Recorder, context: RecordingContext): void {
+    this.#writer = new RecordingWriter(recorder, context, (bytes, part) => this.#write(bytes, part));
+    recorder.sinks.add(this.#writer);
+  }
+
+  async written(): Promise<void> {
+    await this.#writes;
+  }
+
+  async close(recorder: Recorder): Promise<void> {
+    if (this.#writer !== undefined) recorder.sinks.remove(this.#writer);
+    this.#begin();
+    await this.#writes;
+    await this.#file.close().catch(() => undefined);
+  }
+
+  /** A record is one write, so that a crash tears the last one alone. */
+  #write(bytes: Uint8Array, part: 'header' | 'objects' | 'frame'): void {
+    if (this.#hasFailed) return;
+    const sizes = this.#sizes;
+    sizes.all += bytes.length;
+    sizes.waiting += bytes.length;
+    if (part === 'objects') sizes.objects += bytes.length;
+    if (sizes.waiting > MOST_WAITING) this.#fail(new Error('the disk does not keep up'));
+    this.#writes = this.#writes.then(() => this.#append(bytes)).then(part === 'objects' ? this.#begin : undefined);
+    const most = Math.max(this.#options.most, sizes.objects * TIMES_OBJECTS);
+    if (this.#isFull || part !== 'frame' || sizes.all <= most) return;
+    this.#isFull = true;
+    this.#options.onFull();
+  }
+
+  async #append(bytes: Uint8Array): Promise<void> {
+    if (this.#hasFailed) return;
+    try {
+      const { bytesWritten } = await this.#file.write(bytes);
+      if (bytesWritten < bytes.length) throw new Error('the disk is full');
+      this.#sizes.waiting -= bytes.length;
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#hasFailed) return;
+    this.#hasFailed = true;
+    this.#options.onError(error);
+  }
+}
+
+const NAME = /^slicewire-(\d{4}-\d\d-\d\dT)(\d\d)(\d\d)(\d\d\.\d{3}Z)-\d+\.recording$/;
+
+/** `slicewire-2026-11-22T120304.123Z-PID.recording`: names sort by time. */
+function segmentName(at: number): string {
+  return `slicewire-${new Date(at).toISOString().replaceAll(':', '')}-${process.pid}.recording`;
+}
+
+async function segmentsIn(folder: string): Promise<SegmentFile[]> {
+  const files: SegmentFile[] = [];
+  for (const name of (await readdir(folder)).sort()) {
+    const found = NAME.exec(name);
+    const path = join(folder, name);
+    const stat = found === null ? undefined : await lstat(path).catch(() => undefined);
+    if (found === null || stat?.isFile() !== true) continue;
+    const [, date = '', hours = '', minutes = '', seconds = ''] = found;
+    files.push({ path, startedAt: Date.parse(`${date}${hours}:${minutes}:${seconds}`), size: stat.size });
+  }
+  return files;
+}
+
+/** Deletes the oldest segments until the rest has at most so many bytes. */
+async function deleteOldest(folder: string, most: number): Promise<void> {
+  const files = await segmentsIn(folder);
+  let size = files.reduce((sum, file) => sum + file.size, 0);
+  for (const file of files) {
+    if (size <= most) return;
+    await unlink(file.path);
+    size -= file.size;
+  }
+}
+
+/** The lines of a segment. `onProblem` gets what was dropped at its end. */
+export async function* segmentLines(
+  { path }: Pick<SegmentFile, 'path'>,
+  onProblem: (text: string) => void,
+): AsyncGenerator<RecordingLine> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    yield* readRecording(file.createReadStream({ autoClose: false }), onProblem);
+  } finally {
+    await file.close();
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

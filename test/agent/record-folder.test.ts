@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, readFile, rename, rm, stat, symlink, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { CannotRun } from '../../src/agent/cannot-run.ts';
+import { Flights } from '../../src/agent/flights.ts';
+import { RecordFolder } from '../../src/agent/record-folder.ts';
+import { BeforeHistory } from '../../src/history/past.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { until } from '../helpers/until.ts';
+import { RecordedRig } from '../history/recorded-rig.ts';
+import { partsOf } from '../replay/recorded-parts.ts';
+
+let root = '';
+before(async () => {
+  root = await mkdtemp(join(tmpdir(), 'slicewire-record-'));
+});
+after(() => rm(root, { recursive: true, force: true }));
+
+function web(port: number): object {
+  const clusterIPs = ['10.96.0.7'];
+  const ports = [{ name: 'http', port }];
+  return service({ name: 'web', spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports } });
+}
+
+interface Recording {
+  readonly rig: RecordedRig;
+  readonly folder: RecordFolder;
+  readonly flights: Flights;
+  readonly logged: string[];
+  readonly problems: string[];
+}
+
+async function recording(path: string, size: number, most?: number): Promise<Recording> {
+  const rig = new RecordedRig(most === undefined ? {} : { most });
+  const logged: string[] = [];
+  const problems: string[] = [];
+  const log = {
+    info: (text: string) => logged.push(`info ${text}`),
+    error: (text: string) => logged.push(`error ${text}`),
+  };
+  const { recorder, clock } = rig;
+  const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
+  const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
+  const flights = new Flights({ recorder, folder, onProblem: (text) => problems.push(text) });
+  return { rig, folder, flights, logged, problems };
+}
+
+/** Starts to record; resolves when the segment waits for the first sync. */
+async function begin(folder: RecordFolder): Promise<void> {
+  const count = (await folder.segments()).length;
+  void folder.start();
+  await until('a segment', async () => {
+    const segments = await folder.segments();
+    return segments.length > count && segments.at(-1)?.size !== 0;
+  });
+}
+
+describe('the folder of --record-dir', () => {
+  it('keeps the history over a restart, and drops what a crash tore', async () => {
+    const path = join(root, 'restart');
+    const first = await recording(path, 1_000_000);
+    assert.equal((await stat(path)).mode & 0o777, 0o700);
+    await begin(first.folder);
+    first.rig.put(web(80));
+    await first.rig.sync('start');
+    const moment = first.rig.clock.wall();
+    first.rig.clock.advance(1000);
+    first.rig.put(web(81));
+    await first.rig.sync();
+    first.rig.clock.advance(1000);
+    first.rig.put(web(82));
+    await first.rig.sync();
+    await first.folder.stop();
+    const [name = ''] = await readdir(path);
+    assert.equal((await stat(join(path, name))).mode & 0o777, 0o600);
+    // The crash: the last frame is incomplete.
+    await truncate(join(path, name), (await stat(join(path, name))).size - 3);
+    const second = await recording(path, 1_000_000);
+    second.rig.clock.advance(60_000);
+    await begin(second.folder);
+    second.rig.put(web(90));
+    await second.rig.sync('start');
+    second.rig.put(web(91));
+    await second.rig.sync();
+    const then = await second.flights.history({ service: 'default/web', at: moment });
+    assert.deepEqual(then.stood[0]?.lines.at(-1), 'port http 80/TCP');
+    const all = await second.flights.history({ service: 'default/web', since: 0 });
+    assert.deepEqual(
+      all.changes.flatMap(({ what }) => what),
+      ['port http: 80/TCP → 81/TCP', 'port http: 90/TCP → 91/TCP'],
+    );
+    assert.match(
+      second.problems[0] ?? '',
+      /^frame \d+ of the recording is incomplete: it and all after it are dropped$/,
+    );
+    await assert.rejects(second.flights.history({ at: moment - 5000 }), BeforeHistory);
+    await second.folder.stop();
+  });
+
+  it('is bounded: the oldest segments are deleted, and no sync is lost between two', async () => {
+    const path = join(root, 'bounded');
+    const size = 100_000;
+    const { rig, folder, flights } = await recording(path, size, 900_000);
+    await begin(folder);
+    rig.put(web(1));
+    await rig.sync('start');
+    for (let round = 1; round <= 1500; round++) {
+      rig.clock.advance(1000);
+      const addresses = Array.from(
+        { length: 40 },
+        (_, i) => `10.244.${(round * 31 + i * 17) % 250}.${(round * i) % 250}`,
+      );
+      rig.put(web(round + 1), slice({ name: 'web-1', service: 'web', endpoints: [...new Set(addresses)] }));
+      rig.pretendSync();
+      if (round % 5 === 0) await folder.segments();
+    }
+    const files = await folder.segments();
+    const total = files.reduce((sum, file) => sum + file.size, 0);
+    assert.ok(files.length > 3, `${files.length} segments`);
+    assert.ok(total <= size * 1.1, `${total} bytes`);
+    const { changes } = await flights.history({ service: 'default/web', since: 0, most: 10_000 });
+    const ports = changes.flatMap(({ what }) => /→ (\d+)/.exec(what.join())?.[1] ?? []).map(Number);
+    const [first = 0] = ports;
+    assert.deepEqual(
+      ports,
+      Array.from({ length: ports.length }, (_, i) => first + i),
+    );
+    assert.equal(ports.at(-1), 1501);
+    await folder.stop();
+  });
+
+  it('a folder that fails is said once; the agent goes on, and recording is tried again', async () => {
+    const path = join(root, 'failing');
+    const { rig, folder, logged } = await recording(path, 1_000_000);
+    await rename(path, `${path}-away`);
+    await folder.start();
+    rig.put(web(80));
+    await rig.sync('start');
+    rig.clock.advance(61_000);
+    await until('the second try', () => rig.clock.waits.length > 1);
+    assert.equal(logged.length, 1);
+    assert.match(
+      logged[0] ?? '',
+      /^error --record-dir=.*failing: cannot record: .*ENOENT.*; the agent goes on without it/,
+    );
+    await rename(`${path}-away`, path);
+    rig.clock.advance(61_000);
+    await until('success', () => logged.length > 1);
+    assert.match(logged[1] ?? '', /^info --record-dir=.*: recording again$/);
+    await folder.stop();
+  });
+
+  it('refuses what is no folder, and follows no link of a segment', async () => {
+    await assert.rejects(recording('/dev/null', 1000), CannotRun);
+    const path = join(root, 'links');
+    const { rig, folder } = await recording(path, 1_000_000);
+    const target = join(root, 'target');
+    await symlink(target, join(path, 'slicewire-2026-11-21T000000.000Z-1.recording'));
+    await begin(folder);
+    await rig.sync('start');
+    assert.equal((await folder.segments()).length, 1);
+    await folder.stop();
+    await assert.rejects(readFile(target), /ENOENT/);
+  });
+});
