@@ -10,6 +10,7 @@ export const differenceSchema = z.object({
   wanted: z.array(z.string()).describe('lines that are desired and not installed'),
   found: z.array(z.string()).describe('lines that are installed and not desired'),
   because: z.string().describe('why it may differ without a fault; "" when another program wrote'),
+  repaired: z.boolean().describe('slicewire repairs it after its next reading of the kernel'),
 });
 
 export const verificationSchema = z.object({

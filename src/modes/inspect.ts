@@ -86,8 +86,9 @@ async function compareOnce(
   const take = (unlike: Unlike | undefined) => {
     compared += 1;
     if (unlike === undefined) return;
-    const { object, owner, kind, wanted, found } = unlike;
-    differences.push({ family, object, owner, kind, wanted, found, because: becauseOf(unlike, family, setAside) });
+    const { object, owner, kind, wanted, found, isRepaired } = unlike;
+    const because = becauseOf(unlike, family, setAside);
+    differences.push({ family, object, owner, kind, wanted, found, because, isRepaired });
   };
   await inPortions(await inspection.compared(signal), take, signal);
   return { differences, compared };

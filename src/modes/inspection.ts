@@ -25,6 +25,8 @@ export interface Difference {
    * end. undefined: another program wrote.
    */
   readonly because: Because | undefined;
+  /** slicewire repairs it after its next reading of the kernel. It does not see an order of jumps, or a rule replaced under its comment. */
+  readonly isRepaired: boolean;
 }
 
 /** The program that committed the last change of the kernel's nft ruleset. */

@@ -7,6 +7,8 @@ export interface Compared<K, V extends R, R = V> {
   readonly found: ReadonlyMap<K, R>;
   /** Whether both are the same to the last detail. */
   readonly same: (a: R, b: R) => boolean;
+  /** Whether both are the same for a plan, where that is less. */
+  readonly isRight?: (a: R, b: R) => boolean;
   /** The name of the kernel object, for people. */
   readonly nameOf: (key: K, value: R) => string;
   /** The lines of an object, for people. */
@@ -33,6 +35,8 @@ export interface Unlike {
   readonly isPending: boolean;
   /** It is pending, and its removal waits until its connections end. */
   readonly isWaiting: boolean;
+  /** A reading finds it, so that a plan writes it. Otherwise it is right by what identifies it, and stays as it is. */
+  readonly isRepaired: boolean;
   readonly refusedAs: string;
 }
 
@@ -78,6 +82,7 @@ function unlike<K, V extends R, R>(of: Compared<K, V, R>, key: K, wanted: V | un
     kind,
     ...lines,
     isPending: pending,
+    isRepaired: wanted === undefined || found === undefined || !(of.isRight ?? of.same)(wanted, found),
     isWaiting: pending && wanted === undefined && of.waits?.(key) === true,
     refusedAs: of.refusedAs?.(key, value) ?? object,
   };

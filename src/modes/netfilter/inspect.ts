@@ -140,7 +140,7 @@ function* misplacedJumps({ trackers }: FamilyRules, { jumps }: SeenTables): Gene
     const [ours, theirs] = [texts(entries), texts(found.get(key) ?? [])];
     if (ours.join('\n') === theirs.join('\n') || without(ours, theirs).length > 0) continue;
     const object = `${chainName(key)}, jumps`;
-    const of = { object, owner: undefined, refusedAs: object, isPending: false, isWaiting: false };
+    const of = { object, owner: undefined, refusedAs: object, isPending: false, isWaiting: false, isRepaired: false };
     yield { ...of, kind: 'order', wanted: ours, found: theirs };
   }
 }

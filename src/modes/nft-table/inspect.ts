@@ -8,7 +8,7 @@ import type { FamilyInspection } from '../inspection.ts';
 import type { FamilyView, TableView } from '../view.ts';
 import type { Entry, TableLayout } from './layout.ts';
 import { entryText, keyText, ruleText } from './print.ts';
-import { sameEntry, type TableState } from './state.ts';
+import { sameChain, sameEntry, type TableState } from './state.ts';
 import { believedTable, desiredTable, ownerOf, type SeenTable, seenTable } from './table-view.ts';
 
 export interface TableInspectionOptions {
@@ -97,6 +97,7 @@ function* comparedTable(
     tracker: state.chains,
     found: seen.chains,
     same: isSameChain,
+    isRight: sameChain,
     nameOf: (name) => `chain ${name}`,
     linesOf,
     ownerOf: () => undefined,
@@ -145,6 +146,6 @@ function linesOf({ hook, rules }: ReadChain): string[] {
 
 function foreignSet(name: string): Unlike {
   const object = `set ${name}`;
-  const of = { object, refusedAs: object, owner: undefined, isPending: false, isWaiting: false };
+  const of = { object, refusedAs: object, owner: undefined, isPending: false, isWaiting: false, isRepaired: false };
   return { ...of, kind: 'foreign', wanted: [], found: [] };
 }

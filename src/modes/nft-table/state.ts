@@ -11,7 +11,7 @@ const NONE: ReadonlyMap<Bytes, Entry> = new Map();
 const MOST_NAMED = 50;
 
 /** The texts of rules identify them. */
-function sameChain(a: ReadChain, b: ReadChain): boolean {
+export function sameChain(a: ReadChain, b: ReadChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }
 

@@ -39,7 +39,15 @@ export class ServiceDevice {
     const isThere = await this.read();
     if (isThere === this.#isWanted) return [undefined];
     const { key: object } = DEVICE;
-    const of = { object, refusedAs: object, owner: undefined, wanted: [], found: [], isWaiting: false } as const;
+    const of = {
+      object,
+      refusedAs: object,
+      owner: undefined,
+      wanted: [],
+      found: [],
+      isWaiting: false,
+      isRepaired: true,
+    } as const;
     return [{ ...of, kind: this.#isWanted ? 'missing' : 'foreign', isPending: isThere === this.#isThere }];
   }
 

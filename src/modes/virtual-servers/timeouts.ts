@@ -40,7 +40,15 @@ export class IpvsTimeouts {
     const [wanted, found] = [this.#wanted, await this.#kernel.timeouts()];
     if (isRight(wanted, found)) return [undefined];
     const isPending = this.#installed !== undefined && sameData(found, this.#installed);
-    const of = { object, refusedAs: object, owner: undefined, kind: 'changed', isPending, isWaiting: false } as const;
+    const of = {
+      object,
+      refusedAs: object,
+      owner: undefined,
+      kind: 'changed',
+      isPending,
+      isWaiting: false,
+      isRepaired: true,
+    } as const;
     return [{ ...of, wanted: [text(wanted)], found: [text(found)] }];
   }
 

@@ -86,6 +86,7 @@ describe('the inspection of iptables mode', () => {
       wanted: [gone],
       found: [],
       because: undefined,
+      isRepaired: true,
     });
   });
 

@@ -79,6 +79,7 @@ describe('the inspection of IPVS mode', () => {
       wanted: [`-t ${WEB}:80 -r ${key} -m -w 1`],
       found: [`-t ${WEB}:80 -r ${key} -m -w 7`],
       because: undefined,
+      isRepaired: true,
     });
     destinations.delete(key);
     assert.equal(only(await rig.mode.inspection.compare(NEVER)).kind, 'missing');

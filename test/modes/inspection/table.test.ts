@@ -74,6 +74,7 @@ describe('the inspection of nftables mode', () => {
       wanted: ['10.96.0.20 . tcp . 80 : goto cluster-ip-of-2'],
       found: ['10.96.0.20 . tcp . 80 : drop'],
       because: undefined,
+      isRepaired: true,
     });
   });
 
@@ -99,8 +100,9 @@ describe('the inspection of nftables mode', () => {
       expressions: [{ do: 'verdict', verdict: { kind: 'drop' } }],
     };
     table.chains.set('services', { ...chain, rules: [replaced, ...rest] });
-    const { kind, object, wanted, found } = only(await rig.mode.inspection.compare(NEVER));
+    const { kind, object, wanted, found, isRepaired } = only(await rig.mode.inspection.compare(NEVER));
     assert.deepEqual([kind, object, found], ['changed', 'chain services', [`${first?.text}: drop`]]);
+    assert.equal(isRepaired, false);
     assert.match(wanted.join(), /: w0 = /);
   });
 
