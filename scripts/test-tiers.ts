@@ -44,7 +44,7 @@ export const TIERS: readonly Tier[] = [
       {
         name: 'unit',
         files: [
-          'test/{documents/nasty,controller/replicas,model/histories,modes/iptables/between-commits}.test.ts',
+          'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
           'test/{agent,answers,api,cache,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
           'test/{model,modes,native,producers,reconcile,recordings,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry}/**/*.test.ts',

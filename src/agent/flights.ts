@@ -9,7 +9,7 @@ import { type RecordFolder, type SegmentFile, segmentLines } from './record-fold
 export interface FlightsOptions {
   readonly recorder: Recorder;
   /** undefined: without --record-dir. */
-  readonly folder: RecordFolder | undefined;
+  readonly folder: () => RecordFolder | undefined;
   /** A segment was damaged at its end. */
   readonly onProblem: (text: string) => void;
 }
@@ -48,7 +48,8 @@ export class Flights {
 
   /** The history with this moment. */
   async #flightAt(moment: number): Promise<FlightData> {
-    const { recorder, folder } = this.#options;
+    const { recorder } = this.#options;
+    const folder = this.#options.folder();
     const segments = (await folder?.segments()) ?? [];
     // A segment that began before its first sync does not know what was in the kernel until then: the one before does.
     for (const segment of segments.filter(({ startedAt }) => startedAt <= moment).reverse()) {
@@ -63,7 +64,7 @@ export class Flights {
 
   /** The segment with this moment, and all later ones. */
   async #segmentsFrom(moment: number): Promise<SegmentFile[]> {
-    const segments = (await this.#options.folder?.segments()) ?? [];
+    const segments = (await this.#options.folder()?.segments()) ?? [];
     const first = segments.findLastIndex(({ startedAt }) => startedAt <= moment);
     return segments.slice(Math.max(0, first));
   }

@@ -7,17 +7,17 @@ import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
 import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
+import type { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
 import type { AskedText } from '../explain/explain.ts';
+import { nearestService } from '../explain/nearest.ts';
 import { flightStatus } from '../history/flight-status.ts';
 import { type HistoryQuestion, historyOf } from '../history/history.ts';
 import type { Recorder } from '../history/recorder.ts';
 import { recordingStream } from '../history/stream.ts';
 import type { Clock } from '../host/clock.ts';
 import type { Agent } from './agent.ts';
-import { explainNow } from './explain-now.ts';
-import { explainPast } from './explain-past.ts';
 import type { ObjectFeed } from './feed.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 import { recordingContext } from './recording.ts';
@@ -88,9 +88,11 @@ export class Inquiries implements Answers {
       if (at !== undefined) {
         if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
         const recorded = recordingContext(() => agent, config).parts();
+        const { explainPast } = await import('./explain-past.ts');
         return await explainPast(asked, { by, flight: recorder, at, recorded }, signal);
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
+      const { explainNow } = await import('./explain-now.ts');
       return await explainNow(asked, { by, agent, recorder, knowsPods }, signal);
     });
   }
@@ -113,6 +115,8 @@ export class Inquiries implements Answers {
       const { recorder } = this.#parts;
       if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
       const content = await historyOf(recorder, question);
+      const { service } = question;
+      if (service !== undefined && content.changes.length === 0) mustBeKnown(service, this.#parts.feed().cache);
       return { apiVersion: API_VERSION, kind: 'History', by: this.#by(question.at), ...content };
     });
   }
@@ -132,6 +136,14 @@ export class Inquiries implements Answers {
     const { mode, nodeName } = config();
     return { who, mode, node: nodeName, version: version(), at: momentOf(at) };
   }
+}
+
+/** Throws WrongQuestion when there is no such Service. */
+function mustBeKnown(key: string, objects: Pick<Cache, 'service' | 'services'>): void {
+  if (objects.service(key) !== undefined) return;
+  const near = nearestService(key, objects.services());
+  const meant = near === undefined ? '' : `; did you mean ${near}?`;
+  throw new WrongQuestion(`no Service ${key} is known, and none was in this time${meant}`);
 }
 
 const NO_HISTORY =

@@ -68,7 +68,7 @@ export class RecordFolder {
     return this.#options.path;
   }
 
-  /** Record until `stop`. A failure is logged once, and recording is tried again. */
+  /** Record until `stop`. Resolves when the file is there. A failure is logged once, and recording is tried again. */
   async start(): Promise<void> {
     const former = this.#segment;
     try {
@@ -77,8 +77,7 @@ export class RecordFolder {
       this.#segment = segment;
       segment.record(recorder, context);
       // Until the next one has begun, the former one goes on: no sync is missed.
-      await segment.begun;
-      await former?.close(recorder);
+      void segment.begun.then(() => former?.close(recorder));
       if (this.#isFailing) this.#options.log.info(`--record-dir=${this.path}: recording again`);
       this.#isFailing = false;
     } catch (error) {

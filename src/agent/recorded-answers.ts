@@ -5,26 +5,23 @@ import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
 import { type HistoryQuestion, historyOf } from '../history/history.ts';
-import { flightOf, type RecordedFlight, readRecording } from '../history/reading.ts';
-import type { StartLine } from '../history/shapes.ts';
+import { flightOf, type RecordedFlight } from '../history/reading.ts';
+import type { RecordingLine, StartLine } from '../history/shapes.ts';
 import { Replay } from '../replay/replay.ts';
 import { explainParts } from './explain-past.ts';
 import type { Answers, ExplainQuestion } from './inquiries.ts';
 
-/** Opens the bytes of the recording from their beginning. */
-export type Opening = () => AsyncIterable<Uint8Array>;
+/** Reads the lines of the recording from their beginning. */
+export type Opening = () => AsyncIterable<RecordingLine>;
 
 /** Syncs that `status` lists. */
 const SYNCS = 10;
 
 export class RecordedAnswers implements Answers {
-  readonly #open: Opening;
-  readonly #onProblem: (text: string) => void;
+  readonly #lines: Opening;
 
-  /** `onProblem` gets a sentence about a damaged end, once for each question. */
-  constructor(open: Opening, onProblem: (text: string) => void) {
-    this.#open = open;
-    this.#onProblem = onProblem;
+  constructor(lines: Opening) {
+    this.#lines = lines;
   }
 
   async status(): Promise<Status> {
@@ -79,10 +76,6 @@ export class RecordedAnswers implements Answers {
     const content = await historyOf(flight, question);
     const at = question.at ?? Date.parse(content.changes.at(-1)?.at ?? endOf(flight, undefined));
     return { apiVersion: API_VERSION, kind: 'History', by: by(start, at), ...content };
-  }
-
-  #lines() {
-    return readRecording(this.#open(), this.#onProblem);
   }
 }
 

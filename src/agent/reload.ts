@@ -5,7 +5,6 @@
 import { KubeconfigUnusable } from '../api/credentials.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
-import type { Recorder } from '../history/recorder.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
@@ -23,6 +22,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
+import type { Recordings } from './recordings.ts';
 import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
 import { SupervisorState } from './supervisor-state.ts';
@@ -43,7 +43,7 @@ export interface RunOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly hangups: Hangups;
-  readonly recorder: Recorder;
+  readonly recordings: Recordings;
   /** The command line: the agent follows the file that its --config names. */
   readonly flags: Flags;
   /** Digest of that file as `config` was read from it. */
@@ -104,6 +104,7 @@ export class Reloader {
     } finally {
       this.#faults.flush();
       await this.#reporting?.close();
+      await this.#options.recordings.close();
     }
     signal.throwIfAborted();
   }
@@ -145,6 +146,7 @@ export class Reloader {
     this.#wake = () => undefined;
     if (former !== undefined) await this.#end(former, { agent, running });
     if (former?.config.oomScoreAdj !== config.oomScoreAdj) await this.#setOomScore(config);
+    await this.#options.recordings.use(agent, config);
     const isReload = former !== undefined && former.config !== config;
     return this.#start({ agent, config, running, reporting, isReload });
   }
@@ -155,7 +157,7 @@ export class Reloader {
       config,
       log,
       isRun: true,
-      recorder: this.#options.recorder,
+      recorder: this.#options.recordings.recorder,
       mustHave: former?.agent.onNode.families ?? [],
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
@@ -182,14 +184,12 @@ export class Reloader {
       void this.#supervisor.reloadEnded();
     }
     running.feed.cache.touchAll();
-    // Recordings begin anew: other settings make other plans.
-    this.#options.recorder.sinks.restart();
     const ended = runGeneration(agent, {
       config,
       log,
       signal: AbortSignal.any([signal, stop.signal]),
       reporting,
-      recorder: this.#options.recorder,
+      recorder: this.#options.recordings.recorder,
       onSynced: () => void this.#supervisor.ready(),
       onOutdated: () => {
         this.#isOutdated = true;
@@ -236,7 +236,14 @@ export class Reloader {
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
     const onFault = (fault: Fault) => this.#onFault(fault);
-    const feed = startFeed({ config, log, follow: true, signal: until, recorder: this.#options.recorder, onFault });
+    const feed = startFeed({
+      config,
+      log,
+      follow: true,
+      signal: until,
+      recorder: this.#options.recordings.recorder,
+      onFault,
+    });
     if (old === undefined) return { feed, config, stop };
     const late = AbortSignal.any([building, AbortSignal.timeout(FIRST_LISTS)]);
     try {
@@ -253,8 +260,8 @@ export class Reloader {
 
   async #reportingFor(feed: ObjectFeed, config: Config): Promise<Reporting> {
     if (this.#reporting !== undefined) return this.#reporting;
-    const { log, signal, recorder } = this.#options;
-    const reporting = new Reporting(config, feed, { log, signal, recorder, expected: await localFamilies() });
+    const { log, signal, recordings } = this.#options;
+    const reporting = new Reporting(config, feed, { log, signal, recordings, expected: await localFamilies() });
     this.#reporting = reporting;
     reporting.start();
     reporting.events.emitNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });

@@ -1,7 +1,6 @@
 /** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
-import type { Recorder } from '../history/recorder.ts';
 import { realClock } from '../host/clock.ts';
 import { type Family, isLoopback } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -17,6 +16,7 @@ import { Inquiries } from './inquiries.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { questionsOf } from './questions.ts';
+import type { Recordings } from './recordings.ts';
 import { Servers } from './servers.ts';
 import { healthOf } from './status-answer.ts';
 import { ServedByFamily, sentencesOf, verdictOf } from './verdict.ts';
@@ -26,7 +26,7 @@ export interface ReportingOptions {
   readonly signal: AbortSignal;
   /** Families of this node. */
   readonly expected: readonly Family[];
-  readonly recorder: Recorder;
+  readonly recordings: Recordings;
 }
 
 export class Reporting {
@@ -142,7 +142,7 @@ export class Reporting {
       feed: () => this.#agent?.feed ?? feed,
       agent: () => this.#agent,
       health: () => healthOf(this.health.state),
-      recorder: this.#options.recorder,
+      recorder: this.#options.recordings.recorder,
     });
     return metricsHandler({
       mode: () => this.#config.mode,

@@ -50,7 +50,7 @@ export function addQuestions(program: Command, context: QuestionContext): void {
   const record = program
     .command('record <file>')
     .description('write objects, changes and syncs of the agent into a file that can be attached to an issue')
-    .option('--for <duration>', 'record so long from now on; otherwise what the agent remembers')
+    .option('--for <duration>', 'record so long; otherwise until interrupted')
     .addHelpText('after', `\n${STATUS_HELP.record}`);
   run(withAgent(record), (module, asked) => module.recordCommand(asked));
   const replay = program

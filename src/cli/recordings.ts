@@ -6,7 +6,7 @@ import { askForFile } from '../agent/ask-agent.ts';
 import { loadConfig } from '../agent/load-config.ts';
 import { RecordedAnswers } from '../agent/recorded-answers.ts';
 import { API_VERSION, momentOf } from '../answers/form.ts';
-import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
+import { isWrongQuestion, NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Replayed } from '../answers/replay.ts';
 import { replayText } from '../answers/replay-text.ts';
 import { bytesText } from '../answers/words.ts';
@@ -24,7 +24,16 @@ const warn = (text: string) => void process.stderr.write(`slicewire: ${text}\n`)
 /** Throws NoAnswer when the file cannot be read. */
 export async function recordedAnswers(file: string): Promise<RecordedAnswers> {
   await mustBeFile(file);
-  return new RecordedAnswers(() => createReadStream(file), warn);
+  return new RecordedAnswers(() => named(file, readRecording(createReadStream(file), warn)));
+}
+
+/** A recording that cannot be read is named. */
+async function* named<T>(file: string, lines: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* lines;
+  } catch (error) {
+    throw isWrongQuestion(error) ? new WrongQuestion(`${file}: ${error.message}`) : error;
+  }
 }
 
 async function mustBeFile(file: string): Promise<void> {
@@ -71,8 +80,8 @@ export async function replayCommand(asked: AskedOnCommandLine): Promise<number> 
   await mustBeFile(file);
   const replay = new Replay({ signal });
   const syncs: Replayed['syncs'] = [];
-  for await (const sync of replay.syncs(readRecording(createReadStream(file), warn))) {
-    const { number, at, trigger, planText, isSame, why } = sync;
+  const lines = named(file, readRecording(createReadStream(file), warn));
+  for await (const { number, at, trigger, planText, isSame, why } of replay.syncs(lines)) {
     syncs.push({ number, at: momentOf(at), trigger, plan: planText, same: isSame ?? null, why });
   }
   const { recorded } = replay;

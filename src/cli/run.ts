@@ -1,4 +1,5 @@
 /** `slicewire run`: the agent, or one sync with --once. */
+import { Recordings } from '../agent/recordings.ts';
 import { Reloader, type RunOptions } from '../agent/reload.ts';
 import { syncOnce } from '../agent/sync-once.ts';
 import { Recorder } from '../history/recorder.ts';
@@ -6,7 +7,7 @@ import { realClock } from '../host/clock.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */
-export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptions, 'recorder'>): Promise<number> {
+export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptions, 'recordings'>): Promise<number> {
   growSparingly();
   const memory = memoryRoom();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
@@ -16,7 +17,8 @@ export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptio
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return (await syncOnce(config, log, until)) ? 0 : 1;
-    await new Reloader({ config, log, signal: until, recorder: new Recorder(realClock), ...rest }).run();
+    const recordings = new Recordings(new Recorder(realClock), log);
+    await new Reloader({ config, log, signal: until, recordings, ...rest }).run();
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {

@@ -25,7 +25,10 @@ function served({ families }: ExplainFacts): string {
 }
 
 /** The address in the family of FROM, where FROM has one; otherwise the first. */
-function chosen(to: string, { addresses }: Wanted, asked: { from: string; facts: ExplainFacts }): Address {
+function chosen(to: string, wanted: Wanted, asked: { from: string; facts: ExplainFacts }): Address {
+  const isServed = (address: Address) => asked.facts.families.has(familyOf(address));
+  // What this node does not serve is named only where there is nothing else.
+  const addresses = wanted.addresses.some(isServed) ? wanted.addresses.filter(isServed) : wanted.addresses;
   const [first] = addresses;
   if (first === undefined) throw new WrongQuestion(`${to} has no address on this node`);
   const families = familiesOfSender(asked.from.trim(), asked.facts);

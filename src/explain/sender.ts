@@ -25,27 +25,23 @@ export function readSender(text: string, to: Destination, facts: ExplainFacts): 
       `FROM ${text} is an ${familyOf(address)} address, and ${to.text} is ${to.family}: a connection needs both in one family`,
     );
   }
-  if (family.localAddresses.has(address) || isLoopback(address)) return { ...theNode(text, to, family), address };
+  if (family.localAddresses.has(address) || isLoopback(address)) return theNode(text, to, family, address);
   return isPodAddress(address, family, facts)
     ? pod(text, { address, isHere: true }, family)
     : outside(text, { address, isExample: false }, family);
 }
 
 /** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
-function theNode(text: string, { address }: Destination, family: FamilyFacts): Sender {
+function theNode(text: string, { address }: Destination, family: FamilyFacts, own?: Address): Sender {
   const isHere = isLoopback(address) || family.localAddresses.has(address);
-  const source =
-    isHere || family.stands.servers?.addresses.has(address) === true
-      ? address
-      : (family.nodeAddresses[0] ?? [...family.localAddresses][0] ?? address);
-  return {
-    text,
-    what: 'node',
-    address: source,
-    device: undefined,
-    isLocalPod: isInRange(source, family),
-    isExample: false,
-  };
+  const isTaken = isHere || family.stands.servers?.addresses.has(address) === true;
+  const source = own ?? (isTaken ? address : primaryOf(family, address));
+  const isLocalPod = isInRange(source, family);
+  return { text, what: 'node', address: source, device: undefined, isLocalPod, isExample: false };
+}
+
+function primaryOf({ nodeAddresses, localAddresses }: FamilyFacts, otherwise: Address): Address {
+  return nodeAddresses[0] ?? [...localAddresses].find((address) => !isLoopback(address)) ?? otherwise;
 }
 
 function outside(text: string, who: { address: Address; isExample: boolean }, family: FamilyFacts): Sender {
@@ -72,7 +68,7 @@ function aPod(text: string, to: Destination, facts: ExplainFacts): Sender {
   const family = facts.families.get(to.family);
   if (family === undefined) throw new WrongQuestion(`this node does not serve ${to.family}`);
   // A Pod of the host's network sends as the node.
-  if (family.localAddresses.has(address)) return { ...theNode(text, to, family), address };
+  if (family.localAddresses.has(address)) return theNode(text, to, family, address);
   return pod(text, { address, isHere: known.nodeName === facts.node.name }, family);
 }
 

@@ -24,6 +24,8 @@ interface Block<M> {
 export class BlockLog<M> {
   readonly #most: number;
   readonly #mark: () => M;
+  /** The bytes of the block in use: one buffer for all blocks, until each is compressed. */
+  readonly #open = new Uint8Array(BLOCK);
   #blocks: Block<M>[] = [];
   #held = 0;
 
@@ -54,7 +56,12 @@ export class BlockLog<M> {
     let block = this.#blocks.at(-1);
     if (block === undefined || block.isPacked || block.used + length > block.bytes.length) {
       if (block !== undefined) this.#pack(block);
-      block = { bytes: new Uint8Array(Math.max(BLOCK, length)), used: 0, isPacked: false, mark: this.#mark() };
+      block = {
+        bytes: length > BLOCK ? new Uint8Array(length) : this.#open,
+        used: 0,
+        isPacked: false,
+        mark: this.#mark(),
+      };
       this.#held += block.bytes.length;
       this.#blocks.push(block);
     }

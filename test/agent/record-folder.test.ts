@@ -43,18 +43,8 @@ async function recording(path: string, size: number, most?: number): Promise<Rec
   const { recorder, clock } = rig;
   const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
   const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
-  const flights = new Flights({ recorder, folder, onProblem: (text) => problems.push(text) });
+  const flights = new Flights({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
   return { rig, folder, flights, logged, problems };
-}
-
-/** Starts to record; resolves when the segment waits for the first sync. */
-async function begin(folder: RecordFolder): Promise<void> {
-  const count = (await folder.segments()).length;
-  void folder.start();
-  await until('a segment', async () => {
-    const segments = await folder.segments();
-    return segments.length > count && segments.at(-1)?.size !== 0;
-  });
 }
 
 describe('the folder of --record-dir', () => {
@@ -62,7 +52,7 @@ describe('the folder of --record-dir', () => {
     const path = join(root, 'restart');
     const first = await recording(path, 1_000_000);
     assert.equal((await stat(path)).mode & 0o777, 0o700);
-    await begin(first.folder);
+    await first.folder.start();
     first.rig.put(web(80));
     await first.rig.sync('start');
     const moment = first.rig.clock.wall();
@@ -79,7 +69,7 @@ describe('the folder of --record-dir', () => {
     await truncate(join(path, name), (await stat(join(path, name))).size - 3);
     const second = await recording(path, 1_000_000);
     second.rig.clock.advance(60_000);
-    await begin(second.folder);
+    await second.folder.start();
     second.rig.put(web(90));
     await second.rig.sync('start');
     second.rig.put(web(91));
@@ -103,7 +93,7 @@ describe('the folder of --record-dir', () => {
     const path = join(root, 'bounded');
     const size = 100_000;
     const { rig, folder, flights } = await recording(path, size, 900_000);
-    await begin(folder);
+    await folder.start();
     rig.put(web(1));
     await rig.sync('start');
     for (let round = 1; round <= 1500; round++) {
@@ -158,7 +148,7 @@ describe('the folder of --record-dir', () => {
     const { rig, folder } = await recording(path, 1_000_000);
     const target = join(root, 'target');
     await symlink(target, join(path, 'slicewire-2026-11-21T000000.000Z-1.recording'));
-    await begin(folder);
+    await folder.start();
     await rig.sync('start');
     assert.equal((await folder.segments()).length, 1);
     await folder.stop();

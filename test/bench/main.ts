@@ -18,6 +18,7 @@ import { measureModes } from './modes.ts';
 import { measureNftables, type NftablesStartOptions } from './nftables.ts';
 import { page, type Results } from './page.ts';
 import { measureProducers } from './producers.ts';
+import { measureRecorder, RECORDER_SHAPES } from './recorder.ts';
 import { measureRollout } from './rollout.ts';
 import { measureShapes } from './shapes.ts';
 import { NEVER } from './trial.ts';
@@ -88,6 +89,7 @@ const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } 
   shapes: () => measureShapes({ services: 10_000, endpoints: 5 }),
   flows: () => measureEach(FLOWS, measureFlows),
   producers: () => measureEach(PRODUCERS, measureProducers),
+  recorder: () => measureEach(RECORDER_SHAPES, measureRecorder),
   explain: async () => (await measureEach(EXPLAIN_SHAPES, measureExplain)).flat(),
   nftables: () => measureNftables(NFTABLES),
   modes: () => measureModes(1000),

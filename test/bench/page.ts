@@ -10,6 +10,7 @@ import type { ModesResult } from './modes.ts';
 import type { NftablesResult } from './nftables.ts';
 import { modesSection, nftablesAims, nftablesSection } from './nftables-page.ts';
 import type { ProducersResult } from './producers.ts';
+import { type RecorderResult, recorderAims, recorderSection } from './recorder.ts';
 import type { RolloutResult } from './rollout.ts';
 import type { ShapesResult } from './shapes.ts';
 import { type Aim, median, most, ms, percent, quantile, ratio, size, spread, spreadOf, table } from './text.ts';
@@ -26,6 +27,7 @@ export interface Results {
   readonly flows: readonly FlowsMeasured[];
   readonly producers: readonly ProducersResult[];
   readonly explain: readonly ExplainResult[];
+  readonly recorder: readonly RecorderResult[];
   readonly nftables: NftablesResult;
   readonly modes: ModesResult;
 }
@@ -33,6 +35,7 @@ export interface Results {
 export function page(results: Results): string {
   const nftables = (all: Results) => nftablesSection(all.nftables);
   const explain = (all: Results) => explainSection(all.explain);
+  const recorder = (all: Results) => recorderSection(all.recorder);
   const modes = (all: Results) => modesSection(all.modes);
   const sections = [
     head,
@@ -50,6 +53,7 @@ export function page(results: Results): string {
     flows,
     producers,
     explain,
+    recorder,
   ];
   return `${sections.map((section) => section(results)).join('\n\n')}\n`;
 }
@@ -78,6 +82,7 @@ function aims(results: Results): string {
     ...otherAims(results),
     ...nftablesAims(results.nftables),
     ...explainAims(results.explain),
+    ...recorderAims(results.recorder),
   ];
   return `## Aims
 

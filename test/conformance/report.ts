@@ -17,7 +17,7 @@ export const REPORT = join(ROOT, 'docs/conformance.md');
 const MODES: readonly ModeUnderTest[] = [IPTABLES, IPVS, NFTABLES];
 const ANCHORS = semanticsAnchors();
 /** Line of the number of stories. */
-const COUNT_AT = 12;
+const COUNT_AT = 13;
 const STORY_FOLDER = 'test/conformance/stories';
 
 /** Stories that cover a row or an issue. */
@@ -46,6 +46,7 @@ export async function conformanceReport(): Promise<string> {
     'Every mode must agree with every story, in IPv4 and IPv6: a test interprets the rules instead of comparing their text.',
     'Where the column "real" says yes, the same packets also pass a kernel, and must meet the same fate:',
     'in `test/netns` with both variants of iptables and with nftables, in `test/vm` with IPVS, and about 20 of them with nftables on an older kernel.',
+    'In the same run the agent reads that kernel, and the engine of `slicewire explain` walks the same packets through what was read: it must tell the same fates.',
     'The column "follows" has the rules of [semantics.md](semantics.md), KEPs and issues that a story holds.',
     'Where a mode differs from kube-proxy on purpose, its column says so.',
     'A packet to a port that a Service does not have meets another fate in each mode',

@@ -16,12 +16,13 @@ describe('answers', () => {
 
   it('have the form that programs read', async () => {
     for (const mode of MODES) {
-      for (const { options, objects, questions, known } of SITUATIONS) {
+      for (const { modes = MODES, options, objects, questions, known } of SITUATIONS) {
+        if (!modes.includes(mode)) continue;
         const node = askedNode(mode, options);
         node.rig.put(nodeOf('zone-a'), ...objects);
-        await node.rig.sync();
+        await node.sync();
         for (const [from, to] of questions) {
-          const answer = await node.ask(from, to, { ...known?.(node), rules: true });
+          const answer = await node.ask(from, to, { ...known, rules: true });
           assert.deepEqual(explanationSchema.strict().parse(answer), answer);
         }
       }

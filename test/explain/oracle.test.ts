@@ -1,5 +1,5 @@
 /**
- * The engine, walking the kernel as a mode wrote it, and the oracle, which knows the Services and docs/semantics.md alone, agree about
+ * The engine, walking what a mode reads from the kernel that it wrote, and the oracle, which knows the Services and docs/semantics.md alone, agree about
  * every frontend and about packets near one, after every sync of random histories, in every mode and both families.
  */
 import assert from 'node:assert/strict';
@@ -15,6 +15,7 @@ import type { Backend, ServicePort } from '../../src/model/service-port.ts';
 import type { FamilyView } from '../../src/modes/view.ts';
 import { aStep, type Step } from '../helpers/histories.ts';
 import { nodeOf } from '../helpers/objects.ts';
+import { NEVER } from '../helpers/rig.ts';
 import { fatesIn } from '../helpers/views.ts';
 import { aNode, NODE, type NodeValue, WORLDS, type World } from './worlds.ts';
 
@@ -107,18 +108,33 @@ function servedOf(model: ProxyModel): ServedFrontends {
 class Comparison {
   readonly #world: World;
   readonly #family: Family;
+  /** What was read from the kernel. */
   readonly #view: FamilyView;
+  /** What the mode believes to be there, and what it wants there: after a sync all are the same. */
+  readonly #others: readonly FamilyView[];
   readonly #ports: readonly ServicePort[];
   readonly #input: Omit<OracleInput, 'remembers'>;
   /** Number of packets that were balanced, and of those that an endpoint remembered. */
   balanced = 0;
   remembered = 0;
 
-  constructor(world: World, family: Family) {
+  static async of(world: World, family: Family): Promise<Comparison> {
+    const { inspection } = world.rig.mode;
+    const of = (views: readonly FamilyView[]) => views.find((view) => view.family === family) ?? assert.fail(family);
+    const others = [inspection.believed(), inspection.desired()].map(of);
+    return new Comparison(world, family, { view: of(await inspection.read(NEVER)), others });
+  }
+
+  constructor(
+    world: World,
+    family: Family,
+    { view, others }: { readonly view: FamilyView; readonly others: readonly FamilyView[] },
+  ) {
     const { model } = world.rig;
     this.#world = world;
     this.#family = family;
-    this.#view = world.view(family);
+    this.#view = view;
+    this.#others = others;
     this.#ports = [...model.ports.values()].filter((port) => port.family === family);
     const localAddresses = new Set<string>(NODE[family]);
     this.#input = { services: servedOf(model), mode: world.mode(family), localAddresses };
@@ -130,6 +146,15 @@ class Comparison {
     this.#assertSame(packet, wanted, fatesIn(this.#view, packet, { localAddresses, remembered: new Set() }));
     this.balanced += wanted[0]?.kind === 'balanced' ? 1 : 0;
     this.#checkMemory(packet, wanted);
+  }
+
+  /** The fates in what the mode believes and wants, too. */
+  checkOthers(packet: Packet): void {
+    const { localAddresses } = this.#input;
+    const wanted = expected(packet, { ...this.#input, remembers: () => false });
+    for (const view of this.#others) {
+      this.#assertSame(packet, wanted, fatesIn(view, packet, { localAddresses, remembered: new Set() }));
+    }
   }
 
   /** The last of the endpoints remembers the client, where there are several. */
@@ -197,8 +222,9 @@ async function assertAgree(
     else {
       assert.equal((await rig.sync()).outcome, 'complete');
       for (const family of FAMILIES) {
-        const comparison = new Comparison(world, family);
+        const comparison = await Comparison.of(world, family);
         for (const packet of [...frontendPackets(rig.model, family), ...near[family]]) comparison.check(packet);
+        for (const packet of near[family]) comparison.checkOthers(packet);
         sum.balanced += comparison.balanced;
         sum.remembered += comparison.remembered;
       }

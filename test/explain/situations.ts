@@ -4,17 +4,19 @@ import { fileURLToPath } from 'node:url';
 import { explanationText } from '../../src/explain/text.ts';
 import type { Address } from '../../src/model/address.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
-import { type AskedNode, askedNode, type Known, MODES, type NodeOptions } from '../helpers/asking.ts';
+import { askedNode, type Known, MODES, type NodeOptions } from '../helpers/asking.ts';
 import { nodeOf, service, slice } from '../helpers/objects.ts';
 
 export interface Situation {
   readonly name: string;
+  /** By default all. */
+  readonly modes?: readonly ModeName[];
   readonly options?: NodeOptions;
   readonly objects: readonly object[];
   /** FROM and TO. */
   readonly questions: readonly (readonly [from: string, to: string])[];
   readonly rules?: boolean;
-  readonly known?: (node: AskedNode) => Known;
+  readonly known?: Known;
 }
 
 const POD = '10.244.1.99';
@@ -108,22 +110,16 @@ export const SITUATIONS: readonly Situation[] = [
   },
   {
     name: 'a refused Service',
+    modes: ['iptables'],
+    options: { refuse: (line) => line.includes('--to-destination 10.244.1.11:8080') },
     objects: shop({ endpoints: [here(11)] }),
     questions: [[POD, 'svc/shop/web']],
-    known: (node) => ({
-      stands: node.empty,
-      more: {
-        refused: new Map([
-          ['shop/web', 'RULE_APPEND failed (No such file or directory): rule in chain KUBE-SERVICES\nline 7'],
-        ]),
-      },
-    }),
   },
   {
     name: 'affinity',
     objects: shop({ spec: STICKY, endpoints: [here(11), away(12)] }),
     questions: [[POD, 'svc/shop/web']],
-    known: () => ({ remembered: (memories) => new Map(memories.slice(0, 1).map((name) => [name, 540])) }),
+    known: { remembered: (memories) => new Map(memories.slice(0, 1).map((name) => [name, 540])) },
   },
   {
     name: 'hairpin',
@@ -149,7 +145,7 @@ export const SITUATIONS: readonly Situation[] = [
       ['node', '192.168.77.2:22'],
       [POD, '10.244.1.11:8080'],
     ],
-    known: () => ({ lastHad: { service: 'shop/old', until: '12:03:04' } }),
+    known: { lastHad: { service: 'shop/old', until: '12:03:04' } },
   },
   {
     name: 'source ranges',
@@ -170,8 +166,8 @@ export const SITUATIONS: readonly Situation[] = [
 export async function answersOf(situation: Situation, mode: ModeName): Promise<string> {
   const node = askedNode(mode, situation.options);
   node.rig.put(nodeOf('zone-a'), ...situation.objects);
-  await node.rig.sync();
-  const known = situation.known?.(node) ?? {};
+  await node.sync();
+  const { known = {} } = situation;
   const texts: string[] = [];
   for (const [from, to] of situation.questions) {
     const answer = await node.ask(from, to, { ...known, rules: situation.rules === true });
@@ -184,9 +180,12 @@ export async function answersOf(situation: Situation, mode: ModeName): Promise<s
 
 /** One text where the modes agree, otherwise one for each. */
 export async function told(situation: Situation): Promise<string> {
-  const texts = await Promise.all(MODES.map(async (mode) => ({ mode, text: await answersOf(situation, mode) })));
+  const texts = await Promise.all(
+    (situation.modes ?? MODES).map(async (mode) => ({ mode, text: await answersOf(situation, mode) })),
+  );
   const same = new Set(texts.map(({ mode, text }) => text.replaceAll(` in ${mode} mode`, ' in every mode')));
   const [only] = same;
+  if (texts.length === 1) return texts[0]?.text ?? '';
   if (same.size === 1 && only !== undefined) return only;
   return texts.map(({ mode, text }) => `### ${mode}\n\n${text}`).join('\n');
 }

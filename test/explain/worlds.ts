@@ -1,4 +1,4 @@
-/** Nodes in memory, one for each mode, with random settings: a model, a kernel, and the view of that kernel. */
+/** Nodes in memory, one for each mode, with random settings: a model, a mode and its kernel. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { ModeSettings } from '../../src/explain/oracle.ts';
@@ -7,14 +7,13 @@ import type { Backend, ServicePort } from '../../src/model/service-port.ts';
 import { endpointChain } from '../../src/modes/iptables/names.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import { memorySet, stickyId } from '../../src/modes/nftables/names.ts';
-import type { FamilyView } from '../../src/modes/view.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { FakeIpvs } from '../helpers/fake-ipvs.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
 import { defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
 import { nftRig, nftSettings } from '../helpers/nft-rig.ts';
 import { defaultSettings, Rig } from '../helpers/rig.ts';
-import { memoriesOf, serversOf, viewOfSaved, viewOfTable } from '../helpers/views.ts';
+import { memoriesOf } from '../helpers/views.ts';
 
 /**
  * Addresses of the node. The second one is an endpoint's, too, as that of a pod with hostNetwork; the last one is an address of the load
@@ -45,7 +44,6 @@ export const aNode: fc.Arbitrary<NodeValue> = fc.record({
 
 export interface World {
   readonly rig: Rig;
-  view(family: Family): FamilyView;
   mode(family: Family): ModeSettings;
   /** Names of the memories that know a client of this backend. */
   memories(port: ServicePort, backend: Backend): ReadonlySet<string>;
@@ -63,7 +61,6 @@ function iptablesWorld(value: NodeValue): World {
   });
   return {
     rig: new Rig({ commands: kernel, settings: own }),
-    view: (family) => viewOfSaved(kernel.save(family), family),
     mode: (family) => ({ mode: 'iptables', settings: { ...defaultSettings(family), ...own(family) } }),
     memories: ({ id, protocol }, { text }) => new Set([endpointChain(id, protocol, text)]),
   };
@@ -76,10 +73,9 @@ function nftablesWorld(value: NodeValue): World {
     dropInvalid: value.dropInvalid,
     serviceCidrs: value.knowsRanges ? [net(family === 'IPv4' ? '10.96.0.0/24' : 'fd00:96::/112')] : undefined,
   });
-  const { rig, kernel } = nftRig({ settings: own });
+  const { rig } = nftRig({ settings: own });
   return {
     rig,
-    view: (family) => viewOfTable(kernel.tables.get(family) ?? assert.fail('there is no table'), family),
     mode: (family) => ({ mode: 'nftables', settings: { ...nftSettings(family), ...own(family) } }),
     memories: ({ id, protocol }, { text }) => new Set([memorySet(stickyId(id, protocol.toLowerCase(), text)).name]),
   };
@@ -93,10 +89,9 @@ function ipvsWorld(value: NodeValue): World {
     const only = [net(`${NODE[family][0]}/${width}`)];
     return { ...shared(value, family), nodePortCidrs: value.nodePorts === 'all' ? ('all' as const) : only };
   };
-  const { rig, iptables } = ipvsRig({ kernel, settings: own });
+  const { rig } = ipvsRig({ kernel, settings: own });
   return {
     rig,
-    view: (family) => viewOfSaved(iptables.save(family), family, serversOf(kernel)),
     mode: (family) => ({ mode: 'ipvs', settings: { ...defaultIpvsSettings(family), ...own(family) } }),
     memories: (_, backend) => memoriesOf(kernel, [backend]),
   };

@@ -1,10 +1,9 @@
 /** A node in memory that is asked where packets go: objects in, a mode writes into a fake kernel, and the kernel is explained. */
-import assert from 'node:assert/strict';
 import type { Explanation } from '../../src/answers/explanation.ts';
 import { explain } from '../../src/explain/explain.ts';
 import type { ExplainFacts, FamilyFacts, FormerOwner, KnownPod } from '../../src/explain/facts.ts';
 import { type Address, type Cidr, FAMILIES, type Family, familyOf, hostCidr } from '../../src/model/address.ts';
-import type { ObjectKind } from '../../src/model/objects.ts';
+import type { ObjectKind, ServiceKey } from '../../src/model/objects.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
 import type { LocalDetector } from '../../src/modes/netfilter/local-traffic.ts';
 import type { FamilyView } from '../../src/modes/view.ts';
@@ -12,7 +11,6 @@ import { FakeIptables } from './fake-iptables.ts';
 import { ipvsRig } from './ipvs-rig.ts';
 import { nftRig } from './nft-rig.ts';
 import { Rig } from './rig.ts';
-import { rulesOfSaved, serversOf, viewOfTable } from './views.ts';
 
 export const MODES: readonly ModeName[] = ['iptables', 'nftables', 'ipvs'];
 
@@ -36,9 +34,10 @@ export interface Known {
 
 export interface AskedNode {
   readonly rig: Rig;
+  /** What the mode believes to be in the kernel. */
   readonly view: (family: Family) => FamilyView;
-  /** The kernel before anything was written. */
-  readonly empty: (family: Family) => FamilyView;
+  /** Write all changes, and remember the Services that the kernel refuses. */
+  sync(): Promise<void>;
   facts(known?: Known): ExplainFacts;
   ask(from: string, to: string, known?: Known & { readonly rules?: boolean }): Promise<Explanation>;
 }
@@ -55,12 +54,18 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
     masqueradeAll: options.masqueradeAll ?? false,
     nodeAddresses: own(family).slice(0, 1),
   });
-  const { rig, view } = RIGS[mode](settings, options);
+  const rig = RIGS[mode](settings, options);
+  const refused = new Map<ServiceKey, string>();
+  const view = (family: Family) => viewOf(rig.mode.inspection.believed(), family);
+  const sync = async () => {
+    refused.clear();
+    for (const { owner, cause } of (await rig.sync()).failed) if (owner !== undefined) refused.set(owner, cause);
+  };
   const familyFacts = (family: Family, { stands = view }: Known): FamilyFacts => ({
     ...settings(family),
     family,
     stands: stands(family),
-    desired: view(family),
+    desired: viewOf(rig.mode.inspection.desired(), family),
     localAddresses: new Set(own(family)),
     nodePortAddresses: options.nodePortAddresses?.filter((each) => familyOf(each) === family) ?? own(family),
     localhostNodePorts: mode === 'iptables' && family === 'IPv4',
@@ -80,7 +85,7 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
     remembered: async (_family, memories) => known.remembered?.(memories) ?? new Map(),
     ...(known.lastHad === undefined ? {} : { lastHad: () => known.lastHad }),
     ...(known.pods === undefined ? {} : { pod: (key: string) => known.pods?.[key] }),
-    refused: new Map(),
+    refused,
     isPending: () => false,
     lastWriter: undefined,
     breath: async () => undefined,
@@ -89,36 +94,30 @@ export function askedNode(mode: ModeName, options: NodeOptions = {}): AskedNode 
   return {
     rig,
     view,
-    empty: (family) => ({ family }),
+    sync,
     facts,
     ask: (from, to, known) => explain({ from, to, rules: known?.rules === true }, facts(known)),
   };
 }
 
 type Settings = (family: Family) => Pick<FamilyFacts, 'localDetector' | 'masqueradeAll' | 'nodeAddresses'>;
-type Made = Pick<AskedNode, 'rig' | 'view'>;
 
-const RIGS: Readonly<Record<ModeName, (settings: Settings, options: NodeOptions) => Made>> = {
+const RIGS: Readonly<Record<ModeName, (settings: Settings, options: NodeOptions) => Rig>> = {
   iptables(settings, { refuse, ...options }) {
     const nodePortAddresses: 'all' | readonly Address[] = options.nodePortAddresses ?? 'all';
-    const iptables = new FakeIptables(refuse === undefined ? {} : { refuse });
-    const rig = new Rig({ commands: iptables, settings: (family) => ({ ...settings(family), nodePortAddresses }) });
-    return { rig, view: (family) => ({ family, rules: rulesOfSaved(iptables.save(family)) }) };
+    const commands = new FakeIptables(refuse === undefined ? {} : { refuse });
+    return new Rig({ commands, settings: (family) => ({ ...settings(family), nodePortAddresses }) });
   },
   nftables(settings, options) {
     const nodePortAddresses: 'all' | readonly Address[] = options.nodePortAddresses ?? 'all';
-    const { rig, kernel } = nftRig({ settings: (family) => ({ ...settings(family), nodePortAddresses }) });
-    return {
-      rig,
-      view: (family) => viewOfTable(kernel.tables.get(family) ?? assert.fail('there is no table'), family),
-    };
+    return nftRig({ settings: (family) => ({ ...settings(family), nodePortAddresses }) }).rig;
   },
   ipvs(settings, { nodePortAddresses }) {
     const ports = nodePortAddresses === undefined ? {} : { nodePortCidrs: nodePortAddresses.map(hostCidr) };
-    const { rig, kernel, iptables } = ipvsRig({ settings: (family) => ({ ...settings(family), ...ports }) });
-    return {
-      rig,
-      view: (family) => ({ family, rules: rulesOfSaved(iptables.save(family)), servers: serversOf(kernel) }),
-    };
+    return ipvsRig({ settings: (family) => ({ ...settings(family), ...ports }) }).rig;
   },
 };
+
+function viewOf(views: readonly FamilyView[], family: Family): FamilyView {
+  return views.find((view) => view.family === family) ?? { family };
+}

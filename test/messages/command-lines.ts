@@ -42,4 +42,84 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     input: ['plan', '--manifests', '/m', '--mode', 'userspace'],
     message: 'slicewire: --mode=userspace: must be iptables, ipvs or nftables',
   },
+  {
+    name: 'explain without a destination',
+    input: ['explain', '10.244.1.7'],
+    message:
+      "slicewire: missing required argument 'to'\n(slicewire --help lists the commands, slicewire run --help the flags)",
+  },
+  {
+    name: 'a moment that is none',
+    input: ['explain', '10.244.1.7', 'svc/shop/web', '--at', 'soon'],
+    message:
+      'slicewire: --at: soon is no moment until now: write a time of day such as 12:03:04 or 12:03:04.500, a moment such as 2026-11-22T12:03:04Z, or a duration before now such as -5m',
+  },
+  {
+    name: 'a span that is none',
+    input: ['history', '--since', 'ever'],
+    message:
+      'slicewire: --since: ever is no span until now: write a duration such as 10m, or a time of day such as 12:03:04 or 12:03:04.500, a moment such as 2026-11-22T12:03:04Z, or a duration before now such as -5m',
+  },
+  {
+    name: 'real packets of the past',
+    input: ['explain', '10.244.1.7', 'svc/shop/web', '--live', '--at', '-5m'],
+    message: 'slicewire: --live traces packets of now: it cannot be combined with --at or --recording',
+  },
+  {
+    name: 'a time to trace without a trace',
+    input: ['explain', '10.244.1.7', 'svc/shop/web', '--seconds', '5'],
+    message: 'slicewire: --seconds 5: means something with --live alone',
+  },
+  {
+    name: 'a time to trace that is too long',
+    input: ['explain', '10.244.1.7', 'svc/shop/web', '--live', '--seconds', '301'],
+    message: 'slicewire: --seconds 301: must be a number from 1 to 300',
+  },
+  {
+    name: 'a Service without a namespace',
+    input: ['history', 'web'],
+    message: 'slicewire: web is no Service: write NAMESPACE/NAME, such as shop/web',
+  },
+  {
+    name: 'two answers',
+    input: ['status', '--recording', '/r', '--manifests', '/m'],
+    message: 'slicewire: --recording /r: cannot be combined with --manifests: both name what answers; give one of them',
+  },
+  {
+    name: 'history without an agent',
+    input: ['history', '--manifests', '/m'],
+    message:
+      'slicewire: history is kept by an agent that runs, or by a file: leave out the source of objects, or use --recording FILE',
+  },
+  {
+    name: 'watching where no agent runs',
+    input: ['status', '--watch', '--manifests', '/m'],
+    message: 'slicewire: --watch follows an agent that runs: leave out the source of objects',
+  },
+  {
+    name: 'an agent that does not answer',
+    input: ['status', '--metrics-bind-address', '127.0.0.1:1'],
+    message:
+      'slicewire: no agent answers at 127.0.0.1:1 (nothing listens there): --metrics-bind-address ADDRESS names another one, and --kubeconfig FILE, --manifests PATH or --recording FILE answer without an agent',
+  },
+  {
+    name: 'a recording that is not there',
+    input: ['replay', '/no/such/file'],
+    message: 'slicewire: the recording /no/such/file cannot be read: there is no such file or folder',
+  },
+  {
+    name: 'a recording that is a folder',
+    input: ['status', '--recording', '/'],
+    message: 'slicewire: the recording / is no file',
+  },
+  {
+    name: 'a recording that is none',
+    input: ['replay', 'package.json'],
+    message: 'slicewire: package.json: this is not a recording: it does not begin with "slicewire-recording"',
+  },
+  {
+    name: 'a time to record that is none',
+    input: ['record', '/tmp/r', '--for', '30'],
+    message: 'slicewire: --for 30: must be a duration from 1s to 24h, such as 30s',
+  },
 ];

@@ -1,4 +1,5 @@
 /** Ten questions that operators of service proxies ask, each with the situation that raises it, as it is made on a real node. */
+import { setTimeout as pause } from 'node:timers/promises';
 import { podAddress, remotePodAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { type AskedMode, type Said, type Scene, TCP_PORT, UDP_PORT } from './scene.ts';
@@ -116,7 +117,7 @@ export const QUESTIONS: readonly Question[] = [
   },
   {
     title: 'Two Services want one address',
-    situation: '`shop/web` and the younger `shop/copy` both name the external IP 192.0.2.10.',
+    situation: '`shop/first` and the younger `shop/copy` both name the external IP 192.0.2.10.',
     mode: 'nftables',
     async tell(scene) {
       const spec = { externalIPs: ['192.0.2.10'] };
@@ -178,13 +179,12 @@ export const QUESTIONS: readonly Question[] = [
       const sending = (async () => {
         for (let i = 0; i < 12; i++) {
           await scene.send('pod-3', '10.96.0.53', 53, flow);
-          await new Promise((resolve) => setTimeout(resolve, 250));
+          await pause(250);
         }
       })();
       const answer = await live;
       await sending;
-      await scene.apply('names', ...names(on(2)));
-      await new Promise((resolve) => setTimeout(resolve, 1000));
+      await scene.applyUntilSwept('names', ...names(on(2)));
       return [first, second, answer, await packet(scene, 'pod-3', '10.96.0.53', 53, flow)];
     },
     says: [/terminating/, /10\.244\.1\.11:5353/],

@@ -83,11 +83,20 @@ export class Scene {
 
   /** Write objects, and wait for the sync that takes them. */
   async apply(name: string, ...objects: object[]): Promise<void> {
+    await this.#applyUntil(/^(synced|sync incomplete)/, name, objects);
+  }
+
+  /** Write objects, and wait until the agent deleted the flows that became stale. */
+  async applyUntilSwept(name: string, ...objects: object[]): Promise<void> {
+    await this.#applyUntil(/^deleted .* stale UDP flows/, name, objects);
+  }
+
+  async #applyUntil(line: RegExp, name: string, objects: readonly object[]): Promise<void> {
     const agent = this.#agent;
     if (agent === undefined) throw new Error('no agent runs');
     const since = agent.log.length;
     await this.write(name, ...objects);
-    await agent.logged(({ msg }) => /^(synced|sync incomplete)/.test(msg), { since });
+    await agent.logged(({ msg }) => line.test(msg), { since });
   }
 
   /** `slicewire WORDS` on the node, as an operator types it. */
@@ -109,6 +118,8 @@ export class Scene {
 
   async #said(name: string, args: readonly string[], words: readonly string[], file: string): Promise<Said> {
     const { exitCode, stdout, stderr } = await realCommands.run(this.lab.inside('node', file, args), NEVER);
-    return { command: [name, ...words].join(' '), status: exitCode, text: `${stdout}${stderr}`.trimEnd() };
+    // Progress comes before the answer. The folder has another name in each run.
+    const text = `${stderr}${stdout}`.trimEnd().replaceAll(this.folder, '/etc/slicewire/manifests');
+    return { command: [name, ...words].join(' '), status: exitCode, text };
   }
 }

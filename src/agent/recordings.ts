@@ -1,0 +1,61 @@
+/** The recordings of an agent: its flight recorder, and the folder of --record-dir, which follows the configuration. */
+import type { Config } from '../config/config.ts';
+import type { Recorder } from '../history/recorder.ts';
+import { realClock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import { sameData } from '../model/equal.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Agent } from './agent.ts';
+import { Flights } from './flights.ts';
+import { RecordFolder } from './record-folder.ts';
+import { recordingContext } from './recording.ts';
+
+export class Recordings {
+  readonly recorder: Recorder;
+  /** Answers about the past, also from the folder. */
+  readonly flights: Flights;
+  readonly #log: Log;
+  #folder: RecordFolder | undefined;
+  #present: { readonly agent: Agent; readonly config: Config } | undefined;
+
+  constructor(recorder: Recorder, log: Log) {
+    this.recorder = recorder;
+    this.#log = log;
+    const onProblem = (text: string) => log.warn(`--record-dir: ${text}`);
+    this.flights = new Flights({ recorder, folder: () => this.#folder, onProblem });
+  }
+
+  /**
+   * These parts are in use from now on: recordings begin anew, because other settings make other plans. Call it while no sync runs;
+   * resolves when the next one will be recorded.
+   */
+  async use(agent: Agent, config: Config): Promise<void> {
+    const former = this.#present?.config.recording;
+    this.#present = { agent, config };
+    this.recorder.sinks.restart();
+    if (sameData(former, config.recording)) return;
+    await this.#open(config).catch((error) => this.#log.error(causeOf(error)));
+  }
+
+  /** Resolves when everything is written. */
+  async close(): Promise<void> {
+    await this.#folder?.stop();
+    this.#folder = undefined;
+  }
+
+  async #open({ recording }: Config): Promise<void> {
+    await this.close();
+    const present = this.#present;
+    if (recording === undefined || present === undefined) return;
+    const { folder: path, size } = recording;
+    const now = () => this.#present ?? present;
+    const context = recordingContext(
+      () => now().agent,
+      () => now().config,
+    );
+    const options = { path, size, recorder: this.recorder, context, clock: realClock, log: this.#log };
+    const folder = await RecordFolder.open(options);
+    this.#folder = folder;
+    await folder.start();
+  }
+}
