@@ -7,6 +7,7 @@ import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
 import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
+import type { Verification } from '../answers/verification.ts';
 import type { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
@@ -47,12 +48,14 @@ export interface ExplainQuestion extends AskedText {
 export interface Answers {
   status(): Status | Promise<Status>;
   explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation>;
+  verify(signal: AbortSignal): Promise<Verification>;
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History>;
 }
 
 export class Inquiries implements Answers {
   readonly #parts: InquiryParts;
   readonly #explaining = new OneAtATime('explain');
+  readonly #verifying = new OneAtATime('verify');
   readonly #searching = new OneAtATime('history');
 
   constructor(parts: InquiryParts) {
@@ -107,6 +110,18 @@ export class Inquiries implements Answers {
       recordingContext(() => this.#present(), config),
       signal,
     );
+  }
+
+  /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
+  verify(signal: AbortSignal): Promise<Verification> {
+    return this.#verifying.run(signal, async () => {
+      const { mode, loop, turns } = this.#present();
+      // Not in the middle of a sync.
+      await turns.between(() => Promise.resolve());
+      const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
+      const { verificationOf } = await import('../explain/verification.ts');
+      return verificationOf(comparison, this.#by());
+    });
   }
 
   /** Throws WrongQuestion, NoAnswer and the signal's reason. */
