@@ -27,7 +27,7 @@ export async function withInquiries<T>(
       feed: () => agent.feed,
       agent: () => agent,
       health: () => healthByPlan(plan),
-      recorder: undefined,
+      recordings: undefined,
     });
     return await use(inquiries, until);
   });

@@ -14,14 +14,14 @@ import { version } from '../config/version.ts';
 import type { AskedText } from '../explain/explain.ts';
 import { nearestService } from '../explain/nearest.ts';
 import { flightStatus } from '../history/flight-status.ts';
-import { type HistoryQuestion, historyOf } from '../history/history.ts';
-import type { Recorder } from '../history/recorder.ts';
+import type { HistoryQuestion } from '../history/history.ts';
 import { recordingStream } from '../history/stream.ts';
 import type { Clock } from '../host/clock.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 import { recordingContext } from './recording.ts';
+import type { Recordings } from './recordings.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
 /** The parts that the answers come from. A reload of the configuration replaces some of them. */
@@ -36,7 +36,7 @@ export interface InquiryParts {
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
   /** undefined where nothing is recorded. */
-  readonly recorder: Recorder | undefined;
+  readonly recordings: Recordings | undefined;
 }
 
 export interface ExplainQuestion extends AskedText {
@@ -63,7 +63,7 @@ export class Inquiries implements Answers {
   }
 
   status(): Status {
-    const { clock, startedAt, config, feed, agent, health, recorder } = this.#parts;
+    const { clock, startedAt, config, feed, agent, health, recordings } = this.#parts;
     const { cache, watches } = feed();
     const present = agent();
     return statusOf({
@@ -77,36 +77,39 @@ export class Inquiries implements Answers {
       objects: { services: cache.counts('services').total, slices: cache.counts('slices').total },
       faults: [...cache.faults.all, ...(present?.loop.faults.all ?? [])],
       refused: refusedServices(present),
-      flight: recorder && flightStatus(recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
+      flight:
+        recordings &&
+        flightStatus(recordings.recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
     });
   }
 
   /** Throws WrongQuestion, NoAnswer, the errors of reading the kernel, and the signal's reason. */
   explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation> {
     return this.#explaining.run(signal, async () => {
-      const { who, config, recorder } = this.#parts;
+      const { who, config, recordings } = this.#parts;
       const { at, ...asked } = question;
       const by = this.#by(at);
       const agent = this.#present();
       if (at !== undefined) {
-        if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
+        if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+        const objects = await recordings.flights.objectsAt(at);
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
-        return await explainPast(asked, { by, flight: recorder, at, recorded }, signal);
+        return await explainPast(asked, { by, objects, recorded }, signal);
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');
-      return await explainNow(asked, { by, agent, recorder, knowsPods }, signal);
+      return await explainNow(asked, { by, agent, recorder: recordings?.recorder, knowsPods }, signal);
     });
   }
 
   /** A recording from now on; it ends with the signal. */
   recording(signal: AbortSignal): AsyncIterable<Uint8Array> {
-    const { recorder, config } = this.#parts;
-    if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
+    const { recordings, config } = this.#parts;
+    if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
     this.#present();
     return recordingStream(
-      recorder,
+      recordings.recorder,
       recordingContext(() => this.#present(), config),
       signal,
     );
@@ -127,9 +130,9 @@ export class Inquiries implements Answers {
   /** Throws WrongQuestion, NoAnswer and the signal's reason. */
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History> {
     return this.#searching.run(signal, async () => {
-      const { recorder } = this.#parts;
-      if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
-      const content = await historyOf(recorder, question);
+      const { recordings } = this.#parts;
+      if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+      const content = await recordings.flights.history(question);
       const { service } = question;
       if (service !== undefined && content.changes.length === 0) mustBeKnown(service, this.#parts.feed().cache);
       return { apiVersion: API_VERSION, kind: 'History', by: this.#by(question.at), ...content };

@@ -142,7 +142,7 @@ export class Reporting {
       feed: () => this.#agent?.feed ?? feed,
       agent: () => this.#agent,
       health: () => healthOf(this.health.state),
-      recorder: this.#options.recordings.recorder,
+      recordings: this.#options.recordings,
     });
     return metricsHandler({
       mode: () => this.#config.mode,
