@@ -3,8 +3,8 @@ import type { Explanation } from '../answers/explanation.ts';
 import type { AnsweredBy } from '../answers/form.ts';
 import { type AskedText, explain } from '../explain/explain.ts';
 import type { ExplainedObjects } from '../explain/facts.ts';
-import { type FlightData, objectsAt } from '../history/past.ts';
 import type { RecordedParts } from '../history/shapes.ts';
+import type { ObjectStore } from '../history/store.ts';
 import { breath, realClock } from '../host/clock.ts';
 import { parseAddress } from '../model/address.ts';
 import { SOURCE_KINDS, type SourceEvent } from '../model/events.ts';
@@ -14,9 +14,8 @@ import { type Explained, explainFacts } from './explain-facts.ts';
 
 export interface PastAbout {
   readonly by: AnsweredBy;
-  readonly flight: FlightData;
-  /** Milliseconds since 1970. */
-  readonly at: number;
+  /** The objects that were in the kernel then. */
+  readonly objects: ObjectStore;
   /** The parts of the agent now: its settings are those of then, as far as is known. */
   readonly recorded: RecordedParts;
 }
@@ -25,12 +24,11 @@ export interface PastAbout {
 const PORTION = 2000;
 
 /**
- * Throws WrongQuestion, BeforeHistory and the signal's reason. The rules of then are made again, in memory, for the Services that the
+ * Throws WrongQuestion and the signal's reason. The rules of then are made again, in memory, for the Services that the
  * destination may belong to: those of all others would not change the answer.
  */
 export async function explainPast(asked: AskedText, about: PastAbout, signal: AbortSignal): Promise<Explanation> {
-  const { by, flight, at, recorded } = about;
-  const store = await objectsAt(flight, at);
+  const { by, objects, recorded } = about;
   const parts = replayedParts({
     recorded,
     kernels: believingKernels(recorded),
@@ -38,10 +36,10 @@ export async function explainPast(asked: AskedText, about: PastAbout, signal: Ab
     modeTime: () => 0,
     onPlan: () => undefined,
   });
-  for (const event of await eventsOf(asked.to, store)) parts.cache.take(event);
+  for (const event of await eventsOf(asked.to, objects)) parts.cache.take(event);
   for (const of of SOURCE_KINDS) parts.cache.take({ kind: 'synced', of });
   await parts.loop.sync(signal);
-  return await explainParts(asked, { by, parts, objects: store, recorded, node: store.node });
+  return await explainParts(asked, { by, parts, objects, recorded, node: objects.node });
 }
 
 export interface PartsAbout {

@@ -7,6 +7,7 @@ import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
 import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
+import type { Verification } from '../answers/verification.ts';
 import type { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { version } from '../config/version.ts';
@@ -35,7 +36,13 @@ export interface InquiryParts {
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
   /** undefined where nothing is recorded. */
+<<<<<<< HEAD
   readonly recordings: Pick<Recordings, 'recorder' | 'flights'> | undefined;
+||||||| 773ef9a
+  readonly recorder: Recorder | undefined;
+=======
+  readonly recordings: Recordings | undefined;
+>>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
 }
 
 export interface ExplainQuestion extends AskedText {
@@ -47,12 +54,14 @@ export interface ExplainQuestion extends AskedText {
 export interface Answers {
   status(): Status | Promise<Status>;
   explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation>;
+  verify(signal: AbortSignal): Promise<Verification>;
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History>;
 }
 
 export class Inquiries implements Answers {
   readonly #parts: InquiryParts;
   readonly #explaining = new OneAtATime('explain');
+  readonly #verifying = new OneAtATime('verify');
   readonly #searching = new OneAtATime('history');
 
   constructor(parts: InquiryParts) {
@@ -60,8 +69,14 @@ export class Inquiries implements Answers {
   }
 
   status(): Status {
+<<<<<<< HEAD
     const { clock, startedAt, config, feed, agent, health, recordings } = this.#parts;
     const recorder = recordings?.recorder;
+||||||| 773ef9a
+    const { clock, startedAt, config, feed, agent, health, recorder } = this.#parts;
+=======
+    const { clock, startedAt, config, feed, agent, health, recordings } = this.#parts;
+>>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
     const { cache, watches } = feed();
     const present = agent();
     return statusOf({
@@ -75,7 +90,9 @@ export class Inquiries implements Answers {
       objects: { services: cache.counts('services').total, slices: cache.counts('slices').total },
       faults: [...cache.faults.all, ...(present?.loop.faults.all ?? [])],
       refused: refusedServices(present),
-      flight: recorder && flightStatus(recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
+      flight:
+        recordings &&
+        flightStatus(recordings.recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
     });
   }
 
@@ -87,10 +104,23 @@ export class Inquiries implements Answers {
       const by = this.#by(at);
       const agent = this.#present();
       if (at !== undefined) {
+<<<<<<< HEAD
         if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+||||||| 773ef9a
+        if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
+=======
+        if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+        const objects = await recordings.flights.objectsAt(at);
+>>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
+<<<<<<< HEAD
         return await explainPast(asked, { by, flight: await recordings.flights.flightAt(at), at, recorded }, signal);
+||||||| 773ef9a
+        return await explainPast(asked, { by, flight: recorder, at, recorded }, signal);
+=======
+        return await explainPast(asked, { by, objects, recorded }, signal);
+>>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');
@@ -108,6 +138,18 @@ export class Inquiries implements Answers {
       recordingContext(() => this.#present(), config),
       signal,
     );
+  }
+
+  /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
+  verify(signal: AbortSignal): Promise<Verification> {
+    return this.#verifying.run(signal, async () => {
+      const { mode, loop, turns } = this.#present();
+      // Not in the middle of a sync.
+      await turns.between(() => Promise.resolve());
+      const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
+      const { verificationOf } = await import('../explain/verification.ts');
+      return verificationOf(comparison, this.#by());
+    });
   }
 
   /** Throws WrongQuestion, NoAnswer and the signal's reason. */

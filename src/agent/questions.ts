@@ -8,6 +8,7 @@ import type { Inquiries } from './inquiries.ts';
 export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMap<string, Question> {
   return new Map<string, Question>([
     ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
+    ['/verify', { parameters: [], answer: (_, signal) => inquiries.verify(signal) }],
     [
       '/explain',
       {

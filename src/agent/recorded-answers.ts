@@ -4,6 +4,7 @@ import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
 import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
+import type { Verification } from '../answers/verification.ts';
 import { type HistoryQuestion, historyOf } from '../history/history.ts';
 import { flightOf, type RecordedFlight } from '../history/reading.ts';
 import type { RecordingLine, StartLine } from '../history/shapes.ts';
@@ -29,7 +30,7 @@ export class RecordedAnswers implements Answers {
     const start = startOf(flight.start);
     const { syncs } = await historyOf(flight, { most: 1 });
     const last = syncs.at(-1);
-    const healthy = last?.outcome === 'complete';
+    const healthy = last === undefined ? start.isWritten : last.outcome === 'complete';
     const reason = last === undefined ? 'no sync is recorded' : `the last recorded sync is ${last.outcome}`;
     const { objects, log } = flight;
     return {
@@ -68,6 +69,12 @@ export class RecordedAnswers implements Answers {
     const { cache } = parts;
     const about = { parts, objects: cache, recorded: start.parts, node: cache.node };
     return await explainParts(asked, { ...about, by: by(start, at ?? Math.max(end, start.at)) });
+  }
+
+  verify(): Promise<Verification> {
+    throw new WrongQuestion(
+      'verify compares a kernel, and a recording has none: ask the agent, or use --kubeconfig or --manifests',
+    );
   }
 
   async history(question: HistoryQuestion): Promise<History> {

@@ -107,7 +107,7 @@ function reach({ history, by: { at: now, who } }: Status): string[] {
   if (history === null) return [];
   const { reachesBackTo, bytes, folder } = history;
   if (who === 'recording') return ['', `History: reaches back to ${clockTime(reachesBackTo, now)}`];
-  const where = folder === '' ? `${bytesText(bytes)} in memory` : `${bytesText(bytes)} in ${folder}`;
+  const where = `${bytesText(bytes)} in memory${folder === '' ? '' : `, and more in ${folder}`}`;
   return [
     '',
     `History: reaches back to ${clockTime(reachesBackTo, now)} (${timeBetween(reachesBackTo, now)}, ${where})`,

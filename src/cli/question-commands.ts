@@ -38,6 +38,9 @@ export function addQuestions(program: Command, context: QuestionContext): void {
     .option('--seconds <n>', 'with --live: how long to wait for packets, 1 to 300 (default: 10)')
     .option('--at <time>', AT);
   run(explain, (module, asked) => module.explainCommand(asked));
+  run(command('verify', 'compare the kernel with what is desired, and name each difference'), (module, asked) =>
+    module.verifyCommand(asked),
+  );
   const status = command('status', 'tell how the agent is: health, source, last syncs, faults');
   run(status.option('--watch', 'ask each second, until interrupted'), (module, asked) => module.statusCommand(asked));
   const history = command(
@@ -50,6 +53,7 @@ export function addQuestions(program: Command, context: QuestionContext): void {
   const record = program
     .command('record <file>')
     .description('write objects, changes and syncs of the agent into a file that can be attached to an issue')
+    .option('--anonymize', 'replace names and addresses, consistently')
     .option('--for <duration>', 'record so long; otherwise until interrupted')
     .addHelpText('after', `\n${STATUS_HELP.record}`);
   run(withAgent(record), (module, asked) => module.recordCommand(asked));

@@ -14,8 +14,10 @@ import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { AnswerSchema } from '../answers/read.ts';
 import { type Status, statusSchema } from '../answers/status.ts';
 import { statusText } from '../answers/status-text.ts';
+import { verificationSchema } from '../answers/verification.ts';
 import { textFlag } from '../config/flags.ts';
 import { explanationText } from '../explain/text.ts';
+import { verificationText } from '../explain/verification-text.ts';
 import { realClock, sleep } from '../host/clock.ts';
 import { type Answerer, answererOf } from './answerer.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
@@ -84,6 +86,21 @@ function secondsFlag({ flags }: AskedOnCommandLine): number {
 function momentFlag({ flags }: AskedOnCommandLine, flag: string): number | undefined {
   const text = textFlag(flags, flag);
   return text === undefined ? undefined : readMoment(`--${flag}`, text, realClock.wall());
+}
+
+export async function verifyCommand(asked: AskedOnCommandLine): Promise<number> {
+  const answerer = await answererOf(asked.flags);
+  const answer = await ask(
+    answerer,
+    {
+      path: '/verify',
+      schema: verificationSchema,
+      answer: (answers, signal) => answers.verify(signal),
+    },
+    asked,
+  );
+  show(asked, answer, verificationText);
+  return answer.equal ? 0 : 2;
 }
 
 export async function historyCommand(asked: AskedOnCommandLine): Promise<number> {

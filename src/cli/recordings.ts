@@ -1,4 +1,5 @@
 /** record and replay, and recordings as the source of answers. */
+import { randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { stat, unlink } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
@@ -14,6 +15,8 @@ import { parseDuration } from '../config/duration.ts';
 import { textFlag } from '../config/flags.ts';
 import { version } from '../config/version.ts';
 import { fileProblem } from '../documents/file-problem.ts';
+import { anonymized } from '../history/anonymize.ts';
+import { recordingBytes } from '../history/frames.ts';
 import { readRecording } from '../history/reading.ts';
 import { causeOf } from '../model/cause.ts';
 import { Replay } from '../replay/replay.ts';
@@ -56,8 +59,9 @@ export async function recordCommand(asked: AskedOnCommandLine): Promise<number> 
   const { listen } = { listen: (await loadConfig(flags)).config.serve.metrics };
   const chunks = await askForFile({ listen, path: '/recording', parameters: { for: text }, signal });
   if (text === undefined) warn(`recording into ${file} until interrupted (Ctrl+C)`);
+  const bytes = flags.anonymize === true ? anonymousBytes(chunks) : chunks;
   try {
-    await pipeline(chunks, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
+    await pipeline(bytes, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
   } catch (error) {
     if (!signal.aborted) throw new NoAnswer(await unwritten(file, error));
     // Interrupted: what is complete counts.
@@ -65,6 +69,10 @@ export async function recordCommand(asked: AskedOnCommandLine): Promise<number> 
   const { size } = await stat(file);
   print(`${file}: ${bytesText(size)}`);
   return 0;
+}
+
+async function* anonymousBytes(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield* recordingBytes(anonymized(readRecording(chunks, warn), randomBytes(32)));
 }
 
 async function unwritten(file: string, error: unknown): Promise<string> {

@@ -29,6 +29,22 @@ export function frameBytes(lines: readonly string[]): Uint8Array {
   return Buffer.concat([head, content]);
 }
 
+/** Objects in a frame of a recording that is written anew. */
+const PORTION = 200;
+
+/** The bytes of a recording with these lines. Each sync ends a frame. */
+export async function* recordingBytes(lines: AsyncIterable<{ readonly type: string }>): AsyncGenerator<Uint8Array> {
+  yield headerBytes();
+  let frame: string[] = [];
+  for await (const line of lines) {
+    frame.push(JSON.stringify(line));
+    if (frame.length < PORTION && line.type !== 'sync') continue;
+    yield frameBytes(frame);
+    frame = [];
+  }
+  if (frame.length > 0) yield frameBytes(frame);
+}
+
 /**
  * The lines of each frame. A frame that is torn or damaged ends the recording, because later changes build upon it; `onProblem` gets
  * a sentence about it. Throws RecordingUnreadable.

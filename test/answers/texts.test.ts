@@ -101,7 +101,7 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
       '\n22 faults of objects:\n  Service shop/s0: spec.clusterIP: x\n',
       '  and 2 more faults; -o json lists them all\n',
       '\nChanged by other programs, and repaired:\n  12:00:00.000  nat chain KUBE-SERVICES\n',
-      'History: reaches back to 12:00:00.000 (3 min, 12 bytes in /var/lib/slicewire)',
+      'History: reaches back to 12:00:00.000 (3 min, 12 bytes in memory, and more in /var/lib/slicewire)',
     ]) {
       assert.ok(text.includes(part), `${part}\nis not in\n${text}`);
     }
