@@ -31,9 +31,11 @@ function head(status: Status): string[] {
   return [`slicewire ${by.version} on ${by.node}: ${by.mode} mode, ${served}, ${WHO[by.who](status)}${since}`];
 }
 
-function health({ health: { healthy, ready, live, reasons } }: Status): string[] {
-  const is = [healthy ? 'healthy' : 'not healthy', ready ? 'ready' : 'not ready', ...(live ? [] : ['not live'])];
-  return [`Health: ${is.join(', ')}`, ...reasons.map((reason) => `  ${reason}`)];
+/** Only an agent that was asked can be live and ready. */
+function health({ by, health: { healthy, ready, live, reasons } }: Status): string[] {
+  const process = by.who === 'agent' ? [ready ? 'ready' : 'not ready', ...(live ? [] : ['not live'])] : [];
+  const is = [healthy ? 'healthy' : 'not healthy', ...process];
+  return [`Health: ${is.join(', ')}`, ...indented(reasons)];
 }
 
 function source({ source: from, heard, objects, by: { at: now } }: Status): string[] {
@@ -79,7 +81,7 @@ export function syncRows(syncs: readonly RecordedSync[], now: string): string[] 
     return [`${number}`, clockTime(at, now), trigger, outcome, `${changes}`, `${steps}`, ...times, services.join(' ')];
   });
   const details = syncs.map(({ failed, drift }) => [
-    ...failed.map((text) => `      not written: ${text}`),
+    ...failed.map((text) => `      not written: ${firstLine(text)}`),
     ...drift.map((text) => `      another program had changed ${text}`),
   ]);
   const [title = '', ...lines] = columns([titles, ...rows]);
@@ -114,6 +116,12 @@ function reach({ history, by: { at: now, who } }: Status): string[] {
   ];
 }
 
-function indented(lines: readonly string[]): string[] {
-  return lines.map((line) => `  ${line}`);
+function indented(texts: readonly string[]): string[] {
+  return texts.map((text) => `  ${firstLine(text)}`);
+}
+
+/** The cause of a refusal goes on with the lines that were written; `-o json` has them. */
+function firstLine(text: string): string {
+  const [first = ''] = text.split('\n', 1);
+  return first;
 }

@@ -85,9 +85,16 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
     const status: Status = {
       ...STATUS,
       health: { live: true, ready: false, healthy: false, reasons: ['IPv4: the kernel cannot be written: EPERM'] },
-      syncs: [{ ...SYNC, outcome: 'failed', failed: ['IPv4: EPERM'], drift: ['nat chain KUBE-SERVICES'] }],
+      syncs: [
+        {
+          ...SYNC,
+          outcome: 'failed',
+          failed: ['IPv4: EPERM\n  1: *nat\n> 4: -A KU…'],
+          drift: ['nat chain KUBE-SERVICES'],
+        },
+      ],
       latency: null,
-      setAside: ['shop/web: invalid'],
+      setAside: ['shop/web: invalid\n  1: *nat\n> 4: -A KUBE-SERVICES'],
       faults: Array.from({ length: 22 }, (_, i) => fault(i)),
       drift: [{ at: '2026-11-22T12:00:00.000Z', what: 'nat chain KUBE-SERVICES' }],
       history: { reachesBackTo: '2026-11-22T12:00:00.000Z', bytes: 12, folder: '/var/lib/slicewire' },
@@ -97,7 +104,7 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
       'Health: not healthy, not ready\n  IPv4: the kernel cannot be written: EPERM\n',
       'Changes reached the kernel: none in the last hour\n',
       '      not written: IPv4: EPERM\n      another program had changed nat chain KUBE-SERVICES\n',
-      '\nThe kernel refuses 1 Service:\n  shop/web: invalid\n',
+      '\nThe kernel refuses 1 Service:\n  shop/web: invalid\n\n',
       '\n22 faults of objects:\n  Service shop/s0: spec.clusterIP: x\n',
       '  and 2 more faults; -o json lists them all\n',
       '\nChanged by other programs, and repaired:\n  12:00:00.000  nat chain KUBE-SERVICES\n',
@@ -121,7 +128,7 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
     };
     assert.match(
       statusText(status),
-      /^slicewire 1\.2\.3 on node-a: nftables mode, IPv4 and IPv6, no agent was asked\nHealth: healthy, not ready, not live\n {2}no agent was asked\n/,
+      /^slicewire 1\.2\.3 on node-a: nftables mode, IPv4 and IPv6, no agent was asked\nHealth: healthy\n {2}no agent was asked\n/,
     );
     assert.doesNotMatch(statusText(status), /Changes reached|History|Last syncs/);
   });
