@@ -14,7 +14,7 @@ import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { AnswerSchema } from '../answers/read.ts';
 import { type Status, statusSchema } from '../answers/status.ts';
 import { statusText } from '../answers/status-text.ts';
-import { verificationSchema } from '../answers/verification.ts';
+import { type Verification, verificationSchema } from '../answers/verification.ts';
 import { textFlag } from '../config/flags.ts';
 import { explanationText } from '../explain/text.ts';
 import { verificationText } from '../explain/verification-text.ts';
@@ -88,17 +88,14 @@ function momentFlag({ flags }: AskedOnCommandLine, flag: string): number | undef
   return text === undefined ? undefined : readMoment(`--${flag}`, text, realClock.wall());
 }
 
+const VERIFY: Question<Verification> = {
+  path: '/verify',
+  schema: verificationSchema,
+  answer: (answers, signal) => answers.verify(signal),
+};
+
 export async function verifyCommand(asked: AskedOnCommandLine): Promise<number> {
-  const answerer = await answererOf(asked.flags);
-  const answer = await ask(
-    answerer,
-    {
-      path: '/verify',
-      schema: verificationSchema,
-      answer: (answers, signal) => answers.verify(signal),
-    },
-    asked,
-  );
+  const answer = await ask(await answererOf(asked.flags), VERIFY, asked);
   show(asked, answer, verificationText);
   return answer.equal ? 0 : 2;
 }
