@@ -29,7 +29,7 @@ export class Flights {
     const { recorder } = this.#options;
     const { since = Number.POSITIVE_INFINITY, at = Number.POSITIVE_INFINITY } = question;
     if (Math.min(since, at) >= recorder.log.reachesBackTo) return await historyOf(recorder, question);
-    const stood = at < recorder.log.reachesBackTo ? await this.#flightAt(at) : undefined;
+    const stood = await this.flightAt(Math.min(at, Number.MAX_SAFE_INTEGER));
     const older = (await this.#segmentsFrom(Math.min(since, at))).filter(({ startedAt }) => startedAt <= at);
     const changesOnly = { ...question, at: undefined, until: at };
     const answers: HistoryContent[] = [];
@@ -37,18 +37,18 @@ export class Flights {
     answers.push(await historyOf(recorder, changesOnly));
     const answer = merged(answers, question.most ?? MOST);
     if (question.at === undefined) return answer;
-    return { ...answer, stood: (await historyOf(stood ?? recorder, question)).stood };
+    return { ...answer, stood: (await historyOf(stood, question)).stood };
   }
 
   /** The objects as they were in the kernel. `moment`: milliseconds since 1970. Throws BeforeHistory. */
   async objectsAt(moment: number): Promise<ObjectStore> {
-    const { recorder } = this.#options;
-    return await objectsAt(moment >= recorder.log.reachesBackTo ? recorder : await this.#flightAt(moment), moment);
+    return await objectsAt(await this.flightAt(moment), moment);
   }
 
-  /** The history with this moment. */
-  async #flightAt(moment: number): Promise<FlightData> {
+  /** The history that knows of this moment. Throws BeforeHistory. */
+  async flightAt(moment: number): Promise<FlightData> {
     const { recorder } = this.#options;
+    if (moment >= recorder.log.reachesBackTo) return recorder;
     const folder = this.#options.folder();
     const segments = (await folder?.segments()) ?? [];
     // A segment that began before its first sync does not know what was in the kernel until then: the one before does.

@@ -42,6 +42,8 @@ interface Place {
   readonly chain: string;
   readonly line: Rule;
   readonly rule: ParsedRule;
+  /** The Service that the rule names, or the rules that led to its chain. */
+  readonly owner: Rule['owner'];
 }
 
 interface Endings {
@@ -173,14 +175,17 @@ export class RulesWalk {
     return this.#chain(table, chain, state) ?? [{ state, verdict: 'end' }];
   }
 
-  /** All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. */
-  #chain(table: Table, chain: string, start: State): Outcome[] | undefined {
+  /**
+   * All outcomes of a chain; 'end' and 'return' mean that the caller goes on. undefined: there is no such chain. `owner`: the Service of
+   * the jump into it; rules of a Service's chain that were read do not name it.
+   */
+  #chain(table: Table, chain: string, start: State, owner?: Rule['owner']): Outcome[] | undefined {
     const rules = this.#rules.chain(table, chain);
     if (rules === undefined) return undefined;
     let going: State[] = [start];
     const done: Outcome[] = [];
     for (const line of rules) {
-      const place: Place = { table, chain, line, rule: this.#read(line.text) };
+      const place: Place = { table, chain, line, rule: this.#read(line.text), owner: line.owner ?? owner };
       const next: State[] = [];
       for (const state of going) this.#rule(place, state, { next, done });
       going = next;
@@ -232,7 +237,7 @@ export class RulesWalk {
   #enter(place: Place, state: State, { next, done }: Endings): void {
     const { target, isGoto } = place.rule;
     const entered = stepped(state, stepOf(place, { kind: isGoto ? 'goto' : 'jump', chain: target }));
-    const outcomes = this.#chain(place.table, target, entered);
+    const outcomes = this.#chain(place.table, target, entered, place.owner);
     if (outcomes === undefined) {
       const what = `leads to \`${target}\`, which is neither a chain that was read nor a target that is interpreted`;
       this.#note(place, `${what}; it is taken as having no effect`);
@@ -256,6 +261,6 @@ function accepted(state: State): Outcome[] {
   return [{ state, verdict: 'accept' }];
 }
 
-function stepOf({ table, chain, line, rule: { chance } }: Place, effect: Effect): Step {
-  return { table, chain, rule: line.text, effect, share: chance, owner: line.owner };
+function stepOf({ table, chain, line, rule: { chance }, owner }: Place, effect: Effect): Step {
+  return { table, chain, rule: line.text, effect, share: chance, owner };
 }

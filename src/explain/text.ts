@@ -100,9 +100,12 @@ function stepLines(steps: readonly ExplainedStep[]): string[] {
 
 function seenLines(seen: Explanation['seen']): string[] {
   if (seen === null) return [];
-  const packets = seen.packets.flatMap(({ at, steps }) => [
-    `packet at ${at}`,
-    ...stepLines(steps).map((s) => `  ${s}`),
-  ]);
+  const alike = Map.groupBy(seen.packets, ({ steps }) => JSON.stringify(steps)).values();
+  const packets = [...alike].flatMap((same) => {
+    const [first] = same;
+    if (first === undefined) return [];
+    const more = same.length > 1 ? `, and ${same.length - 1} more the same way` : '';
+    return [`packet at ${first.at}${more}`, ...stepLines(first.steps).map((line) => `  ${line}`)];
+  });
   return [...wrapped(seen.sentence), ...packets, ...seen.connections.map((line) => `connection ${line}`)];
 }

@@ -115,7 +115,7 @@ class Beginning {
   }
 
   async sync({ record }: SyncLine, signal: AbortSignal): Promise<ReplayedSync> {
-    const { number, at, trigger, upTo, outcome, hasWritten, drift, milliseconds, times } = record;
+    const { number, at, trigger, upTo, hasWritten, milliseconds, times } = record;
     const isFirst = this.#isFirst;
     this.#isFirst = false;
     while ((this.changes[0]?.number ?? Number.POSITIVE_INFINITY) <= upTo) {
@@ -133,16 +133,7 @@ class Beginning {
     const report = await this.parts.loop.sync(signal);
     const plans = this.#plans;
     const isSame = areSame(record.plans, plans.map(planRecord));
-    const unknown =
-      isFirst && (this.start.isWritten || trigger === 'start')
-        ? 'the first plan depends on what the kernel had'
-        : drift.length > 0
-          ? 'another program had changed rules'
-          : outcome !== 'complete'
-            ? 'the kernel refused a part'
-            : this.start.isWaiting && at - this.start.at < WAITING
-              ? 'removals were waiting when the recording began'
-              : '';
+    const unknown = this.#whyUnknown(record, isFirst);
     const comparable = isSame === true || unknown === '';
     return {
       ...facts,
@@ -151,6 +142,18 @@ class Beginning {
       why: comparable ? '' : unknown,
       report,
     };
+  }
+
+  /** Why the plan may be another one than the recorded one; "" when it must be the same. */
+  #whyUnknown({ at, trigger, drift, outcome }: SyncLine['record'], isFirst: boolean): string {
+    const { isWritten, isWaiting, parts } = this.start;
+    if (isFirst && (isWritten || trigger === 'start')) return 'the first plan depends on what the kernel had';
+    if (drift.length > 0) return 'another program had changed rules';
+    if (outcome !== 'complete') return 'the kernel refused a part';
+    if (isWaiting && at - this.start.at < WAITING) return 'removals were waiting when the recording began';
+    return parts.settings.mode === 'ipvs'
+      ? 'connections, which decide when IPVS removes an endpoint, are not recorded'
+      : '';
   }
 }
 

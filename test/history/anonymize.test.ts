@@ -38,6 +38,7 @@ describe('anonymous addresses', () => {
       fc.assert(
         fc.property(known, ([a, b, length, isNear]) => {
           if (a === undefined || b === undefined || familyOf(a) !== family || familyOf(b) !== family) return;
+          if ([a, b].some((text) => /^(0\.|127\.|169\.254\.|:|fe80:)/.test(text))) return;
           const range = parseCidr(`${isNear ? b : a}/${length}`);
           assert.ok(range !== undefined);
           const replaced = new AnonymousAddresses(SECRET);

@@ -70,3 +70,24 @@ describe('Tracker', () => {
     assert.deepEqual([...create.keys(), ...remove.keys()], ['a', 'foreign']);
   });
 });
+
+describe('the order of a plan', () => {
+  it('follows the changes, however the kernel lists its objects', () => {
+    const orders = [
+      ['a', 'b', 'c'],
+      ['c', 'b', 'a'],
+    ].map((listed) => {
+      const tracker = new Tracker<string, number>((a, b) => a === b);
+      for (const key of ['a', 'b', 'c']) tracker.desire(key, 1);
+      tracker.observe(new Map(listed.map((key) => [key, 1])));
+      tracker.delta();
+      for (const key of ['b', 'c', 'a']) tracker.desire(key, 2);
+      tracker.observe(new Map(listed.map((key) => [key, 1])));
+      return [...tracker.delta().update.keys()];
+    });
+    assert.deepEqual(orders, [
+      ['b', 'c', 'a'],
+      ['b', 'c', 'a'],
+    ]);
+  });
+});

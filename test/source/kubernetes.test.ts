@@ -537,3 +537,18 @@ describe('the watch status of a kind', () => {
     assert.equal(slices(it).failure?.isServers, true);
   });
 });
+
+for (const readsProtobuf of [true, false]) {
+  test(`events have the resourceVersion of their object, from ${readsProtobuf ? 'protobuf' : 'JSON'} and from watches`, async (t) => {
+    const server = await start(t);
+    server.put(service({ name: 'web', spec: { clusterIP: '10.96.0.1', ports: [{ port: 80 }] } }));
+    server.put(slice({ name: 'web-1', service: 'web', endpoints: ['10.244.1.1'] }));
+    const { events } = await running(t, server, { readsProtobuf });
+    server.put(service({ name: 'web', spec: { clusterIP: '10.96.0.1', ports: [{ port: 81 }] } }));
+    const versions = () =>
+      events.flatMap((event) => ('resourceVersion' in event ? [`${event.kind} ${event.resourceVersion}`] : []));
+    await until('the change', () => versions().filter((text) => text.startsWith('service ')).length === 2);
+    for (const text of versions()) assert.match(text, /^(service|slice|node) \d+$/);
+    assert.equal(new Set(versions()).size, 3);
+  });
+}
