@@ -36,13 +36,7 @@ export interface InquiryParts {
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
   /** undefined where nothing is recorded. */
-<<<<<<< HEAD
   readonly recordings: Pick<Recordings, 'recorder' | 'flights'> | undefined;
-||||||| 773ef9a
-  readonly recorder: Recorder | undefined;
-=======
-  readonly recordings: Recordings | undefined;
->>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
 }
 
 export interface ExplainQuestion extends AskedText {
@@ -69,14 +63,7 @@ export class Inquiries implements Answers {
   }
 
   status(): Status {
-<<<<<<< HEAD
     const { clock, startedAt, config, feed, agent, health, recordings } = this.#parts;
-    const recorder = recordings?.recorder;
-||||||| 773ef9a
-    const { clock, startedAt, config, feed, agent, health, recorder } = this.#parts;
-=======
-    const { clock, startedAt, config, feed, agent, health, recordings } = this.#parts;
->>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
     const { cache, watches } = feed();
     const present = agent();
     return statusOf({
@@ -104,23 +91,11 @@ export class Inquiries implements Answers {
       const by = this.#by(at);
       const agent = this.#present();
       if (at !== undefined) {
-<<<<<<< HEAD
-        if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
-||||||| 773ef9a
-        if (recorder === undefined) throw new WrongQuestion(NO_HISTORY);
-=======
         if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
         const objects = await recordings.flights.objectsAt(at);
->>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
-<<<<<<< HEAD
-        return await explainPast(asked, { by, flight: await recordings.flights.flightAt(at), at, recorded }, signal);
-||||||| 773ef9a
-        return await explainPast(asked, { by, flight: recorder, at, recorded }, signal);
-=======
         return await explainPast(asked, { by, objects, recorded }, signal);
->>>>>>> 5fc60222dc433a9f3f168851c778eaf849e628d4
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');
