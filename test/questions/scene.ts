@@ -68,7 +68,9 @@ export class Scene {
     await this.#agent?.stop();
     const own = ['--manifests', this.folder, '--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
     // The size of the table of connections belongs to the machine, not to a namespace.
-    const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', `--${mode}-min-sync-period=0s`];
+    // What another program changed is still there when the question is asked.
+    const periods = [`--${mode}-min-sync-period=0s`, `--${mode}-sync-period=10m`];
+    const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', ...periods];
     const env = path === undefined ? [] : [`PATH=${path}:${process.env.PATH}`];
     const args = [...env, process.execPath, '--disable-sigusr1', MAIN, ...flags];
     this.#agent = new AgentProcess(this.lab, args, 'env');
