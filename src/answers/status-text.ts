@@ -1,7 +1,9 @@
 /** The answer of `slicewire status` as text for people. Pure. */
+
 import type { RecordedSync } from './history.ts';
+import { columns } from './layout.ts';
 import type { Status } from './status.ts';
-import { bytesText, clockTime, columns, countText, listText, millisecondsText, timeBetween } from './words.ts';
+import { bytesText, clockTime, countText, listText, millisecondsText, timeBetween } from './words.ts';
 
 /** Most faults that the text lists; the others are counted. `-o json` has all. */
 const MOST_FAULTS = 20;
@@ -44,7 +46,7 @@ function source({ source: from, heard, objects, by: { at: now } }: Status): stri
     return [of, failure === '' ? last : `${last}; ${failure}`];
   });
   const has = `${countText(objects.services, 'Service')}, ${countText(objects.slices, 'EndpointSlice')}`;
-  return ['', `Source: ${from} (${has})`, ...columns(rows)];
+  return ['', `Source: ${from} (${has})`, ...indented(columns(rows))];
 }
 
 function latency({ latency: seen, by }: Status): string[] {
@@ -84,7 +86,7 @@ export function syncRows(syncs: readonly RecordedSync[], now: string): string[] 
     ...failed.map((text) => `      not written: ${firstLine(text)}`),
     ...drift.map((text) => `      another program had changed ${text}`),
   ]);
-  const [title = '', ...lines] = columns([titles, ...rows]);
+  const [title = '', ...lines] = indented(columns([titles, ...rows]));
   return [title, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])];
 }
 
@@ -100,7 +102,7 @@ function troubles({ faults, setAside, drift, by: { at: now } }: Status): string[
   }
   if (drift.length > 0) {
     lines.push('', 'Changed by other programs, and repaired:');
-    lines.push(...columns(drift.map(({ at, what }) => [clockTime(at, now), what])));
+    lines.push(...indented(columns(drift.map(({ at, what }) => [clockTime(at, now), what]))));
   }
   return lines;
 }

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type History, historySchema, type RecordedSync } from '../../src/answers/history.ts';
 import { historyText } from '../../src/answers/history-text.ts';
+import { columns } from '../../src/answers/layout.ts';
 import { type Status, statusSchema } from '../../src/answers/status.ts';
 import { statusText } from '../../src/answers/status-text.ts';
-import { bytesText, clockTime, columns, countText, millisecondsText, timeBetween } from '../../src/answers/words.ts';
+import { bytesText, clockTime, countText, millisecondsText, timeBetween } from '../../src/answers/words.ts';
 
 const BY = {
   who: 'agent',
@@ -208,6 +209,6 @@ Syncs:
     // A clock that was set back.
     assert.equal(timeBetween(at('12:00:01.000'), at('12:00:00.000')), '0 s');
     assert.equal(clockTime('2026-11-21T23:59:59.001Z', at('00:00:00.000')), '2026-11-21 23:59:59.001');
-    assert.deepEqual(columns([['a', '1'], ['bb', '10'], ['c']], ''), ['a    1', 'bb  10', 'c']);
+    assert.deepEqual(columns([['a', '1'], ['bb', '10'], ['c']]), ['a    1', 'bb  10', 'c']);
   });
 });
