@@ -1,4 +1,5 @@
 /** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
+import { momentOf } from '../answers/form.ts';
 import { breath } from '../host/clock.ts';
 import { type Delta, deltaOf, reversed } from './delta.ts';
 import type { FlightLog } from './flight-log.ts';
@@ -32,24 +33,6 @@ type Parsed = WeakMap<object, readonly LogRecord[]>;
 
 /** `moment`: milliseconds since 1970. Throws BeforeHistory. */
 export async function objectsAt(recorder: FlightData, moment: number): Promise<ObjectStore> {
-  return (await historySince(recorder, moment)).objects;
-}
-
-/** A change with the delta that makes it. */
-export interface RedoneChange extends ChangeHead {
-  readonly type: 'change';
-  readonly delta: Delta;
-}
-
-/** The objects that were in the kernel at a moment, and what followed. */
-export interface HistorySince {
-  readonly objects: ObjectStore;
-  /** The changes that were not in the kernel then, and the syncs that ended later, in order. */
-  readonly records: readonly (RedoneChange | SyncRecord)[];
-}
-
-/** `moment`: milliseconds since 1970. Throws BeforeHistory. */
-export async function historySince(recorder: FlightData, moment: number): Promise<HistorySince> {
   // First in portions, while changes come in; then at once, from what was read.
   const parsed: Parsed = new WeakMap();
   const isEnough = enoughFor(moment);
@@ -62,18 +45,19 @@ export async function historySince(recorder: FlightData, moment: number): Promis
   if (objects === undefined || moment < reachesBackTo) throw beforeHistory(reachesBackTo);
   const store = ObjectStore.copyOf(objects);
   const records = recordsBackTo(recorder, enoughFor(moment), parsed);
-  const redone = new Map(undo(store, notWrittenAt(timeline(records), moment)).map((change) => [change.number, change]));
-  const later = records.flatMap((record) => {
-    if (record.type === 'sync') return record.endedAt > moment ? record : [];
-    return redone.get(record.number) ?? [];
-  });
-  return { objects: store, records: later };
+  undo(store, notWrittenAt(timeline(records), moment));
+  return store;
 }
 
-export function beforeHistory(reachesBackTo: number): BeforeHistory {
-  return new BeforeHistory(
-    `history reaches back to ${new Date(reachesBackTo).toISOString()}; --record-dir keeps more of it`,
-  );
+/** A change with the delta that makes it. */
+export interface RedoneChange extends ChangeHead {
+  readonly type: 'change';
+  readonly delta: Delta;
+}
+
+/** `flag`: the flag of the agent with which more is kept. */
+export function beforeHistory(reachesBackTo: number, flag = '--record-dir'): BeforeHistory {
+  return new BeforeHistory(`history reaches back to ${momentOf(reachesBackTo)}; ${flag} keeps more of it`);
 }
 
 /** The objects that are in the kernel now, and the changes that are not, the oldest first. */
