@@ -54,7 +54,7 @@ export function addQuestions(program: Command, context: QuestionContext): void {
     .command('record <file>')
     .description('write objects, changes and syncs of the agent into a file that can be attached to an issue')
     .option('--anonymize', 'replace names and addresses, consistently')
-    .option('--for <duration>', 'record so long; otherwise until interrupted')
+    .option('--for <duration>', 'record from now on for so long; otherwise what the agent remembers')
     .addHelpText('after', `\n${STATUS_HELP.record}`);
   run(withAgent(record), (module, asked) => module.recordCommand(asked));
   const replay = program

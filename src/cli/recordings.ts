@@ -58,7 +58,7 @@ export async function recordCommand(asked: AskedOnCommandLine): Promise<number> 
   }
   const { listen } = { listen: (await loadConfig(flags)).config.serve.metrics };
   const chunks = await askForFile({ listen, path: '/recording', parameters: { for: text }, signal });
-  if (text === undefined) warn(`recording into ${file} until interrupted (Ctrl+C)`);
+  if (text !== undefined) warn(`recording into ${file} for ${text}; Ctrl+C ends it earlier`);
   const bytes = flags.anonymize === true ? anonymousBytes(chunks) : chunks;
   try {
     await pipeline(bytes, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
