@@ -3,7 +3,8 @@
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
 import type { Explanation } from '../answers/explanation.ts';
-import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
+import type { AnsweredBy } from '../answers/form.ts';
+import { API_VERSION, momentOf } from '../answers/head.ts';
 import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';

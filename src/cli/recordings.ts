@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { askForFile } from '../agent/ask-agent.ts';
 import { loadConfig } from '../agent/load-config.ts';
 import { RecordedAnswers } from '../agent/recorded-answers.ts';
-import { API_VERSION, momentOf } from '../answers/form.ts';
+import { API_VERSION, momentOf } from '../answers/head.ts';
 import { isWrongQuestion, NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Replayed } from '../answers/replay.ts';
 import { replayText } from '../answers/replay-text.ts';
