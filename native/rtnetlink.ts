@@ -19,18 +19,23 @@ export const RTM_GETLINK = 18;
 export const RTM_NEWADDR = 20;
 export const RTM_DELADDR = 21;
 export const RTM_GETADDR = 22;
+export const RTM_GETROUTE = 26;
 export const IFLA_IFNAME = 3;
 export const IFLA_LINKINFO = 18;
 export const IFLA_INFO_KIND = 1;
 export const IFA_ADDRESS = 1;
 export const IFA_LOCAL = 2;
 export const IFA_FLAGS = 8;
+export const RTA_DST = 1;
+export const RTA_PREFSRC = 7;
 export const IFA_F_NODAD = 0x02;
 export const RT_SCOPE_UNIVERSE = 0;
 /** struct ifinfomsg: family, type, index, flags, change. */
 export const IFINFOMSG = 16;
 /** struct ifaddrmsg: family, prefix length, flags, scope, index. */
 export const IFADDRMSG = 8;
+/** struct rtmsg: family, lengths of destination and source, tos, table, protocol, scope, type, flags. */
+export const RTMSG = 12;
 
 const writer = new BodyWriter();
 
@@ -105,6 +110,25 @@ export function* deviceAddresses(
   family: 'IPv4' | 'IPv6',
 ): Generator<readonly DeviceAddress[], boolean> {
   return yield* socket.decoded(listAddressesRequest(family), decodeAddress);
+}
+
+/** `ip route get ADDRESS` */
+export function getRouteRequest(destination: Uint8Array): Request {
+  const header = Buffer.alloc(RTMSG);
+  header[0] = destination.length === 4 ? AF_INET : AF_INET6;
+  header[1] = destination.length * 8;
+  return { type: RTM_GETROUTE, flags: 0, body: [writer.begin(header).bytes(RTA_DST, destination).end()] };
+}
+
+/**
+ * The address from which this node sends to a destination, in network order; undefined when the kernel names none. Throws NetlinkError,
+ * with ENETUNREACH or another errno of the route where there is no way.
+ */
+export function sourceOfRoute(socket: NetlinkSocket, destination: Uint8Array): Uint8Array | undefined {
+  return socket.ask(getRouteRequest(destination), (buffer, { start, end }) => {
+    const at = findAttribute(buffer, start + RTMSG, end, RTA_PREFSRC);
+    return at < 0 ? undefined : Buffer.from(buffer.subarray(at, at + valueLength(buffer, at)));
+  });
 }
 
 /** An address of a listing; undefined for a message without one. */

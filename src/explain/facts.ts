@@ -68,6 +68,11 @@ export interface ExplainFacts {
   remembered(family: Family, memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
   /** The Service that had a destination and has it no more; undefined when the history knows of none. */
   lastHad?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
+  /**
+   * The address that this node's routes choose for what it sends to a destination; undefined when there is no route. Absent where the
+   * routes are not known.
+   */
+  readonly sourceTo?: ((destination: Address) => Promise<Address | undefined>) | undefined;
   /** Absent where Pods are not known. A Pod that does not exist is undefined. */
   pod?(key: string): KnownPod | undefined;
   /** Services that the kernel refuses, each with the kernel's words. */

@@ -1,6 +1,6 @@
 /** Reads FROM: who sends, from which address, and by which device. Pure. */
-import { type Address, cidrContains, type Family, familyOf, isLoopback } from '../model/address.ts';
-import type { Destination, Sender } from './asked.ts';
+import { type Address, cidrContains, type Family, familyOf, isLoopback, parseAddress } from '../model/address.ts';
+import type { Destination, Question, Sender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { nearest } from './nearest.ts';
 import { readAddress, WrongQuestion } from './wrong-question.ts';
@@ -31,17 +31,40 @@ export function readSender(text: string, to: Destination, facts: ExplainFacts): 
     : outside(text, { address, isExample: false }, family);
 }
 
-/** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
-function theNode(text: string, { address }: Destination, family: FamilyFacts, own?: Address): Sender {
-  const isHere = isLoopback(address) || family.localAddresses.has(address);
-  const isTaken = isHere || family.stands.servers?.addresses.has(address) === true;
-  const source = own ?? (isTaken ? address : primaryOf(family, address));
-  const isLocalPod = isInRange(source, family);
-  return { text, what: 'node', address: source, device: undefined, isLocalPod, isExample: false };
+function theNode(text: string, to: Destination, family: FamilyFacts, own?: Address): Sender {
+  const address = own ?? assumedSource(to, family);
+  const isLocalPod = isInRange(address, family);
+  return { text, what: 'node', address, device: undefined, isLocalPod, isExample: false };
 }
 
-function primaryOf({ nodeAddresses, localAddresses }: FamilyFacts, otherwise: Address): Address {
-  return nodeAddresses[0] ?? [...localAddresses].find((address) => !isLoopback(address)) ?? otherwise;
+/** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
+function assumedSource({ address }: Destination, family: FamilyFacts): Address {
+  const { localAddresses, stands, nodeAddresses } = family;
+  if (isLoopback(address) || localAddresses.has(address) || stands.servers?.addresses.has(address) === true) {
+    return address;
+  }
+  const own = [...nodeAddresses, ...localAddresses].filter((each) => !isLoopback(each));
+  // The bridge of the Pods has an address as well, and leads to them alone.
+  return own.find((each) => !isInRange(each, family)) ?? own[0] ?? address;
+}
+
+/** The same question as this node's routes send it, where FROM names no address of the node. */
+export async function asRouted(question: Question, facts: ExplainFacts): Promise<Routed> {
+  const { from, to } = question;
+  const family = facts.families.get(to.family);
+  const isNamed = parseAddress(from.text) !== undefined;
+  if (from.what !== 'node' || isNamed || facts.sourceTo === undefined || family === undefined) {
+    return { question, hasRoute: true };
+  }
+  const source = await facts.sourceTo(to.address);
+  if (source === undefined) return { question, hasRoute: false };
+  return { question: { from: theNode(from.text, to, family, source), to }, hasRoute: true };
+}
+
+export interface Routed {
+  readonly question: Question;
+  /** False: this node has no route to the destination. */
+  readonly hasRoute: boolean;
 }
 
 function outside(text: string, who: { address: Address; isExample: boolean }, family: FamilyFacts): Sender {

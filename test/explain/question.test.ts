@@ -117,6 +117,32 @@ describe('FROM', () => {
     assert.equal(await sender('node', { mode: 'ipvs' }), 'node 10.96.0.10 sent here');
   });
 
+  it('sends from the address that the routes choose, where they are known and FROM names none', async () => {
+    const node = await aNode();
+    const to = '10.96.0.10:80';
+    const routed = async (from: string, source: Address | undefined) => {
+      const { from: sender, notes } = await node.ask(from, to, { pods: PODS, more: { sourceTo: async () => source } });
+      return [sender.address, notes.some((note) => note.startsWith('This node has no route to 10.96.0.10: '))];
+    };
+    const bridge = '10.244.1.1' as Address;
+    assert.deepEqual(await routed('node', bridge), [bridge, false]);
+    assert.deepEqual(await routed('pod/shop/host', bridge), [bridge, false]);
+    assert.deepEqual(await routed('192.168.77.2', bridge), ['192.168.77.2', false]);
+    assert.deepEqual(await routed('203.0.113.9', bridge), ['203.0.113.9', false]);
+    assert.deepEqual(await routed('node', undefined), ['192.168.77.2', true]);
+  });
+
+  it('does not send from the bridge of the Pods, where the Node has no known address', async () => {
+    const facts = (await aNode()).facts();
+    const families = new Map(
+      [...facts.families].map(([family, one]) => [
+        family,
+        { ...one, nodeAddresses: [...one.localAddresses].reverse() },
+      ]),
+    );
+    assert.equal(readQuestion('node', '10.96.0.10:80', { ...facts, families }).from.address, '192.168.77.2');
+  });
+
   it('is outside by any other address, or an address for documentation', async () => {
     assert.equal(await sender('203.0.113.9'), 'outside 203.0.113.9 comes in');
     assert.equal(await sender('outside'), 'outside 192.0.2.77 comes in');
