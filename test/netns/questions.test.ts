@@ -132,7 +132,8 @@ for (const mode of ['nftables', 'iptables'] as const) {
       const { status, answer } = await json('status');
       const { latency, syncs: last, health, history } = statusSchema.parse(answer);
       assert.deepEqual([status, health.healthy, latency?.changes], [0, true, 1]);
-      assert.equal(last[0]?.number, change?.sync);
+      // A sync without changes may have followed.
+      assert.ok(last.some(({ number }) => number === change?.sync));
       assert.ok((history?.bytes ?? 0) > 0);
     });
 
