@@ -6,7 +6,7 @@ import { type AskedText, explain } from '../explain/explain.ts';
 import type { FormerOwner, KnownPod } from '../explain/facts.ts';
 import { formerOwner } from '../history/former-owner.ts';
 import type { Recorder } from '../history/recorder.ts';
-import { sourceTo } from '../host/devices.ts';
+import { routeTo } from '../host/devices.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -72,7 +72,7 @@ async function answered(asked: AskedText, { by, agent, recorder, pods, stands }:
     pods,
     stands,
     lastWriter: await agent.mode.inspection.lastWriter(),
-    sourceTo,
+    routeTo,
     isPending: (service) => recorder?.pending.has(service) ?? false,
     lastHad(at) {
       missed = at;

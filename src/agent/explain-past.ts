@@ -12,7 +12,7 @@ import type { NodeView, Service } from '../model/objects.ts';
 import { believingKernels, type ReplayedParts, replayedParts } from '../replay/parts.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
 
-export interface PastAbout extends Pick<ExplainFacts, 'sourceTo'> {
+export interface PastAbout extends Pick<ExplainFacts, 'routeTo'> {
   readonly by: AnsweredBy;
   /** The objects that were in the kernel then. */
   readonly objects: ObjectStore;
@@ -28,7 +28,7 @@ const PORTION = 2000;
  * destination may belong to: those of all others would not change the answer.
  */
 export async function explainPast(asked: AskedText, about: PastAbout, signal: AbortSignal): Promise<Explanation> {
-  const { by, objects, recorded, sourceTo } = about;
+  const { by, objects, recorded, routeTo } = about;
   const parts = replayedParts({
     recorded,
     kernels: believingKernels(recorded),
@@ -39,10 +39,10 @@ export async function explainPast(asked: AskedText, about: PastAbout, signal: Ab
   for (const event of await eventsOf(asked.to, objects)) parts.cache.take(event);
   for (const of of SOURCE_KINDS) parts.cache.take({ kind: 'synced', of });
   await parts.loop.sync(signal);
-  return await explainParts(asked, { by, parts, objects, recorded, node: objects.node, sourceTo });
+  return await explainParts(asked, { by, parts, objects, recorded, node: objects.node, routeTo });
 }
 
-export interface PartsAbout extends Pick<ExplainFacts, 'sourceTo'> {
+export interface PartsAbout extends Pick<ExplainFacts, 'routeTo'> {
   readonly by: AnsweredBy;
   readonly parts: ReplayedParts;
   readonly objects: ExplainedObjects;
@@ -52,7 +52,7 @@ export interface PartsAbout extends Pick<ExplainFacts, 'sourceTo'> {
 
 /** Explains by parts over a kernel in memory. */
 export async function explainParts(asked: AskedText, about: PartsAbout): Promise<Explanation> {
-  const { by, parts, objects, recorded, node, sourceTo } = about;
+  const { by, parts, objects, recorded, node, routeTo } = about;
   const { settings, interfaces } = recorded;
   const explained: Explained = { ...parts, objects, settings, interfaces, node };
   const facts = explainFacts({
@@ -61,7 +61,7 @@ export async function explainParts(asked: AskedText, about: PartsAbout): Promise
     pods: undefined,
     stands: parts.mode.inspection.believed(),
     lastWriter: undefined,
-    sourceTo,
+    routeTo,
     isPending: () => false,
   });
   const answer = await explain(asked, facts);

@@ -17,7 +17,7 @@ import { flightStatus } from '../history/flight-status.ts';
 import type { HistoryQuestion } from '../history/history.ts';
 import { recordingStream } from '../history/stream.ts';
 import type { Clock } from '../host/clock.ts';
-import { sourceTo } from '../host/devices.ts';
+import { routeTo } from '../host/devices.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { OneAtATime } from './one-at-a-time.ts';
@@ -97,7 +97,7 @@ export class Inquiries implements Answers {
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
         // The routes of then are not known; those of now are the likeliest.
-        return await explainPast(asked, { by, objects, recorded, sourceTo }, signal);
+        return await explainPast(asked, { by, objects, recorded, routeTo }, signal);
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');

@@ -48,17 +48,29 @@ function assumedSource({ address }: Destination, family: FamilyFacts): Address {
   return own.find((each) => !isInRange(each, family)) ?? own[0] ?? address;
 }
 
-/** The same question as this node's routes send it, where FROM names no address of the node. */
+/** The same question as this node's routes tell it: the source of what the node sends, and the device by which others come in. */
 export async function asRouted(question: Question, facts: ExplainFacts): Promise<Routed> {
   const { from, to } = question;
   const family = facts.families.get(to.family);
+  const known = { question, hasRoute: true };
+  if (family === undefined || facts.routeTo === undefined) return known;
   const isNamed = parseAddress(from.text) !== undefined;
-  if (from.what !== 'node' || isNamed || facts.sourceTo === undefined || family === undefined) {
-    return { question, hasRoute: true };
+  if (from.what !== 'node') {
+    if (!isNamed || family.localDetector.kind !== 'interface') return known;
+    const device = (await facts.routeTo(from.address))?.device;
+    return device !== undefined && fits(family.localDetector.name, device)
+      ? { question: { from: { ...from, what: 'pod', device, isLocalPod: true }, to }, hasRoute: true }
+      : known;
   }
-  const source = await facts.sourceTo(to.address);
-  if (source === undefined) return { question, hasRoute: false };
-  return { question: { from: theNode(from.text, to, family, source), to }, hasRoute: true };
+  if (isNamed) return known;
+  const route = await facts.routeTo(to.address);
+  if (route === undefined) return { question, hasRoute: false };
+  return { question: { from: theNode(from.text, to, family, route.source), to }, hasRoute: true };
+}
+
+/** Whether a device has a name of iptables' form, such as `veth+`. */
+function fits(name: string, device: string): boolean {
+  return name.endsWith('+') ? device.startsWith(name.slice(0, -1)) : device === name;
 }
 
 export interface Routed {

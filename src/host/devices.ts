@@ -75,16 +75,24 @@ export async function localAddresses(family: Family): Promise<DeviceAddresses> {
   return await withRoute((route) => readAddresses(route, family));
 }
 
+/** The way to an address. Each is undefined where the kernel names none. */
+export interface Route {
+  /** The address from which this node sends. */
+  readonly source: Address | undefined;
+  readonly device: string | undefined;
+}
+
 /** The errors of routes that lead nowhere: none, and those of type unreachable, blackhole and prohibit (ip-route(8)). */
 const NO_WAY: readonly (number | undefined)[] = [ENETUNREACH, EHOSTUNREACH, EINVAL, EACCES];
 
-/** The address that the kernel's routes choose for what this node sends to a destination; undefined when there is no route. Throws NetlinkError. */
-export async function sourceTo(destination: Address): Promise<Address | undefined> {
-  const { sourceOfRoute } = await import('../../native/rtnetlink.ts');
+/** The way to an address by this node's routes; undefined when there is none. Throws NetlinkError. */
+export async function routeTo(destination: Address): Promise<Route | undefined> {
+  const { findRoute, linkName } = await import('../../native/rtnetlink.ts');
   return await withRoute((route) => {
     try {
-      const bytes = sourceOfRoute(route, addressOctets(destination));
-      return Promise.resolve(bytes && addressOfBytes(bytes));
+      const { source, index } = findRoute(route, addressOctets(destination));
+      const device = index === 0 ? undefined : linkName(route, index);
+      return Promise.resolve({ source: source && addressOfBytes(source), device });
     } catch (error) {
       if (NO_WAY.includes(errnoOf(error))) return Promise.resolve(undefined);
       throw error;
