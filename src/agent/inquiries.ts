@@ -19,6 +19,7 @@ import type { HistoryQuestion } from '../history/history.ts';
 import type { Recorder } from '../history/recorder.ts';
 import { recordingStream, rememberedRecording } from '../history/stream.ts';
 import type { Clock } from '../host/clock.ts';
+import { routeTo } from '../host/devices.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { OneAtATime } from './one-at-a-time.ts';
@@ -96,7 +97,8 @@ export class Inquiries implements Answers {
         const objects = await recordings.flights.objectsAt(at);
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
-        return await explainPast(asked, { by, objects, recorded }, signal);
+        // The routes of then are not known; those of now are the likeliest.
+        return await explainPast(asked, { by, objects, recorded, routeTo }, signal);
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');
