@@ -1,6 +1,7 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
-import { NoAnswer, problemIn, WrongQuestion } from '../answers/problem.ts';
+import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
+import { problemIn } from '../answers/problem-schema.ts';
 import { type AnswerSchema, readAnswer } from '../answers/read.ts';
 import type { ListenAddress } from '../config/listen.ts';
 

@@ -7,6 +7,7 @@ import type { ExplainFacts, FormerOwner, KnownPod } from '../explain/facts.ts';
 import { readQuestion } from '../explain/question.ts';
 import { formerOwner } from '../history/former-owner.ts';
 import type { Recorder } from '../history/recorder.ts';
+import { routeTo } from '../host/devices.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -77,6 +78,7 @@ async function factsOf({ by, agent, recorder, pods, stands }: Answering): Promis
     pods,
     stands,
     lastWriter: await agent.mode.inspection.lastWriter(),
+    routeTo,
     isPending: (service) => recorder?.pending.has(service) ?? false,
   });
 }

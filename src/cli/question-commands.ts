@@ -27,7 +27,7 @@ const EXAMPLES = {
   verify: 'verify',
   status: 'status --watch',
   history: 'history shop/web --since 10m',
-  record: 'record issue.recording --for 1m',
+  record: 'record issue.recording',
   replay: 'replay issue.recording',
 } as const;
 const ASKED = `
@@ -61,7 +61,7 @@ export function addQuestions(program: Command, context: QuestionContext): void {
     .command('record <file>')
     .description('write objects, changes and syncs of the agent into a file that can be attached to an issue')
     .option('--anonymize', 'replace names and addresses, consistently')
-    .option('--for <duration>', 'how long to record, such as 30s (default: until interrupted)')
+    .option('--for <duration>', 'record from now on, for so long (default: what the agent remembers)')
     .addHelpText('after', `\n${STATUS_HELP.record}`);
   run(withAgent(record), (module, asked) => module.recordCommand(asked));
   const replay = program

@@ -8,7 +8,7 @@ import { loadConfig } from '../agent/load-config.ts';
 import { readMoment, readSince, serviceKey } from '../agent/questions.ts';
 import { type Explanation, explanationSchema } from '../answers/explanation.ts';
 import { explanationText } from '../answers/explanation-text.ts';
-import { momentOf } from '../answers/form.ts';
+import { momentOf } from '../answers/head.ts';
 import { historySchema } from '../answers/history.ts';
 import { historyText } from '../answers/history-text.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';

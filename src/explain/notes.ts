@@ -17,6 +17,8 @@ export const LIMIT =
 
 export interface NotesInput {
   readonly question: Question;
+  /** False: this node sends, and has no route to the destination. */
+  readonly hasRoute: boolean;
   readonly subject: Subject | undefined;
   readonly unknown: readonly string[];
   readonly family: FamilyFacts;
@@ -128,8 +130,13 @@ async function formerOwner({ question: { to }, family, facts }: NotesInput): Pro
   return [`No Service has the address ${address}${range === undefined ? '' : `, though it is in ${range}`}.`];
 }
 
-function senderNotes({ question: { from, to }, subject, family }: NotesInput): string[] {
+function senderNotes({ question: { from, to }, hasRoute, subject, family }: NotesInput): string[] {
   const notes: string[] = [];
+  if (!hasRoute) {
+    notes.push(
+      `This node has no route to ${to.address}: a program on it cannot connect, before the proxy sees any packet. Add a route, such as a default one.`,
+    );
+  }
   if (from.isExample) {
     const ranges = subject?.frontend.role === 'load-balancer' && subject.port.sourceRanges !== undefined;
     const more = ranges ? '; name an address to know what the source ranges say about it' : '';

@@ -31,6 +31,12 @@ export class FlightLog {
     return this.#log.marks.find(({ wholeSince }) => wholeSince !== undefined)?.wholeSince ?? this.#startedAt;
   }
 
+  /** The same, of so many blocks at the end. */
+  reachWithin(blocks: number): number {
+    const known = this.#log.marks.slice(-blocks).find(({ wholeSince }) => wholeSince !== undefined);
+    return known?.wholeSince ?? this.reachesBackTo;
+  }
+
   /** Blocks of lines (`LogRecord`), the newest first. */
   get blocks(): readonly Marked<object>[] {
     return this.#log.blocks();

@@ -1,5 +1,5 @@
 /** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
-import { momentOf } from '../answers/form.ts';
+import { momentOf } from '../answers/head.ts';
 import { breath } from '../host/clock.ts';
 import { type Delta, deltaOf, reversed } from './delta.ts';
 import type { FlightLog } from './flight-log.ts';
@@ -33,6 +33,24 @@ type Parsed = WeakMap<object, readonly LogRecord[]>;
 
 /** `moment`: milliseconds since 1970. Throws BeforeHistory. */
 export async function objectsAt(recorder: FlightData, moment: number): Promise<ObjectStore> {
+  return (await historySince(recorder, moment)).objects;
+}
+
+/** A change with the delta that makes it. */
+export interface RedoneChange extends ChangeHead {
+  readonly type: 'change';
+  readonly delta: Delta;
+}
+
+/** The objects that were in the kernel at a moment, and what followed. */
+export interface HistorySince {
+  readonly objects: ObjectStore;
+  /** The changes that were not in the kernel then, and the syncs that ended later, in order. */
+  readonly records: readonly (RedoneChange | SyncRecord)[];
+}
+
+/** `moment`: milliseconds since 1970. Throws BeforeHistory. */
+export async function historySince(recorder: FlightData, moment: number): Promise<HistorySince> {
   // First in portions, while changes come in; then at once, from what was read.
   const parsed: Parsed = new WeakMap();
   const isEnough = enoughFor(moment);
@@ -45,14 +63,12 @@ export async function objectsAt(recorder: FlightData, moment: number): Promise<O
   if (objects === undefined || moment < reachesBackTo) throw beforeHistory(reachesBackTo);
   const store = ObjectStore.copyOf(objects);
   const records = recordsBackTo(recorder, enoughFor(moment), parsed);
-  undo(store, notWrittenAt(timeline(records), moment));
-  return store;
-}
-
-/** A change with the delta that makes it. */
-export interface RedoneChange extends ChangeHead {
-  readonly type: 'change';
-  readonly delta: Delta;
+  const redone = new Map(undo(store, notWrittenAt(timeline(records), moment)).map((change) => [change.number, change]));
+  const later = records.flatMap((record) => {
+    if (record.type === 'sync') return record.endedAt > moment ? record : [];
+    return redone.get(record.number) ?? [];
+  });
+  return { objects: store, records: later };
 }
 
 /** `flag`: the flag of the agent with which more is kept. */

@@ -103,7 +103,7 @@ export class RecordingWriter implements Sink {
 }
 
 /** The deltas that make these objects from nothing. */
-function* deltasOf(objects: ObjectStore): Generator<Delta> {
+export function* deltasOf(objects: ObjectStore): Generator<Delta> {
   const { node } = objects;
   if (node !== undefined) yield { kind: 'Node', key: node.name, delta: { all: node } };
   for (const service of objects.services())

@@ -6,12 +6,12 @@ import { anonymized } from '../../src/history/anonymize.ts';
 import { AnonymousAddresses } from '../../src/history/anonymous-addresses.ts';
 import { frameBytes, headerBytes } from '../../src/history/frames.ts';
 import { readRecording } from '../../src/history/reading.ts';
-import { recordingBytes } from '../../src/history/stream.ts';
+import { recordingBytes, rememberedRecording } from '../../src/history/stream.ts';
 import { type Address, cidrContains, familyOf, parseAddress, parseCidr } from '../../src/model/address.ts';
 import { Replay } from '../../src/replay/replay.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { chunksOf, record, recordedRig } from '../replay/recorded-parts.ts';
+import { chunksOf, partsOf, record, recordedRig } from '../replay/recorded-parts.ts';
 import type { RecordedRig } from './recorded-rig.ts';
 
 const SECRET = Buffer.from('a secret of thirty-two bytes....');
@@ -135,6 +135,25 @@ describe('an anonymous recording', () => {
     };
     const [ofReal, ofAnonymous] = [await replay(bytes()), await replay(anonymous)];
     assert.deepEqual(ofAnonymous, ofReal);
+  });
+});
+
+describe('a recording of what the recorder remembers', () => {
+  it('replays as the same plans', async () => {
+    const { rig } = await secretRig();
+    const context = { parts: () => partsOf('nftables'), isWaiting: () => false, wall: () => rig.clock.wall() };
+    const bytes = Buffer.concat(await Array.fromAsync(rememberedRecording(rig.recorder, context)));
+    const syncs = await Array.fromAsync(
+      new Replay({ signal: NEVER }).syncs(readRecording(chunksOf(bytes), assert.fail)),
+    );
+    assert.deepEqual(
+      syncs.map(({ number, isSame }) => [number, isSame]),
+      [
+        [2, true],
+        [3, true],
+        [4, true],
+      ],
+    );
   });
 });
 
