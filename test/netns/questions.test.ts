@@ -198,7 +198,7 @@ describe('questions to nobody', () => {
       assert.equal(status, 1);
       assert.equal(
         text,
-        'slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use --kubeconfig FILE, --manifests PATH or --recording FILE',
+        'slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use --kubeconfig FILE or --manifests PATH',
       );
     }
     const file = join(scene.folder, 'config.yaml');
