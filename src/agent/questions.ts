@@ -86,14 +86,14 @@ function sinceIn(query: URLSearchParams, now: number): number | undefined {
 export function readMoment(name: string, text: string, now: number): number {
   const found = parseMoment(text, now);
   if (found !== undefined) return found;
-  throw new WrongQuestion(`${name}: ${text} is no moment until now: write ${MOMENT_FORMS}`);
+  throw new WrongQuestion(`${name}: ${text} is not a time in the past: write ${MOMENT_FORMS}`);
 }
 
 /** The same, of the beginning of a span until now. */
 export function readSince(name: string, text: string, now: number): number {
   const found = parseSince(text, now);
   if (found !== undefined) return found;
-  throw new WrongQuestion(`${name}: ${text} is no span until now: write ${SINCE_FORMS}`);
+  throw new WrongQuestion(`${name}: ${text} is not a time in the past: write ${SINCE_FORMS}`);
 }
 
 function serviceIn(query: URLSearchParams): string | undefined {

@@ -1,5 +1,5 @@
 /** Reads recordings: checked lines, and the history in them. */
-import { numberText } from '../answers/words.ts';
+import { countText } from '../answers/words.ts';
 import { phrasesOf } from './changes.ts';
 import { deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
@@ -64,7 +64,7 @@ export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<Rec
     } else if (line.type === 'object') store.apply(line.delta);
     else if (line.type === 'started') {
       const at = start?.at ?? 0;
-      const what = [`${numberText(line.objects)} objects at the beginning of a part of the recording`];
+      const what = [`${countText(line.objects, 'object')}, which the recording begins with`];
       log.append({ type: 'lists', number: last, at, service: '', version: '', what });
       if (start?.isWritten === true) log.begin(at);
     } else if (line.type === 'sync') log.append(line.record);
