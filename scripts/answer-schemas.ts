@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { explanationSchema } from '../src/answers/explanation.ts';
 import { historySchema } from '../src/answers/history.ts';
 import { problemSchema } from '../src/answers/problem-schema.ts';
+import { replaySchema } from '../src/answers/replay.ts';
 import { statusSchema } from '../src/answers/status.ts';
 import { verificationSchema } from '../src/answers/verification.ts';
 
@@ -20,6 +21,7 @@ const SCHEMAS = {
   verification: verificationSchema,
   status: statusSchema,
   history: historySchema,
+  replay: replaySchema,
   problem: problemSchema,
 } as const;
 

@@ -1,6 +1,7 @@
 /** The history of this agent: from memory, and from the folder of --record-dir for what was before. */
+import { momentOf } from '../answers/head.ts';
 import { type HistoryContent, type HistoryQuestion, historyOf } from '../history/history.ts';
-import { BeforeHistory, type FlightData, objectsAt } from '../history/past.ts';
+import { beforeHistory, type FlightData, objectsAt } from '../history/past.ts';
 import type { Recorder } from '../history/recorder.ts';
 import type { ObjectStore } from '../history/store.ts';
 import { type RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
@@ -57,8 +58,7 @@ export class Flights {
     }
     const [oldest] = segments;
     const reach = oldest === undefined ? recorder.log.reachesBackTo : (await this.#flight(oldest)).log.reachesBackTo;
-    const more = folder === undefined ? '--record-dir keeps more of it' : '--record-size keeps more of it';
-    throw new BeforeHistory(`history reaches back to ${new Date(reach).toISOString()}; ${more}`);
+    throw beforeHistory(reach, folder === undefined ? '--record-dir' : '--record-size');
   }
 
   /** The segment with this moment, and all later ones. */
@@ -85,7 +85,7 @@ function merged(answers: readonly HistoryContent[], most: number): HistoryConten
   const [first] = answers;
   return {
     service: first?.service ?? '',
-    reachesBackTo: first?.reachesBackTo ?? new Date(0).toISOString(),
+    reachesBackTo: first?.reachesBackTo ?? momentOf(0),
     changes: listed.slice(-most),
     syncs: [...syncs.values()].slice(-most),
     omitted: answers.reduce((sum, { omitted }) => sum + omitted, Math.max(0, listed.length - most)),

@@ -6,6 +6,7 @@
  * no rights, a shared rule), or when the kernel refuses every Service of the family, in more than one namespace: then the kernel lacks a
  * match or target that all of them need.
  */
+import { firstLine } from '../answers/words.ts';
 import { FAMILIES, type Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
@@ -71,11 +72,6 @@ export function sentencesOf(refused: ReadonlyMap<ServiceKey, RefusedService>): s
   );
   const more = refused.size - named.length;
   return more > 0 ? [...sentences, `and ${more} more Services; the log names them`] : sentences;
-}
-
-/** The cause without the lines around the refused one. */
-function firstLine(cause: string): string {
-  return cause.split('\n')[0] ?? '';
 }
 
 /** The ServicePorts of each family, as the model reports them. */

@@ -3,7 +3,7 @@
 import type { RecordedSync } from './history.ts';
 import { columns } from './layout.ts';
 import type { Status } from './status.ts';
-import { bytesText, clockTime, countText, listText, millisecondsText, timeBetween } from './words.ts';
+import { bytesText, clockTime, countText, firstLine, listText, millisecondsText, timeBetween } from './words.ts';
 
 /** Most faults that the text lists; the others are counted. `-o json` has all. */
 const MOST_FAULTS = 20;
@@ -118,12 +118,7 @@ function reach({ history, by: { at: now, who } }: Status): string[] {
   ];
 }
 
+/** `-o json` has the other lines. */
 function indented(texts: readonly string[]): string[] {
   return texts.map((text) => `  ${firstLine(text)}`);
-}
-
-/** The cause of a refusal goes on with the lines that were written; `-o json` has them. */
-function firstLine(text: string): string {
-  const [first = ''] = text.split('\n', 1);
-  return first;
 }

@@ -27,7 +27,7 @@ const EXAMPLES = {
   verify: 'verify',
   status: 'status --watch',
   history: 'history shop/web --since 10m',
-  record: 'record issue.recording --for 1m',
+  record: 'record issue.recording',
   replay: 'replay issue.recording',
 } as const;
 const ASKED = `
@@ -35,7 +35,7 @@ The agent of this node is asked, at its --metrics-bind-address. With --kubeconfi
 command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
 
 const AT =
-  'answer for that moment: a time of day such as 12:03:04, a moment such as 2026-11-22T12:03:04Z, or a time ago such as -5m';
+  'answer for an earlier moment: a time of day such as 12:03:04, a date and time such as 2026-11-22T12:03:04Z, or -5m for five minutes ago';
 
 export function addQuestions(program: Command, context: QuestionContext): void {
   const { command, run } = commandsOf(program, context);
@@ -54,14 +54,14 @@ export function addQuestions(program: Command, context: QuestionContext): void {
     'history [service]',
     'tell what changed, when and why; of one Service (NAMESPACE/NAME), or of all',
   )
-    .option('--since <time>', 'changes of that time alone: 10m is the last ten minutes; also a moment, as in --at')
+    .option('--since <time>', 'only changes since then: 10m is the last ten minutes; or a time as in --at')
     .option('--at <time>', 'what stood in the kernel at that moment, and the changes until then');
   run(history, (module, asked) => module.historyCommand(asked));
   const record = program
     .command('record <file>')
     .description('write objects, changes and syncs of the agent into a file that can be attached to an issue')
     .option('--anonymize', 'replace names and addresses, consistently')
-    .option('--for <duration>', 'record from now on for so long; otherwise what the agent remembers')
+    .option('--for <duration>', 'record from now on, for so long (default: what the agent remembers)')
     .addHelpText('after', `\n${STATUS_HELP.record}`);
   run(withAgent(record), (module, asked) => module.recordCommand(asked));
   const replay = program

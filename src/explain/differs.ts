@@ -1,5 +1,5 @@
 /** Where the kernel does other than it should, as the first sentences of an answer. Pure. */
-import { percentText } from '../answers/words.ts';
+import { firstLine, percentText } from '../answers/words.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { FamilyView } from '../modes/view.ts';
 import type { ExplainFacts } from './facts.ts';
@@ -82,7 +82,7 @@ function isThere({ table: name, chain, rule, key }: Step, { rules, table }: Fami
 
 function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }: ExplainFacts): string {
   const cause = service === undefined ? undefined : refused.get(service);
-  if (cause !== undefined) return `The kernel refuses the rules of Service ${service}: ${firstLine(cause)}.`;
+  if (cause !== undefined) return `The kernel refuses the rules of Service ${service}: ${saidBy(cause)}.`;
   if (service !== undefined && isPending(service)) {
     return `A change of Service ${service} is not written yet; the next sync writes it.`;
   }
@@ -92,6 +92,7 @@ function why(service: ServiceKey | undefined, { refused, isPending, lastWriter }
   return `Another program changed the kernel; the last one that wrote is ${name} (process ${pid}). ${repaired}`;
 }
 
-export function firstLine(cause: string): string {
-  return (cause.split('\n')[0] ?? '').replace(/\.$/, '');
+/** What the kernel's tool said, to stand inside a sentence. */
+export function saidBy(cause: string): string {
+  return firstLine(cause).replace(/\.$/, '');
 }

@@ -1,9 +1,9 @@
 /** The reasons of a verdict, object by object, each with the field that decided. Pure. */
 import type { ExplainedSlice, Explanation, Reason } from '../answers/explanation.ts';
 import { cidrContains } from '../model/address.ts';
-import { type Fault, faultText } from '../model/objects.ts';
+import type { Fault } from '../model/objects.ts';
 import type { Question } from './asked.ts';
-import { firstLine } from './differs.ts';
+import { saidBy } from './differs.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { capital, lasting } from './phrases.ts';
 import { slicesSetAside } from './slices.ts';
@@ -129,7 +129,7 @@ function stateReasons(input: ReasonsInput): Reason[] {
   const { refused, isPending } = input.facts;
   const cause = refused.get(key);
   if (cause !== undefined) {
-    const says = `the kernel refuses its rules (${firstLine(cause)}): its former rules stay, and the agent tries again later`;
+    const says = `the kernel refuses its rules (${saidBy(cause)}): its former rules stay, and the agent tries again later`;
     return [about(input, '', '', says)];
   }
   return isPending(key) ? [about(input, '', '', 'a change of it is not written to the kernel yet')] : [];
@@ -153,14 +153,4 @@ function faultReasons(input: ReasonsInput): Reason[] {
 export function reasonOfFault(fault: Fault): Reason {
   const { kind, object, field, value, problem, effect } = fault;
   return { object: `${kind} ${object}`, field, value, says: `${capital(problem)} (${effect}).` };
-}
-
-/** Faults about an address or a port that no Service has, such as a claim that another Service won. */
-export function faultsAbout(value: string, { faults }: ExplainFacts, most = 3): string[] {
-  const found: string[] = [];
-  for (const fault of faults()) {
-    if (fault.value === value) found.push(faultText(fault));
-    if (found.length === most) break;
-  }
-  return found;
 }

@@ -1,4 +1,5 @@
 /** The objects at an earlier moment: the present ones, with the changes undone that were not in the kernel then. */
+import { momentOf } from '../answers/head.ts';
 import { breath } from '../host/clock.ts';
 import { type Delta, deltaOf, reversed } from './delta.ts';
 import type { FlightLog } from './flight-log.ts';
@@ -70,10 +71,9 @@ export async function historySince(recorder: FlightData, moment: number): Promis
   return { objects: store, records: later };
 }
 
-export function beforeHistory(reachesBackTo: number): BeforeHistory {
-  return new BeforeHistory(
-    `history reaches back to ${new Date(reachesBackTo).toISOString()}; --record-dir keeps more of it`,
-  );
+/** `flag`: the flag of the agent with which more is kept. */
+export function beforeHistory(reachesBackTo: number, flag = '--record-dir'): BeforeHistory {
+  return new BeforeHistory(`history reaches back to ${momentOf(reachesBackTo)}; ${flag} keeps more of it`);
 }
 
 /** The objects that are in the kernel now, and the changes that are not, the oldest first. */

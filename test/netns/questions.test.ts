@@ -192,13 +192,19 @@ describe('questions to nobody', () => {
   });
   after(() => scene.remove());
 
-  it('get a sentence with both remedies', async () => {
-    for (const words of [['explain', 'node', '10.96.0.10:80'], ['verify'], ['status'], ['history']]) {
+  it('get a sentence with the remedies of the question', async () => {
+    const remedies = [
+      [['explain', 'node', '10.96.0.10:80'], '--kubeconfig FILE, --manifests PATH or --recording FILE'],
+      [['verify'], '--kubeconfig FILE or --manifests PATH'],
+      [['status'], '--kubeconfig FILE, --manifests PATH or --recording FILE'],
+      [['history'], '--recording FILE'],
+    ] as const;
+    for (const [words, flags] of remedies) {
       const { status, text } = await scene.slicewire(...words);
       assert.equal(status, 1);
       assert.equal(
         text,
-        'slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use --kubeconfig FILE, --manifests PATH or --recording FILE',
+        `slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use ${flags}`,
       );
     }
     const file = join(scene.folder, 'config.yaml');

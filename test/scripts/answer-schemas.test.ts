@@ -16,6 +16,14 @@ describe('docs/schemas', () => {
     }
   });
 
+  it('has every answer that a command prints with -o json', () => {
+    const kinds = [...schemaTexts().values()].map((text) => {
+      const { properties } = JSON.parse(text) as { properties: { kind: { const: string } } };
+      return properties.kind.const;
+    });
+    assert.deepEqual(kinds.sort(), ['Explanation', 'History', 'Problem', 'Replay', 'Status', 'Verification']);
+  });
+
   it('describes every field that is not plain from its name', () => {
     const { properties } = JSON.parse(schemaTexts().get('status.json') ?? '') as { properties: Record<string, object> };
     assert.deepEqual(Object.keys(properties).slice(0, 3), ['apiVersion', 'kind', 'by']);
