@@ -6,7 +6,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Fate } from '../../src/explain/fates.ts';
-import { type Expectation, expected, type OracleInput, type ServedFrontends } from '../../src/explain/oracle.ts';
 import type { Packet } from '../../src/explain/packet.ts';
 import { walk } from '../../src/explain/walk.ts';
 import { type Address, FAMILIES, type Family, isLoopback } from '../../src/model/address.ts';
@@ -17,6 +16,7 @@ import { aStep, type Step } from '../helpers/histories.ts';
 import { nodeOf } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { fatesIn } from '../helpers/views.ts';
+import { type Expectation, expected, type OracleInput, type ServedFrontends } from './oracle.ts';
 import { aNode, NODE, type NodeValue, WORLDS, type World } from './worlds.ts';
 
 const RUNS = 100;

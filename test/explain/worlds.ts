@@ -1,7 +1,6 @@
 /** Nodes in memory, one for each mode, with random settings: a model, a mode and its kernel. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { ModeSettings } from '../../src/explain/oracle.ts';
 import { type Address, type Cidr, type Family, parseCidr } from '../../src/model/address.ts';
 import type { Backend, ServicePort } from '../../src/model/service-port.ts';
 import { endpointChain } from '../../src/modes/iptables/names.ts';
@@ -14,6 +13,7 @@ import { defaultIpvsSettings } from '../helpers/ipvs-settings.ts';
 import { nftRig, nftSettings } from '../helpers/nft-rig.ts';
 import { defaultSettings, Rig } from '../helpers/rig.ts';
 import { memoriesOf } from '../helpers/views.ts';
+import type { ModeSettings } from './oracle.ts';
 
 /**
  * Addresses of the node. The second one is an endpoint's, too, as that of a pod with hostNetwork; the last one is an address of the load

@@ -2,15 +2,16 @@
  * What should become of the first packet of a connection by docs/semantics.md, from the ServicePorts alone: independent of the rules that
  * a mode makes of them. Pure.
  */
-import { type Address, cidrContains, familyOf, isLoopback } from '../model/address.ts';
-import type { FrontendAt } from '../model/claims.ts';
-import type { Backend, Frontend, ServicePort } from '../model/service-port.ts';
-import type { IptablesSettings } from '../modes/iptables/settings.ts';
-import type { IpvsSettings } from '../modes/ipvs/settings.ts';
-import { isEverybodyLocal } from '../modes/netfilter/local-traffic.ts';
-import type { NftablesSettings } from '../modes/nftables/settings.ts';
-import type { Fate } from './fates.ts';
-import type { Packet } from './packet.ts';
+
+import type { Fate } from '../../src/explain/fates.ts';
+import type { Packet } from '../../src/explain/packet.ts';
+import { type Address, cidrContains, familyOf, isLoopback } from '../../src/model/address.ts';
+import type { FrontendAt } from '../../src/model/claims.ts';
+import type { Backend, Frontend, ServicePort } from '../../src/model/service-port.ts';
+import type { IptablesSettings } from '../../src/modes/iptables/settings.ts';
+import type { IpvsSettings } from '../../src/modes/ipvs/settings.ts';
+import { isEverybodyLocal } from '../../src/modes/netfilter/local-traffic.ts';
+import type { NftablesSettings } from '../../src/modes/nftables/settings.ts';
 
 /** A mode with its settings of the packet's family. */
 export type ModeSettings =
