@@ -20,7 +20,7 @@ import { recordingStream } from '../history/stream.ts';
 import type { Clock } from '../host/clock.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
-import { OneAtATime } from './one-at-a-time.ts';
+import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { recordingContext } from './recording.ts';
 import type { Recordings } from './recordings.ts';
 import { sourceText, statusOf } from './status-answer.ts';
@@ -53,11 +53,15 @@ export interface Answers {
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History>;
 }
 
+/** Most recordings at the same time: each may keep 32 MB for a slow reader. */
+const MOST_RECORDINGS = 4;
+
 export class Inquiries implements Answers {
   readonly #parts: InquiryParts;
   readonly #explaining = new OneAtATime('explain');
   readonly #verifying = new OneAtATime('verify');
   readonly #searching = new OneAtATime('history');
+  readonly #recording = new FewAtATime('recordings', MOST_RECORDINGS);
 
   constructor(parts: InquiryParts) {
     this.#parts = parts;
@@ -104,16 +108,13 @@ export class Inquiries implements Answers {
     });
   }
 
-  /** A recording from now on; it ends with the signal. */
+  /** A recording from now on; it ends with the signal. Throws WrongQuestion, NoAnswer. */
   recording(signal: AbortSignal): AsyncIterable<Uint8Array> {
     const { recordings, config } = this.#parts;
     if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
     this.#present();
-    return recordingStream(
-      recordings.recorder,
-      recordingContext(() => this.#present(), config),
-      signal,
-    );
+    const context = recordingContext(() => this.#present(), config);
+    return this.#recording.pass(recordingStream(recordings.recorder, context, signal));
   }
 
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
