@@ -7,6 +7,7 @@ export const ESRCH = 3;
 export const EINTR = 4;
 export const EAGAIN = 11;
 export const ENOMEM = 12;
+export const EACCES = 13;
 export const EBUSY = 16;
 export const EEXIST = 17;
 export const ENODEV = 19;
@@ -16,7 +17,9 @@ export const EPROTONOSUPPORT = 93;
 export const EOPNOTSUPP = 95;
 export const EAFNOSUPPORT = 97;
 export const EADDRNOTAVAIL = 99;
+export const ENETUNREACH = 101;
 export const ENOBUFS = 105;
+export const EHOSTUNREACH = 113;
 
 /** `ENOENT: no such file or directory` */
 export function errnoText(errno: number): string {

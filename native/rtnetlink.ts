@@ -19,18 +19,24 @@ export const RTM_GETLINK = 18;
 export const RTM_NEWADDR = 20;
 export const RTM_DELADDR = 21;
 export const RTM_GETADDR = 22;
+export const RTM_GETROUTE = 26;
 export const IFLA_IFNAME = 3;
 export const IFLA_LINKINFO = 18;
 export const IFLA_INFO_KIND = 1;
 export const IFA_ADDRESS = 1;
 export const IFA_LOCAL = 2;
 export const IFA_FLAGS = 8;
+export const RTA_DST = 1;
+export const RTA_OIF = 4;
+export const RTA_PREFSRC = 7;
 export const IFA_F_NODAD = 0x02;
 export const RT_SCOPE_UNIVERSE = 0;
 /** struct ifinfomsg: family, type, index, flags, change. */
 export const IFINFOMSG = 16;
 /** struct ifaddrmsg: family, prefix length, flags, scope, index. */
 export const IFADDRMSG = 8;
+/** struct rtmsg: family, lengths of destination and source, tos, table, protocol, scope, type, flags. */
+export const RTMSG = 12;
 
 const writer = new BodyWriter();
 
@@ -105,6 +111,49 @@ export function* deviceAddresses(
   family: 'IPv4' | 'IPv6',
 ): Generator<readonly DeviceAddress[], boolean> {
   return yield* socket.decoded(listAddressesRequest(family), decodeAddress);
+}
+
+/** `ip route get ADDRESS` */
+export function getRouteRequest(destination: Uint8Array): Request {
+  const header = Buffer.alloc(RTMSG);
+  header[0] = destination.length === 4 ? AF_INET : AF_INET6;
+  header[1] = destination.length * 8;
+  return { type: RTM_GETROUTE, flags: 0, body: [writer.begin(header).bytes(RTA_DST, destination).end()] };
+}
+
+/** The way to a destination. */
+export interface RouteFound {
+  /** The address from which this node sends, in network order; undefined when the kernel names none. */
+  readonly source: Uint8Array | undefined;
+  /** The index of the device; 0 when the kernel names none. */
+  readonly index: number;
+}
+
+/** Throws NetlinkError, with ENETUNREACH or another errno of the route where there is no way. */
+export function findRoute(socket: NetlinkSocket, destination: Uint8Array): RouteFound {
+  return socket.ask(getRouteRequest(destination), (buffer, { start, end }) => {
+    const source = findAttribute(buffer, start + RTMSG, end, RTA_PREFSRC);
+    const device = findAttribute(buffer, start + RTMSG, end, RTA_OIF);
+    return {
+      source: source < 0 ? undefined : Buffer.from(buffer.subarray(source, source + valueLength(buffer, source))),
+      index: device < 0 ? 0 : buffer.readUInt32LE(device),
+    };
+  });
+}
+
+/** `ip link show` of the device with this index */
+export function getLinkByIndexRequest(index: number): Request {
+  const header = Buffer.alloc(IFINFOMSG);
+  header.writeInt32LE(index, 4);
+  return { type: RTM_GETLINK, flags: 0, body: [header] };
+}
+
+/** Throws NetlinkError, with ENODEV when there is no such device. */
+export function linkName(socket: NetlinkSocket, index: number): string {
+  return socket.ask(getLinkByIndexRequest(index), (buffer, { start, end }) => {
+    const at = findAttribute(buffer, start + IFINFOMSG, end, IFLA_IFNAME);
+    return at < 0 ? '' : buffer.toString('utf8', at, at + valueLength(buffer, at)).replace(/\0$/, '');
+  });
 }
 
 /** An address of a listing; undefined for a message without one. */

@@ -48,10 +48,13 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   // Types of src/modes/, and its pure files, which the test below lists.
   'src/explain/': {
-    imports: [...PURE, 'src/modes/nft-table/bytes.ts', 'src/modes/nft-table/print.ts', 'src/modes/netfilter/'].concat(
-      'src/modes/virtual-servers/objects.ts',
-      'src/modes/virtual-servers/sets.ts',
-    ),
+    imports: [
+      ...PURE,
+      'src/answers/words.ts',
+      'src/modes/nft-table/bytes.ts',
+      'src/modes/nft-table/print.ts',
+      'src/modes/netfilter/',
+    ].concat('src/modes/virtual-servers/objects.ts', 'src/modes/virtual-servers/sets.ts'),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
   },
   'src/history/': {

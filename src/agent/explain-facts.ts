@@ -28,7 +28,7 @@ export interface Explained {
   readonly node: NodeView | undefined;
 }
 
-export interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending'> {
+export interface FactsInput extends Pick<ExplainFacts, 'lastHad' | 'isPending' | 'routeTo'> {
   readonly by: AnsweredBy;
   readonly explained: Explained;
   /** What stands in the kernel. */
@@ -46,6 +46,7 @@ export function explainFacts({
   lastWriter,
   isPending,
   lastHad,
+  routeTo,
 }: FactsInput): ExplainFacts {
   const { objects, cache, model, loop, mode, node } = explained;
   return {
@@ -61,6 +62,7 @@ export function explainFacts({
     families: familyFacts(explained, stands),
     remembered: (family, memories, client) => mode.inspection.remembered(family, memories, client),
     ...(lastHad === undefined ? {} : { lastHad }),
+    routeTo,
     ...(pods === undefined ? {} : { pod: (key: string) => pods.get(key) }),
     refused: new Map([...loop.refused].map(([key, { cause }]) => [key, cause])),
     isPending,

@@ -3,9 +3,11 @@ import type { Explanation } from '../answers/explanation.ts';
 import type { AnsweredBy } from '../answers/form.ts';
 import { NoAnswer } from '../answers/problem.ts';
 import { type AskedText, explain } from '../explain/explain.ts';
-import type { FormerOwner, KnownPod } from '../explain/facts.ts';
+import type { ExplainFacts, FormerOwner, KnownPod } from '../explain/facts.ts';
+import { readQuestion } from '../explain/question.ts';
 import { formerOwner } from '../history/former-owner.ts';
 import type { Recorder } from '../history/recorder.ts';
+import { routeTo } from '../host/devices.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
@@ -32,7 +34,7 @@ export async function explainNow(asked: AskedText, about: ExplainAbout, signal: 
   const isRemembered = await inspection.isCertain();
   for (let attempt = 1; ; attempt++) {
     const { syncs } = agent.turns;
-    const stands = isRemembered ? undefined : await reading(agent, signal);
+    const stands = isRemembered ? undefined : await reading(asked, { ...about, pods }, signal);
     const isLast = attempt === ATTEMPTS;
     const answer = await agent.turns.between(async () => {
       if (stands !== undefined && agent.turns.syncs !== syncs && !isLast) return undefined;
@@ -46,41 +48,53 @@ export async function explainNow(asked: AskedText, about: ExplainAbout, signal: 
   }
 }
 
-/** It begins between two syncs. */
-async function reading({ mode, turns }: Agent, signal: AbortSignal): Promise<readonly FamilyView[]> {
-  const { read } = await turns.between(() => {
-    const read = mode.inspection.read(signal);
+interface Asking extends ExplainAbout {
+  readonly pods: ReadonlyMap<string, KnownPod> | undefined;
+}
+
+interface Answering extends Asking {
+  /** What stands in the kernel. */
+  readonly stands: readonly FamilyView[];
+}
+
+/** What the kernel has, as far as the destination needs it. The reading begins between two syncs. */
+async function reading(asked: AskedText, about: Asking, signal: AbortSignal): Promise<readonly FamilyView[]> {
+  const { mode, turns } = about.agent;
+  const { read } = await turns.between(async () => {
+    const facts = await factsOf({ ...about, stands: mode.inspection.believed() });
+    const { address, port, protocol } = readQuestion(asked.from, asked.to, facts).to;
+    const read = mode.inspection.read(signal, { address, port, protocol });
     // It is awaited below, without the turn.
     read.catch(() => undefined);
-    return Promise.resolve({ read });
+    return { read };
   });
   return await read;
 }
 
-interface Answering extends ExplainAbout {
-  readonly pods: ReadonlyMap<string, KnownPod> | undefined;
-  readonly stands: readonly FamilyView[];
-}
-
-async function answered(asked: AskedText, { by, agent, recorder, pods, stands }: Answering): Promise<Explanation> {
-  let missed: FrontendAt | undefined;
-  let former: FormerOwner | undefined;
-  const facts = explainFacts({
+async function factsOf({ by, agent, recorder, pods, stands }: Answering): Promise<ExplainFacts> {
+  return explainFacts({
     by,
     explained: await presentOf(agent),
     pods,
     stands,
     lastWriter: await agent.mode.inspection.lastWriter(),
+    routeTo,
     isPending: (service) => recorder?.pending.has(service) ?? false,
-    lastHad(at) {
-      missed = at;
-      return former;
-    },
   });
+}
+
+async function answered(asked: AskedText, about: Answering): Promise<Explanation> {
+  let missed: FrontendAt | undefined;
+  let former: FormerOwner | undefined;
+  const lastHad = (at: FrontendAt) => {
+    missed = at;
+    return former;
+  };
+  const facts = { ...(await factsOf(about)), lastHad };
   const answer = await explain(asked, facts);
-  if (missed?.address === undefined || recorder === undefined) return answer;
+  if (missed?.address === undefined || about.recorder === undefined) return answer;
   // The history is searched only for an address that nobody has.
-  former = await formerOwner(recorder, missed.address);
+  former = await formerOwner(about.recorder, missed.address);
   return former === undefined ? answer : await explain(asked, facts);
 }
 

@@ -2,7 +2,7 @@
 import type { Explanation } from '../answers/explanation.ts';
 import type { AnsweredBy } from '../answers/form.ts';
 import { type AskedText, explain } from '../explain/explain.ts';
-import type { ExplainedObjects } from '../explain/facts.ts';
+import type { ExplainedObjects, ExplainFacts } from '../explain/facts.ts';
 import type { RecordedParts } from '../history/shapes.ts';
 import type { ObjectStore } from '../history/store.ts';
 import { breath, realClock } from '../host/clock.ts';
@@ -12,7 +12,7 @@ import type { NodeView, Service } from '../model/objects.ts';
 import { believingKernels, type ReplayedParts, replayedParts } from '../replay/parts.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
 
-export interface PastAbout {
+export interface PastAbout extends Pick<ExplainFacts, 'routeTo'> {
   readonly by: AnsweredBy;
   /** The objects that were in the kernel then. */
   readonly objects: ObjectStore;
@@ -28,7 +28,7 @@ const PORTION = 2000;
  * destination may belong to: those of all others would not change the answer.
  */
 export async function explainPast(asked: AskedText, about: PastAbout, signal: AbortSignal): Promise<Explanation> {
-  const { by, objects, recorded } = about;
+  const { by, objects, recorded, routeTo } = about;
   const parts = replayedParts({
     recorded,
     kernels: believingKernels(recorded),
@@ -39,10 +39,10 @@ export async function explainPast(asked: AskedText, about: PastAbout, signal: Ab
   for (const event of await eventsOf(asked.to, objects)) parts.cache.take(event);
   for (const of of SOURCE_KINDS) parts.cache.take({ kind: 'synced', of });
   await parts.loop.sync(signal);
-  return await explainParts(asked, { by, parts, objects, recorded, node: objects.node });
+  return await explainParts(asked, { by, parts, objects, recorded, node: objects.node, routeTo });
 }
 
-export interface PartsAbout {
+export interface PartsAbout extends Pick<ExplainFacts, 'routeTo'> {
   readonly by: AnsweredBy;
   readonly parts: ReplayedParts;
   readonly objects: ExplainedObjects;
@@ -52,7 +52,7 @@ export interface PartsAbout {
 
 /** Explains by parts over a kernel in memory. */
 export async function explainParts(asked: AskedText, about: PartsAbout): Promise<Explanation> {
-  const { by, parts, objects, recorded, node } = about;
+  const { by, parts, objects, recorded, node, routeTo } = about;
   const { settings, interfaces } = recorded;
   const explained: Explained = { ...parts, objects, settings, interfaces, node };
   const facts = explainFacts({
@@ -61,6 +61,7 @@ export async function explainParts(asked: AskedText, about: PartsAbout): Promise
     pods: undefined,
     stands: parts.mode.inspection.believed(),
     lastWriter: undefined,
+    routeTo,
     isPending: () => false,
   });
   const answer = await explain(asked, facts);

@@ -8,6 +8,7 @@ import { notesOf } from './notes.ts';
 import type { Packet } from './packet.ts';
 import { readQuestion } from './question.ts';
 import { reasonsOf } from './reasons.ts';
+import { asRouted } from './sender.ts';
 import { explainSlices } from './slices.ts';
 import { waysOf } from './steps.ts';
 import { walkRemembering } from './sticky.ts';
@@ -25,19 +26,20 @@ export interface AskedText {
 
 /** Throws WrongQuestion with a sentence for the person who asked. */
 export async function explain({ from, to, rules }: AskedText, facts: ExplainFacts): Promise<Explanation> {
-  const question = readQuestion(from, to, facts);
+  const { question, hasRoute } = await asRouted(readQuestion(from, to, facts), facts);
   const family = facts.families.get(question.to.family);
   if (family === undefined) throw new WrongQuestion(`this node does not serve ${question.to.family}`);
-  return await explainQuestion(question, { facts, family, rules });
+  return await explainQuestion(question, { facts, family, rules, hasRoute });
 }
 
 interface Context {
   readonly facts: ExplainFacts;
   readonly family: FamilyFacts;
   readonly rules: boolean;
+  readonly hasRoute: boolean;
 }
 
-async function explainQuestion(question: Question, { facts, family, rules }: Context): Promise<Explanation> {
+async function explainQuestion(question: Question, { facts, family, rules, hasRoute }: Context): Promise<Explanation> {
   const packet = packetOf(question);
   const { localAddresses } = family;
   const { walked, remembered, sticky } = await walkRemembering({ view: family.stands, packet, localAddresses, facts });
@@ -65,7 +67,7 @@ async function explainQuestion(question: Question, { facts, family, rules }: Con
     ...withSteps(verdict, rules ? walked.fates : []),
     reasons: subject === undefined ? [] : reasonsOf({ ...shared, subject }),
     slices,
-    notes: await notesOf({ question, subject, unknown: walked.unknown, family, facts }),
+    notes: await notesOf({ question, hasRoute, subject, unknown: walked.unknown, family, facts }),
     seen: null,
   };
 }

@@ -21,6 +21,13 @@ export interface KnownPod {
   readonly nodeName: string;
 }
 
+/** The way to an address. Each is undefined where the kernel names none. */
+export interface KnownRoute {
+  /** The address from which this node sends. */
+  readonly source: Address | undefined;
+  readonly device: string | undefined;
+}
+
 /** The earlier owner of an address, from the history. */
 export interface FormerOwner {
   readonly service: ServiceKey;
@@ -68,6 +75,8 @@ export interface ExplainFacts {
   remembered(family: Family, memories: readonly string[], client: Address): Promise<ReadonlyMap<string, number>>;
   /** The Service that had a destination and has it no more; undefined when the history knows of none. */
   lastHad?(at: FrontendAt): FormerOwner | undefined | Promise<FormerOwner | undefined>;
+  /** The way to an address by this node's routes; undefined when there is none. Absent where the routes are not known. */
+  readonly routeTo?: ((destination: Address) => Promise<KnownRoute | undefined>) | undefined;
   /** Absent where Pods are not known. A Pod that does not exist is undefined. */
   pod?(key: string): KnownPod | undefined;
   /** Services that the kernel refuses, each with the kernel's words. */

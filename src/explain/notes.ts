@@ -1,9 +1,10 @@
 /** Near misses, and what was not looked at. Pure. */
+import { listText } from '../answers/words.ts';
 import { type Address, cidrContains, endpointText } from '../model/address.ts';
 import { faultText, type Service } from '../model/objects.ts';
 import type { Destination, Question } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import { firstOf, listed, portNumbers } from './phrases.ts';
+import { firstOf, portNumbers } from './phrases.ts';
 import type { Subject } from './subject.ts';
 
 /** Services that are looked at between two breaths. */
@@ -16,6 +17,8 @@ export const LIMIT =
 
 export interface NotesInput {
   readonly question: Question;
+  /** False: this node sends, and has no route to the destination. */
+  readonly hasRoute: boolean;
   readonly subject: Subject | undefined;
   readonly unknown: readonly string[];
   readonly family: FamilyFacts;
@@ -76,7 +79,7 @@ function hasEndpoint({ key }: Service, address: Address, { objects }: ExplainFac
 
 /** Not an address of a Service, but of one that serves it. */
 function endpointNote(services: readonly Service[], { address }: Destination): string {
-  const names = listed(services.map(({ key }) => `Service ${key}`));
+  const names = listText(services.map(({ key }) => `Service ${key}`));
   return `${address} is the address of an endpoint of ${names}: a connection to it does not go through the proxy.`;
 }
 
@@ -127,8 +130,13 @@ async function formerOwner({ question: { to }, family, facts }: NotesInput): Pro
   return [`No Service has the address ${address}${range === undefined ? '' : `, though it is in ${range}`}.`];
 }
 
-function senderNotes({ question: { from, to }, subject, family }: NotesInput): string[] {
+function senderNotes({ question: { from, to }, hasRoute, subject, family }: NotesInput): string[] {
   const notes: string[] = [];
+  if (!hasRoute) {
+    notes.push(
+      `This node has no route to ${to.address}: a program on it cannot connect, before the proxy sees any packet. Add a route, such as a default one.`,
+    );
+  }
   if (from.isExample) {
     const ranges = subject?.frontend.role === 'load-balancer' && subject.port.sourceRanges !== undefined;
     const more = ranges ? '; name an address to know what the source ranges say about it' : '';

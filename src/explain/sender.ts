@@ -1,6 +1,6 @@
 /** Reads FROM: who sends, from which address, and by which device. Pure. */
-import { type Address, cidrContains, type Family, familyOf, isLoopback } from '../model/address.ts';
-import type { Destination, Sender } from './asked.ts';
+import { type Address, cidrContains, type Family, familyOf, isLoopback, parseAddress } from '../model/address.ts';
+import type { Destination, Question, Sender } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import { nearest } from './nearest.ts';
 import { readAddress, WrongQuestion } from './wrong-question.ts';
@@ -31,17 +31,52 @@ export function readSender(text: string, to: Destination, facts: ExplainFacts): 
     : outside(text, { address, isExample: false }, family);
 }
 
-/** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
-function theNode(text: string, { address }: Destination, family: FamilyFacts, own?: Address): Sender {
-  const isHere = isLoopback(address) || family.localAddresses.has(address);
-  const isTaken = isHere || family.stands.servers?.addresses.has(address) === true;
-  const source = own ?? (isTaken ? address : primaryOf(family, address));
-  const isLocalPod = isInRange(source, family);
-  return { text, what: 'node', address: source, device: undefined, isLocalPod, isExample: false };
+function theNode(text: string, to: Destination, family: FamilyFacts, own?: Address): Sender {
+  const address = own ?? assumedSource(to, family);
+  const isLocalPod = isInRange(address, family);
+  return { text, what: 'node', address, device: undefined, isLocalPod, isExample: false };
 }
 
-function primaryOf({ nodeAddresses, localAddresses }: FamilyFacts, otherwise: Address): Address {
-  return nodeAddresses[0] ?? [...localAddresses].find((address) => !isLoopback(address)) ?? otherwise;
+/** The kernel takes the destination as the source where the node has it: loopback, its own addresses, and Services in IPVS mode. */
+function assumedSource({ address }: Destination, family: FamilyFacts): Address {
+  const { localAddresses, stands, nodeAddresses } = family;
+  if (isLoopback(address) || localAddresses.has(address) || stands.servers?.addresses.has(address) === true) {
+    return address;
+  }
+  const own = [...nodeAddresses, ...localAddresses].filter((each) => !isLoopback(each));
+  // The bridge of the Pods has an address as well, and leads to them alone.
+  return own.find((each) => !isInRange(each, family)) ?? own[0] ?? address;
+}
+
+/** The same question as this node's routes tell it: the source of what the node sends, and the device by which others come in. */
+export async function asRouted(question: Question, facts: ExplainFacts): Promise<Routed> {
+  const { from, to } = question;
+  const family = facts.families.get(to.family);
+  const known = { question, hasRoute: true };
+  if (family === undefined || facts.routeTo === undefined) return known;
+  const isNamed = parseAddress(from.text) !== undefined;
+  if (from.what !== 'node') {
+    if (!isNamed || family.localDetector.kind !== 'interface') return known;
+    const device = (await facts.routeTo(from.address))?.device;
+    return device !== undefined && fits(family.localDetector.name, device)
+      ? { question: { from: { ...from, what: 'pod', device, isLocalPod: true }, to }, hasRoute: true }
+      : known;
+  }
+  if (isNamed) return known;
+  const route = await facts.routeTo(to.address);
+  if (route === undefined) return { question, hasRoute: false };
+  return { question: { from: theNode(from.text, to, family, route.source), to }, hasRoute: true };
+}
+
+/** Whether a device has a name of iptables' form, such as `veth+`. */
+function fits(name: string, device: string): boolean {
+  return name.endsWith('+') ? device.startsWith(name.slice(0, -1)) : device === name;
+}
+
+export interface Routed {
+  readonly question: Question;
+  /** False: this node has no route to the destination. */
+  readonly hasRoute: boolean;
 }
 
 function outside(text: string, who: { address: Address; isExample: boolean }, family: FamilyFacts): Sender {

@@ -1,5 +1,5 @@
 /** Reads recordings: checked lines, and the history in them. */
-import { numberText } from '../answers/words.ts';
+import { countText } from '../answers/words.ts';
 import { phrasesOf } from './changes.ts';
 import { deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
@@ -63,7 +63,7 @@ export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<Rec
       beginning = undefined;
       const { at, number, isWritten } = begun.start;
       log ??= new FlightLog(MOST, at);
-      const what = [`${numberText(line.objects)} objects at the beginning of a part of the recording`];
+      const what = [`${countText(line.objects, 'object')}, which the recording begins with`];
       log.append({ type: 'lists', number, at, service: '', version: '', what });
       if (isWritten) log.begin(at);
     } else if (begun === undefined || log === undefined || line.type === 'object' || line.type === 'started') {

@@ -1,7 +1,7 @@
 /** The addresses of this node's devices, and the device that has the addresses of Services in IPVS mode. */
-import { ENODEV, errnoOf } from '../../native/errno.ts';
+import { EACCES, EHOSTUNREACH, EINVAL, ENETUNREACH, ENODEV, errnoOf } from '../../native/errno.ts';
 import type { NetlinkSocket } from '../../native/netlink-socket.ts';
-import { type Address, addressOfBytes, type Family, isLoopback } from '../model/address.ts';
+import { type Address, addressOctets, addressOfBytes, type Family, isLoopback } from '../model/address.ts';
 import { wholeListing } from './listing.ts';
 
 /** kube-proxy's name (pkg/proxy/ipvs/proxier.go). */
@@ -73,6 +73,31 @@ function isLinkLocal(bytes: Uint8Array): boolean {
 /** `readAddresses` on a socket of its own. */
 export async function localAddresses(family: Family): Promise<DeviceAddresses> {
   return await withRoute((route) => readAddresses(route, family));
+}
+
+/** The way to an address. Each is undefined where the kernel names none. */
+export interface Route {
+  /** The address from which this node sends. */
+  readonly source: Address | undefined;
+  readonly device: string | undefined;
+}
+
+/** The errors of routes that lead nowhere: none, and those of type unreachable, blackhole and prohibit (ip-route(8)). */
+const NO_WAY: readonly (number | undefined)[] = [ENETUNREACH, EHOSTUNREACH, EINVAL, EACCES];
+
+/** The way to an address by this node's routes; undefined when there is none. Throws NetlinkError. */
+export async function routeTo(destination: Address): Promise<Route | undefined> {
+  const { findRoute, linkName } = await import('../../native/rtnetlink.ts');
+  return await withRoute((route) => {
+    try {
+      const { source, index } = findRoute(route, addressOctets(destination));
+      const device = index === 0 ? undefined : linkName(route, index);
+      return Promise.resolve({ source: source && addressOfBytes(source), device });
+    } catch (error) {
+      if (NO_WAY.includes(errnoOf(error))) return Promise.resolve(undefined);
+      throw error;
+    }
+  });
 }
 
 async function withRoute<T>(use: (route: NetlinkSocket) => Promise<T>): Promise<T> {

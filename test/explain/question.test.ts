@@ -117,6 +117,47 @@ describe('FROM', () => {
     assert.equal(await sender('node', { mode: 'ipvs' }), 'node 10.96.0.10 sent here');
   });
 
+  it('sends from the address that the routes choose, where they are known and FROM names none', async () => {
+    const node = await aNode();
+    const to = '10.96.0.10:80';
+    const routed = async (from: string, source: Address | undefined) => {
+      const routeTo = async () => source && { source, device: 'eth0' };
+      const { from: sender, notes } = await node.ask(from, to, { pods: PODS, more: { routeTo } });
+      return [sender.address, notes.some((note) => note.startsWith('This node has no route to 10.96.0.10: '))];
+    };
+    const bridge = '10.244.1.1' as Address;
+    assert.deepEqual(await routed('node', bridge), [bridge, false]);
+    assert.deepEqual(await routed('pod/shop/host', bridge), [bridge, false]);
+    assert.deepEqual(await routed('192.168.77.2', bridge), ['192.168.77.2', false]);
+    assert.deepEqual(await routed('203.0.113.9', bridge), ['203.0.113.9', false]);
+    assert.deepEqual(await routed('node', undefined), ['192.168.77.2', true]);
+  });
+
+  it('is a Pod by the device that leads to its address, where interfaces tell Pods', async () => {
+    for (const [name, device, what] of [
+      ['cni0', 'cni0', 'pod'],
+      ['veth+', 'veth7', 'pod'],
+      ['cni0', 'cni01', 'outside'],
+      ['veth+', 'eth0', 'outside'],
+    ] as const) {
+      const node = await aNode('iptables', { localDetector: { kind: 'interface', name } });
+      const more = { routeTo: async () => ({ source: undefined, device }) };
+      const { from, notes } = await node.ask('10.244.1.9', '10.96.0.10:80', { more });
+      assert.deepEqual([from.what, notes.some((note) => note.includes('client outside'))], [what, what === 'outside']);
+    }
+  });
+
+  it('does not send from the bridge of the Pods, where the Node has no known address', async () => {
+    const facts = (await aNode()).facts();
+    const families = new Map(
+      [...facts.families].map(([family, one]) => [
+        family,
+        { ...one, nodeAddresses: [...one.localAddresses].reverse() },
+      ]),
+    );
+    assert.equal(readQuestion('node', '10.96.0.10:80', { ...facts, families }).from.address, '192.168.77.2');
+  });
+
   it('is outside by any other address, or an address for documentation', async () => {
     assert.equal(await sender('203.0.113.9'), 'outside 203.0.113.9 comes in');
     assert.equal(await sender('outside'), 'outside 192.0.2.77 comes in');

@@ -122,6 +122,27 @@ describe('device and address messages', () => {
   golden('ip -4 address', rtnetlink.listAddressesRequest('IPv4'), NLM_F_DUMP)`${list('02')}`;
   golden('ip -6 address', rtnetlink.listAddressesRequest('IPv6'), NLM_F_DUMP)`${list('0a')}`;
 
+  golden('ip route get 10.96.0.10', rtnetlink.getRouteRequest(V4))`
+    24000000 1a00 0500 ${SEVENTH}  02 20 00 00 00 00 00 00 00000000  0800 0100 0a60000a`;
+  golden('ip route get fd00::10', rtnetlink.getRouteRequest(V6))`
+    30000000 1a00 0500 ${SEVENTH}  0a 80 00 00 00 00 00 00 00000000  1400 0100 fd000000000000000000000000000010`;
+
+  it('reads the source and the device of a route; throws where there is no route', () => {
+    const route = `34000000 1800 0000 ${FIRST}  02 20 00 00 fe 00 00 01 00020000
+      0800 0100 0a60000a  0800 0400 07000000  0800 0700 c0a84d02`;
+    const find = (...datagrams: string[]) => rtnetlink.findRoute(answering(...datagrams).socket, V4);
+    assert.deepEqual(find(route, ACKNOWLEDGED), { source: hex('c0a84d02'), index: 7 });
+    assert.throws(() => find(error('9bffffff')), refusedWith(101));
+  });
+
+  golden('ip link show, of the seventh device', rtnetlink.getLinkByIndexRequest(7))`
+    20000000 1200 0500 ${SEVENTH}  00 00 0000 07000000 00000000 00000000`;
+
+  it('reads the name of a device', () => {
+    const lo = `28000000 1000 0000 ${FIRST}  00 00 0403 01000000 49000100 00000000  0700 0300 6c6f 00 00`;
+    assert.equal(rtnetlink.linkName(answering(lo, ACKNOWLEDGED).socket, 1), 'lo');
+  });
+
   it('reads the own address of the device, not that of the peer; IPv6 has only one', () => {
     const v4 = `34000000 1400 0200 ${FIRST}  02 20 80 00 05000000
       0800 0100 0a000002  0800 0200 0a000001  0900 0300 74756e30 00 000000`;

@@ -7,7 +7,7 @@ import { explanationSchema } from '../../src/answers/explanation.ts';
 import { historySchema } from '../../src/answers/history.ts';
 import { statusSchema } from '../../src/answers/status.ts';
 import { verificationSchema } from '../../src/answers/verification.ts';
-import { podAddress } from '../../src/lab/lab.ts';
+import { LAB, podAddress } from '../../src/lab/lab.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Scene } from '../questions/scene.ts';
 
@@ -58,6 +58,16 @@ for (const mode of ['nftables', 'iptables'] as const) {
       assert.notEqual(explanationSchema.parse(nobody.answer).verdict.kind, 'balanced');
     });
 
+    it('explain from the node names the address that the node uses, and keeps the answer to what packets do', async () => {
+      const { answer } = await json('explain', 'node', 'svc/shop/web');
+      const { from, verdict } = explanationSchema.parse(answer);
+      // The Node has no addresses here, and the first of its interfaces is the bridge of the pods.
+      assert.deepEqual([from.what, from.address], ['node', LAB.node.v4]);
+      assert.deepEqual([...new Set(verdict.endpoints.map(({ masqueraded }) => masqueraded))], [true]);
+      const sent = await scene.send('node', '10.96.0.10', 80);
+      assert.match(sent, new RegExp(`answers, and sees ${LAB.bridge.v4}$`));
+    });
+
     it('explain says what is wrong with a question', async () => {
       const said = async (...words: string[]) => await scene.slicewire('explain', ...words);
       const wrong = await said(CLIENT, 'svc/shop/wbe');
@@ -68,7 +78,7 @@ for (const mode of ['nftables', 'iptables'] as const) {
       assert.equal((await said(CLIENT)).status, 1);
       assert.match(
         (await said(CLIENT, 'svc/shop/web', '--at', 'soon')).text,
-        /^slicewire: --at: soon is no moment until now: write a time of day/,
+        /^slicewire: --at: soon is not a time in the past: write a time of day/,
       );
       assert.match((await said(CLIENT, 'svc/shop/web', '--at', '-9h')).text, /^slicewire: .*history reaches back to/);
       assert.match(
@@ -122,7 +132,8 @@ for (const mode of ['nftables', 'iptables'] as const) {
       const { status, answer } = await json('status');
       const { latency, syncs: last, health, history } = statusSchema.parse(answer);
       assert.deepEqual([status, health.healthy, latency?.changes], [0, true, 1]);
-      assert.equal(last[0]?.number, change?.sync);
+      // A sync without changes may have followed.
+      assert.ok(last.some(({ number }) => number === change?.sync));
       assert.ok((history?.bytes ?? 0) > 0);
     });
 
@@ -187,7 +198,7 @@ describe('questions to nobody', () => {
       assert.equal(status, 1);
       assert.equal(
         text,
-        'slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): --metrics-bind-address ADDRESS names another one, and --kubeconfig FILE, --manifests PATH or --recording FILE answer without an agent',
+        'slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use --kubeconfig FILE, --manifests PATH or --recording FILE',
       );
     }
     const file = join(scene.folder, 'config.yaml');

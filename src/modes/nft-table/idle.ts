@@ -12,8 +12,15 @@ export interface IdleOptions {
   readonly now: () => number;
 }
 
-/** Drops the removals that are not due yet from a delta; `kind` distinguishes names of different kinds. */
-export type DueOnly = <T extends R, R>(kind: string, delta: Delta<string, T, R>) => Delta<string, T, R>;
+/**
+ * Drops the removals that are not due yet from a delta; `kind` distinguishes names of different kinds. What is in use is due at once,
+ * although nobody wants it.
+ */
+export type DueOnly = <T extends R, R>(
+  kind: string,
+  delta: Delta<string, T, R>,
+  isInUse?: (value: R) => boolean,
+) => Delta<string, T, R>;
 
 export class Idle {
   readonly #options: IdleOptions;
@@ -34,14 +41,14 @@ export class Idle {
     const idle = new Map<string, number>();
     this.#since = idle;
     const now = this.#options.now();
-    return (kind, delta) => {
+    return (kind, delta, isInUse = () => false) => {
       const isDue = (name: string) => {
         const since = before.get(`${kind} ${name}`) ?? now;
         if (now - since >= this.#options.keep) return true;
         idle.set(`${kind} ${name}`, since);
         return false;
       };
-      return { ...delta, remove: new Map([...delta.remove].filter(([name]) => isDue(name))) };
+      return { ...delta, remove: new Map([...delta.remove].filter(([name, value]) => isInUse(value) || isDue(name))) };
     };
   }
 }

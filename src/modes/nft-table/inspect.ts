@@ -101,7 +101,7 @@ function* comparedTable(
     nameOf: (name) => `chain ${name}`,
     linesOf,
     ownerOf: () => undefined,
-    waits: isIdle,
+    waits: (name) => seen.chains.get(name)?.hook === undefined,
   });
   yield* comparison({
     tracker: state.sets,

@@ -15,6 +15,11 @@ export function sameChain(a: ReadChain, b: ReadChain): boolean {
   return a.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }
 
+/** The kernel sends packets into the chain, though nothing of ours leads there. */
+export function isHooked({ hook }: ReadChain): boolean {
+  return hook !== undefined;
+}
+
 export function sameEntry(a: NftElement, b: NftElement): boolean {
   return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
 }

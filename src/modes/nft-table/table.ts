@@ -10,7 +10,7 @@ import { Idle, type IdleOptions } from './idle.ts';
 import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
-import { TableState } from './state.ts';
+import { isHooked, TableState } from './state.ts';
 
 export interface TableOptions extends IdleOptions {
   readonly layout: TableLayout;
@@ -83,7 +83,7 @@ export class NftTable {
         const delta = tracker.delta();
         return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
       });
-    const [chains, sets] = [due('chain', state.chains.delta()), due('set', state.sets.delta())];
+    const [chains, sets] = [due('chain', state.chains.delta(), isHooked), due('set', state.sets.delta())];
     const { room } = this.#kernel;
     return planTable(
       { family: state.family, layout, hasTable: state.hasTable, chains, sets, elements, room },

@@ -149,6 +149,21 @@ describe('the inspection of nftables mode', () => {
     assert.deepEqual(new Set(pending.map(({ because }) => because)), new Set(['not written yet']));
   });
 
+  it('never lets a chain wait that the kernel sends packets into; the next sync deletes it', async () => {
+    const { kernel, table } = await running();
+    const hook = { type: 'filter', hook: 'prerouting', priority: -300 } as const;
+    table.chains.set('theirs', { hook, rules: [] });
+    // An agent that starts later finds it.
+    const { rig } = nftRig({ families: ['IPv4'], kernel, keep: 3_600_000 });
+    put(rig);
+    await rig.loop.plan(NEVER);
+    const { object, because } = only(await rig.mode.inspection.compare(NEVER));
+    assert.deepEqual([object, because], ['chain theirs', 'not written yet']);
+    await synced(rig);
+    assert.equal(kernel.tables.get('IPv4')?.chains.has('theirs'), false);
+    assert.deepEqual((await rig.mode.inspection.compare(NEVER)).differences, []);
+  });
+
   it('remembers clients by the memories of nftables', async () => {
     const { rig, kernel, table } = await running();
     const memory = [...table.sets.keys()].find((name) => name.startsWith('affinity-')) ?? assert.fail();
