@@ -54,7 +54,8 @@ export class Flights {
     // A segment that began before its first sync does not know what was in the kernel until then: the one before does.
     for (const segment of segments.filter(({ startedAt }) => startedAt <= moment).reverse()) {
       const flight = await this.#flight(segment);
-      if (flight.log.reachesBackTo <= moment) return flight;
+      // A crash may have torn its first objects.
+      if (flight.objects !== undefined && flight.log.reachesBackTo <= moment) return flight;
     }
     const [oldest] = segments;
     const reach = oldest === undefined ? recorder.log.reachesBackTo : (await this.#flight(oldest)).log.reachesBackTo;

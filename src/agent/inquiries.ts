@@ -22,7 +22,7 @@ import type { Clock } from '../host/clock.ts';
 import { routeTo } from '../host/devices.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
-import { OneAtATime } from './one-at-a-time.ts';
+import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { recordingContext } from './recording.ts';
 import type { Recordings } from './recordings.ts';
 import { sourceText, statusOf } from './status-answer.ts';
@@ -55,11 +55,15 @@ export interface Answers {
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History>;
 }
 
+/** Most recordings at the same time: each may keep 32 MB for a slow reader. */
+const MOST_RECORDINGS = 4;
+
 export class Inquiries implements Answers {
   readonly #parts: InquiryParts;
   readonly #explaining = new OneAtATime('explain');
   readonly #verifying = new OneAtATime('verify');
   readonly #searching = new OneAtATime('history');
+  readonly #recording = new FewAtATime('recordings', MOST_RECORDINGS);
 
   constructor(parts: InquiryParts) {
     this.#parts = parts;
@@ -106,14 +110,16 @@ export class Inquiries implements Answers {
     });
   }
 
-  /** A recording of what the agent remembers, or of what happens from now on until the signal aborts. */
+  /** A recording of what the agent remembers, or of what happens from now on until the signal aborts. Throws WrongQuestion, NoAnswer. */
   recording(of: 'remembered' | AbortSignal): AsyncIterable<Uint8Array> {
     const { recordings, config } = this.#parts;
     mustRecord(recordings);
     this.#present();
     const { recorder } = recordings;
     const context = recordingContext(() => this.#present(), config);
-    return of === 'remembered' ? rememberedRecording(recorder, context) : recordingStream(recorder, context, of);
+    const pieces =
+      of === 'remembered' ? rememberedRecording(recorder, context) : recordingStream(recorder, context, of);
+    return this.#recording.pass(pieces);
   }
 
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */

@@ -28,3 +28,36 @@ export class OneAtATime {
     return await unlessAborted(answer, signal);
   }
 }
+
+/** Streams that cost memory while they run: so many at the same time. */
+export class FewAtATime {
+  readonly #name: string;
+  readonly #most: number;
+  #running = 0;
+
+  constructor(name: string, most: number) {
+    this.#name = name;
+    this.#most = most;
+  }
+
+  /** The same pieces. A stream counts from its first piece to its end. Throws NoAnswer where too many run. */
+  pass<T>(pieces: AsyncIterable<T>): AsyncIterable<T> {
+    this.#mustHaveRoom();
+    return this.#counted(pieces);
+  }
+
+  async *#counted<T>(pieces: AsyncIterable<T>): AsyncGenerator<T> {
+    this.#mustHaveRoom();
+    this.#running += 1;
+    try {
+      yield* pieces;
+    } finally {
+      this.#running -= 1;
+    }
+  }
+
+  #mustHaveRoom(): void {
+    if (this.#running < this.#most) return;
+    throw new NoAnswer(`${this.#most} ${this.#name} run already, which is the most: end one of them, or wait`);
+  }
+}

@@ -7,7 +7,7 @@ import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/pr
 import { join } from 'node:path';
 import type { Recorder } from '../history/recorder.ts';
 import type { RecordingLine } from '../history/shapes.ts';
-import { type RecordingContext, RecordingWriter } from '../history/writer.ts';
+import { type RecordingContext, type RecordingPart, RecordingWriter } from '../history/writer.ts';
 import type { Clock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Log } from '../telemetry/log.ts';
@@ -45,6 +45,7 @@ export class RecordFolder {
   #segment: Segment | undefined;
   #cancelRetry: () => void = () => undefined;
   #isFailing = false;
+  #isStopped = false;
 
   /** Makes the folder if it does not exist. Throws CannotRun when it cannot be used. */
   static async open(options: RecordFolderOptions): Promise<RecordFolder> {
@@ -73,12 +74,12 @@ export class RecordFolder {
     try {
       const { recorder, context } = this.#options;
       const segment = await this.#create();
+      // Stopped meanwhile: nobody would stop this one.
+      if (this.#isStopped) return await segment.close(recorder);
       this.#segment = segment;
       segment.record(recorder, context);
       // Until the next one has begun, the former one goes on: no sync is missed.
       void segment.begun.then(() => former?.close(recorder));
-      if (this.#isFailing) this.#options.log.info(`--record-dir=${this.path}: recording again`);
-      this.#isFailing = false;
     } catch (error) {
       this.#failed(former, error);
     }
@@ -86,6 +87,7 @@ export class RecordFolder {
 
   /** Resolves when everything so far is written. */
   async stop(): Promise<void> {
+    this.#isStopped = true;
     this.#cancelRetry();
     const segment = this.#segment;
     this.#segment = undefined;
@@ -100,17 +102,28 @@ export class RecordFolder {
 
   async #create(): Promise<Segment> {
     const { path, size, clock } = this.#options;
-    await deleteOldest(path, size - size / SHARE);
+    // The segment that is written now stays, also where the clock went back and its name says that it is the oldest.
+    const present = this.#segment?.path;
+    await deleteOldest(path, size - (size / SHARE) * (present === undefined ? 1 : 2), present);
     const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW;
-    const file = await open(join(path, segmentName(clock.wall())), flags, 0o600);
-    const segment: Segment = new Segment(file, {
+    const name = join(path, segmentName(clock.wall()));
+    const segment: Segment = new Segment(name, await open(name, flags, 0o600), {
       most: size / SHARE,
+      onWhole: (most) => void this.#hasBegun(segment, most),
       onFull: () => {
         if (this.#segment === segment) void this.start();
       },
       onError: (error) => this.#failed(segment, error),
     });
     return segment;
+  }
+
+  /** The objects of a segment are written: it is known now how large it may become. */
+  async #hasBegun(segment: Segment, most: number): Promise<void> {
+    const { path, size, log } = this.#options;
+    if (this.#isFailing) log.info(`--record-dir=${path}: recording again`);
+    this.#isFailing = false;
+    await deleteOldest(path, size - most, segment.path).catch((error: unknown) => this.#failed(segment, error));
   }
 
   #failed(segment: Segment | undefined, error: unknown): void {
@@ -128,12 +141,15 @@ export class RecordFolder {
 
 interface SegmentOptions {
   readonly most: number;
+  /** All objects of the beginning are written; the segment will have so many bytes at most. */
+  readonly onWhole: (most: number) => void;
   readonly onFull: () => void;
   readonly onError: (error: unknown) => void;
 }
 
 /** A file that is written now. */
 class Segment {
+  readonly path: string;
   /** Resolves when the first objects are written. */
   readonly begun: Promise<void>;
   readonly #file: FileHandle;
@@ -144,9 +160,12 @@ class Segment {
   #writes: Promise<void> = Promise.resolve();
   #sizes = { all: 0, objects: 0, waiting: 0 };
   #hasFailed = false;
+  /** All objects of the beginning are in the file. Without them the rest means nothing. */
+  #isWhole = false;
   #isFull = false;
 
-  constructor(file: FileHandle, options: SegmentOptions) {
+  constructor(path: string, file: FileHandle, options: SegmentOptions) {
+    this.path = path;
     this.#file = file;
     this.#options = options;
     this.begun = new Promise((resolve) => {
@@ -168,21 +187,31 @@ class Segment {
     this.#begin();
     await this.#writes;
     await this.#file.close().catch(() => undefined);
+    // On a full disk there would be one more such file after each try.
+    if (!this.#isWhole) await unlink(this.path).catch(() => undefined);
   }
 
   /** A record is one write, so that a crash tears the last one alone. */
-  #write(bytes: Uint8Array, part: 'header' | 'objects' | 'frame'): void {
+  #write(bytes: Uint8Array, part: RecordingPart): void {
     if (this.#hasFailed) return;
     const sizes = this.#sizes;
+    const isOfObjects = part === 'objects' || part === 'whole';
     sizes.all += bytes.length;
     sizes.waiting += bytes.length;
-    if (part === 'objects') sizes.objects += bytes.length;
+    if (isOfObjects) sizes.objects += bytes.length;
     if (sizes.waiting > MOST_WAITING) this.#fail(new Error('the disk does not keep up'));
-    this.#writes = this.#writes.then(() => this.#append(bytes)).then(part === 'objects' ? this.#begin : undefined);
+    this.#writes = this.#writes.then(() => this.#append(bytes)).then(isOfObjects ? this.#begin : undefined);
     const most = Math.max(this.#options.most, sizes.objects * TIMES_OBJECTS);
+    if (part === 'whole') this.#writes = this.#writes.then(() => this.#hasObjects(most));
     if (this.#isFull || part !== 'frame' || sizes.all <= most) return;
     this.#isFull = true;
     this.#options.onFull();
+  }
+
+  #hasObjects(most: number): void {
+    if (this.#hasFailed) return;
+    this.#isWhole = true;
+    this.#options.onWhole(most);
   }
 
   async #append(bytes: Uint8Array): Promise<void> {
@@ -223,13 +252,16 @@ async function segmentsIn(folder: string): Promise<SegmentFile[]> {
   return files;
 }
 
-/** Deletes the oldest segments until the rest has at most so many bytes. */
-async function deleteOldest(folder: string, most: number): Promise<void> {
-  const files = await segmentsIn(folder);
+/** Deletes the oldest segments until all but `present` have at most so many bytes together. */
+async function deleteOldest(folder: string, most: number, present: string | undefined): Promise<void> {
+  const files = (await segmentsIn(folder)).filter(({ path }) => path !== present);
   let size = files.reduce((sum, file) => sum + file.size, 0);
   for (const file of files) {
     if (size <= most) return;
-    await unlink(file.path);
+    await unlink(file.path).catch((error: unknown) => {
+      // Another agent that uses the folder was faster.
+      if (!hasCode(error, 'ENOENT')) throw error;
+    });
     size -= file.size;
   }
 }

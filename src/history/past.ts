@@ -28,8 +28,8 @@ export interface WrittenChange {
 /** Lines that are read between two breaths: some 20 ms at most. */
 const BLOCKS_A_BREATH = 4;
 
-/** Blocks that were read, so that reading them again takes no time. */
-type Parsed = WeakMap<object, readonly LogRecord[]>;
+/** Changes that are undone between two breaths: some 10 ms. */
+const CHANGES_A_BREATH = 500;
 
 /** `moment`: milliseconds since 1970. Throws BeforeHistory. */
 export async function objectsAt(recorder: FlightData, moment: number): Promise<ObjectStore> {
@@ -51,19 +51,21 @@ export interface HistorySince {
 
 /** `moment`: milliseconds since 1970. Throws BeforeHistory. */
 export async function historySince(recorder: FlightData, moment: number): Promise<HistorySince> {
-  // First in portions, while changes come in; then at once, from what was read.
-  const parsed: Parsed = new WeakMap();
-  const isEnough = enoughFor(moment);
-  for (const [i, block] of recorder.log.blocks.entries()) {
-    if (isEnough(parse(block, parsed))) break;
-    if (i % BLOCKS_A_BREATH === BLOCKS_A_BREATH - 1) await breath();
-  }
   const { objects } = recorder;
-  const { reachesBackTo } = recorder.log;
+  const { reachesBackTo, blocks } = recorder.log;
   if (objects === undefined || moment < reachesBackTo) throw beforeHistory(reachesBackTo);
+  // The objects and the newest block are of one moment: that block grows with the next change. All else is done in portions.
   const store = ObjectStore.copyOf(objects);
-  const records = recordsBackTo(recorder, enoughFor(moment), parsed);
-  const redone = new Map(undo(store, notWrittenAt(timeline(records), moment)).map((change) => [change.number, change]));
+  const isEnough = enoughFor(moment);
+  const found: (readonly LogRecord[])[] = [];
+  for (const block of blocks) {
+    const records = parse(block);
+    found.push(records);
+    if (isEnough(records)) break;
+    if (found.length % BLOCKS_A_BREATH === 0) await breath();
+  }
+  const records = found.reverse().flat();
+  const redone = await undoInPortions(store, notWrittenAt(timeline(records), moment));
   const later = records.flatMap((record) => {
     if (record.type === 'sync') return record.endedAt > moment ? record : [];
     return redone.get(record.number) ?? [];
@@ -82,8 +84,22 @@ export function writtenState(recorder: Recorder): { readonly written: ObjectStor
   if (objects === undefined) throw new Error('no sync has taken any objects yet');
   const written = ObjectStore.copyOf(objects);
   const isEnough = (records: readonly LogRecord[]) => records.some((record) => isBefore(record, oldestPending));
-  const changes = notWrittenAt(timeline(recordsBackTo(recorder, isEnough, new WeakMap())), Number.POSITIVE_INFINITY);
+  const changes = notWrittenAt(timeline(recordsBackTo(recorder, isEnough)), Number.POSITIVE_INFINITY);
   return { written, pending: undo(written, changes) };
+}
+
+/** As `undo`, with breaths between; the changes by their numbers. */
+async function undoInPortions(
+  objects: ObjectStore,
+  changes: readonly ChangeRecord[],
+): Promise<ReadonlyMap<number, RedoneChange>> {
+  const redone = new Map<number, RedoneChange>();
+  for (let end = changes.length; end > 0; end -= CHANGES_A_BREATH) {
+    const portion = undo(objects, changes.slice(Math.max(0, end - CHANGES_A_BREATH), end));
+    for (const change of portion) redone.set(change.number, change);
+    await breath();
+  }
+  return redone;
 }
 
 /** Undoes changes in these objects; returns them in the same order, with the deltas that make them again. */
@@ -148,26 +164,16 @@ function isBefore(record: LogRecord, number: number): boolean {
 }
 
 /** The records from the newest block back to where it is enough, the oldest first. */
-function recordsBackTo(
-  recorder: FlightData,
-  isEnough: (records: readonly LogRecord[]) => boolean,
-  parsed: Parsed,
-): LogRecord[] {
+function recordsBackTo(recorder: FlightData, isEnough: (records: readonly LogRecord[]) => boolean): LogRecord[] {
   const found: (readonly LogRecord[])[] = [];
   for (const block of recorder.log.blocks) {
-    const records = parse(block, parsed);
+    const records = parse(block);
     found.push(records);
     if (isEnough(records)) break;
   }
   return found.reverse().flat();
 }
 
-function parse(block: Marked<object>, parsed: Parsed): readonly LogRecord[] {
-  const lines = block.lines();
-  const known = parsed.get(block.mark);
-  // A block that grew meanwhile is read again.
-  if (known?.length === lines.length) return known;
-  const records = lines.map((line): LogRecord => JSON.parse(line));
-  parsed.set(block.mark, records);
-  return records;
+function parse(block: Marked<object>): readonly LogRecord[] {
+  return block.lines().map((line): LogRecord => JSON.parse(line));
 }

@@ -47,34 +47,38 @@ export interface RecordedFlight extends FlightData {
 /** Bytes of a history that is read from recordings. */
 const MOST = 128 * 1024 * 1024;
 
-/** The history of these lines, to answer from (`historyOf`, `objectsAt`). Throws DeltaMismatch. */
+/**
+ * The history of these lines, to answer from (`historyOf`, `objectsAt`). A beginning that is torn does not count, because some of its
+ * objects are missing; without another one there are no objects. Throws DeltaMismatch.
+ */
 export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<RecordedFlight> {
-  let start: StartLine | undefined;
-  let store: ObjectStore | undefined;
+  let begun: { readonly start: StartLine; readonly objects: ObjectStore } | undefined;
+  let beginning: typeof begun;
   let log: FlightLog | undefined;
-  let last = 0;
   for await (const line of lines) {
-    if (line.type === 'start') {
-      start = line;
-      store = new ObjectStore();
-      log ??= new FlightLog(MOST, line.at);
-      last = line.number;
-    } else if (store === undefined || log === undefined) {
-      throw new RecordingUnreadable('the recording does not begin with the objects of the node');
-    } else if (line.type === 'object') store.apply(line.delta);
-    else if (line.type === 'started') {
-      const at = start?.at ?? 0;
+    if (line.type === 'start') beginning = { start: line, objects: new ObjectStore() };
+    else if (line.type === 'object' && beginning !== undefined) beginning.objects.apply(line.delta);
+    else if (line.type === 'started' && beginning !== undefined) {
+      begun = beginning;
+      beginning = undefined;
+      const { at, number, isWritten } = begun.start;
+      log ??= new FlightLog(MOST, at);
       const what = [`${countText(line.objects, 'object')}, which the recording begins with`];
-      log.append({ type: 'lists', number: last, at, service: '', version: '', what });
-      if (start?.isWritten === true) log.begin(at);
+      log.append({ type: 'lists', number, at, service: '', version: '', what });
+      if (isWritten) log.begin(at);
+    } else if (begun === undefined || log === undefined || line.type === 'object' || line.type === 'started') {
+      throw new RecordingUnreadable('the recording does not begin with the objects of the node');
     } else if (line.type === 'sync') log.append(line.record);
     else {
       const { number, at, service, version, delta } = line;
-      const change = store.apply(delta);
-      last = number;
+      const change = begun.objects.apply(delta);
       const undo = deltaOf(reversed(change));
       log.append({ type: 'change', number, at, service, version, what: phrasesOf(change), undo });
     }
   }
-  return { log: log ?? new FlightLog(MOST, 0), objects: store, start };
+  return {
+    log: log ?? new FlightLog(MOST, beginning?.start.at ?? 0),
+    objects: begun?.objects,
+    start: begun?.start,
+  };
 }

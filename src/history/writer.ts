@@ -13,8 +13,10 @@ import { ObjectStore } from './store.ts';
 const PORTION = 200;
 /** Characters of lines after which a frame is written before the next sync ends. */
 const FRAME = 256 * 1024;
+/** `whole`: the last of the objects at a beginning. */
+export type RecordingPart = 'header' | 'objects' | 'whole' | 'frame';
 /** Takes the bytes of a recording in order. It must not throw. */
-export type Output = (bytes: Uint8Array, part: 'header' | 'objects' | 'frame') => void;
+export type Output = (bytes: Uint8Array, part: RecordingPart) => void;
 
 /** The present parts of the agent. */
 export interface RecordingContext {
@@ -96,7 +98,7 @@ export class RecordingWriter implements Sink {
       // Another beginning replaced this one.
       if (this.#beginning !== mine) return;
     }
-    this.#output(frameBytes([...portion, JSON.stringify({ type: 'started', objects: count })]), 'objects');
+    this.#output(frameBytes([...portion, JSON.stringify({ type: 'started', objects: count })]), 'whole');
     this.#beginning = undefined;
     this.#flush();
   }

@@ -1,7 +1,7 @@
 /** Questions of a kind are answered one after another. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { OneAtATime } from '../../src/agent/one-at-a-time.ts';
+import { FewAtATime, OneAtATime } from '../../src/agent/one-at-a-time.ts';
 import { NoAnswer } from '../../src/answers/problem.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -59,5 +59,23 @@ describe('questions of a kind', () => {
     resolve();
     await Promise.all(waiting);
     await turn.run(NEVER, () => promise);
+  });
+});
+
+describe('recordings', () => {
+  it('are refused while as many run as may; one that ended makes room, also when its client left', async () => {
+    const few = new FewAtATime('recordings', 2);
+    const stream = async function* () {
+      for (let i = 0; ; i++) yield await Promise.resolve(i);
+    };
+    const all = [few.pass(stream()), few.pass(stream())].map((one) => one[Symbol.asyncIterator]());
+    for (const one of all) await one.next();
+    assert.throws(
+      () => few.pass(stream()),
+      (error) => error instanceof NoAnswer && error.message.startsWith('2 recordings run already'),
+    );
+    await all[0]?.return?.(undefined);
+    const third = few.pass(stream())[Symbol.asyncIterator]();
+    assert.deepEqual(await third.next(), { done: false, value: 0 });
   });
 });

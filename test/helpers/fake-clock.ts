@@ -17,6 +17,7 @@ export class FakeClock implements Clock {
   readonly #hurried: boolean;
   readonly #timers = new Set<Timer>();
   #now = 0;
+  #wallOffset = 0;
 
   constructor({ hurried = false }: FakeClockOptions = {}) {
     this.#hurried = hurried;
@@ -27,7 +28,12 @@ export class FakeClock implements Clock {
   }
 
   wall(): number {
-    return Date.UTC(2026, 10, 21) + this.#now;
+    return Date.UTC(2026, 10, 21) + this.#now + this.#wallOffset;
+  }
+
+  /** Somebody sets the machine's clock: so many milliseconds further, or back. */
+  setWallBy(milliseconds: number): void {
+    this.#wallOffset += milliseconds;
   }
 
   after(milliseconds: number, call: () => void): () => void {

@@ -245,6 +245,34 @@ describe('the past, from the present and the changes since', () => {
     );
   });
 
+  it('is found in portions, while other changes come in', async () => {
+    const recorded = new RecordedRig();
+    const port = (n: number) => {
+      const clusterIPs = ['10.96.0.7'];
+      const ports = [{ name: 'http', port: n }];
+      return service({ name: 'web', spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports } });
+    };
+    recorded.put(port(1));
+    await recorded.sync('start');
+    const moment = recorded.clock.wall();
+    recorded.clock.advance(1000);
+    for (let n = 2; n <= 3000; n++) recorded.put(port(n));
+    recorded.pretendSync();
+    let turns = 0;
+    let isFound = false;
+    const others = (async () => {
+      for (; !isFound; turns++) {
+        recorded.put(port(4000 + turns));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    })();
+    const then = await objectsAt(recorded.recorder, moment);
+    isFound = true;
+    await others;
+    assert.equal(then.service('default/web')?.ports[0]?.port, 1);
+    assert.ok(turns >= 6, `the event loop went on ${turns} times`);
+  });
+
   it('reaches back as far as the memory holds, and memory is bounded', async () => {
     const most = 1_200_000;
     const it = new RecordedRig({ most });

@@ -1,0 +1,152 @@
+/** The folder of --record-dir where something goes wrong: a full disk, a crash, a clock that goes back, a stop at a bad moment. */
+import assert from 'node:assert/strict';
+import { mkdtemp, open, readdir, rm, stat, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it, type TestContext } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Flights } from '../../src/agent/flights.ts';
+import { RecordFolder, segmentLines } from '../../src/agent/record-folder.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { until } from '../helpers/until.ts';
+import { RecordedRig } from '../history/recorded-rig.ts';
+import { partsOf } from '../replay/recorded-parts.ts';
+
+let root = '';
+before(async () => {
+  root = await mkdtemp(join(tmpdir(), 'slicewire-failures-'));
+});
+after(() => rm(root, { recursive: true, force: true }));
+
+function web(port: number, name = 'web'): object {
+  const clusterIPs = ['10.96.0.7'];
+  const ports = [{ name: 'http', port }];
+  return service({ name, spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports } });
+}
+
+async function recording(path: string, size: number) {
+  const rig = new RecordedRig();
+  const logged: string[] = [];
+  const log = {
+    info: (text: string) => logged.push(`info ${text}`),
+    error: (text: string) => logged.push(`error ${text}`),
+  };
+  const { recorder, clock } = rig;
+  const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
+  const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
+  const flights = new Flights({ recorder, folder: () => folder, onProblem: () => undefined });
+  return { rig, folder, flights, logged };
+}
+
+/** All objects of the beginning are in the newest segment. */
+async function hasSynced(folder: RecordFolder): Promise<void> {
+  await until('the objects', async () => {
+    const newest = (await folder.segments()).at(-1);
+    if (newest === undefined) return false;
+    const lines = segmentLines(newest, () => undefined);
+    for await (const { type } of lines) if (type === 'started') return true;
+    return false;
+  });
+}
+
+/** From now on no file can be written, until the result is called. */
+async function fillDisk({ mock }: TestContext): Promise<() => void> {
+  const file = await open(join(root, 'any'), 'w');
+  const error = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+  const write = mock.method(Object.getPrototypeOf(file), 'write', () => Promise.reject(error));
+  await file.close();
+  return () => write.mock.restore();
+}
+
+describe('the folder of --record-dir', () => {
+  it('on a full disk says so once, and leaves no file after each try', async (test) => {
+    const path = join(root, 'full');
+    const { rig, folder, logged } = await recording(path, 1_000_000);
+    rig.put(web(80));
+    await rig.sync('start');
+    const free = await fillDisk(test);
+    await folder.start();
+    for (let minute = 1; minute <= 5; minute++) {
+      await until('the next try waits', () => rig.clock.pending === 1);
+      rig.clock.advance(61_000);
+    }
+    await until('the next try waits', () => rig.clock.pending === 1);
+    await until('no file is left', async () => (await readdir(path)).length === 0);
+    assert.equal(logged.length, 1, logged.join('\n'));
+    assert.match(logged[0] ?? '', /cannot record: ENOSPC/);
+    free();
+    rig.clock.advance(61_000);
+    await until('success', () => logged.length > 1);
+    assert.match(logged[1] ?? '', /recording again$/);
+    await folder.stop();
+    assert.equal((await readdir(path)).length, 1);
+  });
+
+  it('that is stopped while a segment is made records nothing more', async () => {
+    const path = join(root, 'stopped');
+    const { rig, folder } = await recording(path, 1_000_000);
+    rig.put(web(80));
+    await rig.sync('start');
+    const starting = folder.start();
+    await folder.stop();
+    await starting;
+    rig.put(web(81));
+    await rig.sync();
+    await pause(20);
+    assert.deepEqual(await readdir(path), []);
+  });
+
+  it('keeps the segment that is written now, where the clock went back', async () => {
+    const path = join(root, 'back');
+    const { rig, folder } = await recording(path, 40_000);
+    await folder.start();
+    rig.put(web(1));
+    await rig.sync('start');
+    const round = async (number: number) => {
+      const addresses = Array.from({ length: 60 }, (_, i) => `10.${number % 250}.${(i * 37) % 250}.${i}`);
+      rig.put(web(number), slice({ name: 'web-1', service: 'web', endpoints: addresses }));
+      rig.pretendSync();
+      // A segment that is full was followed by another one.
+      await pause(1);
+      await folder.segments();
+    };
+    for (let number = 2; number <= 200; number++) await round(number);
+    rig.clock.setWallBy(-3_600_000);
+    for (let number = 201; number <= 400; number++) await round(number);
+    const files = await folder.segments();
+    assert.ok(files.reduce((sum, { size }) => sum + size, 0) <= 44_000);
+    await folder.stop();
+    let last = 0;
+    for (const file of await folder.segments()) {
+      for await (const line of segmentLines(file, () => undefined)) {
+        if (line.type === 'change') last = Math.max(last, line.number);
+      }
+    }
+    assert.equal(last, rig.recorder.nextNumber - 1);
+  });
+
+  it('has no answer from a beginning that a crash tore, but from the segment before it', async () => {
+    const path = join(root, 'torn');
+    const first = await recording(path, 1_000_000);
+    await first.folder.start();
+    first.rig.put(...Array.from({ length: 500 }, (_, i) => web(80, `web-${i}`)));
+    await first.rig.sync('start');
+    await hasSynced(first.folder);
+    await first.folder.stop();
+    const second = await recording(path, 1_000_000);
+    second.rig.clock.advance(60_000);
+    await second.folder.start();
+    second.rig.put(...Array.from({ length: 500 }, (_, i) => web(81, `web-${i}`)));
+    await second.rig.sync('start');
+    await hasSynced(second.folder);
+    await second.folder.stop();
+    const [, torn = ''] = (await readdir(path)).sort();
+    await truncate(join(path, torn), Math.floor((await stat(join(path, torn))).size / 2));
+    const third = await recording(path, 1_000_000);
+    third.rig.clock.advance(120_000);
+    const moment = third.rig.clock.wall() - 1000;
+    await third.rig.sync('start');
+    const objects = await third.flights.objectsAt(moment);
+    assert.equal([...objects.services()].length, 500);
+  });
+});
