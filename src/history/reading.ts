@@ -64,8 +64,9 @@ export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<Rec
     else if (line.type === 'started') {
       const at = start?.at ?? 0;
       const what = [`${line.objects.toLocaleString('en')} objects at the beginning of a part of the recording`];
-      log.append({ type: 'lists', number: last, at, service: '', version: '', what });
-      if (start?.isWritten === true) log.begin(at);
+      const wasWritten = start?.isWritten === true;
+      log.append({ type: 'lists', number: last, at, service: '', version: '', what, wasWritten });
+      if (wasWritten) log.begin(at);
     } else if (line.type === 'sync') log.append(line.record);
     else {
       const { number, at, service, version, delta } = line;
