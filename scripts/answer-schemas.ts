@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { explanationSchema } from '../src/answers/explanation.ts';
 import { historySchema } from '../src/answers/history.ts';
-import { problemSchema } from '../src/answers/problem.ts';
+import { problemSchema } from '../src/answers/problem-schema.ts';
 import { statusSchema } from '../src/answers/status.ts';
 import { verificationSchema } from '../src/answers/verification.ts';
 

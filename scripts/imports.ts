@@ -12,6 +12,8 @@ export interface Import {
   readonly to: string;
   /** `import type` or `export type`: nothing of it is left when the program runs. */
   readonly isTypeOnly: boolean;
+  /** `await import`: loaded when the line runs. */
+  readonly isLate: boolean;
 }
 
 /** Paths of the TypeScript files under these folders, from the root of the repository, sorted. */
@@ -31,6 +33,7 @@ export function importsOf(file: string): Import[] {
   return [...found].map((match) => {
     const name = match[1] ?? match[2] ?? match[3] ?? '';
     const to = name.startsWith('.') ? relative(ROOT, resolve(ROOT, dirname(file), name)) : name;
-    return { from: file, to, isTypeOnly: /^\s*(?:import|export) type /.test(match[0]) };
+    const isTypeOnly = /^\s*(?:import|export) type /.test(match[0]);
+    return { from: file, to, isTypeOnly, isLate: match[2] !== undefined };
   });
 }

@@ -1,7 +1,7 @@
 /** Builds an agent from its parts, for `run` and `plan`. */
 import type { Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
-import type { Recorder } from '../history/recorder.ts';
+import type { RecorderHooks } from '../history/guarded.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
 import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
 import { CommandNotStarted, realCommands } from '../host/commands.ts';
@@ -34,7 +34,7 @@ export interface AgentOptions {
   readonly signal: AbortSignal;
   readonly onFault: (fault: Fault) => void;
   /** Records the plans. */
-  readonly recorder?: Recorder | undefined;
+  readonly recorder?: RecorderHooks | undefined;
   /** ServicePorts that changed. */
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;

@@ -1,6 +1,7 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
-import { NoAnswer, problemIn, WrongQuestion } from '../answers/problem.ts';
+import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
+import { problemIn } from '../answers/problem-schema.ts';
 import { type AnswerSchema, readAnswer } from '../answers/read.ts';
 import type { ListenAddress } from '../config/listen.ts';
 
@@ -46,7 +47,7 @@ async function send({ listen, path, parameters = {}, signal }: AgentQuestion): P
     request.on('error', reject);
   }).catch((error: NodeJS.ErrnoException) => {
     if (signal.aborted) throw error;
-    throw new NoAnswer(unansweredText(listen, error));
+    throw new NoAnswer(unansweredText(listen, path, error));
   });
   if (response.statusCode !== 200) await refuse(listen, response);
   return response;
@@ -57,9 +58,19 @@ function reachable(address: string): string {
   return address === '0.0.0.0' || address === '::' ? '127.0.0.1' : address;
 }
 
-function unansweredText({ text }: ListenAddress, { code, message }: NodeJS.ErrnoException): string {
+/** The flags with which the command answers the question without an agent. */
+const WITHOUT_AGENT: Readonly<Record<string, string>> = {
+  '/explain': '--kubeconfig FILE, --manifests PATH or --recording FILE',
+  '/status': '--kubeconfig FILE, --manifests PATH or --recording FILE',
+  '/verify': '--kubeconfig FILE or --manifests PATH',
+  '/history': '--recording FILE',
+};
+
+function unansweredText({ text }: ListenAddress, path: string, { code, message }: NodeJS.ErrnoException): string {
   const why = code === 'ECONNREFUSED' ? 'nothing listens there' : message;
-  return `no agent answers at ${text} (${why}): --metrics-bind-address ADDRESS names another one, and --kubeconfig FILE, --manifests PATH or --recording FILE answer without an agent`;
+  const flags = WITHOUT_AGENT[path];
+  const otherwise = flags === undefined ? '' : `; without an agent, use ${flags}`;
+  return `no agent answers at ${text} (${why}): start it, or name its address with --metrics-bind-address${otherwise}`;
 }
 
 async function refuse({ text }: ListenAddress, response: IncomingMessage): Promise<never> {

@@ -3,7 +3,8 @@ import type { Explanation } from '../answers/explanation.ts';
 import type { AnsweredBy } from '../answers/form.ts';
 import { NoAnswer } from '../answers/problem.ts';
 import { type AskedText, explain } from '../explain/explain.ts';
-import type { FormerOwner, KnownPod } from '../explain/facts.ts';
+import type { ExplainFacts, FormerOwner, KnownPod } from '../explain/facts.ts';
+import { readQuestion } from '../explain/question.ts';
 import { formerOwner } from '../history/former-owner.ts';
 import type { Recorder } from '../history/recorder.ts';
 import { routeTo } from '../host/devices.ts';
@@ -31,7 +32,8 @@ const ATTEMPTS = 3;
 export async function explainNow(asked: AskedText, about: ExplainAbout, signal: AbortSignal): Promise<Explanation> {
   const { agent, knowsPods } = about;
   const pods = knowsPods ? await podOf(asked.from, agent, signal) : undefined;
-  return await withWhatStands(agent, signal, async (stands, source) => {
+  const read = () => reading(asked, { ...about, pods }, signal);
+  return await withWhatStands({ ...agent, read }, async (stands, source) => {
     const answer = await answered(asked, { ...about, pods, stands });
     return { ...answer, notes: [...answer.notes, source] };
   });
@@ -42,17 +44,15 @@ export async function explainNow(asked: AskedText, about: ExplainAbout, signal: 
  * a sync nobody can tell.
  */
 export async function withWhatStands<T extends object>(
-  agent: StandsAgent,
-  signal: AbortSignal,
+  { mode, turns, read }: Standing,
   use: (stands: readonly FamilyView[], source: string) => Promise<T>,
 ): Promise<T> {
-  const { mode, turns } = agent;
   const fromMemory = async () =>
     (await mode.inspection.isCertain()) ? await use(mode.inspection.believed(), FROM_MEMORY) : undefined;
   let used = await turns.between(fromMemory);
   for (let attempt = 1; used === undefined; attempt++) {
     const { syncs } = turns;
-    const stands = await reading(agent, signal);
+    const stands = await read();
     used = await turns.between(async () => {
       const remembered = turns.syncs === syncs ? undefined : await fromMemory();
       if (remembered !== undefined) return remembered;
@@ -62,35 +62,41 @@ export async function withWhatStands<T extends object>(
   return used;
 }
 
-interface StandsAgent {
-  readonly mode: { readonly inspection: Pick<ModeInspection, 'isCertain' | 'believed' | 'read'> };
+interface Standing {
+  readonly mode: { readonly inspection: Pick<ModeInspection, 'isCertain' | 'believed'> };
   readonly turns: Turns;
+  readonly read: () => Promise<readonly FamilyView[]>;
 }
 
 const FROM_MEMORY =
   "The answer is from the agent's memory: no other program has changed the kernel's rules since it wrote or read them.";
 const FROM_READING = 'The kernel was read for this answer.';
 
-/** It begins between two syncs. */
-async function reading({ mode, turns }: StandsAgent, signal: AbortSignal): Promise<readonly FamilyView[]> {
-  const { read } = await turns.between(() => {
-    const read = mode.inspection.read(signal);
+interface Asking extends ExplainAbout {
+  readonly pods: ReadonlyMap<string, KnownPod> | undefined;
+}
+
+interface Answering extends Asking {
+  /** What stands in the kernel. */
+  readonly stands: readonly FamilyView[];
+}
+
+/** What the kernel has, as far as the destination needs it. The reading begins between two syncs. */
+async function reading(asked: AskedText, about: Asking, signal: AbortSignal): Promise<readonly FamilyView[]> {
+  const { mode, turns } = about.agent;
+  const { read } = await turns.between(async () => {
+    const facts = await factsOf({ ...about, stands: mode.inspection.believed() });
+    const { address, port, protocol } = readQuestion(asked.from, asked.to, facts).to;
+    const read = mode.inspection.read(signal, { address, port, protocol });
     // It is awaited below, without the turn.
     read.catch(() => undefined);
-    return Promise.resolve({ read });
+    return { read };
   });
   return await read;
 }
 
-interface Answering extends ExplainAbout {
-  readonly pods: ReadonlyMap<string, KnownPod> | undefined;
-  readonly stands: readonly FamilyView[];
-}
-
-async function answered(asked: AskedText, { by, agent, recorder, pods, stands }: Answering): Promise<Explanation> {
-  let missed: FrontendAt | undefined;
-  let former: FormerOwner | undefined;
-  const facts = explainFacts({
+async function factsOf({ by, agent, recorder, pods, stands }: Answering): Promise<ExplainFacts> {
+  return explainFacts({
     by,
     explained: await presentOf(agent),
     pods,
@@ -98,15 +104,21 @@ async function answered(asked: AskedText, { by, agent, recorder, pods, stands }:
     lastWriter: await agent.mode.inspection.lastWriter(),
     routeTo,
     isPending: (service) => recorder?.pending.has(service) ?? false,
-    lastHad(at) {
-      missed = at;
-      return former;
-    },
   });
+}
+
+async function answered(asked: AskedText, about: Answering): Promise<Explanation> {
+  let missed: FrontendAt | undefined;
+  let former: FormerOwner | undefined;
+  const lastHad = (at: FrontendAt) => {
+    missed = at;
+    return former;
+  };
+  const facts = { ...(await factsOf(about)), lastHad };
   const answer = await explain(asked, facts);
-  if (missed?.address === undefined || recorder === undefined) return answer;
+  if (missed?.address === undefined || about.recorder === undefined) return answer;
   // The history is searched only for an address that nobody has.
-  former = await formerOwner(recorder, missed.address);
+  former = await formerOwner(about.recorder, missed.address);
   return former === undefined ? answer : await explain(asked, facts);
 }
 

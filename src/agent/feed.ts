@@ -4,7 +4,8 @@ import { PROTOBUF } from '../api/protobuf/envelope.ts';
 import { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { userAgent } from '../config/version.ts';
-import type { Recorder, Tap } from '../history/recorder.ts';
+import type { RecorderHooks } from '../history/guarded.ts';
+import type { Tap } from '../history/recorder.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { readListeners } from '../host/listeners.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
@@ -25,7 +26,7 @@ export interface ObjectFeedOptions {
   readonly follow: boolean;
   readonly signal: AbortSignal;
   /** Records the changes. */
-  readonly recorder?: Recorder | undefined;
+  readonly recorder?: RecorderHooks | undefined;
   /** A fault of an object, when it is new. */
   readonly onFault: (fault: Fault) => void;
 }

@@ -1,7 +1,6 @@
 /** The history of this agent: from memory, and from the folder of --record-dir for what was before. */
 import { type HistoryContent, type HistoryQuestion, historyOf } from '../history/history.ts';
 import { BeforeHistory, type FlightData, objectsAt } from '../history/past.ts';
-import { flightOf } from '../history/reading.ts';
 import type { Recorder } from '../history/recorder.ts';
 import type { ObjectStore } from '../history/store.ts';
 import { type RecordFolder, type SegmentFile, segmentLines } from './record-folder.ts';
@@ -70,6 +69,8 @@ export class Flights {
   }
 
   async #flight(segment: SegmentFile): Promise<FlightData> {
+    // Loaded only here: its schemas cost memory, and few agents are asked about the past.
+    const { flightOf } = await import('../history/reading.ts');
     return await flightOf(segmentLines(segment, this.#options.onProblem));
   }
 }

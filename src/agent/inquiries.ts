@@ -3,7 +3,8 @@
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
 import type { Explanation } from '../answers/explanation.ts';
-import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
+import type { AnsweredBy } from '../answers/form.ts';
+import { API_VERSION, momentOf } from '../answers/head.ts';
 import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';
@@ -15,7 +16,8 @@ import type { AskedText } from '../explain/explain.ts';
 import { nearestService } from '../explain/nearest.ts';
 import { flightStatus } from '../history/flight-status.ts';
 import type { HistoryQuestion } from '../history/history.ts';
-import { recordingStream } from '../history/stream.ts';
+import type { Recorder } from '../history/recorder.ts';
+import { recordingStream, rememberedRecording } from '../history/stream.ts';
 import type { Clock } from '../host/clock.ts';
 import { routeTo } from '../host/devices.ts';
 import type { Agent } from './agent.ts';
@@ -37,7 +39,7 @@ export interface InquiryParts {
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
   /** undefined where nothing is recorded. */
-  readonly recordings: Pick<Recordings, 'recorder' | 'flights'> | undefined;
+  readonly recordings: Pick<Recordings, 'recorder' | 'flights' | 'fault'> | undefined;
 }
 
 export interface ExplainQuestion extends AskedText {
@@ -64,7 +66,8 @@ export class Inquiries implements Answers {
   }
 
   status(): Status {
-    const { clock, startedAt, config, feed, agent, health, recordings } = this.#parts;
+    const { clock, startedAt, config, feed, agent, health } = this.#parts;
+    const recorder = this.#recorder();
     const { cache, watches } = feed();
     const present = agent();
     return statusOf({
@@ -78,9 +81,7 @@ export class Inquiries implements Answers {
       objects: { services: cache.counts('services').total, slices: cache.counts('slices').total },
       faults: [...cache.faults.all, ...(present?.loop.faults.all ?? [])],
       refused: refusedServices(present),
-      flight:
-        recordings &&
-        flightStatus(recordings.recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
+      flight: recorder && flightStatus(recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
     });
   }
 
@@ -92,7 +93,7 @@ export class Inquiries implements Answers {
       const by = this.#by(at);
       const agent = this.#present();
       if (at !== undefined) {
-        if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+        mustRecord(recordings);
         const objects = await recordings.flights.objectsAt(at);
         const recorded = recordingContext(() => agent, config).parts();
         const { explainPast } = await import('./explain-past.ts');
@@ -101,20 +102,18 @@ export class Inquiries implements Answers {
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');
-      return await explainNow(asked, { by, agent, recorder: recordings?.recorder, knowsPods }, signal);
+      return await explainNow(asked, { by, agent, recorder: this.#recorder(), knowsPods }, signal);
     });
   }
 
-  /** A recording from now on; it ends with the signal. */
-  recording(signal: AbortSignal): AsyncIterable<Uint8Array> {
+  /** A recording of what the agent remembers, or of what happens from now on until the signal aborts. */
+  recording(of: 'remembered' | AbortSignal): AsyncIterable<Uint8Array> {
     const { recordings, config } = this.#parts;
-    if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+    mustRecord(recordings);
     this.#present();
-    return recordingStream(
-      recordings.recorder,
-      recordingContext(() => this.#present(), config),
-      signal,
-    );
+    const { recorder } = recordings;
+    const context = recordingContext(() => this.#present(), config);
+    return of === 'remembered' ? rememberedRecording(recorder, context) : recordingStream(recorder, context, of);
   }
 
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
@@ -133,12 +132,18 @@ export class Inquiries implements Answers {
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History> {
     return this.#searching.run(signal, async () => {
       const { recordings } = this.#parts;
-      if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+      mustRecord(recordings);
       const content = await recordings.flights.history(question);
       const { service } = question;
       if (service !== undefined && content.changes.length === 0) mustBeKnown(service, this.#parts.feed().cache);
       return { apiVersion: API_VERSION, kind: 'History', by: this.#by(question.at), ...content };
     });
+  }
+
+  /** undefined where nothing is recorded, or not any more. */
+  #recorder(): Recorder | undefined {
+    const { recordings } = this.#parts;
+    return recordings?.fault === undefined ? recordings?.recorder : undefined;
   }
 
   /** The agent's parts. Throws NoAnswer while they are not built yet. */
@@ -156,6 +161,14 @@ export class Inquiries implements Answers {
     const { mode, nodeName } = config();
     return { who, mode, node: nodeName, version: version(), at: momentOf(at) };
   }
+}
+
+/** Throws WrongQuestion where nothing is recorded, and NoAnswer after the recorder stopped: a history with a gap would be wrong. */
+function mustRecord(recordings: InquiryParts['recordings']): asserts recordings is NonNullable<typeof recordings> {
+  if (recordings === undefined) throw new WrongQuestion(NO_HISTORY);
+  const { fault } = recordings;
+  if (fault !== undefined)
+    throw new NoAnswer(`the flight recorder stopped: ${fault}; restart the agent to record again`);
 }
 
 /** Throws WrongQuestion when there is no such Service. */

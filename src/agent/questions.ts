@@ -24,7 +24,7 @@ export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMa
       '/recording',
       {
         parameters: ['for'],
-        answer: (query, signal) => Promise.resolve(inquiries.recording(until(query, signal))),
+        answer: (query, signal) => Promise.resolve(inquiries.recording(until(query, signal) ?? 'remembered')),
       },
     ],
     [
@@ -43,10 +43,10 @@ export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMa
 /** Longest time of a recording over HTTP, in milliseconds. */
 const LONGEST_RECORDING = 24 * 60 * 60 * 1000;
 
-/** The signal, which also aborts after the time of `for`. */
-function until(query: URLSearchParams, signal: AbortSignal): AbortSignal {
+/** The signal, which also aborts after the time of `for`; undefined without such a time. */
+function until(query: URLSearchParams, signal: AbortSignal): AbortSignal | undefined {
   const text = query.get('for');
-  if (text === null) return signal;
+  if (text === null) return undefined;
   const time = parseDuration(text) ?? 0;
   if (time > 0 && time <= LONGEST_RECORDING) return AbortSignal.any([signal, AbortSignal.timeout(time)]);
   throw new WrongQuestion(`for: ${text}: must be a duration up to 24h, such as 30s`);
@@ -86,14 +86,14 @@ function sinceIn(query: URLSearchParams, now: number): number | undefined {
 export function readMoment(name: string, text: string, now: number): number {
   const found = parseMoment(text, now);
   if (found !== undefined) return found;
-  throw new WrongQuestion(`${name}: ${text} is no moment until now: write ${MOMENT_FORMS}`);
+  throw new WrongQuestion(`${name}: ${text} is not a time in the past: write ${MOMENT_FORMS}`);
 }
 
 /** The same, of the beginning of a span until now. */
 export function readSince(name: string, text: string, now: number): number {
   const found = parseSince(text, now);
   if (found !== undefined) return found;
-  throw new WrongQuestion(`${name}: ${text} is no span until now: write ${SINCE_FORMS}`);
+  throw new WrongQuestion(`${name}: ${text} is not a time in the past: write ${SINCE_FORMS}`);
 }
 
 function serviceIn(query: URLSearchParams): string | undefined {

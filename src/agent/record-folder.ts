@@ -5,7 +5,6 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readRecording } from '../history/reading.ts';
 import type { Recorder } from '../history/recorder.ts';
 import type { RecordingLine } from '../history/shapes.ts';
 import { type RecordingContext, RecordingWriter } from '../history/writer.ts';
@@ -242,6 +241,7 @@ export async function* segmentLines(
 ): AsyncGenerator<RecordingLine> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
+    const { readRecording } = await import('../history/reading.ts');
     yield* readRecording(file.createReadStream({ autoClose: false }), onProblem);
   } finally {
     await file.close();

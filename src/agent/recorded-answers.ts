@@ -1,6 +1,7 @@
 /** Answers from a recording: what stood and happened on the node that recorded it. */
 import type { Explanation } from '../answers/explanation.ts';
-import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
+import type { AnsweredBy } from '../answers/form.ts';
+import { API_VERSION, momentOf } from '../answers/head.ts';
 import type { History } from '../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Status } from '../answers/status.ts';

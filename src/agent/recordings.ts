@@ -1,5 +1,6 @@
 /** The recordings of an agent: its flight recorder, and the folder of --record-dir, which follows the configuration. */
 import type { Config } from '../config/config.ts';
+import { guarded, type RecorderHooks } from '../history/guarded.ts';
 import type { Recorder } from '../history/recorder.ts';
 import { realClock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
@@ -12,17 +13,31 @@ import { recordingContext } from './recording.ts';
 
 export class Recordings {
   readonly recorder: Recorder;
+  /** The recorder for the agent, which goes on when it fails. */
+  readonly hooks: RecorderHooks;
   /** Answers about the past, also from the folder. */
   readonly flights: Flights;
   readonly #log: Log;
+  #fault: string | undefined;
   #folder: RecordFolder | undefined;
   #present: { readonly agent: Agent; readonly config: Config } | undefined;
 
   constructor(recorder: Recorder, log: Log) {
     this.recorder = recorder;
     this.#log = log;
+    this.hooks = guarded(recorder, (error) => {
+      this.#fault = causeOf(error);
+      log.error(
+        `the flight recorder stopped: ${this.#fault}; the proxy goes on, and history ends here until a restart`,
+      );
+    });
     const onProblem = (text: string) => log.warn(`--record-dir: ${text}`);
     this.flights = new Flights({ recorder, folder: () => this.#folder, onProblem });
+  }
+
+  /** Why nothing is recorded any more; undefined while it is. */
+  get fault(): string | undefined {
+    return this.#fault;
   }
 
   /**

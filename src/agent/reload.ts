@@ -157,7 +157,7 @@ export class Reloader {
       config,
       log,
       isRun: true,
-      recorder: this.#options.recordings.recorder,
+      recorder: this.#options.recordings.hooks,
       mustHave: former?.agent.onNode.families ?? [],
       signal: AbortSignal.any([signal, running.stop.signal, building]),
       onFault: (fault) => this.#onFault(fault),
@@ -189,7 +189,7 @@ export class Reloader {
       log,
       signal: AbortSignal.any([signal, stop.signal]),
       reporting,
-      recorder: this.#options.recordings.recorder,
+      recorder: this.#options.recordings.hooks,
       onSynced: () => void this.#supervisor.ready(),
       onOutdated: () => {
         this.#isOutdated = true;
@@ -241,7 +241,7 @@ export class Reloader {
       log,
       follow: true,
       signal: until,
-      recorder: this.#options.recordings.recorder,
+      recorder: this.#options.recordings.hooks,
       onFault,
     });
     if (old === undefined) return { feed, config, stop };

@@ -1,6 +1,6 @@
 /** Runs one generation of the agent: syncs after changes, checks the kernel, deletes stale flows; until the agent stops or another generation takes over. */
 import type { Config } from '../config/config.ts';
-import type { Recorder } from '../history/recorder.ts';
+import type { RecorderHooks } from '../history/guarded.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { releaseMemory } from '../host/memory.ts';
@@ -22,7 +22,7 @@ export interface GenerationOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly reporting: Reporting;
-  readonly recorder: Recorder;
+  readonly recorder: RecorderHooks;
   /** Called after each sync that was not a failure as a whole. */
   readonly onSynced: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */

@@ -1,5 +1,6 @@
 /** The answer of `slicewire status`, from the parts of an agent. Pure. */
-import { type AnsweredBy, API_VERSION, momentOf } from '../answers/form.ts';
+import type { AnsweredBy } from '../answers/form.ts';
+import { API_VERSION, momentOf } from '../answers/head.ts';
 import type { Status } from '../answers/status.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Family } from '../model/address.ts';

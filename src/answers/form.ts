@@ -1,7 +1,6 @@
 /** The form that all answers share. A program reads `apiVersion` and `kind` first; fields are only added within a version. */
 import { z } from 'zod';
-
-export const API_VERSION = 'slicewire/v1';
+import { API_VERSION } from './head.ts';
 
 /** A moment: RFC 3339 in UTC with milliseconds. */
 export const moment = z.iso.datetime({ precision: 3 });
@@ -27,8 +26,3 @@ export const answeredBy = z
   .describe('who answered, and the moment that the answer is about');
 
 export type AnsweredBy = z.infer<typeof answeredBy>;
-
-/** A moment of an answer, from milliseconds since 1970. */
-export function momentOf(wall: number): string {
-  return new Date(wall).toISOString();
-}

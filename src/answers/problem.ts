@@ -1,25 +1,9 @@
 /** A question that cannot be answered: the sentence that says why. */
-import { z } from 'zod';
-import { API_VERSION, answer } from './form.ts';
+import { API_VERSION } from './head.ts';
 
-export const problemSchema = z.object({
-  ...answer('Problem'),
-  message: z.string().describe('what is wrong with the question, or why there is no answer now'),
-});
-
-export type Problem = z.infer<typeof problemSchema>;
-
-export function problemOf(message: string): Problem {
-  return { apiVersion: API_VERSION, kind: 'Problem', message };
-}
-
-/** The message of a Problem in JSON; undefined when the text is something else. */
-export function problemIn(text: string): string | undefined {
-  try {
-    return problemSchema.parse(JSON.parse(text)).message;
-  } catch {
-    return undefined;
-  }
+/** In the form of `problemSchema`. */
+export function problemOf(message: string) {
+  return { apiVersion: API_VERSION, kind: 'Problem', message } as const;
 }
 
 /** The question is wrong, or asks for what is not known. The message is for people. */

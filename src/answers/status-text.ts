@@ -1,7 +1,9 @@
 /** The answer of `slicewire status` as text for people. Pure. */
+
 import type { RecordedSync } from './history.ts';
+import { columns } from './layout.ts';
 import type { Status } from './status.ts';
-import { bytesText, clockTime, columns, countText, listText, millisecondsText, timeBetween } from './words.ts';
+import { bytesText, clockTime, countText, listText, millisecondsText, timeBetween } from './words.ts';
 
 /** Most faults that the text lists; the others are counted. `-o json` has all. */
 const MOST_FAULTS = 20;
@@ -31,9 +33,11 @@ function head(status: Status): string[] {
   return [`slicewire ${by.version} on ${by.node}: ${by.mode} mode, ${served}, ${WHO[by.who](status)}${since}`];
 }
 
-function health({ health: { healthy, ready, live, reasons } }: Status): string[] {
-  const is = [healthy ? 'healthy' : 'not healthy', ready ? 'ready' : 'not ready', ...(live ? [] : ['not live'])];
-  return [`Health: ${is.join(', ')}`, ...reasons.map((reason) => `  ${reason}`)];
+/** Only an agent that was asked can be live and ready. */
+function health({ by, health: { healthy, ready, live, reasons } }: Status): string[] {
+  const process = by.who === 'agent' ? [ready ? 'ready' : 'not ready', ...(live ? [] : ['not live'])] : [];
+  const is = [healthy ? 'healthy' : 'not healthy', ...process];
+  return [`Health: ${is.join(', ')}`, ...indented(reasons)];
 }
 
 function source({ source: from, heard, objects, by: { at: now } }: Status): string[] {
@@ -42,7 +46,7 @@ function source({ source: from, heard, objects, by: { at: now } }: Status): stri
     return [of, failure === '' ? last : `${last}; ${failure}`];
   });
   const has = `${countText(objects.services, 'Service')}, ${countText(objects.slices, 'EndpointSlice')}`;
-  return ['', `Source: ${from} (${has})`, ...columns(rows)];
+  return ['', `Source: ${from} (${has})`, ...indented(columns(rows))];
 }
 
 function latency({ latency: seen, by }: Status): string[] {
@@ -79,10 +83,10 @@ export function syncRows(syncs: readonly RecordedSync[], now: string): string[] 
     return [`${number}`, clockTime(at, now), trigger, outcome, `${changes}`, `${steps}`, ...times, services.join(' ')];
   });
   const details = syncs.map(({ failed, drift }) => [
-    ...failed.map((text) => `      not written: ${text}`),
+    ...failed.map((text) => `      not written: ${firstLine(text)}`),
     ...drift.map((text) => `      another program had changed ${text}`),
   ]);
-  const [title = '', ...lines] = columns([titles, ...rows]);
+  const [title = '', ...lines] = indented(columns([titles, ...rows]));
   return [title, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])];
 }
 
@@ -98,7 +102,7 @@ function troubles({ faults, setAside, drift, by: { at: now } }: Status): string[
   }
   if (drift.length > 0) {
     lines.push('', 'Changed by other programs, and repaired:');
-    lines.push(...columns(drift.map(({ at, what }) => [clockTime(at, now), what])));
+    lines.push(...indented(columns(drift.map(({ at, what }) => [clockTime(at, now), what]))));
   }
   return lines;
 }
@@ -114,6 +118,12 @@ function reach({ history, by: { at: now, who } }: Status): string[] {
   ];
 }
 
-function indented(lines: readonly string[]): string[] {
-  return lines.map((line) => `  ${line}`);
+function indented(texts: readonly string[]): string[] {
+  return texts.map((text) => `  ${firstLine(text)}`);
+}
+
+/** The cause of a refusal goes on with the lines that were written; `-o json` has them. */
+function firstLine(text: string): string {
+  const [first = ''] = text.split('\n', 1);
+  return first;
 }

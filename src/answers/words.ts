@@ -1,4 +1,4 @@
-/** Times, numbers and columns in the texts of answers. Pure; times of day are those of this machine's time zone. */
+/** Times, numbers and lists in the texts of answers. Pure; times of day are those of this machine's time zone. */
 
 /** `12:03:04.567`, with the day before it where it is another day than that of `now`. Both are moments of an answer. */
 export function clockTime(moment: string, now: string): string {
@@ -36,9 +36,9 @@ export function millisecondsText(milliseconds: number): string {
   return `${milliseconds >= 10 || milliseconds === 0 ? Math.round(milliseconds) : milliseconds.toFixed(1)} ms`;
 }
 
-/** `1,234` */
+/** `1,234`, of a whole number. Node.js's own way to it would load 8 MB of data about languages, which the agent would keep. */
 export function numberText(number: number): string {
-  return number.toLocaleString('en-US');
+  return String(number).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
 /** `1 Service`, `2 Services`, `1,234 Services` */
@@ -53,21 +53,12 @@ export function bytesText(bytes: number): string {
   return kibibytes < 1024 ? `${kibibytes.toFixed(1)} KiB` : `${(kibibytes / 1024).toFixed(1)} MiB`;
 }
 
-/** `a, b and c` */
+/** `a`, `a and b`, `a, b and c` */
 export function listText(words: readonly string[]): string {
   return [words.slice(0, -1).join(', '), words.at(-1) ?? ''].filter((part) => part !== '').join(' and ');
 }
 
-/** Rows in columns, each line indented. Numbers stand at the right of their column. */
-export function columns(rows: readonly (readonly string[])[], indent = '  '): string[] {
-  const widths: number[] = [];
-  for (const row of rows) for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
-  return rows.map((row) => {
-    const cells = row.map((cell, i) =>
-      NUMBER.test(cell) ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0),
-    );
-    return `${indent}${cells.join('  ')}`.trimEnd();
-  });
+/** `33.3 %` */
+export function percentText(share: number): string {
+  return `${Number((share * 100).toFixed(1))} %`;
 }
-
-const NUMBER = /^[\d,.]+(?: ms| s)?$/;

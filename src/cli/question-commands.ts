@@ -22,6 +22,14 @@ const STATUS_HELP = {
   record: 'Exit status: 0 written, 1 error.',
   replay: 'Exit status: 0 the same plans as recorded, 2 other plans, 1 error.',
 } as const;
+const EXAMPLES = {
+  explain: 'explain 10.244.1.13 svc/shop/web',
+  verify: 'verify',
+  status: 'status --watch',
+  history: 'history shop/web --since 10m',
+  record: 'record issue.recording --for 1m',
+  replay: 'replay issue.recording',
+} as const;
 const ASKED = `
 The agent of this node is asked, at its --metrics-bind-address. With --kubeconfig, --master or --manifests no agent is needed: the
 command reads objects and kernel itself, and takes the flags of the agent. With --recording it answers from a file of \`record\`.`;
@@ -31,8 +39,7 @@ const AT =
 
 export function addQuestions(program: Command, context: QuestionContext): void {
   const { command, run } = commandsOf(program, context);
-  const explain = command('explain <from> <to>', 'tell why a packet goes where it goes')
-    .addHelpText('before', FORMS)
+  const explain = command('explain <FROM> <TO>', `tell why a packet goes where it goes\n${FORMS}`)
     .option('--rules', 'show the way through the kernel, step by step')
     .option('--live', 'trace real packets of this connection, and show the way that they took')
     .option('--seconds <n>', 'with --live: how long to wait for packets, 1 to 300 (default: 10)')
@@ -54,7 +61,7 @@ export function addQuestions(program: Command, context: QuestionContext): void {
     .command('record <file>')
     .description('write objects, changes and syncs of the agent into a file that can be attached to an issue')
     .option('--anonymize', 'replace names and addresses, consistently')
-    .option('--for <duration>', 'record so long; otherwise until interrupted')
+    .option('--for <duration>', 'record from now on for so long; otherwise what the agent remembers')
     .addHelpText('after', `\n${STATUS_HELP.record}`);
   run(withAgent(record), (module, asked) => module.recordCommand(asked));
   const replay = program
@@ -65,18 +72,22 @@ export function addQuestions(program: Command, context: QuestionContext): void {
 }
 
 const FORMS = `FROM: pod/NAMESPACE/NAME, an IP address, node, or outside
-TO:   ADDRESS:PORT, svc/NAMESPACE/NAME[:PORT], or nodeport:PORT; each with /udp or /sctp if it is not TCP
-`;
+TO:   ADDRESS:PORT, svc/NAMESPACE/NAME[:PORT], or nodeport:PORT; each with /udp or /sctp if it is not TCP`;
 
 function commandsOf(program: Command, { signal, setStatus, print }: QuestionContext) {
   const command = (usage: string, description: string) => {
     const [name = ''] = usage.split(' ');
     const text = `${ASKED}\n${STATUS_HELP[name as keyof typeof STATUS_HELP]}`;
-    const made = program.command(usage).description(description).optionsGroup('Question:').addHelpText('after', text);
+    const [summary = ''] = description.split('\n', 1);
+    const made = program.command(usage).description(description).summary(summary);
+    made.optionsGroup('Question:').addHelpText('after', text);
     return withOutput(made).option('--recording <file>', 'answer from a file of `record`');
   };
   const run = (made: Command, action: Action) => {
-    const whole = made.name() === 'record' || made.name() === 'replay' ? made : withAgent(withAgentFlags(made));
+    const name = made.name();
+    const whole = name === 'record' || name === 'replay' ? made : withAgent(withAgentFlags(made));
+    const example = EXAMPLES[name as keyof typeof EXAMPLES];
+    whole.showHelpAfterError(`(for example: slicewire ${example}; slicewire ${name} --help has the rest)`);
     whole.action(async () => {
       endSoonAfter(signal);
       const words = whole.args;

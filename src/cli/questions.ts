@@ -7,17 +7,17 @@ import { seenOf } from '../agent/live.ts';
 import { loadConfig } from '../agent/load-config.ts';
 import { readMoment, readSince, serviceKey } from '../agent/questions.ts';
 import { type Explanation, explanationSchema } from '../answers/explanation.ts';
-import { momentOf } from '../answers/form.ts';
+import { explanationText } from '../answers/explanation-text.ts';
+import { momentOf } from '../answers/head.ts';
 import { historySchema } from '../answers/history.ts';
 import { historyText } from '../answers/history-text.ts';
 import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { AnswerSchema } from '../answers/read.ts';
 import { type Status, statusSchema } from '../answers/status.ts';
 import { statusText } from '../answers/status-text.ts';
-import { verificationSchema } from '../answers/verification.ts';
+import { type Verification, verificationSchema } from '../answers/verification.ts';
+import { verificationText } from '../answers/verification-text.ts';
 import { textFlag } from '../config/flags.ts';
-import { explanationText } from '../explain/text.ts';
-import { verificationText } from '../explain/verification-text.ts';
 import { realClock, sleep } from '../host/clock.ts';
 import { type Answerer, answererOf } from './answerer.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
@@ -88,17 +88,14 @@ function momentFlag({ flags }: AskedOnCommandLine, flag: string): number | undef
   return text === undefined ? undefined : readMoment(`--${flag}`, text, realClock.wall());
 }
 
+const VERIFY: Question<Verification> = {
+  path: '/verify',
+  schema: verificationSchema,
+  answer: (answers, signal) => answers.verify(signal),
+};
+
 export async function verifyCommand(asked: AskedOnCommandLine): Promise<number> {
-  const answerer = await answererOf(asked.flags);
-  const answer = await ask(
-    answerer,
-    {
-      path: '/verify',
-      schema: verificationSchema,
-      answer: (answers, signal) => answers.verify(signal),
-    },
-    asked,
-  );
+  const answer = await ask(await answererOf(asked.flags), VERIFY, asked);
   show(asked, answer, verificationText);
   return answer.equal ? 0 : 2;
 }

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { askForFile } from '../agent/ask-agent.ts';
 import { loadConfig } from '../agent/load-config.ts';
 import { RecordedAnswers } from '../agent/recorded-answers.ts';
-import { API_VERSION, momentOf } from '../answers/form.ts';
+import { API_VERSION, momentOf } from '../answers/head.ts';
 import { isWrongQuestion, NoAnswer, WrongQuestion } from '../answers/problem.ts';
 import type { Replayed } from '../answers/replay.ts';
 import { replayText } from '../answers/replay-text.ts';
@@ -56,9 +56,9 @@ export async function recordCommand(asked: AskedOnCommandLine): Promise<number> 
   if (text !== undefined && (time === undefined || time < 1000 || time > DAY)) {
     throw new WrongQuestion(`--for ${text}: must be a duration from 1s to 24h, such as 30s`);
   }
-  const { listen } = { listen: (await loadConfig(flags)).config.serve.metrics };
+  const listen = (await loadConfig(flags)).config.serve.metrics;
   const chunks = await askForFile({ listen, path: '/recording', parameters: { for: text }, signal });
-  if (text === undefined) warn(`recording into ${file} until interrupted (Ctrl+C)`);
+  if (text !== undefined) warn(`recording into ${file} for ${text}; Ctrl+C ends it earlier`);
   const bytes = flags.anonymize === true ? anonymousBytes(chunks) : chunks;
   try {
     await pipeline(bytes, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });

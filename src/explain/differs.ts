@@ -1,9 +1,10 @@
 /** Where the kernel does other than it should, as the first sentences of an answer. Pure. */
+import { percentText } from '../answers/words.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { FamilyView } from '../modes/view.ts';
 import type { ExplainFacts } from './facts.ts';
 import type { Fate, Step } from './fates.ts';
-import { firstOf, percent } from './phrases.ts';
+import { firstOf } from './phrases.ts';
 
 /** Shares of two walks are equal within this. */
 const SAME = 1e-6;
@@ -47,7 +48,7 @@ function inWords(fates: readonly Fate[]): string {
 }
 
 function share(words: string, probability: number): string {
-  return probability > 1 - SAME ? words : `${words} (${percent(probability)})`;
+  return probability > 1 - SAME ? words : `${words} (${percentText(probability)})`;
 }
 
 const KINDS: Readonly<Record<Exclude<Fate['kind'], 'balanced'>, string>> = {

@@ -1,7 +1,7 @@
 /** A rule of nftables while a packet is in it. Pure. */
 import type { Expression, ReadExpression } from '../host/nftables-kernel.ts';
 import type { Effect, State, Step } from './fates.ts';
-import { numberOf } from './words.ts';
+import { numberOf } from './registers.ts';
 
 export type Verdict = Extract<Expression, { do: 'verdict' }>['verdict'];
 

@@ -1,9 +1,10 @@
 /** Near misses, and what was not looked at. Pure. */
+import { listText } from '../answers/words.ts';
 import { type Address, cidrContains, endpointText } from '../model/address.ts';
 import { faultText, type Service } from '../model/objects.ts';
 import type { Destination, Question } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
-import { firstOf, listed, portNumbers } from './phrases.ts';
+import { firstOf, portNumbers } from './phrases.ts';
 import type { Subject } from './subject.ts';
 
 /** Services that are looked at between two breaths. */
@@ -78,7 +79,7 @@ function hasEndpoint({ key }: Service, address: Address, { objects }: ExplainFac
 
 /** Not an address of a Service, but of one that serves it. */
 function endpointNote(services: readonly Service[], { address }: Destination): string {
-  const names = listed(services.map(({ key }) => `Service ${key}`));
+  const names = listText(services.map(({ key }) => `Service ${key}`));
   return `${address} is the address of an endpoint of ${names}: a connection to it does not go through the proxy.`;
 }
 

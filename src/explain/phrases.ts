@@ -1,26 +1,11 @@
-/** Words for people: lists, shares, durations. Pure. */
+/** Phrases about Services, durations and lists of names in sentences. Pure. */
+import { listText } from '../answers/words.ts';
 import type { Service, ServicePortSpec } from '../model/objects.ts';
-
-/** `a`, `a and b`, `a, b and c`. */
-export function listed(words: readonly string[]): string {
-  if (words.length < 2) return words.join('');
-  return `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`;
-}
 
 /** At most so many words, and the number of the others. */
 export function firstOf(words: readonly string[], most = 5): string {
-  if (words.length <= most) return listed(words);
+  if (words.length <= most) return listText(words);
   return `${words.slice(0, most).join(', ')} and ${words.length - most} more`;
-}
-
-/** `1 endpoint`, `2 endpoints`. */
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
-}
-
-/** `33.3 %`. */
-export function percent(share: number): string {
-  return `${Number((share * 100).toFixed(1))} %`;
 }
 
 /** `45 s`, `12 min`, `2 h 59 min`. */

@@ -1,5 +1,7 @@
 /** The way that real packets took, beside the way that was computed. Pure. */
+
 import type { Explanation } from '../answers/explanation.ts';
+import { countText } from '../answers/words.ts';
 import type { TrackedConnection } from '../host/connections.ts';
 import type { RuleOf } from '../host/rule-texts.ts';
 import type { TracedPacket, TracedStep } from '../host/traced-packets.ts';
@@ -109,7 +111,7 @@ function sentenceOf(input: SeenInput): string {
   const ends = packets.map((packet) => ({ packet, end: endOf(packet, ruleOf) }));
   const asComputed = ends.filter(({ end }) => isComputed(end, input));
   const others = ends.filter((one) => !asComputed.includes(one));
-  const came = `${counted(packets.length, 'packet')} came`;
+  const came = `${countText(packets.length, 'packet')} came`;
   if (others.length === 0) {
     const who = packets.length === 1 ? 'it' : 'all';
     return `${came}; ${who} took the computed way: ${grouped(asComputed)}.${lost}`;
@@ -195,7 +197,9 @@ function noneCame({ source, destination, port, protocol, connections }: SeenInpu
   const what = protocol === 'UDP' ? 'No packet' : 'No packet that opens a connection';
   const open = connections.length;
   const stand =
-    open === 0 ? '' : ` ${counted(open, 'connection')} ${open === 1 ? 'stands' : 'stand'} since before: see the list.`;
+    open === 0
+      ? ''
+      : ` ${countText(open, 'connection')} ${open === 1 ? 'stands' : 'stand'} since before: see the list.`;
   const ask = protocol === 'TCP' ? `, such as with curl http://${to}` : '';
   return `${what} from ${source ?? 'any address'} to ${to} came to this node within ${seconds} s.${stand} Send one meanwhile${ask}, or give it more time with --seconds.`;
 }
@@ -206,7 +210,7 @@ function connectionSentence(input: SeenInput): string {
   const all = connections.length + otherConnections;
   if (all === 0) return `Conntrack has no connection to ${to}.`;
   const strange = connections.filter((one) => !isComputed(endOfConnection(one, input.origin), input));
-  const has = `Conntrack has ${counted(all, 'connection')} to ${to}`;
+  const has = `Conntrack has ${countText(all, 'connection')} to ${to}`;
   if (strange.length === 0) return `${has}, as computed.`;
   const places = [...new Set(strange.map(({ sentTo }) => endpointText(sentTo.address, sentTo.port)))];
   return `${has}; ${strange.length} of them not as computed, to ${places.join(', ')}.`;
@@ -223,8 +227,4 @@ function endOfConnection(
     masqueraded:
       sentFrom.address === source.address && origin === 'node' ? undefined : sentFrom.address !== source.address,
   };
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }

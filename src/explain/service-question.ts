@@ -1,10 +1,11 @@
 /** Reads `svc/NAMESPACE/NAME[:PORT]`. Pure. */
+import { listText } from '../answers/words.ts';
 import type { Service, ServicePortSpec } from '../model/objects.ts';
 import { faultText } from '../model/objects.ts';
 import type { Wanted } from './asked.ts';
 import { type ExplainFacts, protocolOf } from './facts.ts';
 import { nearest, nearestService } from './nearest.ts';
-import { capital, listed, portName } from './phrases.ts';
+import { capital, portName } from './phrases.ts';
 import { WrongQuestion } from './wrong-question.ts';
 
 /** The cluster IPs of a Service, and one of its ports. Throws WrongQuestion. */
@@ -51,7 +52,7 @@ function unknownService(key: string, facts: ExplainFacts): string {
 function whichPort(service: Service, asked: string | undefined, protocol: string | undefined): string {
   const { key, ports } = service;
   const [first] = ports;
-  const has = `Service ${key} has ${ports.length === 1 ? 'port' : 'ports'} ${listed(ports.map(portName))}`;
+  const has = `Service ${key} has ${ports.length === 1 ? 'port' : 'ports'} ${listText(ports.map(portName))}`;
   const isTwice = ports.some((a) => ports.some((b) => a !== b && a.port === b.port));
   const example = first === undefined ? '' : `svc/${key}:${first.name === '' ? first.port : first.name}`;
   if (asked === undefined && protocol === undefined) return `${has}: name one, such as ${example}`;

@@ -5,7 +5,7 @@ import type { ServiceKey } from '../model/objects.ts';
 import { addressOf, entryText } from '../modes/nft-table/print.ts';
 import type { TableView } from '../modes/view.ts';
 import type { NodeFacts, Packet } from './packet.ts';
-import { take } from './words.ts';
+import { take } from './registers.ts';
 
 export interface FoundElement {
   /** As `nft` lists it. */

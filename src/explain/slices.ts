@@ -1,5 +1,7 @@
 /** Every endpoint of every slice of a Service, with used or not used and why. Pure. */
+
 import type { ExplainedSlice } from '../answers/explanation.ts';
+import { listText } from '../answers/words.ts';
 import { endpointText } from '../model/address.ts';
 import { mergeSlices, type PortEndpoint, portKey } from '../model/endpoints.ts';
 import {
@@ -13,7 +15,7 @@ import {
 import { judge } from '../model/selection.ts';
 import { type EndpointUse, isUsed } from '../model/selection-reasons.ts';
 import type { ExplainFacts } from './facts.ts';
-import { firstOf, listed } from './phrases.ts';
+import { firstOf } from './phrases.ts';
 import type { Subject } from './subject.ts';
 
 type ListedEndpoint = ExplainedSlice['endpoints'][number];
@@ -102,7 +104,7 @@ function readyWords(endpoint: Endpoint, { list, port }: Subject, { node }: Expla
 }
 
 function named(noun: string, names: readonly string[]): string {
-  return names.length === 0 ? `no ${noun}` : `${noun}${names.length === 1 ? '' : 's'} ${listed(names)}`;
+  return names.length === 0 ? `no ${noun}` : `${noun}${names.length === 1 ? '' : 's'} ${listText(names)}`;
 }
 
 /** The field that makes the packet's policy Local. */

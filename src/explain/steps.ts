@@ -1,7 +1,8 @@
 /** The way of a packet through the kernel, as steps of an answer. Pure. */
+
 import type { ExplainedStep } from '../answers/explanation.ts';
+import { percentText } from '../answers/words.ts';
 import type { Effect, Fate, Step } from './fates.ts';
-import { percent } from './phrases.ts';
 
 export interface Ways {
   /** The steps that all packets share. */
@@ -34,7 +35,7 @@ function explained(step: Step): ExplainedStep {
 
 function does({ effect, share }: Step): string {
   const words = wordsOf(effect);
-  return share < 1 && effect.kind !== 'choose' ? `${words} (${percent(share)} of the packets)` : words;
+  return share < 1 && effect.kind !== 'choose' ? `${words} (${percentText(share)} of the packets)` : words;
 }
 
 function wordsOf(effect: Effect): string {

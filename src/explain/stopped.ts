@@ -1,10 +1,12 @@
 /** Why a packet is refused or dropped, as a clause after "because". Pure. */
+
 import type { ExplainedSlice } from '../answers/explanation.ts';
+import { countText, listText } from '../answers/words.ts';
 import { cidrContains, isLoopback } from '../model/address.ts';
 import { destinationText, type Question } from './asked.ts';
 import type { ExplainFacts, FamilyFacts } from './facts.ts';
 import type { Fate } from './fates.ts';
-import { counted, firstOf, listed } from './phrases.ts';
+import { firstOf } from './phrases.ts';
 import { policyField } from './slices.ts';
 import { backendsOf, type Subject } from './subject.ts';
 
@@ -67,11 +69,11 @@ function noEndpoints(slices: readonly ExplainedSlice[], { port }: Subject, { fac
     const of = others > 0 ? `no EndpointSlice of ${port.family}` : 'no EndpointSlice';
     return `has no endpoints: it has ${of}`;
   }
-  if (endpoints.length === 0) return `has no endpoints: its ${counted(slices.length, 'EndpointSlice')} list none`;
+  if (endpoints.length === 0) return `has no endpoints: its ${countText(slices.length, 'EndpointSlice')} list none`;
   const reasons = [...Map.groupBy(endpoints, ({ why }) => why)].map(([why, { length }]) => `${length} ${why}`);
   if (reasons.length > 3)
     return `has no endpoint that can be used: see the reason of each of ${endpoints.length} below`;
-  return `has no endpoint that can be used (${listed(reasons)})`;
+  return `has no endpoint that can be used (${listText(reasons)})`;
 }
 
 /** The address belongs to a Service that has no such port, or to none. */

@@ -36,8 +36,8 @@ import {
   verdictIn,
 } from './nft-run.ts';
 import type { NodeFacts, Packet } from './packet.ts';
+import { masked, numberOf, put, take } from './registers.ts';
 import { type FoundElement, SetLookup } from './set-lookup.ts';
-import { masked, numberOf, put, take } from './words.ts';
 
 export interface TableWalkInput {
   readonly family: Family;

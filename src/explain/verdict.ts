@@ -1,10 +1,11 @@
 /** The verdict in one sentence: where the kernel sends the packet, and why. Pure. */
+
 import type { ExplainedEndpoint, Explanation } from '../answers/explanation.ts';
+import { countText, listText, percentText } from '../answers/words.ts';
 import { cidrContains, isLoopback } from '../model/address.ts';
 import { destinationText, packetWord } from './asked.ts';
 import type { Fate } from './fates.ts';
 import { type Masquerading, masquerading } from './masquerade.ts';
-import { counted, listed, percent } from './phrases.ts';
 import { stickyClause } from './sticky.ts';
 import { type StoppedInput, stoppedBecause } from './stopped.ts';
 import { backendsOf } from './subject.ts';
@@ -59,8 +60,10 @@ function balancedSentence(endpoints: readonly ExplainedEndpoint[], service: stri
       ? `to ${sticky.endpoint}, ${stickyClause(sticky, of)}`
       : endpoints.length === 1 && isWhole
         ? `to ${first?.endpoint}, the only endpoint in use of ${of}`
-        : `to one of ${counted(endpoints.length, 'endpoint')} of ${of} (${sharesOf(endpoints)})`;
-  const rest = others.map(({ kind, probability }) => `; ${percent(probability)} of them are ${KINDS[kind]}`).join('');
+        : `to one of ${countText(endpoints.length, 'endpoint')} of ${of} (${sharesOf(endpoints)})`;
+  const rest = others
+    .map(({ kind, probability }) => `; ${percentText(probability)} of them are ${KINDS[kind]}`)
+    .join('');
   return `The ${packetWord(question.to)} goes ${where}, and ${maskClause(endpoints)}${rest}.`;
 }
 
@@ -72,7 +75,7 @@ const KINDS: Readonly<Record<Fate['kind'], string>> = {
 };
 
 function sharesOf(endpoints: readonly ExplainedEndpoint[]): string {
-  const shares = new Set(endpoints.map(({ share }) => percent(share)));
+  const shares = new Set(endpoints.map(({ share }) => percentText(share)));
   return shares.size === 1 ? `${[...shares][0]} each` : 'with the shares below';
 }
 
@@ -83,7 +86,7 @@ function maskClause(endpoints: readonly ExplainedEndpoint[]): string {
   const [most, exception] = groups.map(([, group]) => ({ group, why: mostCommon(group) }));
   if (most === undefined) return 'keeps its source address';
   if (exception === undefined) return clauseOf(most.why);
-  const names = listed(exception.group.slice(0, 3).map(({ endpoint }) => endpoint));
+  const names = listText(exception.group.slice(0, 3).map(({ endpoint }) => endpoint));
   return `${clauseOf(most.why)}; on the way to ${names} it ${clauseOf(exception.why)}`;
 }
 

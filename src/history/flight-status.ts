@@ -1,5 +1,5 @@
 /** The flight recorder's part of the answer of `status`. */
-import { momentOf } from '../answers/form.ts';
+import { momentOf } from '../answers/head.ts';
 import type { Status } from '../answers/status.ts';
 import { recordedSync } from './history.ts';
 import type { Recorder } from './recorder.ts';

@@ -1,5 +1,5 @@
 /** Which Service had an address that no Service has now. */
-import { momentOf } from '../answers/form.ts';
+import { momentOf } from '../answers/head.ts';
 import { breath } from '../host/clock.ts';
 import type { Address } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';

@@ -1,5 +1,5 @@
 /** Answers of the flight recorder: what changed, when it was in the kernel, and what stood at a moment. */
-import { momentOf } from '../answers/form.ts';
+import { momentOf } from '../answers/head.ts';
 import type { History, RecordedChange, RecordedSync } from '../answers/history.ts';
 import { breath } from '../host/clock.ts';
 import type { ServiceKey } from '../model/objects.ts';

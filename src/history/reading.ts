@@ -1,4 +1,5 @@
 /** Reads recordings: checked lines, and the history in them. */
+import { countText } from '../answers/words.ts';
 import { phrasesOf } from './changes.ts';
 import { deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
@@ -63,7 +64,7 @@ export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<Rec
     } else if (line.type === 'object') store.apply(line.delta);
     else if (line.type === 'started') {
       const at = start?.at ?? 0;
-      const what = [`${line.objects.toLocaleString('en')} objects at the beginning of a part of the recording`];
+      const what = [`${countText(line.objects, 'object')}, which the recording begins with`];
       const wasWritten = start?.isWritten === true;
       log.append({ type: 'lists', number: last, at, service: '', version: '', what, wasWritten });
       if (wasWritten) log.begin(at);

@@ -2,6 +2,7 @@
  * The flight recorder: the changes of objects and the syncs that wrote them, in bounded memory. Each change keeps what people read
  * and a delta that undoes it, so the objects at an earlier moment are the present ones with the later changes undone (`past.ts`).
  */
+import { countText } from '../answers/words.ts';
 import type { Clock } from '../host/clock.ts';
 import type { SourceEvent } from '../model/events.ts';
 import type { NodeView, Service, Slice } from '../model/objects.ts';
@@ -158,7 +159,7 @@ function listed(objects: PresentObjects): string[] {
   const count = (objects: Iterable<unknown>, what: string) => {
     let number = 0;
     for (const _ of objects) number += 1;
-    return `${number.toLocaleString('en')} ${what}${number === 1 ? '' : 's'}`;
+    return countText(number, what);
   };
   const lists = [count(objects.services(), 'Service'), count(objects.slices.all(), 'EndpointSlice')];
   return objects.node === undefined ? lists : [...lists, `Node ${objects.node.name}`];

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { withWhatStands } from '../../src/agent/explain-now.ts';
 import { Turns } from '../../src/agent/turns.ts';
-import { NEVER } from '../helpers/rig.ts';
 
 describe('what stands in the kernel', () => {
   it('is the memory when a sync ends, not what was read while it wrote', async () => {
@@ -12,15 +11,15 @@ describe('what stands in the kernel', () => {
     const inspection = {
       isCertain: async () => !isWriting,
       believed: () => [],
-      read: async () => [{ family: 'IPv4' as const }],
     };
+    const read = async () => [{ family: 'IPv4' as const }];
     const { promise, resolve } = Promise.withResolvers<void>();
     const sync = turns.sync(async () => {
       isWriting = true;
       await promise;
       isWriting = false;
     });
-    const stands = withWhatStands({ mode: { inspection }, turns }, NEVER, async (views) => ({ views }));
+    const stands = withWhatStands({ mode: { inspection }, turns, read }, async (views) => ({ views }));
     resolve();
     await sync;
     assert.deepEqual((await stands).views, []);
@@ -33,16 +32,16 @@ describe('what stands in the kernel', () => {
     const inspection = {
       isCertain: async () => isCertain,
       believed: () => [],
-      async read() {
-        if (syncsLeft-- > 0) {
-          void turns.sync(async () => {
-            isCertain = true;
-          });
-        }
-        return [{ family: 'IPv4' as const }];
-      },
     };
-    const ask = () => withWhatStands({ mode: { inspection }, turns }, NEVER, async (views) => ({ views }));
+    const read = async () => {
+      if (syncsLeft-- > 0) {
+        void turns.sync(async () => {
+          isCertain = true;
+        });
+      }
+      return [{ family: 'IPv4' as const }];
+    };
+    const ask = () => withWhatStands({ mode: { inspection }, turns, read }, async (views) => ({ views }));
     assert.equal((await ask()).views.length, 1);
     syncsLeft = 1;
     assert.equal((await ask()).views.length, 0);

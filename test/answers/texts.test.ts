@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type History, historySchema, type RecordedSync } from '../../src/answers/history.ts';
 import { historyText } from '../../src/answers/history-text.ts';
+import { columns } from '../../src/answers/layout.ts';
 import { type Status, statusSchema } from '../../src/answers/status.ts';
 import { statusText } from '../../src/answers/status-text.ts';
-import { bytesText, clockTime, columns, countText, millisecondsText, timeBetween } from '../../src/answers/words.ts';
+import { bytesText, clockTime, countText, millisecondsText, timeBetween } from '../../src/answers/words.ts';
 
 const BY = {
   who: 'agent',
@@ -85,9 +86,16 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
     const status: Status = {
       ...STATUS,
       health: { live: true, ready: false, healthy: false, reasons: ['IPv4: the kernel cannot be written: EPERM'] },
-      syncs: [{ ...SYNC, outcome: 'failed', failed: ['IPv4: EPERM'], drift: ['nat chain KUBE-SERVICES'] }],
+      syncs: [
+        {
+          ...SYNC,
+          outcome: 'failed',
+          failed: ['IPv4: EPERM\n  1: *nat\n> 4: -A KU…'],
+          drift: ['nat chain KUBE-SERVICES'],
+        },
+      ],
       latency: null,
-      setAside: ['shop/web: invalid'],
+      setAside: ['shop/web: invalid\n  1: *nat\n> 4: -A KUBE-SERVICES'],
       faults: Array.from({ length: 22 }, (_, i) => fault(i)),
       drift: [{ at: '2026-11-22T12:00:00.000Z', what: 'nat chain KUBE-SERVICES' }],
       history: { reachesBackTo: '2026-11-22T12:00:00.000Z', bytes: 12, folder: '/var/lib/slicewire' },
@@ -97,7 +105,7 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
       'Health: not healthy, not ready\n  IPv4: the kernel cannot be written: EPERM\n',
       'Changes reached the kernel: none in the last hour\n',
       '      not written: IPv4: EPERM\n      another program had changed nat chain KUBE-SERVICES\n',
-      '\nThe kernel refuses 1 Service:\n  shop/web: invalid\n',
+      '\nThe kernel refuses 1 Service:\n  shop/web: invalid\n\n',
       '\n22 faults of objects:\n  Service shop/s0: spec.clusterIP: x\n',
       '  and 2 more faults; -o json lists them all\n',
       '\nChanged by other programs, and repaired:\n  12:00:00.000  nat chain KUBE-SERVICES\n',
@@ -121,7 +129,7 @@ History: reaches back to 2026-11-21 12:00:00.000 (1 d, 1.5 MiB in memory)`,
     };
     assert.match(
       statusText(status),
-      /^slicewire 1\.2\.3 on node-a: nftables mode, IPv4 and IPv6, no agent was asked\nHealth: healthy, not ready, not live\n {2}no agent was asked\n/,
+      /^slicewire 1\.2\.3 on node-a: nftables mode, IPv4 and IPv6, no agent was asked\nHealth: healthy\n {2}no agent was asked\n/,
     );
     assert.doesNotMatch(statusText(status), /Changes reached|History|Last syncs/);
   });
@@ -201,6 +209,6 @@ Syncs:
     // A clock that was set back.
     assert.equal(timeBetween(at('12:00:01.000'), at('12:00:00.000')), '0 s');
     assert.equal(clockTime('2026-11-21T23:59:59.001Z', at('00:00:00.000')), '2026-11-21 23:59:59.001');
-    assert.deepEqual(columns([['a', '1'], ['bb', '10'], ['c']], ''), ['a    1', 'bb  10', 'c']);
+    assert.deepEqual(columns([['a', '1'], ['bb', '10'], ['c']]), ['a    1', 'bb  10', 'c']);
   });
 });

@@ -1,8 +1,8 @@
 /** Where the kernel does other than it should, the answer begins with that. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { explanationText } from '../../src/answers/explanation-text.ts';
 import type { ExplainFacts } from '../../src/explain/facts.ts';
-import { explanationText } from '../../src/explain/text.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
 import type { FamilyView, RulesView, TableView } from '../../src/modes/view.ts';
 import { type AskedNode, askedNode } from '../helpers/asking.ts';

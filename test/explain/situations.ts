@@ -1,7 +1,7 @@
 /** Situations that operators ask about, each with its questions. The answers are in test/data/answers; `node test/explain/situations.ts` writes them. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { explanationText } from '../../src/explain/text.ts';
+import { explanationText } from '../../src/answers/explanation-text.ts';
 import type { Address } from '../../src/model/address.ts';
 import type { ModeName } from '../../src/modes/mode.ts';
 import { askedNode, type Known, MODES, type NodeOptions } from '../helpers/asking.ts';

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { AnsweredBy } from '../../src/answers/form.ts';
 import { verificationSchema } from '../../src/answers/verification.ts';
+import { verificationText } from '../../src/answers/verification-text.ts';
 import { verificationOf } from '../../src/explain/verification.ts';
-import { verificationText } from '../../src/explain/verification-text.ts';
 import type { Difference } from '../../src/modes/inspection.ts';
 
 const BY: AnsweredBy = {

@@ -46,19 +46,19 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'explain without a destination',
     input: ['explain', '10.244.1.7'],
     message:
-      "slicewire: missing required argument 'to'\n(slicewire --help lists the commands, slicewire run --help the flags)",
+      "slicewire: missing required argument 'TO'\n(for example: slicewire explain 10.244.1.13 svc/shop/web; slicewire explain --help has the rest)",
   },
   {
     name: 'a moment that is none',
     input: ['explain', '10.244.1.7', 'svc/shop/web', '--at', 'soon'],
     message:
-      'slicewire: --at: soon is no moment until now: write a time of day such as 12:03:04 or 12:03:04.500, a moment such as 2026-11-22T12:03:04Z, or a duration before now such as -5m',
+      'slicewire: --at: soon is not a time in the past: write a time of day such as 12:03:04 or 12:03:04.500, a moment such as 2026-11-22T12:03:04Z, or a duration before now such as -5m',
   },
   {
     name: 'a span that is none',
     input: ['history', '--since', 'ever'],
     message:
-      'slicewire: --since: ever is no span until now: write a duration such as 10m, or a time of day such as 12:03:04 or 12:03:04.500, a moment such as 2026-11-22T12:03:04Z, or a duration before now such as -5m',
+      'slicewire: --since: ever is not a time in the past: write a duration such as 10m, or a time of day such as 12:03:04 or 12:03:04.500, a moment such as 2026-11-22T12:03:04Z, or a duration before now such as -5m',
   },
   {
     name: 'real packets of the past',
@@ -100,7 +100,19 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an agent that does not answer',
     input: ['status', '--metrics-bind-address', '127.0.0.1:1'],
     message:
-      'slicewire: no agent answers at 127.0.0.1:1 (nothing listens there): --metrics-bind-address ADDRESS names another one, and --kubeconfig FILE, --manifests PATH or --recording FILE answer without an agent',
+      'slicewire: no agent answers at 127.0.0.1:1 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use --kubeconfig FILE, --manifests PATH or --recording FILE',
+  },
+  {
+    name: 'a recording of an agent that does not answer',
+    input: ['record', '/tmp/never-written', '--metrics-bind-address', '127.0.0.1:1'],
+    message:
+      'slicewire: no agent answers at 127.0.0.1:1 (nothing listens there): start it, or name its address with --metrics-bind-address',
+  },
+  {
+    name: 'a history of an agent that does not answer',
+    input: ['history', '--metrics-bind-address', '127.0.0.1:1'],
+    message:
+      'slicewire: no agent answers at 127.0.0.1:1 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use --recording FILE',
   },
   {
     name: 'a recording that is not there',

@@ -78,7 +78,7 @@ for (const mode of ['nftables', 'iptables'] as const) {
       assert.equal((await said(CLIENT)).status, 1);
       assert.match(
         (await said(CLIENT, 'svc/shop/web', '--at', 'soon')).text,
-        /^slicewire: --at: soon is no moment until now: write a time of day/,
+        /^slicewire: --at: soon is not a time in the past: write a time of day/,
       );
       assert.match((await said(CLIENT, 'svc/shop/web', '--at', '-9h')).text, /^slicewire: .*history reaches back to/);
       assert.match(
@@ -198,7 +198,7 @@ describe('questions to nobody', () => {
       assert.equal(status, 1);
       assert.equal(
         text,
-        'slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): --metrics-bind-address ADDRESS names another one, and --kubeconfig FILE, --manifests PATH or --recording FILE answer without an agent',
+        'slicewire: no agent answers at 127.0.0.1:10249 (nothing listens there): start it, or name its address with --metrics-bind-address; without an agent, use --kubeconfig FILE, --manifests PATH or --recording FILE',
       );
     }
     const file = join(scene.folder, 'config.yaml');

@@ -137,12 +137,17 @@ export const QUESTIONS: readonly Question[] = [
   },
   {
     title: 'All requests of a client reach one pod',
-    situation: '`shop/cache` has `sessionAffinity: ClientIP`. The client connected a moment ago.',
+    situation:
+      '`shop/cache` has `sessionAffinity: ClientIP`. It has a second pod since a moment ago; the client connected before.',
     mode: 'nftables',
     async tell(scene) {
       const spec = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } } };
-      await scene.apply('cache', ...shop({ name: 'cache', clusterIP: '10.96.0.60', spec, endpoints: [on(1), on(2)] }));
+      const cache = (...endpoints: object[]) => shop({ name: 'cache', clusterIP: '10.96.0.60', spec, endpoints });
+      await scene.apply('cache', ...cache(on(2)));
+      const before = await packet(scene, 'pod-3', '10.96.0.60', 80);
+      await scene.apply('cache', ...cache(on(1), on(2)));
       return [
+        before,
         await packet(scene, 'pod-3', '10.96.0.60', 80),
         await scene.slicewire('explain', CLIENT, 'svc/shop/cache'),
       ];

@@ -23,6 +23,11 @@ export interface Said {
   readonly text: string;
 }
 
+interface StartOptions {
+  readonly path?: string;
+  readonly flags?: readonly string[];
+}
+
 export type AskedMode = 'nftables' | 'iptables';
 
 export class Scene {
@@ -60,15 +65,17 @@ export class Scene {
   /** The same agent in iptables mode on a node whose kernel lacks SCTP. */
   async startWithoutSctp(): Promise<void> {
     await withoutSctp(this.#tools, (await this.run('sh', '-c', 'command -v iptables-restore')).text);
-    await this.start('iptables', this.#tools);
+    await this.start('iptables', { path: this.#tools });
   }
 
   /** Start the agent in this mode, in place of the one before. `path` comes first in its PATH. */
-  async start(mode: AskedMode, path?: string): Promise<void> {
+  async start(mode: AskedMode, { path, flags: more = [] }: StartOptions = {}): Promise<void> {
     await this.#agent?.stop();
     const own = ['--manifests', this.folder, '--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
     // The size of the table of connections belongs to the machine, not to a namespace.
-    const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', `--${mode}-min-sync-period=0s`];
+    // What another program changed is still there when the question is asked.
+    const periods = [`--${mode}-min-sync-period=0s`, `--${mode}-sync-period=10m`];
+    const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', ...periods, ...more];
     const env = path === undefined ? [] : [`PATH=${path}:${process.env.PATH}`];
     const args = [...env, process.execPath, '--disable-sigusr1', MAIN, ...flags];
     this.#agent = new AgentProcess(this.lab, args, 'env');

@@ -51,14 +51,17 @@ export function transcriptInDocument(): string {
   return readFileSync(FILE, 'utf8').split(`${BEGIN}\n\n`)[1] ?? '';
 }
 
-/** The text without what differs between two runs: times, durations, process ids, numbers of syncs and of slots of hashes. */
+/** The text without what differs between two runs: times, durations, process ids, sizes, and how many packets came in time. */
 export function masked(text: string): string {
   return text
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
     .replace(/\b\d\d:\d\d:\d\d(\.\d+)?\b/g, 'TIME')
-    .replace(/\bpid \d+/g, 'pid N')
+    .replace(/\b(pid|process) \d+/g, '$1 N')
+    .replace(/\b\d+(\.\d+)? [KM]iB\b/g, 'SIZE')
+    .replace(/\b\d+ packets came/g, 'N packets came')
+    .replace(/, and \d+ more the same way/g, ', and N more the same way')
     .replace(/\b\d+(\.\d+)? ?(ms|s|min|h|seconds?|minutes?)\b/g, 'DURATION')
-    .replace(/ +/g, ' ');
+    .replace(/\s+/g, ' ');
 }
 
 if (import.meta.main) {

@@ -1,7 +1,8 @@
 /** A verification as text for people. Pure. */
-import type { Verification, VerifiedDifference } from '../answers/verification.ts';
+
 import { wrapped } from './layout.ts';
-import { counted } from './phrases.ts';
+import type { Verification, VerifiedDifference } from './verification.ts';
+import { countText, numberText } from './words.ts';
 
 /** Lines of one difference; `-o json` has all. */
 const MOST_LINES = 12;
@@ -12,7 +13,7 @@ export function verificationText(answer: Verification): string {
   const parts = [
     [...wrapped(verdict(answer)), ...wrapped(`Compared on node ${by.node} in ${by.mode} mode, as of ${by.at}.`)],
     ...differences.map(differenceLines),
-    more > 0 ? [`… and ${counted(more, 'more difference')}.`] : [],
+    more > 0 ? [`… and ${countText(more, 'more difference')}.`] : [],
     count === 0 ? [] : [...writerLines(answer), ...consequences(answer)],
   ];
   return `${parts
@@ -22,18 +23,13 @@ export function verificationText(answer: Verification): string {
 }
 
 function verdict({ equal, compared, count }: Verification): string {
-  const objects = `${counted(compared, 'object').replace(/^\d+/, grouped)} compared`;
+  const objects = `${countText(compared, 'object')} compared`;
   if (!equal) {
     const verb = count === 1 ? 'kernel object differs' : 'kernel objects differ';
-    return `${grouped(String(count))} ${verb} from the desired state: ${objects}.`;
+    return `${numberText(count)} ${verb} from the desired state: ${objects}.`;
   }
-  const waiting = count === 0 ? '' : `, ${grouped(String(count))} of them left until connections end`;
+  const waiting = count === 0 ? '' : `, ${numberText(count)} of them left until connections end`;
   return `The kernel is as desired: ${objects}${waiting}.`;
-}
-
-/** `1,234` */
-function grouped(digits: string): string {
-  return digits.replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
 const KINDS: Readonly<Record<VerifiedDifference['kind'], string>> = {
@@ -54,7 +50,7 @@ function differenceLines({ family, object, service, kind, wanted, found, because
   const head = `${family === null ? '' : `${family} `}${object}${owner} ${REASONS[because] ?? KINDS[kind]}`;
   const lines = [...found.map((line) => `  - ${line}`), ...wanted.map((line) => `  + ${line}`)];
   const left = lines.length - MOST_LINES;
-  return [head, ...lines.slice(0, MOST_LINES), ...(left > 0 ? [`  … and ${counted(left, 'more line')}`] : [])];
+  return [head, ...lines.slice(0, MOST_LINES), ...(left > 0 ? [`  … and ${countText(left, 'more line')}`] : [])];
 }
 
 function writerLines({ lastWriter }: Verification): string[] {

@@ -1,7 +1,7 @@
 /** An explanation as text for people: at most 100 columns, but for rules of the kernel. Pure. */
-import type { ExplainedEndpoint, ExplainedStep, Explanation, Reason } from '../answers/explanation.ts';
+import type { ExplainedEndpoint, ExplainedStep, Explanation, Reason } from './explanation.ts';
 import { columns, wrapped } from './layout.ts';
-import { percent } from './phrases.ts';
+import { countText, percentText } from './words.ts';
 
 /** Endpoints whose own steps are written out; `-o json` has all. */
 const MOST_WAYS = 6;
@@ -49,7 +49,7 @@ function endpointLines(endpoints: readonly ExplainedEndpoint[]): string[] {
   return columns(
     endpoints.map(({ endpoint, share, masqueraded, why }) => {
       const address = masqueraded ? 'masqueraded' : 'keeps the source address';
-      return [endpoint, percent(share), whys.size > 1 ? `${address}: ${why}` : address];
+      return [endpoint, percentText(share), whys.size > 1 ? `${address}: ${why}` : address];
     }),
   );
 }
@@ -79,11 +79,11 @@ function wayLines({ steps, verdict: { endpoints } }: Explanation): string[] {
   const ways = endpoints.filter((each) => each.steps.length > 0);
   const own = ways.slice(0, MOST_WAYS).flatMap(({ endpoint, share, steps: further }) => {
     const head =
-      endpoints.length === 1 ? [] : [`${steps.length === 0 ? '' : 'then '}to ${endpoint} (${percent(share)}):`];
+      endpoints.length === 1 ? [] : [`${steps.length === 0 ? '' : 'then '}to ${endpoint} (${percentText(share)}):`];
     return [...head, ...stepLines(further).map((line) => (endpoints.length === 1 ? line : `  ${line}`))];
   });
   const left = ways.length - MOST_WAYS;
-  const more = left > 0 ? [`and ${left} more endpoints in the same way; -o json has them all`] : [];
+  const more = left > 0 ? [`and ${countText(left, 'more endpoint')} in the same way; -o json has them all`] : [];
   return [...stepLines(steps), ...own, ...more];
 }
 

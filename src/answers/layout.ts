@@ -20,13 +20,19 @@ export function wrapped(text: string, first = '', rest = ''): string[] {
   return [...lines, line];
 }
 
-/** Rows as lines with aligned columns. The last column is as long as it is. */
+/** Rows as lines with aligned columns. Numbers stand at the right of their column. */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {
     for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
   }
-  return rows.map((row) =>
-    row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  '),
-  );
+  return rows.map((row) => {
+    const cells = row.map((cell, i) => {
+      const width = widths[i] ?? 0;
+      return NUMBER.test(cell) ? cell.padStart(width) : cell.padEnd(width);
+    });
+    return cells.join('  ').trimEnd();
+  });
 }
+
+const NUMBER = /^[\d,.]+(?: ms| s)?$/;

@@ -1,0 +1,36 @@
+/** What `slicewire run` loads before anybody asks it anything: an agent at rest keeps all of it in memory, on every node. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { importsOf, sourceFiles } from '../../scripts/imports.ts';
+
+/** The files that are loaded with one, directly or not. */
+function loadedWith(file: string, loaded = new Set<string>()): Set<string> {
+  if (loaded.has(file)) return loaded;
+  loaded.add(file);
+  for (const { to, isTypeOnly, isLate } of importsOf(file)) {
+    if (to.endsWith('.ts') && !isTypeOnly && !isLate) loadedWith(to, loaded);
+  }
+  return loaded;
+}
+
+describe('an agent that nobody asks', () => {
+  const loaded = loadedWith('src/main.ts');
+
+  it('loads no schema of answers or recordings, no explanation and no replay', () => {
+    assert.ok(loaded.has('src/history/recorder.ts') && loaded.has('src/serve/questions.ts'), 'its parts are found');
+    const schemas = [...loaded].filter(
+      (file) => /^src\/(answers|history)\//.test(file) && importsOf(file).some(({ to }) => to === 'zod'),
+    );
+    assert.deepEqual(schemas, []);
+    const asked = [...loaded].filter((file) => /^src\/(explain\/(?!nearest)|replay\/|lab\/)/.test(file));
+    assert.deepEqual(asked, []);
+  });
+
+  it('loads no data about languages, which take 8 MB', () => {
+    const text = (file: string) => readFileSync(fileURLToPath(new URL(`../../${file}`, import.meta.url)), 'utf8');
+    const uses = sourceFiles('src').filter((file) => /toLocale\w*\(|\bIntl\.|localeCompare\(/.test(text(file)));
+    assert.deepEqual(uses, []);
+  });
+});
