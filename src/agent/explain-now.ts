@@ -12,9 +12,11 @@ import { interfaceAddresses } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import type { FrontendAt } from '../model/claims.ts';
+import type { ModeInspection } from '../modes/inspection.ts';
 import type { FamilyView } from '../modes/view.ts';
 import type { Agent } from './agent.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
+import type { Turns } from './turns.ts';
 
 export interface ExplainAbout {
   readonly by: AnsweredBy;
@@ -30,23 +32,45 @@ const ATTEMPTS = 3;
 export async function explainNow(asked: AskedText, about: ExplainAbout, signal: AbortSignal): Promise<Explanation> {
   const { agent, knowsPods } = about;
   const pods = knowsPods ? await podOf(asked.from, agent, signal) : undefined;
-  const { inspection } = agent.mode;
-  const isRemembered = await inspection.isCertain();
-  for (let attempt = 1; ; attempt++) {
-    const { syncs } = agent.turns;
-    const stands = isRemembered ? undefined : await reading(asked, { ...about, pods }, signal);
-    const isLast = attempt === ATTEMPTS;
-    const answer = await agent.turns.between(async () => {
-      if (stands !== undefined && agent.turns.syncs !== syncs && !isLast) return undefined;
-      return await answered(asked, { ...about, pods, stands: stands ?? inspection.believed() });
-    });
-    if (answer === undefined) continue;
-    const source = isRemembered
-      ? "The answer is from the agent's memory: no other program has changed the kernel's rules since it wrote or read them."
-      : 'The kernel was read for this answer.';
+  const read = () => reading(asked, { ...about, pods }, signal);
+  return await withWhatStands({ ...agent, read }, async (stands, source) => {
+    const answer = await answered(asked, { ...about, pods, stands });
     return { ...answer, notes: [...answer.notes, source] };
-  }
+  });
 }
+
+/**
+ * Uses what stands in the kernel, between two syncs: the memory, unless another program may have written; otherwise it is read. During
+ * a sync nobody can tell.
+ */
+export async function withWhatStands<T extends object>(
+  { mode, turns, read }: Standing,
+  use: (stands: readonly FamilyView[], source: string) => Promise<T>,
+): Promise<T> {
+  const fromMemory = async () =>
+    (await mode.inspection.isCertain()) ? await use(mode.inspection.believed(), FROM_MEMORY) : undefined;
+  let used = await turns.between(fromMemory);
+  for (let attempt = 1; used === undefined; attempt++) {
+    const { syncs } = turns;
+    const stands = await read();
+    used = await turns.between(async () => {
+      const remembered = turns.syncs === syncs ? undefined : await fromMemory();
+      if (remembered !== undefined) return remembered;
+      return turns.syncs !== syncs && attempt < ATTEMPTS ? undefined : await use(stands, FROM_READING);
+    });
+  }
+  return used;
+}
+
+interface Standing {
+  readonly mode: { readonly inspection: Pick<ModeInspection, 'isCertain' | 'believed'> };
+  readonly turns: Turns;
+  readonly read: () => Promise<readonly FamilyView[]>;
+}
+
+const FROM_MEMORY =
+  "The answer is from the agent's memory: no other program has changed the kernel's rules since it wrote or read them.";
+const FROM_READING = 'The kernel was read for this answer.';
 
 interface Asking extends ExplainAbout {
   readonly pods: ReadonlyMap<string, KnownPod> | undefined;

@@ -27,7 +27,8 @@ export class Flights {
   /** Throws BeforeHistory when nothing is known of the question's moment. */
   async history(question: HistoryQuestion): Promise<HistoryContent> {
     const { recorder } = this.#options;
-    const { since = Number.POSITIVE_INFINITY, at = Number.POSITIVE_INFINITY } = question;
+    const { at = Number.POSITIVE_INFINITY } = question;
+    const since = question.since ?? (await this.#beforeRestart(question));
     if (Math.min(since, at) >= recorder.log.reachesBackTo) return await historyOf(recorder, question);
     const stood = await this.flightAt(Math.min(at, Number.MAX_SAFE_INTEGER));
     const older = (await this.#segmentsFrom(Math.min(since, at))).filter(({ startedAt }) => startedAt <= at);
@@ -38,6 +39,21 @@ export class Flights {
     const answer = merged(answers, question.most ?? MOST);
     if (question.at === undefined) return answer;
     return { ...answer, stood: (await historyOf(stood, question)).stood };
+  }
+
+  /**
+   * Where the memory alone cannot fill the answer: the beginning of the last segment that is older than the memory, such as that of the
+   * agent before a restart. Otherwise infinity.
+   */
+  async #beforeRestart({ service, at, most = MOST }: HistoryQuestion): Promise<number> {
+    const { recorder, folder } = this.#options;
+    const { reachesBackTo } = recorder.log;
+    if (at !== undefined) return Number.POSITIVE_INFINITY;
+    const segments = (await folder()?.segments()) ?? [];
+    const before = segments.findLast(({ startedAt }) => startedAt < reachesBackTo);
+    if (before === undefined) return Number.POSITIVE_INFINITY;
+    const { changes } = await historyOf(recorder, { ...(service === undefined ? {} : { service }), most });
+    return changes.length < most ? before.startedAt : Number.POSITIVE_INFINITY;
   }
 
   /** The objects as they were in the kernel. `moment`: milliseconds since 1970. Throws BeforeHistory. */

@@ -19,13 +19,16 @@ export function historyText(history: History): string {
   return lines.join('\n');
 }
 
-function changeLines({ at, object, resourceVersion, what, sync, milliseconds }: RecordedChange, now: string): string[] {
+function changeLines(change: RecordedChange, now: string): string[] {
+  const { at, object, resourceVersion, what } = change;
   const version = resourceVersion === '' ? '' : ` (resourceVersion ${resourceVersion})`;
-  const written =
-    sync === null || milliseconds === null
-      ? 'not in the kernel yet'
-      : `in the kernel after ${millisecondsText(milliseconds)}, by sync ${sync}`;
   const [first = 'changed', ...more] = what;
   const head = `${clockTime(at, now)}  ${object}${version}`;
-  return [head, `    ${first}`, ...more.map((phrase) => `    ${phrase}`), `    ${written}`];
+  return [head, `    ${first}`, ...more.map((phrase) => `    ${phrase}`), `    ${writtenText(change)}`];
+}
+
+function writtenText({ sync, inKernelAt, milliseconds }: RecordedChange): string {
+  if (inKernelAt === null) return 'not in the kernel yet';
+  if (sync === null || milliseconds === null) return 'in the kernel already';
+  return `in the kernel after ${millisecondsText(milliseconds)}, by sync ${sync}`;
 }

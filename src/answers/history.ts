@@ -9,9 +9,15 @@ export const changeSchema = z.object({
   service: z.string().describe('namespace/name of the Service that it touches; "" for none'),
   resourceVersion: z.string().describe('"" when the source has none'),
   what: z.array(z.string()).describe('what changed, as phrases'),
-  sync: z.number().int().nullable().describe('the sync that wrote it; null while it is not written'),
+  sync: z
+    .number()
+    .int()
+    .nullable()
+    .describe(
+      'the sync that wrote it; null while it is not written, and for what was in the kernel before a recording began',
+    ),
   inKernelAt: moment.nullable().describe('when the kernel had it; null while it is not written'),
-  milliseconds: milliseconds.nullable().describe('from received to in the kernel'),
+  milliseconds: milliseconds.nullable().describe('from received to in the kernel; null where no sync is named'),
 });
 
 export const syncSchema = z.object({

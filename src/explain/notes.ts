@@ -13,7 +13,7 @@ const PORTION = 1000;
 const MOST = 3;
 
 export const LIMIT =
-  'Only the proxy was looked at: a NetworkPolicy, another table of the kernel or the network may still drop the packet.';
+  'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
 
 export interface NotesInput {
   readonly question: Question;

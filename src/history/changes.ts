@@ -122,7 +122,11 @@ function endpointPhrases(from: Slice, to: Slice): string[] {
     if (was === undefined) added.push(namedWithState(endpoint, to));
     else if (!isSame(was, endpoint)) {
       const [state, name] = [stateOf(endpoint), endpointName(endpoint.address, to)];
-      if (stateOf(was) !== state) changed.set(state, [...(changed.get(state) ?? []), name]);
+      const names = changed.get(state) ?? [];
+      if (stateOf(was) !== state) {
+        names.push(name);
+        changed.set(state, names);
+      }
       others.push(...fieldPhrases(was, endpoint, name));
     }
   }

@@ -111,8 +111,12 @@ function receivedAt(line: string): number {
 function recordedChange({ record, sync }: WrittenChange): RecordedChange {
   const { number, at, service, version, what } = record;
   const object = record.type === 'lists' ? 'the initial lists' : `${record.undo.kind} ${record.undo.key}`;
+  const head = { number, at: momentOf(at), object, service, resourceVersion: version, what: [...what] };
+  if (record.type === 'lists' && record.wasWritten === true) {
+    return { ...head, sync: null, inKernelAt: momentOf(at), milliseconds: null };
+  }
   return {
-    ...{ number, at: momentOf(at), object, service, resourceVersion: version, what: [...what] },
+    ...head,
     sync: sync?.number ?? null,
     inKernelAt: sync === undefined ? null : momentOf(sync.endedAt),
     milliseconds: sync === undefined ? null : Math.max(0, sync.endedAt - at),

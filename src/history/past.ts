@@ -119,7 +119,7 @@ export function timeline(records: readonly LogRecord[]): WrittenChange[] {
     if (record.type !== 'sync') {
       const change = { record, sync: undefined };
       changes.push(change);
-      pending.push(change);
+      if (record.type === 'change' || record.wasWritten !== true) pending.push(change);
     } else if (record.hasWritten) {
       const without = new Set(record.without);
       const isLeft = ({ record: { number, service } }: WrittenChange) => number > record.upTo || without.has(service);

@@ -64,7 +64,7 @@ export async function flightOf(lines: AsyncIterable<RecordingLine>): Promise<Rec
       const { at, number, isWritten } = begun.start;
       log ??= new FlightLog(MOST, at);
       const what = [`${countText(line.objects, 'object')}, which the recording begins with`];
-      log.append({ type: 'lists', number, at, service: '', version: '', what });
+      log.append({ type: 'lists', number, at, service: '', version: '', what, wasWritten: isWritten });
       if (isWritten) log.begin(at);
     } else if (begun === undefined || log === undefined || line.type === 'object' || line.type === 'started') {
       throw new RecordingUnreadable('the recording does not begin with the objects of the node');

@@ -24,6 +24,8 @@ export interface ChangeRecord extends ChangeHead {
 export interface ListsRecord extends ChangeHead {
   readonly type: 'lists';
   readonly what: readonly string[];
+  /** The objects were in the kernel before: a recording began then. */
+  readonly wasWritten?: boolean;
 }
 
 export interface SyncTimes {

@@ -66,15 +66,29 @@ interface CompareOptions {
   readonly signal: AbortSignal;
 }
 
-/** A write of ours during a reading makes objects differ that do not. After so many attempts the last one counts. */
+/**
+ * A write of ours during a reading makes objects differ that do not. After so many attempts the last one counts: what differs in all of
+ * them was changed by another program, the rest is what we were about to write.
+ */
 const ATTEMPTS = 3;
 
 async function compareFamily(inspection: FamilyInspection, options: CompareOptions): Promise<PartComparison> {
+  let lasting: ReadonlySet<string> | undefined;
   for (let attempt = 1; ; attempt++) {
     const { writes } = inspection;
     const part = await compareOnce(inspection, options);
-    if (part.differences.length === 0 || inspection.writes === writes || attempt === ATTEMPTS) return part;
+    if (part.differences.length === 0 || inspection.writes === writes) return part;
+    const objects = new Set(part.differences.map(({ object }) => object));
+    lasting = lasting === undefined ? objects : objects.intersection(lasting);
+    if (attempt === ATTEMPTS) return { ...part, differences: part.differences.map(withCause(lasting)) };
   }
+}
+
+function withCause(lasting: ReadonlySet<string>): (difference: Difference) => Difference {
+  return (difference) =>
+    difference.because === undefined && !lasting.has(difference.object)
+      ? { ...difference, because: 'not written yet' }
+      : difference;
 }
 
 async function compareOnce(

@@ -93,8 +93,10 @@ for (const mode of ['iptables', 'nftables'] as const) {
     it('the folder of --record-dir answers for the time before a restart', async () => {
       await scene.start(mode, { flags: ['--record-dir', file('flights')] });
       assert.deepEqual(await explained('--at', early), [one]);
-      const history = await scene.slicewire('history', 'shop/web', '--since', '10m');
-      assert.match(history.text, /10\.244\.1\.11:8080/);
+      for (const since of [['--since', '10m'], []]) {
+        const history = await scene.slicewire('history', 'shop/web', ...since);
+        assert.match(history.text, /1 endpoint removed: 10\.244\.1\.11:8080/);
+      }
     });
   });
 }

@@ -105,5 +105,14 @@ describe('the history in a recording', () => {
     assert.deepEqual(fromFile.syncs, fromMemory.syncs);
     assert.deepEqual(fromFile.stood, fromMemory.stood);
     assert.equal(flight.start?.parts.nodeName, 'node');
+    // What stood when the recording began was not written by the first sync in it.
+    const { changes } = await historyOf(flight, {});
+    assert.deepEqual(
+      changes.map(({ object, sync, inKernelAt, milliseconds }) => [object, sync, inKernelAt !== null, milliseconds]),
+      [
+        ['the initial lists', null, true, null],
+        ['Service shop/web', 2, true, fromFile.changes[0]?.milliseconds],
+      ],
+    );
   });
 });

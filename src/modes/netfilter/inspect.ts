@@ -64,7 +64,9 @@ export async function lastWriterOf({ options: { probe }, standing }: FamilyRules
 export function believedRules({ trackers, besides: { policies, order } }: FamilyRules): RulesView | undefined {
   const { chains, jumps } = { chains: trackers.chains.applied, jumps: trackers.jumps.applied };
   if (chains === undefined || jumps === undefined) return undefined;
-  return rulesView({ chains, jumps: order.flatMap((key) => jumps.get(key) ?? []), policies });
+  // Jumps of a write that was not complete are in no order that was recorded: they are inserted at the top.
+  const written = [...jumps.keys()].filter((key) => !order.includes(key)).reverse();
+  return rulesView({ chains, jumps: [...written, ...order].flatMap((key) => jumps.get(key) ?? []), policies });
 }
 
 export function desiredRules({ trackers, besides: { policies } }: FamilyRules): RulesView {
