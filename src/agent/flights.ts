@@ -49,8 +49,9 @@ export class Flights {
     const { recorder, folder } = this.#options;
     const { reachesBackTo } = recorder.log;
     if (at !== undefined) return Number.POSITIVE_INFINITY;
-    const segments = (await folder()?.segments()) ?? [];
-    const before = segments.findLast(({ startedAt }) => startedAt < reachesBackTo);
+    // The last one is being written, and began with this agent or later.
+    const finished = ((await folder()?.segments()) ?? []).slice(0, -1);
+    const before = finished.findLast(({ startedAt }) => startedAt < reachesBackTo);
     if (before === undefined) return Number.POSITIVE_INFINITY;
     const { changes } = await historyOf(recorder, { ...(service === undefined ? {} : { service }), most });
     return changes.length < most ? before.startedAt : Number.POSITIVE_INFINITY;
