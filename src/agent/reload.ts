@@ -22,7 +22,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
-import type { Recordings } from './recordings.ts';
+import type { Recordings } from './recording/recordings.ts';
 import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
 import { SupervisorState } from './supervisor-state.ts';

@@ -12,13 +12,13 @@ import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
-import { Inquiries } from './inquiries.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
-import { questionsOf } from './questions.ts';
-import type { Recordings } from './recordings.ts';
+import { Inquiries } from './questions/inquiries.ts';
+import { questionsOf } from './questions/parameters.ts';
+import { healthOf } from './questions/status-answer.ts';
+import type { Recordings } from './recording/recordings.ts';
 import { Servers } from './servers.ts';
-import { healthOf } from './status-answer.ts';
 import { ServedByFamily, sentencesOf, verdictOf } from './verdict.ts';
 
 export interface ReportingOptions {

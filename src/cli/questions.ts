@@ -1,11 +1,11 @@
 /** What explain, verify, status and history do. Each resolves with its exit status. */
 import { openTools } from '../agent/agent.ts';
-import { withInquiries } from '../agent/answer-once.ts';
-import { askAgent } from '../agent/ask-agent.ts';
-import type { Answers } from '../agent/inquiries.ts';
-import { seenOf } from '../agent/live.ts';
 import { loadConfig } from '../agent/load-config.ts';
-import { readMoment, readSince, serviceKey } from '../agent/questions.ts';
+import { withInquiries } from '../agent/questions/answer-once.ts';
+import { askAgent } from '../agent/questions/ask-agent.ts';
+import type { Answers } from '../agent/questions/inquiries.ts';
+import { seenOf } from '../agent/questions/live.ts';
+import { readMoment, readSince, serviceKey } from '../agent/questions/parameters.ts';
 import { type Explanation, explanationSchema } from '../answers/explanation.ts';
 import { explanationText } from '../answers/explanation-text.ts';
 import { momentOf } from '../answers/head.ts';

@@ -1,5 +1,5 @@
 /** `slicewire run`: the agent, or one sync with --once. */
-import { Recordings } from '../agent/recordings.ts';
+import { Recordings } from '../agent/recording/recordings.ts';
 import { Reloader, type RunOptions } from '../agent/reload.ts';
 import { syncOnce } from '../agent/sync-once.ts';
 import { Recorder } from '../history/recorder.ts';

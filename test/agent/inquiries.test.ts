@@ -1,7 +1,7 @@
 /** Questions of a kind are answered one after another. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { FewAtATime, OneAtATime } from '../../src/agent/one-at-a-time.ts';
+import { FewAtATime, OneAtATime } from '../../src/agent/questions/one-at-a-time.ts';
 import { NoAnswer } from '../../src/answers/problem.ts';
 import { NEVER } from '../helpers/rig.ts';
 

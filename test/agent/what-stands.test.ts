@@ -1,7 +1,7 @@
 /** What an answer takes for the kernel while syncs go on. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { withWhatStands } from '../../src/agent/explain-now.ts';
+import { withWhatStands } from '../../src/agent/questions/explain-now.ts';
 import { Turns } from '../../src/agent/turns.ts';
 
 describe('what stands in the kernel', () => {

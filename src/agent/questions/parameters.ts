@@ -1,8 +1,8 @@
 /** The questions of the metrics server: parameters in, answers out. */
-import { WrongQuestion } from '../answers/problem.ts';
-import { parseDuration } from '../config/duration.ts';
-import { MOMENT_FORMS, parseMoment, parseSince, SINCE_FORMS } from '../config/moments.ts';
-import type { Question } from '../serve/questions.ts';
+import { WrongQuestion } from '../../answers/problem.ts';
+import { parseDuration } from '../../config/duration.ts';
+import { MOMENT_FORMS, parseMoment, parseSince, SINCE_FORMS } from '../../config/moments.ts';
+import type { Question } from '../../serve/questions.ts';
 import type { Inquiries } from './inquiries.ts';
 
 export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMap<string, Question> {

@@ -1,22 +1,22 @@
 /** Explains a packet's way by what stands in the kernel now: from memory where nobody else can have written, otherwise it is read. */
-import type { Explanation } from '../answers/explanation.ts';
-import type { AnsweredBy } from '../answers/form.ts';
-import { NoAnswer } from '../answers/problem.ts';
-import { type AskedText, explain } from '../explain/explain.ts';
-import type { ExplainFacts, FormerOwner, KnownPod } from '../explain/facts.ts';
-import { readQuestion } from '../explain/question.ts';
-import { formerOwner } from '../history/former-owner.ts';
-import type { Recorder } from '../history/recorder.ts';
-import { routeTo } from '../host/devices.ts';
-import { interfaceAddresses } from '../host/node-facts.ts';
-import { FAMILIES } from '../model/address.ts';
-import { causeOf } from '../model/cause.ts';
-import type { FrontendAt } from '../model/claims.ts';
-import type { ModeInspection } from '../modes/inspection.ts';
-import type { FamilyView } from '../modes/view.ts';
-import type { Agent } from './agent.ts';
+import type { Explanation } from '../../answers/explanation.ts';
+import type { AnsweredBy } from '../../answers/form.ts';
+import { NoAnswer } from '../../answers/problem.ts';
+import { type AskedText, explain } from '../../explain/explain.ts';
+import type { ExplainFacts, FormerOwner, KnownPod } from '../../explain/facts.ts';
+import { readQuestion } from '../../explain/question.ts';
+import { formerOwner } from '../../history/former-owner.ts';
+import type { Recorder } from '../../history/recorder.ts';
+import { routeTo } from '../../host/devices.ts';
+import { interfaceAddresses } from '../../host/node-facts.ts';
+import { FAMILIES } from '../../model/address.ts';
+import { causeOf } from '../../model/cause.ts';
+import type { FrontendAt } from '../../model/claims.ts';
+import type { ModeInspection } from '../../modes/inspection.ts';
+import type { FamilyView } from '../../modes/view.ts';
+import type { Agent } from '../agent.ts';
+import type { Turns } from '../turns.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
-import type { Turns } from './turns.ts';
 
 export interface ExplainAbout {
   readonly by: AnsweredBy;

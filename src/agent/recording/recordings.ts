@@ -1,15 +1,15 @@
 /** The recordings of an agent: its flight recorder, and the folder of --record-dir, which follows the configuration. */
-import type { Config } from '../config/config.ts';
-import { guarded, type RecorderHooks } from '../history/guarded.ts';
-import type { Recorder } from '../history/recorder.ts';
-import { realClock } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import { sameData } from '../model/equal.ts';
-import type { Log } from '../telemetry/log.ts';
-import type { Agent } from './agent.ts';
+import type { Config } from '../../config/config.ts';
+import { guarded, type RecorderHooks } from '../../history/guarded.ts';
+import type { Recorder } from '../../history/recorder.ts';
+import { realClock } from '../../host/clock.ts';
+import { causeOf } from '../../model/cause.ts';
+import { sameData } from '../../model/equal.ts';
+import type { Log } from '../../telemetry/log.ts';
+import type { Agent } from '../agent.ts';
+import { recordingContext } from './context.ts';
 import { Flights } from './flights.ts';
 import { RecordFolder } from './record-folder.ts';
-import { recordingContext } from './recording.ts';
 
 export class Recordings {
   readonly recorder: Recorder;

@@ -1,7 +1,7 @@
 /** Work that costs something runs once at a time, so that nobody loads the node by asking often. */
-import { NoAnswer } from '../answers/problem.ts';
-import { unlessAborted } from '../host/clock.ts';
-import { createMutex } from '../model/mutex.ts';
+import { NoAnswer } from '../../answers/problem.ts';
+import { unlessAborted } from '../../host/clock.ts';
+import { createMutex } from '../../model/mutex.ts';
 
 /** Most questions of a kind that wait. */
 const MOST_WAITING = 16;

@@ -1,15 +1,15 @@
 /** Explains a packet's way by what stood in the kernel at an earlier moment, of which the flight recorder knows. */
-import type { Explanation } from '../answers/explanation.ts';
-import type { AnsweredBy } from '../answers/form.ts';
-import { type AskedText, explain } from '../explain/explain.ts';
-import type { ExplainedObjects, ExplainFacts } from '../explain/facts.ts';
-import type { RecordedParts } from '../history/shapes.ts';
-import type { ObjectStore } from '../history/store.ts';
-import { breath, realClock } from '../host/clock.ts';
-import { parseAddress } from '../model/address.ts';
-import { SOURCE_KINDS, type SourceEvent } from '../model/events.ts';
-import type { NodeView, Service } from '../model/objects.ts';
-import { believingKernels, type ReplayedParts, replayedParts } from '../replay/parts.ts';
+import type { Explanation } from '../../answers/explanation.ts';
+import type { AnsweredBy } from '../../answers/form.ts';
+import { type AskedText, explain } from '../../explain/explain.ts';
+import type { ExplainedObjects, ExplainFacts } from '../../explain/facts.ts';
+import type { RecordedParts } from '../../history/shapes.ts';
+import type { ObjectStore } from '../../history/store.ts';
+import { breath, realClock } from '../../host/clock.ts';
+import { parseAddress } from '../../model/address.ts';
+import { SOURCE_KINDS, type SourceEvent } from '../../model/events.ts';
+import type { NodeView, Service } from '../../model/objects.ts';
+import { believingKernels, type ReplayedParts, replayedParts } from '../../replay/parts.ts';
 import { type Explained, explainFacts } from './explain-facts.ts';
 
 export interface PastAbout extends Pick<ExplainFacts, 'routeTo'> {

@@ -1,9 +1,9 @@
 /** Asks the agent of this node over HTTP. */
 import { get, type IncomingMessage } from 'node:http';
-import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
-import { problemIn } from '../answers/problem-schema.ts';
-import { type AnswerSchema, readAnswer } from '../answers/read.ts';
-import type { ListenAddress } from '../config/listen.ts';
+import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
+import { problemIn } from '../../answers/problem-schema.ts';
+import { type AnswerSchema, readAnswer } from '../../answers/read.ts';
+import type { ListenAddress } from '../../config/listen.ts';
 
 /** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
 const PATIENCE = 120_000;

@@ -2,29 +2,29 @@
  * Answers questions about the proxy: `status`, `verify`, `explain`, `history`. The agent answers for itself; a command answers from the
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
-import type { Explanation } from '../answers/explanation.ts';
-import type { AnsweredBy } from '../answers/form.ts';
-import { API_VERSION, momentOf } from '../answers/head.ts';
-import type { History } from '../answers/history.ts';
-import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
-import type { Status } from '../answers/status.ts';
-import type { Verification } from '../answers/verification.ts';
-import type { Cache } from '../cache/cache.ts';
-import type { Config } from '../config/config.ts';
-import { version } from '../config/version.ts';
-import type { AskedText } from '../explain/explain.ts';
-import { nearestService } from '../explain/nearest.ts';
-import { flightStatus } from '../history/flight-status.ts';
-import type { HistoryQuestion } from '../history/history.ts';
-import type { Recorder } from '../history/recorder.ts';
-import { recordingStream, rememberedRecording } from '../history/stream.ts';
-import type { Clock } from '../host/clock.ts';
-import { routeTo } from '../host/devices.ts';
-import type { Agent } from './agent.ts';
-import type { ObjectFeed } from './feed.ts';
+import type { Explanation } from '../../answers/explanation.ts';
+import type { AnsweredBy } from '../../answers/form.ts';
+import { API_VERSION, momentOf } from '../../answers/head.ts';
+import type { History } from '../../answers/history.ts';
+import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
+import type { Status } from '../../answers/status.ts';
+import type { Verification } from '../../answers/verification.ts';
+import type { Cache } from '../../cache/cache.ts';
+import type { Config } from '../../config/config.ts';
+import { version } from '../../config/version.ts';
+import type { AskedText } from '../../explain/explain.ts';
+import { nearestService } from '../../explain/nearest.ts';
+import { flightStatus } from '../../history/flight-status.ts';
+import type { HistoryQuestion } from '../../history/history.ts';
+import type { Recorder } from '../../history/recorder.ts';
+import { recordingStream, rememberedRecording } from '../../history/stream.ts';
+import type { Clock } from '../../host/clock.ts';
+import { routeTo } from '../../host/devices.ts';
+import type { Agent } from '../agent.ts';
+import type { ObjectFeed } from '../feed.ts';
+import { recordingContext } from '../recording/context.ts';
+import type { Recordings } from '../recording/recordings.ts';
 import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
-import { recordingContext } from './recording.ts';
-import type { Recordings } from './recordings.ts';
 import { sourceText, statusOf } from './status-answer.ts';
 
 /** The parts that the answers come from. A reload of the configuration replaces some of them. */
@@ -129,7 +129,7 @@ export class Inquiries implements Answers {
       // Not in the middle of a sync.
       await turns.between(() => Promise.resolve());
       const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
-      const { verificationOf } = await import('../explain/verification.ts');
+      const { verificationOf } = await import('../../explain/verification.ts');
       return verificationOf(comparison, this.#by());
     });
   }

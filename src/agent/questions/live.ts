@@ -1,14 +1,14 @@
 /** `slicewire explain --live`: looks at the real packets and connections of a question, in this network namespace. */
 
-import type { Explanation } from '../answers/explanation.ts';
-import { type ComputedFate, fatesOf, type Seen, seenAnswer } from '../explain/seen.ts';
-import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { type KnownConnections, readConnections, type TrackedConnection } from '../host/connections.ts';
-import type { IptablesTools } from '../host/iptables-tools.ts';
-import { type TraceQuestion, tracePackets } from '../host/packet-trace.ts';
-import { readRules } from '../host/rule-texts.ts';
-import { type Address, parseAddress } from '../model/address.ts';
-import { causeOf } from '../model/cause.ts';
+import type { Explanation } from '../../answers/explanation.ts';
+import { type ComputedFate, fatesOf, type Seen, seenAnswer } from '../../explain/seen.ts';
+import { type Clock, realClock, sleep } from '../../host/clock.ts';
+import { type KnownConnections, readConnections, type TrackedConnection } from '../../host/connections.ts';
+import type { IptablesTools } from '../../host/iptables-tools.ts';
+import { type TraceQuestion, tracePackets } from '../../host/packet-trace.ts';
+import { readRules } from '../../host/rule-texts.ts';
+import { type Address, parseAddress } from '../../model/address.ts';
+import { causeOf } from '../../model/cause.ts';
 
 export interface LiveOptions {
   readonly mode: Mode;

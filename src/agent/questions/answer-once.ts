@@ -1,12 +1,12 @@
 /** Answers from the source and the kernel, without an agent that runs. */
-import { countText } from '../answers/words.ts';
-import type { Config } from '../config/config.ts';
-import { type Flags, textFlag } from '../config/flags.ts';
-import { realClock } from '../host/clock.ts';
-import type { Plan } from '../reconcile/step.ts';
+import { countText } from '../../answers/words.ts';
+import type { Config } from '../../config/config.ts';
+import { type Flags, textFlag } from '../../config/flags.ts';
+import { realClock } from '../../host/clock.ts';
+import type { Plan } from '../../reconcile/step.ts';
+import { prepare } from '../load-config.ts';
+import { withParts } from '../read-once.ts';
 import { Inquiries } from './inquiries.ts';
-import { prepare } from './load-config.ts';
-import { withParts } from './read-once.ts';
 
 /** Resolves with the result of `use`. Throws as `startAgent`, and KernelNotRead. */
 export async function withInquiries<T>(

@@ -5,13 +5,13 @@
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Recorder } from '../history/recorder.ts';
-import type { RecordingLine } from '../history/shapes.ts';
-import { type RecordingContext, type RecordingPart, RecordingWriter } from '../history/writer.ts';
-import type { Clock } from '../host/clock.ts';
-import { causeOf } from '../model/cause.ts';
-import type { Log } from '../telemetry/log.ts';
-import { CannotRun } from './cannot-run.ts';
+import type { Recorder } from '../../history/recorder.ts';
+import type { RecordingLine } from '../../history/shapes.ts';
+import { type RecordingContext, type RecordingPart, RecordingWriter } from '../../history/writer.ts';
+import type { Clock } from '../../host/clock.ts';
+import { causeOf } from '../../model/cause.ts';
+import type { Log } from '../../telemetry/log.ts';
+import { CannotRun } from '../cannot-run.ts';
 
 /** A segment has at most this share of the folder, so that most of the history stays when one is deleted. */
 const SHARE = 8;
@@ -273,7 +273,7 @@ export async function* segmentLines(
 ): AsyncGenerator<RecordingLine> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {
-    const { readRecording } = await import('../history/reading.ts');
+    const { readRecording } = await import('../../history/reading.ts');
     yield* readRecording(file.createReadStream({ autoClose: false }), onProblem);
   } finally {
     await file.close();

@@ -1,12 +1,12 @@
 /** The answer of `slicewire status`, from the parts of an agent. Pure. */
-import type { AnsweredBy } from '../answers/form.ts';
-import { API_VERSION, momentOf } from '../answers/head.ts';
-import type { Status } from '../answers/status.ts';
-import type { SourceConfig } from '../config/config.ts';
-import type { Family } from '../model/address.ts';
-import type { WatchStatus } from '../model/events.ts';
-import { type Fault, faultText } from '../model/objects.ts';
-import type { HealthState } from '../serve/health-judgement.ts';
+import type { AnsweredBy } from '../../answers/form.ts';
+import { API_VERSION, momentOf } from '../../answers/head.ts';
+import type { Status } from '../../answers/status.ts';
+import type { SourceConfig } from '../../config/config.ts';
+import type { Family } from '../../model/address.ts';
+import type { WatchStatus } from '../../model/events.ts';
+import { type Fault, faultText } from '../../model/objects.ts';
+import type { HealthState } from '../../serve/health-judgement.ts';
 
 export interface StatusFacts {
   readonly by: AnsweredBy;
