@@ -197,7 +197,9 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map((name) => `nft-table/${name}`),
+  ...['bytes', 'canonical', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map(
+    (name) => `nft-table/${name}`,
+  ),
 ];
 
 /** The folder, or file, whose rule counts for a file. */

@@ -27,10 +27,7 @@ import {
   NFT_NG_RANDOM,
   NFT_PAYLOAD_NETWORK_HEADER,
   NFT_PAYLOAD_TRANSPORT_HEADER,
-  NFT_REG_1,
-  NFT_REG_4,
   NFT_REG_VERDICT,
-  NFT_REG32_00,
   NFT_REJECT_ICMP_UNREACH,
   NFT_RETURN,
   NFTA_BITWISE_DREG,
@@ -38,13 +35,16 @@ import {
   NFTA_BITWISE_OP,
   NFTA_BITWISE_SREG,
   NFTA_BITWISE_XOR,
+  NFTA_BYTEORDER_DREG,
+  NFTA_BYTEORDER_LEN,
+  NFTA_BYTEORDER_SIZE,
+  NFTA_BYTEORDER_SREG,
   NFTA_CMP_DATA,
   NFTA_CMP_OP,
   NFTA_CMP_SREG,
   NFTA_CT_DIRECTION,
   NFTA_CT_DREG,
   NFTA_CT_KEY,
-  NFTA_DATA_VALUE,
   NFTA_DATA_VERDICT,
   NFTA_DYNSET_EXPR,
   NFTA_DYNSET_EXPRESSIONS,
@@ -93,6 +93,7 @@ import {
   NFTA_VERDICT_CODE,
 } from './constants.ts';
 import type { Base, Verdict, Word } from './expressions.ts';
+import { Fields } from './fields.ts';
 
 /** A verdict of any program's rule or element. */
 export type SeenVerdict = Verdict | ForeignVerdict;
@@ -128,9 +129,16 @@ export function decodeExpressions(list: Buffer, family: Family): Decoded[] {
     const name = textAt(list, at, at + length, NFTA_EXPR_NAME) ?? '';
     const data = findAttribute(list, at, at + length, NFTA_EXPR_DATA);
     const fields = new Fields(list, data, data < 0 ? -1 : data + valueLength(list, data));
+    if (name === 'byteorder' && changesNothing(fields)) continue;
     found.push(DECODERS[name]?.(fields, family) ?? { is: 'unknown', name: nameOf(name, fields) });
   }
   return found;
+}
+
+/** The nft tool writes it before a lookup of one byte among ranges: the kernel turns whole words alone (nft_byteorder_eval). */
+function changesNothing(fields: Fields): boolean {
+  const isInPlace = fields.number(NFTA_BYTEORDER_SREG) === fields.number(NFTA_BYTEORDER_DREG);
+  return isInPlace && (fields.number(NFTA_BYTEORDER_LEN) ?? 0) < (fields.number(NFTA_BYTEORDER_SIZE) ?? 0);
 }
 
 function isForeign(verdict: SeenVerdict): verdict is ForeignVerdict {
@@ -157,53 +165,6 @@ export function decodeVerdict(buffer: Buffer, data: number): SeenVerdict | undef
       return { kind: 'accept' };
     default:
       return { kind: 'other' };
-  }
-}
-
-/** The attributes of one expression. */
-class Fields {
-  readonly buffer: Buffer;
-  readonly #start: number;
-  readonly #end: number;
-
-  constructor(buffer: Buffer, start: number, end: number) {
-    this.buffer = buffer;
-    this.#start = start;
-    this.#end = end;
-  }
-
-  /** The offset of an attribute's value; -1 when it is missing. */
-  at(type: number): number {
-    return this.#start < 0 ? -1 : findAttribute(this.buffer, this.#start, this.#end, type);
-  }
-
-  has(type: number): boolean {
-    return this.at(type) >= 0;
-  }
-
-  number(type: number): number | undefined {
-    const at = this.at(type);
-    return at < 0 || valueLength(this.buffer, at) !== 4 ? undefined : this.buffer.readUInt32BE(at);
-  }
-
-  text(type: number): string | undefined {
-    return this.#start < 0 ? undefined : textAt(this.buffer, this.#start, this.#end, type);
-  }
-
-  /** The words that a register begins. */
-  word(type: number): Word | undefined {
-    const register = this.number(type);
-    if (register === undefined) return undefined;
-    if (register >= NFT_REG32_00) return register - NFT_REG32_00;
-    return register >= NFT_REG_1 && register <= NFT_REG_4 ? (register - NFT_REG_1) * 4 : undefined;
-  }
-
-  /** A value as bytes. */
-  value(type: number): string | undefined {
-    const data = this.at(type);
-    if (data < 0) return undefined;
-    const at = findAttribute(this.buffer, data, data + valueLength(this.buffer, data), NFTA_DATA_VALUE);
-    return at < 0 ? undefined : this.buffer.toString('latin1', at, at + valueLength(this.buffer, at));
   }
 }
 

@@ -150,6 +150,9 @@ export class TableWalk {
         case 'load':
           put(run.words, expression.to, loaded(expression.what, run.state, this.#input));
           break;
+        case 'load-part':
+          put(run.words, expression.to, loaded(expression.what, run.state, this.#input).slice(0, expression.bytes));
+          break;
         case 'value':
           put(run.words, expression.to, expression.value);
           break;

@@ -39,8 +39,11 @@ class ListedRule implements ReadRule {
 function expressionOf(decoded: Decoded, family: Family): ReadExpression {
   switch (decoded.is) {
     case 'payload': {
-      const what = FIELDS[family][`${decoded.base} ${decoded.offset} ${decoded.length}`];
-      return what === undefined ? unknown('payload') : { do: 'load', what, to: decoded.to };
+      const { base, offset, length, to } = decoded;
+      const field = FIELDS[family][`${base} ${offset}`];
+      if (field === undefined || length > field.length) return unknown('payload');
+      const { what } = field;
+      return length === field.length ? { do: 'load', what, to } : { do: 'load-part', what, bytes: length, to };
     }
     case 'meta':
       return { do: 'load', what: META[decoded.key], to: decoded.to };
@@ -90,16 +93,24 @@ const META: Readonly<Record<'mark' | 'iifname' | 'l4proto', Loaded>> = {
   l4proto: 'protocol',
 };
 
-/** Header, offset and length of the fields that slicewire loads (linux/ip.h, linux/ipv6.h, linux/tcp.h). */
-const FIELDS: Readonly<Record<Family, Readonly<Record<string, Loaded>>>> = {
+interface HeaderField {
+  readonly what: Loaded;
+  /** Bytes. */
+  readonly length: number;
+}
+
+const PORT: HeaderField = { what: 'destination port', length: 2 };
+
+/** The fields that slicewire loads, by header and offset (linux/ip.h, linux/ipv6.h, linux/tcp.h). */
+const FIELDS: Readonly<Record<Family, Readonly<Record<string, HeaderField>>>> = {
   IPv4: {
-    'network 12 4': 'source address',
-    'network 16 4': 'destination address',
-    'transport 2 2': 'destination port',
+    'network 12': { what: 'source address', length: 4 },
+    'network 16': { what: 'destination address', length: 4 },
+    'transport 2': PORT,
   },
   IPv6: {
-    'network 8 16': 'source address',
-    'network 24 16': 'destination address',
-    'transport 2 2': 'destination port',
+    'network 8': { what: 'source address', length: 16 },
+    'network 24': { what: 'destination address', length: 16 },
+    'transport 2': PORT,
   },
 };

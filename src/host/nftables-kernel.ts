@@ -53,8 +53,14 @@ export interface NftRule {
   readonly expressions: readonly Expression[];
 }
 
-/** An expression as it was read. Other programs can write expressions that slicewire never does: `name` is the kernel's name of such a one. */
-export type ReadExpression = Expression | { readonly do: 'unknown'; readonly name: string };
+/**
+ * An expression as it was read. `load-part`: the first bytes of a field, as the nft tool loads a prefix; a table that it saved and
+ * loaded has such. Other programs can write expressions that slicewire never does: `name` is the kernel's name of such a one.
+ */
+export type ReadExpression =
+  | Expression
+  | { readonly do: 'load-part'; readonly what: Loaded; readonly bytes: number; readonly to: Word }
+  | { readonly do: 'unknown'; readonly name: string };
 
 /** A rule as it was read. */
 export interface ReadRule {

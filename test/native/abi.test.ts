@@ -41,6 +41,7 @@ const LAYOUTS: Readonly<Record<string, number>> = {
   'sizeof struct ifinfomsg': rtnetlink.IFINFOMSG,
   'struct ifinfomsg.ifi_index': 4,
   'sizeof struct ifaddrmsg': rtnetlink.IFADDRMSG,
+  'sizeof struct rtmsg': rtnetlink.RTMSG,
   'struct ifaddrmsg.ifa_prefixlen': 1,
   'struct ifaddrmsg.ifa_scope': 3,
   'struct ifaddrmsg.ifa_index': 4,
@@ -96,7 +97,15 @@ describe('native, against the C headers', () => {
 
   it('exports no number that the probe does not print, apart from sizes of its own', () => {
     const own = new Set(['HEADER_LENGTH', 'ATTRIBUTE_HEADER', 'NFGENMSG', 'MOST_REQUESTS']);
-    for (const size of ['GENERIC_HEADER', 'IFINFOMSG', 'IFADDRMSG', 'INET_ADDRESS', 'TABLE_INFO', 'TABLE_INFO_ENTRIES'])
+    for (const size of [
+      'GENERIC_HEADER',
+      'IFINFOMSG',
+      'IFADDRMSG',
+      'RTMSG',
+      'INET_ADDRESS',
+      'TABLE_INFO',
+      'TABLE_INFO_ENTRIES',
+    ])
       own.add(size);
     const missing = Object.entries(OURS).filter(
       ([name, value]) => typeof value === 'number' && !own.has(name) && !(name in said),

@@ -1,11 +1,20 @@
 /** What a family has in its table of nftables, for questions: views, and what differs from the desired table. */
-import type { Bytes, NftElement, NftKernel, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
+import type {
+  Bytes,
+  NftElement,
+  NftKernel,
+  NftSet,
+  NftState,
+  ReadChain,
+  ReadExpression,
+} from '../../host/nftables-kernel.ts';
 import { inPortions } from '../../host/portions.ts';
 import { type Address, addressBytes } from '../../model/address.ts';
 import { sameData } from '../../model/equal.ts';
 import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { FamilyView, TableView } from '../view.ts';
+import { canonical } from './canonical.ts';
 import type { Entry, TableLayout } from './layout.ts';
 import { entryText, keyText, ruleText } from './print.ts';
 import { sameChain, sameEntry, type TableState } from './state.ts';
@@ -131,11 +140,15 @@ function* comparedTable(
 /** An unused chain or set stays for a moment, because packets may still be on their way through it (`IdleOptions`). */
 const isIdle = () => true;
 
+function isSameEffect(a: readonly ReadExpression[], b: readonly ReadExpression[]): boolean {
+  return sameData(a, b) || sameData(canonical(a), canonical(b));
+}
+
 function isSameChain(a: ReadChain, b: ReadChain): boolean {
   if (a.rules.length !== b.rules.length || !sameData(a.hook, b.hook)) return false;
   return a.rules.every((rule, i) => {
     const other = b.rules[i];
-    return rule === other || (rule.text === other?.text && sameData(rule.expressions, other.expressions));
+    return rule === other || (rule.text === other?.text && isSameEffect(rule.expressions, other.expressions));
   });
 }
 

@@ -27,6 +27,8 @@ function expressionText(expression: ReadExpression): string {
   switch (expression.do) {
     case 'load':
       return `${word(expression.to)} = ${expression.what}`;
+    case 'load-part':
+      return `${word(expression.to)} = the first ${expression.bytes} bytes of ${expression.what}`;
     case 'compare':
       return `${word(expression.from)} is ${expression.is === 'equal' ? '' : 'not '}${hex(expression.value)}`;
     case 'mask':
