@@ -1,7 +1,7 @@
 /**
  * The programs that commit transactions of nftables. The kernel keeps no writer: it names it once, in the message about the new
  * generation of the ruleset (nf_tables_gen_notify), so somebody must listen all the time. The listener gets only these messages. While
- * it listens the kernel makes messages of all changes, so it begins to listen after the first question.
+ * it listens the kernel makes messages of all changes, so it begins to listen with the first check of the kernel, after the first writes.
  */
 import { EAGAIN, ENOBUFS, errnoOf } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
