@@ -1,4 +1,5 @@
 /** Builds an agent from its parts, for `run` and `plan`. */
+import { firstOf } from '../answers/words.ts';
 import type { Config } from '../config/config.ts';
 import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
@@ -20,7 +21,7 @@ import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
-import { firstOf, logSteps, stackLogger } from './log-lines.ts';
+import { logSteps, stackLogger } from './log-lines.ts';
 import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import { Turns } from './turns.ts';
 

@@ -1,16 +1,11 @@
 /** Lines of the log about syncs. */
+import { firstOf } from '../answers/words.ts';
 import { type FailedStep, type Plan, stepText } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 
 /** Most Services, or changes by others, in a line of the log; its facts hold more. */
 const MOST_NAMED = 5;
-
-/** `a, b and 3 more` */
-export function firstOf(names: readonly string[], most: number): string {
-  const more = names.length > most ? ` and ${names.length - most} more` : '';
-  return `${names.slice(0, most).join(', ')}${more}`;
-}
 
 /** Log each step of a plan at debug level. */
 export function logSteps({ steps }: Plan, log: Log): void {

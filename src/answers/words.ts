@@ -58,6 +58,12 @@ export function listText(words: readonly string[]): string {
   return [words.slice(0, -1).join(', '), words.at(-1) ?? ''].filter((part) => part !== '').join(' and ');
 }
 
+/** `a, b and 3 more` */
+export function firstOf(names: readonly string[], most: number): string {
+  const more = names.length > most ? ` and ${names.length - most} more` : '';
+  return `${names.slice(0, most).join(', ')}${more}`;
+}
+
 /** `33.3 %` */
 export function percentText(share: number): string {
   return `${Number((share * 100).toFixed(1))} %`;

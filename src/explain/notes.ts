@@ -12,7 +12,7 @@ const PORTION = 1000;
 /** Services that are named. */
 const MOST = 3;
 
-export const LIMIT =
+const LIMIT =
   'Only the proxy was looked at: a NetworkPolicy, rules of other programs or the network may still drop the packet.';
 
 export interface NotesInput {

@@ -85,7 +85,7 @@ function split(text: string, colon: number): [string, string | undefined] {
 }
 
 /** `10.0.0.1:53/udp` → the part before, and the protocol. */
-export function splitProtocol(text: string): { rest: string; protocol: Protocol | undefined } {
+function splitProtocol(text: string): { rest: string; protocol: Protocol | undefined } {
   const slash = text.lastIndexOf('/');
   if (slash < 0) return { rest: text, protocol: undefined };
   const rest = text.slice(0, slash);

@@ -150,7 +150,7 @@ function faultReasons(input: ReasonsInput): Reason[] {
   return [...[...own, ...slices].map(reasonOfFault), ...aside];
 }
 
-export function reasonOfFault(fault: Fault): Reason {
+function reasonOfFault(fault: Fault): Reason {
   const { kind, object, field, value, problem, effect } = fault;
   return { object: `${kind} ${object}`, field, value, says: `${capital(problem)} (${effect}).` };
 }

@@ -1,4 +1,6 @@
 /** What changed in an object, as phrases for people. */
+
+import { firstOf } from '../answers/words.ts';
 import { type Address, endpointText } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { Endpoint, NodeView, Service, ServicePortSpec, Slice, SlicePort } from '../model/objects.ts';
@@ -12,12 +14,6 @@ export function phrasesOf(change: Change): readonly string[] {
   if (change.kind === 'Service') return ofService(change.from, change.to);
   if (change.kind === 'EndpointSlice') return ofSlice(change.from, change.to);
   return ofNode(change.from, change.to);
-}
-
-/** `a, b and 3 more` */
-export function firstOf(names: readonly string[], most = NAMED): string {
-  const more = names.length > most ? ` and ${names.length - most} more` : '';
-  return `${names.slice(0, most).join(', ')}${more}`;
 }
 
 function ofService(from: Service | undefined, to: Service | undefined): string[] {
@@ -95,7 +91,7 @@ function ofSlice(from: Slice | undefined, to: Slice | undefined): string[] {
   if (to === undefined) return [`deleted, with ${endpointCount(from?.endpoints.length ?? 0)}`];
   if (from === undefined) {
     const names = to.endpoints.map((endpoint) => namedWithState(endpoint, to));
-    return [`created with ${endpointCount(names.length)}${names.length === 0 ? '' : `: ${firstOf(names)}`}`];
+    return [`created with ${endpointCount(names.length)}${names.length === 0 ? '' : `: ${firstOf(names, NAMED)}`}`];
   }
   const phrases: string[] = [];
   if (from.service !== to.service) phrases.push(`belongs to Service ${to.service} instead of ${from.service}`);
@@ -132,8 +128,8 @@ function endpointPhrases(from: Slice, to: Slice): string[] {
   }
   const removed = [...before.keys()].map((address) => endpointName(address, from));
   return [
-    ...(added.length === 0 ? [] : [`${endpointCount(added.length)} added: ${firstOf(added)}`]),
-    ...(removed.length === 0 ? [] : [`${endpointCount(removed.length)} removed: ${firstOf(removed)}`]),
+    ...(added.length === 0 ? [] : [`${endpointCount(added.length)} added: ${firstOf(added, NAMED)}`]),
+    ...(removed.length === 0 ? [] : [`${endpointCount(removed.length)} removed: ${firstOf(removed, NAMED)}`]),
     ...[...changed].map(([state, names]) => becamePhrase(state, names)),
     ...(others.length > NAMED ? [...others.slice(0, NAMED), `and ${others.length - NAMED} more of the kind`] : others),
   ];
@@ -167,7 +163,7 @@ const BECAME: Readonly<Record<string, readonly [one: string, many: string]>> = {
 
 function becamePhrase(state: string, names: readonly string[]): string {
   const [one = '', many = ''] = BECAME[state] ?? [];
-  return names.length === 1 ? `${names[0]} ${one}` : `${endpointCount(names.length)} ${many}: ${firstOf(names)}`;
+  return names.length === 1 ? `${names[0]} ${one}` : `${endpointCount(names.length)} ${many}: ${firstOf(names, NAMED)}`;
 }
 
 function namedWithState(endpoint: Endpoint, slice: Slice): string {

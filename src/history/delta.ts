@@ -76,11 +76,11 @@ export function reversed(change: Change): Change {
   return { ...change, from: change.to, to: change.from };
 }
 
-export function packService({ uid, sourceRanges, ...service }: Service): PackedService {
+function packService({ uid, sourceRanges, ...service }: Service): PackedService {
   return { ...service, uid: uid ?? null, sourceRanges: sourceRanges ?? null };
 }
 
-export function unpackService({ uid, sourceRanges, ...service }: PackedService): Service {
+function unpackService({ uid, sourceRanges, ...service }: PackedService): Service {
   return { ...service, ...(uid === null ? {} : { uid }), sourceRanges: sourceRanges ?? undefined };
 }
 
@@ -88,11 +88,11 @@ export function packSlice({ service, family, ports, endpoints }: Slice): PackedS
   return { service, family, ports, endpoints: endpoints.map(packEndpoint) };
 }
 
-export function unpackSlice(key: SliceKey, { service, family, ports, endpoints }: PackedSlice): Slice {
+function unpackSlice(key: SliceKey, { service, family, ports, endpoints }: PackedSlice): Slice {
   return { key, service, family, ports, endpoints: endpoints.map(unpackEndpoint) };
 }
 
-export function packEndpoint({ address, nodeName, zoneHints, nodeHints, ...is }: Endpoint): PackedEndpoint {
+function packEndpoint({ address, nodeName, zoneHints, nodeHints, ...is }: Endpoint): PackedEndpoint {
   const conditions = (is.ready ? 1 : 0) + (is.serving ? 2 : 0) + (is.terminating ? 4 : 0);
   if (nodeHints.length > 0) return [address, conditions, nodeName, zoneHints, nodeHints];
   if (zoneHints.length > 0) return [address, conditions, nodeName, zoneHints];
@@ -102,7 +102,7 @@ export function packEndpoint({ address, nodeName, zoneHints, nodeHints, ...is }:
 /** Shared by all endpoints without hints. */
 const NO_NAMES: readonly string[] = [];
 
-export function unpackEndpoint(packed: PackedEndpoint): Endpoint {
+function unpackEndpoint(packed: PackedEndpoint): Endpoint {
   const [address, conditions, nodeName = '', zoneHints = NO_NAMES, nodeHints = NO_NAMES] = packed;
   const has = (bit: number) => (conditions & bit) !== 0;
   return { address, ready: has(1), serving: has(2), terminating: has(4), nodeName, zoneHints, nodeHints };

@@ -42,7 +42,7 @@ export async function historyOf(flight: FlightData, question: HistoryQuestion): 
 }
 
 /** A Service and its slices as lines. */
-export function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] {
+function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] {
   const service = objects.service(key);
   const slices = objects
     .slicesOf(key)

@@ -48,20 +48,6 @@ function* linesOf(objects: ObjectStore, records: HistorySince['records']): Gener
   }
 }
 
-/** The bytes of a recording with these lines. */
-export async function* recordingBytes(lines: AsyncIterable<RecordingLine>): AsyncGenerator<Uint8Array> {
-  yield headerBytes();
-  let texts: string[] = [];
-  for await (const line of lines) {
-    texts.push(JSON.stringify(line));
-    // A sync ends a frame, so that a live recording is complete up to it.
-    if (texts.length < LINES && line.type !== 'sync' && line.type !== 'started') continue;
-    yield frameBytes(texts);
-    texts = [];
-  }
-  if (texts.length > 0) yield frameBytes(texts);
-}
-
 /** Ends with the signal. It begins at the next moment between two syncs. Throws ReaderTooSlow. */
 export async function* recordingStream(
   recorder: Recorder,

@@ -49,7 +49,7 @@ function undefinedIfMissing(error: unknown): undefined {
 }
 
 /** `src=10.244.1.7 ttl: 64 last_seen: 4301320811 oldest_pkt: 1 4301320811`; an IPv6 address has all its digits. */
-export function lastSeen(list: string, client: Address): number | undefined {
+function lastSeen(list: string, client: Address): number | undefined {
   for (const line of list.split('\n')) {
     const [, source = '', seen] = /^src=(\S+) .*?\blast_seen: (\d+)/.exec(line) ?? [];
     if (seen !== undefined && parseAddress(source) === client) return Number(seen);
