@@ -5,38 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Flights } from '../../src/agent/recording/flights.ts';
-import { RecordFolder, segmentLines } from '../../src/agent/recording/record-folder.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { type RecordFolder, segmentLines } from '../../src/agent/recording/record-folder.ts';
+import { slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
-import { RecordedRig } from '../history/recorded-rig.ts';
-import { partsOf } from '../replay/recorded-parts.ts';
+import { recording, web } from './recorded-folder.ts';
 
 let root = '';
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'slicewire-failures-'));
 });
 after(() => rm(root, { recursive: true, force: true }));
-
-function web(port: number, name = 'web'): object {
-  const clusterIPs = ['10.96.0.7'];
-  const ports = [{ name: 'http', port }];
-  return service({ name, spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports } });
-}
-
-async function recording(path: string, size: number) {
-  const rig = new RecordedRig();
-  const logged: string[] = [];
-  const log = {
-    info: (text: string) => logged.push(`info ${text}`),
-    error: (text: string) => logged.push(`error ${text}`),
-  };
-  const { recorder, clock } = rig;
-  const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
-  const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
-  const flights = new Flights({ recorder, folder: () => folder, onProblem: () => undefined });
-  return { rig, folder, flights, logged };
-}
 
 /** All objects of the beginning are in the newest segment. */
 async function hasSynced(folder: RecordFolder): Promise<void> {

@@ -4,48 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { CannotRun } from '../../src/agent/cannot-run.ts';
-import { Flights } from '../../src/agent/recording/flights.ts';
-import { RecordFolder } from '../../src/agent/recording/record-folder.ts';
 import { BeforeHistory } from '../../src/history/past.ts';
-import { service, slice } from '../helpers/objects.ts';
+import { slice } from '../helpers/objects.ts';
 import { until } from '../helpers/until.ts';
-import { RecordedRig } from '../history/recorded-rig.ts';
-import { partsOf } from '../replay/recorded-parts.ts';
+import { recording, web } from './recorded-folder.ts';
 
 let root = '';
 before(async () => {
   root = await mkdtemp(join(tmpdir(), 'slicewire-record-'));
 });
 after(() => rm(root, { recursive: true, force: true }));
-
-function web(port: number): object {
-  const clusterIPs = ['10.96.0.7'];
-  const ports = [{ name: 'http', port }];
-  return service({ name: 'web', spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports } });
-}
-
-interface Recording {
-  readonly rig: RecordedRig;
-  readonly folder: RecordFolder;
-  readonly flights: Flights;
-  readonly logged: string[];
-  readonly problems: string[];
-}
-
-async function recording(path: string, size: number, most?: number): Promise<Recording> {
-  const rig = new RecordedRig(most === undefined ? {} : { most });
-  const logged: string[] = [];
-  const problems: string[] = [];
-  const log = {
-    info: (text: string) => logged.push(`info ${text}`),
-    error: (text: string) => logged.push(`error ${text}`),
-  };
-  const { recorder, clock } = rig;
-  const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
-  const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
-  const flights = new Flights({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
-  return { rig, folder, flights, logged, problems };
-}
 
 describe('the folder of --record-dir', () => {
   it('keeps the history over a restart, and drops what a crash tore', async () => {

@@ -1,0 +1,37 @@
+/** A recorder whose folder of --record-dir is open, with a Service to change. */
+import { Flights } from '../../src/agent/recording/flights.ts';
+import { RecordFolder } from '../../src/agent/recording/record-folder.ts';
+import { service } from '../helpers/objects.ts';
+import { RecordedRig } from '../history/recorded-rig.ts';
+import { partsOf } from '../replay/recorded-parts.ts';
+
+export interface RecordedFolder {
+  readonly rig: RecordedRig;
+  readonly folder: RecordFolder;
+  readonly flights: Flights;
+  readonly logged: string[];
+  /** What questions said of damaged segments. */
+  readonly problems: string[];
+}
+
+/** `size`: bytes of the folder; `most`: bytes of the recorder's memory. */
+export async function recording(path: string, size: number, most?: number): Promise<RecordedFolder> {
+  const rig = new RecordedRig(most === undefined ? {} : { most });
+  const logged: string[] = [];
+  const problems: string[] = [];
+  const log = {
+    info: (text: string) => logged.push(`info ${text}`),
+    error: (text: string) => logged.push(`error ${text}`),
+  };
+  const { recorder, clock } = rig;
+  const context = { parts: () => partsOf('iptables'), isWaiting: () => false, wall: () => clock.wall() };
+  const folder = await RecordFolder.open({ path, size, recorder, context, clock, log });
+  const flights = new Flights({ recorder, folder: () => folder, onProblem: (text) => problems.push(text) });
+  return { rig, folder, flights, logged, problems };
+}
+
+export function web(port: number, name = 'web'): object {
+  const clusterIPs = ['10.96.0.7'];
+  const ports = [{ name: 'http', port }];
+  return service({ name, spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports } });
+}
