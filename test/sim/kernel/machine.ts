@@ -3,6 +3,7 @@ import type { Machine } from '../../../src/agent/outside.ts';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/model/address.ts';
 import type { Listener } from '../../../src/model/listener.ts';
 import type { SimProcess } from '../engine/process.ts';
+import { NODE_ADDRESSES } from '../history/objects.ts';
 import { fileFailure, socketFailure } from './failures.ts';
 
 /** Things of the kernel that the machine's facts are about. */
@@ -14,14 +15,7 @@ export interface MachineParts {
 export class SimMachine {
   readonly families = new Set<Family>(FAMILIES);
   /** Of its devices, without kube-ipvs0 and link-local ones. */
-  readonly addresses = new Set<Address>([
-    '127.0.0.1',
-    '::1',
-    '192.168.77.2',
-    '10.244.1.1',
-    'fd00:77::2',
-    'fd00:244:1::1',
-  ] as Address[]);
+  readonly addresses = new Set<Address>(['127.0.0.1', '::1', ...NODE_ADDRESSES] as Address[]);
   listeners: readonly Listener[] = [];
   hasIpvs = true;
   mayChangeNetwork = true;
