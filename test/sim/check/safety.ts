@@ -8,7 +8,15 @@
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
  */
 import { FAMILIES, type Family } from '../../../src/model/address.ts';
-import { BEGINNING, type Combination, combinations, expectedIn, newest, type Position } from './expectations.ts';
+import {
+  BEGINNING,
+  type Combination,
+  combinations,
+  newest,
+  type Position,
+  positionAfter,
+  wantedIn,
+} from './expectations.ts';
 import { type Become, becomeOf, fatesText, type KernelViews, viewsIn, type Walk } from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';
 import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
@@ -37,10 +45,12 @@ export interface SafetyOptions {
 }
 
 interface Judged {
-  readonly frontend: FrontendVersions;
-  readonly found: readonly Combination[];
+  /** One combination of each expectation. */
+  readonly different: readonly Combination[];
+  readonly met: Set<string>;
   readonly sent: SentPacket;
   readonly become: Become;
+  readonly local: ReadonlySet<string>;
 }
 
 const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
@@ -98,7 +108,7 @@ export class SafetyCheck {
   }
 
   #check(frontend: FrontendVersions, views: KernelViews): Violation[] {
-    const { family, address } = frontend.at;
+    const { family } = frontend.at;
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
     if (found === undefined) {
@@ -108,34 +118,33 @@ export class SafetyCheck {
     const local = this.#versions.localAddresses(family);
     const inFamily = viewsIn(views(family));
     const facts = { localAddresses: local, remembered: NOTHING_REMEMBERED };
+    const different = [...new Map(found.map((one) => [one.same, one])).values()];
+    const met = new Set(different.map(({ same }) => same));
     const violations: Violation[] = [];
-    let met = found;
     for (const sent of packetsTo(frontend.at, this.#senders, local)) {
       this.packets += 1;
       const become = becomeOf(inFamily, sent.packet, facts, this.#walk);
-      const judged = { frontend, found, sent, become };
-      violations.push(...this.#judge(judged));
-      const isMet = this.#meets(judged, address === undefined);
-      met = met.filter(isMet);
-      if (become.isDelivered) this.#delivered.add(sent.name);
-      else this.#delivered.delete(sent.name);
+      violations.push(...this.#judge({ different, met, sent, become, local }));
     }
-    if (met.length > 0) this.#positions.set(frontend.key, oldest(met, position));
+    if (met.size > 0) {
+      const combinationsMet = found.filter(({ same }) => met.has(same));
+      this.#positions.set(frontend.key, positionAfter(found, combinationsMet, position));
+    }
     return violations;
   }
 
-  #judge({ frontend, found, sent, become }: Judged): Violation[] {
-    const { name, packet } = sent;
-    const local = this.#versions.localAddresses(frontend.at.family);
-    const isNodePort = frontend.at.address === undefined;
+  /** Removes combinations that the kernel does not meet from `met`. */
+  #judge({ different, met, sent, become, local }: Judged): Violation[] {
+    const { name } = sent;
     const allowed = new Set<string>();
     let isWanted = true;
-    for (const combination of found) {
-      const fates = expectedIn({ name, packet, isNodePort, combination, local }, this.#versions);
-      for (const { kind, backend } of fates) {
-        if (kind === 'balanced') allowed.add(backend);
-        else isWanted = false;
-      }
+    const text = fatesText(become.fates);
+    for (const combination of different) {
+      const wanted = wantedIn(sent, combination, local);
+      for (const backend of wanted.backends) allowed.add(backend);
+      isWanted &&= wanted.isDelivered;
+      const isMet = combination.port === undefined ? become.backends.size === 0 : wanted.text === text;
+      if (!isMet) met.delete(combination.same);
     }
     const violations: Violation[] = [];
     const stray = [...become.backends].filter((backend) => !allowed.has(backend));
@@ -144,33 +153,12 @@ export class SafetyCheck {
       violations.push({ kind: 'stray', text: `${name} goes to ${stray.join(', ')}, and may go ${may}` });
     }
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
-      const text = `${name} was delivered, should be, and is: ${fatesText(become.fates)}`;
-      violations.push({ kind: 'stopped', text });
+      violations.push({ kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
+    if (become.isDelivered) this.#delivered.add(name);
+    else this.#delivered.delete(name);
     return violations;
   }
-
-  #meets({ frontend, sent, become }: Judged, isNodePort: boolean): (combination: Combination) => boolean {
-    const { name, packet } = sent;
-    const local = this.#versions.localAddresses(frontend.at.family);
-    const isNowhere = become.backends.size === 0;
-    const text = fatesText(become.fates);
-    return (combination) => {
-      if (combination.port === undefined) return isNowhere;
-      return fatesText(expectedIn({ name, packet, isNodePort, combination, local }, this.#versions)) === text;
-    };
-  }
-}
-
-/** The oldest of each. */
-function oldest(met: readonly Combination[], before: Position): Position {
-  const slices = new Map(before.slices);
-  for (const { service } of met) {
-    if (service === undefined) continue;
-    slices.set(service, Math.min(...met.filter((one) => one.service === service).map((one) => one.slices)));
-  }
-  const least = (of: (one: Combination) => number) => Math.min(...met.map(of));
-  return { owner: least(({ owner }) => owner), node: least(({ node }) => node), slices };
 }
 
 /** The first line that differs. */
