@@ -7,7 +7,9 @@
  *
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
  */
+
 import { FAMILIES, type Family } from '../../../src/model/address.ts';
+import type { FamilyView } from '../../../src/modes/view.ts';
 import {
   BEGINNING,
   type Combination,
@@ -17,9 +19,11 @@ import {
   positionAfter,
   wantedIn,
 } from './expectations.ts';
+import { kept } from './kept.ts';
 import { type Become, becomeOf, fatesText, type KernelViews, viewsIn, type Walk } from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';
 import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
+import { Walks } from './walks.ts';
 
 export interface Violation {
   /** `stopped`: a packet is not delivered any more. `stray`: it goes where it must not. `others`: something of others changed. */
@@ -40,7 +44,7 @@ export interface Commit {
 export interface SafetyOptions {
   readonly versions: Versions;
   readonly senders: readonly Sender[];
-  /** By default packets are walked anew each time. */
+  /** By default walks are remembered. */
   readonly walk?: Walk | undefined;
 }
 
@@ -58,7 +62,8 @@ const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
 export class SafetyCheck {
   readonly #versions: Versions;
   readonly #senders: readonly Sender[];
-  readonly #walk: Walk | undefined;
+  readonly #walk: Walk;
+  readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
   readonly #positions = new Map<FrontendKey, Position>();
   /** Names of packets that were delivered at the last check. */
   readonly #delivered = new Set<string>();
@@ -69,7 +74,7 @@ export class SafetyCheck {
   packets = 0;
   skipped = 0;
 
-  constructor({ versions, senders, walk }: SafetyOptions) {
+  constructor({ versions, senders, walk = new Walks().walk }: SafetyOptions) {
     this.#versions = versions;
     this.#senders = senders;
     this.#walk = walk;
@@ -87,9 +92,10 @@ export class SafetyCheck {
     const violations = others === undefined ? [] : this.#changedOthers(others, by);
     const broken = new Set<string>();
     for (const family of families) {
+      const inFamily = viewsIn(views(family));
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
-        for (const violation of this.#check(frontend, views)) {
+        for (const violation of this.#check(frontend, inFamily)) {
           const isTheirs = by === 'others' || this.#broken.has(violation.text);
           if (isTheirs) broken.add(violation.text);
           else violations.push(violation);
@@ -107,7 +113,7 @@ export class SafetyCheck {
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: KernelViews): Violation[] {
+  #check(frontend: FrontendVersions, views: readonly FamilyView[]): Violation[] {
     const { family } = frontend.at;
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
@@ -116,14 +122,13 @@ export class SafetyCheck {
       return [];
     }
     const local = this.#versions.localAddresses(family);
-    const inFamily = viewsIn(views(family));
     const facts = { localAddresses: local, remembered: NOTHING_REMEMBERED };
     const different = [...new Map(found.map((one) => [one.same, one])).values()];
     const met = new Set(different.map(({ same }) => same));
     const violations: Violation[] = [];
-    for (const sent of packetsTo(frontend.at, this.#senders, local)) {
+    for (const sent of this.#packetsTo(frontend, local)) {
       this.packets += 1;
-      const become = becomeOf(inFamily, sent.packet, facts, this.#walk);
+      const become = becomeOf(views, sent.packet, facts, this.#walk);
       violations.push(...this.#judge({ different, met, sent, become, local }));
     }
     if (met.size > 0) {
@@ -131,6 +136,12 @@ export class SafetyCheck {
       this.#positions.set(frontend.key, positionAfter(found, combinationsMet, position));
     }
     return violations;
+  }
+
+  /** The same objects while the machine's addresses stay: walks are remembered by them. */
+  #packetsTo({ key, at }: FrontendVersions, local: ReadonlySet<string>): readonly SentPacket[] {
+    const known = kept(this.#packets, local, () => new Map());
+    return kept(known, key, () => packetsTo(at, this.#senders, local));
   }
 
   /** Removes combinations that the kernel does not meet from `met`. */
