@@ -24,6 +24,14 @@ export interface Call<T> {
   readonly cut?: (answer: T, variant: number) => T;
 }
 
+/** A call whose answer comes later. */
+export interface LaterCall<T> {
+  readonly what: string;
+  readonly effect: () => T | Promise<T>;
+  readonly fail: (variant: number) => T | Promise<T>;
+  readonly cut?: (answer: T, variant: number) => T | Promise<T>;
+}
+
 /** The process is dead: its code runs on for a moment in this simulation, and cannot do anything. */
 export class Killed extends Error {
   readonly code = 'KILLED';
@@ -139,7 +147,7 @@ export class SimProcess {
   }
 
   /** A call whose answer comes later. That of a dead process never comes. */
-  async call<T>({ what, effect, fail, cut }: Call<T | Promise<T>>, signal?: AbortSignal): Promise<T> {
+  async call<T>({ what, effect, fail, cut }: LaterCall<T>, signal?: AbortSignal): Promise<T> {
     if (this.#isDead) return await never<T>();
     signal?.throwIfAborted();
     const fault = this.#calls.next(what, this);
@@ -151,7 +159,7 @@ export class SimProcess {
 
   async #answer<T>(
     fault: Fault | undefined,
-    { effect, fail, cut }: Call<T | Promise<T>>,
+    { effect, fail, cut }: LaterCall<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> {
     // The answer of no call is there before others run.
