@@ -96,6 +96,7 @@ export class NftKernelState {
   #generation = 1;
   #tables = 0;
   #ports = 0;
+  #last: NftCommit | undefined;
   #onCommit: ((commit: NftCommit) => void)[] = [];
   readonly members = new Set<GroupMember>();
 
@@ -105,6 +106,11 @@ export class NftKernelState {
 
   get generation(): number {
     return this.#generation;
+  }
+
+  /** The newest transaction. */
+  get last(): NftCommit | undefined {
+    return this.#last;
   }
 
   onCommit(call: (commit: NftCommit) => void): void {
@@ -135,6 +141,7 @@ export class NftKernelState {
   bump(by: Writer, port: number, changes: readonly Change[] = []): NftCommit {
     this.#generation = (this.#generation + 1) >>> 0 || 1;
     const commit = { ...by, generation: this.#generation, port };
+    this.#last = commit;
     this.#tell(changes, commit);
     return commit;
   }

@@ -4,14 +4,16 @@ import { NFT_MSG_NEWRULE, NFTA_RULE_CHAIN, NFTA_RULE_TABLE } from '../../../../n
 import type { TableId } from '../../../../native/nft/request.ts';
 import type { Writer } from '../../../../native/nftables.ts';
 import type { NftState } from '../../../../src/host/nftables-kernel.ts';
-import { type NftNetlink, openNftables } from '../../../../src/host/nftables-netlink.ts';
+import { type NftNetlink, openNftables, TABLE } from '../../../../src/host/nftables-netlink.ts';
 import type { Family } from '../../../../src/model/address.ts';
+import type { FamilyView } from '../../../../src/modes/view.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import { objectHeader, textAttribute } from './format.ts';
 import { type NftCommit, NftKernelState } from './kernel.ts';
 import { OtherPrograms } from './others.ts';
 import { KernelReader } from './reader.ts';
 import { listenerOf, type SimListener, transportsOf } from './transports.ts';
+import { viewOfState } from './view.ts';
 
 export interface SimNftablesOptions {
   /** Milliseconds of simulated time. */
@@ -46,6 +48,11 @@ export class SimNftables {
   /** Of the ruleset: a new number after each transaction, of iptables-nft too. */
   get generation(): number {
     return this.#state.generation;
+  }
+
+  /** Who made the present generation; undefined: nobody did yet. */
+  get lastWriter(): NftCommit | undefined {
+    return this.#state.last;
   }
 
   /** Opens sockets of a process, as `openTransport`. */
@@ -94,6 +101,12 @@ export class SimNftables {
   /** A table as the real decoders read it; undefined when there is none. The same object as long as it is the same. */
   stateOf(family: Family, table: string): NftState | undefined {
     return this.#reader.stateOf(family, table);
+  }
+
+  /** slicewire's table of a family; undefined when there is none. */
+  view(family: Family): FamilyView | undefined {
+    const state = this.stateOf(family, TABLE);
+    return state && viewOfState(state, family);
   }
 
   /** Names of a family's tables. */
