@@ -125,6 +125,21 @@ describe('a server', () => {
     assertWell(world, agent);
   });
 
+  test('whose etcd is restored writes on where the backup ends, in small steps until it has caught up', async (t) => {
+    const { world, api } = await following(t, { stride: 1000 });
+    assert.equal(api.resourceVersion, 6000);
+    const before = api.objectsAt(api.versions);
+    world.serve('f');
+    api.delete('Service', 'default/a');
+    api.goBack(2);
+    assert.equal(api.resourceVersion, 6000);
+    assert.deepEqual(api.objectsAt(api.versions), before);
+    world.serve('g');
+    assert.equal(api.resourceVersion, 6001);
+    api.goBack(100);
+    assert.equal(api.objectsAt(api.versions).get('Service'), undefined);
+  });
+
   test('knows every state it ever had, by a number that only grows', async (t) => {
     const { world, api } = await following(t);
     const before = api.versions;
