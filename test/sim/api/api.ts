@@ -9,6 +9,7 @@ import type { SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';
 import { answerTo } from './answers.ts';
 import { type Answering, type Caller, SimConnection } from './connection.ts';
+import { connectionRefused } from './errors.ts';
 import { type Answered, type Failure, failed } from './faults.ts';
 import { type Objects, States } from './states.ts';
 import { Watches } from './watches.ts';
@@ -31,10 +32,13 @@ export interface SimApiOptions {
 /** What every request meets while the server is out of order. */
 export type Outage = Extract<Failure, 'refused' | 'unanswered' | 'overloaded' | 'unavailable' | 'internal' | 'gateway'>;
 
+/** Milliseconds that a restore of etcd takes: reflectors that fail for longer read a new list in any case. */
+const RESTORING = 10_000;
 /** Milliseconds until a torn watch ends where nothing is told on it. */
 const TORN = 2000;
 
 export class SimApi {
+  readonly #time: SimTime;
   readonly #store: ApiStore;
   readonly #states: States;
   readonly #watches: Watches;
@@ -45,12 +49,14 @@ export class SimApi {
   #refusesOld = false;
   #uids = 0;
   readonly #stride: number;
+  #awayUntil = 0;
   /** The newest resourceVersion that was ever given. */
   #highest = 0;
   /** Events that were created, in order. */
   readonly events: ApiObject[] = [];
 
   constructor({ time, latency = () => 0, stride = 1, missing = [], onChange = () => undefined }: SimApiOptions) {
+    this.#time = time;
     this.#stride = stride;
     this.#onChange = onChange;
     this.#latency = latency;
@@ -127,13 +133,14 @@ export class SimApi {
 
   /**
    * etcd is restored from a backup of this resourceVersion: what was written since never was, and its resourceVersions are given
-   * again. All connections end. Throws RangeError for a resourceVersion before the history.
+   * again. The server is away meanwhile: all connections end. Throws RangeError for a resourceVersion before the history.
    */
-  restoreTo(resourceVersion: number): void {
+  restoreTo(resourceVersion: number, away = RESTORING): void {
     if (resourceVersion < this.#store.oldest || resourceVersion > this.#store.version)
       throw new RangeError(
         `the history has the resourceVersions ${this.#store.oldest} to ${this.#store.version}, not ${resourceVersion}`,
       );
+    this.#awayUntil = this.#time.now + away;
     this.#store.rewind(resourceVersion);
     const before = this.#states.at(this.#states.newest);
     this.#states.restored(resourceVersion);
@@ -187,6 +194,7 @@ export class SimApi {
 
   #answer(outgoing: Outgoing, caller: Caller): Answered | undefined {
     const what = `${outgoing.method} ${outgoing.url.pathname}`;
+    if (this.#time.now < this.#awayUntil) throw connectionRefused(outgoing.url);
     if (this.#outage === 'unanswered') return undefined;
     if (this.#outage !== undefined) return this.#watches.whole(failed(this.#outage, outgoing), what, caller);
     const { method, url, headers, body } = outgoing;
