@@ -69,6 +69,7 @@ export class SimWorld {
     this.api = new SimApi({
       time: this.time,
       latency: () => 1 + latency.below(4),
+      stride: 1000,
       onChange: ({ kind, key, after }) => {
         if (after === undefined) this.versions.remove(kind, key);
         else this.versions.put(after);
@@ -213,7 +214,7 @@ export class SimWorld {
     else if (what === 'come-up') api.outage(undefined);
     else if (what === 'compact') api.compact();
     else if (what === 'expire') api.tear();
-    else api.restoreTo(Math.max(api.oldest, api.resourceVersion - 5));
+    else api.goBack(3);
   }
 
   #disturbAgent(what: Extract<Action, { kind: 'agent' }>['what']): void {
