@@ -130,7 +130,7 @@ describe('simulated iptables', () => {
     await time.runUntil(100);
     await work;
     assert.deepEqual(iptables.stores.nft.table('IPv4', 'nat')?.get('PREROUTING'), ['-j KUBE-A', '-j OTHER']);
-    assert.match(othersIn(iptables), /nft IPv4 nat OTHER -\n {2}-j RETURN/);
+    assert.match(othersIn(iptables), /nft IPv4 nat OTHER \S+\n {2}-j RETURN/);
     const before = othersIn(iptables);
     const ours = ['*nat', ':KUBE-SERVICES - [0:0]', '-I PREROUTING 1 -j KUBE-SERVICES', 'COMMIT'];
     await Promise.all([tools.restore(() => ours, NEVER), time.runUntil(200)]);
