@@ -16,8 +16,9 @@ export function othersIn({ stores }: SimIptables): string {
         for (const [chain, rules] of store.table(family, table) ?? []) {
           if (isOursOrSource(table, chain)) continue;
           const theirs = rules.filter((rule) => !isRuleOfOurs(table, chain, rule));
-          const policy = store.policy(family, table, chain);
-          const isAsMade = isBuiltIn(table, chain) ? policy === 'ACCEPT' : chain === FIREWALL;
+          const policy = isBuiltIn(table, chain) ? store.policy(family, table, chain) : '-';
+          // The kernel has the built-in chains of every table that was used.
+          const isAsMade = policy === 'ACCEPT' || chain === FIREWALL;
           if (theirs.length === 0 && isAsMade) continue;
           lines.push(`${variant} ${family} ${table} ${chain} ${policy}`, ...theirs.map((rule) => `  ${rule}`));
         }
