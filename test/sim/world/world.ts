@@ -14,6 +14,7 @@ import type { HistoryPlan } from '../history/plan.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { Violation } from '../violation.ts';
 import { type AgentRun, startAgent } from './agent-run.ts';
+import { Clients } from './clients.ts';
 import { CONFIG_FILE, configText, flagsOf, HEALTH_PORT, MANIFESTS } from './config-text.ts';
 import { configOf } from './configuration.ts';
 import { startController } from './controller-run.ts';
@@ -44,6 +45,7 @@ export class SimWorld {
   readonly versions: Versions;
   readonly check: SafetyCheck;
   readonly #options: WorldOptions;
+  readonly #clients: Clients;
   #settings: Settings;
   #agent: AgentRun | undefined;
   #others: AgentRun[] = [];
@@ -76,7 +78,10 @@ export class SimWorld {
       },
     });
     const [ipv4, ipv6] = NODE_ADDRESSES as unknown as readonly [Address, Address];
-    this.check = new SafetyCheck({ versions: this.versions, senders: sendersOf({ IPv4: ipv4, IPv6: ipv6 }) });
+    const { kernel, versions, time } = this;
+    const senders = sendersOf({ IPv4: ipv4, IPv6: ipv6 });
+    this.check = new SafetyCheck({ versions, senders });
+    this.#clients = new Clients({ kernel, versions, senders, time });
     this.kernel.onCommit = ({ part, what }) => {
       onCommit(`${part} ${what}`);
       this.#judge();
@@ -122,7 +127,7 @@ export class SimWorld {
       case 'clock':
         return this.time.setWallBy(action.by);
       case 'flows':
-        return;
+        return this.#clients.start(action.variant);
     }
   }
 
@@ -144,6 +149,8 @@ export class SimWorld {
     const agent = this.#agent;
     if (agent === undefined || agent.process.isDead || agent.end() !== undefined)
       throw new Violation('not running', 'no agent runs after all faults ended');
+    const [stale] = this.#clients.stale();
+    if (stale !== undefined) throw new Violation('a stale flow stays', `${stale} after all faults ended`);
     for (const path of ['/livez', '/readyz', '/healthz']) {
       const answer = await this.ports.ask({ port: HEALTH_PORT, path });
       if (answer?.status !== 200)
