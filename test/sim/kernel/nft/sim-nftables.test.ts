@@ -20,7 +20,7 @@ import { FakeIptables } from '../../../helpers/fake-iptables.ts';
 import { nftSettings } from '../../../helpers/nft-rig.ts';
 import { service, slice } from '../../../helpers/objects.ts';
 import { Rig } from '../../../helpers/rig.ts';
-import { Calls, type Fault, Killed, SimProcess } from '../../engine/process.ts';
+import { Calls, type Fault, SimProcess } from '../../engine/process.ts';
 import { SimTime } from '../../engine/time.ts';
 import { SimNftables } from './sim-nftables.ts';
 import type { SimListener } from './transports.ts';
@@ -90,7 +90,8 @@ describe('nftables mode over simulated netlink', () => {
     const { calls } = await after(() => undefined);
     const count = calls.count;
     const faults: Fault[] = [0, 1, 2, 3, 4, 5].map((variant) => ({ kind: 'fails', when: 'before', variant }));
-    faults.push({ kind: 'fails', when: 'after', variant: 0 }, { kind: 'fails', when: 'after', variant: 1 });
+    for (const when of ['before', 'after'] as const) faults.push({ kind: 'kill', when });
+    for (const variant of [0, 1]) faults.push({ kind: 'fails', when: 'after', variant });
     for (let at = 1; at <= count; at++) {
       const fault = faults[at % faults.length];
       assert.equal(textOf(await after((number) => (number === at ? fault : undefined))), desired, `call ${at}`);
@@ -103,14 +104,17 @@ async function after(faultAt: (number: number) => Fault | undefined): Promise<Wo
   const made = world();
   const { kernel, calls, start } = made;
   calls.faultAt = faultAt;
-  let rig: Rig | undefined;
+  let [process, rig]: [SimProcess, Rig | undefined] = [start(), undefined];
   for (let tries = 0; tries < 4; tries++) {
     try {
-      rig ??= rigIn(kernel, start());
+      rig ??= rigIn(kernel, process);
       await rig.sync();
-    } catch (error) {
-      if (error instanceof Killed) throw error;
+    } catch {
+      // It could not open nftables, or was killed.
     }
+    if (!process.isDead && rig !== undefined) continue;
+    process.kill();
+    [process, rig] = [start(), undefined];
   }
   return made;
 }
