@@ -2,7 +2,8 @@
  * What must hold after every commit of a kernel, whoever writes and whatever fails:
  *
  * - a packet that was delivered, and that every version from the agent's to the newest delivers, is not refused, dropped or left alone;
- * - no packet goes to an address that is not its frontend's endpoint for that sender in one of these versions;
+ * - no packet goes to an address that is not its frontend's endpoint for that sender in one of these versions. In IPVS mode servers are
+ *   written before rules, so for a moment a sender may use the endpoints of another (docs/ipvs.md), if it may use any;
  * - what belongs to others stays byte for byte, unless they write themselves.
  *
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
@@ -55,6 +56,13 @@ interface Judged {
   readonly sent: SentPacket;
   readonly become: Become;
   readonly local: ReadonlySet<string>;
+  /** Endpoints of all senders, where a sender that is admitted may use those of others for a moment; undefined: it may not. */
+  readonly ofAll: ReadonlySet<string> | undefined;
+}
+
+/** The same `id` means the same fault. */
+interface Found extends Violation {
+  readonly id: string;
 }
 
 const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
@@ -67,8 +75,8 @@ export class SafetyCheck {
   readonly #positions = new Map<FrontendKey, Position>();
   /** Names of packets that were delivered at the last check. */
   readonly #delivered = new Set<string>();
-  /** Where others let packets go. */
-  #broken: ReadonlySet<string> = new Set();
+  /** What others broke, until it is repaired: ids of violations. */
+  readonly #broken = new Map<Family, ReadonlySet<string>>();
   #others: string | undefined;
   /** Number of packets that were judged, and of frontends that had too many versions to judge. */
   packets = 0;
@@ -90,19 +98,19 @@ export class SafetyCheck {
   /** To be called after each commit, in the order of the commits. */
   committed({ views, families = FAMILIES, by, others }: Commit): Violation[] {
     const violations = others === undefined ? [] : this.#changedOthers(others, by);
-    const broken = new Set<string>();
     for (const family of families) {
+      const broken = new Set<string>();
       const inFamily = viewsIn(views(family));
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
-        for (const violation of this.#check(frontend, inFamily)) {
-          const isTheirs = by === 'others' || this.#broken.has(violation.text);
-          if (isTheirs) broken.add(violation.text);
+        for (const { id, ...violation } of this.#check(frontend, inFamily)) {
+          const isTheirs = by === 'others' || this.#broken.get(family)?.has(id) === true;
+          if (isTheirs) broken.add(id);
           else violations.push(violation);
         }
       }
+      this.#broken.set(family, broken);
     }
-    this.#broken = broken;
     return violations;
   }
 
@@ -113,7 +121,7 @@ export class SafetyCheck {
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: readonly FamilyView[]): Violation[] {
+  #check(frontend: FrontendVersions, views: readonly FamilyView[]): Found[] {
     const { family } = frontend.at;
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
@@ -125,11 +133,14 @@ export class SafetyCheck {
     const facts = { localAddresses: local, remembered: NOTHING_REMEMBERED };
     const different = [...new Map(found.map((one) => [one.same, one])).values()];
     const met = new Set(different.map(({ same }) => same));
-    const violations: Violation[] = [];
-    for (const sent of this.#packetsTo(frontend, local)) {
+    const violations: Found[] = [];
+    const packets = this.#packetsTo(frontend, local);
+    const hasServers = views.some(({ servers }) => servers !== undefined);
+    const ofAll = hasServers ? backendsOf(packets, different, local) : undefined;
+    for (const sent of packets) {
       this.packets += 1;
       const become = becomeOf(views, sent.packet, facts, this.#walk);
-      violations.push(...this.#judge({ different, met, sent, become, local }));
+      violations.push(...this.#judge({ different, met, sent, become, local, ofAll }));
     }
     if (met.size > 0) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
@@ -145,7 +156,7 @@ export class SafetyCheck {
   }
 
   /** Removes combinations that the kernel does not meet from `met`. */
-  #judge({ different, met, sent, become, local }: Judged): Violation[] {
+  #judge({ different, met, sent, become, local, ofAll }: Judged): Found[] {
     const { name } = sent;
     const allowed = new Set<string>();
     let isWanted = true;
@@ -157,19 +168,29 @@ export class SafetyCheck {
       const isMet = combination.port === undefined ? become.backends.size === 0 : wanted.text === text;
       if (!isMet) met.delete(combination.same);
     }
-    const violations: Violation[] = [];
-    const stray = [...become.backends].filter((backend) => !allowed.has(backend));
-    if (stray.length > 0) {
-      const may = allowed.size === 0 ? 'nowhere' : `only to ${[...allowed].join(', ')}`;
-      violations.push({ kind: 'stray', text: `${name} goes to ${stray.join(', ')}, and may go ${may}` });
+    const violations: Found[] = [];
+    const admitted = allowed.size > 0 && ofAll !== undefined ? ofAll : allowed;
+    const stray = [...become.backends].filter((backend) => !admitted.has(backend)).join(', ');
+    if (stray !== '') {
+      const may = admitted.size === 0 ? 'nowhere' : `only to ${[...admitted].join(', ')}`;
+      violations.push({ id: `${name} ${stray}`, kind: 'stray', text: `${name} goes to ${stray}, and may go ${may}` });
     }
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
-      violations.push({ kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
+      violations.push({ id: name, kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
     if (become.isDelivered) this.#delivered.add(name);
     else this.#delivered.delete(name);
     return violations;
   }
+}
+
+/** Every endpoint that any of the packets may reach. */
+function backendsOf(
+  packets: readonly SentPacket[],
+  different: readonly Combination[],
+  local: ReadonlySet<string>,
+): Set<string> {
+  return new Set(packets.flatMap((sent) => different.flatMap((one) => wantedIn(sent, one, local).backends)));
 }
 
 /** The first line that differs. */
