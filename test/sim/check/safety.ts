@@ -70,6 +70,7 @@ const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
 export class SafetyCheck {
   readonly #versions: Versions;
   readonly #senders: readonly Sender[];
+  readonly #walks = new Walks();
   readonly #walk: Walk;
   readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
   readonly #positions = new Map<FrontendKey, Position>();
@@ -82,10 +83,10 @@ export class SafetyCheck {
   packets = 0;
   skipped = 0;
 
-  constructor({ versions, senders, walk = new Walks().walk }: SafetyOptions) {
+  constructor({ versions, senders, walk }: SafetyOptions) {
     this.#versions = versions;
     this.#senders = senders;
-    this.#walk = walk;
+    this.#walk = walk ?? this.#walks.walk;
   }
 
   /** The agent knows the newest versions, and has written them: the time for older ones is over. */
@@ -97,6 +98,7 @@ export class SafetyCheck {
 
   /** To be called after each commit, in the order of the commits. */
   committed({ views, families = FAMILIES, by, others }: Commit): Violation[] {
+    this.#walks.begin();
     const violations = others === undefined ? [] : this.#changedOthers(others, by);
     for (const family of families) {
       const broken = new Set<string>();
