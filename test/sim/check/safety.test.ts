@@ -55,6 +55,21 @@ describe('the check of every commit', () => {
       assert.ok(has(world, /^pod -> TCP 10\.96\.0\.10:80 was delivered, should be, and is: (untouched|rejected)$/));
     });
 
+    it(`lets a cleanup stop packets, and nothing more: ${mode}`, async () => {
+      const world = await served(mode, A);
+      redirect(world, mode, A, B);
+      world.committed('cleanup');
+      assert.deepEqual(kinds(world), ['stray']);
+      world.violations.length = 0;
+      breakIt(world, mode);
+      world.committed('cleanup');
+      world.committed('agent');
+      assert.deepEqual(
+        world.violations.filter(({ kind }) => kind === 'stopped'),
+        [],
+      );
+    });
+
     it(`does not ask for a frontend whose endpoints went meanwhile: ${mode}`, async () => {
       const world = await served(mode, A);
       world.put(pods());

@@ -36,8 +36,11 @@ export interface Commit {
   readonly views: KernelViews;
   /** The families whose objects may have changed; by default both. */
   readonly families?: readonly Family[];
-  /** Others break what they like: their commit is no violation, and the agent need not answer for what they broke. */
-  readonly by: 'agent' | 'others';
+  /**
+   * Others break what they like: their commit is no violation, and the agent need not answer for what they broke. A cleanup stops
+   * packets on purpose; it must not send them elsewhere, nor touch what belongs to others.
+   */
+  readonly by: 'agent' | 'cleanup' | 'others';
   /** Everything in the kernel that is not the agent's. */
   readonly others?: string;
 }
@@ -106,6 +109,7 @@ export class SafetyCheck {
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
         for (const { id, ...violation } of this.#check(frontend, inFamily)) {
+          if (by === 'cleanup' && violation.kind === 'stopped') continue;
           const isTheirs = by === 'others' || this.#broken.get(family)?.has(id) === true;
           if (isTheirs) broken.add(id);
           else violations.push(violation);
