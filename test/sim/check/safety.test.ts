@@ -147,6 +147,21 @@ describe('the check of every commit', () => {
     assert.deepEqual(world.violations, []);
   });
 
+  it('knows each slice at a version of its own where objects are read apart', async () => {
+    for (const readsApart of [false, true]) {
+      const world = aWorld('nftables', { readsApart });
+      const other = (...endpoints: string[]) =>
+        slice({ name: 'web-2', service: 'web', addressType: 'IPv4', endpoints });
+      await world.sync(nodeOf('a'), web(), pods(A), other());
+      world.put(other(B));
+      world.put(slice({ name: 'web-1', service: 'web', addressType: 'IPv4', endpoints: [] }));
+      // Who knows the second change alone finds no endpoint.
+      breakIt(world, 'nftables');
+      world.committed('agent');
+      assert.deepEqual(kinds(world), readsApart ? [] : ['stopped']);
+    }
+  });
+
   it('finds a changed byte of others, unless they wrote it', () => {
     const { check, views } = aWorld('nftables');
     const committed = (others: string, by: 'agent' | 'others') => check.committed({ views, by, others });

@@ -9,7 +9,7 @@
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
  */
 
-import { FAMILIES, type Family } from '../../../src/model/address.ts';
+import { endpointText, FAMILIES, type Family } from '../../../src/model/address.ts';
 import type { FamilyView } from '../../../src/modes/view.ts';
 import {
   BEGINNING,
@@ -61,6 +61,8 @@ interface Judged {
   readonly local: ReadonlySet<string>;
   /** Endpoints of all senders, where a sender that is admitted may use those of others for a moment; undefined: it may not. */
   readonly ofAll: ReadonlySet<string> | undefined;
+  /** Endpoints of all slices, where the agent may know some of them anew and others of old; undefined: it knows them together. */
+  readonly mixed: ReadonlySet<string> | undefined;
 }
 
 /** The same `id` means the same fault. */
@@ -143,10 +145,11 @@ export class SafetyCheck {
     const packets = this.#packetsTo(frontend, local);
     const hasServers = views.some(({ servers }) => servers !== undefined);
     const ofAll = hasServers ? backendsOf(packets, different, local) : undefined;
+    const mixed = this.#versions.readsApart ? mixedIn(frontend, found, this.#versions) : undefined;
     for (const sent of packets) {
       this.packets += 1;
       const become = becomeOf(views, sent.packet, facts, this.#walk);
-      violations.push(...this.#judge({ different, met, sent, become, local, ofAll }));
+      violations.push(...this.#judge({ different, met, sent, become, local, ofAll, mixed }));
     }
     if (met.size > 0) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
@@ -162,10 +165,10 @@ export class SafetyCheck {
   }
 
   /** Removes combinations that the kernel does not meet from `met`. */
-  #judge({ different, met, sent, become, local, ofAll }: Judged): Found[] {
+  #judge({ different, met, sent, become, local, ofAll, mixed }: Judged): Found[] {
     const { name } = sent;
     const allowed = new Set<string>();
-    let isWanted = true;
+    let isWanted = mixed === undefined;
     const text = fatesText(become.fates);
     for (const combination of different) {
       const wanted = wantedIn(sent, combination, local);
@@ -177,6 +180,7 @@ export class SafetyCheck {
       if (!isMet) met.delete(combination.same);
     }
     const violations: Found[] = [];
+    if (allowed.size > 0) for (const backend of mixed ?? []) allowed.add(backend);
     const admitted = allowed.size > 0 && ofAll !== undefined ? ofAll : allowed;
     const stray = [...become.backends].filter((backend) => !admitted.has(backend)).join(', ');
     if (stray !== '') {
@@ -190,6 +194,23 @@ export class SafetyCheck {
     else this.#delivered.delete(name);
     return violations;
   }
+}
+
+/** See `Judged.mixed`. */
+function mixedIn(
+  { at }: FrontendVersions,
+  found: readonly Combination[],
+  versions: Versions,
+): ReadonlySet<string> | undefined {
+  if (new Set(found.map(({ service, slices }) => `${service} ${slices}`)).size < 2) return undefined;
+  const lists = found.flatMap(({ service, slices }) =>
+    service === undefined ? [] : (versions.slicesOf(service, at.family)[slices] ?? []),
+  );
+  return new Set(
+    lists.flatMap(({ ports, endpoints }) =>
+      endpoints.flatMap(({ address }) => ports.map(({ port }) => endpointText(address, port))),
+    ),
+  );
 }
 
 /** Every endpoint that any of the packets may reach. */

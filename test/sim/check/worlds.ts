@@ -51,8 +51,13 @@ export interface CheckedWorld {
   isServed(packet: string): boolean;
 }
 
-export function aWorld(mode: ModeName, { walk }: { readonly walk?: Walk } = {}): CheckedWorld {
-  const versions = new Versions({ config: config(mode), nodeName: 'node', interfaces: INTERFACES });
+export interface WorldOptions {
+  readonly walk?: Walk;
+  readonly readsApart?: boolean;
+}
+
+export function aWorld(mode: ModeName, { walk, readsApart = false }: WorldOptions = {}): CheckedWorld {
+  const versions = new Versions({ config: config(mode), nodeName: 'node', interfaces: INTERFACES, readsApart });
   const check = new SafetyCheck({ versions, senders: SENDERS, walk });
   const violations: Violation[] = [];
   const [nft, iptables, ipvs] = [new FakeNft(), new FakeIptables(), new FakeIpvs()];
