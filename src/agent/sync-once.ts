@@ -7,6 +7,7 @@ import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
 import { faultCounts, logReport } from './log-lines.ts';
+import { realOutside } from './outside.ts';
 
 /** Milliseconds between two tries. */
 const RETRY = 1000;
@@ -18,8 +19,8 @@ export async function syncOnce(config: Config, log: Log, signal: AbortSignal): P
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.log(fault);
   try {
-    const feed = startFeed({ config, log, follow: false, signal, onFault });
-    const agent = await startAgent(feed, { config, log, isRun: true, signal, onFault });
+    const feed = startFeed({ outside: realOutside, config, log, follow: false, signal, onFault });
+    const agent = await startAgent(feed, { outside: realOutside, config, log, isRun: true, signal, onFault });
     return await syncUntilDone(agent, log, signal);
   } finally {
     faults.flush();

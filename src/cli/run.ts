@@ -1,11 +1,17 @@
 /** `slicewire run`: the agent, or one sync with --once. */
 import { runAlone } from '../agent/one-agent.ts';
+import { realOutside } from '../agent/outside.ts';
 import type { RunOptions } from '../agent/reload.ts';
 import { syncOnce } from '../agent/sync-once.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */
-export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptions, 'recordings'>): Promise<number> {
+export async function runCommand({
+  config,
+  log,
+  signal,
+  ...rest
+}: Omit<RunOptions, 'recordings' | 'outside'>): Promise<number> {
   growSparingly();
   const memory = memoryRoom();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
@@ -15,7 +21,7 @@ export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptio
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return (await syncOnce(config, log, until)) ? 0 : 1;
-    await runAlone({ config, log, signal: until, ...rest });
+    await runAlone({ config, log, signal: until, outside: realOutside, ...rest });
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {
