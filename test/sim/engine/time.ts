@@ -134,6 +134,7 @@ export class SimTime {
       }),
       replace(performance, { now: () => this.#now }),
       replace(Math, { random: this.#random }),
+      replace(crypto, { randomUUID: () => this.#uuid() }),
       replace(AbortSignal, { timeout: (delay: number) => this.#timeoutSignal(delay) }),
       replace(timersPromises, {
         setImmediate: (value: unknown) =>
@@ -200,6 +201,14 @@ export class SimTime {
       },
     };
     return handle;
+  }
+
+  #uuid(): string {
+    const hex = () =>
+      Math.floor(this.#random() * 2 ** 16)
+        .toString(16)
+        .padStart(4, '0');
+    return `${hex()}${hex()}-${hex()}-4${hex().slice(1)}-8${hex().slice(1)}-${hex()}${hex()}${hex()}`;
   }
 
   #clear(handle: unknown): void {
