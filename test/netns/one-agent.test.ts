@@ -94,6 +94,21 @@ describe('one agent on a node', () => {
     await works();
   });
 
+  it('names it by the pid that is seen from where one asks, as from another container', async () => {
+    const container = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'];
+    const first = await works();
+    const inside = await node.runBy(container, 'run', MODE);
+    assert.equal(inside.status, 1);
+    assert.ok(inside.error.includes(`pid ${first.pid} in a pid namespace that this process does not see, since`));
+    await first.stop();
+    const contained = node.startBy(container, MODE);
+    await contained.logged(({ msg }) => msg.startsWith('synced'));
+    const { status, error } = await node.run('run', MODE);
+    assert.equal(status, 1);
+    const [, pid] = /another slicewire agent runs in this network namespace: pid (\d+), since/.exec(error) ?? [];
+    assert.ok(Number(pid) > 1, error);
+  });
+
   it('one that was stopped is named', async () => {
     const first = await works();
     kill(first, 'SIGSTOP');
