@@ -61,16 +61,13 @@ export async function runAlone(
 ): Promise<void> {
   const { log, signal } = options;
   let { mode } = options.config;
-  const held = await holdName({ log, clock: realClock, signal, names, mode: () => mode });
-  try {
-    const recordings = new Recordings(new Recorder(realClock), log);
-    const onConfig = (config: Config) => {
-      mode = config.mode;
-    };
-    await new Reloader({ ...options, recordings, onConfig }).run();
-  } finally {
-    await held.release();
-  }
+  // Held until the process ends: after an error as well, a write to the kernel may still go on.
+  await holdName({ log, clock: realClock, signal, names, mode: () => mode });
+  const recordings = new Recordings(new Recorder(realClock), log);
+  const onConfig = (config: Config) => {
+    mode = config.mode;
+  };
+  await new Reloader({ ...options, recordings, onConfig }).run();
 }
 
 /** Take the name of this network namespace. Rejects with CannotRun when another agent has it, with the signal's reason when it aborts. */
