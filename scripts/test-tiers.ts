@@ -49,6 +49,7 @@ export const TIERS: readonly Tier[] = [
           'test/{model,modes,native,producers,reconcile,recordings,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry}/**/*.test.ts',
           'test/bench/{cluster,process-cost}.test.ts',
+          'test/soak/{judge,parts}.test.ts',
           'test/deploy/manifests.test.ts',
           'test/*.test.ts',
         ],
@@ -104,6 +105,7 @@ export const TIERS: readonly Tier[] = [
       {
         name: 'network',
         files: [
+          'test/soak/soak.test.ts',
           'test/questions/*.test.ts',
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',

@@ -1,0 +1,100 @@
+/** Judges the probes of a soak: lost, wrong, or asked while another program's write was not repaired yet. */
+import type { Probed } from './probe-protocol.ts';
+import type { Moved } from './server-protocol.ts';
+
+/**
+ * Milliseconds that an endpoint may still answer after it left its Service: a pod that ends works on for 30 s by default
+ * (terminationGracePeriodSeconds), and longer than the agent may take for a restart.
+ */
+export const GRACE = 30_000;
+
+/** From before a write of another program until the agent repaired it. Milliseconds of the monotonic clock. */
+export interface DamageWindow {
+  readonly from: number;
+  /** Undefined: not repaired yet. */
+  readonly to: number | undefined;
+}
+
+export interface Verdict {
+  readonly lost: readonly Probed[];
+  readonly wrong: readonly Probed[];
+  /**
+   * Questions that were on their way when the endpoint of their flow left the Service: the agent deletes the flow, as kube-proxy
+   * does, so that the next question goes to another endpoint, and the answer to this one no longer finds its way.
+   */
+  readonly cut: readonly Probed[];
+  readonly whileDamaged: readonly Probed[];
+}
+
+export class Judge {
+  readonly #failures: Probed[] = [];
+  /** Of each client that keeps its port, when it was answered by whom, as long as it was the same endpoint. */
+  readonly #runs = new Map<number, { first: number; last: number; by: string }[]>();
+  readonly #windows: DamageWindow[] = [];
+  /** The newest last; as many as may still matter. */
+  #moves: Moved[] = [];
+
+  moved(moved: Moved): void {
+    const settled = moved.at - 10 * GRACE;
+    this.#moves = [...this.#moves.filter(({ at }, i, all) => at > settled || i === all.length - 1), moved];
+  }
+
+  probed(probed: Probed): void {
+    if (probed.outcome !== 'moving') this.#failures.push(probed);
+    else {
+      this.#answered(probed);
+      if (!this.#mayAnswer(probed)) this.#failures.push({ ...probed, outcome: 'wrong' });
+    }
+  }
+
+  #answered({ target: { fromPort }, asked, by }: Probed): void {
+    if (fromPort === undefined) return;
+    const runs = this.#runs.get(fromPort) ?? [];
+    this.#runs.set(fromPort, runs);
+    const run = runs.at(-1);
+    if (run?.by === by) run.last = Math.max(run.last, asked);
+    else runs.push({ first: asked, last: asked, by });
+  }
+
+  /** The only lost question between the last answer of one endpoint and the first of another. */
+  #isCut({ target: { fromPort }, outcome, asked }: Probed): boolean {
+    if (outcome !== 'lost' || fromPort === undefined) return false;
+    const runs = this.#runs.get(fromPort) ?? [];
+    const next = runs.findIndex(({ first }) => first > asked);
+    const [before, after] = [runs[next - 1], runs[next]];
+    if (before === undefined || after === undefined || before.last > asked) return false;
+    const isBetween = (one: Probed) =>
+      one.target.fromPort === fromPort && one.asked > before.last && one.asked < after.first;
+    return this.#failures.filter(isBetween).length === 1;
+  }
+
+  /** Rules are damaged from now on; call what is returned when they are repaired. */
+  damaged(from: number): (to: number) => void {
+    const at = this.#windows.push({ from, to: undefined }) - 1;
+    return (to) => {
+      this.#windows[at] = { from, to };
+    };
+  }
+
+  /** A question counts as asked of damaged rules when it was asked then; what is asked afterwards must be answered. */
+  get verdict(): Verdict {
+    const isDamaged = ({ asked }: Probed) =>
+      this.#windows.some(({ from, to }) => asked >= from && asked <= (to ?? Number.POSITIVE_INFINITY));
+    const cut = this.#failures.filter((one) => this.#isCut(one));
+    const others = this.#failures.filter((one) => !this.#isCut(one) && !isDamaged(one));
+    return {
+      cut,
+      lost: others.filter(({ outcome }) => outcome === 'lost'),
+      wrong: others.filter(({ outcome }) => outcome === 'wrong'),
+      whileDamaged: this.#failures.filter((one) => isDamaged(one) && !this.#isCut(one)),
+    };
+  }
+
+  /** Whether this was an endpoint at some time from the grace period before the question until the answer. */
+  #mayAnswer({ by, asked, over }: Probed): boolean {
+    return this.#moves.some(({ at, endpoints }, i) => {
+      const until = this.#moves[i + 1]?.at ?? Number.POSITIVE_INFINITY;
+      return endpoints.includes(by) && at <= over && until + GRACE >= asked;
+    });
+  }
+}
