@@ -80,8 +80,8 @@ export class SoakAgent {
   async start(): Promise<number> {
     const start = performance.now();
     const own = ['run', '--config', this.#config, '--iptables-backend', 'nft', '--logging-format', 'json'];
-    // The soak gives way to others; the agent does not.
-    const agent = new AgentProcess(this.#options.lab, ['-n', '-10', ...this.command, ...own], 'nice');
+    // The soak gives way to others; the agent does not. Ctrl-C is not for it.
+    const agent = new AgentProcess(this.#options.lab, ['nice', '-n', '-10', ...this.command, ...own], 'setsid');
     this.#process = agent;
     this.#read = 0;
     await Promise.race([this.#synced(agent), this.#endedEarly(agent)]);

@@ -2,6 +2,7 @@
  * The endpoints of a namespace: each answers with its own address. A UDP question of any text has that text before the answer.
  * Arguments: the port, and the addresses for UDP, which must answer from the address that was asked.
  */
+import './interrupts.ts';
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
 import { obey } from '../bench/inside.ts';

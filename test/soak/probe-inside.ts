@@ -1,4 +1,5 @@
 /** Asks targets in turn, at an even pace, without waiting for answers; tells of each question that must be judged. */
+import './interrupts.ts';
 import { createSocket, type Socket } from 'node:dgram';
 import { readFileSync } from 'node:fs';
 import { createConnection } from 'node:net';

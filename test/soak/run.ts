@@ -265,7 +265,9 @@ export class SoakRun {
   }
 
   #so(): string {
-    const { lost, wrong, whileDamaged } = this.judge.verdict;
-    return `so far ${lost.length} lost, ${wrong.length} wrong, ${whileDamaged.length} while damaged`;
+    const { lost, wrong, cut, whileDamaged } = this.judge.verdict;
+    const { resident = 0, descriptors = 0 } = this.agent.look() ?? {};
+    const probes = `${lost.length} lost, ${wrong.length} wrong, ${cut.length} cut, ${whileDamaged.length} while damaged`;
+    return `so far ${probes}; ${Math.round(resident / 2 ** 20)} MB, ${descriptors} descriptors`;
   }
 }

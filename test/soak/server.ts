@@ -1,4 +1,5 @@
 /** The API server of a soak, a process of its own: it changes objects without end from `begin` to `end`. */
+import './interrupts.ts';
 import { setTimeout as pause } from 'node:timers/promises';
 import { nodeObject, objectsOf } from '../bench/cluster.ts';
 import { obey, tell } from '../bench/inside.ts';

@@ -1,4 +1,5 @@
 /** Asks the agent for its health all the time, and for its metrics on command, inside the node's namespace. */
+import './interrupts.ts';
 import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
