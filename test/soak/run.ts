@@ -153,9 +153,14 @@ export class SoakRun {
   async #start(): Promise<number> {
     const took = await this.agent.start();
     this.#bornAt = performance.now();
+    this.#written();
+    return took;
+  }
+
+  /** All rules were written: nothing that another program did is left. */
+  #written(): void {
     this.#isRepaired?.(milliseconds());
     this.#isRepaired = undefined;
-    return took;
   }
 
   async #restart(signal: 'SIGTERM' | 'SIGKILL', next = this.#mode): Promise<void> {
@@ -181,6 +186,7 @@ export class SoakRun {
       await this.#reloaded(next);
       this.#mode = next;
       this.reloads.push(performance.now() - start);
+      this.#written();
     }
     this.options.say(`${next} mode from now on, by ${by}; ${this.#so()}`);
   }
