@@ -90,7 +90,7 @@ They ask Services that nobody changes, and one whose endpoints move every two se
 Two UDP clients keep their port, as some resolvers do.
 An endpoint answers with its own address.
 A probe is *lost* when no answer comes within five seconds; the clients never ask twice.
-It is *wrong* when an address answers that is no endpoint of that Service, or has been none for 30 seconds.
+It is *wrong* when an address answers that is no endpoint of that Service, or has been none for 30 seconds in which an agent worked.
 A question of a client that keeps its port is *cut* when it was on its way while the agent deleted its flow, because the endpoint left:
 the answer comes from an address that the client did not ask. The next question must be answered, by another endpoint.
 A probe that was asked while the rules of another program's write were not repaired counts apart.

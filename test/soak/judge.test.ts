@@ -65,6 +65,17 @@ describe('the judge of probes', () => {
     assert.deepEqual([judge.verdict.cut.length, ...counts(judge)], [0, 3, 0, 0]);
   });
 
+  it('does not count the time in which no agent worked', () => {
+    const judge = new Judge();
+    judge.moved({ at: 0, endpoints: ['a'] });
+    judge.moved({ at: 1000, endpoints: ['b'] });
+    judge.paused(500)(6000);
+    judge.probed(probe(6000 + GRACE, 'moving', 'a'));
+    assert.deepEqual(counts(judge), [0, 0, 0]);
+    judge.probed(probe(6001 + GRACE, 'moving', 'a'));
+    assert.deepEqual(counts(judge), [0, 1, 0]);
+  });
+
   it('forgets no move that still counts', () => {
     const judge = new Judge();
     judge.moved({ at: 0, endpoints: ['a'] });

@@ -4,11 +4,11 @@ import type { Moved } from './server-protocol.ts';
 
 /**
  * Milliseconds that an endpoint may still answer after it left its Service: a pod that ends works on for 30 s by default
- * (terminationGracePeriodSeconds), and longer than the agent may take for a restart.
+ * (terminationGracePeriodSeconds). The time in which no agent worked does not count.
  */
 export const GRACE = 30_000;
 
-/** From before a write of another program until the agent repaired it. Milliseconds of the monotonic clock. */
+/** Such as from before a write of another program until the agent repaired it. Milliseconds of the monotonic clock. */
 export interface DamageWindow {
   readonly from: number;
   /** Undefined: not repaired yet. */
@@ -31,6 +31,8 @@ export class Judge {
   /** Of each client that keeps its port, when it was answered by whom, as long as it was the same endpoint. */
   readonly #runs = new Map<number, { first: number; last: number; by: string }[]>();
   readonly #windows: DamageWindow[] = [];
+  /** When no agent worked: from the end of one to the first sync of the next. */
+  readonly #pauses: DamageWindow[] = [];
   /** The newest last; as many as may still matter. */
   #moves: Moved[] = [];
 
@@ -70,10 +72,12 @@ export class Judge {
 
   /** Rules are damaged from now on; call what is returned when they are repaired. */
   damaged(from: number): (to: number) => void {
-    const at = this.#windows.push({ from, to: undefined }) - 1;
-    return (to) => {
-      this.#windows[at] = { from, to };
-    };
+    return opened(this.#windows, from);
+  }
+
+  /** No agent works from now on; call what is returned when the next one has written all. */
+  paused(from: number): (to: number) => void {
+    return opened(this.#pauses, from);
   }
 
   /** A question counts as asked of damaged rules when it was asked then; what is asked afterwards must be answered. */
@@ -94,7 +98,20 @@ export class Judge {
   #mayAnswer({ by, asked, over }: Probed): boolean {
     return this.#moves.some(({ at, endpoints }, i) => {
       const until = this.#moves[i + 1]?.at ?? Number.POSITIVE_INFINITY;
-      return endpoints.includes(by) && at <= over && until + GRACE >= asked;
+      return endpoints.includes(by) && at <= over && until + GRACE + this.#pausedBetween(until, asked) >= asked;
     });
   }
+
+  #pausedBetween(start: number, end: number): number {
+    return this.#pauses.reduce((sum, { from, to = end }) => {
+      return sum + Math.max(0, Math.min(to, end) - Math.max(from, start));
+    }, 0);
+  }
+}
+
+function opened(windows: DamageWindow[], from: number): (to: number) => void {
+  const at = windows.push({ from, to: undefined }) - 1;
+  return (to) => {
+    windows[at] = { from, to };
+  };
 }

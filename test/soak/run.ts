@@ -166,11 +166,13 @@ export class SoakRun {
   async #restart(signal: 'SIGTERM' | 'SIGKILL', next = this.#mode): Promise<void> {
     const mode = this.#mode;
     await this.measured.endOf(mode, { isLife: true });
+    const works = this.judge.paused(milliseconds());
     const { milliseconds: end, status } = await this.agent.end(signal);
     if (next !== mode) this.agent.configure(next);
     await pause(BEFORE_START);
     this.#mode = next;
     const start = await this.#start();
+    works(milliseconds());
     this.lives.push({ signal, mode, end, start, status });
     this.options.say(`${signal}: ended after ${end.toFixed(0)} ms, started in ${start.toFixed(0)} ms; ${this.#so()}`);
   }
@@ -267,7 +269,9 @@ export class SoakRun {
     const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
     const found = verifiedOf(stdout) ?? { differences: [`exit status ${exitCode}: ${stderr}`], compared: 0 };
     this.verify.push({ mode: this.#mode, by, ...found });
-    this.options.say(`verify by ${by}: ${found.compared} compared, ${found.differences.length} differ`);
+    this.options.say(
+      `verify by ${by}: ${found.compared} compared, ${found.differences.length} differ ${found.differences[0] ?? ''}`,
+    );
   }
 
   #so(): string {
