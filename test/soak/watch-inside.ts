@@ -10,16 +10,17 @@ const HEALTH = 'http://127.0.0.1:10256/healthz';
 const METRICS = 'http://127.0.0.1:10249/metrics';
 const MODE = 'http://127.0.0.1:10249/proxyMode';
 /** Milliseconds. */
-const BETWEEN = 100;
+const BETWEEN = 250;
 const TIMEOUT = 5000;
+const SCRAPE_TIMEOUT = 30_000;
 
 const counts = { longestUnhealthy: 0, unhealthy: 0 };
 let lastHealthy: number | undefined;
 
 /** The text of a 200, or undefined. */
-function ask(url: string): Promise<string | undefined> {
+function ask(url: string, timeout = TIMEOUT): Promise<string | undefined> {
   return new Promise((resolve) => {
-    const request = get(url, { agent: false, timeout: TIMEOUT }, (response) => {
+    const request = get(url, { agent: false, timeout }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (piece) => {
         text += piece;
@@ -55,7 +56,7 @@ function note(now: number): void {
 
 void watch();
 obey<WatchCommand, WatchAnswer>(async ({ kind }) => ({
-  metrics: kind === 'scrape' ? await ask(METRICS) : undefined,
+  metrics: kind === 'scrape' ? await ask(METRICS, SCRAPE_TIMEOUT) : undefined,
   mode: kind === 'mode' ? await ask(MODE) : undefined,
   connections: Number(readFileSync('/proc/sys/net/netfilter/nf_conntrack_count', 'utf8')),
   ...counts,
