@@ -29,6 +29,7 @@ function rows(result: SoakResult): string[][] {
   const starts = summary(lives.map(({ start }) => start));
   const ends = summary(lives.filter(({ signal }) => signal === 'SIGTERM').map(({ end }) => end));
   const by = (signal: string) => lives.filter((life) => life.signal === signal).length;
+  const late = verify.filter(({ why }) => why !== undefined).length;
   const wrong = verify.filter(({ differences }) => differences.length > 0).length;
   return [
     ['changes made; skipped, because the machine was too busy', `${count(changes.made)}; ${count(changes.skipped)}`],
@@ -54,7 +55,10 @@ function rows(result: SoakResult): string[][] {
     ['open descriptors, without restarts: first, last, most', three(result.tailDescriptors, count)],
     ['timers, without restarts: first, last, most', three(result.timers, count)],
     ['entries of the connection table: first, last, most', three(result.connections, count)],
-    ['`slicewire verify`: times asked, times that it found a difference', `${verify.length}, ${wrong}`],
+    [
+      '`slicewire verify`: times asked, without an answer in time, with a difference',
+      `${verify.length}, ${late}, ${wrong}`,
+    ],
   ];
 }
 

@@ -267,11 +267,13 @@ export class SoakRun {
     const [file = '', ...words] = this.agent.command;
     const command = this.#lab.inside('node', file, [...words, 'verify', '-o', 'json', ...flags]);
     const { exitCode, stdout, stderr } = await realCommands.run(command, NEVER);
-    const found = verifiedOf(stdout) ?? { differences: [`exit status ${exitCode}: ${stderr}`], compared: 0 };
-    this.verify.push({ mode: this.#mode, by, ...found });
-    this.options.say(
-      `verify by ${by}: ${found.compared} compared, ${found.differences.length} differ ${found.differences[0] ?? ''}`,
-    );
+    const found = verifiedOf(stdout);
+    const why = found === undefined ? `exit status ${exitCode}: ${stderr.trim()}` : undefined;
+    const isAtRest = !by.includes('under load');
+    this.verify.push({ mode: this.#mode, by, isAtRest, why, ...(found ?? { compared: 0, differences: [] }) });
+    const said =
+      found && `${found.compared} compared, ${found.differences.length} differ ${found.differences[0] ?? ''}`;
+    this.options.say(`verify by ${by}: ${said ?? why}`);
   }
 
   #so(): string {

@@ -8,7 +8,7 @@ export interface Verified {
   readonly differences: readonly string[];
 }
 
-/** Undefined: it said nothing of that form. */
+/** Undefined: it is no such answer. */
 export function verifiedOf(stdout: string): Verified | undefined {
   let parsed: ReturnType<typeof verificationSchema.safeParse>;
   try {
