@@ -93,7 +93,8 @@ A probe is *lost* when no answer comes within five seconds; the clients never as
 It is *wrong* when an address answers that is no endpoint of that Service, or has been none for 30 seconds in which an agent worked.
 A question of a client that keeps its port is *cut* when it was on its way while the agent deleted its flow, because the endpoint left:
 the answer comes from an address that the client did not ask. The next question must be answered, by another endpoint.
-A probe that was asked while the rules of another program's write were not repaired counts apart.
+A probe that was asked while the rules of another program's write were not repaired counts apart;
+for clients that keep their port, the time until the next sweep of stale flows belongs to it, at most five seconds.
 
 \`npm run soak -- --hours N\` runs it as root, for a sixth longer than N hours; \`npm run soak -- --help\` has the options.
 It removes everything that it made, also after Ctrl-C.

@@ -1,7 +1,7 @@
 /** Probes are judged by when they were asked, and by who was an endpoint then. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { GRACE, Judge } from './judge.ts';
+import { GRACE, Judge, SWEEP } from './judge.ts';
 import type { Probed } from './probe-protocol.ts';
 
 const target = { name: 'web', protocol: 'TCP', address: '10.96.0.1', port: 80 } as const;
@@ -25,6 +25,10 @@ describe('the judge of probes', () => {
     assert.deepEqual(counts(judge), [1, 0, 3]);
     repaired(500);
     assert.deepEqual(counts(judge), [2, 0, 2]);
+    // A flow that went around the rules is gone with the next sweep.
+    for (const asked of [500 + SWEEP, 501 + SWEEP])
+      judge.probed({ ...probe(asked, 'lost'), target: { ...target, fromPort: 40_000 } });
+    assert.deepEqual(counts(judge), [3, 0, 3]);
   });
 
   it('lets an endpoint answer until the grace period is over, and not before it came', () => {

@@ -8,6 +8,12 @@ import type { Moved } from './server-protocol.ts';
  */
 export const GRACE = 30_000;
 
+/**
+ * Milliseconds after a repair: a flow that a client with one port opened meanwhile went around the rules, and is deleted by the sweep
+ * after the sync that repaired them.
+ */
+export const SWEEP = 5000;
+
 /** Such as from before a write of another program until the agent repaired it. Milliseconds of the monotonic clock. */
 export interface DamageWindow {
   readonly from: number;
@@ -82,8 +88,10 @@ export class Judge {
 
   /** A question counts as asked of damaged rules when it was asked then; what is asked afterwards must be answered. */
   get verdict(): Verdict {
-    const isDamaged = ({ asked }: Probed) =>
-      this.#windows.some(({ from, to }) => asked >= from && asked <= (to ?? Number.POSITIVE_INFINITY));
+    const isDamaged = ({ asked, target }: Probed) => {
+      const more = target.fromPort === undefined ? 0 : SWEEP;
+      return this.#windows.some(({ from, to }) => asked >= from && asked <= (to ?? Number.POSITIVE_INFINITY) + more);
+    };
     const cut = this.#failures.filter((one) => this.#isCut(one));
     const others = this.#failures.filter((one) => !this.#isCut(one) && !isDamaged(one));
     return {
