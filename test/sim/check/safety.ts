@@ -154,7 +154,9 @@ export class SafetyCheck {
       const wanted = wantedIn(sent, combination, local);
       for (const backend of wanted.backends) allowed.add(backend);
       isWanted &&= wanted.isDelivered;
-      const isMet = combination.port === undefined ? become.backends.size === 0 : wanted.text === text;
+      const isSame =
+        become.texts.length === 0 ? wanted.text === text : become.texts.every((one) => one === wanted.text);
+      const isMet = combination.port === undefined ? become.backends.size === 0 : isSame;
       if (!isMet) met.delete(combination.same);
     }
     const violations: Violation[] = [];

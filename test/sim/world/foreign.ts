@@ -1,5 +1,6 @@
 /** What other programs do to the kernel of a simulated node. */
-import { FAMILIES } from '../../../src/model/address.ts';
+import { TABLE } from '../../../src/host/nftables-netlink.ts';
+import { FAMILIES, type Family } from '../../../src/model/address.ts';
 import type { Table } from '../../../src/modes/netfilter/rules.ts';
 import type { ForeignWrite } from '../history/actions.ts';
 import { addForeignChain, deleteRule, editAs, flushChain, flushTable, ourChains } from '../kernel/iptables/others.ts';
@@ -12,52 +13,62 @@ const LOCK = 7000;
 /** `variant` chooses the object. Nothing happens where there is no such object. */
 export function writeAsOther(kernel: SimKernel, what: ForeignWrite, variant: number): void {
   const family = FAMILIES[variant % 2] ?? 'IPv4';
-  const { iptables, ipvs } = kernel;
+  if (what === 'hold-lock') kernel.iptables.lock.holdFor(LOCK);
+  else if (what === 'remove-address') removeAddress(kernel, variant);
+  else if (what === 'remove-server') removeServer(kernel, variant);
+  else if (kernel.nft.stateOf(family, TABLE) !== undefined) writeTable(kernel, { what, variant, family });
+  else writeRules(kernel, { what, variant, family });
+}
+
+interface Wanted {
+  readonly what: ForeignWrite;
+  readonly variant: number;
+  readonly family: Family;
+}
+
+/** Of nftables mode. */
+function writeTable({ nft }: SimKernel, { what, variant, family }: Wanted): void {
+  const by = { pid: 4711, name: 'nft' };
+  const id = { family, table: TABLE };
+  const state = nft.stateOf(family, TABLE);
+  const chain = chosen([...(state?.chains.keys() ?? [])], variant);
+  const set = chosen([...(state?.sets.keys() ?? [])], variant);
+  const { others } = nft;
+  if (what === 'delete-element' && set !== undefined) others.deleteElement(by, id, set, variant % 7);
+  else if (what === 'flush-nat' && set !== undefined) others.flushSet(by, id, set);
+  else if (what === 'delete-table') others.deleteTable(by, id);
+  else if (what === 'own-rule') others.touch(by, family);
+  else if (chain === undefined) return;
+  else if (what === 'flush-chain') others.flushChain(by, id, chain);
+  else if (what === 'delete-rule') others.deleteRule(by, id, chain, variant % 3);
+  else if (what === 'delete-chain') others.deleteChain(by, id, chain);
+}
+
+/** Of the modes that write by iptables. */
+function writeRules(kernel: SimKernel, { what, variant, family }: Wanted): void {
+  const { iptables } = kernel;
   const writer = { pid: 4711, name: 'iptables' };
   const chains = TABLES.flatMap((table) => ourChains(iptables, family, table).map((chain) => ({ table, chain })));
-  const chosen = chains[variant % Math.max(1, chains.length)];
-  switch (what) {
-    case 'flush-chain':
-      if (chosen !== undefined) flushChain(iptables, chosen.chain, { family, table: chosen.table, writer });
-      break;
-    case 'delete-rule':
-      if (chosen !== undefined)
-        deleteRule(iptables, { chain: chosen.chain, number: 1 }, { family, table: chosen.table, writer });
-      break;
-    case 'flush-nat':
-    case 'delete-table':
-      flushTable(iptables, { family, table: 'nat', writer });
-      break;
-    case 'delete-chain':
-      if (chosen !== undefined) deleteChain(kernel, { family, ...chosen });
-      break;
-    case 'own-rule':
-      addForeignChain(
-        iptables,
-        {
-          name: `OTHER-${variant % 3}`,
-          rules: [`-s 203.0.113.${variant % 250} -j RETURN`],
-          from: 'PREROUTING',
-          isFirst: variant % 2 === 0,
-        },
-        { family, table: 'nat', writer },
-      );
-      break;
-    case 'hold-lock':
-      iptables.lock.holdFor(LOCK);
-      break;
-    case 'remove-address':
-      removeAddress(kernel, variant);
-      break;
-    case 'remove-server': {
-      const servers = [...ipvs.state.servers.values()];
-      const server = servers[variant % Math.max(1, servers.length)]?.server;
-      if (server !== undefined) ipvs.write({ kind: 'remove-server', server });
-      break;
-    }
-    case 'delete-element':
-      break;
-  }
+  const ours = chosen(chains, variant);
+  if (what === 'flush-nat' || what === 'delete-table') flushTable(iptables, { family, table: 'nat', writer });
+  else if (what === 'own-rule') addOwnRule(kernel, { what, variant, family });
+  else if (ours === undefined) return;
+  else if (what === 'flush-chain') flushChain(iptables, ours.chain, { family, table: ours.table, writer });
+  else if (what === 'delete-rule')
+    deleteRule(iptables, { chain: ours.chain, number: 1 + (variant % 3) }, { family, table: ours.table, writer });
+  else if (what === 'delete-chain') deleteChain(kernel, { family, ...ours });
+}
+
+function addOwnRule({ iptables }: SimKernel, { variant, family }: Wanted): void {
+  const source = family === 'IPv4' ? `203.0.113.${100 + (variant % 50)}/32` : `2001:db8::${variant}/128`;
+  const chain = { name: `OTHER-${variant % 3}`, rules: [`-s ${source} -j RETURN`] };
+  const where = { from: 'PREROUTING', isFirst: variant % 2 === 0 };
+  const writer = { pid: 4712, name: 'other' };
+  addForeignChain(iptables, { ...chain, ...where }, { family, table: 'nat', writer });
+}
+
+function chosen<T>(items: readonly T[], variant: number): T | undefined {
+  return items[variant % Math.max(1, items.length)];
 }
 
 /** With the jumps to it, as `iptables -D` and `-X`. */
@@ -80,7 +91,11 @@ function deleteChain(
 }
 
 function removeAddress({ ipvs }: SimKernel, variant: number): void {
-  const addresses = [...ipvs.state.addresses];
-  const address = addresses[variant % Math.max(1, addresses.length)];
+  const address = chosen([...ipvs.state.addresses], variant);
   if (address !== undefined) ipvs.write({ kind: 'remove-address', address });
+}
+
+function removeServer({ ipvs }: SimKernel, variant: number): void {
+  const server = chosen([...ipvs.state.servers.values()], variant)?.server;
+  if (server !== undefined) ipvs.write({ kind: 'remove-server', server });
 }

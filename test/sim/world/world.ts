@@ -157,12 +157,11 @@ export class SimWorld {
   mustBeStopped(): void {
     for (const run of [this.#agent, ...this.#others]) {
       if (run === undefined || run.process.isDead) continue;
-      const { name, open } = run.process;
+      const { name } = run.process;
       if (run.end() === undefined) throw new Violation('does not stop', `${name} did not end after SIGTERM`);
-      if (open.length > 0) throw new Violation('leaks', `${name} ended and left open: ${open.join(', ')}`);
-      const timers = this.time.timersOf(run.process);
-      if (timers > 0) throw new Violation('leaks', `${name} ended and left ${timers} timers`);
+      this.#mustHaveClosed(run.process, this.time.timersOf(run.process));
     }
+    this.mustHold();
   }
 
   /** Nothing of it goes on. */
@@ -235,9 +234,21 @@ export class SimWorld {
       ...this.#input(process),
       onEnd: (error) => {
         if (error !== undefined) this.#say(process, `ended: ${String(error)}`);
-        if (!this.#isOver) process.kill();
+        // What it left open is open for a moment only.
+        if (!this.#isOver) this.time.after(1, () => this.#ended(process, error), NOBODY);
       },
     });
+  }
+
+  #ended(process: SimProcess, error: unknown): void {
+    if (error === undefined) this.#mustHaveClosed(process);
+    process.kill();
+  }
+
+  #mustHaveClosed({ name, open }: SimProcess, timers = 0): void {
+    if (open.length > 0)
+      this.#violations.push(new Violation('leaks', `${name} ended and left open: ${open.join(', ')}`));
+    if (timers > 0) this.#violations.push(new Violation('leaks', `${name} ended and left ${timers} timers`));
   }
 
   #startOther(isOnce: boolean): void {
