@@ -11,6 +11,8 @@ const docs = (name: string) => fileURLToPath(new URL(`../../docs/${name}`, impor
 const DATA = docs('reliability.json');
 const PAGE = docs('reliability.md');
 
+export const PARTS: readonly (keyof Results)[] = ['soak', 'simulator', 'mutations', 'fuzz'];
+
 export function readResults(): Results {
   return existsSync(DATA) ? (JSON.parse(readFileSync(DATA, 'utf8')) as Results) : {};
 }
