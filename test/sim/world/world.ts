@@ -49,6 +49,9 @@ export class SimWorld {
   #others: AgentRun[] = [];
   #violations: Violation[] = [];
   #isForeign = false;
+  /** Rules go because the operator wants it. */
+  #isCleaning = false;
+  #bytesOfOthers = '';
   #isOver = false;
   #starts = 0;
 
@@ -274,11 +277,12 @@ export class SimWorld {
     former.process.onDeath(() => {
       const process = this.#process('cleanup');
       const { outside } = this.#input(process);
-      const done = () => {
-        process.kill();
-        this.#startAgent();
-      };
-      process.onDeath(() => this.time.after(RESTART, () => this.#startAgent(), NOBODY));
+      this.#isCleaning = true;
+      process.onDeath(() => {
+        this.#isCleaning = false;
+        this.time.after(RESTART, () => this.#startAgent(), NOBODY);
+      });
+      const done = () => process.kill();
       void process.run(() => removeAll(this.#config(), new AbortController().signal, outside)).then(done, done);
     });
     former.stop();
@@ -311,7 +315,10 @@ export class SimWorld {
 
   #judge(): void {
     const others = this.kernel.bytesOfOthers();
-    const by = this.#isForeign ? 'others' : 'agent';
+    const by = this.#isForeign || this.#isCleaning ? 'others' : 'agent';
+    if (this.#isCleaning && !this.#isForeign && others !== this.#bytesOfOthers)
+      this.#violations.push(new Violation('others', 'cleanup changed what belongs to others'));
+    this.#bytesOfOthers = others;
     for (const { kind, text } of this.check.committed({ views: (family) => this.kernel.views(family), by, others })) {
       this.#violations.push(new Violation(kind, text));
     }

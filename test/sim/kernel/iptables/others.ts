@@ -14,9 +14,9 @@ export function othersIn({ stores }: SimIptables): string {
     for (const family of FAMILIES) {
       for (const table of TABLES) {
         for (const [chain, rules] of store.table(family, table) ?? []) {
-          if (isOursOrSource(table, chain)) continue;
+          if (isAgents(table, chain)) continue;
           const policy = isBuiltIn(table, chain) ? store.policy(family, table, chain) : '-';
-          const theirs = rules.filter((rule) => !isOursOrSource(table, targetOf(rule) ?? ''));
+          const theirs = rules.filter((rule) => !isAgents(table, targetOf(rule) ?? ''));
           // The kernel has the built-in chains of every table that was used.
           if (isBuiltIn(table, chain) && theirs.length === 0 && policy === 'ACCEPT') continue;
           lines.push(`${variant} ${family} ${table} ${chain} ${policy}`, ...theirs.map((rule) => `  ${rule}`));
@@ -25,6 +25,11 @@ export function othersIn({ stores }: SimIptables): string {
     }
   }
   return lines.join('\n');
+}
+
+/** KUBE-FIREWALL is shared with the kubelet: the agent adds to it, and leaves it. */
+function isAgents(table: Table, chain: string): boolean {
+  return isOursOrSource(table, chain) || chain === 'KUBE-FIREWALL';
 }
 
 /** A change of a table by a program other than the agent. */
