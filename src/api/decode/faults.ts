@@ -3,16 +3,22 @@ import type { z } from 'zod';
 import type { Fault, ObjectKind } from '../../model/objects.ts';
 import { shapeProblem } from './shape-problem.ts';
 
-/** Faults of shape that are reported for one object. */
-const MOST_ISSUES = 20;
+/** Faults of shape that are reported for one object, and faults of any kind. The last one tells how many more there are. */
+export const MOST_ISSUES = 20;
+export const MOST_FAULTS = 100;
 /** Longest value shown in a fault. */
-const LONGEST = 80;
+export const LONGEST = 80;
+
+/** The worst first. */
+const EFFECTS: readonly Fault['effect'][] = ['object set aside', 'part left out', 'default used', 'no effect here'];
 
 export class FaultList {
   readonly list: Fault[] = [];
   readonly #kind: ObjectKind;
   readonly #object: string;
   readonly #uid: { readonly uid?: string };
+  /** Faults that the last one of the list stands for. */
+  #more = 0;
 
   /** `whole`: the object as received; it may be any value. */
   constructor(kind: ObjectKind, object: string, whole?: unknown) {
@@ -61,7 +67,19 @@ export class FaultList {
   }
 
   #add(field: string, value: unknown, problem: string, effect: Fault['effect']): void {
-    this.list.push({
+    const { length } = this.list;
+    const last = this.list.at(-1);
+    if (length < MOST_FAULTS || last === undefined) this.list.push(this.#fault(field, value, problem, effect));
+    else {
+      this.#more += 1;
+      const worst = EFFECTS.find((one) => one === effect || one === last.effect) ?? effect;
+      const text = `${this.#more + 1} more of its fields cannot be used`;
+      this.list[length - 1] = this.#fault('', '', text, worst);
+    }
+  }
+
+  #fault(field: string, value: unknown, problem: string, effect: Fault['effect']): Fault {
+    return {
       kind: this.#kind,
       object: oneLine(this.#object),
       ...this.#uid,
@@ -69,7 +87,7 @@ export class FaultList {
       value: valueText(value),
       problem: oneLine(problem),
       effect,
-    });
+    };
   }
 }
 
