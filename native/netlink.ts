@@ -203,14 +203,18 @@ export function decodeError(buffer: Buffer, { type, start, end, flags }: Message
   if (type === NLMSG_DONE) return new NetlinkError(errno, undefined);
   // struct nlmsgerr: the number, the header of the request, then, unless capped, the rest of the request.
   const request = start + 4;
-  const skip = (flags & NLM_F_CAPPED) === 0 ? align(buffer.readUInt32LE(request)) : HEADER_LENGTH;
-  if ((flags & NLM_F_ACK_TLVS) === 0) return new NetlinkError(errno, undefined);
-  const offset = findAttribute(buffer, request + skip, end, NLMSGERR_ATTR_OFFS);
-  return new NetlinkError(
-    errno,
-    saidBy(buffer, request + skip, end),
-    offset < 0 ? undefined : buffer.readUInt32LE(offset),
-  );
+  if ((flags & NLM_F_ACK_TLVS) === 0 || end - request < HEADER_LENGTH) return new NetlinkError(errno, undefined);
+  const length = (flags & NLM_F_CAPPED) === 0 ? buffer.readUInt32LE(request) : HEADER_LENGTH;
+  if (length > end - request) return new NetlinkError(errno, undefined);
+  const from = request + align(length);
+  try {
+    const offset = findAttribute(buffer, from, end, NLMSGERR_ATTR_OFFS, 4);
+    return new NetlinkError(errno, saidBy(buffer, from, end), offset < 0 ? undefined : buffer.readUInt32LE(offset));
+  } catch (error) {
+    // The attributes only explain the error.
+    if (error instanceof RangeError) return new NetlinkError(errno, undefined);
+    throw error;
+  }
 }
 
 function saidBy(buffer: Buffer, start: number, end: number): string | undefined {

@@ -68,6 +68,8 @@ export interface ReflectorOptions {
 
 /** Objects a page of a list: 250 slices are about 1 MB, parsed in a few milliseconds; two pages are under way at a time. */
 export const PAGE = 250;
+/** Pages of a list: 2.5 million objects. */
+export const MOST_PAGES = 10_000;
 /** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
 const WATCH_SECONDS = 300;
 /** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
@@ -169,11 +171,17 @@ export class Reflector {
         .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal, this.#protobuf)
         .then((it) => asList(it, resource));
     let asked = ask();
-    for (;;) {
+    for (let token: string | undefined, count = 1; ; count++) {
       const page = await asked;
       if (isOlder(page.version, this.#version)) this.#distrust(page.version);
       const isLast = page.continue === undefined || page.continue === '';
       if (!isLast) {
+        if (page.continue === token || count === MOST_PAGES)
+          throw new ApiError(
+            `${resource.path}: the list does not end: page ${count} leads to itself or to too many others`,
+            0,
+          );
+        token = page.continue;
         // The server prepares the next page while this one is processed. A failure surfaces when the page is awaited.
         asked = ask(page.continue);
         asked.catch(() => undefined);

@@ -9,6 +9,9 @@ export const MOST_FAULTS = 100;
 /** Longest value shown in a fault. */
 export const LONGEST = 80;
 
+/** Characters of a field's path, and of a problem. */
+export const LONGEST_TEXT = 600;
+
 /** The worst first. */
 const EFFECTS: readonly Fault['effect'][] = ['object set aside', 'part left out', 'default used', 'no effect here'];
 
@@ -101,13 +104,14 @@ function pathText(path: readonly PropertyKey[]): string {
 
 function valueText(value: unknown): string {
   if (value === undefined) return '';
-  const clean = oneLine(typeof value === 'string' ? value : jsonText(value));
-  return clean.length > LONGEST ? `${clean.slice(0, LONGEST)}…` : clean;
+  const text = typeof value === 'string' ? value : jsonText(value);
+  return text.length > LONGEST ? `${oneLine(text.slice(0, LONGEST))}…` : oneLine(text);
 }
 
-/** Keeps a fault on one line of the log: a value must not forge another line. */
+/** Keeps a fault on one line of the log: a value must not forge another line. A problem may name a text of the object. */
 function oneLine(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, '?');
+  const short = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}...` : text;
+  return short.replace(/[^\x20-\x7e]/g, '?');
 }
 
 /** An alias in YAML can make a value that contains itself. */

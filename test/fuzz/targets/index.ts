@@ -3,6 +3,9 @@ import type { Target } from '../target.ts';
 
 const TARGETS: Readonly<Record<string, () => Promise<Target>>> = {
   json: async () => (await import('./json.ts')).json,
+  watch: async () => (await import('./watch.ts')).watch,
+  kubeconfig: async () => (await import('./kubeconfig.ts')).kubeconfig,
+  proc: async () => (await import('./proc.ts')).proc,
   yaml: async () => (await import('./yaml.ts')).yaml,
   config: async () => (await import('./config.ts')).config,
   netlink: async () => (await import('./netlink.ts')).netlink,
