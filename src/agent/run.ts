@@ -3,7 +3,6 @@ import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
-import { releaseMemory } from '../host/memory.ts';
 import { causeOf } from '../model/cause.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
@@ -11,6 +10,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { watchKernel } from './kernel-watch.ts';
 import { faultCounts, logReport, stackLogger } from './log-lines.ts';
+import type { Outside } from './outside.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Reporting } from './reporting.ts';
 
@@ -27,6 +27,7 @@ export interface GenerationOptions {
   readonly onSynced: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */
   readonly onOutdated: () => void;
+  readonly outside: Outside;
 }
 
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
@@ -102,7 +103,7 @@ function syncer(
   agent: Agent,
   options: GenerationOptions & { readonly grace: AbortSignal; readonly readings: Readings; readonly asked: Asked },
 ): () => Promise<boolean> {
-  const { log, grace, reporting, readings, recorder, onSynced } = options;
+  const { log, grace, reporting, readings, recorder, onSynced, outside } = options;
   const { clock, loop, turns } = agent;
   const status = new SyncStatus();
   return async () => {
@@ -127,7 +128,7 @@ function syncer(
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     logReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
-    if (isFirst && report.outcome === 'complete') releaseMemory();
+    if (isFirst && report.outcome === 'complete') outside.process.releaseMemory();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request();
     await reporting

@@ -11,7 +11,7 @@ import { PROTOBUF } from './protobuf/envelope.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
 import { readStatus } from './status.ts';
 import { tlsProblem } from './tls-problem.ts';
-import { Transport } from './transport.ts';
+import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
 
 /** The API server refused a request, or gave no usable answer. */
 export class ApiError extends Error {
@@ -78,6 +78,7 @@ const OVERDUE = 60_000;
 
 export interface ClientOptions {
   readonly userAgent: string;
+  readonly connect?: Connect | undefined;
   readonly pings?: PingTimes;
   /** Milliseconds; only tests set it. */
   readonly overdue?: number;
@@ -86,10 +87,10 @@ export interface ClientOptions {
 /** Connects with the first request; `close` ends the connections. */
 export function apiClient(
   credentials: Credentials,
-  { userAgent, pings = PINGS, overdue = OVERDUE }: ClientOptions,
+  { userAgent, connect = connectToServer, pings = PINGS, overdue = OVERDUE }: ClientOptions,
 ): OpenClient {
   const { server } = credentials;
-  const transport = new Transport(pings);
+  const transport = connect(pings);
   const send = (asked: RequestInput) => request({ credentials, transport, userAgent }, asked);
   return {
     server,
@@ -168,7 +169,7 @@ interface RequestInput {
 
 interface Sender {
   readonly credentials: Credentials;
-  readonly transport: Transport;
+  readonly transport: Requests;
   readonly userAgent: string;
 }
 

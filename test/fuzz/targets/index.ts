@@ -5,6 +5,8 @@ const TARGETS: Readonly<Record<string, () => Promise<Target>>> = {
   json: async () => (await import('./json.ts')).json,
   watch: async () => (await import('./watch.ts')).watch,
   kubeconfig: async () => (await import('./kubeconfig.ts')).kubeconfig,
+  http: async () => (await import('./http.ts')).http,
+  answers: async () => (await import('./answers.ts')).answers,
   proc: async () => (await import('./proc.ts')).proc,
   yaml: async () => (await import('./yaml.ts')).yaml,
   config: async () => (await import('./config.ts')).config,
