@@ -8,10 +8,10 @@ export const FORMAT = 1;
 const MAGIC = 'slicewire-recording ';
 const HEAD = 8;
 /** Bytes of a frame, as it is and unpacked, at most: a recording may come from anywhere. */
-const MOST_PACKED = 16 * 1024 * 1024;
-const MOST_UNPACKED = 64 * 1024 * 1024;
+export const MOST_PACKED = 16 * 1024 * 1024;
+export const MOST_UNPACKED = 64 * 1024 * 1024;
 /** Lines of a frame, at most; a line of a recording has at least 64 bytes. */
-const MOST_LINES = 1_000_000;
+export const MOST_LINES = 1_000_000;
 
 /** This is not a recording, or one of another version. */
 export class RecordingUnreadable extends Error {

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { type Finding, inputAt, judge } from './engine.ts';
@@ -77,6 +78,36 @@ async function attack(target: Target): Promise<JobResult> {
   return result;
 }
 
+/** A row of the table: target, inputs, seconds, seed, findings. */
+type Row = readonly string[];
+
+/** The part of test/reliability/results.ts that is used. */
+interface Reliability {
+  readonly readResults: () => { readonly fuzz?: { readonly rows: readonly Row[] } };
+  readonly recordPart: (name: 'fuzz', value: object) => void;
+}
+
+/** Adds the rows to part `fuzz` of docs/reliability.json; targets that did not run keep theirs. */
+async function record(rows: readonly Row[]): Promise<void> {
+  const { readResults, recordPart }: Reliability = await import(
+    new URL('../reliability/results.ts', import.meta.url).href
+  );
+  const before = readResults().fuzz?.rows ?? [];
+  const kept = before.filter(([name]) => !rows.some(([target]) => target === name));
+  const all = [...kept, ...rows].sort(([a = ''], [b = '']) => TARGET_NAMES.indexOf(a) - TARGET_NAMES.indexOf(b));
+  recordPart('fuzz', {
+    ranAt: new Date().toISOString(),
+    machine: `${cpus().length} processors, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release()}`,
+    command: 'npm run fuzz -- --record',
+    text: [
+      'A finding is a crash, an input that takes more than 1 s, memory that grows by more than 200 MB, or an output outside of the declared types.',
+      'What earlier runs found is mended, and each of it has a test (`test/fuzz/mended.test.ts`, `test/fuzz/found/`).',
+    ],
+    head: ['decoder', 'inputs', 'seconds', 'seed', 'findings'],
+    rows: all,
+  });
+}
+
 async function main(): Promise<boolean> {
   if (values.help) {
     say(HELP);
@@ -84,17 +115,26 @@ async function main(): Promise<boolean> {
   }
   const names = values.target === 'all' ? TARGET_NAMES : values.target.split(',');
   let isClean = true;
+  const rows: Row[] = [];
   for (const name of names) {
     const target = await targetNamed(name);
     if (values.file !== undefined) isClean = (await once(target, readFileSync(values.file))) && isClean;
     else if (values.only !== undefined)
       isClean = (await once(target, inputAt(target, number('seed'), number('only')))) && isClean;
     else {
-      const { findings } = await attack(target);
+      const { inputs, seconds, findings } = await attack(target);
       await target.close?.();
       isClean &&= findings.length === 0;
+      rows.push([
+        name,
+        inputs.toLocaleString('en'),
+        seconds.toFixed(0),
+        String(number('seed')),
+        String(findings.length),
+      ]);
     }
   }
+  if (values.record) await record(rows);
   return isClean;
 }
 

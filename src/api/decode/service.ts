@@ -58,8 +58,8 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   };
   const frontends = frontendsOf(service);
   if (frontends <= MOST_FRONTENDS) return service;
-  const problem = `its ports at all its addresses, with the source ranges of a load balancer, make ${frontends} frontends; ${MOST_FRONTENDS} is the limit`;
-  return faults.setAside('spec.ports', service.ports.length, problem);
+  const problem = `at all addresses of the Service, with its source ranges, make ${frontends} frontends; ${MOST_FRONTENDS} is the limit`;
+  return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
 }
 
 /**

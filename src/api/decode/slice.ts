@@ -58,13 +58,13 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
   if (endpoints > MOST_ENDPOINTS)
     return faults.setAside(
       'endpoints',
-      endpoints,
-      `must be at most ${MOST_ENDPOINTS} endpoints; Kubernetes allows 1000`,
+      `${endpoints} endpoints`,
+      `must be at most ${MOST_ENDPOINTS}; Kubernetes allows 1000`,
     );
   if (endpoints * ports > MOST_PAIRS)
     return faults.setAside(
       'ports',
-      ports,
+      `${ports} ports`,
       `at ${endpoints} endpoints make ${endpoints * ports} pairs; ${MOST_PAIRS} is the limit`,
     );
   const namespace = key.slice(0, key.indexOf('/'));
