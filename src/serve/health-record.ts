@@ -48,4 +48,6 @@ export interface HealthRecord {
   readonly checkedAt: number;
   /** Services that the kernel refuses, each as a sentence. */
   readonly refused: readonly string[];
+  /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
+  readonly beside: string | undefined;
 }

@@ -45,6 +45,7 @@ export class Health {
       requestedAt: undefined,
       checkedAt: now,
       refused: [],
+      beside: undefined,
     };
     this.tune(settings);
   }
@@ -109,6 +110,11 @@ export class Health {
   /** The Services that the kernel refuses now, each as a sentence. */
   refused(sentences: readonly string[]): void {
     this.#record.refused = sentences;
+  }
+
+  /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
+  beside(sentence: string | undefined): void {
+    this.#record.beside = sentence;
   }
 
   /** A check of the kernel is done, whatever it found. */

@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { readResults, recordPart } from '../reliability/results.ts';
 import { type Finding, inputAt, judge } from './engine.ts';
 import { type JobResult, runWatched } from './job.ts';
 import type { Target } from './target.ts';
@@ -81,17 +82,8 @@ async function attack(target: Target): Promise<JobResult> {
 /** A row of the table: target, inputs, seconds, seed, findings. */
 type Row = readonly string[];
 
-/** The part of test/reliability/results.ts that is used. */
-interface Reliability {
-  readonly readResults: () => { readonly fuzz?: { readonly rows: readonly Row[] } };
-  readonly recordPart: (name: 'fuzz', value: object) => void;
-}
-
 /** Adds the rows to part `fuzz` of docs/reliability.json; targets that did not run keep theirs. */
-async function record(rows: readonly Row[]): Promise<void> {
-  const { readResults, recordPart }: Reliability = await import(
-    new URL('../reliability/results.ts', import.meta.url).href
-  );
+function record(rows: readonly Row[]): void {
   const before = readResults().fuzz?.rows ?? [];
   const kept = before.filter(([name]) => !rows.some(([target]) => target === name));
   const all = [...kept, ...rows].sort(([a = ''], [b = '']) => TARGET_NAMES.indexOf(a) - TARGET_NAMES.indexOf(b));
@@ -134,7 +126,7 @@ async function main(): Promise<boolean> {
       ]);
     }
   }
-  if (values.record) await record(rows);
+  if (values.record) record(rows);
   return isClean;
 }
 

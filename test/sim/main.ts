@@ -21,6 +21,7 @@ const { values } = parseArgs({
     hours: { type: 'string' },
     'every-call': { type: 'boolean', default: false },
     trace: { type: 'boolean', default: false },
+    'no-shrinking': { type: 'boolean', default: false },
     record: { type: 'boolean', default: false },
   },
 });
@@ -33,7 +34,9 @@ async function one(seed: number): Promise<Outcome> {
   const outcome = await runHistory(plan, { trace });
   if (outcome.failure === undefined) return outcome;
   const { kind } = outcome.failure;
-  print(`seed ${seed} fails: ${kind}. Making the history shorter …`);
+  print(`seed ${seed} fails: ${kind}`);
+  if (values['no-shrinking']) return outcome;
+  print('making the history shorter …');
   const exact = { ...plan, faults: outcome.faults };
   const shorter = await shrink(exact, async (shorter) => (await runHistory(shorter)).failure?.kind === kind, SHRINKING);
   const { failure = outcome.failure } = await runHistory(shorter);

@@ -176,6 +176,14 @@ export function failureText(plan: HistoryPlan, { kind, text, at, step, log }: Fa
     ...plan.steps.map((one) => `  ${stepText(one)}`),
     `faults at calls: ${(plan.faults ?? []).map(({ call }) => call).join(', ') || 'none'}`,
     'the end of the log:',
-    ...log.map((line) => `  ${line}`),
+    ...log.map((line) => `  ${lineText(line)}`),
   ].join('\n');
+}
+
+/** Of a line of the log, what people read. */
+function lineText(line: string): string {
+  const [, head = '', json = ''] = /^([^{]*)(\{.*\})$/s.exec(line) ?? [];
+  if (json === '') return line;
+  const { level, msg } = JSON.parse(json) as { readonly level: string; readonly msg: string };
+  return `${head}${level} ${msg}`;
 }

@@ -14,6 +14,7 @@ import type { HistoryPlan } from '../history/plan.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { Violation } from '../violation.ts';
 import { type AgentRun, startAgent } from './agent-run.ts';
+import { Clients } from './clients.ts';
 import { CONFIG_FILE, configText, flagsOf, HEALTH_PORT, MANIFESTS } from './config-text.ts';
 import { configOf } from './configuration.ts';
 import { startController } from './controller-run.ts';
@@ -44,11 +45,15 @@ export class SimWorld {
   readonly versions: Versions;
   readonly check: SafetyCheck;
   readonly #options: WorldOptions;
+  readonly #clients: Clients;
   #settings: Settings;
   #agent: AgentRun | undefined;
   #others: AgentRun[] = [];
   #violations: Violation[] = [];
   #isForeign = false;
+  /** Rules go because the operator wants it. */
+  #isCleaning = false;
+  #bytesOfOthers = '';
   #isOver = false;
   #starts = 0;
 
@@ -66,13 +71,17 @@ export class SimWorld {
     this.api = new SimApi({
       time: this.time,
       latency: () => 1 + latency.below(4),
+      stride: 1000,
       onChange: ({ kind, key, after }) => {
         if (after === undefined) this.versions.remove(kind, key);
         else this.versions.put(after);
       },
     });
     const [ipv4, ipv6] = NODE_ADDRESSES as unknown as readonly [Address, Address];
-    this.check = new SafetyCheck({ versions: this.versions, senders: sendersOf({ IPv4: ipv4, IPv6: ipv6 }) });
+    const { kernel, versions, time } = this;
+    const senders = sendersOf({ IPv4: ipv4, IPv6: ipv6 });
+    this.check = new SafetyCheck({ versions, senders });
+    this.#clients = new Clients({ kernel, versions, senders, time });
     this.kernel.onCommit = ({ part, what }) => {
       onCommit(`${part} ${what}`);
       this.#judge();
@@ -118,7 +127,7 @@ export class SimWorld {
       case 'clock':
         return this.time.setWallBy(action.by);
       case 'flows':
-        return;
+        return this.#clients.start(action.variant);
     }
   }
 
@@ -140,6 +149,8 @@ export class SimWorld {
     const agent = this.#agent;
     if (agent === undefined || agent.process.isDead || agent.end() !== undefined)
       throw new Violation('not running', 'no agent runs after all faults ended');
+    const [stale] = this.#clients.stale();
+    if (stale !== undefined) throw new Violation('a stale flow stays', `${stale} after all faults ended`);
     for (const path of ['/livez', '/readyz', '/healthz']) {
       const answer = await this.ports.ask({ port: HEALTH_PORT, path });
       if (answer?.status !== 200)
@@ -210,7 +221,7 @@ export class SimWorld {
     else if (what === 'come-up') api.outage(undefined);
     else if (what === 'compact') api.compact();
     else if (what === 'expire') api.tear();
-    else api.restoreTo(Math.max(api.oldest, api.resourceVersion - 5));
+    else api.goBack(3);
   }
 
   #disturbAgent(what: Extract<Action, { kind: 'agent' }>['what']): void {
@@ -274,11 +285,12 @@ export class SimWorld {
     former.process.onDeath(() => {
       const process = this.#process('cleanup');
       const { outside } = this.#input(process);
-      const done = () => {
-        process.kill();
-        this.#startAgent();
-      };
-      process.onDeath(() => this.time.after(RESTART, () => this.#startAgent(), NOBODY));
+      this.#isCleaning = true;
+      process.onDeath(() => {
+        this.#isCleaning = false;
+        this.time.after(RESTART, () => this.#startAgent(), NOBODY);
+      });
+      const done = () => process.kill();
       void process.run(() => removeAll(this.#config(), new AbortController().signal, outside)).then(done, done);
     });
     former.stop();
@@ -311,7 +323,10 @@ export class SimWorld {
 
   #judge(): void {
     const others = this.kernel.bytesOfOthers();
-    const by = this.#isForeign ? 'others' : 'agent';
+    const by = this.#isForeign || this.#isCleaning ? 'others' : 'agent';
+    if (this.#isCleaning && !this.#isForeign && others !== this.#bytesOfOthers)
+      this.#violations.push(new Violation('others', 'cleanup changed what belongs to others'));
+    this.#bytesOfOthers = others;
     for (const { kind, text } of this.check.committed({ views: (family) => this.kernel.views(family), by, others })) {
       this.#violations.push(new Violation(kind, text));
     }
