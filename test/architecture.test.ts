@@ -197,7 +197,7 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'canonical', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map(
+  ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map(
     (name) => `nft-table/${name}`,
   ),
 ];

@@ -9,6 +9,7 @@ import { CommandNotStarted, realCommands } from '../host/commands.ts';
 import { openFlowTable } from '../host/conntrack.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { hasLegacyTables, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
+import { RulesetJournal } from '../host/ruleset-journal.ts';
 import { type Family, familyOf } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
@@ -62,12 +63,13 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
+  const notices = new RulesetJournal();
   const members = tools.map((tool) => ({
     tools: tool,
-    probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text) }),
+    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text) }),
   }));
   if (options.isRun) await removeTraces(log);
-  const onNode = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
+  const onNode = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
     for (const { probe } of members) probe.close();
     throw error;
   });
@@ -130,7 +132,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 /** Wait for the initial lists and the Node, and build the mode. The rules in the kernel are read meanwhile. */
 async function buildMode(
   feed: ObjectFeed,
-  { families, members }: Pick<ModeInput, 'families' | 'members'>,
+  { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
   { config, log, signal, isRun, recorder }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
@@ -149,6 +151,7 @@ async function buildMode(
     config,
     families,
     members,
+    notices,
     node: feed.node,
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,

@@ -7,6 +7,7 @@ import type { IptablesTools } from '../host/iptables-tools.ts';
 import { checkScheduler, openIpvsKernel } from '../host/ipvs-open.ts';
 import { openNftables } from '../host/nftables-netlink.ts';
 import { interfaceAddresses } from '../host/node-facts.ts';
+import type { RulesetNotices } from '../host/ruleset-notices.ts';
 import { realSysctls } from '../host/sysctls.ts';
 import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
@@ -40,6 +41,8 @@ export interface ModeInput extends OnMachine {
    * from modes that used them.
    */
   readonly members: readonly { readonly tools: IptablesTools; readonly probe: RulesProbe }[];
+  /** The transactions of nftables by all programs, for the probes. */
+  readonly notices?: RulesetNotices | undefined;
   /** Whether the kernel may be tried by writing. */
   readonly mayTry: boolean;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
@@ -52,6 +55,8 @@ export interface ModeInput extends OnMachine {
 export interface ModeOnNode {
   readonly mode: Mode;
   readonly families: readonly Family[];
+  /** The transactions of nftables by all programs, where the mode writes such. */
+  readonly notices?: RulesetNotices | undefined;
   /** What the mode was made with, for recordings. */
   readonly recorded: Pick<RecordedParts, 'settings' | 'interfaces'>;
   /** Close its sockets to the kernel. */
@@ -102,7 +107,8 @@ async function createIptables(input: ModeInput): Promise<ModeOnNode> {
     families.map(({ settings }) => settings),
     {
       recorded: { mode: 'iptables', families: families.map(({ settings }) => settings) },
-      close: () => closeProbes(members),
+      notices: noticesFor(input),
+      close: () => closeProbes(input),
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
@@ -110,8 +116,14 @@ async function createIptables(input: ModeInput): Promise<ModeOnNode> {
   );
 }
 
-function closeProbes(members: ModeInput['members']): void {
+function closeProbes({ members, notices }: Pick<ModeInput, 'members' | 'notices'>): void {
   for (const { probe } of members) probe.close();
+  notices?.close();
+}
+
+/** Legacy tables have no notices. */
+function noticesFor({ members, notices }: ModeInput): RulesetNotices | undefined {
+  return members.some(({ tools }) => tools.variant === 'nft') ? notices : undefined;
 }
 
 async function createNftables({
@@ -135,8 +147,9 @@ async function createNftables({
         mode: 'nftables',
         families: settings.map((one) => ({ ...one, serviceCidrs: one.serviceCidrs ?? null })),
       },
+      notices: kernel.notices,
       close: () => {
-        closeProbes(members);
+        closeProbes({ members });
         kernel.close();
       },
       settingsNow,
@@ -171,8 +184,9 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
         node: config.ipvs,
         kernelSettings: [...wantedSettings],
       },
+      notices: noticesFor(input),
       close() {
-        closeProbes(input.members);
+        closeProbes(input);
         kernel.close();
       },
       settingsNow: (family) => readIpvsSettings(input, family),
@@ -188,6 +202,7 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
 
 interface OfMode<S> {
   readonly recorded: RecordedParts['settings'];
+  readonly notices?: RulesetNotices | undefined;
   readonly close: () => void;
   readonly settingsNow: (family: Family) => Promise<S>;
   readonly filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress;
@@ -198,13 +213,14 @@ interface OfMode<S> {
 async function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
-  { recorded, close, settingsNow, filter, listen }: OfMode<S>,
+  { recorded, notices, close, settingsNow, filter, listen }: OfMode<S>,
 ): Promise<ModeOnNode> {
   const settings = new Map(families.map((one) => [one.family, one]));
   const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
   return {
     mode,
     families: [...settings.keys()],
+    notices,
     recorded: { settings: recorded, interfaces: interfaces.filter((address) => !isLoopback(address)) },
     close,
     async isCurrent() {

@@ -4,13 +4,14 @@ import type { RecorderHooks } from '../history/guarded.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { releaseMemory } from '../host/memory.ts';
+import { type Committer, committerText } from '../host/ruleset-notices.ts';
 import { causeOf } from '../model/cause.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import { watchKernel } from './kernel-watch.ts';
-import { faultCounts, logReport, stackLogger } from './log-lines.ts';
+import { KernelWatch } from './kernel-watch.ts';
+import { driftText, faultCounts, logReport, stackLogger } from './log-lines.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Reporting } from './reporting.ts';
 
@@ -34,33 +35,34 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   const { config, log, signal, reporting } = options;
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
-  const asked: Asked = { byLoss: false };
+  const asked: Asked = { loss: undefined };
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: survivingErrors(syncer(agent, { ...options, grace: grace.signal, readings, asked }), grace.signal, log),
+    run: survivingErrors(() => sync(), grace.signal, log),
   });
-  const request = () => {
+  const request = (isUrgent = false) => {
     reporting.queued();
-    scheduler.request();
+    scheduler.request(isUrgent);
   };
-  const onLoss = () => {
-    asked.byLoss = true;
-    request();
-  };
-  agent.feed.onChange(request);
-  request();
-  const { health } = reporting;
-  const watching = watchKernel(agent, {
+  const watch = new KernelWatch(agent, {
     ...options,
-    health,
-    onLoss,
-    onWaiting: request,
+    health: reporting.health,
+    onLoss(by) {
+      asked.loss = { by };
+      request(true);
+    },
+    onWaiting: () => request(),
+    onNoticed: (what) => reporting.metrics.current.noticed(what),
     mutex: agent.turns.between,
     readings,
   });
+  const sync = syncer(agent, { ...options, grace: grace.signal, readings, asked, watch });
+  agent.feed.onChange(() => request());
+  request();
+  const watching = watch.run();
   const sweeping = sweepOn(agent, options);
   const syncing = scheduler.start(signal);
   try {
@@ -98,14 +100,12 @@ function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: L
 }
 
 /** The scheduler's run: one sync and its reports. */
-function syncer(
-  agent: Agent,
-  options: GenerationOptions & { readonly grace: AbortSignal; readonly readings: Readings; readonly asked: Asked },
-): () => Promise<boolean> {
-  const { log, grace, reporting, readings, recorder, onSynced } = options;
+function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => Promise<boolean> {
+  const { log, grace, reporting, readings, recorder, watch, onSynced } = options;
   const { clock, loop, turns } = agent;
   const status = new SyncStatus();
   return async () => {
+    const by = options.asked.loss?.by;
     const trigger = triggerOf(agent, status, options);
     // The resync is due: read the kernel again.
     if (readings.isDue) {
@@ -126,8 +126,15 @@ function syncer(
     if (report.reading > 0) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
-    logReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
-    if (isFirst && report.outcome === 'complete') releaseMemory();
+    const isFight = report.drift.length > 0 && !watch.repaired(by);
+    const { failingSince } = status;
+    logReport(report, log, { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight });
+    if (report.drift.length > 0 && !isFight)
+      reporting.events.emitDrift(driftText(report.drift), by && committerText(by));
+    if (isFirst && report.outcome === 'complete') {
+      releaseMemory();
+      watch.begin();
+    }
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request();
     await reporting
@@ -139,9 +146,17 @@ function syncer(
   };
 }
 
+interface SyncerInput {
+  readonly grace: AbortSignal;
+  readonly readings: Readings;
+  readonly asked: Asked;
+  readonly watch: KernelWatch;
+}
+
 /** What the check of the kernel asked for since the last sync. */
 interface Asked {
-  byLoss: boolean;
+  /** `by`: the program that changed the rules, where it is known. */
+  loss: { readonly by: Committer | undefined } | undefined;
 }
 
 /** Why a sync runs, in words for people. */
@@ -150,10 +165,10 @@ function triggerOf(
   { lastComplete, failingSince }: SyncStatus,
   { readings, asked }: { readonly readings: Readings; readonly asked: Asked },
 ): string {
-  const isLost = asked.byLoss;
-  asked.byLoss = false;
+  const { loss } = asked;
+  asked.loss = undefined;
   if (lastComplete === undefined && failingSince === undefined) return 'start';
-  if (isLost) return 'another program wrote';
+  if (loss !== undefined) return `another program wrote${loss.by === undefined ? '' : `: ${committerText(loss.by)}`}`;
   if (readings.isDue) return 'resync';
   if (feed.cache.hasChanges) return 'changes';
   if (failingSince !== undefined) return 'retry';

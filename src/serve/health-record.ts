@@ -48,4 +48,6 @@ export interface HealthRecord {
   readonly checkedAt: number;
   /** Services that the kernel refuses, each as a sentence. */
   readonly refused: readonly string[];
+  /** Another program changes our rules again and again, as a sentence; undefined: none does. */
+  readonly fight: string | undefined;
 }

@@ -45,6 +45,7 @@ export class Health {
       requestedAt: undefined,
       checkedAt: now,
       refused: [],
+      fight: undefined,
     };
     this.tune(settings);
   }
@@ -109,6 +110,11 @@ export class Health {
   /** The Services that the kernel refuses now, each as a sentence. */
   refused(sentences: readonly string[]): void {
     this.#record.refused = sentences;
+  }
+
+  /** Another program changes our rules again and again, as a sentence; undefined: none does any more. */
+  fights(sentence: string | undefined): void {
+    this.#record.fight = sentence;
   }
 
   /** A check of the kernel is done, whatever it found. */

@@ -2,7 +2,7 @@
 import type { Family } from '../../model/address.ts';
 import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
-import type { Mode, RuleCount, SetAside } from '../mode.ts';
+import type { Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
 import { FamilyRules, type TablesOptions } from './family-rules.ts';
 import { isOurs } from './names.ts';
@@ -49,6 +49,11 @@ export class RulesFamily implements FamilyMode {
 
   async stands(signal: AbortSignal): Promise<boolean> {
     return await this.tables.hasCanaries(signal);
+  }
+
+  async heard(): Promise<Heard> {
+    if (!this.isKnown || !(await this.tables.standing.mayDiffer())) return { kind: 'nothing' };
+    return { kind: 'unknown' };
   }
 
   async mayDiffer(): Promise<boolean> {
