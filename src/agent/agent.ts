@@ -5,11 +5,8 @@ import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts
 import type { RecorderHooks } from '../history/guarded.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
 import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
-import { CommandNotStarted, realCommands } from '../host/commands.ts';
-import { openFlowTable } from '../host/conntrack.ts';
+import { CommandNotStarted } from '../host/commands.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
-import { hasLegacyTables, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
-import { RulesetJournal } from '../host/ruleset-journal.ts';
 import { type Family, familyOf } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
@@ -24,6 +21,7 @@ import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
 import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
+import { type Outside, realOutside } from './outside.ts';
 import { Turns } from './turns.ts';
 
 export interface AgentOptions {
@@ -40,6 +38,7 @@ export interface AgentOptions {
   /** ServicePorts that changed. */
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;
+  readonly outside: Outside;
 }
 
 export interface Agent {
@@ -57,18 +56,18 @@ export interface Agent {
 
 /** Check the machine, wait for the initial lists, and build the agent. Writes nothing but conntrack settings. Throws CannotRun. */
 export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
-  const { config, log, signal, onFault, onPorts, onSweep } = options;
+  const { config, log, signal, onFault, onPorts, onSweep, outside } = options;
   const { cache } = feed;
-  const { families, tools } = await usableFamilies(config, signal, (text) => log.warn(text));
+  const { families, tools } = await usableFamilies(config, signal, { outside, onProblem: (text) => log.warn(text) });
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
-  const notices = new RulesetJournal();
+  const notices = outside.kernel.openNotices?.();
   const members = tools.map((tool) => ({
     tools: tool,
-    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text) }),
+    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
   }));
-  if (options.isRun) await removeTraces(log);
+  if (options.isRun) await removeTraces(options);
   const onNode = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
     for (const { probe } of members) probe.close();
     throw error;
@@ -98,16 +97,15 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     },
     onThrown: stackLogger(log),
   });
-  const sweeper = buildSweeper({ config, log, flows, onNode, onSweep });
+  const sweeper = buildSweeper({ config, log, flows, onNode, onSweep, outside });
   return { feed, loop, mode, onNode, model, turns: new Turns(), sweeper, clock: realClock };
 }
 
 /** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
-async function removeTraces(log: Log): Promise<void> {
-  // Loaded only here: it is done once.
-  const { removeLeftTraces } = await import('../host/trace-table.ts');
+async function removeTraces({ log, outside: { kernel } }: AgentOptions): Promise<void> {
   try {
-    for (const what of await removeLeftTraces()) log.info(`removed the ${what}, which a killed trace of packets left`);
+    for (const what of await kernel.removeLeftTraces())
+      log.info(`removed the ${what}, which a killed trace of packets left`);
   } catch (error) {
     log.warn(`traces of packets: ${causeOf(error)}`);
   }
@@ -133,7 +131,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 async function buildMode(
   feed: ObjectFeed,
   { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
-  { config, log, signal, isRun, recorder }: AgentOptions,
+  { config, log, signal, isRun, recorder, outside }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
     for (const { tools, probe } of members) tools.readAhead(() => probe.generation(), signal);
@@ -145,9 +143,10 @@ async function buildMode(
   await waitForNode(feed, { config, log, clock: realClock, signal, mayWait: isRun });
   if (config.mode === 'nftables') await waitForServiceCidrs(feed, { clock: realClock, signal });
   // Rules depend on these settings: write them first.
-  if (isRun) await tuneConntrack(config, log);
+  if (isRun) await tuneConntrack(config, log, { outside });
   const willBeLiberal = !isRun && config.conntrack.tcpBeLiberal;
   return await createMode({
+    outside,
     config,
     families,
     members,
@@ -172,9 +171,9 @@ export interface Usable {
 export async function usableFamilies(
   config: Config,
   signal: AbortSignal,
-  onProblem: (text: string) => void = () => undefined,
+  { outside, onProblem }: { readonly outside: Outside; readonly onProblem: (text: string) => void },
 ): Promise<Usable> {
-  const { families, tools, problems } = await openTools(config, signal);
+  const { families, tools, problems } = await openTools(config, signal, outside);
   if (config.mode === 'nftables') {
     // This mode uses no iptables, but takes over from proxies that did.
     for (const problem of problems)
@@ -190,17 +189,19 @@ export async function usableFamilies(
 export async function openTools(
   { iptablesBackend }: Config,
   signal: AbortSignal,
+  { machine, commands }: Outside = realOutside,
 ): Promise<Usable & { readonly problems: readonly string[] }> {
-  if (!(await mayChangeNetwork())) {
+  if (!(await machine.mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
-  const families = await localFamilies();
-  const found = iptablesBackend === 'auto' ? await backendOfKubelet(realCommands, hasLegacyTables, signal) : undefined;
+  const families = await machine.families();
+  const found =
+    iptablesBackend === 'auto' ? await backendOfKubelet(commands, machine.hasLegacyTables, signal) : undefined;
   const backend = found ?? iptablesBackend;
   const usable: IptablesTools[] = [];
   const problems: string[] = [];
   for (const family of families) {
-    const tools = new IptablesTools(realCommands, family, backend);
+    const tools = new IptablesTools(commands, family, backend);
     try {
       await tools.version(signal);
       if (await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal)) usable.push(tools);
@@ -231,12 +232,13 @@ interface SweeperInput {
   readonly flows: Flows;
   readonly onNode: ModeOnNode;
   readonly onSweep: ((report: SweepReport) => void) | undefined;
+  readonly outside: Outside;
 }
 
-function buildSweeper({ config, log, flows, onNode, onSweep }: SweeperInput): FlowSweeper {
+function buildSweeper({ config, log, flows, onNode, onSweep, outside }: SweeperInput): FlowSweeper {
   return new FlowSweeper({
     flows,
-    open: openFlowTable,
+    open: outside.kernel.openFlowTable,
     clock: realClock,
     families: onNode.families,
     nodeAddresses: onNode.nodeAddresses,

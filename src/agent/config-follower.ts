@@ -9,6 +9,7 @@ import { type Log, levelOf } from '../telemetry/log.ts';
 import { watchConfigFile } from './config-watch.ts';
 import { type Loaded, loadConfig, logNotes } from './load-config.ts';
 import type { ReloadResult } from './metrics-feed.ts';
+import type { Outside } from './outside.ts';
 import type { SupervisorState } from './supervisor-state.ts';
 
 export interface ConfigFollowerOptions {
@@ -24,6 +25,7 @@ export interface ConfigFollowerOptions {
   readonly onWanted: () => void;
   /** The file was read again, without another configuration to build. */
   readonly onResult: (result: ReloadResult) => void;
+  readonly outside: Outside;
 }
 
 export class ConfigFollower {
@@ -49,14 +51,21 @@ export class ConfigFollower {
 
   /** Follow the file until the signal aborts; without a file, never resolves. */
   async run(): Promise<void> {
-    const { log, signal, configDigest } = this.#options;
+    const { log, signal, configDigest, outside } = this.#options;
     const path = this.#path;
     if (path === undefined) return await new Promise<never>(() => undefined);
     const onChange = async () => {
       await this.#mutex(() => this.#readAgain(path));
     };
     const warn = (text: string) => log.warn(text);
-    await watchConfigFile(path, { clock: realClock, signal, before: configDigest, onChange, warn });
+    await watchConfigFile(path, {
+      clock: realClock,
+      signal,
+      before: configDigest,
+      onChange,
+      warn,
+      files: outside.files,
+    });
   }
 
   /** SIGHUP: read the file again, and log the result also when nothing changed. */
@@ -83,10 +92,10 @@ export class ConfigFollower {
   }
 
   async #readAgain(path: string): Promise<'building' | 'refused' | 'unchanged'> {
-    const { log, flags, onWanted, onResult } = this.#options;
+    const { log, flags, onWanted, onResult, outside } = this.#options;
     let loaded: Loaded;
     try {
-      loaded = await loadConfig(flags);
+      loaded = await loadConfig(flags, outside.files.readOne);
     } catch (error) {
       log.error(
         { file: path },

@@ -1,10 +1,10 @@
 /** Follows the file that --config names. A ConfigMap changes by a symbolic link beside the file, and editors replace files: the folder is watched, and the content compared. */
-import { type FSWatcher, watch } from 'node:fs';
 import { dirname } from 'node:path';
-import { readOneFile } from '../documents/one-file.ts';
 import { type Clock, sleep, unlessAborted } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import { unwatchedText } from '../source/unwatched.ts';
+import type { FolderWatch } from '../source/watch-folder.ts';
+import { type Files, realOutside } from './outside.ts';
 
 /** Milliseconds from the first event to reading: one save makes several events. */
 const SETTLE = 100;
@@ -18,11 +18,12 @@ export interface ConfigWatch {
   readonly before: string | undefined;
   readonly onChange: () => Promise<void>;
   readonly warn: (text: string) => void;
+  readonly files?: Pick<Files, 'readOne' | 'watch'>;
 }
 
 /** Calls `onChange` after each change of the content, until the signal aborts. A missing or unreadable file is no change, but a warning. */
 export async function watchConfigFile(path: string, options: ConfigWatch): Promise<void> {
-  const { clock, signal, onChange, warn } = options;
+  const { clock, signal, onChange, warn, files = realOutside.files } = options;
   let { before } = options;
   // Check at once: the file may have changed since it was read, before the watch began.
   let isFirst = true;
@@ -33,7 +34,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
     isReported = true;
     wake();
   };
-  const watcher = startWatch(dirname(path), onEvent, (text) => warn(`--config ${path}: ${text}`));
+  const watcher = startWatch(files, dirname(path), onEvent, (text) => warn(`--config ${path}: ${text}`));
   try {
     while (!signal.aborted) {
       const woken = new Promise<void>((resolve) => {
@@ -43,7 +44,7 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
       isFirst = false;
       await sleep(clock, SETTLE, signal);
       isReported = false;
-      const now = await unlessAborted(digestOf(path), signal);
+      const now = await unlessAborted(digestOf(path, files), signal);
       // One warning; none for an editor that is replacing the file, which makes another event.
       if ('problem' in now && !isUnreadable && !isReported)
         warn(`--config ${path}: cannot be read: ${now.problem}; the former configuration stays in force`);
@@ -60,10 +61,15 @@ export async function watchConfigFile(path: string, options: ConfigWatch): Promi
 }
 
 /** undefined where the folder cannot be watched: the periodic check remains. Call it after the file was read: on a dead mount it would block the event loop. */
-function startWatch(folder: string, call: () => void, warn: (text: string) => void): FSWatcher | undefined {
+function startWatch(
+  files: Pick<Files, 'watch'>,
+  folder: string,
+  call: () => void,
+  warn: (text: string) => void,
+): FolderWatch | undefined {
   try {
-    const watcher = watch(folder, call);
-    watcher.on('error', () => watcher.close());
+    const watcher = files.watch(folder, call);
+    watcher.onEnd(() => watcher.close());
     return watcher;
   } catch (error) {
     warn(unwatchedText(error, CHECK));
@@ -71,9 +77,12 @@ function startWatch(folder: string, call: () => void, warn: (text: string) => vo
   }
 }
 
-async function digestOf(path: string): Promise<{ readonly digest: string } | { readonly problem: string }> {
+async function digestOf(
+  path: string,
+  files: Pick<Files, 'readOne'>,
+): Promise<{ readonly digest: string } | { readonly problem: string }> {
   try {
-    return await readOneFile(path);
+    return await files.readOne(path);
   } catch (error) {
     return { problem: causeOf(error) };
   }

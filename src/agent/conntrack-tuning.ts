@@ -1,5 +1,4 @@
 /** The settings of conntrack, the same in every mode: `run` and `run --init-only` write them, `plan` shows them. */
-import { cpus } from 'node:os';
 import type { Config } from '../config/config.ts';
 import {
   type BarredWrite,
@@ -8,16 +7,18 @@ import {
   conntrackWrites,
   sortWrites,
 } from '../host/conntrack-settings.ts';
-import { realSysctls, writeSettings } from '../host/sysctls.ts';
+import { writeSettings } from '../host/sysctls.ts';
 import { settingKey, settingStep } from '../reconcile/setting.ts';
 import type { Step, StepName } from '../reconcile/step.ts';
 import type { Log } from '../telemetry/log.ts';
+import { type Outside, realOutside } from './outside.ts';
 
 /** The writes of `tuneConntrack` as steps, and those that are impossible on this node. */
 export async function conntrackSteps(
   config: Config,
+  outside: Outside = realOutside,
 ): Promise<{ readonly steps: readonly Step[]; readonly barred: readonly BarredWrite[] }> {
-  const { possible, barred } = await sortWrites(await pending(config));
+  const { possible, barred } = await sortWrites(await pending(config, outside), outside.kernel.settings);
   return { steps: possible.map((write) => settingStep(nameOf(write), write)), barred };
 }
 
@@ -25,9 +26,13 @@ export async function conntrackSteps(
  * Write the settings; resolves with the number of those that could not be written. Services work without them: in a container that
  * may not write them, kube-proxy exits, and the agent logs it and goes on (k8s#141943).
  */
-export async function tuneConntrack(config: Config, log: Log, level: 'warn' | 'error' = 'warn'): Promise<number> {
-  const { possible, barred } = await sortWrites(await pending(config));
-  const failed = await writeSettings(possible, realSysctls);
+export async function tuneConntrack(
+  config: Config,
+  log: Log,
+  { level = 'warn', outside = realOutside }: { readonly level?: 'warn' | 'error'; readonly outside?: Outside } = {},
+): Promise<number> {
+  const { possible, barred } = await sortWrites(await pending(config, outside), outside.kernel.settings);
+  const failed = await writeSettings(possible, outside.kernel.settings);
   const stays = [...barred];
   for (const write of possible) {
     const { name, from, to } = write;
@@ -39,8 +44,8 @@ export async function tuneConntrack(config: Config, log: Log, level: 'warn' | 'e
   return stays.length;
 }
 
-function pending({ conntrack }: Config): Promise<ConntrackWrite[]> {
-  return conntrackWrites(conntrack, { cores: cpus().length, sysctls: realSysctls });
+function pending({ conntrack }: Config, { machine, kernel }: Outside): Promise<ConntrackWrite[]> {
+  return conntrackWrites(conntrack, { cores: machine.cores, sysctls: kernel.settings });
 }
 
 function nameOf({ name }: ConntrackWrite): StepName {

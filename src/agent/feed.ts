@@ -7,8 +7,6 @@ import { userAgent } from '../config/version.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
 import type { Tap } from '../history/recorder.ts';
 import { type Clock, realClock, sleep } from '../host/clock.ts';
-import { readListeners } from '../host/listeners.ts';
-import { interfaceAddresses } from '../host/node-facts.ts';
 import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
@@ -18,6 +16,7 @@ import { manifestsSource } from '../source/manifests/index.ts';
 import type { NodeReader } from '../source/manifests/node-guard.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
+import type { Outside } from './outside.ts';
 
 export interface ObjectFeedOptions {
   readonly config: Config;
@@ -29,6 +28,7 @@ export interface ObjectFeedOptions {
   readonly recorder?: RecorderHooks | undefined;
   /** A fault of an object, when it is new. */
   readonly onFault: (fault: Fault) => void;
+  readonly outside: Outside;
 }
 
 export interface ObjectFeed {
@@ -126,28 +126,30 @@ function objectOf(event: SourceEvent, cache: Cache): Service | Slice | NodeView 
   return event.kind === 'node' ? cache.node : undefined;
 }
 
-function buildSource({ config, log, follow }: ObjectFeedOptions): Source {
+function buildSource({ config, log, follow, outside }: ObjectFeedOptions): Source {
   const { nodeName } = config;
   if (config.source.kind === 'manifests') {
     const { path, nodePorts, allowsNodeAddressPorts } = config.source;
-    const node = allowsNodeAddressPorts ? {} : { node: nodeReader(config) };
+    const node = allowsNodeAddressPorts ? {} : { node: nodeReader(config, outside) };
     const warn = (text: string) => log.warn(text);
-    return manifestsSource({ path, nodeName, clock: realClock, once: !follow, warn, nodePorts, ...node });
+    const { documents, watch } = outside.files;
+    const files = { documents, watchFolder: watch };
+    return manifestsSource({ path, nodeName, clock: realClock, once: !follow, warn, nodePorts, ...files, ...node });
   }
   const hasServiceCidrs = config.mode === 'nftables';
   const readsProtobuf = config.source.contentType === PROTOBUF;
   const about = { nodeName, hasServiceCidrs, readsProtobuf, userAgent: userAgent('agent') };
-  return kubernetesSource({ ...config.source, ...about, clock: realClock, log });
+  return kubernetesSource({ ...config.source, ...about, clock: realClock, log, connect: outside.connect });
 }
 
 /** The ports of this node that Services of manifests must not take: those that programs listen on, and the agent's own. */
-function nodeReader({ serve: { healthz, metrics } }: Config): NodeReader {
+function nodeReader({ serve: { healthz, metrics } }: Config, { machine }: Outside): NodeReader {
   const own = [healthz, metrics].flatMap((at): Listener[] =>
     at === undefined ? [] : [{ protocol: 'TCP', address: at.address, port: at.port }],
   );
   return {
-    addresses: async () => (await Promise.all(FAMILIES.map(interfaceAddresses))).flat(),
-    listeners: async () => [...own, ...(await readListeners())],
+    addresses: async () => (await Promise.all(FAMILIES.map(machine.addresses))).flat(),
+    listeners: async () => [...own, ...(await machine.listeners())],
   };
 }
 

@@ -47,6 +47,7 @@ export class KernelWatch {
   readonly #options: KernelWatchOptions;
   readonly #wait: Wait;
   readonly #fight: Fight;
+  #hasBegun = false;
   #isNoticed = false;
   /** The time from which the next notice may be looked at. */
   #mayLook = 0;
@@ -60,6 +61,8 @@ export class KernelWatch {
 
   /** The first rules are written: from now on the kernel tells who writes. Before, it would tell of our own writes at length. */
   begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
     this.#agent.onNode.notices?.listen();
     this.#notice();
   }

@@ -8,6 +8,7 @@ import { IDLE_FLAGS } from '../config/kube-proxy-flags.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
+import type { Files } from './outside.ts';
 
 export interface Prepared {
   readonly config: Config;
@@ -41,7 +42,7 @@ export async function prepare(commandLine: Flags): Promise<Prepared> {
 }
 
 /** The configuration of the command line and of its file as it is now. Throws ConfigError. */
-export async function loadConfig(commandLine: Flags): Promise<Loaded> {
+export async function loadConfig(commandLine: Flags, readFile: Files['readOne'] = readOneFile): Promise<Loaded> {
   const notes: Note[] = [];
   for (const { name, why } of IDLE_FLAGS) {
     if (commandLine[camel(name)] === undefined) continue;
@@ -63,7 +64,7 @@ export async function loadConfig(commandLine: Flags): Promise<Loaded> {
     const config = configFromFlags(commandLine, origins);
     return { config, notes: [...notes, ...gateNotes('--feature-gates', config.featureGates)], digest: undefined };
   }
-  const content = await readConfig(commandLine.config);
+  const content = await readConfig(commandLine.config, readFile);
   const file = flagsFromFile(content, commandLine);
   const config = configFromFlags(file.flags, {
     origins: file.origins,
@@ -96,9 +97,9 @@ export function logNotes({ notes }: Loaded, log: Log): void {
   for (const { facts, text } of notes) log.warn(facts, text);
 }
 
-async function readConfig(path: string): Promise<OneFile> {
+async function readConfig(path: string, readFile: Files['readOne']): Promise<OneFile> {
   try {
-    return await readOneFile(path);
+    return await readFile(path);
   } catch (error) {
     throw new ConfigError(`--config ${path}: cannot be read: ${causeOf(error)}`);
   }

@@ -2,8 +2,8 @@
 import type { Config, IpvsConfig } from '../config/config.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import type { IpvsKernel } from '../host/ipvs-kernel.ts';
-import { interfaceAddresses, routable } from '../host/node-facts.ts';
-import { realSysctls, type Sysctls } from '../host/sysctls.ts';
+import { routable } from '../host/node-facts.ts';
+import type { Sysctls } from '../host/sysctls.ts';
 import {
   type Address,
   addressBytes,
@@ -22,6 +22,7 @@ import type { IpvsSettings } from '../modes/ipvs/settings.ts';
 import type { LocalDetector } from '../modes/netfilter/local-traffic.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import type { NftablesSettings } from '../modes/nftables/settings.ts';
+import type { Outside } from './outside.ts';
 
 const BE_LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal';
 
@@ -36,10 +37,13 @@ export interface SettingsInput {
   readonly willBeLiberal?: boolean;
 }
 
+type OnThisMachine = Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly outside: Outside };
+
 /** The settings of iptables mode on this machine. */
-export async function readSettings(input: Omit<SettingsInput, 'sysctls' | 'interfaces'>): Promise<IptablesSettings> {
-  const interfaces = await interfaceAddresses(input.family);
-  return await iptablesSettings({ ...input, sysctls: realSysctls, interfaces });
+export async function readSettings(input: OnThisMachine): Promise<IptablesSettings> {
+  const { machine, kernel } = input.outside;
+  const interfaces = await machine.addresses(input.family);
+  return await iptablesSettings({ ...input, sysctls: kernel.settings, interfaces });
 }
 
 export async function iptablesSettings(input: SettingsInput): Promise<IptablesSettings> {
@@ -51,11 +55,12 @@ export async function iptablesSettings(input: SettingsInput): Promise<IptablesSe
 
 /** The settings of nftables mode on this machine. */
 export async function nftablesSettings(
-  input: Omit<SettingsInput, 'sysctls' | 'interfaces'> & { readonly serviceCidrs: readonly Cidr[] | undefined },
+  input: OnThisMachine & { readonly serviceCidrs: readonly Cidr[] | undefined },
 ): Promise<NftablesSettings> {
-  const interfaces = await interfaceAddresses(input.family);
+  const { machine, kernel } = input.outside;
+  const interfaces = await machine.addresses(input.family);
   const settings = await translatingSettings(
-    { ...input, sysctls: realSysctls, interfaces },
+    { ...input, sysctls: kernel.settings, interfaces },
     { localhostNodePorts: false },
   );
   return {
@@ -94,24 +99,25 @@ export interface OnMachine {
   readonly config: Config;
   /** The own Node as it is now. */
   readonly node: () => NodeView | undefined;
+  readonly outside: Outside;
 }
 
-export async function readIpvsSettings({ config, node }: OnMachine, family: Family): Promise<IpvsSettings> {
-  return ipvsSettings({ config, node: node(), family, interfaces: await interfaceAddresses(family) });
+export async function readIpvsSettings({ config, node, outside }: OnMachine, family: Family): Promise<IpvsSettings> {
+  return ipvsSettings({ config, node: node(), family, interfaces: await outside.machine.addresses(family) });
 }
 
 /** The options of IPVS mode on this machine, as the mode or as a predecessor. */
 export async function ipvsOptions<M extends { readonly tools: IptablesTools }>(
-  { config, node, members }: OnMachine & { readonly members: readonly M[] },
+  { config, node, members, outside }: OnMachine & { readonly members: readonly M[] },
   kernel: IpvsKernel,
 ) {
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
-      settings: await readIpvsSettings({ config, node }, member.tools.family),
+      settings: await readIpvsSettings({ config, node, outside }, member.tools.family),
     })),
   );
-  return { families, node: config.ipvs, kernel, sysctls: realSysctls };
+  return { families, node: config.ipvs, kernel, sysctls: outside.kernel.settings };
 }
 
 /** The settings that all modes share. */

@@ -1,14 +1,9 @@
 /** Builds the mode that the configuration asks for, with the predecessors that it takes over from. */
-import { release } from 'node:os';
 import type { RecordedParts } from '../history/shapes.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
-import { realCommands } from '../host/commands.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
-import { checkScheduler, openIpvsKernel } from '../host/ipvs-open.ts';
-import { openNftables } from '../host/nftables-netlink.ts';
-import { interfaceAddresses } from '../host/node-facts.ts';
+import { checkScheduler } from '../host/ipvs-open.ts';
 import type { RulesetNotices } from '../host/ruleset-notices.ts';
-import { realSysctls } from '../host/sysctls.ts';
 import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
@@ -29,6 +24,7 @@ import {
   readIpvsSettings,
   readSettings,
 } from './mode-settings.ts';
+import type { Machine } from './outside.ts';
 import { predecessorModes } from './predecessors.ts';
 
 export interface ModeInput extends OnMachine {
@@ -93,13 +89,13 @@ const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<ModeOnNode>
 };
 
 async function createIptables(input: ModeInput): Promise<ModeOnNode> {
-  const { config, members, node, willBeLiberal } = input;
-  const settingsNow = (family: Family) => readSettings({ config, node: node(), family, willBeLiberal });
+  const { config, members, node, willBeLiberal, outside } = input;
+  const settingsNow = (family: Family) => readSettings({ config, node: node(), family, willBeLiberal, outside });
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
       settings: await settingsNow(member.tools.family),
-      sysctls: realSysctls,
+      sysctls: outside.kernel.settings,
     })),
   );
   return await modeOnNode(
@@ -112,6 +108,7 @@ async function createIptables(input: ModeInput): Promise<ModeOnNode> {
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
+      addresses: outside.machine.addresses,
     },
   );
 }
@@ -134,11 +131,12 @@ async function createNftables({
   serviceCidrs,
   willBeLiberal,
   mayTry,
+  outside,
   now = () => performance.now(),
 }: ModeInput): Promise<ModeOnNode> {
   const settingsNow = (family: Family) =>
-    nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal });
-  const kernel = openNftables();
+    nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal, outside });
+  const kernel = outside.kernel.openNftables();
   try {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
@@ -155,6 +153,7 @@ async function createNftables({
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
+      addresses: outside.machine.addresses,
     });
   } catch (error) {
     kernel.close();
@@ -163,8 +162,8 @@ async function createNftables({
 }
 
 async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
-  const { config, mayTry, signal } = input;
-  const kernel = await openIpvsKernel(realCommands, signal);
+  const { config, mayTry, signal, outside } = input;
+  const kernel = await outside.kernel.openIpvs(signal);
   try {
     if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
   } catch (error) {
@@ -172,7 +171,7 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
     throw error;
   }
   const options = await ipvsOptions(input, kernel);
-  const wantedSettings = ipvsKernelSettings(config.ipvs, release());
+  const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
   const mode = ipvsMode({ ...options, wantedSettings });
   return await modeOnNode(
     mode,
@@ -191,9 +190,10 @@ async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
       },
       settingsNow: (family) => readIpvsSettings(input, family),
       filter: ipvsNodePortFilter,
+      addresses: outside.machine.addresses,
       async listen({ family, nodePortCidrs }) {
         if (nodePortCidrs === 'all') return 'all';
-        const interfaces = await interfaceAddresses(family);
+        const interfaces = await outside.machine.addresses(family);
         return interfaces.filter((address) => nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
       },
     },
@@ -207,16 +207,17 @@ interface OfMode<S> {
   readonly settingsNow: (family: Family) => Promise<S>;
   readonly filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress;
   readonly listen: (settings: S) => Promise<'all' | readonly Address[]>;
+  readonly addresses: Machine['addresses'];
 }
 
 /** A mode with its settings and addresses on this machine. */
 async function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
-  { recorded, notices, close, settingsNow, filter, listen }: OfMode<S>,
+  { recorded, notices, close, settingsNow, filter, listen, addresses }: OfMode<S>,
 ): Promise<ModeOnNode> {
   const settings = new Map(families.map((one) => [one.family, one]));
-  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+  const interfaces = (await Promise.all(FAMILIES.map(addresses))).flat();
   return {
     mode,
     families: [...settings.keys()],
@@ -234,7 +235,7 @@ async function modeOnNode<S extends FamilySettings>(
     },
     nodeAddresses: async (family) => {
       const of = settings.get(family);
-      return of === undefined ? () => false : filter(of, await interfaceAddresses(family));
+      return of === undefined ? () => false : filter(of, await addresses(family));
     },
   };
 }

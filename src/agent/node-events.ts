@@ -6,11 +6,13 @@ import { realClock } from '../host/clock.ts';
 import { type Fault, faultText, type ServiceKey } from '../model/objects.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { ObjectFeed } from './feed.ts';
+import type { Outside } from './outside.ts';
 import type { Verdict } from './verdict.ts';
 
 export interface NodeEventsOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
+  readonly outside: Pick<Outside, 'connect'>;
 }
 
 export class NodeEvents {
@@ -81,8 +83,9 @@ export class NodeEvents {
 
   #newRecorder({ source, nodeName }: Config): EventRecorder | undefined {
     if (source.kind === 'manifests') return undefined;
-    const { log, signal } = this.#options;
+    const { log, signal, outside } = this.#options;
     return new EventRecorder({
+      connect: outside.connect,
       cluster: source,
       userAgent: userAgent('agent'),
       reporter: { controller: 'slicewire', instance: `slicewire-${nodeName}` },

@@ -1,19 +1,16 @@
 /** Predecessors on this machine: other modes, and kube-proxy, whose state in the kernel goes once this mode serves. */
-import { access } from 'node:fs/promises';
 import type { Config } from '../config/config.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
-import { realCommands } from '../host/commands.ts';
-import { hasServiceDevice } from '../host/devices.ts';
 import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
-import { openIpvsKernel } from '../host/ipvs-open.ts';
 import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
-import { openNftables, TABLE } from '../host/nftables-netlink.ts';
+import { TABLE } from '../host/nftables-netlink.ts';
 import { FAMILIES } from '../model/address.ts';
 import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables } from '../modes/nftables/predecessor.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
+import type { Machine, OpenNftables, Outside } from './outside.ts';
 
 export interface Predecessor {
   readonly mode: Mode;
@@ -33,15 +30,16 @@ export const PROXY_TABLES = { ours: TABLE, kubeProxy: 'kube-proxy' } as const;
 export async function predecessorModes(mode: Config['mode'], input: PredecessorInput): Promise<readonly Predecessor[]> {
   const predecessors: Predecessor[] = [];
   if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
-  if (mode !== 'ipvs' && (await hasServiceDevice())) predecessors.push(await ipvsPredecessor(input));
+  if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
+    predecessors.push(await ipvsPredecessor(input));
   const { ours, kubeProxy } = PROXY_TABLES;
-  const tables = tablesPredecessor(mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy]);
+  const tables = tablesPredecessor(mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy], input.outside);
   return tables === undefined ? predecessors : [...predecessors, tables];
 }
 
 /** A proxy in IPVS mode: its servers go when their connections end. */
 export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
-  const kernel = await openIpvsKernel(realCommands, input.signal);
+  const kernel = await input.outside.kernel.openIpvs(input.signal);
   const options = await ipvsOptions(input, kernel);
   return { mode: leftByIpvs(options), close: () => kernel.close() };
 }
@@ -52,10 +50,10 @@ export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>)
 }
 
 /** The nftables tables of these names; undefined: there are none. */
-export function tablesPredecessor(names: readonly string[]): Predecessor | undefined {
-  let kernel: ReturnType<typeof openNftables>;
+export function tablesPredecessor(names: readonly string[], outside: Outside): Predecessor | undefined {
+  let kernel: OpenNftables;
   try {
-    kernel = openNftables();
+    kernel = outside.kernel.openNftables();
   } catch (error) {
     // A kernel without nftables has no tables of it.
     if (error instanceof NftMissing) return undefined;
@@ -89,10 +87,6 @@ async function hasRules({ members, signal }: PredecessorInput): Promise<boolean>
 }
 
 /** Whether this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */
-export async function hasIpvsTraces(): Promise<boolean> {
-  const isLoaded = await access('/proc/net/ip_vs').then(
-    () => true,
-    () => false,
-  );
-  return isLoaded || (await hasServiceDevice());
+export async function hasIpvsTraces(machine: Machine): Promise<boolean> {
+  return (await machine.hasIpvs()) || (await machine.hasServiceDevice());
 }

@@ -7,6 +7,7 @@ import { FaultLog } from '../telemetry/fault-log.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
+import { realOutside } from './outside.ts';
 
 export interface Read {
   readonly agent: Agent;
@@ -24,8 +25,8 @@ export async function withParts<T>(
   const faults = new FaultLog({ log, clock: realClock });
   try {
     const onFault = (fault: Fault) => void faults.log(fault);
-    const feed = startFeed({ config, log, follow: false, signal: until, onFault });
-    const agent = await startAgent(feed, { config, log, isRun: false, signal: until, onFault });
+    const feed = startFeed({ outside: realOutside, config, log, follow: false, signal: until, onFault });
+    const agent = await startAgent(feed, { outside: realOutside, config, log, isRun: false, signal: until, onFault });
     const { plan } = await agent.loop.plan(until);
     return await use({ agent, plan }, until);
   } finally {

@@ -10,8 +10,6 @@ import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
-import { localFamilies } from '../host/node-facts.ts';
-import { setOomScore } from '../host/process-settings.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
@@ -22,6 +20,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { CannotRun } from './cannot-run.ts';
 import { ConfigFollower } from './config-follower.ts';
 import { type ObjectFeed, startFeed } from './feed.ts';
+import type { Outside } from './outside.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
@@ -48,6 +47,7 @@ export interface RunOptions {
   readonly flags: Flags;
   /** Digest of that file as `config` was read from it. */
   readonly configDigest: string | undefined;
+  readonly outside: Outside;
 }
 
 /** A running feed, the configuration that it was started with, and its stop. */
@@ -152,8 +152,9 @@ export class Reloader {
   }
 
   async #build(config: Config, { running, reporting, former, building }: BuildInput): Promise<Agent> {
-    const { signal, log } = this.#options;
+    const { signal, log, outside } = this.#options;
     return await startAgent(running.feed, {
+      outside,
       config,
       log,
       isRun: true,
@@ -176,7 +177,7 @@ export class Reloader {
   }
 
   #start({ agent, config, running, reporting, isReload }: StartInput): Generation {
-    const { log, signal } = this.#options;
+    const { log, signal, outside } = this.#options;
     const stop = new AbortController();
     reporting.use(agent, config);
     if (isReload) {
@@ -185,6 +186,7 @@ export class Reloader {
     }
     running.feed.cache.touchAll();
     const ended = runGeneration(agent, {
+      outside,
       config,
       log,
       signal: AbortSignal.any([signal, stop.signal]),
@@ -230,13 +232,14 @@ export class Reloader {
 
   /** The former feed where the source is the same; otherwise another, once its first lists are complete. */
   async #feedFor(config: Config, former: Generation | undefined, building: AbortSignal): Promise<RunningFeed> {
-    const { log, signal } = this.#options;
+    const { log, signal, outside } = this.#options;
     const old = former?.running;
     if (old !== undefined && sameData(feedSettings(old.config), feedSettings(config))) return old;
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
     const onFault = (fault: Fault) => this.#onFault(fault);
     const feed = startFeed({
+      outside,
       config,
       log,
       follow: true,
@@ -260,8 +263,9 @@ export class Reloader {
 
   async #reportingFor(feed: ObjectFeed, config: Config): Promise<Reporting> {
     if (this.#reporting !== undefined) return this.#reporting;
-    const { log, signal, recordings } = this.#options;
-    const reporting = new Reporting(config, feed, { log, signal, recordings, expected: await localFamilies() });
+    const { log, signal, recordings, outside } = this.#options;
+    const expected = await outside.machine.families();
+    const reporting = new Reporting(config, feed, { log, signal, recordings, outside, expected });
     this.#reporting = reporting;
     reporting.start();
     reporting.events.emitNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });
@@ -270,8 +274,10 @@ export class Reloader {
   }
 
   async #setOomScore({ oomScoreAdj }: Config): Promise<void> {
-    const { log } = this.#options;
-    await setOomScore(oomScoreAdj).catch((error) => log.info(`oom_score_adj stays unchanged: ${causeOf(error)}`));
+    const { log, outside } = this.#options;
+    await outside.process
+      .setOomScore(oomScoreAdj)
+      .catch((error) => log.info(`oom_score_adj stays unchanged: ${causeOf(error)}`));
   }
 
   #onFault(fault: Fault): void {

@@ -14,6 +14,7 @@ import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
+import type { Outside } from './outside.ts';
 import { Inquiries } from './questions/inquiries.ts';
 import { questionsOf } from './questions/parameters.ts';
 import { healthOf } from './questions/status-answer.ts';
@@ -27,6 +28,7 @@ export interface ReportingOptions {
   /** Families of this node. */
   readonly expected: readonly Family[];
   readonly recordings: Recordings;
+  readonly outside: Outside;
 }
 
 export class Reporting {
@@ -40,7 +42,7 @@ export class Reporting {
   #served = new ServedByFamily();
 
   constructor(config: Config, feed: ObjectFeed, options: ReportingOptions) {
-    const { log, signal } = options;
+    const { log, signal, outside } = options;
     this.#options = options;
     this.#config = config;
     this.health = new Health(realClock, this.#healthSettings(config, feed, []));
@@ -52,6 +54,7 @@ export class Reporting {
       refused: () => this.events.refusedCount,
     });
     this.#servers = new Servers({
+      open: outside.process.listen,
       log,
       signal,
       events: this.events,

@@ -3,7 +3,6 @@ import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
-import { releaseMemory } from '../host/memory.ts';
 import { type Committer, committerText } from '../host/ruleset-notices.ts';
 import { causeOf } from '../model/cause.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
@@ -12,6 +11,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { KernelWatch } from './kernel-watch.ts';
 import { driftText, faultCounts, logReport, stackLogger } from './log-lines.ts';
+import type { Outside } from './outside.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Reporting } from './reporting.ts';
 
@@ -28,6 +28,7 @@ export interface GenerationOptions {
   readonly onSynced: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */
   readonly onOutdated: () => void;
+  readonly outside: Outside;
 }
 
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
@@ -101,7 +102,7 @@ function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: L
 
 /** The scheduler's run: one sync and its reports. */
 function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => Promise<boolean> {
-  const { log, grace, reporting, readings, recorder, watch, onSynced } = options;
+  const { log, grace, reporting, readings, recorder, watch, onSynced, outside } = options;
   const { clock, loop, turns } = agent;
   const status = new SyncStatus();
   return async () => {
@@ -131,10 +132,8 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     logReport(report, log, { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight });
     if (report.drift.length > 0 && !isFight)
       reporting.events.emitDrift(driftText(report.drift), by && committerText(by));
-    if (isFirst && report.outcome === 'complete') {
-      releaseMemory();
-      watch.begin();
-    }
+    if (isFirst && report.outcome === 'complete') outside.process.releaseMemory();
+    if (report.outcome !== 'failed') watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request();
     await reporting

@@ -5,7 +5,7 @@ import { realClock } from '../host/clock.ts';
 import type { Address, Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import { type Handler, keepOpen } from '../serve/http.ts';
+import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { ServiceHealth } from '../serve/service-health.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
@@ -14,6 +14,7 @@ import type { NodeEvents } from './node-events.ts';
 type ServerName = 'healthz' | 'metrics';
 
 export interface ServersOptions {
+  readonly open: OpenServer;
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly events: NodeEvents;
@@ -45,6 +46,7 @@ export class Servers {
     });
     this.failed.catch(() => undefined);
     this.#serviceHealth = new ServiceHealth({
+      open: options.open,
       isHealthy: options.isHealthy,
       addresses: options.listenAddresses,
       onFailure: (service, port, cause) => this.#cannotServe(service, port, cause),
@@ -86,6 +88,7 @@ export class Servers {
     const stop = new AbortController();
     this.#open.set(name, { listen, stop });
     void keepOpen({
+      open: this.#options.open,
       listen,
       handler: this.#options.handlers[name],
       clock: realClock,

@@ -7,6 +7,7 @@ import type { Log } from '../telemetry/log.ts';
 import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
 import { faultCounts, logReport } from './log-lines.ts';
+import { type Outside, realOutside } from './outside.ts';
 
 /** Milliseconds between two tries. */
 const RETRY = 1000;
@@ -14,12 +15,17 @@ const RETRY = 1000;
 const TRIES = 5;
 
 /** Sync until all rules are written and stale flows deleted; resolves with whether that succeeded. */
-export async function syncOnce(config: Config, log: Log, signal: AbortSignal): Promise<boolean> {
+export async function syncOnce(
+  config: Config,
+  log: Log,
+  signal: AbortSignal,
+  outside: Outside = realOutside,
+): Promise<boolean> {
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.log(fault);
   try {
-    const feed = startFeed({ config, log, follow: false, signal, onFault });
-    const agent = await startAgent(feed, { config, log, isRun: true, signal, onFault });
+    const feed = startFeed({ outside, config, log, follow: false, signal, onFault });
+    const agent = await startAgent(feed, { outside, config, log, isRun: true, signal, onFault });
     return await syncUntilDone(agent, log, signal);
   } finally {
     faults.flush();

@@ -9,7 +9,7 @@ import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
 import { PROTOBUF, readStatusMessage } from './protobuf/envelope.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
 import { tlsProblem } from './tls-problem.ts';
-import { Transport } from './transport.ts';
+import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
 
 /** The API server refused a request, or gave no usable answer. */
 export class ApiError extends Error {
@@ -76,6 +76,7 @@ const OVERDUE = 60_000;
 
 export interface ClientOptions {
   readonly userAgent: string;
+  readonly connect?: Connect | undefined;
   readonly pings?: PingTimes;
   /** Milliseconds; only tests set it. */
   readonly overdue?: number;
@@ -84,10 +85,10 @@ export interface ClientOptions {
 /** Connects with the first request; `close` ends the connections. */
 export function apiClient(
   credentials: Credentials,
-  { userAgent, pings = PINGS, overdue = OVERDUE }: ClientOptions,
+  { userAgent, connect = connectToServer, pings = PINGS, overdue = OVERDUE }: ClientOptions,
 ): OpenClient {
   const { server } = credentials;
-  const transport = new Transport(pings);
+  const transport = connect(pings);
   const send = (asked: RequestInput) => request({ credentials, transport, userAgent }, asked);
   return {
     server,
@@ -162,7 +163,7 @@ interface RequestInput {
 
 interface Sender {
   readonly credentials: Credentials;
-  readonly transport: Transport;
+  readonly transport: Requests;
   readonly userAgent: string;
 }
 

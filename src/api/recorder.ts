@@ -6,6 +6,7 @@ import { type Clock, sleep } from '../host/clock.ts';
 import { TokenBucket } from '../model/token-bucket.ts';
 import { type ApiClient, apiClient } from './client.ts';
 import { type ClusterConfig, loadCredentials } from './credentials.ts';
+import type { Connect } from './transport.ts';
 
 export interface ClusterEvent {
   readonly type: 'Normal' | 'Warning';
@@ -27,6 +28,7 @@ export interface Regarding {
 
 export interface RecorderOptions {
   readonly cluster: ClusterConfig;
+  readonly connect?: Connect;
   readonly userAgent: string;
   /** The program, and its instance. */
   readonly reporter: { readonly controller: string; readonly instance: string };
@@ -97,8 +99,8 @@ export class EventRecorder {
   }
 
   async #connect(): Promise<ApiClient> {
-    const { cluster, userAgent, signal } = this.#options;
-    const client = apiClient(await loadCredentials(cluster), { userAgent });
+    const { cluster, userAgent, connect, signal } = this.#options;
+    const client = apiClient(await loadCredentials(cluster), { userAgent, connect });
     signal.addEventListener('abort', () => client.close(), { once: true });
     return client;
   }

@@ -18,6 +18,14 @@ interface Shared {
   readonly connection: Promise<Http2Connection | undefined>;
 }
 
+/** Sends requests to one API server. */
+export type Requests = Pick<Transport, 'request' | 'close'>;
+
+/** Opens no connection before the first request. */
+export type Connect = (pings: PingTimes) => Requests;
+
+export const connect: Connect = (pings) => new Transport(pings);
+
 export class Transport {
   readonly #pings: PingTimes;
   readonly #http1 = new Http1();

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
 import { EventRecorder } from '../api/recorder.ts';
+import type { Connect } from '../api/transport.ts';
 import type { ControllerConfig, Controller as Name } from '../config/controller-config.ts';
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
@@ -18,10 +19,16 @@ import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly } from '../host/memory.ts';
 import { controllerHandler } from '../serve/controller-server.ts';
-import { keepOpen } from '../serve/http.ts';
+import { keepOpen, type OpenServer } from '../serve/http.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
+
+/** How it reaches the API server, and opens its port; the simulator has ways of its own. */
+export interface ControllerOutside {
+  readonly connect?: Connect;
+  readonly open?: OpenServer;
+}
 
 /** What the three controllers have in common. */
 interface Part {
@@ -50,8 +57,13 @@ export async function controllerCommand(
 }
 
 /** Resolves when the signal aborts. */
-export async function runController(config: ControllerConfig, log: Log, signal: AbortSignal): Promise<void> {
-  const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller') });
+export async function runController(
+  config: ControllerConfig,
+  log: Log,
+  signal: AbortSignal,
+  { connect, open }: ControllerOutside = {},
+): Promise<void> {
+  const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller'), connect });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
   const faults = new FaultLog({ log, clock: realClock, seeAll: SEE_ALL_OF_CONTROLLER });
   const cache = new ClusterCache();
@@ -70,9 +82,10 @@ export async function runController(config: ControllerConfig, log: Log, signal: 
     isLeader: () => elector?.isLeader ?? true,
     leaseName: config.leader?.name ?? '',
   });
-  const context = { cache, client, clock: realClock, metrics, events: eventSinkOf(config, log, signal) };
+  const context = { cache, client, clock: realClock, metrics, events: eventSinkOf(config, log, signal, connect) };
   for (const [name, part] of partsOf(config, context)) parts.set(name, part);
   const listening = keepOpen({
+    ...(open === undefined ? {} : { open }),
     listen: config.listen,
     handler: controllerHandler({ cache: feed, metrics, clock: realClock }),
     clock: realClock,
@@ -143,9 +156,15 @@ function sampleOf({ depth, adds, failures: { retries } }: WorkQueue) {
   return { depth, adds, retries };
 }
 
-function eventSinkOf(cluster: ControllerConfig, log: Log, signal: AbortSignal): ControllerReports {
+function eventSinkOf(
+  cluster: ControllerConfig,
+  log: Log,
+  signal: AbortSignal,
+  connect: Connect | undefined,
+): ControllerReports {
   const recorder = new EventRecorder({
     cluster,
+    ...(connect === undefined ? {} : { connect }),
     userAgent: userAgent('controller'),
     reporter: { controller: 'slicewire-controller', instance: `slicewire-controller-${hostname()}` },
     clock: realClock,

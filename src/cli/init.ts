@@ -2,6 +2,7 @@
 import { release } from 'node:os';
 import { tuneConntrack } from '../agent/conntrack-tuning.ts';
 import { ipvsKernelSettings, readSettings } from '../agent/mode-settings.ts';
+import { realOutside } from '../agent/outside.ts';
 import type { Config } from '../config/config.ts';
 import { realCommands } from '../host/commands.ts';
 import { openIpvsKernel } from '../host/ipvs-open.ts';
@@ -30,7 +31,7 @@ export async function initCommand({ config, log, signal }: InitOptions): Promise
     if (problem === undefined) log.info(`set ${name} to ${to}`);
     else log.error(`cannot write ${to} to /proc/sys/${name}: ${problem.cause}`);
   }
-  const failed = problems.length + (await tuneConntrack(config, log, 'error'));
+  const failed = problems.length + (await tuneConntrack(config, log, { level: 'error' }));
   if (failed > 0) return 1;
   log.info('all kernel settings are written');
   return 0;
@@ -45,6 +46,6 @@ async function settingsOfMode(config: Config, signal: AbortSignal): Promise<Read
   }
   // nftables mode writes none.
   if (config.mode === 'nftables') return new Map();
-  const settings = await readSettings({ config, node: undefined, family: 'IPv4' });
+  const settings = await readSettings({ config, node: undefined, family: 'IPv4', outside: realOutside });
   return new Map(settings.localhostNodePorts ? [[ROUTE_LOCALNET, '1']] : []);
 }

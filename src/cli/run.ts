@@ -1,4 +1,5 @@
 /** `slicewire run`: the agent, or one sync with --once. */
+import { realOutside } from '../agent/outside.ts';
 import { Recordings } from '../agent/recording/recordings.ts';
 import { Reloader, type RunOptions } from '../agent/reload.ts';
 import { syncOnce } from '../agent/sync-once.ts';
@@ -7,7 +8,12 @@ import { realClock } from '../host/clock.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */
-export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptions, 'recordings'>): Promise<number> {
+export async function runCommand({
+  config,
+  log,
+  signal,
+  ...rest
+}: Omit<RunOptions, 'recordings' | 'outside'>): Promise<number> {
   growSparingly();
   const memory = memoryRoom();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
@@ -18,7 +24,7 @@ export async function runCommand({ config, log, signal, ...rest }: Omit<RunOptio
   try {
     if (config.once) return (await syncOnce(config, log, until)) ? 0 : 1;
     const recordings = new Recordings(new Recorder(realClock), log);
-    await new Reloader({ config, log, signal: until, recordings, ...rest }).run();
+    await new Reloader({ config, log, signal: until, recordings, outside: realOutside, ...rest }).run();
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {

@@ -158,6 +158,9 @@ export class DocumentFiles {
   }
 }
 
+/** Reads files and texts; see DocumentFiles. */
+export type DocumentReader = Pick<DocumentFiles, 'read' | 'parse' | 'list' | 'stuck'>;
+
 /** For manifests. */
 export const documentFiles = new DocumentFiles();
 /** For the configuration and the kubeconfig: a dead mount of manifests must not block them. */

@@ -1,6 +1,6 @@
 /** The kernel's settings of conntrack, which every mode writes as kube-proxy does (docs/semantics.md 8.4). */
 import { type SettingWrite, settingKey } from '../reconcile/setting.ts';
-import { isReadOnly, type Sysctls, whyNotWritable } from './sysctls.ts';
+import type { SettingFiles, Sysctls } from './sysctls.ts';
 
 /** How the kernel tracks connections. Times are milliseconds. 0 and false leave the kernel's value unchanged. */
 export interface ConntrackSettings {
@@ -45,11 +45,12 @@ export interface BarredWrite extends ConntrackWrite {
 /** Separates settings that can be written from those that cannot, as far as this shows without writing. */
 export async function sortWrites(
   writes: readonly ConntrackWrite[],
+  files: SettingFiles,
 ): Promise<{ readonly possible: readonly ConntrackWrite[]; readonly barred: readonly BarredWrite[] }> {
   const possible: ConntrackWrite[] = [];
   const barred: BarredWrite[] = [];
   for (const write of writes) {
-    const cause = (await whyNotWritable(write.name)) ?? (await whyHashSizeStays(write.name));
+    const cause = (await files.whyNotWritable(write.name)) ?? (await whyHashSizeStays(write.name, files));
     if (cause === undefined) possible.push(write);
     else barred.push({ ...write, cause });
   }
@@ -60,8 +61,8 @@ export async function sortWrites(
  * The size of the hash table: outside the first network namespace its file can be opened, but the kernel refuses every write
  * (nf_conntrack_core.c, nf_conntrack_set_hashsize). The size of the table is read-only there (nf_conntrack_standalone.c).
  */
-async function whyHashSizeStays(name: string): Promise<string | undefined> {
-  if (name !== HASH_SIZE || !(await isReadOnly(MAX))) return undefined;
+async function whyHashSizeStays(name: string, files: SettingFiles): Promise<string | undefined> {
+  if (name !== HASH_SIZE || !(await files.isReadOnly(MAX))) return undefined;
   return 'only the first network namespace of the machine can set it';
 }
 

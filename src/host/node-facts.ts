@@ -1,5 +1,5 @@
 /** Facts about this node that the rules depend on. */
-import { readFile } from 'node:fs/promises';
+import { access, readFile } from 'node:fs/promises';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../model/address.ts';
 import { localAddresses } from './devices.ts';
 
@@ -16,6 +16,14 @@ export async function mayChangeNetwork(): Promise<boolean> {
 export async function hasLegacyTables(): Promise<boolean> {
   const names = await readFile('/proc/net/ip_tables_names', 'utf8').catch(() => '');
   return names.includes('mangle');
+}
+
+/** Whether the module of IPVS is loaded. Loads no module. */
+export async function hasIpvs(): Promise<boolean> {
+  return await access('/proc/net/ip_vs').then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). */

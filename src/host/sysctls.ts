@@ -14,6 +14,14 @@ export interface Sysctls {
   write(name: string, value: string): Promise<void>;
 }
 
+/** The settings as files: whether one can be written shows without writing. */
+export interface SettingFiles extends Sysctls {
+  /** Why a setting cannot be written on this node; undefined when no obstacle shows. */
+  whyNotWritable(name: string): Promise<string | undefined>;
+  /** Whether no process of this network namespace can write the setting. */
+  isReadOnly(name: string): Promise<boolean>;
+}
+
 const ROOT = '/proc/sys';
 /** The bits of a file's mode that allow writing. */
 const WRITE = 0o222;
@@ -57,6 +65,8 @@ export async function isReadOnly(name: string): Promise<boolean> {
     return false;
   }
 }
+
+export const realSettings: SettingFiles = { ...realSysctls, whyNotWritable, isReadOnly };
 
 /** Writes all settings; returns those that failed, with the cause. A failure does not stop the others. */
 export async function writeSettings(

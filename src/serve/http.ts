@@ -41,6 +41,15 @@ export interface ListenOptions {
   readonly isOneFamily?: boolean;
 }
 
+/** Opens a port. Throws when it cannot be had. */
+export type OpenServer = (options: ListenOptions, handler: Handler) => Promise<OpenedServer>;
+
+export interface OpenedServer {
+  close(): Promise<void>;
+}
+
+export const openServer: OpenServer = (options, handler) => HttpServer.open(options, handler);
+
 const JSON_HEADERS = { 'content-type': 'application/json', 'x-content-type-options': 'nosniff' };
 const TEXT_HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' };
 export const NOT_FOUND: Answer = { status: 404, headers: TEXT_HEADERS, body: '404 page not found\n' };
@@ -134,6 +143,8 @@ export class HttpServer {
 }
 
 export interface KeepOpenOptions {
+  /** Opens the port; the real one by default. */
+  readonly open?: OpenServer;
   readonly listen: ListenOptions;
   readonly handler: Handler;
   readonly clock: Clock;
@@ -146,10 +157,17 @@ export interface KeepOpenOptions {
 const RETRY = 5000;
 
 /** Open a server, retrying until its port is bound, and close it when the signal aborts. Resolves then. */
-export async function keepOpen({ listen, handler, clock, signal, onFailure }: KeepOpenOptions): Promise<void> {
+export async function keepOpen({
+  open = openServer,
+  listen,
+  handler,
+  clock,
+  signal,
+  onFailure,
+}: KeepOpenOptions): Promise<void> {
   while (!signal.aborted) {
     try {
-      const server = await HttpServer.open(listen, handler);
+      const server = await open(listen, handler);
       await aborted(signal).catch(() => undefined);
       await server.close();
       return;

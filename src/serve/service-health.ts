@@ -5,9 +5,10 @@ import { sameData } from '../model/equal.ts';
 import { createMutex } from '../model/mutex.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
-import { type Answer, HttpServer, jsonAnswer } from './http.ts';
+import { type Answer, jsonAnswer, type OpenedServer, type OpenServer } from './http.ts';
 
 export interface ServiceHealthParts {
+  readonly open: OpenServer;
   /** Whether the agent itself is healthy. */
   readonly isHealthy: () => boolean;
   /** The addresses to listen on: the unspecified one, or those of this node that take node ports. */
@@ -27,7 +28,7 @@ interface Checked {
 
 interface Opened {
   readonly service: ServiceKey;
-  readonly server: HttpServer;
+  readonly server: OpenedServer;
 }
 
 export class ServiceHealth {
@@ -133,7 +134,7 @@ export class ServiceHealth {
 
   async #open(key: string, { service, family, port }: Checked, address: Address): Promise<void> {
     try {
-      const server = await HttpServer.open({ address, port, isOneFamily: true }, () => this.#answer(service, family));
+      const server = await this.#parts.open({ address, port, isOneFamily: true }, () => this.#answer(service, family));
       this.#servers.set(key, { service, server });
     } catch (error) {
       this.#isUnsettled = true;

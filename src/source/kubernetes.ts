@@ -11,6 +11,7 @@ import type { PingTimes } from '../api/http2.ts';
 import { readServices } from '../api/protobuf/service.ts';
 import { readSlices } from '../api/protobuf/slice.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
+import type { Connect } from '../api/transport.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
 import {
@@ -34,6 +35,7 @@ export interface KubernetesOptions extends ClusterConfig {
   readonly log: WatchLog;
   /** Objects a page of a list; only tests set it. */
   readonly pageSize?: number;
+  readonly connect?: Connect;
   /** User-Agent of the requests. */
   readonly userAgent: string;
   /** Only tests set it. */
@@ -56,8 +58,8 @@ export function kubernetesSource(options: KubernetesOptions): Source {
     pod: (key, signal) => lookUpPod(key, options, signal),
     async run(emit, signal) {
       const credentials = await loadCredentials(options);
-      const { userAgent, pings } = options;
-      const client = apiClient(credentials, { userAgent, ...(pings === undefined ? {} : { pings }) });
+      const { userAgent, pings, connect } = options;
+      const client = apiClient(credentials, { userAgent, connect, ...(pings === undefined ? {} : { pings }) });
       const reflectors = kinds.map(({ kind, watch }) => {
         const { clock, pageSize = PAGE } = options;
         const sink = eventSink(kind, emit, watch);

@@ -11,11 +11,8 @@ import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  CONTINUE_EXPIRED,
   JSON_TYPE,
   NO_STREAMING,
-  pageToken,
-  readPageToken,
   sendJson,
   sendProtobuf,
   sendStatus,
@@ -26,9 +23,10 @@ import {
   targetOf,
 } from './api-answers.ts';
 import { makeCertificate } from './api-certificate.ts';
+import { bookmarkLine, changeLine, eventLine, isWatched, listPage, type Watched } from './api-lists.ts';
 import { listBytes } from './api-protobuf.ts';
-import { SelectorInvalid, type Selects, selects } from './api-selectors.ts';
-import { type ApiObject, ApiStore, type Change, type Collection, itemText, objectText } from './api-store.ts';
+import { SelectorInvalid, selects } from './api-selectors.ts';
+import { type ApiObject, ApiStore, type Change, itemText, objectText } from './api-store.ts';
 import { write } from './api-writes.ts';
 
 export type { ApiObject } from './api-store.ts';
@@ -67,14 +65,9 @@ interface Failure extends FailFilter {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-interface Watch {
-  readonly collection: Collection;
-  readonly namespace: string | undefined;
-  readonly selected: Selects;
+interface Watch extends Watched {
   readonly wantsBookmarks: boolean;
   readonly response: http.ServerResponse;
-  /** Changes up to this version are behind it; a version of the future is waited for. */
-  readonly after: number;
   isSilent: boolean;
 }
 
@@ -210,9 +203,7 @@ export class ApiServer {
   bookmark(): void {
     for (const watch of this.#watches) {
       if (this.#store.lastChange(watch.collection.kind) <= watch.after) continue;
-      const { kind, apiVersion, bookmark } = watch.collection;
-      const metadata = { resourceVersion: this.version, creationTimestamp: null };
-      if (watch.wantsBookmarks) send(watch, 'BOOKMARK', { kind, apiVersion, metadata, ...bookmark });
+      if (watch.wantsBookmarks) sendLine(watch, bookmarkLine(watch, this.#store.version));
     }
   }
 
@@ -357,62 +348,22 @@ export class ApiServer {
     });
   }
 
-  #list({ collection, namespace }: Target, query: URLSearchParams, response: http.ServerResponse): void {
-    const page = this.#pageStart(query.get('continue'));
+  #list(target: Target, query: URLSearchParams, response: http.ServerResponse): void {
+    const page = listPage(this.#store, target, query, () => {
+      if (this.#expiring === 0) return false;
+      this.#expiring -= 1;
+      return true;
+    });
     if (page.kind === 'refused') {
       sendStatus(response, page.status, page.body);
       return;
     }
-    // The real server does not count what is left when a selector was given.
-    const isCounted = !query.has('labelSelector') && !query.has('fieldSelector');
-    const limit = Number(query.get('limit') ?? 0) || Number.POSITIVE_INFINITY;
-    const asked = { collection, namespace, selected: selects(query), limit, isCounted };
-    const { items, last, left } = this.#page({ ...asked, ...page });
-    const metadata = {
-      resourceVersion: String(page.version),
-      ...(left === 0 ? {} : { continue: pageToken(page.version, last) }),
-      ...(left > 0 && isCounted ? { remainingItemCount: left } : {}),
-    };
-    const head = { kind: `${collection.kind}List`, apiVersion: collection.apiVersion, metadata };
+    const { head, items } = page;
     const isSent =
       takesProtobuf(response) &&
       sendProtobuf(response, 200, {}, () => (this.garbleProtobuf ? [Buffer.from('k8s')] : listBytes(head, items)));
     if (isSent) return;
     sendText(response, 200, `${JSON.stringify(head).slice(0, -1)},"items":[${items.map(itemText).join(',')}]}`);
-  }
-
-  #page({ collection, namespace, selected, limit, isCounted, version, start }: PageInput): Page {
-    const within = namespace === undefined ? '' : `${namespace}/`;
-    const items: ApiObject[] = [];
-    let [last, left] = ['', 0];
-    for (const [key, object] of this.#store.from(version, collection.kind, within + start)) {
-      if (!key.startsWith(within)) break;
-      if (!selected(object)) continue;
-      if (items.length === limit) {
-        left += 1;
-        if (!isCounted) break;
-      } else {
-        items.push(object);
-        last = key.slice(within.length);
-      }
-    }
-    return { items, last, left };
-  }
-
-  #pageStart(token: string | null): PageStart {
-    if (token === null || token === '') return { kind: 'page', version: this.#store.version, start: '' };
-    const read = readPageToken(token);
-    if (read === undefined) {
-      const why = "continue key is not valid: invalid character 'o' in literal null (expecting 'u')";
-      return { kind: 'refused', status: 400, body: { message: `invalid continue token: ${why}` } };
-    }
-    const { rv, start } = read;
-    // A token with version -1 was given out with a 410: it reads on at whatever version it finds.
-    if (rv === -1) return { kind: 'page', version: this.#store.version, start };
-    if (rv >= this.#store.oldest && this.#expiring === 0) return { kind: 'page', version: rv, start };
-    this.#expiring = Math.max(0, this.#expiring - 1);
-    const onward = pageToken(-1, start.slice(0, -1));
-    return { kind: 'refused', status: 410, body: { metadata: { continue: onward }, message: CONTINUE_EXPIRED } };
   }
 
   #watch({ collection, namespace }: Target, query: URLSearchParams, response: http.ServerResponse): void {
@@ -439,7 +390,7 @@ export class ApiServer {
     }
     if (isFresh)
       for (const [, object] of this.#store.from(this.#store.version, collection.kind)) this.#greet(watch, object);
-    else for (const change of this.#store.changesSince(version)) tellWatch(watch, change);
+    else for (const change of this.#store.changesSince(version)) sendLine(watch, changeLine(watch, change));
     this.#keep(watch, Number(query.get('timeoutSeconds') ?? 0));
   }
 
@@ -450,7 +401,7 @@ export class ApiServer {
   }
 
   #greet(watch: Watch, object: ApiObject): void {
-    if (isIn(watch.namespace, object) && watch.selected(object)) sendObject(watch, 'ADDED', object);
+    if (isWatched(watch, object)) sendLine(watch, eventLine('ADDED', objectText(object)));
   }
 
   #keep(watch: Watch, seconds: number): void {
@@ -467,7 +418,7 @@ export class ApiServer {
   }
 
   #tell(change: Change): void {
-    for (const watch of this.#watches) tellWatch(watch, change);
+    for (const watch of this.#watches) sendLine(watch, changeLine(watch, change));
   }
 }
 
@@ -487,55 +438,12 @@ async function bodyOf(request: http.IncomingMessage): Promise<string> {
   return text;
 }
 
-interface PageInput {
-  readonly collection: Collection;
-  readonly namespace: string | undefined;
-  readonly selected: Selects;
-  readonly limit: number;
-  readonly isCounted: boolean;
-  readonly version: number;
-  readonly start: string;
-}
-
-interface Page {
-  readonly items: readonly ApiObject[];
-  /** A page token names the last key within what was asked for. */
-  readonly last: string;
-  /** How many are left; at most 1 when they are not counted. */
-  readonly left: number;
-}
-
-type PageStart =
-  | { readonly kind: 'page'; readonly version: number; readonly start: string }
-  | { readonly kind: 'refused'; readonly status: number; readonly body: object };
-
 function send(watch: Watch, type: string, object: object): void {
-  sendLine(watch, type, JSON.stringify(object));
+  sendLine(watch, eventLine(type, JSON.stringify(object)));
 }
 
-function sendObject(watch: Watch, type: string, object: ApiObject): void {
-  sendLine(watch, type, objectText(object));
-}
-
-/** `object` is JSON. */
-function sendLine(watch: Watch, type: string, object: string): void {
-  if (!watch.isSilent) watch.response.write(`{"type":"${type}","object":${object}}\n`);
-}
-
-/** An object that a write makes match a selector is added for its watchers, one that no longer matches is deleted. */
-function tellWatch(watch: Watch, { kind, version, before, after }: Change): void {
-  if (kind !== watch.collection.kind || version <= watch.after) return;
-  const matches = (object: ApiObject | undefined): object is ApiObject =>
-    object !== undefined && isIn(watch.namespace, object) && watch.selected(object);
-  if (matches(after)) sendObject(watch, matches(before) ? 'MODIFIED' : 'ADDED', after);
-  else if (matches(before)) {
-    // The last state, with the version of the deletion.
-    send(watch, 'DELETED', { ...before, metadata: { ...before.metadata, resourceVersion: String(version) } });
-  }
-}
-
-function isIn(namespace: string | undefined, object: ApiObject): boolean {
-  return namespace === undefined || object.metadata.namespace === namespace;
+function sendLine(watch: Watch, line: string | undefined): void {
+  if (line !== undefined && !watch.isSilent) watch.response.write(`${line}\n`);
 }
 
 function isMeant({ kind, resource }: FailFilter, request: ApiRequest): boolean {

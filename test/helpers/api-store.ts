@@ -165,12 +165,25 @@ function firstAt<T>(items: readonly T[], fits: (item: T) => boolean): number {
   return low;
 }
 
+/** What the store fills in of an object that is new. */
+export interface NewObject {
+  readonly uid: () => string;
+  readonly creationTimestamp: () => string;
+}
+
+const NEW: NewObject = { uid: () => crypto.randomUUID(), creationTimestamp: () => '2026-11-21T00:00:00Z' };
+
 export class ApiStore {
+  readonly #new: NewObject;
   readonly #shelves = new Map(COLLECTIONS.map(({ kind }) => [kind, new Shelf()]));
   #history: Change[] = [];
   readonly #changed = new Map<string, number>();
   #version = 1000;
   #oldest = 0;
+
+  constructor(fill: NewObject = NEW) {
+    this.#new = fill;
+  }
 
   get version(): number {
     return this.#version;
@@ -193,8 +206,8 @@ export class ApiStore {
     const copy = structuredClone(object);
     copy.apiVersion = apiVersion;
     copy.metadata = {
-      uid: before?.metadata.uid ?? crypto.randomUUID(),
-      creationTimestamp: before?.metadata.creationTimestamp ?? '2026-11-21T00:00:00Z',
+      uid: before?.metadata.uid ?? this.#new.uid(),
+      creationTimestamp: before?.metadata.creationTimestamp ?? this.#new.creationTimestamp(),
       ...copy.metadata,
       ...(isNamespaced ? { namespace } : {}),
       resourceVersion: String(this.#version + 1),

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { barredText, conntrackMax, conntrackWrites, sortWrites } from '../../src/host/conntrack-settings.ts';
-import { writeSettings } from '../../src/host/sysctls.ts';
+import { realSettings, writeSettings } from '../../src/host/sysctls.ts';
 import { fakeSysctls } from '../helpers/rig.ts';
 
 const DEFAULTS = {
@@ -88,7 +88,7 @@ describe('conntrack settings', () => {
       to: '32768',
       leftBy: '--conntrack-max-per-core=0',
     };
-    const { possible, barred } = await sortWrites([none]);
+    const { possible, barred } = await sortWrites([none], realSettings);
     assert.deepEqual(possible, []);
     assert.deepEqual(barred.map(barredText), [
       'sysctl net.netfilter.nf_conntrack_none_of_this_name cannot be changed on this node: this kernel has no such setting; its value should be 32768; --conntrack-max-per-core=0 stops slicewire from changing it',

@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { afterEach, describe, it } from 'node:test';
 import type { Address, Family } from '../../src/model/address.ts';
 import type { ServicePort } from '../../src/model/service-port.ts';
+import { openServer } from '../../src/serve/http.ts';
 import { ServiceHealth } from '../../src/serve/service-health.ts';
 
 const PORT = 32_111;
@@ -28,6 +29,7 @@ describe('health check ports of Services', () => {
   let asked = 0;
   let isHealthy = true;
   const health = new ServiceHealth({
+    open: openServer,
     isHealthy: () => isHealthy,
     addresses: (family) => {
       asked += 1;

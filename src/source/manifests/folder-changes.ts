@@ -1,10 +1,11 @@
 /** Which files of a folder changed, as the kernel reports it (inotify(7)). */
-import { type FSWatcher, watch } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../host/clock.ts';
+import { type FolderWatch, type WatchFolder, watchFolder } from '../watch-folder.ts';
 
 export interface FolderChangesOptions {
   readonly clock: Clock;
+  readonly watchFolder?: WatchFolder | undefined;
   readonly isWanted: (file: string) => boolean;
   /** Called at once for each report; `next` returns later. */
   readonly onChange: (file: string) => void;
@@ -15,7 +16,7 @@ export interface FolderChangesOptions {
 export class FolderChanges {
   readonly #options: FolderChangesOptions;
   readonly #changed = new Set<string>();
-  #watcher: FSWatcher | undefined;
+  #watcher: FolderWatch | undefined;
   #hasFailed = false;
   #wake: (() => void) | undefined;
 
@@ -29,16 +30,20 @@ export class FolderChanges {
 
   /** Call it only right after the folder was listed: the call blocks the event loop, and a dead mount would hold it. */
   watch(folder: string, signal: AbortSignal): void {
+    const { isWanted, watchFolder: start = watchFolder } = this.#options;
     try {
-      const watcher = watch(folder, { signal }, (_, name) => {
-        if (name !== null && this.#options.isWanted(join(folder, name))) this.add(join(folder, name));
+      const watcher = start(folder, (name) => {
+        if (name !== null && isWanted(join(folder, name))) this.add(join(folder, name));
       });
       this.#watcher = watcher;
-      // The watch of a folder ends when the folder goes away; the next rescan reports what it finds.
-      watcher.on('error', () => {
+      const end = () => {
+        signal.removeEventListener('abort', end);
         watcher.close();
         if (this.#watcher === watcher) this.#watcher = undefined;
-      });
+      };
+      // The next rescan reports what it finds.
+      watcher.onEnd(end);
+      signal.addEventListener('abort', end, { once: true });
     } catch (error) {
       if (this.#hasFailed) return;
       this.#hasFailed = true;

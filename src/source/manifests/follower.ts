@@ -2,11 +2,12 @@
 import { dirname } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { type DocumentFiles, documentFiles } from '../../documents/files.ts';
+import { type DocumentReader, documentFiles } from '../../documents/files.ts';
 import { aborted, type Clock, sleep } from '../../host/clock.ts';
 import { type EventSink, SOURCE_KINDS, type SourceEvent, type WatchStatus } from '../../model/events.ts';
 import type { PortRange } from '../../model/port-range.ts';
 import { unwatchedText } from '../unwatched.ts';
+import type { WatchFolder } from '../watch-folder.ts';
 import { FileIntake } from './file-intake.ts';
 import { FolderChanges } from './folder-changes.ts';
 import { ManifestFiles, type ManifestList } from './manifest-files.ts';
@@ -28,7 +29,9 @@ export interface ManifestsOptions {
   readonly node?: NodeReader;
   readonly warn?: (text: string) => void;
   /** Reads the files; tests pass their own. */
-  readonly documents?: DocumentFiles;
+  readonly documents?: DocumentReader;
+  /** Watches the folder; tests pass their own. */
+  readonly watchFolder?: WatchFolder;
 }
 
 /** Milliseconds from a first change to reading: one save makes several events. */
@@ -52,7 +55,7 @@ export class Follower {
   #held: SourceEvent[] = [];
 
   constructor(options: ManifestsOptions, emit: EventSink) {
-    const { path, clock, nodeName, nodePorts, node, documents = documentFiles, warn } = options;
+    const { path, clock, nodeName, nodePorts, node, documents = documentFiles, watchFolder, warn } = options;
     this.#options = options;
     this.#emit = emit;
     const guard = node && new NodeGuard();
@@ -62,6 +65,7 @@ export class Follower {
     this.#files = new ManifestFiles(path, documents);
     this.#changes = new FolderChanges({
       clock,
+      watchFolder,
       isWanted: (file) => this.#files.isWanted(file),
       onChange: (file) => this.#files.invalidate(file),
       onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN)}`),

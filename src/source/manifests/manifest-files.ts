@@ -1,6 +1,6 @@
 /** The files of `--manifests`: which there are, and what those say that changed since they were read. */
 import { basename, dirname, join } from 'node:path';
-import type { DocumentFiles } from '../../documents/files.ts';
+import type { DocumentReader } from '../../documents/files.ts';
 import type { Failure, ParsedFile } from '../../documents/protocol.ts';
 import type { WatchStatus } from '../../model/events.ts';
 import type { Draft } from './store.ts';
@@ -22,11 +22,11 @@ export type ManifestList =
 
 export class ManifestFiles {
   readonly #path: string;
-  readonly #documents: DocumentFiles;
+  readonly #documents: DocumentReader;
   /** Modification time and size of each file when it was read. */
   readonly #stamps = new Map<string, string>();
 
-  constructor(path: string, documents: DocumentFiles) {
+  constructor(path: string, documents: DocumentReader) {
     this.#path = path;
     this.#documents = documents;
   }

@@ -1,0 +1,130 @@
+/**
+ * Everything outside the agent that it asks or changes, in one interface: this machine, its kernel and files, the API server, and those
+ * who ask the agent. The simulator of test/sim puts a world of its own in its place. Only time and chance are asked for directly.
+ */
+import { cpus, release } from 'node:os';
+import { type Connect, connect } from '../api/transport.ts';
+import { type DocumentReader, documentFiles } from '../documents/files.ts';
+import { type OneFile, readOneFile } from '../documents/one-file.ts';
+import { type OpenRules, openRules } from '../host/chain-probe.ts';
+import { type CommandRunner, realCommands } from '../host/commands.ts';
+import { type OpenFlowTable, openFlowTable } from '../host/conntrack.ts';
+import { hasServiceDevice } from '../host/devices.ts';
+import type { IpvsKernel } from '../host/ipvs-kernel.ts';
+import { openIpvsKernel } from '../host/ipvs-open.ts';
+import { readListeners } from '../host/listeners.ts';
+import { releaseMemory } from '../host/memory.ts';
+import type { NftKernel, NftTables, NftWrite } from '../host/nftables-kernel.ts';
+import { openNftables } from '../host/nftables-netlink.ts';
+import { hasIpvs, hasLegacyTables, interfaceAddresses, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
+import { setOomScore } from '../host/process-settings.ts';
+import { RulesetJournal } from '../host/ruleset-journal.ts';
+import type { RulesetNotices } from '../host/ruleset-notices.ts';
+import { realSettings, type SettingFiles } from '../host/sysctls.ts';
+import type { Address, Family } from '../model/address.ts';
+import type { Listener } from '../model/listener.ts';
+import { type OpenServer, openServer } from '../serve/http.ts';
+import { type WatchFolder, watchFolder } from '../source/watch-folder.ts';
+
+/** The kernel's nftables, with the sockets that were opened for it. */
+export interface OpenNftables extends NftKernel, NftTables {
+  /** As NftNetlink.check. Throws NftUnusable. */
+  check(family: Family, writes: readonly NftWrite[]): void;
+  /** The transactions of all programs, where the kernel tells of them. */
+  readonly notices?: RulesetNotices;
+  close(): void;
+}
+
+/** The kernel's IPVS, with the sockets that were opened for it. */
+export type OpenIpvs = IpvsKernel & { close(): void };
+
+/** Facts of this machine. Those that change are read anew each time. */
+export interface Machine {
+  readonly cores: number;
+  /** As `uname -r`. */
+  readonly kernelRelease: string;
+  mayChangeNetwork(): Promise<boolean>;
+  families(): Promise<readonly Family[]>;
+  hasLegacyTables(): Promise<boolean>;
+  /** As host/node-facts.ts. */
+  addresses(family: Family): Promise<readonly Address[]>;
+  listeners(): Promise<readonly Listener[]>;
+  /** Whether the module of IPVS is loaded. */
+  hasIpvs(): Promise<boolean>;
+  /** Of IPVS mode. */
+  hasServiceDevice(): Promise<boolean>;
+}
+
+/** The kernel. Each function opens sockets of its own. */
+export interface Kernel {
+  /** Throws NftMissing and NftUnusable. */
+  openNftables(): OpenNftables;
+  /** Throws IpvsUnusable. */
+  openIpvs(signal: AbortSignal): Promise<OpenIpvs>;
+  readonly openRules: OpenRules;
+  /** The transactions of nftables by all programs, for modes that write rules by commands. Without it they are noticed every syncPeriod. */
+  readonly openNotices?: () => RulesetNotices;
+  readonly openFlowTable: OpenFlowTable;
+  readonly settings: SettingFiles;
+  /** Removes the tables of traces that were killed; resolves with a name for each. */
+  removeLeftTraces(): Promise<readonly string[]>;
+}
+
+export interface Files {
+  /** Manifests. */
+  readonly documents: DocumentReader;
+  /** The file that --config names. Throws FileUnreadable. */
+  readOne(path: string): Promise<OneFile>;
+  readonly watch: WatchFolder;
+}
+
+/** This process, and its ports. */
+export interface Process {
+  readonly listen: OpenServer;
+  setOomScore(score: number): Promise<void>;
+  /** Returns memory of the start to the system. */
+  releaseMemory(): void;
+}
+
+export interface Outside {
+  readonly commands: CommandRunner;
+  readonly machine: Machine;
+  readonly kernel: Kernel;
+  readonly files: Files;
+  readonly process: Process;
+  /** Opens connections to the API server. */
+  readonly connect: Connect;
+}
+
+/** The real world. */
+export const realOutside: Outside = {
+  commands: realCommands,
+  machine: {
+    cores: cpus().length,
+    kernelRelease: release(),
+    mayChangeNetwork,
+    families: localFamilies,
+    hasLegacyTables,
+    addresses: interfaceAddresses,
+    listeners: readListeners,
+    hasIpvs,
+    hasServiceDevice,
+  },
+  kernel: {
+    openNftables,
+    openIpvs: (signal) => openIpvsKernel(realCommands, signal),
+    openRules,
+    openNotices: () => new RulesetJournal(),
+    openFlowTable,
+    settings: realSettings,
+    // Loaded only here: it is done once.
+    removeLeftTraces: async () => await (await import('../host/trace-table.ts')).removeLeftTraces(),
+  },
+  files: { documents: documentFiles, readOne: readOneFile, watch: watchFolder },
+  process: {
+    listen: openServer,
+    setOomScore,
+    releaseMemory,
+  },
+  connect,
+};

@@ -1,0 +1,22 @@
+/** Watches a folder for changes, as the kernel reports them (inotify(7)). */
+import { watch } from 'node:fs';
+
+/**
+ * Calls with the name of each file of the folder that changed; null where the kernel does not say. Throws when the kernel cannot watch it.
+ * Call it only right after the folder was read: the call blocks the event loop, and a dead mount would hold it.
+ */
+export type WatchFolder = (folder: string, call: (name: string | null) => void) => FolderWatch;
+
+export interface FolderWatch {
+  /** The watch of a folder ends when the folder goes away. */
+  onEnd(call: () => void): void;
+  close(): void;
+}
+
+export const watchFolder: WatchFolder = (folder, call) => {
+  const watcher = watch(folder, (_, name) => call(name));
+  return {
+    onEnd: (ended) => void watcher.on('error', ended),
+    close: () => watcher.close(),
+  };
+};

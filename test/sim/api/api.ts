@@ -1,0 +1,185 @@
+/**
+ * A simulated kube-apiserver with its etcd: objects with resourceVersions and their history, lists and watches in real bytes, writes, and
+ * what goes wrong with all of them. Actors move it by its methods; faults at single requests come from the processes that ask.
+ */
+import type { Outgoing } from '../../../src/api/answer.ts';
+import type { Connect } from '../../../src/api/transport.ts';
+import { type ApiObject, ApiStore, type Change } from '../../helpers/api-store.ts';
+import type { SimProcess } from '../engine/process.ts';
+import type { SimTime } from '../engine/time.ts';
+import { answerTo } from './answers.ts';
+import { type Answering, type Caller, SimConnection } from './connection.ts';
+import { type Answered, type Failure, failed } from './faults.ts';
+import { type Objects, States } from './states.ts';
+import { Watches } from './watches.ts';
+
+export interface SimApiOptions {
+  readonly time: SimTime;
+  /** Milliseconds that a request is under way, and its answer as well; drawn for each. */
+  readonly latency?: () => number;
+  /** Kinds that this server does not have, such as ServiceCIDR before 1.33. */
+  readonly missing?: readonly string[];
+}
+
+/** What every request meets while the server is out of order. */
+export type Outage = Extract<Failure, 'refused' | 'unanswered' | 'overloaded' | 'unavailable' | 'internal' | 'gateway'>;
+
+/** Milliseconds until a torn watch ends where nothing is told on it. */
+const TORN = 2000;
+
+export class SimApi {
+  readonly #store: ApiStore;
+  readonly #states: States;
+  readonly #watches: Watches;
+  readonly #latency: () => number;
+  readonly #missing: ReadonlySet<string>;
+  #outage: Outage | undefined;
+  #refusesOld = false;
+  #uids = 0;
+  /** Events that were created, in order. */
+  readonly events: ApiObject[] = [];
+
+  constructor({ time, latency = () => 0, missing = [] }: SimApiOptions) {
+    this.#latency = latency;
+    this.#missing = new Set(missing);
+    this.#store = new ApiStore({
+      uid: () => `00000000-0000-4000-8000-${(++this.#uids).toString(16).padStart(12, '0')}`,
+      creationTimestamp: () => `${new Date(time.wall).toISOString().slice(0, 19)}Z`,
+    });
+    this.#states = new States(this.#store.version);
+    this.#watches = new Watches(time, this.#store);
+  }
+
+  /** The number of the newest state: it grows with every write and restore. It is no resourceVersion. */
+  get versions(): number {
+    return this.#states.newest;
+  }
+
+  /** The objects of a state, by kind and `namespace/name`. State 0 has none. Throws RangeError where there is no such state. */
+  objectsAt(state: number): Objects {
+    return this.#states.at(state);
+  }
+
+  /** The resourceVersion of the newest write. */
+  get resourceVersion(): number {
+    return this.#store.version;
+  }
+
+  /** The oldest resourceVersion whose history is kept. */
+  get oldest(): number {
+    return this.#store.oldest;
+  }
+
+  /** Watches that are open. */
+  get watches(): number {
+    return this.#watches.count;
+  }
+
+  get(kind: string, key: string): ApiObject | undefined {
+    return this.#store.get(kind, key);
+  }
+
+  /** Create or replace an object, without a check of its resourceVersion. Its kind tells where it belongs. Returns its resourceVersion. */
+  put(object: object): number {
+    const change = this.#store.put(object as ApiObject);
+    this.#tell(change);
+    return change.version;
+  }
+
+  /** `key` is `namespace/name`, or a name. Returns whether there was such an object. */
+  delete(kind: string, key: string): boolean {
+    const change = this.#store.delete(kind, key);
+    if (change !== undefined) this.#tell(change);
+    return change !== undefined;
+  }
+
+  /** Opens the connections of a process. */
+  connect(process: SimProcess): Connect {
+    const server: Answering = { latency: this.#latency, answer: (outgoing, caller) => this.#answer(outgoing, caller) };
+    return (pings) => new SimConnection(server, process, pings);
+  }
+
+  /** Something that nobody here watches was written: the resourceVersion moves on. */
+  touch(): void {
+    this.#store.touch();
+  }
+
+  /** etcd forgets its history: watches and further pages from before answer 410, as an event or as a status. Open watches go on. */
+  compact(told: 'event' | 'status' = 'event'): void {
+    this.#store.compact();
+    this.#refusesOld = told === 'status';
+  }
+
+  /**
+   * etcd is restored from a backup of this resourceVersion: what was written since never was, and its resourceVersions are given
+   * again. All connections end. Throws RangeError for a resourceVersion before the history.
+   */
+  restoreTo(resourceVersion: number): void {
+    if (resourceVersion < this.#store.oldest || resourceVersion > this.#store.version)
+      throw new RangeError(
+        `the history has the resourceVersions ${this.#store.oldest} to ${this.#store.version}, not ${resourceVersion}`,
+      );
+    this.#store.rewind(resourceVersion);
+    this.#states.restored(resourceVersion);
+    this.resetAll();
+  }
+
+  /** Every connection ends in the middle, as of a server that crashes. */
+  resetAll(): void {
+    this.#watches.reset();
+  }
+
+  /** The server ends all watches in order, as when their time is up. */
+  endWatches(): void {
+    this.#watches.end();
+  }
+
+  /**
+   * Open watches say nothing any more. `dead`: their connection is gone without a word, and PINGs find it; `swallowed`: something on the
+   * way holds what is sent, and the watch ends in order when its time is up. New watches work.
+   */
+  goSilent(how: 'dead' | 'swallowed' = 'dead'): void {
+    this.#watches.silence(how);
+  }
+
+  /** The next line of each open watch is torn; that of a quiet one within 2 s. */
+  tear(how: 'reset' | 'short' = 'reset'): void {
+    this.#watches.tear(how, TORN);
+  }
+
+  /** What is told of a kind arrives so many milliseconds later. 0 ends it. */
+  lag(kind: string, milliseconds: number): void {
+    this.#watches.lag(kind, milliseconds);
+  }
+
+  /**
+   * The server is gone for a while, or answers no request as it should; `undefined`: it is back. A server that is gone ends its
+   * connections; open watches of one that is out of order go on.
+   */
+  outage(how: Outage | undefined): void {
+    this.#outage = how;
+    if (how === 'refused') this.resetAll();
+    if (how === 'unanswered') this.goSilent('dead');
+  }
+
+  #answer(outgoing: Outgoing, caller: Caller): Answered | undefined {
+    const what = `${outgoing.method} ${outgoing.url.pathname}`;
+    if (this.#outage === 'unanswered') return undefined;
+    if (this.#outage !== undefined) return this.#watches.whole(failed(this.#outage, outgoing), what, caller);
+    const { method, url, headers, body } = outgoing;
+    const asked = { method, url, body, accept: String(headers.accept ?? '') };
+    const answer = answerTo(this.#store, asked, {
+      onEvent: (event) => this.events.push(event),
+      missing: this.#missing,
+      refusesOld: this.#refusesOld,
+    });
+    if (answer.kind === 'watch') return this.#watches.open(answer, what, caller);
+    if (answer.change !== undefined) this.#tell(answer.change);
+    return this.#watches.whole(answer, what, caller);
+  }
+
+  #tell(change: Change): void {
+    this.#states.add(change);
+    this.#watches.tell(change);
+  }
+}

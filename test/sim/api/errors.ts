@@ -1,0 +1,21 @@
+/** Errors of connections as Node.js gives them to who asked. */
+
+/** As of a system call on a socket. */
+export function socketError(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+export function connectionReset(message = 'read ECONNRESET'): Error {
+  return socketError('ECONNRESET', message);
+}
+
+export function connectionRefused({ hostname, port }: URL): Error {
+  return socketError('ECONNREFUSED', `connect ECONNREFUSED ${hostname}:${port || 443}`);
+}
+
+/** Of a request whose signal aborted. */
+export function abortError(reason: unknown): Error {
+  const error = Object.assign(new Error('The operation was aborted', { cause: reason }), { code: 'ABORT_ERR' });
+  error.name = 'AbortError';
+  return error;
+}

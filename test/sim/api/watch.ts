@@ -1,0 +1,130 @@
+/** One watch of the simulated API server: lines in order, late or not at all, torn, and its end. */
+import { changeLine, eventLine, isWatched, type Watched } from '../../helpers/api-lists.ts';
+import { type ApiStore, objectText } from '../../helpers/api-store.ts';
+import type { SimTime, TimerOwner } from '../engine/time.ts';
+import type { WatchAnswer } from './answers.ts';
+import type { SimBody } from './body.ts';
+
+/** The timers of the server are nobody's. */
+export const SERVER: TimerOwner = { isDead: false };
+
+/** Milliseconds from bookmark to bookmark. */
+const BOOKMARKS = 60_000;
+
+export interface WatchOptions {
+  readonly answer: WatchAnswer;
+  readonly body: SimBody;
+  readonly time: SimTime;
+  /** Milliseconds until a line of this watch arrives. */
+  readonly lag: () => number;
+  /** The line of a bookmark; undefined when there is none now. */
+  readonly bookmark: () => string | undefined;
+}
+
+export class SimWatch {
+  readonly watched: Watched;
+  readonly body: SimBody;
+  readonly #options: WatchOptions;
+  /** Lines under way. */
+  readonly #late: string[] = [];
+  readonly #cancels = new Set<() => void>();
+  #isSilent = false;
+  #pausedUntil = 0;
+  #tear: 'reset' | 'short' | undefined;
+
+  constructor(options: WatchOptions) {
+    const { answer, body } = options;
+    this.watched = answer.watched;
+    this.body = body;
+    this.#options = options;
+  }
+
+  /** Send what it begins with; it goes on until its time is up. */
+  begin(store: ApiStore): void {
+    const { answer } = this.#options;
+    const { problem, timeout, wantsBookmarks } = answer;
+    if (problem !== undefined) {
+      this.say(eventLine('ERROR', JSON.stringify(problem)));
+      this.body.end();
+      return;
+    }
+    if (this.watched.after === 0) this.#greet(store);
+    else for (const change of store.changesSince(this.watched.after)) this.say(changeLine(this.watched, change));
+    if (wantsBookmarks) this.#bookmarkLater();
+    if (timeout > 0) this.#after(timeout * 1000, () => this.body.end());
+  }
+
+  /** A line, without its end, arrives behind those before it. */
+  say(line: string | undefined): void {
+    if (line === undefined) return;
+    const lag = Math.max(this.#options.lag(), this.#pausedUntil - this.#options.time.now);
+    if (lag <= 0 && this.#late.length === 0) {
+      this.#deliver(line);
+      return;
+    }
+    this.#late.push(line);
+    this.#after(lag, () => this.#deliver(this.#late.shift() ?? ''));
+  }
+
+  /** It says nothing any more. Its end, when its time is up, is still heard, unless `error` ends it before. */
+  silence(error?: { readonly after: number; readonly error: Error }): void {
+    this.#isSilent = true;
+    if (error !== undefined) this.#after(error.after, () => this.body.fail(error.error));
+  }
+
+  /** Its next line ends in the middle; the line that a quiet watch would say is the beginning of an event. */
+  tear(how: 'reset' | 'short', within: number): void {
+    this.#tear = how;
+    this.#after(within, () => {
+      if (this.#tear !== undefined) this.#deliver(eventLine('MODIFIED', '{"kind":"'));
+    });
+  }
+
+  /** Nothing arrives for so many milliseconds; then everything does. */
+  pause(milliseconds: number): void {
+    this.#pausedUntil = this.#options.time.now + milliseconds;
+  }
+
+  /** The body is closed. */
+  closed(): void {
+    for (const cancel of this.#cancels) cancel();
+    this.#cancels.clear();
+  }
+
+  #greet(store: ApiStore): void {
+    for (const [, object] of store.from(store.version, this.watched.collection.kind))
+      if (isWatched(this.watched, object)) this.say(eventLine('ADDED', objectText(object)));
+  }
+
+  #deliver(line: string): void {
+    if (this.#isSilent) return;
+    const bytes = Buffer.from(`${line}\n`);
+    if (this.#tear === undefined) {
+      this.body.send(bytes);
+      return;
+    }
+    this.body.send(bytes.subarray(0, bytes.length >> 1));
+    this.body.cut(this.#tear);
+    this.#tear = undefined;
+  }
+
+  #bookmarkLater(): void {
+    this.#after(BOOKMARKS, () => {
+      this.say(this.#options.bookmark());
+      this.#bookmarkLater();
+    });
+  }
+
+  #after(milliseconds: number, call: () => void): void {
+    if (this.body.isOver) return;
+    const cancel = this.#options.time.after(
+      milliseconds,
+      () => {
+        this.#cancels.delete(cancel);
+        call();
+      },
+      SERVER,
+    );
+    this.#cancels.add(cancel);
+  }
+}

@@ -1,0 +1,60 @@
+/** What becomes of a packet in a kernel that has the objects of one mode, or of two while one takes over from the other. Pure. */
+import type { Fate } from '../../../src/explain/fates.ts';
+import type { NodeFacts, Packet } from '../../../src/explain/packet.ts';
+import { walk } from '../../../src/explain/walk.ts';
+import type { Family } from '../../../src/model/address.ts';
+import type { FamilyView } from '../../../src/modes/view.ts';
+
+/**
+ * What each mode has in the kernel, in one family. `iptables`: all chains; `ipvs`: the same chains, virtual servers, sets and addresses.
+ * A mode without an object in the kernel is left out; the built-in chains alone are none.
+ */
+export interface ModeViews {
+  readonly nftables?: FamilyView | undefined;
+  readonly iptables?: FamilyView | undefined;
+  readonly ipvs?: FamilyView | undefined;
+}
+
+export type KernelViews = (family: Family) => ModeViews;
+
+export interface Become {
+  /** Those of the mode that does something to the packet; of the one that sees it first where both do. */
+  readonly fates: readonly Fate[];
+  /** Every endpoint that a mode may send it to, as `ip:port`. */
+  readonly backends: ReadonlySet<string>;
+  /** One mode sends all such packets to endpoints, and no other drops any. */
+  readonly isDelivered: boolean;
+  /** What was not interpreted. */
+  readonly unknown: readonly string[];
+}
+
+export type Walk = (view: FamilyView, packet: Packet, facts: NodeFacts) => ReturnType<typeof walk>;
+
+/** The chains are walked once: those of IPVS mode are the same. */
+export function viewsIn({ nftables, iptables, ipvs }: ModeViews): FamilyView[] {
+  return [nftables, ipvs ?? iptables].filter((view) => view !== undefined);
+}
+
+export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: NodeFacts, how: Walk = walk): Become {
+  const walked = views.map((view) => how(view, packet, facts));
+  const all = walked.map(({ fates }) => fates);
+  const isFull = (fates: readonly Fate[]) => fates.length > 0 && fates.every(({ kind }) => kind === 'balanced');
+  const dropped = all.some((fates) => fates.some(({ kind }) => kind === 'dropped'));
+  return {
+    fates: all.find(isFull) ?? all.find((fates) => fates.some(({ kind }) => kind !== 'untouched')) ?? all[0] ?? [],
+    backends: new Set(all.flat().flatMap(({ kind, backend }) => (kind === 'balanced' ? [backend] : []))),
+    isDelivered: !dropped && all.some(isFull),
+    unknown: walked.flatMap(({ unknown }) => unknown),
+  };
+}
+
+/** `balanced 10.244.1.1:8080 masqueraded 0.5, rejected`, in a fixed order. */
+export function fatesText(fates: readonly Omit<Fate, 'way'>[]): string {
+  const shares = new Map<string, number>();
+  for (const { kind, backend, masqueraded, probability } of fates) {
+    const text = [kind, backend, masqueraded ? 'masqueraded' : ''].filter((part) => part !== '').join(' ');
+    shares.set(text, (shares.get(text) ?? 0) + probability);
+  }
+  const texts = [...shares].map(([text, share]) => (share > 1 - 1e-6 ? text : `${text} ${share.toFixed(6)}`));
+  return texts.sort().join(', ') || 'untouched';
+}

@@ -1,0 +1,228 @@
+/**
+ * Everything that decides where packets should go, in all its versions: API objects, the Node, the machine's addresses, the configuration.
+ * An agent knows Services, EndpointSlices and its Node each by a watch of its own, so each kind has versions of its own. Pure.
+ */
+import { objectKey } from '../../../src/api/decode/fields.ts';
+import { decodeNode } from '../../../src/api/decode/node.ts';
+import { decodeService } from '../../../src/api/decode/service.ts';
+import { decodeServiceCidr } from '../../../src/api/decode/service-cidr.ts';
+import { decodeSlice } from '../../../src/api/decode/slice.ts';
+import { type Address, endpointText, FAMILIES, type Family } from '../../../src/model/address.ts';
+import type { FrontendAt } from '../../../src/model/claims.ts';
+import { sameData } from '../../../src/model/equal.ts';
+import type { NodeView, Service, ServiceKey, Slice, SliceKey } from '../../../src/model/objects.ts';
+import { ProxyModel } from '../../../src/model/proxy-model.ts';
+import type { Location, ServicePort } from '../../../src/model/service-port.ts';
+import type { ModeName } from '../../../src/modes/mode.ts';
+import type { ModeSettings } from '../../explain/oracle.ts';
+import { type CheckedConfig, interfacesOf, type Place, settingsOf } from './settings.ts';
+
+/** The Service that holds a frontend, and its port without endpoints. */
+export interface Owner {
+  readonly service: Service;
+  readonly port: ServicePort;
+}
+
+/** The node, as an agent may know it. */
+export interface NodeState {
+  readonly location: Location;
+  readonly mode: ModeName;
+  readonly settings: (mode: ModeName, family: Family) => ModeSettings;
+}
+
+/** `IPv4 TCP 10.96.0.10:80`; `IPv4 TCP node:30080` of a node port. */
+export type FrontendKey = string;
+
+/** A frontend with its owners, the last one now. undefined: nobody had it. */
+export interface FrontendVersions {
+  readonly key: FrontendKey;
+  readonly at: FrontendAt;
+  readonly owners: readonly (Owner | undefined)[];
+}
+
+export interface VersionsOptions {
+  readonly config: CheckedConfig;
+  readonly nodeName: string;
+  /** Addresses of the machine's interfaces, without those that IPVS mode adds. */
+  readonly interfaces: readonly Address[];
+  /** The feature gate AllowServiceExternalIPs; default: on. */
+  readonly servesExternalIPs?: boolean;
+}
+
+const NO_SLICES: readonly Slice[] = [];
+
+export class Versions {
+  readonly #model: ProxyModel;
+  readonly #nodeName: string;
+  readonly #services = new Map<ServiceKey, Service>();
+  readonly #slices = new Map<SliceKey, Slice>();
+  readonly #cidrs = new Map<string, NonNullable<Place['serviceCidrs']>>();
+  readonly #frontends = new Map<FrontendKey, FrontendVersions & { readonly owners: (Owner | undefined)[] }>();
+  readonly #slicesOf = new Map<ServiceKey, (readonly Slice[])[]>();
+  readonly #nodes: NodeState[] = [];
+  #place: Place;
+  #zone = '';
+  #local: ReadonlyMap<Family, ReadonlySet<string>> = new Map();
+
+  constructor({ config, nodeName, interfaces, servesExternalIPs = true }: VersionsOptions) {
+    this.#nodeName = nodeName;
+    this.#model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs });
+    this.#place = { config, node: undefined, interfaces, serviceCidrs: undefined };
+    this.#setPlace({});
+  }
+
+  /** All frontends that ever were. */
+  get frontends(): Iterable<FrontendVersions> {
+    return this.#frontends.values();
+  }
+
+  get nodes(): readonly NodeState[] {
+    return this.#nodes;
+  }
+
+  frontend(key: FrontendKey): FrontendVersions | undefined {
+    return this.#frontends.get(key);
+  }
+
+  /** The slices of a Service in all their versions; the last ones are those of now. */
+  slicesOf(service: ServiceKey): readonly (readonly Slice[])[] {
+    return this.#slicesOf.get(service) ?? [NO_SLICES];
+  }
+
+  /** Addresses of the machine's interfaces now. */
+  localAddresses(family: Family): ReadonlySet<string> {
+    return this.#local.get(family) ?? new Set();
+  }
+
+  /** Whether a Service has the address now: as its cluster IP, or as another frontend's. */
+  roleOf(address: Address): 'cluster-ip' | 'other' | undefined {
+    let role: 'other' | undefined;
+    for (const { frontends } of this.#model.ports.values()) {
+      for (const frontend of frontends) {
+        if (frontend.address !== address) continue;
+        if (frontend.role === 'cluster-ip') return 'cluster-ip';
+        role = 'other';
+      }
+    }
+    return role;
+  }
+
+  /** An API object was made or changed: a Service, an EndpointSlice, the agent's own Node, or a ServiceCIDR. Others mean nothing. */
+  put(object: object): void {
+    const { kind } = object as { readonly kind: string };
+    const key = objectKey(object) ?? '';
+    if (kind === 'Service') this.#setService(key, servedOf(object, key));
+    else if (kind === 'EndpointSlice') this.#setSlice(key, sliceOf(object, key));
+    else if (kind === 'Node') this.#setNode(object, nameOf(key));
+    else if (kind === 'ServiceCIDR') this.#setCidr(object, nameOf(key));
+  }
+
+  /** `key`: `namespace/name`, or a name. */
+  remove(kind: string, key: string): void {
+    if (kind === 'Service') this.#setService(key, undefined);
+    else if (kind === 'EndpointSlice') this.#setSlice(key, undefined);
+    else if (kind === 'Node' && nameOf(key) === this.#nodeName) this.#setPlace({ node: undefined });
+    else if (kind === 'ServiceCIDR') this.#setCidr(undefined, nameOf(key));
+  }
+
+  /** The addresses of the machine's interfaces from now on. */
+  setInterfaces(interfaces: readonly Address[]): void {
+    this.#setPlace({ interfaces });
+  }
+
+  configure(config: CheckedConfig): void {
+    this.#setPlace({ config });
+  }
+
+  #setService(key: ServiceKey, service: Service | undefined): void {
+    if (service === undefined) this.#services.delete(key);
+    else this.#services.set(key, service);
+    const objects = { service: (one: ServiceKey) => this.#services.get(one), slicesOf: () => NO_SLICES };
+    const { ports, before } = this.#model.update([key], objects, { nodeName: this.#nodeName, zone: '' });
+    for (const port of [...before.values(), ...ports.values()]) {
+      for (const { address, port: number } of port?.frontends ?? []) {
+        const { family = 'IPv4', protocol = 'TCP' } = port ?? {};
+        this.#own({ family, protocol, address, port: number });
+      }
+    }
+  }
+
+  #own(at: FrontendAt): void {
+    const key = frontendKey(at);
+    const known = this.#frontends.get(key) ?? { key, at, owners: [undefined] };
+    this.#frontends.set(key, known);
+    const port = this.#model.frontend(at);
+    const service = port && this.#services.get(port.service);
+    const last = known.owners.at(-1);
+    if (last?.port === port) return;
+    known.owners.push(port === undefined || service === undefined ? undefined : { service, port });
+  }
+
+  #setSlice(key: SliceKey, slice: Slice | undefined): void {
+    const before = this.#slices.get(key);
+    if (sameData(before, slice)) return;
+    if (slice === undefined) this.#slices.delete(key);
+    else this.#slices.set(key, slice);
+    for (const service of new Set([before?.service, slice?.service])) {
+      if (service === undefined) continue;
+      const versions = this.#slicesOf.get(service) ?? [NO_SLICES];
+      versions.push([...this.#slices.values()].filter((one) => one.service === service));
+      this.#slicesOf.set(service, versions);
+    }
+  }
+
+  #setNode(object: object, name: string): void {
+    if (name !== this.#nodeName) return;
+    const event = decodeNode(object, name);
+    this.#setPlace({ node: event.kind === 'node' ? event.node : undefined });
+  }
+
+  #setCidr(object: object | undefined, name: string): void {
+    const event = object && decodeServiceCidr(object, name);
+    if (event?.kind === 'serviceCidr' && event.cidrs !== undefined) this.#cidrs.set(name, event.cidrs);
+    else this.#cidrs.delete(name);
+    this.#setPlace({ serviceCidrs: [...new Set([...this.#cidrs.values()].flat())].sort() });
+  }
+
+  #setPlace(change: Partial<Place>): void {
+    const place: Place = { ...this.#place, ...change };
+    if (this.#nodes.length > 0 && sameData(place, this.#place)) return;
+    this.#place = place;
+    this.#zone = zoneOf(place.node, this.#zone);
+    const settings = new Map<string, ModeSettings>();
+    this.#nodes.push({
+      location: { nodeName: this.#nodeName, zone: this.#zone },
+      mode: place.config.mode,
+      settings(mode, family) {
+        const key = `${mode} ${family}`;
+        const known = settings.get(key) ?? settingsOf(mode, family, place);
+        settings.set(key, known);
+        return known;
+      },
+    });
+    this.#local = new Map(FAMILIES.map((family) => [family, new Set(interfacesOf(family, place.interfaces))]));
+  }
+}
+
+export function frontendKey({ family, protocol, address, port }: FrontendAt): FrontendKey {
+  return `${family} ${protocol} ${address === undefined ? `node:${port}` : endpointText(address, port)}`;
+}
+
+/** After the Node is deleted, its last zone stays in use (docs/semantics.md 9.2). */
+function zoneOf(node: NodeView | undefined, last: string): string {
+  return node === undefined ? last : node.zone;
+}
+
+function servedOf(object: object, key: string): Service | undefined {
+  const event = decodeService(object, key);
+  return event.kind === 'service' ? event.service : undefined;
+}
+
+function sliceOf(object: object, key: string): Slice | undefined {
+  const event = decodeSlice(object, key);
+  return event.kind === 'slice' ? event.slice : undefined;
+}
+
+function nameOf(key: string): string {
+  return key.slice(key.indexOf('/') + 1);
+}

@@ -1,0 +1,45 @@
+/** Chance from a seed: the same seed gives the same numbers, on every machine. */
+
+export class Random {
+  #state: number;
+
+  /** Any 32 bits. */
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** From 0 to below 1 (mulberry32 by Tommy Ettinger, public domain). */
+  readonly next = (): number => {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let t = this.#state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+
+  /** A whole number from 0 to below `count`. */
+  below(count: number): number {
+    return Math.floor(this.next() * count);
+  }
+
+  /** From `least` to `most`, both included. */
+  between(least: number, most: number): number {
+    return least + this.below(most - least + 1);
+  }
+
+  chance(probability: number): boolean {
+    return this.next() < probability;
+  }
+
+  /** Throws RangeError without choices. */
+  pick<T>(choices: readonly T[]): T {
+    const chosen = choices[this.below(choices.length)];
+    if (chosen === undefined) throw new RangeError('nothing to choose from');
+    return chosen;
+  }
+
+  /** Another sequence, which does not depend on how often this one is asked from now on. */
+  fork(): Random {
+    return new Random(this.below(2 ** 32));
+  }
+}

@@ -1,0 +1,99 @@
+/** A history from a seed: how the agent is configured, what happens around it and when, and how likely faults are. */
+import { Random } from '../engine/random.ts';
+import type { Action, ForeignWrite, Settings, SimMode, Step } from './actions.ts';
+import { SimObjects, VISITING_ADDRESS } from './objects.ts';
+import { SimPods } from './pods.ts';
+
+/** How the agent gets its objects: from an API server, whose slices the actors write or our controller, or from a folder. */
+export type SimSource = 'api' | 'manifests' | 'controller';
+
+/** A fault at a numbered call. */
+export interface PlannedFault {
+  readonly call: number;
+  /** Chooses the fault; see `faultOf`. */
+  readonly dice: number;
+}
+
+export interface HistoryPlan {
+  readonly seed: number;
+  readonly source: SimSource;
+  readonly settings: Settings;
+  /** Variant of the iptables tools. */
+  readonly variant: 'nft' | 'legacy';
+  readonly readsProtobuf: boolean;
+  readonly steps: readonly Step[];
+  /** The share of calls at which a fault happens, until the last step; ignored where `faults` is given. */
+  readonly faultRate: number;
+  /** Exactly these faults. */
+  readonly faults?: readonly PlannedFault[] | undefined;
+}
+
+/** Milliseconds from one step to the next, at most. */
+const PAUSES = [1, 20, 300, 3000, 20_000] as const;
+const MODES: readonly SimMode[] = ['nftables', 'iptables', 'ipvs'];
+
+/** The plan of a seed; `mode`: only histories that begin in this mode. */
+export function planOf(seed: number, only: { readonly mode?: SimMode } = {}): HistoryPlan {
+  const random = new Random(seed);
+  const mode = only.mode ?? random.pick(MODES);
+  const source = random.pick(SOURCES);
+  const objects = source === 'controller' ? new SimPods(random.fork()) : new SimObjects(random.fork());
+  const steps: Step[] = objects.first().map((action) => ({ at: 0, action }));
+  let at = 0;
+  const count = random.between(5, 40);
+  for (let i = 0; i < count; i++) {
+    at += random.between(0, random.pick(PAUSES));
+    for (const action of nextActions(random, objects, source)) steps.push({ at, action });
+  }
+  return {
+    seed,
+    source,
+    settings: {
+      mode,
+      syncPeriod: random.pick([5000, 30_000]),
+      minSyncPeriod: random.pick([0, 100, 1000]),
+      nodePortAddresses: [],
+      masqueradeAll: random.chance(0.2),
+    },
+    variant: random.chance(0.3) ? 'legacy' : 'nft',
+    readsProtobuf: random.chance(0.5),
+    steps,
+    faultRate: random.pick([0, 0.002, 0.01, 0.03]),
+  };
+}
+
+function nextActions(random: Random, objects: SimObjects | SimPods, source: SimSource): readonly Action[] {
+  const dice = random.next();
+  if (dice < 0.6) return objects.next();
+  if (dice < 0.72) return [{ kind: 'foreign', what: random.pick(FOREIGN), variant: random.below(1000) }];
+  if (dice < 0.8) return [{ kind: 'agent', what: random.pick(AGENT) }];
+  if (dice < 0.88 && source !== 'manifests') return [{ kind: 'api', what: random.pick(API) }];
+  if (dice < 0.92) return [{ kind: 'configure', settings: someSettings(random), isSignalled: random.chance(0.5) }];
+  if (dice < 0.95) return [{ kind: 'address', address: VISITING_ADDRESS, isThere: random.chance(0.5) }];
+  if (dice < 0.99) return [{ kind: 'flows', variant: random.below(1000) }];
+  return [{ kind: 'clock', by: random.between(-100_000, 100_000) }];
+}
+
+const FOREIGN: readonly ForeignWrite[] = [
+  'flush-chain',
+  'delete-rule',
+  'delete-element',
+  'delete-chain',
+  'delete-table',
+  'flush-nat',
+  'own-rule',
+  'own-rule',
+  'hold-lock',
+  'remove-address',
+  'remove-server',
+];
+const AGENT = ['restart', 'restart', 'kill', 'kill', 'hang-up', 'once', 'second', 'cleanup'] as const;
+const SOURCES: readonly SimSource[] = ['api', 'api', 'api', 'manifests', 'controller'];
+const API = ['go-silent', 'reset', 'go-down', 'come-up', 'go-back', 'compact', 'expire'] as const;
+
+function someSettings(random: Random): Partial<Settings> {
+  const dice = random.next();
+  if (dice < 0.5) return { mode: random.pick(MODES) };
+  if (dice < 0.7) return { nodePortAddresses: random.pick([[], ['192.168.7.0/24', 'fd00:7::/64'], ['192.0.2.0/24']]) };
+  return dice < 0.85 ? { masqueradeAll: random.chance(0.5) } : { minSyncPeriod: random.pick([0, 200]) };
+}

@@ -1,0 +1,104 @@
+/** Rules of other programs beside ours: what they are, and what such programs do to ours. */
+import { FAMILIES, type Family } from '../../../../src/model/address.ts';
+import { isOurs } from '../../../../src/modes/netfilter/names.ts';
+import type { Table } from '../../../../src/modes/netfilter/rules.ts';
+import type { SimIptables, Writer } from './iptables.ts';
+import { targetOf } from './restore.ts';
+import { type Chains, isBuiltIn, TABLES } from './rule-store.ts';
+
+/** All rules and chains of others, as text. Jumps into our chains are ours. */
+export function othersIn({ stores }: SimIptables): string {
+  const lines: string[] = [];
+  for (const [variant, store] of Object.entries(stores)) {
+    for (const family of FAMILIES) {
+      for (const table of TABLES) {
+        for (const [chain, rules] of store.table(family, table) ?? []) {
+          if (isOurs(table, chain)) continue;
+          const policy = isBuiltIn(table, chain) ? store.policy(family, table, chain) : '-';
+          // KUBE-FIREWALL is shared with the kubelet.
+          lines.push(`${variant} ${family} ${table} ${chain} ${policy}`);
+          for (const rule of rules) if (!isOurs(table, targetOf(rule) ?? '')) lines.push(`  ${rule}`);
+        }
+      }
+    }
+  }
+  return lines.join('\n');
+}
+
+/** A change of a table by a program other than the agent. */
+export interface ForeignEdit {
+  readonly family: Family;
+  readonly table: Table;
+  readonly writer: Writer;
+  /** Changes the copies of the chains. */
+  readonly edit: (chains: Map<string, readonly string[]>) => void;
+}
+
+/** One commit of the variant that the command `iptables` has. */
+export function editAs(iptables: SimIptables, { family, table, writer, edit }: ForeignEdit): void {
+  const store = iptables.stores[iptables.variant];
+  const chains = new Map(store.used(family, table));
+  edit(chains);
+  iptables.writeAs(writer, () => store.commit(family, table, chains));
+}
+
+/** `iptables -t TABLE -F`: all rules of all chains. */
+export function flushTable(iptables: SimIptables, at: Omit<ForeignEdit, 'edit'>): void {
+  editAs(iptables, {
+    ...at,
+    edit: (chains) => {
+      for (const name of chains.keys()) chains.set(name, []);
+    },
+  });
+}
+
+/** `iptables -t TABLE -F CHAIN`. Returns whether there is such a chain. */
+export function flushChain(iptables: SimIptables, chain: string, at: Omit<ForeignEdit, 'edit'>): boolean {
+  if (!chainsOf(iptables, at).has(chain)) return false;
+  editAs(iptables, { ...at, edit: (chains) => void chains.set(chain, []) });
+  return true;
+}
+
+/** `iptables -t TABLE -D CHAIN NUMBER`. Returns whether there is such a rule. */
+export function deleteRule(
+  iptables: SimIptables,
+  { chain, number }: { readonly chain: string; readonly number: number },
+  at: Omit<ForeignEdit, 'edit'>,
+): boolean {
+  const rules = chainsOf(iptables, at).get(chain);
+  if (rules === undefined || number < 1 || number > rules.length) return false;
+  editAs(iptables, { ...at, edit: (chains) => void chains.set(chain, rules.toSpliced(number - 1, 1)) });
+  return true;
+}
+
+/** A chain of another program, and jumps to it from a built-in chain, at its beginning or its end. */
+export function addForeignChain(
+  iptables: SimIptables,
+  {
+    name,
+    rules,
+    from,
+    isFirst,
+  }: { readonly name: string; readonly rules: readonly string[]; readonly from: string; readonly isFirst: boolean },
+  at: Omit<ForeignEdit, 'edit'>,
+): void {
+  editAs(iptables, {
+    ...at,
+    edit: (chains) => {
+      chains.set(name, rules);
+      const before = chains.get(from) ?? [];
+      const jump = `-j ${name}`;
+      if (!before.includes(jump)) chains.set(from, isFirst ? [jump, ...before] : [...before, jump]);
+    },
+  });
+}
+
+/** The names of our chains. */
+export function ourChains(iptables: SimIptables, family: Family, table: Table): readonly string[] {
+  const chains = iptables.stores[iptables.variant].table(family, table) ?? new Map();
+  return [...chains.keys()].filter((name) => isOurs(table, name));
+}
+
+function chainsOf(iptables: SimIptables, { family, table }: Pick<ForeignEdit, 'family' | 'table'>): Chains {
+  return iptables.stores[iptables.variant].used(family, table);
+}

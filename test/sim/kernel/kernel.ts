@@ -1,0 +1,113 @@
+/**
+ * The kernel of a simulated node: nftables, both variants of iptables, IPVS, conntrack, settings and the facts of the machine. It
+ * survives the processes, and tells of every commit: packets flow between any two.
+ */
+import type { Kernel } from '../../../src/agent/outside.ts';
+import type { IptablesVariant } from '../../../src/host/iptables-tools.ts';
+import type { Family } from '../../../src/model/address.ts';
+import type { FamilyView } from '../../../src/modes/view.ts';
+import type { SimProcess } from '../engine/process.ts';
+import type { SimTime } from '../engine/time.ts';
+import { SimConntrack } from './conntrack.ts';
+import { SimIptables } from './iptables/iptables.ts';
+import { othersIn } from './iptables/others.ts';
+import { simOpenRules } from './iptables/rules-socket.ts';
+import { SimIpvs } from './ipvs/ipvs.ts';
+import { SimMachine } from './machine.ts';
+import { StandInNftables } from './nft-stand-in.ts';
+import { SimSettings } from './settings.ts';
+
+export interface KernelOptions {
+  readonly time: SimTime;
+  /** The variant of the command `iptables`; default: nft. */
+  readonly iptables?: IptablesVariant;
+}
+
+/** A part of the kernel that packets meet changed. */
+export interface KernelCommit {
+  readonly part: 'nftables' | 'iptables' | 'ipvs';
+  /** For people. */
+  readonly what: string;
+}
+
+/** What the modes have in a family, each undefined where it has nothing. */
+export interface KernelViews {
+  readonly nftables: FamilyView | undefined;
+  /** Rules of iptables mode; those of IPVS mode are with its servers. */
+  readonly iptables: FamilyView | undefined;
+  readonly ipvs: FamilyView | undefined;
+}
+
+export class SimKernel {
+  readonly time: SimTime;
+  readonly nft: StandInNftables;
+  readonly iptables: SimIptables;
+  readonly ipvs: SimIpvs;
+  readonly conntrack: SimConntrack;
+  readonly settings = new SimSettings();
+  readonly machine: SimMachine;
+  /** Called after each commit. */
+  onCommit: (commit: KernelCommit) => void = () => undefined;
+  #pids = 1000;
+
+  constructor({ time, iptables = 'nft' }: KernelOptions) {
+    this.time = time;
+    this.nft = new StandInNftables(() => this.onCommit({ part: 'nftables', what: 'a transaction' }));
+    this.iptables = new SimIptables({
+      time,
+      variant: iptables,
+      hasSet: (name) => this.ipvs.state.sets.has(name),
+      nextPid: () => this.nextPid(),
+      onCommit: ({ family, table, variant, writer }) => {
+        if (variant === 'nft') this.nft.bumpGeneration(writer);
+        this.onCommit({ part: 'iptables', what: `${family} ${table} by ${writer.name}` });
+      },
+    });
+    this.ipvs = new SimIpvs({
+      time,
+      onCommit: ({ kind }) => this.onCommit({ part: 'ipvs', what: kind }),
+      isSetUsed: (name) => this.iptables.refersTo(name),
+      others: (family) => this.machine.routable(family),
+    });
+    this.conntrack = new SimConntrack(time);
+    this.machine = new SimMachine({
+      hasLegacyTables: () => this.iptables.stores.legacy.table('IPv4', 'mangle') !== undefined,
+      hasServiceDevice: () => this.ipvs.state.hasDevice,
+    });
+  }
+
+  /** The number of a new process. */
+  nextPid(): number {
+    this.#pids += 1;
+    return this.#pids;
+  }
+
+  /** The kernel as a process calls it. */
+  calls(process: SimProcess): Kernel {
+    return {
+      openNftables: () => this.nft.open(process),
+      openIpvs: () => this.ipvs.open(process),
+      openRules: simOpenRules(process, this.iptables, this.nft),
+      openFlowTable: this.conntrack.open(process),
+      settings: this.settings.files(process),
+      removeLeftTraces: () => process.call({ what: 'look for traces', effect: () => [], fail: () => [] }),
+    };
+  }
+
+  /** The same objects until something changes. */
+  views(family: Family): KernelViews {
+    const rules = this.iptables.stores[this.iptables.variant].view(family);
+    const hasServers = this.ipvs.state.servers.size > 0 || this.ipvs.state.addresses.size > 0;
+    const hasRules = rules.chain('nat', 'KUBE-SERVICES') !== undefined;
+    return {
+      nftables: this.nft.view(family),
+      iptables: hasRules && !hasServers ? { family, rules } : undefined,
+      ipvs: hasServers ? { family, rules, servers: this.ipvs.view() } : undefined,
+    };
+  }
+
+  /** Everything in the kernel that is not slicewire's, as text. */
+  bytesOfOthers(): string {
+    return [this.nft.bytesOfOthers(), othersIn(this.iptables), this.ipvs.othersAsText()].join('\n');
+  }
+}

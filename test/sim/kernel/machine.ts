@@ -1,0 +1,71 @@
+/** Facts of a simulated machine: its families, its addresses, and the ports that its programs serve. */
+import type { Machine } from '../../../src/agent/outside.ts';
+import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/model/address.ts';
+import type { Listener } from '../../../src/model/listener.ts';
+import type { SimProcess } from '../engine/process.ts';
+import { NODE_ADDRESSES } from '../history/objects.ts';
+import { fileFailure, socketFailure } from './failures.ts';
+
+/** Things of the kernel that the machine's facts are about. */
+export interface MachineParts {
+  readonly hasLegacyTables: () => boolean;
+  readonly hasServiceDevice: () => boolean;
+}
+
+export class SimMachine {
+  readonly families = new Set<Family>(FAMILIES);
+  /** Of its devices, without kube-ipvs0 and link-local ones. */
+  readonly addresses = new Set<Address>(['127.0.0.1', '::1', ...NODE_ADDRESSES] as Address[]);
+  listeners: readonly Listener[] = [];
+  hasIpvs = true;
+  mayChangeNetwork = true;
+  readonly #parts: MachineParts;
+
+  constructor(parts: MachineParts) {
+    this.#parts = parts;
+  }
+
+  /** A family's addresses that are not loopback. */
+  routable(family: Family): readonly Address[] {
+    return [...this.addresses].filter((address) => familyOf(address) === family && !isLoopback(address));
+  }
+
+  facts(process: SimProcess): Machine {
+    const file = <T>(path: string, effect: () => T) =>
+      process.call<T>({
+        what: `read ${path}`,
+        effect,
+        fail: (variant) => {
+          throw fileFailure(path, 'open', variant);
+        },
+      });
+    // Facts of files that cannot be read are answered as if the files were missing (host/node-facts.ts).
+    const lenient = <T>(path: string, effect: () => T, otherwise: T) =>
+      process.call<T>({ what: `read ${path}`, effect, fail: () => otherwise });
+    return {
+      cores: 4,
+      kernelRelease: '6.1.0',
+      mayChangeNetwork: () => file('/proc/self/status', () => this.mayChangeNetwork),
+      families: () => lenient('/proc/net/if_inet6', () => FAMILIES.filter((each) => this.families.has(each)), ['IPv4']),
+      hasLegacyTables: () => lenient('/proc/net/ip_tables_names', this.#parts.hasLegacyTables, false),
+      addresses: (family) =>
+        process.call({
+          what: `addresses of ${family}`,
+          effect: () => [...this.addresses].filter((address) => familyOf(address) === family),
+          fail: (variant) => {
+            throw socketFailure(variant);
+          },
+        }),
+      listeners: () => file('/proc/net/tcp', () => this.listeners),
+      hasIpvs: () => lenient('/proc/net/ip_vs', () => this.hasIpvs, false),
+      hasServiceDevice: () =>
+        process.call({
+          what: 'look for kube-ipvs0',
+          effect: this.#parts.hasServiceDevice,
+          fail: (variant) => {
+            throw socketFailure(variant);
+          },
+        }),
+    };
+  }
+}

@@ -1,0 +1,99 @@
+/** The real agent in a simulated process: what `slicewire run` does after its flags are read. */
+import { pino } from 'pino';
+import { loadConfig } from '../../../src/agent/load-config.ts';
+import type { Outside } from '../../../src/agent/outside.ts';
+import { Recordings } from '../../../src/agent/recording/recordings.ts';
+import { Reloader } from '../../../src/agent/reload.ts';
+import { syncOnce } from '../../../src/agent/sync-once.ts';
+import type { Flags } from '../../../src/config/flags.ts';
+import { Recorder } from '../../../src/history/recorder.ts';
+import { realClock } from '../../../src/host/clock.ts';
+import { Hangups } from '../../../src/host/hangups.ts';
+import type { Log } from '../../../src/telemetry/log.ts';
+import type { SimProcess } from '../engine/process.ts';
+
+export interface AgentRun {
+  readonly process: SimProcess;
+  /** How it ended; undefined while it runs. */
+  readonly end: () => { readonly error: unknown } | undefined;
+  /** As SIGTERM. */
+  stop(): void;
+  /** As SIGHUP. */
+  hangUp(): void;
+}
+
+export interface AgentInput {
+  readonly process: SimProcess;
+  readonly outside: Outside;
+  readonly flags: Flags;
+  /** One sync, and the end. */
+  readonly isOnce?: boolean;
+  readonly onLine: (line: string) => void;
+  readonly onEnd: (error: unknown) => void;
+}
+
+/** Starts the agent. */
+export function startAgent({ process, outside, flags, isOnce = false, onLine, onEnd }: AgentInput): AgentRun {
+  return process.run(() => {
+    const stopping = new AbortController();
+    const hangups = new Hangups(() => stopping.abort(new Error('SIGHUP')));
+    let end: { error: unknown } | undefined;
+    const log = logInto(onLine);
+    const ended = (error: unknown) => {
+      if (process.isDead || end !== undefined) return;
+      end = { error };
+      onEnd(error);
+    };
+    const running = isOnce
+      ? once({ outside, flags, log, signal: stopping.signal })
+      : run({ outside, flags, log, hangups, signal: stopping.signal });
+    running.then(
+      () => ended(undefined),
+      (error: unknown) => ended(stopping.signal.aborted ? undefined : error),
+    );
+    return {
+      process,
+      end: () => end,
+      stop: () => process.run(() => stopping.abort(new Error('SIGTERM'))),
+      hangUp: () => process.run(() => hangups.received()),
+    };
+  });
+}
+
+interface RunInput {
+  readonly outside: Outside;
+  readonly flags: Flags;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+async function run({ outside, flags, log, signal, hangups }: RunInput & { readonly hangups: Hangups }): Promise<void> {
+  const { config, digest } = await loadConfig(flags, outside.files.readOne);
+  const own = new AbortController();
+  const recordings = new Recordings(new Recorder(realClock), log);
+  try {
+    const until = AbortSignal.any([signal, own.signal]);
+    const options = { config, log, signal: until, hangups, recordings, flags, configDigest: digest, outside };
+    await new Reloader(options).run();
+  } finally {
+    own.abort(new Error('the command ended'));
+  }
+}
+
+async function once({ outside, flags, log, signal }: RunInput): Promise<void> {
+  const { config } = await loadConfig(flags, outside.files.readOne);
+  const own = new AbortController();
+  try {
+    await syncOnce({ ...config, once: true }, log, AbortSignal.any([signal, own.signal]), outside);
+  } finally {
+    own.abort(new Error('the command ended'));
+  }
+}
+
+/** A log whose lines go to a function. */
+export function logInto(onLine: (line: string) => void): Log {
+  return pino(
+    { level: 'info', base: null, formatters: { level: (label) => ({ level: label }) } },
+    { write: (line: string) => onLine(line.trimEnd()) },
+  );
+}

@@ -1,0 +1,35 @@
+/** The configuration file of a simulated agent. */
+import type { Flags } from '../../../src/config/flags.ts';
+import type { Settings } from '../history/actions.ts';
+import { NODE } from '../history/objects.ts';
+import type { HistoryPlan } from '../history/plan.ts';
+
+export const CONFIG_FILE = '/etc/slicewire/config.json';
+export const MANIFESTS = '/etc/slicewire/manifests';
+export const API_SERVER = 'http://192.168.7.1:6443';
+export const HEALTH_PORT = 10_256;
+export const METRICS_PORT = 10_249;
+
+/** A KubeProxyConfiguration, as JSON. */
+export function configText(settings: Settings, readsProtobuf: boolean): string {
+  const periods = { syncPeriod: `${settings.syncPeriod}ms`, minSyncPeriod: `${settings.minSyncPeriod}ms` };
+  const ofMode = settings.mode === 'nftables' ? 'nftables' : settings.mode;
+  return JSON.stringify({
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: settings.mode,
+    clusterCIDR: '10.244.0.0/16,fd00:244::/48',
+    detectLocalMode: 'ClusterCIDR',
+    clientConnection: { contentType: readsProtobuf ? 'application/vnd.kubernetes.protobuf' : 'application/json' },
+    healthzBindAddress: `127.0.0.1:${HEALTH_PORT}`,
+    metricsBindAddress: `127.0.0.1:${METRICS_PORT}`,
+    nodePortAddresses: settings.nodePortAddresses,
+    [ofMode]: { ...periods, masqueradeAll: settings.masqueradeAll },
+  });
+}
+
+/** The command line of a simulated agent. */
+export function flagsOf({ source }: Pick<HistoryPlan, 'source'>): Flags {
+  const objects = source === 'manifests' ? { manifests: MANIFESTS } : { master: API_SERVER };
+  return { config: CONFIG_FILE, hostnameOverride: NODE, ...objects };
+}

@@ -1,0 +1,37 @@
+/** The world of a simulated process, in the place of the real one. */
+import type { Files, Outside } from '../../../src/agent/outside.ts';
+import type { Connect } from '../../../src/api/transport.ts';
+import type { SimProcess } from '../engine/process.ts';
+import { fileFailure } from '../kernel/failures.ts';
+import type { SimKernel } from '../kernel/kernel.ts';
+import type { SimPorts } from './ports.ts';
+
+export interface World {
+  readonly kernel: SimKernel;
+  readonly api: { connect(process: SimProcess): Connect };
+  readonly files: { of(process: SimProcess): Files };
+  readonly ports: SimPorts;
+}
+
+/** The world as a process sees it. Each of its calls is numbered, and may fail. */
+export function simOutside(process: SimProcess, { kernel, api, files, ports }: World): Outside {
+  return {
+    commands: kernel.iptables.commands(process),
+    machine: kernel.machine.facts(process),
+    kernel: kernel.calls(process),
+    files: files.of(process),
+    process: {
+      listen: ports.listen(process),
+      setOomScore: (score) =>
+        process.call({
+          what: `set the OOM score to ${score}`,
+          effect: () => undefined,
+          fail: (variant) => {
+            throw fileFailure('/proc/self/oom_score_adj', 'write', variant);
+          },
+        }),
+      releaseMemory: () => undefined,
+    },
+    connect: api.connect(process),
+  };
+}

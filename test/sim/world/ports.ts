@@ -1,0 +1,113 @@
+/** The ports of a simulated node: who listens, and how others ask. */
+import type { Answer, Handler, ListenOptions, OpenedServer, OpenServer } from '../../../src/serve/http.ts';
+import type { SimProcess } from '../engine/process.ts';
+
+export interface Asking {
+  readonly port: number;
+  /** With the query. */
+  readonly path: string;
+  readonly method?: string;
+  readonly host?: string;
+  readonly body?: string;
+  readonly remote?: string;
+}
+
+/** An answer as the client has it. */
+export interface Answered {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+interface Bound {
+  readonly options: ListenOptions;
+  readonly handler: Handler;
+  readonly process: SimProcess;
+}
+
+export class SimPorts {
+  readonly #bound = new Set<Bound>();
+  /** Ports of other programs. */
+  readonly taken = new Set<number>();
+
+  /** `ADDRESS:PORT` of each. */
+  get open(): readonly string[] {
+    return [...this.#bound].map(({ options }) => `${options.address}:${options.port}`);
+  }
+
+  /** As a process opens ports. */
+  listen(process: SimProcess): OpenServer {
+    return (options, handler) =>
+      process.call<OpenedServer>({
+        what: `listen on ${options.address}:${options.port}`,
+        effect: () => this.#bind({ options, handler, process }),
+        fail: () => {
+          throw inUse(options);
+        },
+      });
+  }
+
+  /** A client's request; undefined: nobody listens there. */
+  async ask(asking: Asking): Promise<Answered | undefined> {
+    const bound = [...this.#bound].find(({ options }) => options.port === asking.port);
+    if (bound === undefined) return undefined;
+    const { handler, process, options } = bound;
+    const [path = '/', query = ''] = asking.path.split('?', 2);
+    const client = new AbortController();
+    const answer = await process.run(
+      async () =>
+        await handler({
+          method: asking.method ?? 'GET',
+          path,
+          query: new URLSearchParams(query),
+          host: asking.host ?? `localhost:${asking.port}`,
+          local: options.address,
+          remote: asking.remote ?? '127.0.0.1',
+          body: async () => asking.body ?? '',
+          signal: client.signal,
+        }),
+    );
+    return { status: answer.status, headers: answer.headers ?? {}, body: await textOf(answer) };
+  }
+
+  #bind(bound: Bound): OpenedServer {
+    const { options, process } = bound;
+    const isTaken = [...this.#bound].some((other) => overlap(other.options, options)) || this.taken.has(options.port);
+    if (isTaken) throw inUse(options);
+    this.#bound.add(bound);
+    const forget = process.opened(`port ${options.port}`, () => this.#bound.delete(bound));
+    return {
+      close: async () => {
+        this.#bound.delete(bound);
+        forget();
+      },
+    };
+  }
+}
+
+function overlap(a: ListenOptions, b: ListenOptions): boolean {
+  return a.port === b.port && (a.address === b.address || isAny(a) || isAny(b));
+}
+
+function isAny({ address, isOneFamily }: ListenOptions): boolean {
+  return isOneFamily !== true && (address === '0.0.0.0' || address === '::');
+}
+
+function inUse({ address, port }: ListenOptions): NodeJS.ErrnoException {
+  const text = `EADDRINUSE: address already in use ${address}:${port}`;
+  return Object.assign(new Error(`listen ${text}`), {
+    code: 'EADDRINUSE',
+    errno: -98,
+    syscall: 'listen',
+    address,
+    port,
+  });
+}
+
+async function textOf({ body }: Answer): Promise<string> {
+  if (typeof body === 'string') return body;
+  if (Buffer.isBuffer(body)) return body.toString('utf8');
+  const parts: Uint8Array[] = [];
+  for await (const part of body) parts.push(part);
+  return Buffer.concat(parts).toString('utf8');
+}
