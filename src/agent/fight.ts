@@ -3,7 +3,7 @@
 /** Milliseconds without a repair after which a fight is over, at least. */
 const QUIET = 10_000;
 /** Repairs that are made at once. */
-const AT_ONCE = 3;
+const AT_ONCE = 10;
 /** Milliseconds before the first repair that waits; each further one waits twice as long. */
 const FIRST_WAIT = 100;
 

@@ -83,6 +83,11 @@ export class KernelWatch {
     return true;
   }
 
+  /** A sync spent these milliseconds reading: the next notice is looked at when this is a bounded share of the time. */
+  spent(milliseconds: number): void {
+    this.#mayLook = Math.max(this.#mayLook, this.#agent.clock.now() + milliseconds / LOOKING_SHARE);
+  }
+
   /** Check until the signal aborts. When another program flushed the rules, sync at once (k8s#129128). Never rejects. */
   async run(): Promise<void> {
     const { health, signal, config } = this.#options;
@@ -137,7 +142,7 @@ export class KernelWatch {
       this.#mayLook = readings.mayReadAt;
       return;
     }
-    this.#mayLook = clock.now() + (clock.now() - began) / LOOKING_SHARE;
+    this.spent(clock.now() - began);
   }
 
   /** Every syncPeriod. */

@@ -106,7 +106,8 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
   const { clock, loop, turns } = agent;
   const status = new SyncStatus();
   return async () => {
-    const by = options.asked.loss?.by;
+    const { loss } = options.asked;
+    const by = loss?.by;
     const trigger = triggerOf(agent, status, options);
     // The resync is due: read the kernel again.
     if (readings.isDue) {
@@ -128,6 +129,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     const isFight = report.drift.length > 0 && !watch.repaired(by);
+    if (loss !== undefined) watch.spent(report.reading);
     const { failingSince } = status;
     logReport(report, log, { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight });
     if (report.drift.length > 0 && !isFight)

@@ -5,14 +5,17 @@ import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type 
 import type { Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
 import { FamilyRules, type TablesOptions } from './family-rules.ts';
+import { HeardRules } from './heard-rules.ts';
 import { isOurs } from './names.ts';
 import { udpFrontendsIn } from './udp-frontends.ts';
 
 export class RulesFamily implements FamilyMode {
   readonly tables: FamilyRules;
+  readonly #heard: HeardRules;
 
   constructor(tables: FamilyRules) {
     this.tables = tables;
+    this.#heard = new HeardRules(tables);
   }
 
   get family(): Family {
@@ -38,6 +41,9 @@ export class RulesFamily implements FamilyMode {
   desire(_changes: PortChanges): void {}
 
   async observe(signal: AbortSignal): Promise<SeenFamily> {
+    const part = await this.#heard.observe(signal);
+    // The frontends were reported after the last reading.
+    if (part !== undefined) return { drift: part, udpFrontends: [] };
     const { drift, chains } = await this.tables.observe(signal);
     return { drift, udpFrontends: udpFrontendsIn(this.family, chains) };
   }
@@ -52,8 +58,7 @@ export class RulesFamily implements FamilyMode {
   }
 
   async heard(): Promise<Heard> {
-    if (!this.isKnown || !(await this.tables.standing.mayDiffer())) return { kind: 'nothing' };
-    return { kind: 'unknown' };
+    return await this.#heard.heard();
   }
 
   async mayDiffer(): Promise<boolean> {
