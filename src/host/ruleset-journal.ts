@@ -3,59 +3,43 @@
  * (nf_tables_gen_notify), so somebody must listen all the time. While somebody listens the kernel makes messages of all changes, so it
  * begins after the first writes.
  */
-import { readFileSync, readlinkSync } from 'node:fs';
 import { EAGAIN, ENOBUFS, errnoOf } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
-import { decodeMessages, type Message } from '../../native/netlink.ts';
+import { decodeMessages } from '../../native/netlink.ts';
 import type { Listener } from '../../native/netlink-socket.ts';
-import { decodeNotice, type ObjectNotice, openNotices } from '../../native/nft/notices.ts';
-import { decodeGeneration, decodeWriter } from '../../native/nftables.ts';
-import { type Commit, generationAfter, type RulesetNotices, type TouchedTable, tableKey } from './ruleset-notices.ts';
+import { openNotices } from '../../native/nft/notices.ts';
+import { CommitRecord, type CommitRecordOptions } from './commit-record.ts';
+import type { Commit, RulesetNotices } from './ruleset-notices.ts';
 
 /** The kernel makes datagrams of a page at most (NLMSG_GOODSIZE), unless one message is longer. */
 const DATAGRAM = 64 * 1024;
-/** Transactions that are remembered. */
-const MOST_COMMITS = 1000;
-/** Objects of a table that a transaction names; of more, the whole table counts as touched. */
-const MOST_OBJECTS = 500;
+/** See `JournalOptions.rest`. */
+const REST = 5;
 
-interface TouchedDraft {
-  isWhole: boolean;
-  readonly chains: Set<string>;
-  readonly elements: Map<string, Set<string>>;
-  count: number;
-}
-
-export interface JournalOptions {
+export interface JournalOptions extends CommitRecordOptions {
   /** Opens the listener; the port is that of our own writes, whose objects we know. Throws SystemError. */
   readonly open?: (own?: number) => Listener;
-  /** The port of the socket that writes for this process. */
-  readonly ownPort?: () => number | undefined;
-  /** The program that started a process; undefined where it cannot be found out. */
-  readonly starterOf?: (pid: number, name: string) => string | undefined;
+  /** Milliseconds between two times that messages are taken in because they arrived. */
+  readonly rest?: number;
 }
 
 export class RulesetJournal implements RulesetNotices {
   readonly #options: JournalOptions;
   readonly #buffer = Buffer.alloc(DATAGRAM);
+  readonly #record: CommitRecord;
+  readonly #calls = new Set<() => void>();
   #listener: Listener | undefined;
   #stopData: (() => void) | undefined;
+  #resting: NodeJS.Timeout | undefined;
   #isDeaf = false;
-  #commits: Commit[] = [];
-  /** What the messages since the last generation touched. */
-  #touched = new Map<string, TouchedDraft>();
-  /** Messages were lost: all that is heard until the buffer is empty, and the transaction after that, may be incomplete. */
-  #lost: 'no' | 'now' | 'until the next' = 'no';
-  /** Transactions of others, and losses of messages, which may have been about some. */
-  #others = 0;
-  readonly #calls = new Set<() => void>();
 
   constructor(options: JournalOptions = {}) {
     this.#options = options;
+    this.#record = new CommitRecord(options);
   }
 
   get last(): Commit | undefined {
-    return this.#commits.at(-1);
+    return this.#record.last;
   }
 
   listen(): void {
@@ -72,18 +56,7 @@ export class RulesetJournal implements RulesetNotices {
 
   between(from: number, to: number): readonly Commit[] | undefined {
     this.listen();
-    if (from === to) return [];
-    const found: Commit[] = [];
-    let next = generationAfter(from);
-    const first = this.#commits.findIndex(({ generation }) => generation === next);
-    if (first < 0) return undefined;
-    for (const commit of this.#commits.slice(first)) {
-      if (commit.generation !== next) return undefined;
-      found.push(commit);
-      if (commit.generation === to) return found;
-      next = generationAfter(next);
-    }
-    return undefined;
+    return this.#record.between(from, to);
   }
 
   onCommit(call: () => void): () => void {
@@ -92,6 +65,8 @@ export class RulesetJournal implements RulesetNotices {
   }
 
   close(): void {
+    clearTimeout(this.#resting);
+    this.#resting = undefined;
     this.#stopData?.();
     this.#stopData = undefined;
     this.#listener?.close();
@@ -101,12 +76,27 @@ export class RulesetJournal implements RulesetNotices {
   #opened(): Listener {
     const { open = openNotices, ownPort } = this.#options;
     const listener = open(ownPort?.());
-    this.#stopData = listener.onData(() => {
-      const others = this.#others;
-      this.listen();
-      if (this.#others !== others) for (const call of this.#calls) call();
-    });
+    this.#stopData = listener.onData(() => this.#wake());
     return listener;
+  }
+
+  /** At once, and then not again for a moment: a program may commit thousands of transactions in a second. */
+  #wake(): void {
+    if (this.#resting !== undefined) return;
+    this.#takeIn();
+    const { rest = REST } = this.#options;
+    if (rest === 0) return;
+    this.#resting = setTimeout(() => {
+      this.#resting = undefined;
+      this.#takeIn();
+    }, rest);
+    this.#resting.unref();
+  }
+
+  #takeIn(): void {
+    const { others } = this.#record;
+    this.listen();
+    if (this.#record.others !== others) for (const call of this.#calls) call();
   }
 
   #hear(listener: Listener): void {
@@ -117,76 +107,15 @@ export class RulesetJournal implements RulesetNotices {
       } catch (error) {
         const errno = errnoOf(error);
         if (errno === EAGAIN) {
-          if (this.#lost === 'now') this.#lost = 'until the next';
+          this.#record.emptied();
           return;
         }
         if (errno !== ENOBUFS) throw error;
-        // What is still in the buffer is older; what comes after it may begin in the middle of a transaction.
-        this.#lost = 'now';
-        this.#others += 1;
+        this.#record.lose();
         continue;
       }
-      if (length > DATAGRAM) this.#lost = 'now';
-      else for (const message of decodeMessages(this.#buffer, length)) this.#take(message);
+      if (length > DATAGRAM) this.#record.lose();
+      else for (const message of decodeMessages(this.#buffer, length)) this.#record.take(this.#buffer, message);
     }
   }
-
-  #take(message: Message): void {
-    const generation = decodeGeneration(this.#buffer, message);
-    if (generation === undefined) {
-      const notice = decodeNotice(this.#buffer, message);
-      if (notice !== undefined) this.#touch(notice);
-      return;
-    }
-    const { pid = 0, name = '' } = decodeWriter(this.#buffer, message) ?? {};
-    const tables = this.#lost === 'no' ? new Map<string, TouchedTable>(this.#touched) : undefined;
-    const { starterOf = starterIn, ownPort } = this.#options;
-    const isOwn = message.port === ownPort?.();
-    const startedBy = isOwn ? undefined : starterOf(pid, name);
-    if (!isOwn) this.#others += 1;
-    this.#commits.push({ generation, port: message.port, pid, name, startedBy, tables });
-    if (this.#commits.length > 2 * MOST_COMMITS) this.#commits = this.#commits.slice(-MOST_COMMITS);
-    this.#touched = new Map();
-    if (this.#lost === 'until the next') this.#lost = 'no';
-  }
-
-  #touch({ family, table, what }: ObjectNotice): void {
-    const key = tableKey(family, table);
-    const touched = this.#touched.get(key) ?? { isWhole: false, chains: new Set(), elements: new Map(), count: 0 };
-    this.#touched.set(key, touched);
-    if (touched.isWhole) return;
-    touched.count += what.kind === 'elements' ? what.keys.length : 1;
-    if (what.kind === 'chain') touched.chains.add(what.name);
-    else if (what.kind === 'elements') {
-      const keys = touched.elements.get(what.set) ?? new Set();
-      for (const one of what.keys) keys.add(one);
-      touched.elements.set(what.set, keys);
-    } else if (what.kind === 'set' || what.isGone) touched.isWhole = true;
-    if (touched.count > MOST_OBJECTS) touched.isWhole = true;
-  }
-}
-
-/** The first namespace of processes (linux/proc_ns.h, PROC_PID_INIT_INO). */
-const FIRST_PROCESSES = 'pid:[4026531836]';
-
-/**
- * The program that started the process, from /proc. undefined where the process has ended, and in a container with processes of its own:
- * the kernel's number is that of the first namespace of processes.
- */
-function starterIn(pid: number, name: string): string | undefined {
-  try {
-    if (readlinkSync('/proc/self/ns/pid') !== FIRST_PROCESSES) return undefined;
-    const stat = statOf(pid);
-    return stat?.name === name ? statOf(stat.parent)?.name : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** proc(5): `PID (NAME) STATE PARENT …`; the name may hold brackets. */
-function statOf(pid: number): { readonly name: string; readonly parent: number } | undefined {
-  const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  const [open, end] = [text.indexOf('('), text.lastIndexOf(')')];
-  const parent = Number(text.slice(end + 2).split(' ')[1]);
-  return open < 0 || end < open ? undefined : { name: text.slice(open + 1, end), parent };
 }
