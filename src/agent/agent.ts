@@ -62,12 +62,13 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
+  const notices = outside.kernel.openNotices?.();
   const members = tools.map((tool) => ({
     tools: tool,
-    probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
+    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
   }));
   if (options.isRun) await removeTraces(options);
-  const onNode = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
+  const onNode = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
     for (const { probe } of members) probe.close();
     throw error;
   });
@@ -129,7 +130,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 /** Wait for the initial lists and the Node, and build the mode. The rules in the kernel are read meanwhile. */
 async function buildMode(
   feed: ObjectFeed,
-  { families, members }: Pick<ModeInput, 'families' | 'members'>,
+  { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
   { config, log, signal, isRun, recorder, outside }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
@@ -149,6 +150,7 @@ async function buildMode(
     config,
     families,
     members,
+    notices,
     node: feed.node,
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,
