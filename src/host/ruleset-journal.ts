@@ -54,7 +54,7 @@ export class RulesetJournal implements RulesetNotices {
       // Messages are lost until the next question opens another socket.
       this.#record.lose();
       this.#isDeaf = FOR_GOOD.includes(error.errno);
-      this.close();
+      this.#drop();
     }
   }
 
@@ -69,6 +69,12 @@ export class RulesetJournal implements RulesetNotices {
   }
 
   close(): void {
+    // Who asks from now on does without.
+    this.#isDeaf = true;
+    this.#drop();
+  }
+
+  #drop(): void {
     clearTimeout(this.#resting);
     this.#resting = undefined;
     this.#stopData?.();
