@@ -20,7 +20,7 @@ import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
-import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
+import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import { type Outside, realOutside } from './outside.ts';
 import { Turns } from './turns.ts';
 
@@ -69,7 +69,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   }));
   if (options.isRun) await removeTraces(options);
   const onNode = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
-    for (const { probe } of members) probe.close();
+    closeProbes({ members, notices });
     throw error;
   });
   const { mode } = onNode;

@@ -120,7 +120,8 @@ async function createIptables(input: ModeInput): Promise<OwnMode> {
   );
 }
 
-function closeProbes({ members, notices }: Pick<ModeInput, 'members' | 'notices'>): void {
+/** Closes the sockets that were opened for the input. */
+export function closeProbes({ members, notices }: Pick<ModeInput, 'members' | 'notices'>): void {
   for (const { probe } of members) probe.close();
   notices?.close();
 }
@@ -134,6 +135,7 @@ async function createNftables({
   config,
   families,
   members,
+  notices,
   node,
   serviceCidrs,
   willBeLiberal,
@@ -154,7 +156,7 @@ async function createNftables({
       },
       notices: kernel.notices,
       close: () => {
-        closeProbes({ members });
+        closeProbes({ members, notices });
         kernel.close();
       },
       settingsNow,

@@ -47,7 +47,7 @@ export interface RulesProbe extends ChainProbe {
   generation(): Promise<number | undefined>;
   counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
   state(tables: readonly string[]): Promise<RulesState | undefined>;
-  /** Closes the socket to the kernel; the next question opens another. */
+  /** Closes the socket to the kernel. */
   close(): void;
 }
 
@@ -132,7 +132,7 @@ class KernelRulesProbe implements RulesProbe {
   readonly #onProblem: (text: string) => void;
   readonly #open: OpenRules;
   /** Opened once, by the first question. */
-  #socket: Promise<RulesSocket> | undefined;
+  #socket: Promise<RulesSocket> | 'closed' | undefined;
   /** Chains that a process found, each with the fingerprint of its table then. */
   readonly #found = new Map<string, string>();
   readonly #reported = new Set<string>();
@@ -164,7 +164,13 @@ class KernelRulesProbe implements RulesProbe {
   }
 
   close(): void {
+    this.#drop();
+    this.#socket = 'closed';
+  }
+
+  #drop(): void {
     const socket = this.#socket;
+    if (socket === 'closed') return;
     this.#socket = undefined;
     socket?.then((opened) => opened.close()).catch(() => undefined);
   }
@@ -213,14 +219,15 @@ class KernelRulesProbe implements RulesProbe {
   /** undefined: the kernel cannot be asked. */
   async #ask<T>(question: (socket: RulesSocket) => T): Promise<T | undefined> {
     const { variant, family } = this.#tools;
-    if (variant === undefined) return undefined;
+    // Nobody would close the socket of a question that comes too late.
+    if (variant === undefined || this.#socket === 'closed') return undefined;
     try {
       this.#socket ??= this.#open(variant, family, this.#notices);
       return question(await this.#socket);
     } catch (error) {
       this.#report(causeOf(error));
       // The next question opens a new socket.
-      this.close();
+      this.#drop();
       return undefined;
     }
   }
