@@ -7,6 +7,7 @@ import { actionText, type Step, stepText } from './history/actions.ts';
 import { faultsOf } from './history/faults.ts';
 import type { HistoryPlan, PlannedFault } from './history/plan.ts';
 import { Violation } from './violation.ts';
+import './world/preloaded.ts';
 import { SimWorld } from './world/world.ts';
 
 /** What was found wrong. */
