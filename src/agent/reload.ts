@@ -112,18 +112,23 @@ export class Reloader {
   async #runGenerations(): Promise<void> {
     const { signal } = this.#options;
     let present: Generation | undefined;
-    while (!signal.aborted) {
-      const config = this.#configs.wanted;
-      this.#isOutdated = false;
-      const former: Generation | undefined = present;
-      try {
-        present = await this.#next(config, former);
-      } catch (error) {
-        // The file changed again meanwhile: the error is about a configuration that nobody wants any more.
-        if (!signal.aborted && config !== this.#configs.wanted) continue;
-        this.#keepFormer(config, former, error);
+    try {
+      while (!signal.aborted) {
+        const config = this.#configs.wanted;
+        this.#isOutdated = false;
+        const former: Generation | undefined = present;
+        try {
+          present = await this.#next(config, former);
+        } catch (error) {
+          // The file changed again meanwhile: the error is about a configuration that nobody wants any more.
+          if (!signal.aborted && config !== this.#configs.wanted) continue;
+          this.#keepFormer(config, former, error);
+        }
+        if (present !== undefined) await this.#untilOutdated(present);
       }
-      if (present !== undefined) await this.#untilOutdated(present);
+    } finally {
+      if (signal.aborted) await present?.ended.catch(() => undefined);
+      present?.agent.onNode.close();
     }
   }
 

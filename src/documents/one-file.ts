@@ -1,5 +1,5 @@
 /** Reads a single file: a configuration, a kubeconfig. */
-import { singleFiles } from './files.ts';
+import { type DocumentReader, singleFiles } from './files.ts';
 import type { Problem, Value } from './protocol.ts';
 
 /** Bytes. */
@@ -18,10 +18,10 @@ export class FileUnreadable extends Error {
 }
 
 /** Read a file; it may be a link to anywhere. Throws FileUnreadable. */
-export async function readOneFile(path: string): Promise<OneFile> {
+export async function readOneFile(path: string, files: Pick<DocumentReader, 'read'> = singleFiles): Promise<OneFile> {
   const values: Value[] = [];
   const onValues = (some: readonly Value[]) => void values.push(...some);
-  const read = await singleFiles.read({ path, most: MOST_BYTES, mayRepeat: true, onValues });
+  const read = await files.read({ path, most: MOST_BYTES, mayRepeat: true, onValues });
   if (read.kind === 'read') return { values, problems: read.problems, digest: read.digest };
   throw new FileUnreadable(read.kind === 'unreadable' ? read.cause : 'it was not read');
 }

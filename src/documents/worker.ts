@@ -1,15 +1,9 @@
 /** The program of the thread that reads and parses files: a malicious file, or a dead mount, blocks only this thread. */
-import { createHash } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
 import { type FileText, placeAt, Refused, readBounded } from './bounded-file.ts';
 import { fileProblem } from './file-problem.ts';
-import { readObjects } from './objects.ts';
-import type { Answer, Outcome, ParseRequest, Problem, ReadRequest, Request, Value } from './protocol.ts';
-
-/** Values of one message: the agent's event loop is blocked only for so many at a time. */
-const BATCH = 100;
-/** Problems of one file that are reported; the others are counted. */
-const MOST_PROBLEMS = 20;
+import { parsedText } from './parsed-text.ts';
+import type { Answer, Outcome, ParseRequest, ReadRequest, Request } from './protocol.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('this file must run as a worker thread');
@@ -32,22 +26,7 @@ function outcomeOf(request: Request): Outcome {
 
 function parse({ id, mayRepeat }: ReadRequest | ParseRequest, { text, stamp }: FileText): Outcome {
   port?.postMessage({ id, kind: 'parsing', stamp } satisfies Answer);
-  const problems: Problem[] = [];
-  let problemCount = 0;
-  let values: Value[] = [];
-  const send = () => {
-    if (values.length > 0) port?.postMessage({ id, kind: 'values', values } satisfies Answer);
-    values = [];
-  };
-  for (const part of readObjects(text, mayRepeat)) {
-    if (part.kind === 'problem') {
-      if (++problemCount <= MOST_PROBLEMS) problems.push(part);
-    } else {
-      values.push(part);
-      if (values.length === BATCH) send();
-    }
-  }
-  send();
-  const digest = createHash('sha256').update(text).digest('base64');
-  return { kind: 'read', stamp, digest, problems, problemCount };
+  return parsedText({ text, stamp, mayRepeat }, (values) => {
+    port?.postMessage({ id, kind: 'values', values } satisfies Answer);
+  });
 }

@@ -1,6 +1,7 @@
 /** The seam to processes: every command starts here, with arguments and standard input, never through a shell. */
 import { Readable } from 'node:stream';
 import { execa } from 'execa';
+import { lockHolder } from './xtables-lock.ts';
 
 export interface Command {
   readonly file: string;
@@ -30,12 +31,15 @@ export class CommandNotStarted extends Error {
 export interface CommandRunner {
   /** Runs a command to its end. Any exit status is a result. Rejects with CommandNotStarted, or with the signal's reason. */
   run(command: Command, signal: AbortSignal): Promise<CommandResult>;
+  /** Who holds the xtables lock: `iptables (process 123)`; undefined where that is not known. Never rejects. */
+  lockHolder?(): Promise<string | undefined>;
 }
 
 /** Characters that are written to standard input at once. */
 const CHUNK = 512 * 1024;
 
 export const realCommands: CommandRunner = {
+  lockHolder,
   async run({ file, args, input }, signal) {
     signal.throwIfAborted();
     const source = input === undefined ? { stdin: 'ignore' as const } : { input: Readable.from(chunks(input())) };

@@ -2,7 +2,6 @@
 import type { Family } from '../model/address.ts';
 import { breath, unlessAborted } from './clock.ts';
 import type { CommandResult, CommandRunner } from './commands.ts';
-import { lockHolder } from './xtables-lock.ts';
 
 /** The variant of the tools: `auto` runs the command `iptables`, the others a variant by its own name. */
 export type IptablesBackend = 'auto' | 'nft' | 'legacy';
@@ -202,7 +201,7 @@ export class IptablesTools {
     const stderr = result.stderr.trim().split('\n').slice(0, 5).join('; ');
     const status = result.exitCode === undefined ? 'was killed' : `exit status ${result.exitCode}`;
     if (LOCK_HELD.test(result.stderr)) {
-      const holder = await lockHolder();
+      const holder = await this.#runner.lockHolder?.();
       const text = `${command} did not get the xtables lock: ${holder ?? 'another program'} holds it`;
       return new IptablesError(text, { isRefusal: false });
     }

@@ -66,11 +66,14 @@ const NO_NFTABLES: readonly number[] = [EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, EAF
 const NEEDED_RIGHTS =
   'slicewire needs the capability NET_ADMIN over its network namespace: run it as root, or in the user namespace that owns the network namespace';
 
-/** Opens nftables of this network namespace. Throws NftMissing when the kernel has none, NftUnusable when it denies permission. */
-export function openNftables(): NftNetlink {
+/**
+ * Opens nftables of this network namespace; `sockets`: as of NftNetlink. Throws NftMissing when the kernel has none, NftUnusable when it
+ * denies permission.
+ */
+export function openNftables(...sockets: ConstructorParameters<typeof NftNetlink>): NftNetlink {
   let kernel: NftNetlink | undefined;
   try {
-    kernel = new NftNetlink();
+    kernel = new NftNetlink(...sockets);
     kernel.hasTable('IPv4', TABLE);
     return kernel;
   } catch (error) {

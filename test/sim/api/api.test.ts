@@ -1,7 +1,7 @@
 /** The simulated API server, asked by the real client and reflector. */
 import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
-import { ApiWorld, type Followed, SERVICES_IN_PROTOBUF } from './following.ts';
+import { ApiWorld, assertSame, SERVICES_IN_PROTOBUF } from './following.ts';
 
 async function following(t: TestContext, resource?: Parameters<ApiWorld['follow']>[0]) {
   const world = new ApiWorld(t);
@@ -9,20 +9,6 @@ async function following(t: TestContext, resource?: Parameters<ApiWorld['follow'
   const agent = world.follow(resource);
   await world.run(10);
   return { world, agent, api: world.api };
-}
-
-/** All is as the server has it, and is followed. */
-function assertSame(world: ApiWorld, agent: Followed): void {
-  const services = world.api.objectsAt(world.api.versions).get('Service') ?? new Map();
-  assert.deepEqual(agent.keys, [...services.keys()].sort());
-  for (const [key, service] of services) {
-    assert.equal(clusterIp(agent.objects.get(key)), clusterIp(service), key);
-  }
-  assert.equal(world.api.watches, 1);
-}
-
-function clusterIp(service: unknown): string {
-  return (service as { readonly spec: { readonly clusterIP: string } }).spec.clusterIP;
 }
 
 describe('a list and a watch', () => {

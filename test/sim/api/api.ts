@@ -17,6 +17,8 @@ export interface SimApiOptions {
   readonly time: SimTime;
   /** Milliseconds that a request is under way, and its answer as well; drawn for each. */
   readonly latency?: () => number;
+  /** An object is another one from now on, or gone: after a write, and after a restore. */
+  readonly onChange?: (change: Pick<Change, 'kind' | 'key' | 'after'>) => void;
   /** Kinds that this server does not have, such as ServiceCIDR before 1.33. */
   readonly missing?: readonly string[];
 }
@@ -33,13 +35,15 @@ export class SimApi {
   readonly #watches: Watches;
   readonly #latency: () => number;
   readonly #missing: ReadonlySet<string>;
+  readonly #onChange: NonNullable<SimApiOptions['onChange']>;
   #outage: Outage | undefined;
   #refusesOld = false;
   #uids = 0;
   /** Events that were created, in order. */
   readonly events: ApiObject[] = [];
 
-  constructor({ time, latency = () => 0, missing = [] }: SimApiOptions) {
+  constructor({ time, latency = () => 0, missing = [], onChange = () => undefined }: SimApiOptions) {
+    this.#onChange = onChange;
     this.#latency = latency;
     this.#missing = new Set(missing);
     this.#store = new ApiStore({
@@ -120,7 +124,9 @@ export class SimApi {
         `the history has the resourceVersions ${this.#store.oldest} to ${this.#store.version}, not ${resourceVersion}`,
       );
     this.#store.rewind(resourceVersion);
+    const before = this.#states.at(this.#states.newest);
     this.#states.restored(resourceVersion);
+    this.#tellRestored(before, this.#states.at(this.#states.newest));
     this.resetAll();
   }
 
@@ -178,8 +184,18 @@ export class SimApi {
     return this.#watches.whole(answer, what, caller);
   }
 
+  #tellRestored(before: Objects, now: Objects): void {
+    for (const kind of new Set([...before.keys(), ...now.keys()])) {
+      const [old, shelf] = [before.get(kind) ?? new Map(), now.get(kind) ?? new Map()];
+      for (const key of new Set([...old.keys(), ...shelf.keys()])) {
+        if (old.get(key) !== shelf.get(key)) this.#onChange({ kind, key, after: shelf.get(key) });
+      }
+    }
+  }
+
   #tell(change: Change): void {
     this.#states.add(change);
+    this.#onChange(change);
     this.#watches.tell(change);
   }
 }

@@ -1,4 +1,5 @@
 /** A process that follows kinds of a simulated API server with the real client and reflector, for tests. */
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type ApiClient, apiClient } from '../../../src/api/client.ts';
 import { readServices } from '../../../src/api/protobuf/service.ts';
@@ -108,4 +109,18 @@ export class Followed {
   take(): readonly string[] {
     return this.told.splice(0);
   }
+}
+
+/** All is as the server has it, and is followed. */
+export function assertSame(world: ApiWorld, agent: Followed): void {
+  const services = world.api.objectsAt(world.api.versions).get('Service') ?? new Map();
+  assert.deepEqual(agent.keys, [...services.keys()].sort());
+  for (const [key, service] of services) {
+    assert.equal(clusterIp(agent.objects.get(key)), clusterIp(service), key);
+  }
+  assert.equal(world.api.watches, 1);
+}
+
+function clusterIp(service: unknown): string {
+  return (service as { readonly spec: { readonly clusterIP: string } }).spec.clusterIP;
 }

@@ -25,11 +25,11 @@ export class SimWatch {
   readonly watched: Watched;
   readonly body: SimBody;
   readonly #options: WatchOptions;
-  /** Lines under way. */
-  readonly #late: string[] = [];
+  readonly #underWay: string[] = [];
+  /** When the last line arrives. */
+  #due = 0;
   readonly #cancels = new Set<() => void>();
   #isSilent = false;
-  #pausedUntil = 0;
   #tear: 'reset' | 'short' | undefined;
 
   constructor(options: WatchOptions) {
@@ -57,13 +57,14 @@ export class SimWatch {
   /** A line, without its end, arrives behind those before it. */
   say(line: string | undefined): void {
     if (line === undefined) return;
-    const lag = Math.max(this.#options.lag(), this.#pausedUntil - this.#options.time.now);
-    if (lag <= 0 && this.#late.length === 0) {
-      this.#deliver(line);
-      return;
-    }
-    this.#late.push(line);
-    this.#after(lag, () => this.#deliver(this.#late.shift() ?? ''));
+    const { now } = this.#options.time;
+    const due = Math.max(now + this.#options.lag(), this.#due);
+    this.#due = due;
+    this.#underWay.push(line);
+    if (due > now) this.#after(due - now, () => this.#deliver());
+    else if (this.#underWay.length === 1) this.#deliver();
+    // Those before it are due at this moment as well; it follows them.
+    else this.#after(1, () => this.#deliver());
   }
 
   /** It says nothing any more. Its end, when its time is up, is still heard, unless `error` ends it before. */
@@ -76,13 +77,13 @@ export class SimWatch {
   tear(how: 'reset' | 'short', within: number): void {
     this.#tear = how;
     this.#after(within, () => {
-      if (this.#tear !== undefined) this.#deliver(eventLine('MODIFIED', '{"kind":"'));
+      if (this.#tear !== undefined) this.#send(eventLine('MODIFIED', '{"kind":"'));
     });
   }
 
-  /** Nothing arrives for so many milliseconds; then everything does. */
+  /** What is told from now on arrives after so many milliseconds. */
   pause(milliseconds: number): void {
-    this.#pausedUntil = this.#options.time.now + milliseconds;
+    this.#due = this.#options.time.now + milliseconds;
   }
 
   /** The body is closed. */
@@ -96,8 +97,13 @@ export class SimWatch {
       if (isWatched(this.watched, object)) this.say(eventLine('ADDED', objectText(object)));
   }
 
-  #deliver(line: string): void {
-    if (this.#isSilent) return;
+  /** The next line arrives. */
+  #deliver(): void {
+    const line = this.#underWay.shift();
+    if (line !== undefined && !this.#isSilent) this.#send(line);
+  }
+
+  #send(line: string): void {
     const bytes = Buffer.from(`${line}\n`);
     if (this.#tear === undefined) {
       this.body.send(bytes);

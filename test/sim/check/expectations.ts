@@ -1,9 +1,11 @@
 /** What should become of packets to a frontend, in every combination of versions that an agent may know. Pure. */
-import type { Packet } from '../../../src/explain/packet.ts';
-import type { Family } from '../../../src/model/address.ts';
+import { familyOf } from '../../../src/model/address.ts';
 import type { ServiceKey, Slice } from '../../../src/model/objects.ts';
 import { type Location, type ServicePort, servicePorts } from '../../../src/model/service-port.ts';
-import { type Expectation, expected } from '../../explain/oracle.ts';
+import { expected } from '../../explain/oracle.ts';
+import { kept } from './kept.ts';
+import { fatesText } from './kernel-views.ts';
+import type { SentPacket } from './packets.ts';
 import type { FrontendVersions, NodeState, Owner, Versions } from './versions.ts';
 
 /** The oldest versions that the agent may still know: indices into lists of `Versions`. */
@@ -25,10 +27,12 @@ export interface Combination {
   readonly slices: number;
   readonly port: ServicePort | undefined;
   readonly state: NodeState;
+  /** The same text means that the same is expected of every packet. */
+  readonly same: string;
 }
 
 /** Combinations beyond that are not looked at: the frontend is left out until the agent has caught up. */
-export const MOST = 400;
+export const MOST = 1000;
 
 /** All combinations from a position on; undefined: too many. */
 export function combinations(
@@ -40,14 +44,15 @@ export function combinations(
   for (let owner = from.owner; owner < frontend.owners.length; owner++) {
     const value = frontend.owners[owner];
     const service = value?.service.key;
-    const lists = service === undefined ? [[]] : versions.slicesOf(service);
+    const lists = value === undefined ? [[]] : versions.slicesOf(value.service.key, frontend.at.family);
     for (let slices = service === undefined ? 0 : (from.slices.get(service) ?? 0); slices < lists.length; slices++) {
       for (let node = from.node; node < versions.nodes.length; node++) {
         const state = versions.nodes[node];
         if (state === undefined) continue;
         if (found.length >= MOST) return undefined;
         const port = value && portOf(value, lists[slices] ?? [], state.location);
-        found.push({ owner, node, service, slices, port, state });
+        const same = port === undefined ? 'nobody' : `${idOf(port)} ${state.key}`;
+        found.push({ owner, node, service, slices, port, state, same });
       }
     }
   }
@@ -57,78 +62,113 @@ export function combinations(
 /** The newest versions of all. */
 export function newest(frontend: FrontendVersions, versions: Versions): Position {
   const service = frontend.owners.at(-1)?.service.key;
-  const slices = service === undefined ? [] : [[service, versions.slicesOf(service).length - 1] as const];
+  const last = (key: ServiceKey) => versions.slicesOf(key, frontend.at.family).length - 1;
+  const slices = service === undefined ? [] : [[service, last(service)] as const];
   return { owner: frontend.owners.length - 1, node: versions.nodes.length - 1, slices: new Map(slices) };
 }
 
-const PORTS = new WeakMap<Owner, WeakMap<readonly Slice[], Map<string, ServicePort | undefined>>>();
+/**
+ * The position after the kernel met some of the combinations: the oldest of them. Versions are passed over that expect what the next
+ * ones expect.
+ */
+export function positionAfter(all: readonly Combination[], met: readonly Combination[], before: Position): Position {
+  const slices = new Map(before.slices);
+  for (const service of new Set(met.map((one) => one.service))) {
+    if (service === undefined) continue;
+    const from = least(met.filter((one) => one.service === service).map((one) => one.slices));
+    const left = all.filter((one) => one.service === service && one.slices >= from);
+    slices.set(
+      service,
+      passed(left, (one) => one.slices, from),
+    );
+  }
+  const [owner, node] = [least(met.map((one) => one.owner)), least(met.map((one) => one.node))];
+  const left = all.filter((one) => one.node >= node && one.owner >= owner);
+  return {
+    owner: passed(left, (one) => (one.service === undefined ? -1 : one.owner), owner),
+    node: passed(left, (one) => one.node, node),
+    slices,
+  };
+}
+
+/** The first index at which something else is expected than at the next one. */
+function passed(left: readonly Combination[], indexOf: (one: Combination) => number, from: number): number {
+  const texts = new Map<number, string>();
+  for (const one of left) texts.set(indexOf(one), `${texts.get(indexOf(one)) ?? ''}, ${one.same}`);
+  let at = from;
+  while (texts.has(at + 1) && texts.get(at) === texts.get(at + 1)) at += 1;
+  return at;
+}
+
+function least(numbers: readonly number[]): number {
+  return numbers.reduce((all, one) => Math.min(all, one), Number.POSITIVE_INFINITY);
+}
+
+interface Found {
+  readonly port: ServicePort | undefined;
+}
+
+const PORTS = new WeakMap<Owner, WeakMap<readonly Slice[], Map<string, Found>>>();
+/** ServicePorts with the same content are one object. */
+const SAME = new Map<string, ServicePort>();
 
 /** The ServicePort with its endpoints, and with those frontends alone that no other Service holds. */
 function portOf(owner: Owner, slices: readonly Slice[], location: Location): ServicePort | undefined {
-  const byLocation = kept(
-    kept(PORTS, owner, () => new WeakMap()),
-    slices,
-    () => new Map(),
-  );
-  return kept(byLocation, location.zone, () => {
-    const { service, port } = owner;
-    const found = servicePorts(service, slices, location).find(({ key }) => key === port.key);
-    const frontends = found?.frontends.filter(({ role, address, port: number }) =>
-      port.frontends.some((held) => held.role === role && held.address === address && held.port === number),
+  const bySlices = kept(PORTS, owner, () => new WeakMap());
+  const byLocation = kept(bySlices, slices, () => new Map<string, Found>());
+  return kept(byLocation, `${location.nodeName} ${location.zone}`, () => {
+    const found = servicePorts(owner.service, slices, location).find(({ key }) => key === owner.port.key);
+    if (found === undefined) return { port: undefined };
+    const frontends = found.frontends.filter(({ role, address, port }) =>
+      owner.port.frontends.some((held) => held.role === role && held.address === address && held.port === port),
     );
-    return found && frontends && { ...found, frontends };
+    const port = { ...found, frontends };
+    return { port: kept(SAME, JSON.stringify(port), () => port) };
+  }).port;
+}
+
+/** What is expected of a packet. */
+export interface Wanted {
+  /** As `fatesText`. */
+  readonly text: string;
+  readonly backends: readonly string[];
+  /** All such packets go to endpoints. */
+  readonly isDelivered: boolean;
+}
+
+const WANTED = new WeakMap<ReadonlySet<string>, Map<string, Wanted>>();
+
+/** By the mode that the configuration of the combination names. `local`: addresses of the machine's interfaces. */
+export function wantedIn(sent: SentPacket, { port, state, same }: Combination, local: ReadonlySet<string>): Wanted {
+  if (port === undefined) return NOBODY;
+  const known = kept(WANTED, local, () => new Map());
+  return kept(known, `${sent.name} ${same}`, () => {
+    const fates = expected(sent.packet, {
+      services: {
+        frontend: ({ address }) => ((address === undefined) === sent.isNodePort ? port : undefined),
+        roleOf: () => undefined,
+      },
+      mode: state.settings(state.mode, familyOf(sent.packet.destination)),
+      localAddresses: local,
+      remembers: () => false,
+    });
+    return {
+      text: fatesText(fates),
+      backends: fates.flatMap(({ kind, backend }) => (kind === 'balanced' ? [backend] : [])),
+      isDelivered: fates.every(({ kind }) => kind === 'balanced'),
+    };
   });
 }
 
-const EXPECTED = new WeakMap<object, WeakMap<ServicePort, Map<string, readonly Expectation[]>>>();
-
-export interface ExpectationInput {
-  readonly name: string;
-  readonly packet: Packet;
-  readonly isNodePort: boolean;
-  readonly combination: Combination;
-  readonly local: ReadonlySet<string>;
-}
-
-/** By the mode that the configuration of the combination names. */
-export function expectedIn(input: ExpectationInput, versions: Pick<Versions, 'roleOf'>): readonly Expectation[] {
-  const { port, state } = input.combination;
-  if (port === undefined) return asked(input, versions);
-  const byPort = kept(EXPECTED, input.local, () => new WeakMap());
-  const known = kept(byPort, port, () => new Map());
-  return kept(known, `${idOf(state)} ${input.name}`, () => asked(input, versions));
-}
-
-function asked({ packet, isNodePort, combination, local }: ExpectationInput, versions: Pick<Versions, 'roleOf'>) {
-  const { port, state } = combination;
-  const family: Family = packet.destination.includes(':') ? 'IPv6' : 'IPv4';
-  return expected(packet, {
-    services: {
-      frontend: ({ address }) => ((address === undefined) === isNodePort ? port : undefined),
-      roleOf: (address) => versions.roleOf(address),
-    },
-    mode: state.settings(state.mode, family),
-    localAddresses: local,
-    remembers: () => false,
-  });
-}
+/** Whether such a packet is refused, dropped or left alone depends on the mode, and on what else has the address. */
+const NOBODY: Wanted = { text: '', backends: [], isDelivered: false };
 
 const IDS = new WeakMap<object, number>();
 let ids = 0;
 
 function idOf(object: object): number {
-  return kept(IDS, object, () => ++ids);
-}
-
-interface MapLike<K, V> {
-  get(key: K): V | undefined;
-  has(key: K): boolean;
-  set(key: K, value: V): unknown;
-}
-
-function kept<K, V>(map: MapLike<K, V>, key: K, make: () => V): V {
-  if (map.has(key)) return map.get(key) as V;
-  const made = make();
-  map.set(key, made);
-  return made;
+  return kept(IDS, object, () => {
+    ids += 1;
+    return ids;
+  });
 }

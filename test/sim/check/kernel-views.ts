@@ -20,6 +20,8 @@ export type KernelViews = (family: Family) => ModeViews;
 export interface Become {
   /** Those of the mode that does something to the packet; of the one that sees it first where both do. */
   readonly fates: readonly Fate[];
+  /** The fates in each mode that does something to the packet: one takes over from another when both do the same. */
+  readonly texts: readonly string[];
   /** Every endpoint that a mode may send it to, as `ip:port`. */
   readonly backends: ReadonlySet<string>;
   /** One mode sends all such packets to endpoints, and no other drops any. */
@@ -40,7 +42,9 @@ export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: No
   const all = walked.map(({ fates }) => fates);
   const isFull = (fates: readonly Fate[]) => fates.length > 0 && fates.every(({ kind }) => kind === 'balanced');
   const dropped = all.some((fates) => fates.some(({ kind }) => kind === 'dropped'));
+  const acting = all.filter((fates) => fates.some(({ kind }) => kind !== 'untouched'));
   return {
+    texts: acting.map(fatesText),
     fates: all.find(isFull) ?? all.find((fates) => fates.some(({ kind }) => kind !== 'untouched')) ?? all[0] ?? [],
     backends: new Set(all.flat().flatMap(({ kind, backend }) => (kind === 'balanced' ? [backend] : []))),
     isDelivered: !dropped && all.some(isFull),

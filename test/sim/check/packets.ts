@@ -21,6 +21,7 @@ export interface SentPacket {
   /** For people, and unique: `outside -> TCP 10.96.0.10:80`. */
   readonly name: string;
   readonly packet: Packet;
+  readonly isNodePort: boolean;
 }
 
 const LOOPBACK = '127.0.0.1' as Address;
@@ -42,7 +43,7 @@ interface From {
   readonly local: ReadonlySet<string>;
 }
 
-function packetTo(destination: Address, { at: { family, protocol, port }, sender, local }: From): SentPacket {
+function packetTo(destination: Address, { at: { family, protocol, port, address }, sender, local }: From): SentPacket {
   const { name, device } = sender;
   const isOwn = device === undefined && (local.has(destination) || isLoopback(destination));
   const source = isOwn ? destination : sender.source[family];
@@ -50,5 +51,6 @@ function packetTo(destination: Address, { at: { family, protocol, port }, sender
   return {
     name: `${name} -> ${protocol} ${to}`,
     packet: { protocol, source, destination, port, device, state: 'NEW' },
+    isNodePort: address === undefined,
   };
 }

@@ -7,11 +7,23 @@
  *
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
  */
+
 import { FAMILIES, type Family } from '../../../src/model/address.ts';
-import { BEGINNING, type Combination, combinations, expectedIn, newest, type Position } from './expectations.ts';
+import type { FamilyView } from '../../../src/modes/view.ts';
+import {
+  BEGINNING,
+  type Combination,
+  combinations,
+  newest,
+  type Position,
+  positionAfter,
+  wantedIn,
+} from './expectations.ts';
+import { kept } from './kept.ts';
 import { type Become, becomeOf, fatesText, type KernelViews, viewsIn, type Walk } from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';
 import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
+import { Walks } from './walks.ts';
 
 export interface Violation {
   /** `stopped`: a packet is not delivered any more. `stray`: it goes where it must not. `others`: something of others changed. */
@@ -32,15 +44,17 @@ export interface Commit {
 export interface SafetyOptions {
   readonly versions: Versions;
   readonly senders: readonly Sender[];
-  /** By default packets are walked anew each time. */
+  /** By default walks are remembered. */
   readonly walk?: Walk | undefined;
 }
 
 interface Judged {
-  readonly frontend: FrontendVersions;
-  readonly found: readonly Combination[];
+  /** One combination of each expectation. */
+  readonly different: readonly Combination[];
+  readonly met: Set<string>;
   readonly sent: SentPacket;
   readonly become: Become;
+  readonly local: ReadonlySet<string>;
 }
 
 const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
@@ -48,7 +62,8 @@ const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
 export class SafetyCheck {
   readonly #versions: Versions;
   readonly #senders: readonly Sender[];
-  readonly #walk: Walk | undefined;
+  readonly #walk: Walk;
+  readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
   readonly #positions = new Map<FrontendKey, Position>();
   /** Names of packets that were delivered at the last check. */
   readonly #delivered = new Set<string>();
@@ -59,7 +74,7 @@ export class SafetyCheck {
   packets = 0;
   skipped = 0;
 
-  constructor({ versions, senders, walk }: SafetyOptions) {
+  constructor({ versions, senders, walk = new Walks().walk }: SafetyOptions) {
     this.#versions = versions;
     this.#senders = senders;
     this.#walk = walk;
@@ -77,9 +92,10 @@ export class SafetyCheck {
     const violations = others === undefined ? [] : this.#changedOthers(others, by);
     const broken = new Set<string>();
     for (const family of families) {
+      const inFamily = viewsIn(views(family));
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
-        for (const violation of this.#check(frontend, views)) {
+        for (const violation of this.#check(frontend, inFamily)) {
           const isTheirs = by === 'others' || this.#broken.has(violation.text);
           if (isTheirs) broken.add(violation.text);
           else violations.push(violation);
@@ -97,8 +113,8 @@ export class SafetyCheck {
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: KernelViews): Violation[] {
-    const { family, address } = frontend.at;
+  #check(frontend: FrontendVersions, views: readonly FamilyView[]): Violation[] {
+    const { family } = frontend.at;
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
     if (found === undefined) {
@@ -106,36 +122,42 @@ export class SafetyCheck {
       return [];
     }
     const local = this.#versions.localAddresses(family);
-    const inFamily = viewsIn(views(family));
     const facts = { localAddresses: local, remembered: NOTHING_REMEMBERED };
+    const different = [...new Map(found.map((one) => [one.same, one])).values()];
+    const met = new Set(different.map(({ same }) => same));
     const violations: Violation[] = [];
-    let met = found;
-    for (const sent of packetsTo(frontend.at, this.#senders, local)) {
+    for (const sent of this.#packetsTo(frontend, local)) {
       this.packets += 1;
-      const become = becomeOf(inFamily, sent.packet, facts, this.#walk);
-      const judged = { frontend, found, sent, become };
-      violations.push(...this.#judge(judged));
-      const isMet = this.#meets(judged, address === undefined);
-      met = met.filter(isMet);
-      if (become.isDelivered) this.#delivered.add(sent.name);
-      else this.#delivered.delete(sent.name);
+      const become = becomeOf(views, sent.packet, facts, this.#walk);
+      violations.push(...this.#judge({ different, met, sent, become, local }));
     }
-    if (met.length > 0) this.#positions.set(frontend.key, oldest(met, position));
+    if (met.size > 0) {
+      const combinationsMet = found.filter(({ same }) => met.has(same));
+      this.#positions.set(frontend.key, positionAfter(found, combinationsMet, position));
+    }
     return violations;
   }
 
-  #judge({ frontend, found, sent, become }: Judged): Violation[] {
-    const { name, packet } = sent;
-    const local = this.#versions.localAddresses(frontend.at.family);
-    const isNodePort = frontend.at.address === undefined;
+  /** The same objects while the machine's addresses stay: walks are remembered by them. */
+  #packetsTo({ key, at }: FrontendVersions, local: ReadonlySet<string>): readonly SentPacket[] {
+    const known = kept(this.#packets, local, () => new Map());
+    return kept(known, key, () => packetsTo(at, this.#senders, local));
+  }
+
+  /** Removes combinations that the kernel does not meet from `met`. */
+  #judge({ different, met, sent, become, local }: Judged): Violation[] {
+    const { name } = sent;
     const allowed = new Set<string>();
     let isWanted = true;
-    for (const combination of found) {
-      const fates = expectedIn({ name, packet, isNodePort, combination, local }, this.#versions);
-      for (const { kind, backend } of fates) {
-        if (kind === 'balanced') allowed.add(backend);
-        else isWanted = false;
-      }
+    const text = fatesText(become.fates);
+    for (const combination of different) {
+      const wanted = wantedIn(sent, combination, local);
+      for (const backend of wanted.backends) allowed.add(backend);
+      isWanted &&= wanted.isDelivered;
+      const isSame =
+        become.texts.length === 0 ? wanted.text === text : become.texts.every((one) => one === wanted.text);
+      const isMet = combination.port === undefined ? become.backends.size === 0 : isSame;
+      if (!isMet) met.delete(combination.same);
     }
     const violations: Violation[] = [];
     const stray = [...become.backends].filter((backend) => !allowed.has(backend));
@@ -144,33 +166,12 @@ export class SafetyCheck {
       violations.push({ kind: 'stray', text: `${name} goes to ${stray.join(', ')}, and may go ${may}` });
     }
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
-      const text = `${name} was delivered, should be, and is: ${fatesText(become.fates)}`;
-      violations.push({ kind: 'stopped', text });
+      violations.push({ kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
+    if (become.isDelivered) this.#delivered.add(name);
+    else this.#delivered.delete(name);
     return violations;
   }
-
-  #meets({ frontend, sent, become }: Judged, isNodePort: boolean): (combination: Combination) => boolean {
-    const { name, packet } = sent;
-    const local = this.#versions.localAddresses(frontend.at.family);
-    const isNowhere = become.backends.size === 0;
-    const text = fatesText(become.fates);
-    return (combination) => {
-      if (combination.port === undefined) return isNowhere;
-      return fatesText(expectedIn({ name, packet, isNodePort, combination, local }, this.#versions)) === text;
-    };
-  }
-}
-
-/** The oldest of each. */
-function oldest(met: readonly Combination[], before: Position): Position {
-  const slices = new Map(before.slices);
-  for (const { service } of met) {
-    if (service === undefined) continue;
-    slices.set(service, Math.min(...met.filter((one) => one.service === service).map((one) => one.slices)));
-  }
-  const least = (of: (one: Combination) => number) => Math.min(...met.map(of));
-  return { owner: least(({ owner }) => owner), node: least(({ node }) => node), slices };
 }
 
 /** The first line that differs. */

@@ -15,6 +15,7 @@ import { ProxyModel } from '../../../src/model/proxy-model.ts';
 import type { Location, ServicePort } from '../../../src/model/service-port.ts';
 import type { ModeName } from '../../../src/modes/mode.ts';
 import type { ModeSettings } from '../../explain/oracle.ts';
+import { kept } from './kept.ts';
 import { type CheckedConfig, interfacesOf, type Place, settingsOf } from './settings.ts';
 
 /** The Service that holds a frontend, and its port without endpoints. */
@@ -28,6 +29,8 @@ export interface NodeState {
   readonly location: Location;
   readonly mode: ModeName;
   readonly settings: (mode: ModeName, family: Family) => ModeSettings;
+  /** The same text means the same settings. */
+  readonly key: string;
 }
 
 /** `IPv4 TCP 10.96.0.10:80`; `IPv4 TCP node:30080` of a node port. */
@@ -58,8 +61,11 @@ export class Versions {
   readonly #slices = new Map<SliceKey, Slice>();
   readonly #cidrs = new Map<string, NonNullable<Place['serviceCidrs']>>();
   readonly #frontends = new Map<FrontendKey, FrontendVersions & { readonly owners: (Owner | undefined)[] }>();
-  readonly #slicesOf = new Map<ServiceKey, (readonly Slice[])[]>();
+  /** By `namespace/name IPv4`. */
+  readonly #slicesOf = new Map<string, (readonly Slice[])[]>();
   readonly #nodes: NodeState[] = [];
+  /** Of settings, by their text. */
+  readonly #keys = new Map<string, string>();
   #place: Place;
   #zone = '';
   #local: ReadonlyMap<Family, ReadonlySet<string>> = new Map();
@@ -85,8 +91,8 @@ export class Versions {
   }
 
   /** The slices of a Service in all their versions; the last ones are those of now. */
-  slicesOf(service: ServiceKey): readonly (readonly Slice[])[] {
-    return this.#slicesOf.get(service) ?? [NO_SLICES];
+  slicesOf(service: ServiceKey, family: Family): readonly (readonly Slice[])[] {
+    return this.#slicesOf.get(`${service} ${family}`) ?? [NO_SLICES];
   }
 
   /** Addresses of the machine's interfaces now. */
@@ -163,11 +169,9 @@ export class Versions {
     if (sameData(before, slice)) return;
     if (slice === undefined) this.#slices.delete(key);
     else this.#slices.set(key, slice);
-    for (const service of new Set([before?.service, slice?.service])) {
-      if (service === undefined) continue;
-      const versions = this.#slicesOf.get(service) ?? [NO_SLICES];
-      versions.push([...this.#slices.values()].filter((one) => one.service === service));
-      this.#slicesOf.set(service, versions);
+    for (const one of new Set([before, slice].filter((each) => each !== undefined).map(idOfSlices))) {
+      const versions = kept(this.#slicesOf, one, () => [NO_SLICES]);
+      versions.push([...this.#slices.values()].filter((each) => idOfSlices(each) === one));
     }
   }
 
@@ -193,12 +197,10 @@ export class Versions {
     this.#nodes.push({
       location: { nodeName: this.#nodeName, zone: this.#zone },
       mode: place.config.mode,
-      settings(mode, family) {
-        const key = `${mode} ${family}`;
-        const known = settings.get(key) ?? settingsOf(mode, family, place);
-        settings.set(key, known);
-        return known;
-      },
+      settings: (mode, family) => kept(settings, `${mode} ${family}`, () => settingsOf(mode, family, place)),
+      key: kept(this.#keys, JSON.stringify(FAMILIES.map((one) => settingsOf(place.config.mode, one, place))), () =>
+        String(this.#keys.size),
+      ),
     });
     this.#local = new Map(FAMILIES.map((family) => [family, new Set(interfacesOf(family, place.interfaces))]));
   }
@@ -211,6 +213,10 @@ export function frontendKey({ family, protocol, address, port }: FrontendAt): Fr
 /** After the Node is deleted, its last zone stays in use (docs/semantics.md 9.2). */
 function zoneOf(node: NodeView | undefined, last: string): string {
   return node === undefined ? last : node.zone;
+}
+
+function idOfSlices({ service, family }: Slice): string {
+  return `${service} ${family}`;
 }
 
 function servedOf(object: object, key: string): Service | undefined {

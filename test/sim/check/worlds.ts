@@ -1,6 +1,5 @@
 /** A mode over its kernel in memory, with a check of every commit. */
 import assert from 'node:assert/strict';
-import { walk } from '../../../src/explain/walk.ts';
 import { type Address, type Cidr, type Family, familyOf, isLoopback } from '../../../src/model/address.ts';
 import type { ModeName } from '../../../src/modes/mode.ts';
 import { FakeIptables } from '../../helpers/fake-iptables.ts';
@@ -50,10 +49,10 @@ export interface CheckedWorld {
   isServed(packet: string): boolean;
 }
 
-export function aWorld(mode: ModeName, { walk: how = walk }: { readonly walk?: Walk } = {}): CheckedWorld {
+export function aWorld(mode: ModeName, { walk }: { readonly walk?: Walk } = {}): CheckedWorld {
   const versions = new Versions({ config: config(mode), nodeName: 'node', interfaces: INTERFACES });
   const senders = sendersOf(PRIMARY);
-  const check = new SafetyCheck({ versions, senders, walk: how });
+  const check = new SafetyCheck({ versions, senders, walk });
   const violations: Violation[] = [];
   const [nft, iptables, ipvs] = [new FakeNft(), new FakeIptables(), new FakeIpvs()];
   for (const address of INTERFACES.filter((one) => !isLoopback(one))) ipvs.others.add(address);

@@ -121,7 +121,8 @@ export class SimProcess {
   /** It opened something: the result forgets it, when the process closes it itself. */
   opened(what: string, close: () => void): () => void {
     const key = {};
-    this.#open.set(key, { what, close });
+    if (this.#isDead) close();
+    else this.#open.set(key, { what, close });
     return () => this.#open.delete(key);
   }
 
@@ -164,6 +165,8 @@ export class SimProcess {
   ): Promise<T> {
     // The answer of no call is there before others run.
     await this.#wait(fault?.kind === 'slow' ? fault.milliseconds / 2 : 0, signal);
+    // Another call killed the process meanwhile: this one has no effect.
+    if (this.#isDead) return await never<T>();
     if (fault === undefined) return await effect();
     if (fault.kind === 'slow') {
       const answer = await effect();

@@ -33,9 +33,8 @@ export class Random {
 
   /** Throws RangeError without choices. */
   pick<T>(choices: readonly T[]): T {
-    const chosen = choices[this.below(choices.length)];
-    if (chosen === undefined) throw new RangeError('nothing to choose from');
-    return chosen;
+    if (choices.length === 0) throw new RangeError('nothing to choose from');
+    return choices[this.below(choices.length)] as T;
   }
 
   /** Another sequence, which does not depend on how often this one is asked from now on. */

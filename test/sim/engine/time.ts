@@ -53,7 +53,7 @@ export class SimTime {
   }
 
   get wall(): number {
-    return BEGINNING + this.#now + this.#wallOffset;
+    return Math.floor(BEGINNING + this.#now + this.#wallOffset);
   }
 
   /** Somebody sets the machine's clock. */

@@ -14,7 +14,7 @@ import { othersIn } from './iptables/others.ts';
 import { simOpenRules } from './iptables/rules-socket.ts';
 import { SimIpvs } from './ipvs/ipvs.ts';
 import { SimMachine } from './machine.ts';
-import { StandInNftables } from './nft-stand-in.ts';
+import { SimNftables } from './nft/sim-nftables.ts';
 import { SimSettings } from './settings.ts';
 
 export interface KernelOptions {
@@ -40,7 +40,7 @@ export interface KernelViews {
 
 export class SimKernel {
   readonly time: SimTime;
-  readonly nft: StandInNftables;
+  readonly nft: SimNftables;
   readonly iptables: SimIptables;
   readonly ipvs: SimIpvs;
   readonly conntrack: SimConntrack;
@@ -48,18 +48,21 @@ export class SimKernel {
   readonly machine: SimMachine;
   /** Called after each commit. */
   onCommit: (commit: KernelCommit) => void = () => undefined;
-  #pids = 1000;
+  /** Beyond the numbers of real processes (linux/threads.h, PID_MAX_LIMIT), about which nobody must ask. */
+  #pids = 5_000_000;
 
   constructor({ time, iptables = 'nft' }: KernelOptions) {
     this.time = time;
-    this.nft = new StandInNftables(() => this.onCommit({ part: 'nftables', what: 'a transaction' }));
+    this.nft = new SimNftables({ now: () => time.now });
+    this.nft.onCommit(({ name }) => this.onCommit({ part: 'nftables', what: `a transaction by ${name}` }));
     this.iptables = new SimIptables({
       time,
       variant: iptables,
       hasSet: (name) => this.ipvs.state.sets.has(name),
       nextPid: () => this.nextPid(),
-      onCommit: ({ family, table, variant, writer }) => {
-        if (variant === 'nft') this.nft.bumpGeneration(writer);
+      onCommit: ({ family, table, chains, variant, writer }) => {
+        const touched = chains.map((chain) => ({ family, table, chain }));
+        if (variant === 'nft') this.nft.bumpGeneration(writer, touched);
         this.onCommit({ part: 'iptables', what: `${family} ${table} by ${writer.name}` });
       },
     });

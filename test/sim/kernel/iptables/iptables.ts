@@ -89,7 +89,11 @@ export class SimIptables {
 
   /** The tools as a process runs them. */
   commands(process: SimProcess): CommandRunner {
-    return { run: (command, signal) => this.#start(process, command, signal) };
+    return {
+      run: (command, signal) => this.#start(process, command, signal),
+      lockHolder: () =>
+        process.call({ what: 'read /proc/locks', effect: () => this.lock.holderText, fail: () => undefined }),
+    };
   }
 
   refersTo(set: string): boolean {

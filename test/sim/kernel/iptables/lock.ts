@@ -24,6 +24,11 @@ export class XtablesLock {
     this.#othersUntil = this.#time.now + milliseconds;
   }
 
+  /** As host/xtables-lock.ts. */
+  get holderText(): string | undefined {
+    return this.isHeld ? 'iptables (process 77)' : undefined;
+  }
+
   get isHeld(): boolean {
     return this.#time.now < this.#othersUntil || (this.#holder !== undefined && !this.#holder.isDead);
   }

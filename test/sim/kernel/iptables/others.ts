@@ -2,6 +2,7 @@
 import { FAMILIES, type Family } from '../../../../src/model/address.ts';
 import { isOurs } from '../../../../src/modes/netfilter/names.ts';
 import type { Table } from '../../../../src/modes/netfilter/rules.ts';
+import { isOursOrSource } from '../../../../src/modes/virtual-servers/source-chain.ts';
 import type { SimIptables, Writer } from './iptables.ts';
 import { targetOf } from './restore.ts';
 import { type Chains, isBuiltIn, TABLES } from './rule-store.ts';
@@ -13,16 +14,22 @@ export function othersIn({ stores }: SimIptables): string {
     for (const family of FAMILIES) {
       for (const table of TABLES) {
         for (const [chain, rules] of store.table(family, table) ?? []) {
-          if (isOurs(table, chain)) continue;
+          if (isAgents(table, chain)) continue;
           const policy = isBuiltIn(table, chain) ? store.policy(family, table, chain) : '-';
-          // KUBE-FIREWALL is shared with the kubelet.
-          lines.push(`${variant} ${family} ${table} ${chain} ${policy}`);
-          for (const rule of rules) if (!isOurs(table, targetOf(rule) ?? '')) lines.push(`  ${rule}`);
+          const theirs = rules.filter((rule) => !isAgents(table, targetOf(rule) ?? ''));
+          // The kernel has the built-in chains of every table that was used.
+          if (isBuiltIn(table, chain) && theirs.length === 0 && policy === 'ACCEPT') continue;
+          lines.push(`${variant} ${family} ${table} ${chain} ${policy}`, ...theirs.map((rule) => `  ${rule}`));
         }
       }
     }
   }
   return lines.join('\n');
+}
+
+/** KUBE-FIREWALL is shared with the kubelet: the agent adds to it, and leaves it. */
+function isAgents(table: Table, chain: string): boolean {
+  return isOursOrSource(table, chain) || chain === 'KUBE-FIREWALL';
 }
 
 /** A change of a table by a program other than the agent. */

@@ -1,0 +1,208 @@
+/** Questions to the simulated nftables: one object, or a listing in several datagrams (nf_tables_api.c, nf_tables_get… and nf_tables_dump_…). */
+import { EINVAL, ENOENT, EOPNOTSUPP } from '../../../../native/errno.ts';
+import { attributes, NLM_F_DUMP_INTR, valueLength } from '../../../../native/netlink.ts';
+import {
+  NFT_MSG_GETRULE,
+  NFT_MSG_GETSET,
+  NFT_MSG_GETSETELEM,
+  NFT_MSG_GETTABLE,
+  NFT_MSG_NEWRULE,
+  NFT_MSG_NEWSET,
+  NFT_MSG_NEWSETELEM,
+  NFT_MSG_NEWTABLE,
+  NFTA_RULE_CHAIN,
+  NFTA_RULE_HANDLE,
+  NFTA_RULE_TABLE,
+  NFTA_SET_ELEM_KEY,
+  NFTA_SET_ELEM_LIST_ELEMENTS,
+  NFTA_SET_ELEM_LIST_SET,
+  NFTA_SET_ELEM_LIST_TABLE,
+  NFTA_SET_NAME,
+  NFTA_SET_TABLE,
+  NFTA_TABLE_NAME,
+} from '../../../../native/nft/constants.ts';
+import { Fields } from '../../../../native/nft/fields.ts';
+import { NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../../../../native/nftables.ts';
+import { type Asked, doneMessage, NLM_F_MULTI, objectMessage, Refused, u64At } from './format.ts';
+import { chainBody, elementsBody, ruleBody, setBody, tableBody } from './listing.ts';
+import { type Element, type Ruleset, type SetOf, type Table, tableKey } from './ruleset.ts';
+import type { NextPart } from './socket.ts';
+
+/** What the kernel has at this moment. */
+export interface Now {
+  readonly ruleset: Ruleset;
+  readonly generation: number;
+  /** Milliseconds of simulated time. */
+  readonly time: number;
+}
+
+/** A message and its body. */
+interface Said {
+  readonly type: number;
+  readonly body: Buffer;
+}
+
+const FAMILY_ANY = 0;
+
+/** The answers to a question about single objects. Throws Refused. */
+export function answersTo(asked: Asked, now: Now): readonly Said[] {
+  const { fields } = asked;
+  switch (asked.type) {
+    case NFT_MSG_GETTABLE:
+      return [{ type: NFT_MSG_NEWTABLE, body: tableBody(tableOf(asked, NFTA_TABLE_NAME, now)) }];
+    case NFT_MSG_GETCHAIN: {
+      const table = tableOf(asked, NFTA_CHAIN_TABLE, now);
+      const chain = table.chains.get(fields.text(NFTA_CHAIN_NAME) ?? '');
+      if (chain === undefined) throw new Refused(ENOENT, fields.at(NFTA_CHAIN_NAME) - 4);
+      return [{ type: NFT_MSG_NEWCHAIN, body: chainBody(table, chain) }];
+    }
+    case NFT_MSG_GETRULE: {
+      const table = tableOf(asked, NFTA_RULE_TABLE, now);
+      const chain = table.chains.get(fields.text(NFTA_RULE_CHAIN) ?? '');
+      const handle = u64At(fields, NFTA_RULE_HANDLE);
+      const rule = chain?.rules.find((one) => one.handle === handle);
+      if (chain === undefined || rule === undefined) throw new Refused(ENOENT);
+      return [{ type: NFT_MSG_NEWRULE, body: ruleBody(table, chain, rule) }];
+    }
+    case NFT_MSG_GETSET: {
+      const table = tableOf(asked, NFTA_SET_TABLE, now);
+      return [{ type: NFT_MSG_NEWSET, body: setBody(table, setOf(table, asked, NFTA_SET_NAME)) }];
+    }
+    case NFT_MSG_GETSETELEM:
+      return elementsAsked(asked, now);
+    default:
+      throw new Refused(EINVAL);
+  }
+}
+
+function elementsAsked(asked: Asked, now: Now): Said[] {
+  const { fields, bytes } = asked;
+  const table = tableOf(asked, NFTA_SET_ELEM_LIST_TABLE, now);
+  const set = setOf(table, asked, NFTA_SET_ELEM_LIST_SET);
+  const list = fields.at(NFTA_SET_ELEM_LIST_ELEMENTS);
+  if (list < 0) throw new Refused(EINVAL);
+  const found: Said[] = [];
+  for (const [at, length] of attributes(bytes, list, list + valueLength(bytes, list))) {
+    const key = new Fields(bytes, at, at + length).value(NFTA_SET_ELEM_KEY);
+    const element = living(set, now).find((one) => one.key === key);
+    if (element === undefined) throw new Refused(ENOENT, at - 4);
+    found.push({ type: NFT_MSG_NEWSETELEM, body: elementsBody(table, set, [element], now.time) });
+  }
+  return found;
+}
+
+function living(set: SetOf, { time }: Now): Element[] {
+  return [...set.elements.values()].filter(({ expiresAt }) => expiresAt === undefined || expiresAt > time);
+}
+
+function tableOf({ family, fields }: Asked, attribute: number, { ruleset }: Now): Table {
+  const name = fields.text(attribute);
+  if (name === undefined) throw new Refused(EINVAL);
+  const table = ruleset.get(tableKey(family, name));
+  if (table === undefined) throw new Refused(ENOENT, fields.at(attribute) - 4);
+  return table;
+}
+
+function setOf(table: Table, { fields }: Asked, attribute: number): SetOf {
+  const set = table.sets.get(fields.text(attribute) ?? '');
+  if (set === undefined) throw new Refused(ENOENT, fields.at(attribute) - 4);
+  return set;
+}
+
+export interface ListingOptions {
+  readonly now: () => Now;
+  readonly port: number;
+  /** Bytes of the longest datagram, unless one object is longer. */
+  readonly longest: number;
+}
+
+/**
+ * A listing. Each datagram is of the ruleset at that moment: the kernel goes on behind as many objects as it listed, and marks what it
+ * says when the generation has moved (nl_dump_check_consistent). Throws Refused when what is asked for does not exist.
+ */
+export function listingOf(asked: Asked, { now, port, longest }: ListingOptions): NextPart {
+  entriesOf(asked, now());
+  let [listed, isDone] = [0, false];
+  let before: number | undefined;
+  return () => {
+    if (isDone) return undefined;
+    const moment = now();
+    const isTorn = before !== undefined && before !== moment.generation;
+    before = moment.generation;
+    const flags = NLM_F_MULTI | (isTorn ? NLM_F_DUMP_INTR : 0);
+    const header = { flags, sequence: asked.sequence, port };
+    const done = (errno: number) => {
+      isDone = true;
+      return doneMessage(header, errno);
+    };
+    try {
+      const entries = entriesOf(asked, moment);
+      const part: Said[] = [];
+      let bytes = 0;
+      for (; listed < entries.length; listed++) {
+        const said = entries[listed]?.();
+        if (said === undefined) break;
+        if (part.length > 0 && bytes + said.body.length > longest) break;
+        part.push(said);
+        bytes += said.body.length + 20;
+      }
+      if (part.length === 0) return done(0);
+      return Buffer.concat(part.map(({ type, body }) => objectMessage(type, header, stamped(body, moment))));
+    } catch (error) {
+      if (error instanceof Refused) return done(error.errno);
+      throw error;
+    }
+  };
+}
+
+/** The body with the generation in its header. */
+export function stamped(body: Buffer, { generation }: Pick<Now, 'generation'>): Buffer {
+  body.writeUInt16BE(generation & 0xffff, 2);
+  return body;
+}
+
+function entriesOf(asked: Asked, now: Now): readonly (() => Said)[] {
+  const { family, fields } = asked;
+  const tables = [...now.ruleset.values()].filter((table) => family === FAMILY_ANY || table.family === family);
+  const only = (attribute: number) => {
+    const name = fields.text(attribute);
+    return name === undefined ? tables : tables.filter((table) => table.name === name);
+  };
+  switch (asked.type) {
+    case NFT_MSG_GETTABLE:
+      return tables.map((table) => () => ({ type: NFT_MSG_NEWTABLE, body: tableBody(table) }));
+    case NFT_MSG_GETCHAIN:
+      // The kernel lists the chains of all tables of the family, whatever table is asked for.
+      return tables.flatMap((table) =>
+        [...table.chains.values()].map((chain) => () => ({ type: NFT_MSG_NEWCHAIN, body: chainBody(table, chain) })),
+      );
+    case NFT_MSG_GETRULE:
+      return only(NFTA_RULE_TABLE).flatMap((table) => rulesOf(table, fields.text(NFTA_RULE_CHAIN)));
+    case NFT_MSG_GETSET: {
+      if (fields.has(NFTA_SET_TABLE)) tableOf(asked, NFTA_SET_TABLE, now);
+      return only(NFTA_SET_TABLE).flatMap((table) =>
+        [...table.sets.values()].map((set) => () => ({ type: NFT_MSG_NEWSET, body: setBody(table, set) })),
+      );
+    }
+    case NFT_MSG_GETSETELEM: {
+      const table = tableOf(asked, NFTA_SET_ELEM_LIST_TABLE, now);
+      const set = setOf(table, asked, NFTA_SET_ELEM_LIST_SET);
+      return living(set, now).map((element) => () => ({
+        type: NFT_MSG_NEWSETELEM,
+        body: elementsBody(table, set, [element], now.time),
+      }));
+    }
+    default:
+      throw new Refused(EOPNOTSUPP);
+  }
+}
+
+function rulesOf(table: Table, only: string | undefined): (() => Said)[] {
+  const chains = [...table.chains.values()].filter(({ name }) => only === undefined || name === only);
+  return chains.flatMap((chain) =>
+    chain.rules.map((rule, i) => () => ({
+      type: NFT_MSG_NEWRULE,
+      body: ruleBody(table, chain, rule, chain.rules[i - 1]),
+    })),
+  );
+}

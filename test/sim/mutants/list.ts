@@ -1,0 +1,105 @@
+/** Faults that are put into the agent's code on purpose, one at a time: the simulator must find each. */
+
+export interface Mutant {
+  readonly name: string;
+  /** For docs/reliability.md. */
+  readonly what: string;
+  readonly file: string;
+  /** The code to replace; it must occur exactly once. */
+  readonly from: string;
+  readonly to: string;
+}
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'no-retry',
+    what: 'A failed sync is not retried',
+    file: 'src/sync/scheduler.ts',
+    from: '(isWell ? max : Math.min(retry, max))',
+    to: '(isWell ? max : 86_400_000)',
+  },
+  {
+    name: 'believe-failed-restore',
+    what: 'A failed iptables-restore counts as done',
+    file: 'src/modes/netfilter/apply.ts',
+    from: '      trackers.chains.forget();\n      trackers.jumps.forget();\n',
+    to: '      continue;\n',
+  },
+  {
+    name: 'believe-lost-answer',
+    what: 'A transaction of nftables whose answer was lost counts as done',
+    file: 'src/modes/nft-table/apply.ts',
+    from: '      isLost = true;\n      failed.push(',
+    to: '      target.wrote(transaction);\n      if (transaction.steps.length < 0) failed.push(',
+  },
+  {
+    name: 'forget-deletions',
+    what: 'A new list does not remove the objects that it lacks',
+    file: 'src/api/reflector.ts',
+    from: 'for (const key of before.keys()) if (!seen.has(key)) sink.gone(key);',
+    to: '',
+  },
+  {
+    name: 'go-on-after-restore',
+    what: 'A resourceVersion that went back is ignored',
+    file: 'src/api/reflector.ts',
+    from: 'if (isOlder(page.version, this.#version)) this.#distrust(page.version);',
+    to: '',
+  },
+  {
+    name: 'ignore-deleted',
+    what: 'A watch ignores deletions',
+    file: 'src/api/reflector.ts',
+    from: "    if (type === 'DELETED') {\n      sink.gone(key);",
+    to: "    if (type === 'DELETED') {",
+  },
+  {
+    name: 'remove-predecessor-first',
+    what: 'The former mode is removed although the new one could not be written',
+    file: 'src/modes/handover.ts',
+    from: "if (report.outcome !== 'complete' || !mayRemove || this.#isPredecessorGone) return report;",
+    to: 'if (this.#isPredecessorGone) return report;',
+  },
+  {
+    name: 'lose-touched',
+    what: 'Services that a failed sync took are forgotten',
+    file: 'src/sync/loop.ts',
+    from: 'for (const key of services) this.#owed.add(key);\n    return [...this.#owed];',
+    to: 'this.#owed.clear();\n    for (const key of services) this.#owed.add(key);\n    return [...this.#owed];',
+  },
+  {
+    name: 'unknown-is-empty',
+    what: 'A kernel that cannot be read counts as one without rules',
+    file: 'src/modes/nft-table/table.ts',
+    from: '      this.state.forget();\n      throw error;\n    }\n  }\n\n  /** Throws when nothing',
+    to: '      return this.state.observe(undefined);\n    }\n  }\n\n  /** Throws when nothing',
+  },
+  {
+    name: 'believe-after-flush',
+    what: 'What another program changed is not read again',
+    file: 'src/agent/kernel-watch.ts',
+    from: '      agent.loop.distrust();\n',
+    to: '',
+  },
+  {
+    name: 'drop-moved-endpoint',
+    what: 'A slice replaces all slices of its Service',
+    file: 'src/cache/slices-by-service.ts',
+    from: 'this.#slices.set(slice.service, at < 0 ? [...ofService, slice] : ofService.with(at, slice));',
+    to: 'this.#slices.set(slice.service, [slice]);',
+  },
+  {
+    name: 'leak-socket',
+    what: 'A generation of the agent that ended leaves its sockets open',
+    file: 'src/agent/reload.ts',
+    from: '    former.agent.onNode.close();\n',
+    to: '',
+  },
+  {
+    name: 'never-wait',
+    what: 'A failed request is repeated without a pause',
+    file: 'src/api/backoff.ts',
+    from: 'export function backoff(',
+    to: 'export function backoff(...all: unknown[]): number {\n  return all.length * 0;\n}\n\nfunction unused(',
+  },
+];

@@ -1,0 +1,63 @@
+/** `npm run sim:mutants`: after how many histories the simulator finds each fault that is put into the code on purpose. */
+import { parseArgs } from 'node:util';
+import { execa } from 'execa';
+
+import { MUTANTS, type Mutant } from './list.ts';
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    most: { type: 'string', default: '3000' },
+    record: { type: 'boolean', default: false },
+  },
+});
+const HOOK = new URL('hook.ts', import.meta.url).pathname;
+const SIMULATOR = new URL('../main.ts', import.meta.url).pathname;
+/** Histories begin with this seed, so that the table is the same each time. */
+const FIRST_SEED = 1;
+
+interface Found {
+  readonly what: string;
+  /** undefined: not found. */
+  readonly histories: number | undefined;
+  /** The kind of the failure. */
+  readonly as: string | undefined;
+}
+
+async function find({ name, what }: Mutant): Promise<Found> {
+  const args = [
+    '--import',
+    HOOK,
+    SIMULATOR,
+    '--from',
+    String(FIRST_SEED),
+    '--count',
+    values.most,
+    '--minutes',
+    '10',
+    '--no-shrinking',
+  ];
+  const { stdout, exitCode } = await execa(process.execPath, args, {
+    reject: false,
+    env: { SIM_MUTANT: name },
+    stderr: 'inherit',
+  });
+  const [, seed, as] = /^seed (\d+) fails: (.*)$/m.exec(stdout) ?? [];
+  if (exitCode !== 0 && seed === undefined)
+    throw new Error(`mutant ${name}: the simulator failed without a seed:\n${stdout}`);
+  return { what, histories: seed === undefined ? undefined : Number(seed) - FIRST_SEED + 1, as };
+}
+
+const found: Found[] = [];
+for (const mutant of MUTANTS) {
+  if (values.only !== undefined && values.only !== mutant.name) continue;
+  const result = await find(mutant);
+  found.push(result);
+  const after =
+    result.histories === undefined
+      ? `not found in ${values.most} histories`
+      : `history ${result.histories}: ${result.as}`;
+  process.stdout.write(`${mutant.name}: ${after}\n`);
+}
+
+process.exitCode = found.every(({ histories }) => histories !== undefined) ? 0 : 1;

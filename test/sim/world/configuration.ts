@@ -1,0 +1,13 @@
+/** What the configuration file of a simulated agent means, for checks. */
+import type { Config } from '../../../src/config/config.ts';
+import { flagsFromFile } from '../../../src/config/config-file.ts';
+import { configFromFlags } from '../../../src/config/from-flags.ts';
+import type { HistoryPlan } from '../history/plan.ts';
+import { CONFIG_FILE, flagsOf } from './config-text.ts';
+
+/** `text`: JSON. */
+export function configOf(text: string, plan: Pick<HistoryPlan, 'source'>): Config {
+  const values = [{ kind: 'value', value: JSON.parse(text) as unknown, line: 1, repeated: [] }] as const;
+  const { flags, origins, given } = flagsFromFile({ values, problems: [] }, flagsOf(plan));
+  return configFromFlags(flags, { origins, file: CONFIG_FILE, given });
+}
