@@ -41,7 +41,7 @@ export interface SeenOptions {
 /** What others touched until a generation. */
 interface Changes {
   readonly touched: TouchedTable;
-  /** The last program that touched the table. */
+  /** The last program that touched the table, or else that wrote at all. */
   readonly by: Committer | undefined;
   readonly generation: number;
 }
@@ -127,7 +127,9 @@ export class SeenTables {
       const ofOthers = commits.filter((commit: Commit) => commit.port !== port);
       const key = tableKey(family, table);
       const touched = touchedIn(ofOthers, key);
-      return touched && { touched, generation, by: ofOthers.findLast(({ tables }) => tables?.has(key)) };
+      return (
+        touched && { touched, generation, by: ofOthers.findLast(({ tables }) => tables?.has(key)) ?? ofOthers.at(-1) }
+      );
     }
     return undefined;
   }
