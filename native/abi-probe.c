@@ -1,4 +1,6 @@
 /* Prints what the C headers say of the layouts and constants that native/ uses, as JSON; a test compares them with ours. */
+/* struct ucred */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -99,6 +101,10 @@ int main(void) {
   CONSTANT(NETLINK_EXT_ACK);
   CONSTANT(SOL_SOCKET);
   CONSTANT(SO_ATTACH_FILTER);
+  CONSTANT(SO_PEERCRED);
+  SIZE(struct ucred);
+  OFFSET(struct ucred, pid);
+  OFFSET(struct ucred, uid);
   CONSTANT(SO_RCVBUFFORCE);
   CONSTANT(SO_SNDBUFFORCE);
   CONSTANT(SO_RCVBUF);

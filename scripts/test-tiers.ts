@@ -50,6 +50,7 @@ export const TIERS: readonly Tier[] = [
           'test/{source,sync,telemetry}/**/*.test.ts',
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost}.test.ts',
+          'test/soak/{judge,parts}.test.ts',
           'test/deploy/manifests.test.ts',
           'test/*.test.ts',
         ],
@@ -105,6 +106,7 @@ export const TIERS: readonly Tier[] = [
       {
         name: 'network',
         files: [
+          'test/soak/soak.test.ts',
           'test/questions/*.test.ts',
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',

@@ -24,8 +24,9 @@ import {
   readIpvsSettings,
   readSettings,
 } from './mode-settings.ts';
+import type { Sign } from './other-proxies.ts';
 import type { Machine } from './outside.ts';
-import { predecessorModes } from './predecessors.ts';
+import { lookForOthers, predecessorModes } from './predecessors.ts';
 
 export interface ModeInput extends OnMachine {
   /** Ranges of cluster IPs; undefined: not known now. */
@@ -63,6 +64,8 @@ export interface ModeOnNode {
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
   /** The addresses that take node ports now; read again for each sweep of flows. */
   readonly nodeAddresses: (family: Family) => Promise<IsNodeAddress>;
+  /** What other service proxies wrote, once nothing of a predecessor is left. */
+  readonly otherProxies: (signal: AbortSignal) => Promise<readonly Sign[]>;
 }
 
 /** Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs. */
@@ -74,6 +77,7 @@ export async function createMode(input: ModeInput): Promise<ModeOnNode> {
   });
   return {
     ...here,
+    otherProxies: lookForOthers(input.config.mode, input),
     mode: predecessors.reduce((next, { mode }) => handover(next, mode), here.mode),
     close() {
       for (const { close } of predecessors) close();
@@ -82,13 +86,16 @@ export async function createMode(input: ModeInput): Promise<ModeOnNode> {
   };
 }
 
-const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<ModeOnNode>>> = {
+const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<OwnMode>>> = {
   iptables: createIptables,
   ipvs: createIpvs,
   nftables: createNftables,
 };
 
-async function createIptables(input: ModeInput): Promise<ModeOnNode> {
+/** A mode with its settings and addresses, whoever is beside it. */
+type OwnMode = Omit<ModeOnNode, 'otherProxies'>;
+
+async function createIptables(input: ModeInput): Promise<OwnMode> {
   const { config, members, node, willBeLiberal, outside } = input;
   const settingsNow = (family: Family) => readSettings({ config, node: node(), family, willBeLiberal, outside });
   const families = await Promise.all(
@@ -133,7 +140,7 @@ async function createNftables({
   mayTry,
   outside,
   now = () => performance.now(),
-}: ModeInput): Promise<ModeOnNode> {
+}: ModeInput): Promise<OwnMode> {
   const settingsNow = (family: Family) =>
     nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal, outside });
   const kernel = outside.kernel.openNftables();
@@ -161,7 +168,7 @@ async function createNftables({
   }
 }
 
-async function createIpvs(input: ModeInput): Promise<ModeOnNode> {
+async function createIpvs(input: ModeInput): Promise<OwnMode> {
   const { config, mayTry, signal, outside } = input;
   const kernel = await outside.kernel.openIpvs(signal);
   try {
@@ -215,7 +222,7 @@ async function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
   { recorded, notices, close, settingsNow, filter, listen, addresses }: OfMode<S>,
-): Promise<ModeOnNode> {
+): Promise<OwnMode> {
   const settings = new Map(families.map((one) => [one.family, one]));
   const interfaces = (await Promise.all(FAMILIES.map(addresses))).flat();
   return {

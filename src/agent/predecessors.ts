@@ -1,6 +1,7 @@
 /** Predecessors on this machine: other modes, and kube-proxy, whose state in the kernel goes once this mode serves. */
 import type { Config } from '../config/config.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
+import { SERVICE_DEVICE } from '../host/devices.ts';
 import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
 import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
 import { TABLE } from '../host/nftables-netlink.ts';
@@ -8,8 +9,9 @@ import { FAMILIES } from '../model/address.ts';
 import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
-import { tablesPredecessor as leftByNftables } from '../modes/nftables/predecessor.ts';
+import { tablesPredecessor as leftByNftables, type TableId } from '../modes/nftables/predecessor.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
+import type { Sign } from './other-proxies.ts';
 import type { Machine, OpenNftables, Outside } from './outside.ts';
 
 export interface Predecessor {
@@ -26,14 +28,18 @@ export interface PredecessorInput extends OnMachine {
 /** The nftables tables of proxies: ours, and that of kube-proxy's nftables mode. */
 export const PROXY_TABLES = { ours: TABLE, kubeProxy: 'kube-proxy' } as const;
 
+function tablesBeside(mode: Config['mode']): readonly string[] {
+  const { ours, kubeProxy } = PROXY_TABLES;
+  return mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy];
+}
+
 /** The predecessors of this mode, in the order of their removal: rules go first, because they name sets of IPVS mode. */
 export async function predecessorModes(mode: Config['mode'], input: PredecessorInput): Promise<readonly Predecessor[]> {
   const predecessors: Predecessor[] = [];
   if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
   if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
     predecessors.push(await ipvsPredecessor(input));
-  const { ours, kubeProxy } = PROXY_TABLES;
-  const tables = tablesPredecessor(mode === 'nftables' ? [kubeProxy] : [ours, kubeProxy], input.outside);
+  const tables = tablesPredecessor(tablesBeside(mode), input.outside);
   return tables === undefined ? predecessors : [...predecessors, tables];
 }
 
@@ -51,20 +57,28 @@ export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>)
 
 /** The nftables tables of these names; undefined: there are none. */
 export function tablesPredecessor(names: readonly string[], outside: Outside): Predecessor | undefined {
-  let kernel: OpenNftables;
+  const kernel = nftablesFor(names, outside);
+  if (kernel === undefined) return undefined;
+  const there = tablesIn(kernel, names);
+  if (there.length > 0) return { mode: leftByNftables(kernel, there), close: () => kernel.close() };
+  kernel.close();
+  return undefined;
+}
+
+/** undefined: a kernel without nftables has no tables of it. */
+function nftablesFor(names: readonly string[], outside: Outside): OpenNftables | undefined {
   try {
-    kernel = outside.kernel.openNftables();
+    return outside.kernel.openNftables();
   } catch (error) {
-    // A kernel without nftables has no tables of it.
     if (error instanceof NftMissing) return undefined;
     if (!(error instanceof NftUnusable)) throw error;
     throw new NftUnusable(`${error.message}; tables named ${names.join(' or ')} stay, if there are any`);
   }
+}
+
+function tablesIn(kernel: OpenNftables, names: readonly string[]): readonly TableId[] {
   const ids = FAMILIES.flatMap((family) => names.map((table) => ({ family, table })));
-  const there = ids.filter(({ family, table }) => kernel.hasTable(family, table));
-  if (there.length > 0) return { mode: leftByNftables(kernel, there), close: () => kernel.close() };
-  kernel.close();
-  return undefined;
+  return ids.filter(({ family, table }) => kernel.hasTable(family, table));
 }
 
 /** Chains of service proxies in all modes that write iptables rules, and of no other program. */
@@ -84,6 +98,68 @@ async function hasRules({ members, signal }: PredecessorInput): Promise<boolean>
     }
   }
   return false;
+}
+
+/**
+ * Looks for what `predecessorModes` would remove, once that is gone: another proxy writes it. It starts a process only where the
+ * numbers of legacy tables changed.
+ */
+export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
+  const { machine } = input.outside;
+  const rules = mode === 'nftables' ? rulesLook(input) : () => Promise.resolve<Sign[]>([]);
+  let hasNoTables = false;
+  return async (signal) => {
+    const signs = await rules(signal);
+    if (mode !== 'ipvs' && (await machine.hasServiceDevice())) {
+      signs.push({ who: 'kube-proxy in IPVS mode', what: `the device ${SERVICE_DEVICE} came back`, stays: true });
+    }
+    // Each question would make a kernel without nftables look for the module.
+    if (hasNoTables) return signs;
+    const names = tablesBeside(mode);
+    const kernel = nftablesFor(names, input.outside);
+    hasNoTables = kernel === undefined;
+    if (kernel === undefined) return signs;
+    try {
+      for (const { family, table } of tablesIn(kernel, names)) {
+        const who = table === PROXY_TABLES.ours ? 'slicewire' : 'kube-proxy';
+        const what = `the ${family} nftables table ${table} came back`;
+        signs.push({ who: `${who} in nftables mode`, what, stays: true });
+      }
+    } finally {
+      kernel.close();
+    }
+    return signs;
+  };
+}
+
+interface LookInput {
+  readonly members: readonly { readonly probe: RulesProbe }[];
+  readonly outside: Outside;
+}
+
+function rulesLook({ members }: LookInput): (signal: AbortSignal) => Promise<Sign[]> {
+  /** The numbers of the tables when there was none. */
+  const clean = new Map<RulesProbe, string>();
+  return async (signal) => {
+    const signs: Sign[] = [];
+    for (const { probe } of members) {
+      const state = await probe.state(TRACES.map(({ table }) => table));
+      // Without numbers each look would start processes: the next start of the agent finds the rules.
+      if (state === undefined) continue;
+      const text = state.kind === 'ruleset' ? `${state.generation}` : JSON.stringify([...state.tables]);
+      if (clean.get(probe) === text) continue;
+      let isClean = true;
+      for (const trace of TRACES) {
+        if (!(await probe.hasChain(trace, signal))) continue;
+        isClean = false;
+        const what = `the chain ${trace.chain} of the iptables table ${trace.table} came back`;
+        signs.push({ who: 'kube-proxy in iptables or IPVS mode', what, stays: true });
+      }
+      if (isClean) clean.set(probe, text);
+      else clean.delete(probe);
+    }
+    return signs;
+  };
 }
 
 /** Whether this network namespace has, or may have, state of IPVS mode. Loads no kernel module. */

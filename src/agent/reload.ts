@@ -48,6 +48,8 @@ export interface RunOptions {
   /** Digest of that file as `config` was read from it. */
   readonly configDigest: string | undefined;
   readonly outside: Outside;
+  /** Another configuration is in force. */
+  readonly onConfig?: (config: Config) => void;
 }
 
 /** A running feed, the configuration that it was started with, and its stop. */
@@ -182,9 +184,10 @@ export class Reloader {
   }
 
   #start({ agent, config, running, reporting, isReload }: StartInput): Generation {
-    const { log, signal, outside } = this.#options;
+    const { log, signal, outside, onConfig } = this.#options;
     const stop = new AbortController();
     reporting.use(agent, config);
+    onConfig?.(config);
     if (isReload) {
       reporting.metrics.reloaded('applied');
       void this.#supervisor.reloadEnded();

@@ -14,6 +14,7 @@ import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
+import { OtherProxies, signsIn } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
 import { Inquiries } from './questions/inquiries.ts';
 import { questionsOf } from './questions/parameters.ts';
@@ -35,6 +36,7 @@ export class Reporting {
   readonly health: Health;
   readonly events: NodeEvents;
   readonly metrics: MetricsFeed;
+  readonly others: OtherProxies;
   readonly #servers: Servers;
   readonly #options: ReportingOptions;
   #config: Config;
@@ -47,6 +49,7 @@ export class Reporting {
     this.#config = config;
     this.health = new Health(realClock, this.#healthSettings(config, feed, []));
     this.events = new NodeEvents(config, feed, options);
+    this.others = new OtherProxies({ log, clock: realClock, health: this.health, events: this.events });
     this.metrics = new MetricsFeed(config, feed, {
       log,
       signal,
@@ -82,6 +85,7 @@ export class Reporting {
     this.#served = new ServedByFamily();
     this.metrics.renew();
     this.#servers.renew();
+    this.others.renew();
     this.events.use(agent.feed, config);
     this.health.tune(this.#healthSettings(config, agent.feed, agent.onNode.families));
     this.metrics.use(agent);
@@ -109,6 +113,8 @@ export class Reporting {
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
     this.metrics.synced(report, complete);
     this.events.emitRefused(refused);
+    this.others.found(signsIn(report.drift));
+    if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
     if (report.outcome !== 'failed') await this.#servers.sync();
   }
 

@@ -11,6 +11,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import { KernelWatch } from './kernel-watch.ts';
 import { driftText, faultCounts, logReport, stackLogger } from './log-lines.ts';
+import { watchOthers } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
 import { firstPeriod, Readings } from './readings.ts';
 import type { Reporting } from './reporting.ts';
@@ -33,7 +34,7 @@ export interface GenerationOptions {
 
 /** Resolves when the signal aborts, after the sync that is running then; rejects when the source cannot go on. */
 export async function runGeneration(agent: Agent, options: GenerationOptions): Promise<void> {
-  const { config, log, signal, reporting } = options;
+  const { config, log, signal, reporting, onOutdated } = options;
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
   const asked: Asked = { loss: undefined };
@@ -65,13 +66,19 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   request();
   const watching = watch.run();
   const sweeping = sweepOn(agent, options);
+  const others = watchOthers({
+    ...{ log, signal, clock: agent.clock, mutex: agent.turns.between, look: agent.onNode.otherProxies },
+    period: config.syncPeriod,
+    others: reporting.others,
+    onRemoval: onOutdated,
+  });
   const syncing = scheduler.start(signal);
   try {
-    await Promise.race([syncing, watching, sweeping, agent.feed.source.then(() => aborted(signal))]);
+    await Promise.race([syncing, watching, sweeping, others, agent.feed.source.then(() => aborted(signal))]);
   } finally {
     // The next generation reads the kernel: no write of this one may still be on its way.
     if (signal.aborted) {
-      await Promise.allSettled([syncing, watching, sweeping]);
+      await Promise.allSettled([syncing, watching, sweeping, others]);
       await sweepLast(agent, signal);
     }
     grace.cancel();

@@ -9,7 +9,8 @@
  *    (`http2.ts`, `http1.ts`).
  * 4. Block the event loop only briefly: lists come in pages.
  * 5. Notice a server whose store was restored from a backup: a resourceVersion that goes back leads to a new list, in which
- *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504).
+ *    no object counts as unchanged. resourceVersions compare as numbers (KEP-5504). A watch from a version that is still to come is no
+ *    error: the server says nothing until it has caught up. So a server that was away is asked for its version first.
  *
  * Streaming lists (sendInitialEvents) are not used: servers before 1.34 refuse them, and a list in pages does the same.
  */
@@ -94,13 +95,18 @@ export class Reflector {
   /** List and watch until the signal aborts. Never rejects for another reason. */
   async run(signal: AbortSignal): Promise<void> {
     let mustList = true;
+    // The server was away: its store may be an older one.
+    let mustCompare = false;
     while (!signal.aborted) {
       try {
+        if (mustCompare && !mustList) mustList = await this.#wentBack(signal);
+        mustCompare = false;
         if (mustList) await this.#list(signal);
         mustList = false;
         await this.#watch(signal);
       } catch (error) {
         if (signal.aborted) return;
+        mustCompare ||= error instanceof ApiError && error.lack !== undefined;
         mustList ||= isExpired(error) || this.#failures + 1 >= RELIST_AFTER;
         await this.#wait(this.#withoutProtobuf(error), signal);
       }
@@ -154,6 +160,16 @@ export class Reflector {
     this.#succeeded();
     if (!this.#isSynced) sink.synced();
     this.#isSynced = true;
+  }
+
+  /** Whether the server's version is older than the last one that was heard of. Costs a list of one object. */
+  async #wentBack(signal: AbortSignal): Promise<boolean> {
+    const { resource, client } = this.#options;
+    const answer = await client.get(resource.path, { ...this.#selectors(), limit: '1' }, signal, this.#protobuf);
+    const { version } = asList(answer, resource);
+    if (!isOlder(version, this.#version)) return false;
+    this.#distrust(version);
+    return true;
   }
 
   /** Read pages to the end; returns the resourceVersion of the list. */

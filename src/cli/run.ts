@@ -1,10 +1,8 @@
 /** `slicewire run`: the agent, or one sync with --once. */
+import { runAlone } from '../agent/one-agent.ts';
 import { realOutside } from '../agent/outside.ts';
-import { Recordings } from '../agent/recording/recordings.ts';
-import { Reloader, type RunOptions } from '../agent/reload.ts';
+import type { RunOptions } from '../agent/reload.ts';
 import { syncOnce } from '../agent/sync-once.ts';
-import { Recorder } from '../history/recorder.ts';
-import { realClock } from '../host/clock.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */
@@ -23,8 +21,7 @@ export async function runCommand({
   const until = AbortSignal.any([signal, own.signal]);
   try {
     if (config.once) return (await syncOnce(config, log, until)) ? 0 : 1;
-    const recordings = new Recordings(new Recorder(realClock), log);
-    await new Reloader({ config, log, signal: until, recordings, outside: realOutside, ...rest }).run();
+    await runAlone({ config, log, signal: until, outside: realOutside, ...rest });
     log.info('stopped; the rules stay in place');
     return 0;
   } catch (error) {

@@ -67,8 +67,9 @@ interface CompareOptions {
 }
 
 /**
- * A write of ours during a reading makes objects differ that do not. After so many attempts the last one counts: what differs in all of
- * them was changed by another program, the rest is what we were about to write.
+ * A write of ours during a reading makes objects differ that do not. After so many attempts the last one counts: what differs in the
+ * same way in all of them was changed by another program, the rest is what we were about to write. An object that we write in each
+ * attempt, such as a Service whose endpoints change all the time, differs in another way each time.
  */
 const ATTEMPTS = 3;
 
@@ -78,7 +79,7 @@ async function compareFamily(inspection: FamilyInspection, options: CompareOptio
     const { writes } = inspection;
     const part = await compareOnce(inspection, options);
     if (part.differences.length === 0 || inspection.writes === writes) return part;
-    const objects = new Set(part.differences.map(({ object }) => object));
+    const objects = new Set(part.differences.map(wayOf));
     lasting = lasting === undefined ? objects : objects.intersection(lasting);
     if (attempt === ATTEMPTS) return { ...part, differences: part.differences.map(withCause(lasting)) };
   }
@@ -86,9 +87,14 @@ async function compareFamily(inspection: FamilyInspection, options: CompareOptio
 
 function withCause(lasting: ReadonlySet<string>): (difference: Difference) => Difference {
   return (difference) =>
-    difference.because === undefined && !lasting.has(difference.object)
+    difference.because === undefined && !lasting.has(wayOf(difference))
       ? { ...difference, because: 'not written yet' }
       : difference;
+}
+
+/** The object with how it differs. */
+function wayOf({ object, kind, wanted, found }: Difference): string {
+  return JSON.stringify([object, kind, wanted, found]);
 }
 
 async function compareOnce(

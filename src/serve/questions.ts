@@ -19,7 +19,11 @@ export interface Question {
   /** The parameters that it takes. */
   readonly parameters: readonly string[];
   readonly answer: Answering;
+  /** Milliseconds after which it is given up; default: before the server ends a silent connection (`http.ts`). */
+  readonly longest?: number;
 }
+
+const LONGEST = 25_000;
 
 export interface Questions {
   /** By their paths. */
@@ -36,13 +40,25 @@ export async function questionAnswer({ byPath, isLocal }: Questions, asked: Aske
   if (refusal !== undefined) return problemAnswer(403, refusal);
   try {
     checkParameters(asked, question);
-    const answer = await question.answer(asked.query, asked.signal);
+    const answer = await inTime(question, asked);
     if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
     return { status: 200, headers: FILE_HEADERS, body: answer };
   } catch (error) {
     if (isWrongQuestion(error)) return problemAnswer(400, error.message);
     if (error instanceof NoAnswer) return problemAnswer(503, error.message);
     return problemAnswer(500, error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Throws NoAnswer when it takes too long: the kernel starts its list of rules again whenever they change. */
+async function inTime({ answer, longest = LONGEST }: Question, { query, signal, path }: Asked) {
+  const late = AbortSignal.timeout(longest);
+  try {
+    return await answer(query, AbortSignal.any([signal, late]));
+  } catch (error) {
+    if (!late.aborted || signal.aborted) throw error;
+    const why = 'reading the rules takes longer while they change, and on a machine that is short of CPU';
+    throw new NoAnswer(`${path}: no answer within ${longest / 1000} s; ${why}: ask again`);
   }
 }
 

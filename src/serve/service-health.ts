@@ -44,6 +44,8 @@ export class ServiceHealth {
   #addresses: ReadonlyMap<Family, readonly Address[]> = new Map();
   /** Servers must be opened or closed, or could not be opened. */
   #isUnsettled = false;
+  /** A sync that ends later opens no server again: it would keep the process from ending. */
+  #isClosed = false;
 
   constructor(parts: ServiceHealthParts) {
     this.#parts = parts;
@@ -56,6 +58,7 @@ export class ServiceHealth {
 
   /** Take in changes of the model. */
   update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    if (this.#isClosed) return;
     for (const [key, port] of changes) {
       this.#doubted.delete(key);
       this.#forget(key);
@@ -81,6 +84,7 @@ export class ServiceHealth {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#checked.clear();
     this.#keys.clear();
     this.#isUnsettled = true;

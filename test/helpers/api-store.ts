@@ -222,8 +222,8 @@ export class ApiStore {
   }
 
   /** Objects that are not watched here change as well: the version of the whole server moves. */
-  touch(): void {
-    this.#version += 1;
+  touch(times = 1): void {
+    this.#version += times;
   }
 
   /** Forget all history, as etcd's compaction does. */

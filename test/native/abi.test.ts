@@ -27,6 +27,9 @@ const PROBE = fileURLToPath(new URL('../../native/abi-probe.c', import.meta.url)
 const LAYOUTS: Readonly<Record<string, number>> = {
   'struct sockaddr_un.sun_path': 2,
   'sizeof struct sockaddr_nl': 12,
+  'sizeof struct ucred': libc.UCRED,
+  'struct ucred.pid': 0,
+  'struct ucred.uid': 4,
   'struct sockaddr_nl.nl_pid': 4,
   'sizeof struct nlmsghdr': netlink.HEADER_LENGTH,
   'struct nlmsghdr.nlmsg_type': 4,
@@ -105,6 +108,7 @@ describe('native, against the C headers', () => {
       'INET_ADDRESS',
       'TABLE_INFO',
       'TABLE_INFO_ENTRIES',
+      'UCRED',
     ])
       own.add(size);
     const missing = Object.entries(OURS).filter(

@@ -248,23 +248,17 @@ describe('an agent that operators run', () => {
       await pause(100);
     assert.equal((await ask('/livez', 10_300)).status, 200);
     await assert.rejects(ask('/livez'));
-    const second = start('--bind-address-hard-fail');
-    const other = new AgentProcess(lab, [
-      'run',
-      '--manifests',
-      join(folder, 'web.json'),
-      '--conntrack-max-per-core',
-      '0',
-      '--healthz-bind-address',
-      '127.0.0.1:10300',
-      '--bind-address-hard-fail',
-      '--hostname-override',
-      'node',
-    ]);
-    running.push(other);
-    assert.equal(await other.ended, 1);
-    assert.match(other.text(), /the \w+ server cannot listen at 127\.0\.0\.1:10\d+: .*EADDRINUSE/);
+    await agent.stop();
+    // Another program has the port now.
+    await lab.serve('node', 'TCP', 10_300, '127.0.0.1');
+    const manifests = ['--manifests', join(folder, 'web.json'), '--conntrack-max-per-core', '0'];
+    const there = ['--healthz-bind-address', '127.0.0.1:10300', '--bind-address-hard-fail'];
+    const failing = new AgentProcess(lab, ['run', ...manifests, ...there, '--hostname-override', 'node']);
+    running.push(failing);
+    assert.equal(await failing.ended, 1);
+    assert.match(failing.text(), /the \w+ server cannot listen at 127\.0\.0\.1:10300: .*EADDRINUSE/);
     // A flag that the file takes the place of ends nothing.
+    const second = start('--bind-address-hard-fail');
     await second.logged(({ msg }) => /cannot listen at .*; trying again/.test(msg));
   });
 

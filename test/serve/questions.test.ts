@@ -14,12 +14,17 @@ const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   ['/none', { parameters: [], answer: () => Promise.reject(new NoAnswer('not yet')) }],
   ['/fails', { parameters: [], answer: () => Promise.reject(new Error('the kernel does not answer')) }],
   ['/recording', { parameters: [], answer: () => Promise.resolve(pieces()) }],
+  ['/slow', { parameters: [], answer: (_, signal) => untilAborted(signal), longest: 50 }],
   ['/torn', { parameters: [], answer: () => Promise.resolve(torn()) }],
 ]);
 
 async function* pieces() {
   yield Buffer.from('one ');
   yield Buffer.from('two');
+}
+
+function untilAborted(signal: AbortSignal): Promise<object> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 }
 
 async function* torn() {
@@ -55,6 +60,11 @@ describe('questions to the metrics server', () => {
       socket.on('close', () => resolve(text));
     });
   }
+
+  it('are given up in time, with the reason', async () => {
+    const answer = await ask('/slow');
+    assert.match(answer, /^HTTP\/1.1 503 .*\/slow: no answer within 0.05 s; reading the rules takes longer/s);
+  });
 
   it('are answered in JSON, to GET and HEAD alone, without a header of CORS', async () => {
     const answer = await ask('/status?a=1');

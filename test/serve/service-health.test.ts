@@ -1,7 +1,7 @@
 /** The servers of health check ports (docs/semantics.md 9.5), with real sockets on loopback. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { afterEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'node:test';
 import type { Address, Family } from '../../src/model/address.ts';
 import type { ServicePort } from '../../src/model/service-port.ts';
 import { openServer } from '../../src/serve/http.ts';
@@ -28,14 +28,17 @@ describe('health check ports of Services', () => {
   const failures: string[] = [];
   let asked = 0;
   let isHealthy = true;
-  const health = new ServiceHealth({
-    open: openServer,
-    isHealthy: () => isHealthy,
-    addresses: (family) => {
-      asked += 1;
-      return Promise.resolve([LOOPBACK[family]]);
-    },
-    onFailure: (service, at, cause) => failures.push(`${service} ${at} ${cause}`),
+  let health: ServiceHealth;
+  beforeEach(() => {
+    health = new ServiceHealth({
+      open: openServer,
+      isHealthy: () => isHealthy,
+      addresses: (family) => {
+        asked += 1;
+        return Promise.resolve([LOOPBACK[family]]);
+      },
+      onFailure: (service, at, cause) => failures.push(`${service} ${at} ${cause}`),
+    });
   });
   afterEach(async () => {
     await health.close();
@@ -141,5 +144,12 @@ describe('health check ports of Services', () => {
     await health.sync();
     assert.equal((await ask())?.weight, '2');
     assert.equal(await ask('127.0.0.1', PORT + 1), undefined);
+  });
+
+  it('open no more after the end, also where a sync ends later', async () => {
+    await health.close();
+    health.update(new Map([port({ key: 'default/web:http', readyLocal: ready('10.0.0.1') })]));
+    await health.sync();
+    assert.equal(await ask(), undefined);
   });
 });

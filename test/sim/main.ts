@@ -21,6 +21,7 @@ const { values } = parseArgs({
     hours: { type: 'string' },
     'every-call': { type: 'boolean', default: false },
     trace: { type: 'boolean', default: false },
+    'keep-going': { type: 'boolean', default: false },
     'no-shrinking': { type: 'boolean', default: false },
     record: { type: 'boolean', default: false },
   },
@@ -35,6 +36,7 @@ async function one(seed: number): Promise<Outcome> {
   if (outcome.failure === undefined) return outcome;
   const { kind } = outcome.failure;
   print(`seed ${seed} fails: ${kind}`);
+  if (values['no-shrinking']) print(`  ${outcome.failure.text.split('\n')[0]}`);
   if (values['no-shrinking']) return outcome;
   print('making the history shorter …');
   const exact = { ...plan, faults: outcome.faults };
@@ -57,10 +59,13 @@ async function main(): Promise<number> {
   const most = Number(values.count ?? Number.POSITIVE_INFINITY);
   const first = Number(values.from ?? Math.floor(Math.random() * 2 ** 31));
   print(`histories from seed ${first} on, ${cpus().length} processors`);
-  let [count, calls, commits, starts, duration] = [0, 0, 0, 0, 0];
+  let [count, failed, calls, commits, starts, duration] = [0, 0, 0, 0, 0, 0];
   for (let seed = first; Date.now() < end && count < most; seed++) {
     const outcome = await one(seed);
-    if (outcome.failure !== undefined) return 1;
+    if (outcome.failure !== undefined) {
+      failed += 1;
+      if (!values['keep-going']) return 1;
+    }
     count += 1;
     calls += outcome.calls;
     commits += outcome.commits;

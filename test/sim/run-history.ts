@@ -105,13 +105,13 @@ class HistoryRun {
       world.end();
       restore();
     }
-    const { calls, time, starts } = world;
+    const { calls, time, agents } = world;
     return {
       failure,
       faults: this.#faults,
       calls: calls.count,
       commits: this.#commits,
-      starts,
+      starts: agents.starts,
       duration: time.now,
       digest: this.#digest.digest('hex'),
     };
@@ -121,7 +121,7 @@ class HistoryRun {
     const world = this.#world;
     const [first, later] = [this.#plan.steps.filter(({ at }) => at === 0), this.#plan.steps.filter(({ at }) => at > 0)];
     for (const step of first) world.perform(step.action);
-    world.begin();
+    world.agents.begin();
     for (const step of later) {
       await this.#until(step.at);
       this.#step = step;
@@ -133,7 +133,7 @@ class HistoryRun {
     world.heal();
     await this.#until(world.time.now + RECOVERY);
     await world.mustBeRight();
-    world.stop();
+    world.agents.stop();
     await this.#until(world.time.now + STOPPING);
     world.mustBeStopped();
   }

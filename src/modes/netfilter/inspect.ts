@@ -126,15 +126,20 @@ function ownerOfChain(key: ChainKey, wanted: Chain = [], found: Chain = []): str
   return more === undefined || less === undefined || more === less ? (more ?? less) : undefined;
 }
 
-/** Our jumps that are in another order than they were written in; the order decides which of our chains sees a packet first. */
-function* misplacedJumps({ trackers }: FamilyRules, { jumps }: SeenTables): Generator<Unlike> {
+/**
+ * Our jumps that are in another order than they were written in; the order decides which of our chains sees a packet first.
+ * A jump to a chain that others share may stand anywhere: the kubelet inserts its own at the top, and it outlives our mode.
+ */
+function* misplacedJumps({ trackers, options }: FamilyRules, { jumps }: SeenTables): Generator<Unlike> {
+  const { shared = new Set<ChainKey>() } = options;
   const ofChain = ({ table, chain }: Jump) => chainKey(table, chain);
+  const isOurs = ({ table, target }: Jump) => !shared.has(chainKey(table, target));
   const wanted = Map.groupBy(
-    inKernelOrder(trackers.jumps.desired).filter((entry) => jumps.has(jumpKey(entry))),
+    inKernelOrder(trackers.jumps.desired).filter((entry) => isOurs(entry) && jumps.has(jumpKey(entry))),
     ofChain,
   );
   const found = Map.groupBy(
-    jumps.values().filter((entry) => trackers.jumps.desired.has(jumpKey(entry))),
+    jumps.values().filter((entry) => isOurs(entry) && trackers.jumps.desired.has(jumpKey(entry))),
     ofChain,
   );
   for (const [key, entries] of wanted) {

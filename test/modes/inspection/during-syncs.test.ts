@@ -6,13 +6,13 @@ import type { FamilyInspection } from '../../../src/modes/inspection.ts';
 import type { Unlike } from '../../../src/reconcile/compare.ts';
 import { NEVER } from '../../helpers/rig.ts';
 
-const unlike = (object: string): Unlike => ({
-  ...{ object, owner: undefined, kind: 'changed', wanted: [], found: [], refusedAs: object },
+const unlike = (object: string, ...found: string[]): Unlike => ({
+  ...{ object, owner: undefined, kind: 'changed', wanted: [], found, refusedAs: object },
   ...{ isPending: false, isWaiting: false, isRepaired: true },
 });
 
 describe('a comparison during syncs', () => {
-  it('blames another program for what differs in each reading alone', async () => {
+  it('blames another program for what differs in the same way in each reading alone', async () => {
     let writes = 0;
     const inspection: FamilyInspection = {
       get writes() {
@@ -24,7 +24,7 @@ describe('a comparison during syncs', () => {
       read: async () => ({ family: 'IPv4' }),
       async compared() {
         writes += 1;
-        return [unlike(`ours ${writes}`), unlike('theirs')];
+        return [unlike(`ours ${writes}`), unlike('ours, again and again', `endpoint ${writes}`), unlike('theirs')];
       },
       remembered: async () => new Map(),
       lastWriter: async () => undefined,
@@ -34,6 +34,7 @@ describe('a comparison during syncs', () => {
       differences.map(({ object, because }) => [object, because]),
       [
         ['ours 3', 'not written yet'],
+        ['ours, again and again', 'not written yet'],
         ['theirs', undefined],
       ],
     );

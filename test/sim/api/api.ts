@@ -9,6 +9,7 @@ import type { SimProcess } from '../engine/process.ts';
 import type { SimTime } from '../engine/time.ts';
 import { answerTo } from './answers.ts';
 import { type Answering, type Caller, SimConnection } from './connection.ts';
+import { connectionRefused } from './errors.ts';
 import { type Answered, type Failure, failed } from './faults.ts';
 import { type Objects, States } from './states.ts';
 import { Watches } from './watches.ts';
@@ -19,6 +20,11 @@ export interface SimApiOptions {
   readonly latency?: () => number;
   /** An object is another one from now on, or gone: after a write, and after a restore. */
   readonly onChange?: (change: Pick<Change, 'kind' | 'key' | 'after'>) => void;
+  /**
+   * How far the resourceVersion moves from one write to the next: in a real cluster most writes are Leases and Pods. After a restore of
+   * etcd it moves by 1 until it has caught up: what a backup lacks is hours of writes, and nobody waits for hours to be served.
+   */
+  readonly stride?: number;
   /** Kinds that this server does not have, such as ServiceCIDR before 1.33. */
   readonly missing?: readonly string[];
 }
@@ -26,10 +32,13 @@ export interface SimApiOptions {
 /** What every request meets while the server is out of order. */
 export type Outage = Extract<Failure, 'refused' | 'unanswered' | 'overloaded' | 'unavailable' | 'internal' | 'gateway'>;
 
+/** Milliseconds that a restore of etcd takes: reflectors that fail for longer read a new list in any case. */
+const RESTORING = 10_000;
 /** Milliseconds until a torn watch ends where nothing is told on it. */
 const TORN = 2000;
 
 export class SimApi {
+  readonly #time: SimTime;
   readonly #store: ApiStore;
   readonly #states: States;
   readonly #watches: Watches;
@@ -39,10 +48,16 @@ export class SimApi {
   #outage: Outage | undefined;
   #refusesOld = false;
   #uids = 0;
+  readonly #stride: number;
+  #awayUntil = 0;
+  /** The newest resourceVersion that was ever given. */
+  #highest = 0;
   /** Events that were created, in order. */
   readonly events: ApiObject[] = [];
 
-  constructor({ time, latency = () => 0, missing = [], onChange = () => undefined }: SimApiOptions) {
+  constructor({ time, latency = () => 0, stride = 1, missing = [], onChange = () => undefined }: SimApiOptions) {
+    this.#time = time;
+    this.#stride = stride;
     this.#onChange = onChange;
     this.#latency = latency;
     this.#missing = new Set(missing);
@@ -85,6 +100,7 @@ export class SimApi {
 
   /** Create or replace an object, without a check of its resourceVersion. Its kind tells where it belongs. Returns its resourceVersion. */
   put(object: object): number {
+    this.#step();
     const change = this.#store.put(object as ApiObject);
     this.#tell(change);
     return change.version;
@@ -92,6 +108,7 @@ export class SimApi {
 
   /** `key` is `namespace/name`, or a name. Returns whether there was such an object. */
   delete(kind: string, key: string): boolean {
+    this.#step();
     const change = this.#store.delete(kind, key);
     if (change !== undefined) this.#tell(change);
     return change !== undefined;
@@ -116,18 +133,25 @@ export class SimApi {
 
   /**
    * etcd is restored from a backup of this resourceVersion: what was written since never was, and its resourceVersions are given
-   * again. All connections end. Throws RangeError for a resourceVersion before the history.
+   * again. The server is away meanwhile: all connections end. Throws RangeError for a resourceVersion before the history.
    */
-  restoreTo(resourceVersion: number): void {
+  restoreTo(resourceVersion: number, away = RESTORING): void {
     if (resourceVersion < this.#store.oldest || resourceVersion > this.#store.version)
       throw new RangeError(
         `the history has the resourceVersions ${this.#store.oldest} to ${this.#store.version}, not ${resourceVersion}`,
       );
+    this.#awayUntil = this.#time.now + away;
     this.#store.rewind(resourceVersion);
     const before = this.#states.at(this.#states.newest);
     this.#states.restored(resourceVersion);
     this.#tellRestored(before, this.#states.at(this.#states.newest));
     this.resetAll();
+  }
+
+  /** etcd is restored from a backup that lacks the last writes; fewer of them where the history is shorter. */
+  goBack(writes: number): void {
+    const kept = this.#store.changesSince(this.#store.oldest).slice(0, -writes || undefined);
+    this.restoreTo(Math.max(this.#store.oldest, kept.at(-1)?.version ?? this.#states.versionOf(0)));
   }
 
   /** Every connection ends in the middle, as of a server that crashes. */
@@ -170,10 +194,12 @@ export class SimApi {
 
   #answer(outgoing: Outgoing, caller: Caller): Answered | undefined {
     const what = `${outgoing.method} ${outgoing.url.pathname}`;
+    if (this.#time.now < this.#awayUntil) throw connectionRefused(outgoing.url);
     if (this.#outage === 'unanswered') return undefined;
     if (this.#outage !== undefined) return this.#watches.whole(failed(this.#outage, outgoing), what, caller);
     const { method, url, headers, body } = outgoing;
     const asked = { method, url, body, accept: String(headers.accept ?? '') };
+    if (method !== 'GET') this.#step();
     const answer = answerTo(this.#store, asked, {
       onEvent: (event) => this.events.push(event),
       missing: this.#missing,
@@ -182,6 +208,11 @@ export class SimApi {
     if (answer.kind === 'watch') return this.#watches.open(answer, what, caller);
     if (answer.change !== undefined) this.#tell(answer.change);
     return this.#watches.whole(answer, what, caller);
+  }
+
+  /** Others write. */
+  #step(): void {
+    if (this.#store.version >= this.#highest) this.#store.touch(this.#stride - 1);
   }
 
   #tellRestored(before: Objects, now: Objects): void {
@@ -194,6 +225,7 @@ export class SimApi {
   }
 
   #tell(change: Change): void {
+    this.#highest = Math.max(this.#highest, change.version);
     this.#states.add(change);
     this.#onChange(change);
     this.#watches.tell(change);

@@ -125,6 +125,33 @@ describe('a server', () => {
     assertWell(world, agent);
   });
 
+  test('whose etcd is restored is asked for its version, however many watches say nothing of it', async (t) => {
+    const { world, agent, api } = await following(t, { stride: 1000 });
+    world.serve('f');
+    world.serve('a', '10.96.0.44');
+    await world.run(1000);
+    api.goBack(2);
+    world.serve('b', '10.96.0.55');
+    await world.run(WELL);
+    assert.ok(agent.told.includes('gone default/f'));
+    assertWell(world, agent);
+  });
+
+  test('whose etcd is restored writes on where the backup ends, in small steps until it has caught up', async (t) => {
+    const { world, api } = await following(t, { stride: 1000 });
+    assert.equal(api.resourceVersion, 6000);
+    const before = api.objectsAt(api.versions);
+    world.serve('f');
+    api.delete('Service', 'default/a');
+    api.goBack(2);
+    assert.equal(api.resourceVersion, 6000);
+    assert.deepEqual(api.objectsAt(api.versions), before);
+    world.serve('g');
+    assert.equal(api.resourceVersion, 6001);
+    api.goBack(100);
+    assert.equal(api.objectsAt(api.versions).get('Service'), undefined);
+  });
+
   test('knows every state it ever had, by a number that only grows', async (t) => {
     const { world, api } = await following(t);
     const before = api.versions;

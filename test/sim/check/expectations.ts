@@ -41,6 +41,7 @@ export function combinations(
   versions: Versions,
 ): Combination[] | undefined {
   const found: Combination[] = [];
+  const ports = kept(SAME, versions, () => new Map());
   for (let owner = from.owner; owner < frontend.owners.length; owner++) {
     const value = frontend.owners[owner];
     const service = value?.service.key;
@@ -50,7 +51,7 @@ export function combinations(
         const state = versions.nodes[node];
         if (state === undefined) continue;
         if (found.length >= MOST) return undefined;
-        const port = value && portOf(value, lists[slices] ?? [], state.location);
+        const port = value && portOf(value, lists[slices] ?? [], state.location, ports);
         const same = port === undefined ? 'nobody' : `${idOf(port)} ${state.key}`;
         found.push({ owner, node, service, slices, port, state, same });
       }
@@ -109,11 +110,16 @@ interface Found {
 }
 
 const PORTS = new WeakMap<Owner, WeakMap<readonly Slice[], Map<string, Found>>>();
-/** ServicePorts with the same content are one object. */
-const SAME = new Map<string, ServicePort>();
+/** ServicePorts with the same content are one object, while the versions live. */
+const SAME = new WeakMap<Versions, Map<string, ServicePort>>();
 
 /** The ServicePort with its endpoints, and with those frontends alone that no other Service holds. */
-function portOf(owner: Owner, slices: readonly Slice[], location: Location): ServicePort | undefined {
+function portOf(
+  owner: Owner,
+  slices: readonly Slice[],
+  location: Location,
+  same: Map<string, ServicePort>,
+): ServicePort | undefined {
   const bySlices = kept(PORTS, owner, () => new WeakMap());
   const byLocation = kept(bySlices, slices, () => new Map<string, Found>());
   return kept(byLocation, `${location.nodeName} ${location.zone}`, () => {
@@ -123,7 +129,7 @@ function portOf(owner: Owner, slices: readonly Slice[], location: Location): Ser
       owner.port.frontends.some((held) => held.role === role && held.address === address && held.port === port),
     );
     const port = { ...found, frontends };
-    return { port: kept(SAME, JSON.stringify(port), () => port) };
+    return { port: kept(same, JSON.stringify(port), () => port) };
   }).port;
 }
 

@@ -2,13 +2,14 @@
  * What must hold after every commit of a kernel, whoever writes and whatever fails:
  *
  * - a packet that was delivered, and that every version from the agent's to the newest delivers, is not refused, dropped or left alone;
- * - no packet goes to an address that is not its frontend's endpoint for that sender in one of these versions;
+ * - no packet goes to an address that is not its frontend's endpoint for that sender in one of these versions. In IPVS mode servers are
+ *   written before rules, so for a moment a sender may use the endpoints of another (docs/ipvs.md), if it may use any;
  * - what belongs to others stays byte for byte, unless they write themselves.
  *
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
  */
 
-import { FAMILIES, type Family } from '../../../src/model/address.ts';
+import { endpointText, FAMILIES, type Family } from '../../../src/model/address.ts';
 import type { FamilyView } from '../../../src/modes/view.ts';
 import {
   BEGINNING,
@@ -35,8 +36,11 @@ export interface Commit {
   readonly views: KernelViews;
   /** The families whose objects may have changed; by default both. */
   readonly families?: readonly Family[];
-  /** Others break what they like: their commit is no violation, and the agent need not answer for what they broke. */
-  readonly by: 'agent' | 'others';
+  /**
+   * Others break what they like: their commit is no violation, and the agent need not answer for what they broke. A cleanup stops
+   * packets on purpose; it must not send them elsewhere, nor touch what belongs to others.
+   */
+  readonly by: 'agent' | 'cleanup' | 'others';
   /** Everything in the kernel that is not the agent's. */
   readonly others?: string;
 }
@@ -55,6 +59,15 @@ interface Judged {
   readonly sent: SentPacket;
   readonly become: Become;
   readonly local: ReadonlySet<string>;
+  /** Endpoints of all senders, where a sender that is admitted may use those of others for a moment; undefined: it may not. */
+  readonly ofAll: ReadonlySet<string> | undefined;
+  /** Endpoints of all slices, where the agent may know some of them anew and others of old; undefined: it knows them together. */
+  readonly mixed: ReadonlySet<string> | undefined;
+}
+
+/** The same `id` means the same fault. */
+interface Found extends Violation {
+  readonly id: string;
 }
 
 const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
@@ -62,22 +75,23 @@ const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
 export class SafetyCheck {
   readonly #versions: Versions;
   readonly #senders: readonly Sender[];
+  readonly #walks = new Walks();
   readonly #walk: Walk;
   readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
   readonly #positions = new Map<FrontendKey, Position>();
   /** Names of packets that were delivered at the last check. */
   readonly #delivered = new Set<string>();
-  /** Where others let packets go. */
-  #broken: ReadonlySet<string> = new Set();
+  /** What others broke, until it is repaired: ids of violations. */
+  readonly #broken = new Map<Family, ReadonlySet<string>>();
   #others: string | undefined;
   /** Number of packets that were judged, and of frontends that had too many versions to judge. */
   packets = 0;
   skipped = 0;
 
-  constructor({ versions, senders, walk = new Walks().walk }: SafetyOptions) {
+  constructor({ versions, senders, walk }: SafetyOptions) {
     this.#versions = versions;
     this.#senders = senders;
-    this.#walk = walk;
+    this.#walk = walk ?? this.#walks.walk;
   }
 
   /** The agent knows the newest versions, and has written them: the time for older ones is over. */
@@ -89,20 +103,22 @@ export class SafetyCheck {
 
   /** To be called after each commit, in the order of the commits. */
   committed({ views, families = FAMILIES, by, others }: Commit): Violation[] {
+    this.#walks.begin();
     const violations = others === undefined ? [] : this.#changedOthers(others, by);
-    const broken = new Set<string>();
     for (const family of families) {
+      const broken = new Set<string>();
       const inFamily = viewsIn(views(family));
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
-        for (const violation of this.#check(frontend, inFamily)) {
-          const isTheirs = by === 'others' || this.#broken.has(violation.text);
-          if (isTheirs) broken.add(violation.text);
+        for (const { id, ...violation } of this.#check(frontend, inFamily)) {
+          if (by === 'cleanup' && violation.kind === 'stopped') continue;
+          const isTheirs = by === 'others' || this.#broken.get(family)?.has(id) === true;
+          if (isTheirs) broken.add(id);
           else violations.push(violation);
         }
       }
+      this.#broken.set(family, broken);
     }
-    this.#broken = broken;
     return violations;
   }
 
@@ -113,7 +129,7 @@ export class SafetyCheck {
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: readonly FamilyView[]): Violation[] {
+  #check(frontend: FrontendVersions, views: readonly FamilyView[]): Found[] {
     const { family } = frontend.at;
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
@@ -125,11 +141,15 @@ export class SafetyCheck {
     const facts = { localAddresses: local, remembered: NOTHING_REMEMBERED };
     const different = [...new Map(found.map((one) => [one.same, one])).values()];
     const met = new Set(different.map(({ same }) => same));
-    const violations: Violation[] = [];
-    for (const sent of this.#packetsTo(frontend, local)) {
+    const violations: Found[] = [];
+    const packets = this.#packetsTo(frontend, local);
+    const hasServers = views.some(({ servers }) => servers !== undefined);
+    const ofAll = hasServers ? backendsOf(packets, different, local) : undefined;
+    const mixed = this.#versions.readsApart ? mixedIn(frontend, found, this.#versions) : undefined;
+    for (const sent of packets) {
       this.packets += 1;
       const become = becomeOf(views, sent.packet, facts, this.#walk);
-      violations.push(...this.#judge({ different, met, sent, become, local }));
+      violations.push(...this.#judge({ different, met, sent, become, local, ofAll, mixed }));
     }
     if (met.size > 0) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
@@ -145,10 +165,10 @@ export class SafetyCheck {
   }
 
   /** Removes combinations that the kernel does not meet from `met`. */
-  #judge({ different, met, sent, become, local }: Judged): Violation[] {
+  #judge({ different, met, sent, become, local, ofAll, mixed }: Judged): Found[] {
     const { name } = sent;
     const allowed = new Set<string>();
-    let isWanted = true;
+    let isWanted = mixed === undefined;
     const text = fatesText(become.fates);
     for (const combination of different) {
       const wanted = wantedIn(sent, combination, local);
@@ -159,19 +179,47 @@ export class SafetyCheck {
       const isMet = combination.port === undefined ? become.backends.size === 0 : isSame;
       if (!isMet) met.delete(combination.same);
     }
-    const violations: Violation[] = [];
-    const stray = [...become.backends].filter((backend) => !allowed.has(backend));
-    if (stray.length > 0) {
-      const may = allowed.size === 0 ? 'nowhere' : `only to ${[...allowed].join(', ')}`;
-      violations.push({ kind: 'stray', text: `${name} goes to ${stray.join(', ')}, and may go ${may}` });
+    const violations: Found[] = [];
+    if (allowed.size > 0) for (const backend of mixed ?? []) allowed.add(backend);
+    const admitted = allowed.size > 0 && ofAll !== undefined ? ofAll : allowed;
+    const stray = [...become.backends].filter((backend) => !admitted.has(backend)).join(', ');
+    if (stray !== '') {
+      const may = admitted.size === 0 ? 'nowhere' : `only to ${[...admitted].join(', ')}`;
+      violations.push({ id: `${name} ${stray}`, kind: 'stray', text: `${name} goes to ${stray}, and may go ${may}` });
     }
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
-      violations.push({ kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
+      violations.push({ id: name, kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
     if (become.isDelivered) this.#delivered.add(name);
     else this.#delivered.delete(name);
     return violations;
   }
+}
+
+/** See `Judged.mixed`. */
+function mixedIn(
+  { at }: FrontendVersions,
+  found: readonly Combination[],
+  versions: Versions,
+): ReadonlySet<string> | undefined {
+  if (new Set(found.map(({ service, slices }) => `${service} ${slices}`)).size < 2) return undefined;
+  const lists = found.flatMap(({ service, slices }) =>
+    service === undefined ? [] : (versions.slicesOf(service, at.family)[slices] ?? []),
+  );
+  return new Set(
+    lists.flatMap(({ ports, endpoints }) =>
+      endpoints.flatMap(({ address }) => ports.map(({ port }) => endpointText(address, port))),
+    ),
+  );
+}
+
+/** Every endpoint that any of the packets may reach. */
+function backendsOf(
+  packets: readonly SentPacket[],
+  different: readonly Combination[],
+  local: ReadonlySet<string>,
+): Set<string> {
+  return new Set(packets.flatMap((sent) => different.flatMap((one) => wantedIn(sent, one, local).backends)));
 }
 
 /** The first line that differs. */

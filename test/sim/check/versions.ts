@@ -50,11 +50,14 @@ export interface VersionsOptions {
   readonly interfaces: readonly Address[];
   /** The feature gate AllowServiceExternalIPs; default: on. */
   readonly servesExternalIPs?: boolean;
+  /** Each object is read apart from the others, as from files: an agent may know one slice of a Service anew and another of old. */
+  readonly readsApart?: boolean;
 }
 
 const NO_SLICES: readonly Slice[] = [];
 
 export class Versions {
+  readonly readsApart: boolean;
   readonly #model: ProxyModel;
   readonly #nodeName: string;
   readonly #services = new Map<ServiceKey, Service>();
@@ -70,7 +73,8 @@ export class Versions {
   #zone = '';
   #local: ReadonlyMap<Family, ReadonlySet<string>> = new Map();
 
-  constructor({ config, nodeName, interfaces, servesExternalIPs = true }: VersionsOptions) {
+  constructor({ config, nodeName, interfaces, servesExternalIPs = true, readsApart = false }: VersionsOptions) {
+    this.readsApart = readsApart;
     this.#nodeName = nodeName;
     this.#model = new ProxyModel({ nodeName, zone: '' }, { servesExternalIPs });
     this.#place = { config, node: undefined, interfaces, serviceCidrs: undefined };

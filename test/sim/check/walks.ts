@@ -14,22 +14,22 @@ interface Remembered {
   readonly walked: Walked;
 }
 
-/** Contents by number, so that long ones are compared once. */
-const CONTENTS = new Map<string, number>();
-
-function contentOf(text: string): number {
-  return kept(CONTENTS, text, () => CONTENTS.size + 1);
-}
-
 export class Walks {
   readonly #recorders = new Map<string, Recorder>();
+  /** Contents by number, so that long ones are compared once. */
+  readonly #numbers = new Map<string, number>();
   /** Number of walks that could not be remembered. */
   made = 0;
+
+  /** Views may hold something else from now on, even if they are the same objects. */
+  begin(): void {
+    for (const recorder of this.#recorders.values()) recorder.begin();
+  }
 
   /** As `walk` of src/explain/walk.ts. Packets must be the same objects to be recognised. */
   readonly walk = (view: FamilyView, packet: Packet, facts: NodeFacts): Walked => {
     const kind = [view.family, view.table && 'table', view.rules && 'rules', view.servers && 'servers'].join(' ');
-    const recorder = kept(this.#recorders, kind, () => new Recorder(view));
+    const recorder = kept(this.#recorders, kind, () => new Recorder(view, this.#numbers));
     recorder.look(view);
     const known = recorder.remembered.get(packet);
     if (known !== undefined && sameFacts(known.facts, facts) && recorder.isCurrent(known.reads)) return known.walked;
@@ -53,8 +53,11 @@ class Recorder {
   #reads = new Set<string>();
   readonly #view: FamilyView;
 
-  constructor(view: FamilyView) {
+  readonly #numbers: Map<string, number>;
+
+  constructor(view: FamilyView, numbers: Map<string, number>) {
     this.#current = view;
+    this.#numbers = numbers;
     this.#view = {
       family: view.family,
       rules: view.rules && this.#rules(),
@@ -66,6 +69,10 @@ class Recorder {
   look(view: FamilyView): void {
     if (view === this.#current) return;
     this.#current = view;
+    this.begin();
+  }
+
+  begin(): void {
     this.#contents.clear();
   }
 
@@ -82,7 +89,11 @@ class Recorder {
   }
 
   #contentNow(what: string): number {
-    return kept(this.#contents, what, () => contentOf(this.#asking.get(what)?.() ?? ''));
+    return kept(this.#contents, what, () => this.#numberOf(this.#asking.get(what)?.() ?? ''));
+  }
+
+  #numberOf(text: string): number {
+    return kept(this.#numbers, text, () => this.#numbers.size + 1);
   }
 
   /** Notes a reading. `text`: all of its content. */

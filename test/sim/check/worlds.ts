@@ -19,6 +19,8 @@ export const MODES: readonly ModeName[] = ['iptables', 'nftables', 'ipvs'];
 const INTERFACES = ['127.0.0.1', '192.168.77.2', '::1', 'fd00:77::2'] as Address[];
 const PRIMARY = { IPv4: '192.168.77.2' as Address, IPv6: 'fd00:77::2' as Address };
 
+export const SENDERS = sendersOf(PRIMARY);
+
 export const config = (mode: ModeName): CheckedConfig => ({
   mode,
   ipvs: { scheduler: 'rr', excludeCidrs: [], strictArp: false, tcpTimeout: 0, tcpFinTimeout: 0, udpTimeout: 0 },
@@ -49,10 +51,14 @@ export interface CheckedWorld {
   isServed(packet: string): boolean;
 }
 
-export function aWorld(mode: ModeName, { walk }: { readonly walk?: Walk } = {}): CheckedWorld {
-  const versions = new Versions({ config: config(mode), nodeName: 'node', interfaces: INTERFACES });
-  const senders = sendersOf(PRIMARY);
-  const check = new SafetyCheck({ versions, senders, walk });
+export interface WorldOptions {
+  readonly walk?: Walk;
+  readonly readsApart?: boolean;
+}
+
+export function aWorld(mode: ModeName, { walk, readsApart = false }: WorldOptions = {}): CheckedWorld {
+  const versions = new Versions({ config: config(mode), nodeName: 'node', interfaces: INTERFACES, readsApart });
+  const check = new SafetyCheck({ versions, senders: SENDERS, walk });
   const violations: Violation[] = [];
   const [nft, iptables, ipvs] = [new FakeNft(), new FakeIptables(), new FakeIpvs()];
   for (const address of INTERFACES.filter((one) => !isLoopback(one))) ipvs.others.add(address);
@@ -105,7 +111,7 @@ export function aWorld(mode: ModeName, { walk }: { readonly walk?: Walk } = {}):
     isServed: (packet) => {
       for (const { at } of versions.frontends) {
         const local = versions.localAddresses(at.family);
-        for (const sent of packetsTo(at, senders, local)) {
+        for (const sent of packetsTo(at, SENDERS, local)) {
           if (sent.name !== packet) continue;
           const facts = { localAddresses: local, remembered: new Set<string>() };
           return becomeOf(viewsIn(views(familyOf(sent.packet.destination))), sent.packet, facts).isDelivered;

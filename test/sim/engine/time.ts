@@ -27,6 +27,9 @@ interface Timer {
   readonly owner: TimerOwner | undefined;
 }
 
+/** Signals that abort by time: nobody ends them, and they keep no process alive. */
+const SIGNALS: TimerOwner = { isDead: false };
+
 /** Something went on without an end, and time could not pass. */
 export class NeverRests extends Error {
   readonly code = 'NEVER_RESTS';

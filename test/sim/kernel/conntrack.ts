@@ -19,7 +19,7 @@ export interface FlowFacts {
 
 interface Entry {
   readonly id: number;
-  readonly facts: FlowFacts;
+  facts: FlowFacts;
   until: number;
 }
 
@@ -55,6 +55,7 @@ export class SimConntrack {
     const found = this.#entries.get(key);
     if (found !== undefined) {
       found.until = until;
+      if (facts.isAnswered) found.facts = { ...found.facts, isAnswered: true };
       return found.facts;
     }
     this.#changes += 1;

@@ -1,24 +1,25 @@
 /** Rules of other programs beside ours: what they are, and what such programs do to ours. */
 import { FAMILIES, type Family } from '../../../../src/model/address.ts';
-import { isOurs } from '../../../../src/modes/netfilter/names.ts';
+import { FIREWALL } from '../../../../src/modes/netfilter/names.ts';
 import type { Table } from '../../../../src/modes/netfilter/rules.ts';
 import { isOursOrSource } from '../../../../src/modes/virtual-servers/source-chain.ts';
 import type { SimIptables, Writer } from './iptables.ts';
 import { targetOf } from './restore.ts';
 import { type Chains, isBuiltIn, TABLES } from './rule-store.ts';
 
-/** All rules and chains of others, as text. Jumps into our chains are ours. */
+/** All rules and chains of others, as text. Jumps into our chains are ours, and so is our part of KUBE-FIREWALL, which the kubelet has too. */
 export function othersIn({ stores }: SimIptables): string {
   const lines: string[] = [];
   for (const [variant, store] of Object.entries(stores)) {
     for (const family of FAMILIES) {
       for (const table of TABLES) {
         for (const [chain, rules] of store.table(family, table) ?? []) {
-          if (isAgents(table, chain)) continue;
+          if (isOursOrSource(table, chain)) continue;
+          const theirs = rules.filter((rule) => !isRuleOfOurs(table, chain, rule));
           const policy = isBuiltIn(table, chain) ? store.policy(family, table, chain) : '-';
-          const theirs = rules.filter((rule) => !isAgents(table, targetOf(rule) ?? ''));
           // The kernel has the built-in chains of every table that was used.
-          if (isBuiltIn(table, chain) && theirs.length === 0 && policy === 'ACCEPT') continue;
+          const isAsMade = policy === 'ACCEPT' || chain === FIREWALL;
+          if (theirs.length === 0 && isAsMade) continue;
           lines.push(`${variant} ${family} ${table} ${chain} ${policy}`, ...theirs.map((rule) => `  ${rule}`));
         }
       }
@@ -27,9 +28,10 @@ export function othersIn({ stores }: SimIptables): string {
   return lines.join('\n');
 }
 
-/** KUBE-FIREWALL is shared with the kubelet: the agent adds to it, and leaves it. */
-function isAgents(table: Table, chain: string): boolean {
-  return isOursOrSource(table, chain) || chain === 'KUBE-FIREWALL';
+function isRuleOfOurs(table: Table, chain: string, rule: string): boolean {
+  const target = targetOf(rule) ?? '';
+  if (chain === FIREWALL) return rule.includes('127.0.0.0/8');
+  return target === FIREWALL || isOursOrSource(table, target);
 }
 
 /** A change of a table by a program other than the agent. */
@@ -103,7 +105,7 @@ export function addForeignChain(
 /** The names of our chains. */
 export function ourChains(iptables: SimIptables, family: Family, table: Table): readonly string[] {
   const chains = iptables.stores[iptables.variant].table(family, table) ?? new Map();
-  return [...chains.keys()].filter((name) => isOurs(table, name));
+  return [...chains.keys()].filter((name) => isOursOrSource(table, name));
 }
 
 function chainsOf(iptables: SimIptables, { family, table }: Pick<ForeignEdit, 'family' | 'table'>): Chains {

@@ -41,7 +41,6 @@ import { Fields } from '../../../../native/nft/fields.ts';
 import type { Draft } from './draft.ts';
 import {
   type Asked,
-  ENOTEMPTY,
   kept,
   NFTA_SET_ELEM_FLAGS,
   NFTA_SET_ELEM_TIMEOUT,
@@ -162,8 +161,6 @@ function add(
   }
   const clash = clashOf(set, elements, element, now);
   if (clash !== undefined) {
-    const isSame = clash.key === element.key && clash.end === element.end;
-    if (!isSame) throw new Refused(ENOTEMPTY);
     if (isNew || !isSameData(clash, element)) throw new Refused(EEXIST);
     return;
   }
@@ -179,18 +176,31 @@ function isSameData(a: Element, b: Element): boolean {
   return a.data === undefined || b.data === undefined ? a.data === b.data : a.data.equals(b.data);
 }
 
-/** The element that has the same key; in a set of ranges the first one that has the beginning or the end of this one. */
+/** The element that the kernel takes for the same one. Throws Refused for one that overlaps this one. */
 function clashOf(
   set: SetOf,
   elements: ReadonlyMap<string, Element>,
   element: Element,
   now: number,
 ): Element | undefined {
-  const lives = (one: Element | undefined) =>
-    one !== undefined && (one.expiresAt === undefined || one.expiresAt > now) ? one : undefined;
-  if ((set.flags & NFT_SET_CONCAT) === 0) return lives(elements.get(idOf(element)));
-  const last = element.end || element.key;
-  return elements.values().find((one) => lives(one) && (has(set, one, element.key) || has(set, one, last)));
+  const lives = livingAt(now);
+  if ((set.flags & NFT_SET_CONCAT) === 0) {
+    const found = elements.get(idOf(element));
+    return found !== undefined && lives(found) ? found : undefined;
+  }
+  const first = (key: string) => elements.values().find((one) => lives(one) && has(set, one, key));
+  const same = first(element.key) ?? first(endOf(element));
+  // The sets' own ENOTEMPTY for an overlap becomes EEXIST (nf_tables_api.c, nft_add_set_elem).
+  if (same !== undefined && (same.key !== element.key || endOf(same) !== endOf(element))) throw new Refused(EEXIST);
+  return same;
+}
+
+function livingAt(now: number): (element: Element) => boolean {
+  return ({ expiresAt }) => expiresAt === undefined || expiresAt > now;
+}
+
+function endOf({ key, end }: Element): string {
+  return end || key;
 }
 
 /** Whether the key is in the ranges of the element. */
@@ -252,6 +262,20 @@ function keyOf(set: SetOf, fields: Fields): { readonly key: string; readonly end
   return { key, end: end ?? '' };
 }
 
+/** The element to delete. Among ranges the kernel looks for the beginning alone (nft_set_pipapo.c, nft_pipapo_deactivate). */
+function found(
+  set: SetOf,
+  elements: ReadonlyMap<string, Element>,
+  wanted: Pick<Element, 'key' | 'end'>,
+  now: number,
+): Element | undefined {
+  const lives = livingAt(now);
+  const exact = elements.get(idOf(wanted));
+  if (exact !== undefined && lives(exact)) return exact;
+  if ((set.flags & NFT_SET_CONCAT) === 0) return undefined;
+  return elements.values().find((one) => lives(one) && has(set, one, wanted.key));
+}
+
 /** Without a list: all of them. */
 export function deleteElements(draft: Draft, asked: Asked, now: number): void {
   const { table, set, list } = elementsAsked(draft, asked);
@@ -265,10 +289,10 @@ export function deleteElements(draft: Draft, asked: Asked, now: number): void {
   }
   const { elements } = draft.ownElements(table, set);
   for (const [at, length] of attributes(asked.bytes, list, list + valueLength(asked.bytes, list))) {
-    const id = idOf(keyOf(set, new Fields(asked.bytes, at, at + length)));
-    const element = elements.get(id);
-    if (element === undefined || (element.expiresAt ?? now + 1) <= now) throw new Refused(ENOENT, at - 4);
-    elements.delete(id);
+    const wanted = keyOf(set, new Fields(asked.bytes, at, at + length));
+    const element = found(set, elements, wanted, now);
+    if (element === undefined) throw new Refused(ENOENT, at - 4);
+    elements.delete(idOf(element));
     draft.told(NFT_MSG_DELSETELEM, () => elementsBody(table, set, [element], 0));
   }
 }

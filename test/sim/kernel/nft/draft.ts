@@ -178,8 +178,7 @@ export class Draft {
     } else {
       if ((asked.flags & NLM_F_EXCL) !== 0) throw new Refused(EEXIST, fields.at(NFTA_CHAIN_NAME) - 4);
       if ((asked.flags & NLM_F_REPLACE) !== 0) throw new Refused(EOPNOTSUPP);
-      if (hook !== undefined && !isSameHook(before.hook, hook))
-        throw new Refused(EEXIST, fields.at(NFTA_CHAIN_NAME) - 4);
+      if (hook !== undefined) mustHaveHook(before, hook, fields.at(NFTA_CHAIN_NAME) - 4);
     }
     const chain = this.own(table).chains.get(name);
     if (chain !== undefined) this.told(NFT_MSG_NEWCHAIN, () => chainBody(table, chain));
@@ -192,9 +191,11 @@ export class Draft {
     if (chain === undefined) throw new Refused(ENOENT, asked.fields.at(NFTA_CHAIN_NAME) - 4);
     if ((asked.flags & NLM_F_NONREC) !== 0 && chain.rules.length > 0) throw new Refused(EBUSY);
     this.#tellRulesGone(table, chain);
+    // A rule of its own that leads to the chain keeps it too.
+    const isUsed = isChainUsed(table, chain.name);
     this.putRules(table, chain, []);
+    if (isUsed) throw new Refused(EBUSY, asked.fields.at(NFTA_CHAIN_NAME) - 4);
     const own = this.own(table);
-    if (isChainUsed(own, chain.name)) throw new Refused(EBUSY);
     own.chains.delete(chain.name);
     this.told(NFT_MSG_DELCHAIN, () => chainBody(table, chain));
   }
@@ -223,7 +224,11 @@ function hookOf({ fields, bytes }: Asked): Buffer | undefined {
   return kept(bytes, 20, bytes.length, [NFTA_CHAIN_HOOK, NFTA_CHAIN_TYPE, CHAIN_POLICY, CHAIN_FLAGS]);
 }
 
-function isSameHook(before: Buffer | undefined, after: Buffer): boolean {
-  const facts = (raw: Buffer) => kept(raw, 0, raw.length, [NFTA_CHAIN_HOOK, NFTA_CHAIN_TYPE]);
-  return before !== undefined && facts(before).equals(facts(after));
+/** A chain keeps its hook. `at`: the offset of its name. Throws Refused. */
+function mustHaveHook({ hook: before }: Chain, hook: Buffer, at: number): void {
+  const facts = (raw: Buffer, type: number) => kept(raw, 0, raw.length, [type]);
+  const isSame = (type: number) => before !== undefined && facts(before, type).equals(facts(hook, type));
+  if (before === undefined) throw new Refused(EEXIST, at);
+  if (!isSame(NFTA_CHAIN_HOOK)) throw new Refused(EOPNOTSUPP);
+  if (!isSame(NFTA_CHAIN_TYPE)) throw new Refused(EEXIST, at);
 }

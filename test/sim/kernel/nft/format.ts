@@ -18,7 +18,6 @@ export const NFTA_SET_ELEM_FLAGS = 3;
 export const NFTA_SET_ELEM_TIMEOUT = 4;
 export const NFTA_COUNTER_BYTES = 1;
 export const EMSGSIZE = 90;
-export const ENOTEMPTY = 39;
 
 /** A request, by itself in its buffer. */
 export interface Asked {

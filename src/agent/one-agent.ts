@@ -1,0 +1,196 @@
+/**
+ * One agent in a network namespace: two would each take the other's rules for drift. The second one says who runs, and ends before it
+ * writes anything. A process of another user that took the name is told, and stops nobody.
+ */
+import type { Config } from '../config/config.ts';
+import { Recorder } from '../history/recorder.ts';
+import {
+  AGENT_NAME,
+  type AskOptions,
+  askHolder,
+  type HeldName,
+  type HolderAnswer,
+  type PeerCredentials,
+  takeName,
+} from '../host/agent-name.ts';
+import { type Clock, realClock, sleep } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import type { ModeName } from '../modes/mode.ts';
+import type { Log } from '../telemetry/log.ts';
+import { CannotRun } from './cannot-run.ts';
+import { Recordings } from './recording/recordings.ts';
+import { Reloader, type RunOptions } from './reload.ts';
+
+/** Milliseconds between two tries. */
+const PAUSE = 50;
+/** Milliseconds for which a name may have no holder that answers: a process that was killed frees it when its memory is freed. */
+const NOBODY = 1000;
+/** Milliseconds that an agent which received the signal to end may take: its alarm ends it after 12 s. */
+const STOPPING = 20_000;
+/** Milliseconds after which an agent without the name tries again to take it. */
+const AGAIN = 10_000;
+
+/** The seam to this machine. */
+export interface NameService {
+  take(line: () => string): Promise<HeldName | undefined>;
+  ask(options: AskOptions): Promise<HolderAnswer>;
+  /** The effective user of this process. */
+  readonly uid: number;
+}
+
+export function nameService(name: string): NameService {
+  return {
+    take: (line) => takeName(name, line),
+    ask: (options) => askHolder(name, options),
+    uid: process.geteuid?.() ?? 0,
+  };
+}
+
+export interface OneAgentOptions {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly names: NameService;
+  readonly mode: () => ModeName;
+}
+
+/** Run the agent, alone in its network namespace, until the signal aborts. Rejects with CannotRun when another one runs. */
+export async function runAlone(
+  options: Omit<RunOptions, 'recordings'>,
+  names: NameService = nameService(AGENT_NAME),
+): Promise<void> {
+  const { log, signal } = options;
+  let { mode } = options.config;
+  // Held until the process ends: after an error as well, a write to the kernel may still go on.
+  await holdName({ log, clock: realClock, signal, names, mode: () => mode });
+  const recordings = new Recordings(new Recorder(realClock), log);
+  const onConfig = (config: Config) => {
+    mode = config.mode;
+  };
+  await new Reloader({ ...options, recordings, onConfig }).run();
+}
+
+/** Take the name of this network namespace. Rejects with CannotRun when another agent has it, with the signal's reason when it aborts. */
+export async function holdName(options: OneAgentOptions): Promise<HeldName> {
+  const { names, log, clock, signal } = options;
+  const line = ownLine(options, clock.wall());
+  const waits: Waits = { nobodySince: undefined, stoppingSince: undefined };
+  for (;;) {
+    let held: HeldName | undefined;
+    try {
+      held = await names.take(line);
+    } catch (error) {
+      log.warn(`cannot make sure that this is the only agent of the node: ${causeOf(error)}; going on without that`);
+      return { release: () => Promise.resolve() };
+    }
+    if (held !== undefined) return held;
+    const stranger = await strangerAt(options, waits);
+    if (stranger !== undefined) {
+      log.warn(stranger);
+      return takeLater(options, line);
+    }
+    await sleep(clock, PAUSE, signal);
+  }
+}
+
+/** Moments on the clock, since when this is so without a break. */
+interface Waits {
+  /** The name is not free, and nobody answers. */
+  nobodySince: number | undefined;
+  /** An agent that ends has the name. */
+  stoppingSince: number | undefined;
+}
+
+/** Text about a holder that is no agent; undefined: try again. Rejects with CannotRun when an agent holds the name, or may. */
+async function strangerAt({ names, log, clock }: OneAgentOptions, waits: Waits): Promise<string | undefined> {
+  // Loaded only here: an agent that is alone needs no schema.
+  const { HOLDER_LINE, readHolder } = await import('../answers/holder.ts');
+  const answer = await names.ask({ patience: NOBODY, longest: HOLDER_LINE });
+  const now = clock.now();
+  const isNobody = answer.kind === 'no connection' || answer.kind === 'closed';
+  waits.nobodySince = isNobody ? (waits.nobodySince ?? now) : undefined;
+  const isPatient = isNobody && now - (waits.nobodySince ?? now) < NOBODY;
+  if (answer.kind === 'no connection') {
+    if (isPatient) return undefined;
+    return `a process holds the name of this node's agent, the abstract Unix socket @slicewire, and takes no connections (${answer.cause}): no agent does that. ${GOES_ON}`;
+  }
+  const { peer } = answer;
+  if (peer !== undefined && peer.uid !== 0 && peer.uid !== names.uid) {
+    return `${processText(peer)} holds the name of this node's agent, the abstract Unix socket @slicewire, and runs as another user. ${GOES_ON}`;
+  }
+  if (isPatient) return undefined;
+  if (answer.kind !== 'line') {
+    throw new CannotRun(
+      `${processText(peer)} holds the name of this node's agent, and did not answer within ${NOBODY / 1000} s: probably another slicewire agent that was stopped (SIGSTOP) or hangs. ${ENDS}`,
+    );
+  }
+  const holder = readHolder(answer.line);
+  if (holder === undefined) {
+    throw new CannotRun(
+      `${processText(peer)} holds the name of this node's agent, and its answer is not that of an agent: ${shown(answer.line)}. ${ENDS}`,
+    );
+  }
+  const who = `pid ${pidText(peer, holder.pid)}, since ${holder.since}, in ${holder.mode} mode`;
+  if (!holder.isStopping)
+    throw new CannotRun(`another slicewire agent runs in this network namespace: ${who}. ${ENDS}`);
+  if (waits.stoppingSince === undefined) log.info(`another slicewire agent is ending (${who}): waiting for it`);
+  waits.stoppingSince ??= now;
+  if (now - waits.stoppingSince < STOPPING) return undefined;
+  throw new CannotRun(
+    `another slicewire agent (${who}) received the signal to end, and still runs after ${STOPPING / 1000} s. ${ENDS}`,
+  );
+}
+
+const GOES_ON = 'This agent goes on. A second agent on this node would not be noticed: find that process, and end it';
+const ENDS =
+  'This one wrote nothing, and exits: a node has one agent. Stop the other one first (systemctl stop slicewire, or delete its Pod)';
+
+function processText(peer: PeerCredentials | undefined): string {
+  if (peer === undefined) return 'a process';
+  const pid = peer.pid === 0 ? 'a process that this pid namespace does not see' : `the process with pid ${peer.pid}`;
+  return `${pid} (uid ${peer.uid})`;
+}
+
+/** The kernel's number is that of this pid namespace; the agent knows only that of its own. */
+function pidText(peer: PeerCredentials | undefined, own: number): string {
+  if (peer !== undefined && peer.pid > 0) return String(peer.pid);
+  return `${own} in a pid namespace that this process does not see`;
+}
+
+/** Characters of an answer that a message shows. */
+const SHOWN = 80;
+
+/** Bytes of another process: no control characters on a terminal. */
+function shown(line: string): string {
+  return JSON.stringify(line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line);
+}
+
+function ownLine({ mode, signal }: OneAgentOptions, wall: number): () => string {
+  const since = new Date(wall).toISOString();
+  return () => JSON.stringify({ pid: process.pid, since, mode: mode(), isStopping: signal.aborted });
+}
+
+/** Try to take the name from now on, until that succeeds or the signal aborts. */
+function takeLater({ names, clock, signal, log }: OneAgentOptions, line: () => string): HeldName {
+  const end = new AbortController();
+  const until = AbortSignal.any([signal, end.signal]);
+  const take = async (): Promise<HeldName | undefined> => {
+    for (;;) {
+      await sleep(clock, AGAIN, until);
+      const held = await names.take(line);
+      if (held === undefined) continue;
+      log.info("the name of this node's agent was free: this agent has it now");
+      return held;
+    }
+  };
+  const taking = take().catch((error: unknown) => {
+    if (!until.aborted) log.warn(`cannot take the name of this node's agent: ${causeOf(error)}`);
+    return undefined;
+  });
+  return {
+    async release() {
+      end.abort();
+      await (await taking)?.release();
+    },
+  };
+}

@@ -1,0 +1,159 @@
+/**
+ * Other service proxies beside this one. kube-proxy that still runs writes its rules again after the agent removed them, or over the
+ * agent's own: in iptables mode when its canary is gone (kubernetes pkg/util/iptables, Monitor) and when a Service changes, in IPVS mode
+ * every syncPeriod, in nftables mode when its table is gone. People are told once; its rules are removed again rarely, so that nothing of
+ * them stays when it has ended, and two programs do not undo each other's work all the time.
+ */
+import { firstOf } from '../answers/words.ts';
+import { type Clock, sleep } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import type { Mutex } from '../model/mutex.ts';
+import type { Health } from '../serve/health.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { NodeEvents } from './node-events.ts';
+
+/** Something in the kernel that this agent did not write, or removed before. */
+export interface Sign {
+  /** The program that writes it, as far as the sign tells. */
+  readonly who: string;
+  readonly what: string;
+  /** It stays until a next generation of the agent removes it; otherwise the sync that saw it repaired it. */
+  readonly stays: boolean;
+}
+
+const MINUTE = 60_000;
+/** Milliseconds until the first removal; each further one waits twice as long. */
+const FIRST_REMOVAL = 5 * MINUTE;
+const LONGEST_WAIT = 60 * MINUTE;
+/** Milliseconds after the last sign for which health has the note. */
+const NOTE_STAYS = 60 * MINUTE;
+
+export interface OtherProxiesOptions {
+  readonly log: Pick<Log, 'warn' | 'info'>;
+  readonly clock: Clock;
+  readonly health: Pick<Health, 'beside'>;
+  readonly events: Pick<NodeEvents, 'emitNode'>;
+}
+
+/** What is known of other proxies; it outlives the generations of the agent. */
+export class OtherProxies {
+  readonly #options: OtherProxiesOptions;
+  /** The other proxies that the log has named since the last quiet time. */
+  #told: ReadonlySet<string> = new Set();
+  #lastSeen: number | undefined;
+  #wait = FIRST_REMOVAL;
+  /** When the rules that stay are removed; undefined: there are none. */
+  #removal: number | undefined;
+  /** What the predecessors left is removed: what is there now was written afterwards. */
+  #isAlone = false;
+
+  constructor(options: OtherProxiesOptions) {
+    this.#options = options;
+  }
+
+  get isAlone(): boolean {
+    return this.#isAlone;
+  }
+
+  /** Another generation of the agent takes over, and removes what is there. */
+  renew(): void {
+    this.#isAlone = false;
+    this.#removal = undefined;
+  }
+
+  /** A sync wrote everything, and nothing of a predecessor is left. */
+  alone(): void {
+    this.#isAlone = true;
+  }
+
+  /** What a look at the kernel, or a sync, found now. Returns whether it is time to remove it. */
+  found(signs: readonly Sign[]): boolean {
+    const { clock, health } = this.#options;
+    const now = clock.now();
+    if (signs.length > 0) this.#tell(signs, now);
+    else if (this.#lastSeen !== undefined && now - this.#lastSeen >= NOTE_STAYS) {
+      this.#lastSeen = undefined;
+      this.#told = new Set();
+      this.#wait = FIRST_REMOVAL;
+      health.beside(undefined);
+    }
+    if (!signs.some(({ stays }) => stays)) return false;
+    this.#removal ??= now + this.#wait;
+    if (now < this.#removal) return false;
+    this.#removal = undefined;
+    this.#wait = Math.min(2 * this.#wait, LONGEST_WAIT);
+    return true;
+  }
+
+  #tell(signs: readonly Sign[], now: number): void {
+    const { log, clock, health, events } = this.#options;
+    this.#lastSeen = now;
+    const who = [...new Set(signs.map((sign) => sign.who))];
+    const what = firstOf(
+      signs.map((sign) => sign.what),
+      MOST_NAMED,
+    );
+    const text = `${who.join(' and ')} seems to run beside this agent: ${what}. ${FOLLOWS}: ${signs.some(({ stays }) => stays) ? REMOVES : REPAIRS}`;
+    health.beside(`${text} (last seen at ${new Date(clock.wall()).toISOString()})`);
+    if (who.every((one) => this.#told.has(one))) return;
+    this.#told = new Set([...this.#told, ...who]);
+    log.warn({ who, found: signs.slice(0, MOST_NAMED).map((sign) => sign.what) }, text);
+    events.emitNode({ type: 'Warning', reason: 'OtherServiceProxy', action: 'CheckKernel', note: text });
+  }
+}
+
+const MOST_NAMED = 3;
+const FOLLOWS =
+  'Two proxies on a node undo the work of each other, and connections may reach endpoints that are gone. Stop the other one';
+const REMOVES = 'the agent removes its rules within an hour, or at its next start';
+const REPAIRS = 'until then the agent writes its own rules again each time';
+
+/**
+ * Chains in the tables of ours that only another proxy writes: slicewire in iptables mode makes the same chains of Services, but knows
+ * its own, and in IPVS mode has KUBE-IPVS-OUT-FILTER in another table (docs/ipvs.md).
+ */
+const FOREIGN =
+  /^(IPv[46]) (nat(?= KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-)|filter(?= KUBE-IPVS-OUT-FILTER )) (\S+) \(slicewire did not write it/;
+
+/** The signs in the drift that a sync reports (`SyncReport.drift`). */
+export function signsIn(drift: readonly string[]): readonly Sign[] {
+  const signs: Sign[] = [];
+  for (const text of drift) {
+    const [, family, table, chain] = FOREIGN.exec(text) ?? [];
+    if (chain === undefined) continue;
+    signs.push({ who: 'kube-proxy', what: `it wrote the ${family} ${table} chain ${chain}`, stays: false });
+  }
+  return signs;
+}
+
+export interface WatchOthersOptions {
+  readonly clock: Clock;
+  /** Held by a sync while it runs. */
+  readonly mutex: Mutex;
+  readonly look: (signal: AbortSignal) => Promise<readonly Sign[]>;
+  /** Milliseconds between two looks. */
+  readonly period: number;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly others: OtherProxies;
+  /** Another generation is to remove what is there. */
+  readonly onRemoval: () => void;
+}
+
+/** Look every period until the signal aborts. Never rejects. */
+export async function watchOthers(options: WatchOthersOptions): Promise<void> {
+  const { clock, mutex, look, period, log, signal, others, onRemoval } = options;
+  const reported = new Set<string>();
+  for (;;) {
+    try {
+      await sleep(clock, period, signal);
+      if (!others.isAlone) continue;
+      if (others.found(await mutex(() => look(signal)))) onRemoval();
+    } catch (error) {
+      if (signal.aborted) return;
+      const cause = causeOf(error);
+      if (!reported.has(cause)) log.warn(`cannot look for other service proxies on this node: ${cause}`);
+      reported.add(cause);
+    }
+  }
+}

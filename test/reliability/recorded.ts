@@ -1,0 +1,23 @@
+/** The form of docs/reliability.json. */
+import type { SoakResult } from '../soak/result.ts';
+
+/** A part as a table, with what is said about it. */
+export interface RecordedTable {
+  /** When it ran (RFC 3339), and where: processors, memory, kernel. */
+  readonly ranAt: string;
+  readonly machine: string;
+  /** The command that ran. */
+  readonly command: string;
+  /** Sentences that stand before the table. */
+  readonly text: readonly string[];
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** Parts that nobody recorded are missing. */
+export interface Results {
+  readonly soak?: SoakResult;
+  readonly simulator?: RecordedTable;
+  readonly mutations?: RecordedTable;
+  readonly fuzz?: RecordedTable;
+}

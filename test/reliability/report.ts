@@ -1,0 +1,101 @@
+/** docs/reliability.md, from docs/reliability.json. `node test/reliability/main.ts` writes it again. */
+import { table } from '../bench/text.ts';
+import type { RecordedTable, Results } from './recorded.ts';
+import { soakLines } from './soak-page.ts';
+
+export function page({ soak, simulator, mutations, fuzz }: Results): string {
+  const sections = [
+    HEAD,
+    SIMULATOR,
+    recorded(simulator),
+    MUTATIONS,
+    recorded(mutations),
+    FUZZ,
+    recorded(fuzz),
+    SOAK,
+    soak === undefined ? NOTHING : soakLines(soak),
+  ];
+  return `${sections.join('\n\n')}\n`;
+}
+
+const NOTHING = 'Not recorded yet.';
+
+function recorded(part: RecordedTable | undefined): string {
+  if (part === undefined) return NOTHING;
+  const { ranAt, machine, command, text, head, rows } = part;
+  const ran = `Recorded on ${ranAt.slice(0, 10)} by \`${command}\`. Machine: ${machine}.`;
+  return [[ran, ...text].join('\n'), ...(rows.length === 0 ? [] : [table(head, rows)])].join('\n\n');
+}
+
+const HERE = '`test/reliability/report.ts`';
+const AGAIN = '`node test/reliability/main.ts`';
+
+const HEAD = `# Reliability
+
+The agent runs as root on every node, and Services work only while its rules are right.
+This page says how slicewire is tested against faults, how to run these tests, and what they found.
+
+The runners write this page and [its figures](reliability.json) when they are started with \`--record\`; do not edit it.
+The text comes from ${HERE}, and ${AGAIN} writes the page again.
+
+| test | what is real | what is simulated | command |
+| --- | --- | --- | --- |
+| [simulator](#simulator) | agent and controller | time, API server, kernel, files, processes, signals | \`npm run sim\` |
+| [fuzzing](#fuzzing) | every decoder | its input | \`npm run fuzz\` |
+| [soak](#soak) | agent, kernel, packets | the cluster behind the API server | \`npm run soak\` |
+
+Other tests cover what these do not: the stories of \`test/conformance/\` send real packets through each rule of
+[semantics.md](semantics.md), and the benchmarks measure speed ([benchmarks.md](benchmarks.md)).`;
+
+const SIMULATOR = `## Simulator
+
+The simulator runs the real agent and the real controller in a world that is made of memory.
+One seed gives one history, always the same.
+Faults come at every call to the outside: the call fails before it works, or after it worked, it is slow, it is cut, or the agent is
+killed at it and starts again.
+After each commit of the simulated kernel a packet engine checks that no wanted frontend is refused, that no packet goes to an address
+that is not its endpoint, and that what belongs to others is unchanged.
+
+\`npm run sim\` runs histories for three minutes, \`npm run sim -- --hours 8\` for longer, and \`npm run sim -- --seed N\` repeats one.`;
+
+const MUTATIONS = `### Does it find faults?
+
+A test that never fails proves nothing.
+So the agent was broken on purpose, in one place at a time, and the simulator had to find it.`;
+
+const FUZZ = `## Fuzzing
+
+The agent reads what others wrote: objects, files, answers of the kernel, text of tools, requests.
+Each decoder gets inputs that were made from recorded ones by changing them.
+An input must not crash it, keep it busy for more than a second, make it grow by more than 200 MB, or make it return something outside
+the type that it declares.
+
+\`npm run fuzz -- --target X\` runs one decoder; a short run of all is part of \`npm test\`.`;
+
+const SOAK = `## Soak
+
+The soak runs the agent for hours on a real kernel, in a node made of network namespaces, and disturbs it:
+
+- An API server in another process has the Services, and changes them all the time: endpoints are replaced, added and removed,
+  Services lose all endpoints, get another port, are deleted and come back.
+- The agent is restarted once a minute, by SIGTERM and by SIGKILL in turn. It starts again after a second, as under systemd.
+- Another program removes rules every five minutes: \`nft\` and \`iptables\` flush chains, delete single rules and elements, and delete
+  the whole table.
+- nftables mode and iptables mode (nft variant) have a quarter of the time each, in turn. The mode changes in the running agent, by its
+  configuration file, and once by a restart.
+- In the end the agent runs for a sixth of the time without a restart, so that a leak can show.
+
+Meanwhile probes open TCP connections and ask UDP questions, from a pod to cluster IPs and from outside to a node port.
+They ask Services that nobody changes, and one whose endpoints move every two seconds.
+Two UDP clients keep their port, as some resolvers do.
+An endpoint answers with its own address.
+A probe is *lost* when no answer comes within five seconds; the clients never ask twice.
+It is *wrong* when an address answers that is no endpoint of that Service, or has been none for 30 seconds in which an agent worked.
+A question of a client that keeps its port is *cut* when it was on its way while the agent deleted its flow, because the endpoint left:
+the answer comes from an address that the client did not ask. The next question must be answered, by another endpoint.
+A probe that was asked while the rules of another program's write were not repaired counts apart;
+for clients that keep their port, the time until the next sweep of stale flows belongs to it, at most five seconds.
+
+\`npm run soak -- --hours N\` runs it as root, for a sixth longer than N hours; \`npm run soak -- --help\` has the options.
+It removes everything that it made, also after Ctrl-C.
+A soak of a minute is part of \`npm run test:kernel\`.`;

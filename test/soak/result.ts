@@ -1,0 +1,119 @@
+/** What a soak found. Numbers, for docs/reliability.json. */
+import type { SoakMode } from './timeline.ts';
+
+export interface FirstLast {
+  readonly first: number;
+  readonly last: number;
+  readonly most: number;
+}
+
+export interface FlushFound {
+  readonly mode: SoakMode;
+  readonly command: string;
+  /** Milliseconds from the start of the command until the agent had repaired it; undefined: it did not. */
+  readonly repaired: number | undefined;
+  /** The agent's log names the program that did it. */
+  readonly isNamed: boolean;
+}
+
+export interface LifeFound {
+  readonly signal: 'SIGTERM' | 'SIGKILL';
+  readonly mode: SoakMode;
+  /** Milliseconds until it ended, and of the next from exec to the first sync. */
+  readonly end: number;
+  readonly start: number;
+  readonly status: number | undefined;
+}
+
+export interface SyncsFound {
+  readonly mode: SoakMode;
+  readonly syncs: number;
+  readonly failed: number;
+  /** Seconds: bounds of the buckets of the agent's own histograms. */
+  readonly sync: { readonly p50: number; readonly p99: number };
+  readonly programming: { readonly p50: number; readonly p99: number };
+}
+
+export interface VerifyFound {
+  readonly mode: SoakMode;
+  /** Who compared, and when. */
+  readonly by: string;
+  /** Kernel objects, and those that differ without a reason. */
+  readonly compared: number;
+  readonly differences: readonly string[];
+  /** No change is on its way. */
+  readonly isAtRest: boolean;
+  /** Why there was no answer; undefined: there was one. */
+  readonly why?: string | undefined;
+}
+
+export interface SoakResult {
+  /** RFC 3339. */
+  readonly ranAt: string;
+  readonly machine: string;
+  readonly commit: string;
+  /** Seconds: with restarts, and after them without. */
+  readonly seconds: number;
+  readonly tail: number;
+  readonly isEarly: boolean;
+  readonly services: number;
+  readonly changes: {
+    readonly asked: number;
+    readonly made: number;
+    readonly skipped: number;
+    readonly perSecond: number;
+  };
+  readonly probes: {
+    readonly sent: number;
+    readonly answered: number;
+    readonly lost: number;
+    readonly wrong: number;
+    /** Questions of clients that keep their port, asked when their endpoint left its Service. */
+    readonly cut: number;
+    readonly whileDamaged: number;
+    readonly sentAgain: number;
+    /** Milliseconds. */
+    readonly slowest: number;
+    /** The first of those that count. */
+    readonly failures: readonly string[];
+  };
+  readonly lives: readonly LifeFound[];
+  /** Milliseconds each, from the new configuration file to its first sync. */
+  readonly reloads: readonly number[];
+  readonly flushes: readonly FlushFound[];
+  /** Bytes, of all lives; and of the last one from a minute after its beginning. */
+  readonly memory: FirstLast;
+  readonly tailMemory: FirstLast;
+  readonly descriptors: FirstLast;
+  readonly tailDescriptors: FirstLast;
+  readonly timers: FirstLast;
+  readonly connections: FirstLast;
+  readonly syncs: readonly SyncsFound[];
+  /** Milliseconds. */
+  readonly unhealthy: { readonly longest: number; readonly sum: number };
+  readonly verify: readonly VerifyFound[];
+  /** Warnings and errors of the agent's log, numbers aside, and how often. */
+  readonly complaints: readonly { readonly message: string; readonly count: number }[];
+}
+
+/** What must not be; empty: the soak found nothing. */
+export function problemsOf(result: SoakResult): string[] {
+  const { probes, flushes, verify, lives, changes } = result;
+  const problems: string[] = [];
+  if (probes.sent === 0) problems.push('no probe was sent');
+  if (changes.made === 0) problems.push('nothing was changed');
+  if (probes.lost > 0) problems.push(`${probes.lost} of ${probes.sent} probes were lost`);
+  if (probes.wrong > 0) problems.push(`${probes.wrong} of ${probes.sent} probes were answered by another`);
+  for (const { mode, command, repaired } of flushes)
+    if (repaired === undefined) problems.push(`${mode} mode: ${command}: not repaired`);
+  for (const { mode, by, differences, isAtRest, why } of verify) {
+    const [first] = differences;
+    const what = `${mode} mode: verify by ${by}`;
+    if (first !== undefined) problems.push(`${what}: ${differences.length} objects differ: ${first}`);
+    // Where rules change all the time, reading them may not end in time: it says so.
+    if (why !== undefined && isAtRest) problems.push(`${what}: no answer: ${why}`);
+  }
+  for (const { signal, status } of lives)
+    if (signal === 'SIGTERM' && status !== 0) problems.push(`the agent ended with ${status} after SIGTERM`);
+  return problems;
+}
