@@ -92,7 +92,7 @@ describe('what other programs touched, in iptables mode', () => {
       state: () => Promise.resolve({ kind: 'ruleset', generation }),
       commits: (from, to) => {
         const found = commits.filter((commit) => commit.generation > from && commit.generation <= to);
-        return found.length === to - from ? found : undefined;
+        return Promise.resolve(found.length === to - from ? found : undefined);
       },
     };
     const tools = new IptablesTools(iptables, 'IPv4', 'auto');
