@@ -131,6 +131,25 @@ export function getSocketOption(descriptor: number, level: number, option: numbe
   return length.readUInt32LE();
 }
 
+export const SO_PEERCRED = 17;
+/** sizeof struct ucred: pid, uid, gid */
+export const UCRED = 12;
+
+/** Who listens at the other end of a connected Unix socket, as of its listen(2) (unix(7): SO_PEERCRED). */
+export interface PeerCredentials {
+  /** 0: a process that this pid namespace does not see. */
+  readonly pid: number;
+  /** As this user namespace sees it: 65534 for a user that it does not have. */
+  readonly uid: number;
+}
+
+/** Throws SystemError. */
+export function peerCredentials(descriptor: number): PeerCredentials {
+  const bytes = Buffer.alloc(UCRED);
+  getSocketOption(descriptor, SOL_SOCKET, SO_PEERCRED, bytes);
+  return { pid: bytes.readInt32LE(0), uid: bytes.readUInt32LE(4) };
+}
+
 /** Reads the address of a socket, a struct sockaddr, into the buffer. Throws SystemError. */
 export function addressOf(descriptor: number, into: Uint8Array): void {
   const length = Buffer.alloc(4);
@@ -153,25 +172,6 @@ export function signalOnData(descriptor: number): void {
   checked('fcntl', libc.fcntl(descriptor, F_SETSIG, SIGURG));
   const flags = checked('fcntl', libc.fcntl(descriptor, F_GETFL, 0));
   checked('fcntl', libc.fcntl(descriptor, F_SETFL, flags | O_ASYNC));
-}
-
-export const SO_PEERCRED = 17;
-/** sizeof struct ucred: pid, uid, gid */
-export const UCRED = 12;
-
-/** Who listens at the other end of a connected Unix socket, as of its listen(2) (unix(7): SO_PEERCRED). */
-export interface PeerCredentials {
-  /** 0: a process that this pid namespace does not see. */
-  readonly pid: number;
-  /** As this user namespace sees it: 65534 for a user that it does not have. */
-  readonly uid: number;
-}
-
-/** Throws SystemError. */
-export function peerCredentials(descriptor: number): PeerCredentials {
-  const bytes = Buffer.alloc(UCRED);
-  getSocketOption(descriptor, SOL_SOCKET, SO_PEERCRED, bytes);
-  return { pid: bytes.readInt32LE(0), uid: bytes.readUInt32LE(4) };
 }
 
 /** Closes a descriptor. Throws SystemError. */

@@ -49,7 +49,7 @@ export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefi
   const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
   try {
     return socket.ask(asked, (buffer, { start, end }) => {
-      const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_HANDLE);
+      const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_HANDLE, 8);
       return at < 0 ? 0n : buffer.readBigUInt64BE(at);
     });
   } catch (error) {
@@ -71,7 +71,7 @@ export function tableFacts(socket: NetlinkSocket, id: TableId): TableFacts | und
   const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
   try {
     return socket.ask(asked, (buffer, { start, end }) => {
-      const flags = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_FLAGS);
+      const flags = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_FLAGS, 4);
       const isOwned = flags >= 0 && (buffer.readUInt32BE(flags) & NFT_TABLE_F_OWNER) !== 0;
       return { isOwned, comment: commentAt(buffer, findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_USERDATA)) };
     });
@@ -83,8 +83,12 @@ export function tableFacts(socket: NetlinkSocket, id: TableId): TableFacts | und
 
 /** The comment in user data at an offset; "" when there is none. */
 export function commentAt(buffer: Buffer, at: number): string {
-  if (at < 0 || buffer.readUInt8(at) !== UDATA_COMMENT) return '';
-  return buffer.toString('utf8', at + 2, at + 1 + buffer.readUInt8(at + 1));
+  if (at < 0) return '';
+  const room = valueLength(buffer, at) - 2;
+  if (room < 0 || buffer.readUInt8(at) !== UDATA_COMMENT) return '';
+  // With the NUL that ends it.
+  const length = Math.min(buffer.readUInt8(at + 1), room);
+  return buffer.toString('utf8', at + 2, at + 2 + Math.max(0, length - 1));
 }
 
 /** The chains of a table, each with its hook if it is a base chain. Throws NetlinkError. */
@@ -131,7 +135,7 @@ function decodeBase(buffer: Buffer, start: number, end: number): BaseChain | und
   if (outer < 0) return undefined;
   const stop = outer + valueLength(buffer, outer);
   const [number, priority] = [NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY].map((type) =>
-    findAttribute(buffer, outer, stop, type),
+    findAttribute(buffer, outer, stop, type, 4),
   );
   if (number === undefined || priority === undefined || number < 0 || priority < 0) return undefined;
   const at = buffer.readUInt32BE(number);
@@ -179,7 +183,7 @@ export function* readSets(
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
     if (textAt(buffer, from, end, NFTA_SET_TABLE) !== id.table) return undefined;
-    const flags = findAttribute(buffer, from, end, NFTA_SET_FLAGS);
+    const flags = findAttribute(buffer, from, end, NFTA_SET_FLAGS, 4);
     return {
       name: textAt(buffer, from, end, NFTA_SET_NAME) ?? '',
       isDynamic: flags >= 0 && (buffer.readUInt32BE(flags) & NFT_SET_EVAL) !== 0,
@@ -255,7 +259,7 @@ function decodeElement(buffer: Buffer, start: number, end: number): ListedElemen
   ];
   const data = value ?? decodeVerdict(buffer, findAttribute(buffer, start, end, NFTA_SET_ELEM_DATA));
   const packets = decodeCounter(buffer, start, end);
-  const expiration = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPIRATION);
+  const expiration = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPIRATION, 8);
   return {
     key,
     end: last,
@@ -272,6 +276,6 @@ function decodeCounter(buffer: Buffer, start: number, end: number): number | und
   const stop = outer + valueLength(buffer, outer);
   if (textAt(buffer, outer, stop, NFTA_EXPR_NAME) !== COUNTER) return undefined;
   const data = findAttribute(buffer, outer, stop, NFTA_EXPR_DATA);
-  const at = data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS);
+  const at = data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS, 8);
   return at < 0 ? 0 : Number(buffer.readBigUInt64BE(at));
 }

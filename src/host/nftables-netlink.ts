@@ -50,7 +50,7 @@ import type { RulesetNotices } from './ruleset-notices.ts';
 /** The name of the table in each family. */
 export const TABLE = 'slicewire';
 /** Bytes of the longest transaction. */
-const LONGEST = 64 * 1024 * 1024;
+export const LONGEST = 64 * 1024 * 1024;
 /** Bytes of the longest request of a read. */
 const LONGEST_QUESTION = 4096;
 /** Bytes of a message's header with padding, and of the two messages around a transaction. */

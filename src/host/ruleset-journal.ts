@@ -3,7 +3,7 @@
  * (nf_tables_gen_notify), so somebody must listen all the time. While somebody listens the kernel makes messages of all changes, so it
  * begins after the first writes.
  */
-import { EAGAIN, ENOBUFS, errnoOf } from '../../native/errno.ts';
+import { EACCES, EAFNOSUPPORT, EAGAIN, ENOBUFS, EPERM, EPROTONOSUPPORT, errnoOf } from '../../native/errno.ts';
 import { SystemError } from '../../native/libc.ts';
 import { decodeMessages } from '../../native/netlink.ts';
 import type { Listener } from '../../native/netlink-socket.ts';
@@ -13,6 +13,8 @@ import type { Commit, RulesetNotices } from './ruleset-notices.ts';
 
 /** The kernel makes datagrams of a page at most (NLMSG_GOODSIZE), unless one message is longer. */
 const DATAGRAM = 64 * 1024;
+/** Answers to a process that may never listen, and of a kernel without nftables. */
+const FOR_GOOD: readonly number[] = [EPERM, EACCES, EPROTONOSUPPORT, EAFNOSUPPORT];
 /** See `JournalOptions.rest`. */
 const REST = 5;
 
@@ -49,7 +51,9 @@ export class RulesetJournal implements RulesetNotices {
       this.#hear(this.#listener);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      this.#isDeaf = true;
+      // Messages are lost until the next question opens another socket.
+      this.#record.lose();
+      this.#isDeaf = FOR_GOOD.includes(error.errno);
       this.close();
     }
   }

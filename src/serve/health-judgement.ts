@@ -48,7 +48,7 @@ export function judge(record: HealthRecord, settings: HealthSettings, { now, wal
     families,
     lastUpdated: Math.min(...[...families.values()].map((one) => one.lastUpdated)),
     reasons,
-    notes: [...record.refused, ...[record.beside, record.fight].filter((note) => note !== undefined), ...watches.notes],
+    notes: [...record.refused, record.fight, record.beside, ...watches.notes].filter((note) => note !== undefined),
   };
 }
 

@@ -48,8 +48,8 @@ export interface HealthRecord {
   readonly checkedAt: number;
   /** Services that the kernel refuses, each as a sentence. */
   readonly refused: readonly string[];
-  /** Another program changes our rules again and again, as a sentence; undefined: none does. */
-  readonly fight: string | undefined;
   /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
   readonly beside: string | undefined;
+  /** Another program changes our rules again and again, as a sentence; undefined: none does. */
+  readonly fight: string | undefined;
 }

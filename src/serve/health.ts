@@ -45,8 +45,8 @@ export class Health {
       requestedAt: undefined,
       checkedAt: now,
       refused: [],
-      fight: undefined,
       beside: undefined,
+      fight: undefined,
     };
     this.tune(settings);
   }
@@ -113,14 +113,14 @@ export class Health {
     this.#record.refused = sentences;
   }
 
-  /** Another program changes our rules again and again, as a sentence; undefined: none does any more. */
-  fights(sentence: string | undefined): void {
-    this.#record.fight = sentence;
-  }
-
   /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
   beside(sentence: string | undefined): void {
     this.#record.beside = sentence;
+  }
+
+  /** Another program changes our rules again and again, as a sentence; undefined: none does any more. */
+  fights(sentence: string | undefined): void {
+    this.#record.fight = sentence;
   }
 
   /** A check of the kernel is done, whatever it found. */

@@ -222,6 +222,7 @@ export class SimTime {
     const abort = new AbortController();
     this.#add(() => abort.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError')), {
       delay,
+      owner: SIGNALS,
     });
     return abort.signal;
   }
