@@ -134,7 +134,9 @@ export class KernelWatch {
     this.#isNoticed = false;
     const began = clock.now();
     const { kind, by } = await mutex(async () => (mode.isObserved ? await mode.probe.heard() : NOTHING));
-    onNoticed?.(kind === 'something' ? 'ours' : kind === 'nothing' ? 'nothing of ours' : 'unknown');
+    // Our own commands write too.
+    if (kind !== 'nothing') onNoticed?.(kind === 'something' ? 'ours' : 'unknown');
+    else if (by !== undefined) onNoticed?.('nothing of ours');
     if (kind === 'something') this.#lose(by);
     else if (kind === 'unknown' && readings.mayRead) await this.#checkRules(by);
     else if (kind === 'unknown') {

@@ -6,7 +6,7 @@ import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { type Clock, realClock } from './clock.ts';
 import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tools.ts';
-import type { Commit, Committer, RulesetNotices } from './ruleset-notices.ts';
+import { type Commit, type Committer, commitsBetween, type RulesetNotices } from './ruleset-notices.ts';
 
 /** Numbers that change when any program writes rules; the kernel has them without reading the rules. */
 export type RulesState =
@@ -38,7 +38,7 @@ export interface ChainProbe {
   /** The program that committed the last change of the ruleset; undefined where that is not known. */
   lastWriter?(): Promise<RulesWriter | undefined>;
   /** The transactions between two generations; undefined where one was not heard. See `RulesetNotices.between`. */
-  commits?(from: number, to: number): readonly Commit[] | undefined;
+  commits?(from: number, to: number): Promise<readonly Commit[] | undefined>;
   /** The state of these tables; undefined when the kernel does not answer. */
   state?(tables: readonly string[]): Promise<RulesState | undefined>;
 }
@@ -183,8 +183,9 @@ class KernelRulesProbe implements RulesProbe {
     return await this.#ask((socket) => socket.lastWriter?.());
   }
 
-  commits(from: number, to: number): readonly Commit[] | undefined {
-    return this.#tools.variant === 'legacy' ? undefined : this.#notices?.between(from, to);
+  async commits(from: number, to: number): Promise<readonly Commit[] | undefined> {
+    if (this.#tools.variant === 'legacy' || this.#notices === undefined) return undefined;
+    return await commitsBetween(this.#notices, from, to);
   }
 
   async counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]> {

@@ -142,7 +142,7 @@ export interface NftPart {
 export interface NftTouched {
   readonly chains: ReadonlySet<string>;
   readonly elements: ReadonlyMap<string, ReadonlySet<Bytes>>;
-  /** The last program that touched one of them. */
+  /** The last program that touched one of them, or else that wrote at all. */
   readonly by?: Committer | undefined;
 }
 

@@ -1,10 +1,10 @@
 /** What is known of slicewire's tables of nftables between two readings: by the generation of the ruleset, and by the notices of transactions. */
 import type { Family } from '../model/address.ts';
-import { breath } from './clock.ts';
 import type { NftTouched, Standing } from './nftables-kernel.ts';
 import {
   type Commit,
   type Committer,
+  commitsBetween,
   generationAfter,
   isUntouched,
   type RulesetNotices,
@@ -15,8 +15,6 @@ import {
 
 /** The largest share of the time for reading the table only to find out whether another program changed it. */
 const READING_SHARE = 0.01;
-/** The new generation shows a moment before the notice of its transaction; breaths of the event loop to wait for it. */
-const NOTICE_WAITS = 20;
 
 /** The table when it was last read or written. */
 interface Seen {
@@ -41,7 +39,7 @@ export interface SeenOptions {
 /** What others touched until a generation. */
 interface Changes {
   readonly touched: TouchedTable;
-  /** The last program that touched the table. */
+  /** The last program that touched the table, or else that wrote at all. */
   readonly by: Committer | undefined;
   readonly generation: number;
 }
@@ -119,17 +117,15 @@ export class SeenTables {
     const { generation: generationNow, notices, port, table } = this.#options;
     const from = this.#seen.get(family)?.generation;
     if (from === undefined) return undefined;
-    for (let waits = 0; waits <= NOTICE_WAITS; waits++) {
-      if (waits > 0) await breath();
-      const generation = generationNow();
-      const commits = notices.between(from, generation);
-      if (commits === undefined) continue;
-      const ofOthers = commits.filter((commit: Commit) => commit.port !== port);
-      const key = tableKey(family, table);
-      const touched = touchedIn(ofOthers, key);
-      return touched && { touched, generation, by: ofOthers.findLast(({ tables }) => tables?.has(key)) };
-    }
-    return undefined;
+    const generation = generationNow();
+    const commits = await commitsBetween(notices, from, generation);
+    if (commits === undefined) return undefined;
+    const ofOthers = commits.filter((commit: Commit) => commit.port !== port);
+    const key = tableKey(family, table);
+    const touched = touchedIn(ofOthers, key);
+    return (
+      touched && { touched, generation, by: ofOthers.findLast(({ tables }) => tables?.has(key)) ?? ofOthers.at(-1) }
+    );
   }
 }
 

@@ -2,6 +2,7 @@
  * The transactions of nftables as the kernel tells of them, one after another: who committed each, and which objects it touched. One
  * transaction makes one generation of the ruleset, so a series without a gap says all that happened between two generations.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Family } from '../model/address.ts';
 
 /** The program that committed a transaction. */
@@ -59,6 +60,30 @@ export interface RulesetNotices {
 /** The generation after this one (nf_tables_api.c, nft_base_seq_inc). */
 export function generationAfter(generation: number): number {
   return (generation + 1) >>> 0 || 1;
+}
+
+/** Milliseconds between two questions for a notice that is late, and how often it is asked for. */
+const LATE = 2;
+const MOST_QUESTIONS = 100;
+/** The same where nothing was heard at all: most likely nothing will be. */
+const MOST_WHEN_SILENT = 10;
+
+/**
+ * As `between`, but waits for a notice that is late: the new generation shows before the kernel tells of its transaction, and on a busy
+ * machine its program may lose the processor in between.
+ */
+export async function commitsBetween(
+  notices: Pick<RulesetNotices, 'between' | 'last'>,
+  from: number,
+  to: number,
+): Promise<readonly Commit[] | undefined> {
+  for (let asked = 1; ; asked++) {
+    const commits = notices.between(from, to);
+    const heard = notices.last?.generation;
+    const most = heard === undefined ? MOST_WHEN_SILENT : ((to - heard) | 0) > 0 ? MOST_QUESTIONS : 0;
+    if (commits !== undefined || asked >= most) return commits;
+    await pause(LATE);
+  }
 }
 
 /** What several transactions touched in one table; undefined where that is not known. */

@@ -291,7 +291,8 @@ function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
       const answers: Heard[] = [];
       for (const mode of families) answers.push((await mode.heard?.()) ?? { kind: 'unknown' });
       const of = (kind: Heard['kind']) => answers.find((answer) => answer.kind === kind);
-      return of('something') ?? of('unknown') ?? { kind: 'nothing' };
+      const nothing = answers.find(({ by }) => by !== undefined) ?? { kind: 'nothing' };
+      return of('something') ?? of('unknown') ?? nothing;
     },
     async mayDiffer() {
       for (const mode of families) if ((await mode.mayDiffer?.()) === true) return true;

@@ -74,7 +74,7 @@ export interface ModePlan extends Plan {
 export interface Heard {
   /** Whether they touched objects of ours; `unknown`: only a reading finds out. */
   readonly kind: 'nothing' | 'something' | 'unknown';
-  /** The last program that did, where it is known. */
+  /** The last program that did, or else that wrote at all; undefined where it is not known, or none did. */
   readonly by?: Committer | undefined;
 }
 

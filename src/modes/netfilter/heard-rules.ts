@@ -25,7 +25,7 @@ export class HeardRules {
     if (!isKnown || !(await standing.mayDiffer())) return { kind: 'nothing' };
     const found = await standing.foreign();
     if (found === undefined) return { kind: 'unknown' };
-    if (found.touched.length === 0) return { kind: 'nothing' };
+    if (found.touched.length === 0) return { kind: 'nothing', by: found.by };
     this.#isTouched = true;
     return { kind: 'something', by: found.by };
   }

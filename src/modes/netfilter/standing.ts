@@ -3,7 +3,6 @@
  * (nft), or by the numbers of each table (legacy). Our own writes change these too, and are recognised by the difference.
  */
 import type { ChainProbe, RulesState } from '../../host/chain-probe.ts';
-import { breath } from '../../host/clock.ts';
 import type { Commit } from '../../host/ruleset-notices.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import type { TablesReport } from './apply.ts';
@@ -78,9 +77,6 @@ export interface Foreign {
   readonly state: RulesState;
 }
 
-/** The new generation shows a moment before the notice of its transaction; breaths of the event loop to wait for it. */
-const NOTICE_WAITS = 20;
-
 /** The kernel's numbers at the time when the rules were known to be as believed. */
 export class Standing {
   readonly #probe: ChainProbe | undefined;
@@ -121,18 +117,13 @@ export class Standing {
    * rules are as believed.
    */
   async foreign(): Promise<Foreign | undefined> {
-    for (let waits = 0; waits <= NOTICE_WAITS; waits++) {
-      if (waits > 0) await breath();
-      const [known, state] = [this.#stood, await this.read()];
-      if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
-      const commits = this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
-      if (commits === undefined) continue;
-      const touched = this.#touched(commits);
-      if (touched === undefined) return undefined;
-      if (touched.length === 0) this.#stood = state;
-      return { touched, by: commits.at(-1), state };
-    }
-    return undefined;
+    const [known, state] = [this.#stood, await this.read()];
+    if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
+    const commits = await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
+    const touched = commits && this.#touched(commits);
+    if (commits === undefined || touched === undefined) return undefined;
+    if (touched.length === 0) this.#stood = state;
+    return { touched, by: commits.at(-1), state };
   }
 
   /** Write. If no other program wrote meanwhile, the rules are as believed afterwards. `entries`: entries added to each table. */

@@ -28,8 +28,8 @@ export class NftTable {
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
-  /** What other programs touched, as their notices say. */
-  #touched: NftTouched | undefined;
+  /** Other programs touched objects of the table, which their notices name. */
+  #isTouched = false;
 
   constructor(family: Family, kernel: NftKernel, options: TableOptions) {
     this.state = new TableState(family, options.layout);
@@ -83,20 +83,26 @@ export class NftTable {
     const touched = await this.#kernel.touched?.(this.family);
     if (touched === undefined) return { kind: this.#kernel.isUnchanged(this.family) ? 'nothing' : 'unknown' };
     const { by } = touched;
-    if (touched.chains.size === 0 && touched.elements.size === 0) return { kind: 'nothing' };
-    // A range is two elements of the kernel: such a set is read as a whole.
-    const { setNamed } = this.#options.layout;
-    if (touched.elements.keys().some((name) => setNamed(name)?.hasRanges === true)) return { kind: 'unknown', by };
-    this.#touched = touched;
+    if (touched.chains.size === 0 && touched.elements.size === 0) return { kind: 'nothing', by };
+    if (this.#hasRanges(touched)) return { kind: 'unknown', by };
+    this.#isTouched = true;
     return { kind: 'something', by };
   }
 
-  /** Reads what was touched; undefined where all must be read. */
+  /** Reads what was touched until now; undefined where all must be read. */
   async #readTouched(): Promise<NftPart | undefined> {
-    const touched = this.#touched;
-    this.#touched = undefined;
-    if (touched === undefined || !this.state.isKnown || this.#hasDrift) return undefined;
+    const isTouched = this.#isTouched;
+    this.#isTouched = false;
+    if (!isTouched || !this.state.isKnown || this.#hasDrift) return undefined;
+    const touched = await this.#kernel.touched?.(this.family);
+    if (touched === undefined || this.#hasRanges(touched)) return undefined;
     return await this.#kernel.readPart?.(this.family, touched);
+  }
+
+  /** A range is two elements of the kernel: such a set is read as a whole. */
+  #hasRanges({ elements }: NftTouched): boolean {
+    const { setNamed } = this.#options.layout;
+    return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
   }
 
   /** Throws when nothing is known. */
