@@ -112,11 +112,14 @@ export class NftNetlink implements NftKernel, NftTables {
   /** Throws SystemError. `open` opens sockets, for example in another network namespace; `listen` opens one for the new generations. */
   constructor(open: typeof openTransport = openTransport, listen?: () => Transport) {
     this.#open = open;
-    this.#sockets = {
-      main: new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST)),
-      asking: new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION)),
-      writers: new NftWriters(listen),
-    };
+    const main = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST));
+    try {
+      const asking = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION));
+      this.#sockets = { main, asking, writers: new NftWriters(listen) };
+    } catch (error) {
+      main.close();
+      throw error;
+    }
   }
 
   close(): void {
