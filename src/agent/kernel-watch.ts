@@ -54,7 +54,7 @@ async function mustSync(agent: Agent, options: KernelWatchOptions): Promise<bool
   const { log, signal, health, mutex, readings, onWaiting, onOutdated } = options;
   const { mode, onNode } = agent;
   if (mode.isWaiting) onWaiting();
-  if (!(await onNode.isCurrent())) {
+  if (!(await onNode.isCurrent(signal))) {
     log.info('the Node, the cluster or this machine changed: adapting to it');
     onOutdated();
   }
