@@ -153,7 +153,7 @@ export class KernelWatch {
     const { mode, onNode, clock } = this.#agent;
     if (this.#fight.at(clock.now()) === undefined) health.fights(undefined);
     if (mode.isWaiting) onWaiting();
-    if (!(await onNode.isCurrent())) {
+    if (!(await onNode.isCurrent(this.#options.signal))) {
       log.info('the Node, the cluster or this machine changed: adapting to it');
       onOutdated();
     }

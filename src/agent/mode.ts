@@ -58,8 +58,8 @@ export interface ModeOnNode {
   readonly recorded: Pick<RecordedParts, 'settings' | 'interfaces'>;
   /** Close its sockets to the kernel. */
   close(): void;
-  /** Whether the settings are still those that the Node and this machine's interfaces ask for. */
-  readonly isCurrent: () => Promise<boolean>;
+  /** Whether the settings are still those that the Node and this machine ask for. */
+  readonly isCurrent: (signal: AbortSignal) => Promise<boolean>;
   /** The addresses on which health check ports listen; the unspecified one: everywhere. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
   /** The addresses that take node ports now; read again for each sweep of flows. */

@@ -107,7 +107,7 @@ export class NftNetlink implements NftKernel, NftTables {
     const transport = open(NETLINK_NETFILTER, LONGEST);
     const { port } = transport;
     const main = new NetlinkSocket(transport);
-    const asking = new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    const asking = askingSocket(open, main);
     this.#sockets = { main, asking, open };
     this.notices = new RulesetJournal({ ownPort: () => port, ...(listen === undefined ? {} : { open: listen }) });
     this.#seen = new SeenTables({
@@ -263,6 +263,16 @@ export class NftNetlink implements NftKernel, NftTables {
   stands(family: Family): Promise<Standing> {
     this.notices.listen();
     return Promise.resolve(this.#seen.stands(family));
+  }
+}
+
+/** Closes the main socket when there can be no other. */
+function askingSocket(open: typeof openTransport, main: NetlinkSocket): NetlinkSocket {
+  try {
+    return new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION));
+  } catch (error) {
+    main.close();
+    throw error;
   }
 }
 

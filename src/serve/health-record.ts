@@ -9,6 +9,8 @@ export interface HealthSettings {
   readonly families: readonly Family[];
   /** Families of this node: shown until it is known which of them are served. */
   readonly expected: readonly Family[];
+  /** What is not served because tools of this node do not work, each as a sentence. */
+  readonly unserved: readonly string[];
   /** Kinds whose first list has not arrived. */
   readonly waitingFor: () => readonly SourceKind[];
   readonly watches: () => readonly WatchStatus[];
