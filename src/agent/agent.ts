@@ -5,8 +5,6 @@ import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts
 import type { RecorderHooks } from '../history/guarded.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
 import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
-import { CommandNotStarted } from '../host/commands.ts';
-import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { type Family, familyOf } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
@@ -21,8 +19,9 @@ import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
 import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
-import { type Outside, realOutside } from './outside.ts';
+import type { Outside } from './outside.ts';
 import { Turns } from './turns.ts';
+import { usableFamilies } from './usable-families.ts';
 
 export interface AgentOptions {
   readonly config: Config;
@@ -156,63 +155,6 @@ async function buildMode(
     now: recorder?.modeTime,
     signal,
   });
-}
-
-export interface Usable {
-  /** Families that the mode can serve. */
-  readonly families: readonly Family[];
-  /** The iptables tools that work on this node. */
-  readonly tools: readonly IptablesTools[];
-}
-
-/** The families that the mode can serve, with tools that were tried. `onProblem` gets why others cannot be served. Throws CannotRun when none can. */
-export async function usableFamilies(
-  config: Config,
-  signal: AbortSignal,
-  { outside, onProblem }: { readonly outside: Outside; readonly onProblem: (text: string) => void },
-): Promise<Usable> {
-  const { families, tools, problems } = await openTools(config, signal, outside);
-  if (config.mode === 'nftables') {
-    // This mode uses no iptables, but takes over from proxies that did.
-    for (const problem of problems)
-      onProblem(`iptables rules of a former proxy can be neither read nor removed: ${problem}`);
-    return { families, tools };
-  }
-  if (tools.length === 0) throw new CannotRun(`iptables does not work on this node: ${problems.join('; ')}`);
-  for (const problem of problems) onProblem(`one family is not served: ${problem}`);
-  return { families: tools.map(({ family }) => family), tools };
-}
-
-/** The families of this node, the iptables tools that work, and why others do not. Throws CannotRun without NET_ADMIN. */
-export async function openTools(
-  { iptablesBackend }: Config,
-  signal: AbortSignal,
-  { machine, commands }: Outside = realOutside,
-): Promise<Usable & { readonly problems: readonly string[] }> {
-  if (!(await machine.mayChangeNetwork())) {
-    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
-  }
-  const families = await machine.families();
-  const found =
-    iptablesBackend === 'auto' ? await backendOfKubelet(commands, machine.hasLegacyTables, signal) : undefined;
-  const backend = found ?? iptablesBackend;
-  const usable: IptablesTools[] = [];
-  const problems: string[] = [];
-  for (const family of families) {
-    const tools = new IptablesTools(commands, family, backend);
-    try {
-      await tools.version(signal);
-      if (await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal)) usable.push(tools);
-      else problems.push(`${family}: iptables cannot use the nat table (try: iptables -t nat -S POSTROUTING)`);
-    } catch (error) {
-      if (error instanceof CommandNotStarted) problems.push(`${error.message}; install the package iptables`);
-      // A held lock will be free again: the sync waits for it, and names its holder.
-      else if (error instanceof IptablesError && !error.isRefusal) usable.push(tools);
-      else if (error instanceof IptablesError) problems.push(error.message);
-      else throw error;
-    }
-  }
-  return { families, tools: usable, problems };
 }
 
 /** Throws CannotRun when no --cluster-cidr is of a family of this node: local pods could not be recognised (docs/semantics.md 5.1). */

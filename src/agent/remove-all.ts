@@ -1,7 +1,6 @@
 /** Removes the rules of slicewire and kube-proxy in every mode, and nothing else. */
 import type { Config } from '../config/config.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
-import { openTools } from './agent.ts';
 import type { Outside } from './outside.ts';
 import {
   hasIpvsTraces,
@@ -11,6 +10,7 @@ import {
   rulesPredecessor,
   tablesPredecessor,
 } from './predecessors.ts';
+import { openTools } from './usable-families.ts';
 
 export interface Removal {
   /** A line for each object that was removed. */
