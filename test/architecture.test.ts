@@ -170,6 +170,7 @@ const PURE_FILES = [
     'local-traffic',
     'localnet',
     'names',
+    'order',
     'plan',
   ]
     .concat(
