@@ -162,6 +162,39 @@ describe('the check of every commit', () => {
     }
   });
 
+  it('does not take what others removed for the knowledge of the agent', async () => {
+    const world = await served('nftables', A);
+    const table = world.nft.tables.get('IPv4') ?? assert.fail();
+    // The agent does not hear of it.
+    world.versions.remove('Service', 'default/web');
+    for (const by of ['others', 'cleanup'] as const) {
+      world.nft.tables.delete('IPv4');
+      world.committed(by);
+      world.committed('agent');
+      world.nft.tables.set('IPv4', table);
+      world.committed('agent');
+      assert.deepEqual(world.violations, [], by);
+    }
+    world.nft.tables.delete('IPv4');
+    world.committed('agent');
+    world.nft.tables.set('IPv4', table);
+    world.committed('agent');
+    assert.deepEqual(kinds(world), ['stray']);
+  });
+
+  it('lets a cleanup remove the servers of IPVS mode before the detours to them, and nobody else', async () => {
+    for (const by of ['cleanup', 'agent'] as const) {
+      const world = aWorld('ipvs');
+      await world.sync(nodeOf('a'), web({ externalTrafficPolicy: 'Local' }), pods());
+      assert.deepEqual(world.violations, []);
+      world.ipvs.virtual.clear();
+      world.ipvs.ours.clear();
+      world.committed(by);
+      world.committed('agent');
+      assert.deepEqual(kinds(world), by === 'cleanup' ? [] : ['stray']);
+    }
+  });
+
   it('finds a changed byte of others, unless they wrote it', () => {
     const { check, views } = aWorld('nftables');
     const committed = (others: string, by: 'agent' | 'others') => check.committed({ views, by, others });
