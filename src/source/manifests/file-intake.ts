@@ -14,9 +14,15 @@ export class FileIntake {
   readonly #options: FileIntakeOptions;
   /** Files that lost objects or are gone, with the digest of their first read (undefined: gone). */
   readonly #doubted = new Map<string, string | undefined>();
+  readonly #unread = new Map<string, string>();
 
   constructor(options: FileIntakeOptions) {
     this.#options = options;
+  }
+
+  /** Files whose last read failed without a look at their content, with the cause: nobody knows what they define. */
+  get unread(): ReadonlyMap<string, string> {
+    return this.#unread;
   }
 
   /**
@@ -26,7 +32,9 @@ export class FileIntake {
   take(file: string, read: ManifestRead): void {
     const { store } = this.#options;
     if (read.kind === 'same') return;
+    this.#unread.delete(file);
     if (read.kind === 'unreadable') {
+      if (read.stamp === undefined && read.isRefused !== true) this.#unread.set(file, read.cause);
       store.unreadable(file, read.cause);
       return;
     }
