@@ -40,9 +40,6 @@ const SETTLE = 5;
 const DOUBT = 200;
 /** Milliseconds between reads of the whole folder, for changes that inotify does not report (a network file system, a folder that was replaced). */
 const RESCAN = 10_000;
-/** Milliseconds between two tries at the start to read a file that could not be read, and the number of these tries. */
-const AGAIN = 1000;
-const TRIES = 20;
 /** Files read at a time. */
 const AT_ONCE = 64;
 
@@ -56,8 +53,6 @@ export class Follower {
   readonly #intake: FileIntake;
   /** Events wait until all files that changed together are read: a Service that the guard judges must not come after its endpoints. */
   #held: SourceEvent[] = [];
-  /** Since when the start waits for files. */
-  #waitsSince: number | undefined;
 
   constructor(options: ManifestsOptions, emit: EventSink) {
     const { path, clock, nodeName, nodePorts, node, documents = documentFiles, watchFolder, warn } = options;
@@ -76,16 +71,13 @@ export class Follower {
       onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN)}`),
     });
     const onDoubt = (file: string) => void clock.after(DOUBT, () => this.#changes.add(file));
-    this.#intake = new FileIntake({ path, store: this.store, onDoubt });
+    this.#intake = new FileIntake({ path, clock, store: this.store, warn, onDoubt });
   }
 
   /** A failure where a file or the folder does not answer, or where the start waits for a file; nothing otherwise. */
   get watches(): readonly WatchStatus[] {
     const now = this.#options.clock.now();
-    const [unread] = this.#intake.unread;
-    if (this.#waitsSince === undefined || unread === undefined) return this.#files.watches(now);
-    const cause = `${unread[0]} cannot be read: ${unread[1]}`;
-    return [{ of: 'manifests', heardAt: now, failure: { since: this.#waitsSince, isServers: false, cause } }];
+    return this.#intake.watches(now) ?? this.#files.watches(now);
   }
 
   /** A read that hangs does not keep the agent from stopping. */
@@ -101,35 +93,13 @@ export class Follower {
       if (listed.kind !== 'unreadable' && !once) this.#watch(listed, signal);
       const cause = await this.#rescan(listed);
       if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
-      if (this.#intake.unread.size > 0) await this.#waitForUnread(signal);
+      const again = (files: readonly string[]) => this.#readAll([...new Set([...this.#changes.take(), ...files])]);
+      await this.#intake.waitForUnread(again, signal);
       if (signal.aborted) return;
     }
     for (const kind of [...SOURCE_KINDS, 'servicecidrs'] as const) this.#emit({ kind: 'synced', of: kind });
     if (path === '-' || once) return;
     await this.#follow(signal);
-  }
-
-  /**
-   * A file that cannot be read at the start is not an empty one (invariant 2): the kernel may have what it defines, and would lose it.
-   * Other files do not wait for ever (invariant 6): after a reboot the kernel has nothing.
-   */
-  async #waitForUnread(signal: AbortSignal): Promise<void> {
-    const { path, clock, warn } = this.#options;
-    const { unread } = this.#intake;
-    const names = () => [...unread.keys()].join(', ');
-    this.#waitsSince = clock.now();
-    const most = `${(TRIES * AGAIN) / 1000} s`;
-    warn?.(`--manifests ${path}: rules stay as they are for up to ${most}, until these files can be read: ${names()}`);
-    for (let i = 0; i < TRIES && unread.size > 0; i++) {
-      await sleep(clock, AGAIN, signal).catch(() => undefined);
-      if (signal.aborted) return;
-      await this.#readAll([...new Set([...this.#changes.take(), ...unread.keys()])]);
-    }
-    this.#waitsSince = undefined;
-    if (unread.size > 0)
-      warn?.(
-        `--manifests ${path}: going on without these files, whose objects are not served until they can be read: ${names()}`,
-      );
   }
 
   async #takeInput(signal: AbortSignal): Promise<void> {
