@@ -182,6 +182,27 @@ describe('the check of every commit', () => {
     assert.deepEqual(kinds(world), ['stray']);
   });
 
+  it('lets an agent that hears of a change late undo what a second one wrote', async () => {
+    for (const by of ['agents', 'agent'] as const) {
+      const world = await served('nftables', A);
+      world.versions.put(pods(B));
+      redirect(world, 'nftables', A, B);
+      world.committed(by);
+      redirect(world, 'nftables', B, A);
+      world.committed('agent');
+      assert.deepEqual(kinds(world), by === 'agents' ? [] : ['stray']);
+    }
+  });
+
+  it('does not count packets to a stranger as delivered', async () => {
+    const world = await served('nftables', A);
+    redirect(world, 'nftables', A, '10.244.9.9');
+    world.committed('others');
+    breakIt(world, 'nftables');
+    world.committed('agent');
+    assert.deepEqual(world.violations, []);
+  });
+
   it('lets a cleanup remove the servers of IPVS mode before the detours to them, and nobody else', async () => {
     for (const by of ['cleanup', 'agent'] as const) {
       const world = aWorld('ipvs');

@@ -7,7 +7,7 @@
  * - what belongs to others stays byte for byte, unless they write themselves.
  *
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
- * What others or a cleanup removed is no proof either: the agent may not know yet that nobody has the frontend any more.
+ * What others, a cleanup or a second agent wrote is no proof either: the agent may not know of it yet, and writes what it knows.
  */
 
 import { endpointText, FAMILIES, type Family } from '../../../src/model/address.ts';
@@ -33,6 +33,9 @@ export interface Violation {
   readonly text: string;
 }
 
+/** `agents`: one of two agents that run at a time, such as `run --once` beside an agent. They need not know the same. */
+export type Writer = 'agent' | 'agents' | 'cleanup' | 'others';
+
 export interface Commit {
   readonly views: KernelViews;
   /** The families whose objects may have changed; by default both. */
@@ -42,7 +45,7 @@ export interface Commit {
    * packets on purpose, in IPVS mode servers and addresses before detours; it must not send them to a stranger, nor touch what belongs
    * to others.
    */
-  readonly by: 'agent' | 'cleanup' | 'others';
+  readonly by: Writer;
   /** Everything in the kernel that is not the agent's. */
   readonly others?: string;
 }
@@ -85,7 +88,7 @@ export class SafetyCheck {
   readonly #positions = new Map<FrontendKey, Position>();
   /** What becomes of the packets to a frontend, at the last check. */
   readonly #fates = new Map<FrontendKey, string>();
-  /** Frontends of which others, or a cleanup, made that. */
+  /** Frontends of which others, a cleanup, or a second agent made that. */
   readonly #disturbed = new Set<FrontendKey>();
   /** Names of packets that were delivered at the last check. */
   readonly #delivered = new Set<string>();
@@ -131,14 +134,14 @@ export class SafetyCheck {
     return violations;
   }
 
-  #changedOthers(others: string, by: Commit['by']): Violation[] {
+  #changedOthers(others: string, by: Writer): Violation[] {
     const before = this.#others;
     this.#others = others;
     if (by === 'others' || before === undefined || before === others) return [];
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: readonly FamilyView[], by: Commit['by']): Found[] {
+  #check(frontend: FrontendVersions, views: readonly FamilyView[], by: Writer): Found[] {
     const { family } = frontend.at;
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
@@ -170,8 +173,8 @@ export class SafetyCheck {
     return violations;
   }
 
-  /** Whether what becomes of the packets comes from the agent's knowledge, and not from what others or a cleanup wrote. */
-  #isByAgent(key: FrontendKey, fates: string, by: Commit['by']): boolean {
+  /** Whether what becomes of the packets comes from the knowledge of the one agent. */
+  #isByAgent(key: FrontendKey, fates: string, by: Writer): boolean {
     const isChanged = this.#fates.get(key) !== fates;
     this.#fates.set(key, fates);
     if (!isChanged) return !this.#disturbed.has(key);
@@ -215,7 +218,7 @@ export class SafetyCheck {
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
       violations.push({ id: name, kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
-    if (become.isDelivered) this.#delivered.add(name);
+    if (become.isDelivered && stray === '') this.#delivered.add(name);
     else this.#delivered.delete(name);
     return violations;
   }
