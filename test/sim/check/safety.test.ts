@@ -267,9 +267,12 @@ describe('the check while one mode takes over from another', () => {
     const world = await served('nftables', A);
     world.iptables.kernels.IPv4.get('filter')?.get('FORWARD')?.push(`-d ${A}/32 -j DROP`);
     world.committed('agent');
-    // The table's own walk does not see it, and the walk of the rules does not see the translation: the address of the Service counts.
+    // The table's own walk does not see it, and the walk of the rules does not see the translation.
     assert.deepEqual(world.violations, []);
-    world.iptables.kernels.IPv4.get('filter')?.get('FORWARD')?.push('-d 10.96.0.10/32 -j DROP');
+    world.iptables.kernels.IPv4.get('filter')?.get('OUTPUT')?.push('-d 10.96.0.10/32 -j DROP');
+    world.committed('agent');
+    assert.deepEqual(world.violations, [], 'the other mode has translated such packets before');
+    world.iptables.kernels.IPv4.get('mangle')?.get('OUTPUT')?.push('-d 10.96.0.10/32 -j DROP');
     world.committed('agent');
     assert.deepEqual(kinds(world), ['stopped']);
   });
