@@ -2,16 +2,21 @@
  * The simulator: `npm run sim` runs histories from a random seed on, for three minutes or until one fails.
  * `--seed N` repeats one; `--from N`, `--count C`, `--minutes M` and `--hours H` say which and how many; `--keep-going` goes on after
  * a failure; `--every-call` puts each fault at each call of a short history; `--trace` prints every call.
+ * As root, the writes of every 50th history (of each one with `--real`) are also carried out by a real kernel, in a network namespace.
  */
 import { parseArgs } from 'node:util';
 import { machineText } from '../reliability/machine.ts';
 import { recordPart } from '../reliability/results.ts';
 import { type CampaignResult, resultText, runCampaign, runSeed } from './campaign.ts';
 import { everyCall } from './every-call.ts';
+import { planOf } from './history/plan.ts';
+import { runWithReal } from './real/run-real.ts';
 
 /** Histories that may be run to make a failing one shorter. */
 const SHRINKING = 400;
 const MINUTES = 3;
+/** Of so many histories one is compared with a real kernel. */
+const REAL_EVERY = 50;
 
 const { values } = parseArgs({
   options: {
@@ -23,25 +28,43 @@ const { values } = parseArgs({
     'every-call': { type: 'boolean', default: false },
     'keep-going': { type: 'boolean', default: false },
     'no-shrinking': { type: 'boolean', default: false },
+    real: { type: 'boolean', default: false },
     trace: { type: 'boolean', default: false },
     record: { type: 'boolean', default: false },
   },
 });
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
+const isRoot = process.getuid?.() === 0;
 const shrinking = values['no-shrinking'] ? 0 : SHRINKING;
+
+/** Whether the simulated kernel did as a real one does. */
+async function isHonest(seed: number): Promise<boolean> {
+  const { writes, differences } = await runWithReal(planOf(seed));
+  if (differences.length === 0) {
+    if (values.real) print(`seed ${seed}: a real kernel did the same ${writes} writes`);
+    return true;
+  }
+  print(`seed ${seed}: a real kernel does not do as the simulated one`);
+  for (const line of differences) print(`  ${line}`);
+  print(`repeat it with: npm run sim -- --real --seed ${seed}`);
+  return false;
+}
 
 async function one(seed: number): Promise<number> {
   const options = values.trace ? { trace: print } : {};
   const { failure, calls, commits, digest } = await runSeed(seed, { print, shrinking, options });
   print(`${failure === undefined ? 'held' : 'failed'}: ${calls} calls, ${commits} commits, digest ${digest}`);
-  return failure === undefined ? 0 : 1;
+  const isTrue = !values.real || (await isHonest(seed));
+  return failure === undefined && isTrue ? 0 : 1;
 }
 
 async function many(): Promise<number> {
   const minutes = values.hours === undefined ? Number(values.minutes ?? MINUTES) : Number(values.hours) * 60;
   const first = Number(values.from ?? Math.floor(Math.random() * 2 ** 31));
   print(`histories from seed ${first} on`);
+  if (!isRoot) print('real kernels are left out: comparing with them needs root');
+  const compared = { count: 0, others: 0 };
   const result = await runCampaign({
     first,
     most: Number(values.count ?? Number.POSITIVE_INFINITY),
@@ -49,13 +72,23 @@ async function many(): Promise<number> {
     keepsGoing: values['keep-going'],
     shrinking,
     print,
+    async onHistory(seed) {
+      if (!isRoot || (!values.real && seed % REAL_EVERY !== 0)) return;
+      compared.count += 1;
+      if (!(await isHonest(seed))) compared.others += 1;
+    },
   });
-  print(resultText(result));
-  if (values.record) record(result, first);
-  return result.failed.length > 0 ? 1 : 0;
+  print(
+    `${resultText(result)}; ${compared.count - compared.others} of ${compared.count} did the same with a real kernel`,
+  );
+  if (values.record) record(result, { first, compared: compared.count });
+  return result.failed.length + compared.others > 0 ? 1 : 0;
 }
 
-function record(result: CampaignResult, first: number): void {
+function record(
+  result: CampaignResult,
+  { first, compared }: { readonly first: number; readonly compared: number },
+): void {
   const number = (count: number) => count.toLocaleString('en');
   recordPart('simulator', {
     ranAt: new Date().toISOString(),
@@ -66,6 +99,7 @@ function record(result: CampaignResult, first: number): void {
     rows: [
       ['histories', number(result.histories)],
       ['of them failed', number(result.failed.length)],
+      ['of them repeated by a real kernel', number(compared)],
       ['simulated hours', number(Math.round(result.simulated / 3_600_000))],
       ['starts of the agent', number(result.starts)],
       ['calls to the outside', number(result.calls)],

@@ -6,6 +6,7 @@ import { NeverRests } from './engine/time.ts';
 import { actionText, type Step, stepText } from './history/actions.ts';
 import { faultsOf } from './history/faults.ts';
 import type { HistoryPlan, PlannedFault } from './history/plan.ts';
+import type { SimKernel } from './kernel/kernel.ts';
 import { Violation } from './violation.ts';
 import './world/preloaded.ts';
 import { SimWorld } from './world/world.ts';
@@ -47,11 +48,14 @@ const STOPPING = 15_000;
 export interface RunOptions {
   /** Prints what happens. */
   readonly trace?: ((line: string) => void) | undefined;
+  /** Called with the world's kernel before the history begins. */
+  readonly onKernel?: ((kernel: SimKernel) => void) | undefined;
 }
 
 /** Only one history runs in a process at a time: it replaces the clocks of the process. */
-export async function runHistory(plan: HistoryPlan, { trace }: RunOptions = {}): Promise<Outcome> {
+export async function runHistory(plan: HistoryPlan, { trace, onKernel }: RunOptions = {}): Promise<Outcome> {
   const run = new HistoryRun(plan, trace);
+  onKernel?.(run.kernel);
   return await run.outcome();
 }
 
@@ -88,6 +92,10 @@ class HistoryRun {
       trace?.(line);
     };
     calls.faultAt = faultsOf(plan, (fault) => this.#faults.push(fault));
+  }
+
+  get kernel(): SimKernel {
+    return this.#world.kernel;
   }
 
   async outcome(): Promise<Outcome> {
