@@ -30,6 +30,8 @@ export interface LaterCall<T> {
   readonly effect: () => T | Promise<T>;
   readonly fail: (variant: number) => T | Promise<T>;
   readonly cut?: (answer: T, variant: number) => T | Promise<T>;
+  /** What failed opens nothing: closes it where the call fails after its effect. */
+  readonly undo?: (answer: T) => void;
 }
 
 /** The process is dead: its code runs on for a moment in this simulation, and cannot do anything. */
@@ -148,11 +150,11 @@ export class SimProcess {
   }
 
   /** A call whose answer comes later. That of a dead process never comes. */
-  async call<T>({ what, effect, fail, cut }: LaterCall<T>, signal?: AbortSignal): Promise<T> {
+  async call<T>(call: LaterCall<T>, signal?: AbortSignal): Promise<T> {
     if (this.#isDead) return await never<T>();
     signal?.throwIfAborted();
-    const fault = this.#calls.next(what, this);
-    const answer = await this.#answer(fault, { what, effect, fail, ...(cut === undefined ? {} : { cut }) }, signal);
+    const fault = this.#calls.next(call.what, this);
+    const answer = await this.#answer(fault, call, signal);
     this.time.stir();
     if (this.#isDead) return await never<T>();
     return answer;
@@ -160,7 +162,7 @@ export class SimProcess {
 
   async #answer<T>(
     fault: Fault | undefined,
-    { effect, fail, cut }: LaterCall<T>,
+    { effect, fail, cut, undo }: LaterCall<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> {
     // The answer of no call is there before others run.
@@ -180,7 +182,9 @@ export class SimProcess {
     }
     if (fault.kind === 'fails' && fault.when === 'before') return await fail(fault.variant);
     const answer = await effect();
-    return await (fault.kind === 'cut' && cut !== undefined ? cut(answer, fault.variant) : fail(fault.variant));
+    if (fault.kind === 'cut' && cut !== undefined) return await cut(answer, fault.variant);
+    undo?.(answer);
+    return await fail(fault.variant);
   }
 
   #wait(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {

@@ -41,6 +41,7 @@ export class SimPorts {
       process.call<OpenedServer>({
         what: `listen on ${options.address}:${options.port}`,
         effect: () => this.#bind({ options, handler, process }),
+        undo: (opened) => void opened.close(),
         fail: () => {
           throw inUse(options);
         },
