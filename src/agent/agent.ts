@@ -18,7 +18,7 @@ import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
-import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
+import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import type { Outside } from './outside.ts';
 import { Turns } from './turns.ts';
 import { someWork, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
@@ -65,13 +65,14 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
+  const notices = outside.kernel.openNotices?.();
   const members = tools.map((tool) => ({
     tools: tool,
-    probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
+    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
   }));
   if (options.isRun) await removeTraces(options);
-  const built = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
-    for (const { probe } of members) probe.close();
+  const built = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
+    closeProbes({ members, notices });
     throw error;
   });
   // Tools that work meanwhile let the next generation serve what this one does not.
@@ -137,7 +138,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 /** Wait for the initial lists and the Node, and build the mode. The rules in the kernel are read meanwhile. */
 async function buildMode(
   feed: ObjectFeed,
-  { families, members }: Pick<ModeInput, 'families' | 'members'>,
+  { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
   { config, log, signal, isRun, recorder, outside }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
@@ -157,6 +158,7 @@ async function buildMode(
     config,
     families,
     members,
+    notices,
     node: feed.node,
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,

@@ -39,15 +39,15 @@ const KINDS: Readonly<Record<VerifiedDifference['kind'], string>> = {
   order: 'has another order',
 };
 
-const REASONS: Readonly<Record<string, string>> = {
-  'not written yet': 'is not written yet',
-  'refused by the kernel': 'is refused by the kernel',
-  'waits for connections to end': 'is removed when its connections end',
-};
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['not written yet', 'is not written yet'],
+  ['refused by the kernel', 'is refused by the kernel'],
+  ['waits for connections to end', 'is removed when its connections end'],
+]);
 
 function differenceLines({ family, object, service, kind, wanted, found, because }: VerifiedDifference): string[] {
   const owner = service === '' ? '' : ` of Service ${service}`;
-  const head = `${family === null ? '' : `${family} `}${object}${owner} ${REASONS[because] ?? KINDS[kind]}`;
+  const head = `${family === null ? '' : `${family} `}${object}${owner} ${REASONS.get(because) ?? KINDS[kind]}`;
   const lines = [...found.map((line) => `  - ${line}`), ...wanted.map((line) => `  + ${line}`)];
   const left = lines.length - MOST_LINES;
   return [head, ...lines.slice(0, MOST_LINES), ...(left > 0 ? [`  … and ${countText(left, 'more line')}`] : [])];
@@ -69,7 +69,7 @@ function consequences({ differences, by }: Verification): string[] {
     [has((one) => isTheirs(one) && one.repaired), repair(by.who)],
     [
       has((one) => isTheirs(one) && !one.repaired),
-      'slicewire does not repair jumps in another order, a rule of nftables that was replaced under its own comment, and a set of another program in its table. Delete them: slicewire writes again what is missing then.',
+      'slicewire does not repair a rule of nftables that was replaced under its own comment, or a set of another program in its table. Delete them: slicewire writes again what is missing then.',
     ],
     [has(({ because }) => because === 'not written yet'), 'The next sync writes what is not written yet.'],
     [

@@ -52,4 +52,6 @@ export interface HealthRecord {
   readonly refused: readonly string[];
   /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
   readonly beside: string | undefined;
+  /** Another program changes our rules again and again, as a sentence; undefined: none does. */
+  readonly fight: string | undefined;
 }

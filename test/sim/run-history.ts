@@ -1,11 +1,13 @@
 /** Runs one history: the real agent in a simulated world, with actions and faults, judged after every commit and at the end. */
 import { createHash } from 'node:crypto';
+import { Killed } from './engine/process.ts';
 import { Random } from './engine/random.ts';
 import { NeverRests } from './engine/time.ts';
 import { actionText, type Step, stepText } from './history/actions.ts';
 import { faultsOf } from './history/faults.ts';
 import type { HistoryPlan, PlannedFault } from './history/plan.ts';
 import { Violation } from './violation.ts';
+import './world/preloaded.ts';
 import { SimWorld } from './world/world.ts';
 
 /** What was found wrong. */
@@ -92,7 +94,7 @@ class HistoryRun {
     const world = this.#world;
     const restore = world.time.install();
     const onRejection = (error: unknown) => {
-      this.#thrown ??= error;
+      if (!(error instanceof Killed)) this.#thrown ??= error;
     };
     process.on('unhandledRejection', onRejection);
     let failure: Failure | undefined;
@@ -105,13 +107,13 @@ class HistoryRun {
       world.end();
       restore();
     }
-    const { calls, time, starts } = world;
+    const { calls, time, agents } = world;
     return {
       failure,
       faults: this.#faults,
       calls: calls.count,
       commits: this.#commits,
-      starts,
+      starts: agents.starts,
       duration: time.now,
       digest: this.#digest.digest('hex'),
     };
@@ -121,7 +123,7 @@ class HistoryRun {
     const world = this.#world;
     const [first, later] = [this.#plan.steps.filter(({ at }) => at === 0), this.#plan.steps.filter(({ at }) => at > 0)];
     for (const step of first) world.perform(step.action);
-    world.begin();
+    world.agents.begin();
     for (const step of later) {
       await this.#until(step.at);
       this.#step = step;
@@ -133,7 +135,7 @@ class HistoryRun {
     world.heal();
     await this.#until(world.time.now + RECOVERY);
     await world.mustBeRight();
-    world.stop();
+    world.agents.stop();
     await this.#until(world.time.now + STOPPING);
     world.mustBeStopped();
   }

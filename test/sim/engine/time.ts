@@ -27,6 +27,9 @@ interface Timer {
   readonly owner: TimerOwner | undefined;
 }
 
+/** Signals that abort by time: nobody ends them, and they keep no process alive. */
+const SIGNALS: TimerOwner = { isDead: false };
+
 /** Something went on without an end, and time could not pass. */
 export class NeverRests extends Error {
   readonly code = 'NEVER_RESTS';
@@ -180,8 +183,14 @@ export class SimTime {
   #fire(timer: Timer): void {
     if (timer.every === undefined) this.#timers.delete(timer.id);
     else timer.at = this.#now + timer.every;
-    if (timer.owner === undefined) timer.call();
-    else this.owners.run(timer.owner, timer.call);
+    const { owner, call } = timer;
+    if (owner === undefined) return call();
+    try {
+      this.owners.run(owner, call);
+    } catch (error) {
+      // It was killed in the middle of it.
+      if (!owner.isDead) throw error;
+    }
   }
 
   #handle(timer: Timer): object {
@@ -219,6 +228,7 @@ export class SimTime {
     const abort = new AbortController();
     this.#add(() => abort.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError')), {
       delay,
+      owner: SIGNALS,
     });
     return abort.signal;
   }

@@ -7,6 +7,8 @@ import { addForeignChain, deleteRule, editAs, flushChain, flushTable, ourChains 
 import type { SimKernel } from '../kernel/kernel.ts';
 
 const TABLES: readonly Table[] = ['nat', 'filter', 'mangle'];
+/** Beyond all pids of this machine: nobody may take it for a real process. */
+const OTHER_PID = 5_000_000;
 /** Milliseconds that another program holds the xtables lock. */
 const LOCK = 7000;
 
@@ -28,7 +30,7 @@ interface Wanted {
 
 /** Of nftables mode. */
 function writeTable({ nft }: SimKernel, { what, variant, family }: Wanted): void {
-  const by = { pid: 4711, name: 'nft' };
+  const by = { pid: OTHER_PID, name: 'nft' };
   const id = { family, table: TABLE };
   const state = nft.stateOf(family, TABLE);
   const chain = chosen([...(state?.chains.keys() ?? [])], variant);
@@ -47,7 +49,7 @@ function writeTable({ nft }: SimKernel, { what, variant, family }: Wanted): void
 /** Of the modes that write by iptables. */
 function writeRules(kernel: SimKernel, { what, variant, family }: Wanted): void {
   const { iptables } = kernel;
-  const writer = { pid: 4711, name: 'iptables' };
+  const writer = { pid: OTHER_PID, name: 'iptables' };
   const chains = TABLES.flatMap((table) => ourChains(iptables, family, table).map((chain) => ({ table, chain })));
   const ours = chosen(chains, variant);
   if (what === 'flush-nat' || what === 'delete-table') flushTable(iptables, { family, table: 'nat', writer });
@@ -63,7 +65,7 @@ function addOwnRule({ iptables }: SimKernel, { variant, family }: Wanted): void 
   const source = family === 'IPv4' ? `203.0.113.${100 + (variant % 50)}/32` : `2001:db8::${variant}/128`;
   const chain = { name: `OTHER-${variant % 3}`, rules: [`-s ${source} -j RETURN`] };
   const where = { from: 'PREROUTING', isFirst: variant % 2 === 0 };
-  const writer = { pid: 4712, name: 'other' };
+  const writer = { pid: OTHER_PID + 1, name: 'other' };
   addForeignChain(iptables, { ...chain, ...where }, { family, table: 'nat', writer });
 }
 
@@ -77,7 +79,7 @@ function deleteChain(
   { family, table, chain }: { readonly family: 'IPv4' | 'IPv6'; readonly table: Table; readonly chain: string },
 ): void {
   editAs(iptables, {
-    ...{ family, table, writer: { pid: 4711, name: 'iptables' } },
+    ...{ family, table, writer: { pid: OTHER_PID, name: 'iptables' } },
     edit: (chains) => {
       chains.delete(chain);
       for (const [name, rules] of chains) {

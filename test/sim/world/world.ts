@@ -1,11 +1,11 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
-import { removeAll } from '../../../src/agent/remove-all.ts';
 import type { Address } from '../../../src/model/address.ts';
 import { SimApi } from '../api/api.ts';
+import { liveness, type ServedAnswer } from '../check/liveness.ts';
 import { sendersOf } from '../check/packets.ts';
 import { SafetyCheck } from '../check/safety.ts';
 import { Versions } from '../check/versions.ts';
-import { Calls, SimProcess } from '../engine/process.ts';
+import { Calls } from '../engine/process.ts';
 import type { Random } from '../engine/random.ts';
 import { SimTime } from '../engine/time.ts';
 import type { Action, Settings } from '../history/actions.ts';
@@ -13,14 +13,12 @@ import { NODE, NODE_ADDRESSES } from '../history/objects.ts';
 import type { HistoryPlan } from '../history/plan.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { Violation } from '../violation.ts';
-import { type AgentRun, startAgent } from './agent-run.ts';
+import { Agents } from './agents.ts';
 import { Clients } from './clients.ts';
-import { CONFIG_FILE, configText, flagsOf, HEALTH_PORT, MANIFESTS } from './config-text.ts';
+import { CONFIG_FILE, configText, HEALTH_PORT, MANIFESTS, METRICS_PORT } from './config-text.ts';
 import { configOf } from './configuration.ts';
-import { startController } from './controller-run.ts';
 import { SimFiles } from './files.ts';
 import { writeAsOther } from './foreign.ts';
-import { simOutside } from './outside.ts';
 import { SimPorts } from './ports.ts';
 
 export interface WorldOptions {
@@ -30,10 +28,11 @@ export interface WorldOptions {
   readonly onCommit: (what: string) => void;
 }
 
-/** Milliseconds until the supervisor starts an agent again (RestartSec of systemd/slicewire.service). */
-const RESTART = 1000;
-const REPLICAS = 2;
+/** Times a tenth of a second that a question to the agent may take. */
+const ASKING = 300;
 const KINDS = { services: 'Service', slices: 'EndpointSlice', nodes: 'Node', pods: 'Pod' } as const;
+const [IPV4, IPV6] = NODE_ADDRESSES as unknown as readonly [Address, Address];
+const SENDERS = sendersOf({ IPv4: IPV4, IPv6: IPV6 });
 
 export class SimWorld {
   readonly time: SimTime;
@@ -42,20 +41,14 @@ export class SimWorld {
   readonly api: SimApi;
   readonly files: SimFiles;
   readonly ports = new SimPorts();
+  readonly agents: Agents;
   readonly versions: Versions;
   readonly check: SafetyCheck;
   readonly #options: WorldOptions;
   readonly #clients: Clients;
+  readonly #violations: Violation[] = [];
   #settings: Settings;
-  #agent: AgentRun | undefined;
-  #others: AgentRun[] = [];
-  #violations: Violation[] = [];
   #isForeign = false;
-  /** Rules go because the operator wants it. */
-  #isCleaning = false;
-  #bytesOfOthers = '';
-  #isOver = false;
-  #starts = 0;
 
   constructor(options: WorldOptions) {
     const { plan, random, onCommit } = options;
@@ -66,7 +59,8 @@ export class SimWorld {
     this.files = new SimFiles(this.time);
     this.#settings = plan.settings;
     const interfaces = ['127.0.0.1', '::1', ...NODE_ADDRESSES] as Address[];
-    this.versions = new Versions({ config: this.#config(), nodeName: NODE, interfaces });
+    const readsApart = plan.source === 'manifests';
+    this.versions = new Versions({ config: this.#config(), nodeName: NODE, interfaces, readsApart });
     const latency = random.fork();
     this.api = new SimApi({
       time: this.time,
@@ -77,11 +71,15 @@ export class SimWorld {
         else this.versions.put(after);
       },
     });
-    const [ipv4, ipv6] = NODE_ADDRESSES as unknown as readonly [Address, Address];
-    const { kernel, versions, time } = this;
-    const senders = sendersOf({ IPv4: ipv4, IPv6: ipv6 });
-    this.check = new SafetyCheck({ versions, senders });
-    this.#clients = new Clients({ kernel, versions, senders, time });
+    const { kernel, versions, time, calls, api, files, ports } = this;
+    this.check = new SafetyCheck({ versions, senders: SENDERS });
+    this.#clients = new Clients({ kernel, versions, senders: SENDERS, time });
+    this.agents = new Agents({
+      ...{ plan, time, calls, world: { kernel, api, files, ports } },
+      config: () => this.#config(),
+      onLine: options.onLine,
+      onViolation: (violation) => this.#violations.push(violation),
+    });
     this.kernel.onCommit = ({ part, what }) => {
       onCommit(`${part} ${what}`);
       this.#judge();
@@ -90,55 +88,26 @@ export class SimWorld {
     this.#writeConfig();
   }
 
-  /** How often agents were started. */
-  get starts(): number {
-    return this.#starts;
-  }
-
-  /** The first agent starts, and the controllers. */
-  begin(): void {
-    this.#startAgent();
-    if (this.#options.plan.source !== 'controller') return;
-    for (let replica = 1; replica <= REPLICAS; replica++) this.#startController(replica);
-  }
-
   perform(action: Action): void {
-    switch (action.kind) {
-      case 'put':
-        return this.#put(action.of, action.object);
-      case 'delete':
-        return this.#delete(action.of, action.name);
-      case 'api':
-        return this.#disturbApi(action.what);
-      case 'agent':
-        return this.#disturbAgent(action.what);
-      case 'configure':
-        this.#settings = { ...this.#settings, ...action.settings };
-        this.#writeConfig();
-        if (action.isSignalled) this.#agent?.hangUp();
-        return;
-      case 'foreign':
-        this.#isForeign = true;
-        writeAsOther(this.kernel, action.what, action.variant);
-        this.#isForeign = false;
-        return;
-      case 'address':
-        return this.#setAddress(action.address as Address, action.isThere);
-      case 'clock':
-        return this.time.setWallBy(action.by);
-      case 'flows':
-        return this.#clients.start(action.variant);
-    }
+    if (action.kind === 'put') this.#put(action.of, action.object);
+    else if (action.kind === 'delete') this.#delete(action.of, action.name);
+    else if (action.kind === 'api') this.#disturbApi(action.what);
+    else if (action.kind === 'agent') this.agents.disturb(action.what);
+    else if (action.kind === 'configure') this.#configure(action);
+    else if (action.kind === 'foreign') this.#writeAsOther(action);
+    else if (action.kind === 'address') this.#setAddress(action.address as Address, action.isThere);
+    else if (action.kind === 'clock') this.time.setWallBy(action.by);
+    else this.#clients.start(action.variant);
   }
 
   /** Nothing is out of order any more. */
   heal(): void {
     this.api.outage(undefined);
     this.api.resetAll();
-    if (this.#agent === undefined || this.#agent.process.isDead) this.#startAgent();
+    this.agents.revive();
   }
 
-  /** Throws the first Violation since the last call. */
+  /** Throws the first Violation. */
   mustHold(): void {
     const [violation] = this.#violations;
     if (violation !== undefined) throw violation;
@@ -146,41 +115,42 @@ export class SimWorld {
 
   /** Everything is as desired, and the agent says so. Throws Violation. */
   async mustBeRight(): Promise<void> {
-    const agent = this.#agent;
-    if (agent === undefined || agent.process.isDead || agent.end() !== undefined)
-      throw new Violation('not running', 'no agent runs after all faults ended');
+    if (!this.agents.isRunning) throw new Violation('not running', 'no agent runs after all faults ended');
     const [stale] = this.#clients.stale();
     if (stale !== undefined) throw new Violation('a stale flow stays', `${stale} after all faults ended`);
-    for (const path of ['/livez', '/readyz', '/healthz']) {
-      const answer = await this.ports.ask({ port: HEALTH_PORT, path });
-      if (answer?.status !== 200)
-        throw new Violation('unhealthy', `${path} answers ${answer?.status}: ${answer?.body} after all faults ended`);
-    }
-  }
-
-  stop(): void {
-    this.#isOver = true;
-    this.#agent?.stop();
-    for (const other of this.#others) other.stop();
+    const [problem] = await liveness({
+      views: (family) => this.kernel.views(family),
+      versions: this.versions,
+      senders: SENDERS,
+      ask: (server, path) => this.#ask(server === 'health' ? HEALTH_PORT : METRICS_PORT, path),
+    });
+    if (problem !== undefined) throw new Violation('not right', `${problem}, after all faults ended`);
+    this.check.settled();
   }
 
   /** Every process ended in order, and left nothing open. Throws Violation. */
   mustBeStopped(): void {
-    for (const run of [this.#agent, ...this.#others]) {
-      if (run === undefined || run.process.isDead) continue;
-      const { name } = run.process;
-      if (run.end() === undefined) throw new Violation('does not stop', `${name} did not end after SIGTERM`);
-      this.#mustHaveClosed(run.process, this.time.timersOf(run.process));
-    }
+    this.agents.mustBeStopped();
     this.mustHold();
   }
 
   /** Nothing of it goes on. */
   end(): void {
-    this.#isOver = true;
-    this.#agent?.process.kill();
-    for (const { process } of this.#others) process.kill();
+    this.agents.end();
     this.time.end();
+  }
+
+  async #ask(port: number, path: string): Promise<ServedAnswer> {
+    // An answer may need the kernel, which answers as time passes.
+    const asked = this.ports.ask({ port, path });
+    let isAnswered = false;
+    const answered = () => {
+      isAnswered = true;
+    };
+    asked.then(answered, answered);
+    for (let i = 0; i < ASKING && !isAnswered; i++) await this.time.runUntil(this.time.now + 100);
+    if (!isAnswered) return { status: 0, body: `no answer within ${ASKING / 10} s` };
+    return (await asked) ?? { status: 0, body: 'nobody listens' };
   }
 
   #config() {
@@ -224,94 +194,16 @@ export class SimWorld {
     else api.goBack(3);
   }
 
-  #disturbAgent(what: Extract<Action, { kind: 'agent' }>['what']): void {
-    if (what === 'hang-up') this.#agent?.hangUp();
-    else if (what === 'kill') this.#agent?.process.kill();
-    else if (what === 'restart') this.#agent?.stop();
-    else if (what === 'once') this.#startOther(true);
-    else if (what === 'second') this.#startOther(false);
-    else this.#cleanUp();
+  #configure({ settings, isSignalled }: Extract<Action, { kind: 'configure' }>): void {
+    this.#settings = { ...this.#settings, ...settings };
+    this.#writeConfig();
+    if (isSignalled) this.agents.hangUp();
   }
 
-  #startAgent(): void {
-    if (this.#isOver) return;
-    this.#starts += 1;
-    const process = this.#process(`agent ${this.#starts}`);
-    const again = () => {
-      if (this.#agent?.process === process) this.time.after(RESTART, () => this.#startAgent(), NOBODY);
-    };
-    process.onDeath(again);
-    this.#agent = startAgent({
-      ...this.#input(process),
-      onEnd: (error) => {
-        if (error !== undefined) this.#say(process, `ended: ${String(error)}`);
-        // What it left open is open for a moment only.
-        if (!this.#isOver) this.time.after(1, () => this.#ended(process, error), NOBODY);
-      },
-    });
-  }
-
-  #ended(process: SimProcess, error: unknown): void {
-    if (error === undefined) this.#mustHaveClosed(process);
-    process.kill();
-  }
-
-  #mustHaveClosed({ name, open }: SimProcess, timers = 0): void {
-    if (open.length > 0)
-      this.#violations.push(new Violation('leaks', `${name} ended and left open: ${open.join(', ')}`));
-    if (timers > 0) this.#violations.push(new Violation('leaks', `${name} ended and left ${timers} timers`));
-  }
-
-  #startOther(isOnce: boolean): void {
-    const process = this.#process(isOnce ? 'once' : 'second');
-    const run = startAgent({ ...this.#input(process), isOnce, onEnd: () => process.kill() });
-    this.#others.push(run);
-    // An operator notices the mistake.
-    if (!isOnce) this.time.after(5000, () => run.stop(), NOBODY);
-  }
-
-  #startController(replica: number): void {
-    if (this.#isOver) return;
-    const process = this.#process(`controller ${replica}`);
-    process.onDeath(() => this.time.after(RESTART, () => this.#startController(replica), NOBODY));
-    const input = { ...this.#input(process), onEnd: () => (this.#isOver ? undefined : process.kill()) };
-    this.#others = [...this.#others.filter((run) => !run.process.isDead), startController(input, replica)];
-  }
-
-  /** The operator stops the agent, removes all rules, and starts it again. */
-  #cleanUp(): void {
-    const former = this.#agent;
-    if (former === undefined || former.process.isDead) return;
-    former.process.onDeath(() => {
-      const process = this.#process('cleanup');
-      const { outside } = this.#input(process);
-      this.#isCleaning = true;
-      process.onDeath(() => {
-        this.#isCleaning = false;
-        this.time.after(RESTART, () => this.#startAgent(), NOBODY);
-      });
-      const done = () => process.kill();
-      void process.run(() => removeAll(this.#config(), new AbortController().signal, outside)).then(done, done);
-    });
-    former.stop();
-  }
-
-  #process(name: string): SimProcess {
-    return new SimProcess(name, this.kernel.nextPid(), this.calls);
-  }
-
-  #input(process: SimProcess) {
-    const { kernel, api, files, ports } = this;
-    return {
-      process,
-      outside: simOutside(process, { kernel, api, files, ports }),
-      flags: flagsOf(this.#options.plan),
-      onLine: (line: string) => this.#say(process, line),
-    };
-  }
-
-  #say({ name }: SimProcess, line: string): void {
-    this.#options.onLine(`${(this.time.now / 1000).toFixed(3)} ${name}: ${line}`);
+  #writeAsOther({ what, variant }: Extract<Action, { kind: 'foreign' }>): void {
+    this.#isForeign = true;
+    writeAsOther(this.kernel, what, variant);
+    this.#isForeign = false;
   }
 
   #setAddress(address: Address, isThere: boolean): void {
@@ -323,17 +215,13 @@ export class SimWorld {
 
   #judge(): void {
     const others = this.kernel.bytesOfOthers();
-    const by = this.#isForeign || this.#isCleaning ? 'others' : 'agent';
-    if (this.#isCleaning && !this.#isForeign && others !== this.#bytesOfOthers)
-      this.#violations.push(new Violation('others', 'cleanup changed what belongs to others'));
-    this.#bytesOfOthers = others;
+    const { isCleaning, isAlone } = this.agents;
+    const by = this.#isForeign ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
     for (const { kind, text } of this.check.committed({ views: (family) => this.kernel.views(family), by, others })) {
       this.#violations.push(new Violation(kind, text));
     }
   }
 }
-
-const NOBODY = { isDead: false };
 
 function fileOf(of: string, name: string): string {
   return `${MANIFESTS}/${of}-${name}.json`;
