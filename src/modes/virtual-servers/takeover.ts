@@ -5,7 +5,7 @@
  */
 import type { KernelWrite } from '../../host/ipvs-kernel.ts';
 import { type ChainKey, splitChainKey } from '../netfilter/names.ts';
-import { planTables, type TablesPlan } from '../netfilter/plan.ts';
+import type { TablesPlan } from '../netfilter/plan.ts';
 import type { Chain, Rule } from '../netfilter/rules.ts';
 import { type OwnedDestination, serverKey } from './objects.ts';
 import type { ServersState } from './state.ts';
@@ -29,28 +29,30 @@ interface Input {
 }
 
 /** The cost follows the change: chains that stay are not looked at. */
-export function takeovers({ tables: state, settings }: ServersState, { tables, servers, retire }: Input): Takeovers {
+export function takeovers({ tables: state }: ServersState, { tables, servers, retire }: Input): Takeovers {
   const { applied } = state.trackers.chains;
   const changed = [...tables.chains].filter(([key]) => splitChainKey(key).table === 'nat');
   const before = changed.map(([key]) => [key, applied?.get(key) ?? []] as const);
   const [old, next] = [leadingIn(before.map(([, chain]) => chain)), leadingIn(changed.map(([, chain]) => chain ?? []))];
   const [gone, come] = [without(old, next), without(next, old)];
+  const [goneTo, comeTo] = [Map.groupBy(gone, ({ to }) => to), Map.groupBy(come, ({ to }) => to)];
   const taken = new Set<string>();
   for (const { write, owner } of servers) {
     const key = keyOf(write);
-    if (key !== undefined && gone.some((one) => one.to === key && one.owner !== owner)) taken.add(key);
+    if (key !== undefined && goneTo.get(key)?.some((one) => one.owner !== owner) === true) taken.add(key);
   }
+  const rewrites = detaching(before, { gone, come, taken });
   const isTaken = ({ write }: PlannedWrite) => taken.has(keyOf(write) ?? '');
   return {
     servers: taken.size === 0 ? servers : servers.filter((one) => !isTaken(one)),
-    detach: taken.size === 0 ? undefined : detaching(before, { family: settings.family, gone, come, taken }),
+    detach: taken.size === 0 ? undefined : state.plan(new Set(), new Set(rewrites.keys()), rewrites),
     late: taken.size === 0 ? [] : servers.filter(isTaken),
     early: retire.filter(({ server, destinations }) => {
       const key = serverKey(server);
       // One that was only read may belong to a proxy whose rules are still installed, unless rules of ours led here.
       const isOthers = (one: OwnedDestination, owner: string | undefined) =>
         one.owner !== owner && (one.owner !== undefined || taken.has(key));
-      return come.some(({ to, owner }) => to === key && destinations.some((one) => isOthers(one, owner)));
+      return comeTo.get(key)?.some(({ owner }) => destinations.some((one) => isOthers(one, owner))) === true;
     }),
   };
 }
@@ -85,7 +87,7 @@ function without(these: ReadonlyMap<string, Leading>, those: ReadonlyMap<string,
   return [...these].filter(([text]) => !those.has(text)).map(([, one]) => one);
 }
 
-interface Detached extends Pick<TablesPlan, 'family'> {
+interface Detached {
   readonly gone: readonly Leading[];
   readonly come: readonly Leading[];
   readonly taken: ReadonlySet<string>;
@@ -94,8 +96,8 @@ interface Detached extends Pick<TablesPlan, 'family'> {
 /** Each rule that leads to a taken server leads to its next one, where that is complete, or goes. All other rules stay. */
 function detaching(
   before: readonly (readonly [ChainKey, Chain])[],
-  { family, gone, come, taken }: Detached,
-): TablesPlan {
+  { gone, come, taken }: Detached,
+): Map<ChainKey, { readonly from: Chain; readonly to: Chain }> {
   const next = new Map(come.filter(({ to }) => !taken.has(to)).map(({ match, rule }) => [match, rule]));
   const going = new Map(gone.filter(({ to }) => taken.has(to)).map(({ rule, match }) => [rule.text, next.get(match)]));
   const update = new Map<ChainKey, { readonly from: Chain; readonly to: Chain }>();
@@ -104,7 +106,5 @@ function detaching(
     const to = from.flatMap((rule) => (going.has(rule.text) ? (going.get(rule.text) ?? []) : rule));
     update.set(key, { from, to });
   }
-  const nothing = { create: new Map(), update: new Map(), remove: new Map() };
-  const pending = { family, portionLines: Number.POSITIVE_INFINITY, chains: { ...nothing, update }, jumps: nothing };
-  return planTables(pending, new Set());
+  return update;
 }
