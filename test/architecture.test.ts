@@ -195,6 +195,7 @@ const PURE_FILES = [
     'source-chain',
     'state',
     'steps',
+    'takeover',
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),

@@ -3,6 +3,7 @@ import type { IpvsKernel, KernelError, KernelWrite } from '../../host/ipvs-kerne
 import type { Address } from '../../model/address.ts';
 import type { FailedStep, StepName } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
+import type { TablesPlan } from '../netfilter/plan.ts';
 import { destinationKey, serverKey } from './objects.ts';
 import { isHeld, type ServersPlan } from './plan.ts';
 import type { ServersState } from './state.ts';
@@ -46,12 +47,16 @@ class Application {
     if (!(await this.#write(plan.sets))) return this.#skipAll();
     await this.#write(plan.entries);
     await this.#write(plan.servers);
-    if (!(await this.#writeTables('source'))) return this.#skipAll();
+    if (!(await this.#writeTables(plan.sourceTables))) return this.#skipAll();
     await this.#write(plan.addresses);
-    const hasRules = await this.#writeTables('all');
+    if (plan.detach !== undefined && !(await this.#writeTables(plan.detach))) return this.#skipAll();
+    await this.#write(plan.late);
+    await this.#retire(plan.early.filter((one) => this.#mayGo(one)));
+    // Planned again: a part of the rules may be written by now.
+    const hasRules = await this.#writeTables(state.tables.plan(plan.setAside));
     // While rules of another mode may still be installed, nothing is removed.
     if (!hasRules || this.#isUnknown || this.#isMistaken) return;
-    await this.#retire(plan.retire.filter((one) => this.#mayGo(one)));
+    await this.#retire(plan.retire.filter((one) => !plan.early.includes(one) && this.#mayGo(one)));
     await this.#write(plan.goneAddresses.filter((one) => this.#mayGo(one) && !this.#isHolding(one.write)));
     const staying = {
       server: (key: string) => state.servers.applied?.has(key) === true,
@@ -122,11 +127,9 @@ class Application {
     this.#failed.push({ ...this.#name(step), owner, line, blame, cause: `${line}: ${said}` });
   }
 
-  /** Write all rules, or only those that must be installed before the first address. Returns whether they are installed. */
-  async #writeTables(which: 'source' | 'all'): Promise<boolean> {
-    const { plan, state, signal } = this.#parts;
-    // Planned again: a part of the rules may be written by now.
-    const tables = which === 'source' ? plan.sourceTables : state.tables.plan(plan.setAside);
+  /** Write rules. Returns whether they are installed. */
+  async #writeTables(tables: TablesPlan): Promise<boolean> {
+    const { state, signal } = this.#parts;
     if (tables.steps.length === 0) return true;
     const report = await state.tables.apply(tables, signal);
     this.#failed.push(...report.failed);

@@ -19,22 +19,6 @@ async function follow(world: CheckedWorld, steps: readonly Step[]): Promise<void
   }
 }
 
-/**
- * IPVS mode writes servers before rules. A detour of an address that its Service has no more leads for a moment to the next owner of the
- * cluster IP, so here no Service gets the cluster IP of another.
- */
-function ownClusterIPs(step: Step): Step {
-  const name = step.kind === 'put' ? /^Service default\/(\w)$/.exec(step.id)?.[1] : undefined;
-  if (step.kind !== 'put' || name === undefined) return step;
-  const host = 1 + 'abcd'.indexOf(name);
-  const own = (text: string) =>
-    text.replace(/(?<="clusterIPs?":\[?(?:"10\.96\.0\.\d",)?"(?:10\.96\.0\.|fd00:96::))\d/g, `${host}`);
-  const text = own(JSON.stringify(step.object))
-    .replace('"externalIPs":["10.96.0.2"', '"externalIPs":["192.0.2.9"')
-    .replace(',"10.96.0.2"', '');
-  return { ...step, object: JSON.parse(text) };
-}
-
 describe('a mode that works', () => {
   for (const mode of MODES) {
     it(`breaks no rule at any commit, and ends as the oracle says: ${mode}`, async () => {
@@ -42,7 +26,8 @@ describe('a mode that works', () => {
       const history = fc.array(aStep, { minLength: 5, maxLength: 30, size: 'max' });
       const property = fc.asyncProperty(history, async (steps) => {
         const world = aWorld(mode);
-        await follow(world, mode === 'ipvs' ? steps.map(ownClusterIPs) : steps);
+        // On a node without rules IPVS mode has addresses before it has source ranges (docs/ipvs.md): here the rules are there already.
+        await follow(world, mode === 'ipvs' ? [{ kind: 'sync' }, ...steps] : steps);
         assert.deepEqual(world.violations, []);
         assert.equal(world.check.skipped, 0);
         const { views, versions } = world;
