@@ -104,6 +104,8 @@ export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
+  /** The port of the socket whose request it answers, or whose write it is about. */
+  readonly port: number;
   readonly start: number;
   readonly end: number;
 }
@@ -119,6 +121,7 @@ export function* decodeMessages(buffer: Buffer, length: number): Generator<Messa
       type: buffer.readUInt16LE(at + 4),
       flags: buffer.readUInt16LE(at + 6),
       sequence: buffer.readUInt32LE(at + 8),
+      port: buffer.readUInt32LE(at + 12),
       start: at + HEADER_LENGTH,
       end: at + size,
     };

@@ -1,9 +1,9 @@
 /** Listings of nftables (linux/netfilter/nf_tables.h): tables, rules, sets and elements as the kernel has them. */
 import { ENOENT } from '../errno.ts';
-import { attributes, findAttribute, NetlinkError, textAt, valueLength } from '../netlink.ts';
+import { attributes, findAttribute, type Message, NetlinkError, textAt, valueLength } from '../netlink.ts';
 import type { NetlinkSocket } from '../netlink-socket.ts';
 import { NFGENMSG } from '../nfnetlink.ts';
-import { NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
+import { chainRequest, NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
 import {
   NFT_MSG_GETRULE,
   NFT_MSG_GETSET,
@@ -19,6 +19,7 @@ import {
   NFTA_EXPR_NAME,
   NFTA_HOOK_HOOKNUM,
   NFTA_HOOK_PRIORITY,
+  NFTA_LIST_ELEM,
   NFTA_RULE_CHAIN,
   NFTA_RULE_EXPRESSIONS,
   NFTA_RULE_TABLE,
@@ -105,6 +106,29 @@ export function* readChains(
   for (const part of parts) yield* part;
 }
 
+/** One chain, with its hook if it is a base chain; undefined when there is none of this name. Throws NetlinkError. */
+export function readChain(
+  socket: NetlinkSocket,
+  id: TableId,
+  chain: string,
+): { readonly base: BaseChain | undefined } | undefined {
+  return orNone(() =>
+    socket.ask(chainRequest({ ...id, chain }), (buffer, { start, end }) => ({
+      base: decodeBase(buffer, start + NFGENMSG, end),
+    })),
+  );
+}
+
+/** The answer; undefined when what it is about does not exist. */
+function orNone<T>(question: () => T): T | undefined {
+  try {
+    return question();
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+    throw error;
+  }
+}
+
 /** undefined: no base chain, or one of a type or at a hook that slicewire does not use. */
 function decodeBase(buffer: Buffer, start: number, end: number): BaseChain | undefined {
   const outer = findAttribute(buffer, start, end, NFTA_CHAIN_HOOK);
@@ -130,12 +154,17 @@ export interface ListedRule {
   readonly expressions: string;
 }
 
-/** The rules of a table in their order. Throws NetlinkError. */
-export function* readRules(socket: NetlinkSocket, id: TableId): Generator<ListedRule> {
-  const asked = request(NFT_MSG_GETRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table));
+/** The rules of a table in their order; with `only`, those of one chain. Throws NetlinkError. */
+export function* readRules(socket: NetlinkSocket, id: TableId, only?: string): Generator<ListedRule> {
+  const asked = request(NFT_MSG_GETRULE, id, 0, (body) => {
+    body.text(NFTA_RULE_TABLE, id.table);
+    if (only !== undefined) body.text(NFTA_RULE_CHAIN, only);
+  });
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
     if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== id.table) return undefined;
+    // Kernels that ignore the chain in the request list all rules of the table.
+    if (only !== undefined && textAt(buffer, from, end, NFTA_RULE_CHAIN) !== only) return undefined;
     const comment = commentAt(buffer, findAttribute(buffer, from, end, NFTA_RULE_USERDATA));
     const list = findAttribute(buffer, from, end, NFTA_RULE_EXPRESSIONS);
     // The buffer is used again for the next part.
@@ -189,6 +218,31 @@ export function* readElements(socket: NetlinkSocket, id: TableId, set: string): 
     return found;
   });
   for (const part of parts) for (const elements of part) yield elements;
+}
+
+/** `nft get element`; undefined when the set has no such element. The set must have no ranges. Throws NetlinkError. */
+export function readElement(
+  socket: NetlinkSocket,
+  id: TableId,
+  { set, key }: { readonly set: string; readonly key: string },
+): ListedElement | undefined {
+  const asked = request(NFT_MSG_GETSETELEM, id, 0, (body) => {
+    body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
+    body.nest(NFTA_SET_ELEM_LIST_ELEMENTS, (list) =>
+      list.nest(NFTA_LIST_ELEM, (element) =>
+        element.nest(NFTA_SET_ELEM_KEY, (value) => value.latin1(NFTA_DATA_VALUE, key)),
+      ),
+    );
+  });
+  return orNone(() => socket.ask(asked, elementIn));
+}
+
+function elementIn(buffer: Buffer, { start, end }: Message): ListedElement | undefined {
+  const list = findAttribute(buffer, start + NFGENMSG, end, NFTA_SET_ELEM_LIST_ELEMENTS);
+  if (list < 0) return undefined;
+  for (const [at, length] of attributes(buffer, list, list + valueLength(buffer, list)))
+    return decodeElement(buffer, at, at + length);
+  return undefined;
 }
 
 function decodeElement(buffer: Buffer, start: number, end: number): ListedElement {

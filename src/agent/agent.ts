@@ -5,8 +5,6 @@ import { EXTERNAL_IPS_GATE, servesExternalIPs } from '../config/feature-gates.ts
 import type { RecorderHooks } from '../history/guarded.ts';
 import { rulesProbe } from '../host/chain-probe.ts';
 import { type Clock, realClock, unlessAborted } from '../host/clock.ts';
-import { CommandNotStarted } from '../host/commands.ts';
-import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import { type Family, familyOf } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { Flows } from '../model/flows.ts';
@@ -20,9 +18,10 @@ import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
-import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
-import { type Outside, realOutside } from './outside.ts';
+import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
+import type { Outside } from './outside.ts';
 import { Turns } from './turns.ts';
+import { someWork, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 export interface AgentOptions {
   readonly config: Config;
@@ -46,6 +45,8 @@ export interface Agent {
   readonly loop: SyncLoop;
   readonly mode: Mode;
   readonly onNode: ModeOnNode;
+  /** What it does not serve until the tools work that failed. */
+  readonly unserved: readonly Unserved[];
   readonly model: ProxyModel;
   /** A check of the kernel, or an answer, in the middle of a sync would see half of its writes. */
   readonly turns: Turns;
@@ -58,19 +59,27 @@ export interface Agent {
 export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, onFault, onPorts, onSweep, outside } = options;
   const { cache } = feed;
-  const { families, tools } = await usableFamilies(config, signal, { outside, onProblem: (text) => log.warn(text) });
+  const { families, tools, broken } = await usableFamilies(config, signal, outside);
+  const unserved = unservedOf(broken, config.mode);
+  for (const { text } of unserved) log.warn(text);
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
+  const notices = outside.kernel.openNotices?.();
   const members = tools.map((tool) => ({
     tools: tool,
-    probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
+    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
   }));
   if (options.isRun) await removeTraces(options);
-  const onNode = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
-    for (const { probe } of members) probe.close();
+  const built = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
+    closeProbes({ members, notices });
     throw error;
   });
+  // Tools that work meanwhile let the next generation serve what this one does not.
+  const onNode = {
+    ...built,
+    isCurrent: async (until: AbortSignal) => (await built.isCurrent(until)) && !(await someWork(broken, until)),
+  };
   const { mode } = onNode;
   warnOfExternalIPs(feed, options);
   const model = new ProxyModel(
@@ -97,7 +106,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, log, flows, onNode, onSweep, outside });
-  return { feed, loop, mode, onNode, model, turns: new Turns(), sweeper, clock: realClock };
+  return { feed, loop, mode, onNode, unserved, model, turns: new Turns(), sweeper, clock: realClock };
 }
 
 /** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
@@ -129,7 +138,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 /** Wait for the initial lists and the Node, and build the mode. The rules in the kernel are read meanwhile. */
 async function buildMode(
   feed: ObjectFeed,
-  { families, members }: Pick<ModeInput, 'families' | 'members'>,
+  { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
   { config, log, signal, isRun, recorder, outside }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
@@ -149,6 +158,7 @@ async function buildMode(
     config,
     families,
     members,
+    notices,
     node: feed.node,
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,
@@ -156,63 +166,6 @@ async function buildMode(
     now: recorder?.modeTime,
     signal,
   });
-}
-
-export interface Usable {
-  /** Families that the mode can serve. */
-  readonly families: readonly Family[];
-  /** The iptables tools that work on this node. */
-  readonly tools: readonly IptablesTools[];
-}
-
-/** The families that the mode can serve, with tools that were tried. `onProblem` gets why others cannot be served. Throws CannotRun when none can. */
-export async function usableFamilies(
-  config: Config,
-  signal: AbortSignal,
-  { outside, onProblem }: { readonly outside: Outside; readonly onProblem: (text: string) => void },
-): Promise<Usable> {
-  const { families, tools, problems } = await openTools(config, signal, outside);
-  if (config.mode === 'nftables') {
-    // This mode uses no iptables, but takes over from proxies that did.
-    for (const problem of problems)
-      onProblem(`iptables rules of a former proxy can be neither read nor removed: ${problem}`);
-    return { families, tools };
-  }
-  if (tools.length === 0) throw new CannotRun(`iptables does not work on this node: ${problems.join('; ')}`);
-  for (const problem of problems) onProblem(`one family is not served: ${problem}`);
-  return { families: tools.map(({ family }) => family), tools };
-}
-
-/** The families of this node, the iptables tools that work, and why others do not. Throws CannotRun without NET_ADMIN. */
-export async function openTools(
-  { iptablesBackend }: Config,
-  signal: AbortSignal,
-  { machine, commands }: Outside = realOutside,
-): Promise<Usable & { readonly problems: readonly string[] }> {
-  if (!(await machine.mayChangeNetwork())) {
-    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
-  }
-  const families = await machine.families();
-  const found =
-    iptablesBackend === 'auto' ? await backendOfKubelet(commands, machine.hasLegacyTables, signal) : undefined;
-  const backend = found ?? iptablesBackend;
-  const usable: IptablesTools[] = [];
-  const problems: string[] = [];
-  for (const family of families) {
-    const tools = new IptablesTools(commands, family, backend);
-    try {
-      await tools.version(signal);
-      if (await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal)) usable.push(tools);
-      else problems.push(`${family}: iptables cannot use the nat table (try: iptables -t nat -S POSTROUTING)`);
-    } catch (error) {
-      if (error instanceof CommandNotStarted) problems.push(`${error.message}; install the package iptables`);
-      // A held lock will be free again: the sync waits for it, and names its holder.
-      else if (error instanceof IptablesError && !error.isRefusal) usable.push(tools);
-      else if (error instanceof IptablesError) problems.push(error.message);
-      else throw error;
-    }
-  }
-  return { families, tools: usable, problems };
 }
 
 /** Throws CannotRun when no --cluster-cidr is of a family of this node: local pods could not be recognised (docs/semantics.md 5.1). */

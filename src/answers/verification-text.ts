@@ -69,7 +69,7 @@ function consequences({ differences, by }: Verification): string[] {
     [has((one) => isTheirs(one) && one.repaired), repair(by.who)],
     [
       has((one) => isTheirs(one) && !one.repaired),
-      'slicewire does not repair jumps in another order, a rule of nftables that was replaced under its own comment, and a set of another program in its table. Delete them: slicewire writes again what is missing then.',
+      'slicewire does not repair a rule of nftables that was replaced under its own comment, or a set of another program in its table. Delete them: slicewire writes again what is missing then.',
     ],
     [has(({ because }) => because === 'not written yet'), 'The next sync writes what is not written yet.'],
     [

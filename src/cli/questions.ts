@@ -1,11 +1,12 @@
 /** What explain, verify, status and history do. Each resolves with its exit status. */
-import { openTools } from '../agent/agent.ts';
+
 import { loadConfig } from '../agent/load-config.ts';
 import { withInquiries } from '../agent/questions/answer-once.ts';
 import { askAgent } from '../agent/questions/ask-agent.ts';
 import type { Answers } from '../agent/questions/inquiries.ts';
 import { seenOf } from '../agent/questions/live.ts';
 import { readMoment, readSince, serviceKey } from '../agent/questions/parameters.ts';
+import { openTools } from '../agent/usable-families.ts';
 import { type Explanation, explanationSchema } from '../answers/explanation.ts';
 import { explanationText } from '../answers/explanation-text.ts';
 import { momentOf } from '../answers/head.ts';

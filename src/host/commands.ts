@@ -17,14 +17,19 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-/** A command could not be started. */
+const MISSING = 'no such program';
+
+/** A command could not be started. `cause`: in words. */
 export class CommandNotStarted extends Error {
   readonly code = 'COMMAND_NOT_STARTED';
   readonly file: string;
+  /** There is no such program. */
+  readonly isMissing: boolean;
 
   constructor(file: string, cause: string) {
     super(`cannot start ${file}: ${cause}`);
     this.file = file;
+    this.isMissing = cause === MISSING;
   }
 }
 
@@ -64,7 +69,7 @@ function startProblem(result: {
   readonly code?: string | undefined;
   readonly originalMessage?: string | undefined;
 }): string {
-  if (result.code === 'ENOENT') return 'no such program';
+  if (result.code === 'ENOENT') return MISSING;
   return result.code === 'EACCES' ? 'permission denied' : (result.originalMessage ?? 'unknown cause');
 }
 

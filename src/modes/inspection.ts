@@ -25,7 +25,7 @@ export interface Difference {
    * end. undefined: another program wrote.
    */
   readonly because: Because | undefined;
-  /** slicewire repairs it after its next reading of the kernel. It does not see an order of jumps, or a rule replaced under its comment. */
+  /** slicewire repairs it after its next reading of the kernel. It does not see a rule of nftables that was replaced under its comment. */
   readonly isRepaired: boolean;
 }
 

@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { cpus, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { machineText } from '../reliability/machine.ts';
 import { readResults, recordPart } from '../reliability/results.ts';
 import { type Finding, inputAt, judge } from './engine.ts';
 import { type JobResult, runWatched } from './job.ts';
@@ -89,7 +89,7 @@ function record(rows: readonly Row[]): void {
   const all = [...kept, ...rows].sort(([a = ''], [b = '']) => TARGET_NAMES.indexOf(a) - TARGET_NAMES.indexOf(b));
   recordPart('fuzz', {
     ranAt: new Date().toISOString(),
-    machine: `${cpus().length} processors, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release()}`,
+    machine: machineText(),
     command: 'npm run fuzz -- --record',
     text: [
       'A finding is a crash, an input that takes more than 1 s, memory that grows by more than 200 MB, or an output outside of the declared types.',

@@ -1,5 +1,6 @@
 /** Runs one history: the real agent in a simulated world, with actions and faults, judged after every commit and at the end. */
 import { createHash } from 'node:crypto';
+import { Killed } from './engine/process.ts';
 import { Random } from './engine/random.ts';
 import { NeverRests } from './engine/time.ts';
 import { actionText, type Step, stepText } from './history/actions.ts';
@@ -7,6 +8,7 @@ import { faultsOf } from './history/faults.ts';
 import type { HistoryPlan, PlannedFault } from './history/plan.ts';
 import type { SimKernel } from './kernel/kernel.ts';
 import { Violation } from './violation.ts';
+import './world/preloaded.ts';
 import { SimWorld } from './world/world.ts';
 
 /** What was found wrong. */
@@ -100,7 +102,7 @@ class HistoryRun {
     const world = this.#world;
     const restore = world.time.install();
     const onRejection = (error: unknown) => {
-      this.#thrown ??= error;
+      if (!(error instanceof Killed)) this.#thrown ??= error;
     };
     process.on('unhandledRejection', onRejection);
     let failure: Failure | undefined;

@@ -9,11 +9,13 @@ import { applyTables } from './apply.ts';
 import { type Jump, jumpKey } from './jumps.ts';
 import { CANARY, type ChainKey } from './names.ts';
 import { type IsOurs, observeTables, type SeenTables } from './observe.ts';
-import { planTables, stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
+import { misplacedJumps, type WantedJumps } from './order.ts';
+import { jumpsOf, planTables, stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './portions.ts';
 import { RuleTotals } from './rule-totals.ts';
-import { type Chain, sameChain } from './rules.ts';
+import { type Chain, sameChain, type Table } from './rules.ts';
 import { differenceOf, EntryCount, OwnWrites, Standing } from './standing.ts';
+import { touchedChains } from './touched-chains.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
@@ -49,7 +51,10 @@ export class FamilyRules {
 
   constructor(options: TablesOptions) {
     this.options = options;
-    this.standing = new Standing(options.probe, options.own ?? new OwnWrites());
+    const { isOurs, shared = new Set(), tools } = options;
+    this.standing = new Standing(options.probe, options.own ?? new OwnWrites(), (commits) =>
+      touchedChains(commits, { family: tools.family, isOurs, shared }),
+    );
     this.#totals = new RuleTotals(options.tools.family);
     for (const entry of options.jumps) this.trackers.jumps.desire(jumpKey(entry), entry);
   }
@@ -123,7 +128,7 @@ export class FamilyRules {
         this.trackers.jumps.applied?.get(key) ?? { table: '', chain: '', target: '' };
       return `${stepKey(family, `${table} ${chain}`)} to ${target} (${seen === undefined ? 'gone' : 'slicewire did not write it'})`;
     });
-    return [...ofChains, ...ofJumps];
+    return [...ofChains, ...ofJumps, ...orderDrift(this, jumps)];
   }
 
   /** Read and compare; the believed state stays the same. Undefined: we wrote during the reading. Throws when the read fails. */
@@ -144,8 +149,9 @@ export class FamilyRules {
     const { family, variant } = this.options.tools;
     // The legacy tool reads and replaces the whole table at each restore, so there is only one restore.
     const portionLines = variant === 'legacy' ? Number.POSITIVE_INFINITY : PORTION_LINES;
-    const pending = { family, portionLines, chains: this.trackers.chains.delta(), jumps: this.trackers.jumps.delta() };
-    return planTables(pending, setAside, only);
+    const deltas = { chains: this.trackers.chains.delta(), jumps: this.trackers.jumps.delta() };
+    const { order } = this.#besides;
+    return planTables({ family, portionLines, ...deltas, wantedJumps: wantedJumps(this), order }, setAside, only);
   }
 
   /** Walks all chains: a few milliseconds for ten thousand. */
@@ -159,8 +165,7 @@ export class FamilyRules {
     if (plan.steps.length === 0) return await write();
     this.#totals.writing(plan.chains);
     const report = await this.standing.during(entriesOf(plan, trackers), write);
-    if (report.outcome === 'complete')
-      this.#besides = { ...this.#besides, order: orderAfter(this.#besides.order, plan) };
+    if (report.outcome === 'complete') this.#besides = { ...this.#besides, order: plan.order };
     return report;
   }
 
@@ -180,10 +185,20 @@ export async function readRules({ options, trackers }: FamilyRules, signal: Abor
   return await observeTables(tools, { isOurs, shared, wantedJumps: trackers.jumps.desired }, signal);
 }
 
-/** Each jump is inserted at the top of its chain. */
-function orderAfter(order: readonly string[], { jumps }: TablesPlan): readonly string[] {
-  const inserted = [...jumps].filter(([, entry]) => entry !== undefined).map(([key]) => key);
-  return [...inserted.reverse(), ...order.filter((key) => !jumps.has(key))];
+/** The built-in chains in which another program put jumps of ours in another order, as text. */
+function orderDrift(rules: FamilyRules, seen: SeenTables['jumps']): string[] {
+  const { trackers, options, besides } = rules;
+  if (trackers.jumps.applied === undefined) return [];
+  const nameOf = ({ table, chain }: { table: Table; chain: string }) => jumpsOf(table, chain);
+  const believed = new Set(misplacedJumps(wantedJumps(rules), besides.order).map(nameOf));
+  const names = misplacedJumps(wantedJumps(rules), seen.keys()).map(nameOf);
+  const changed = names.filter((name) => !believed.has(name));
+  return changed.map((name) => `${stepKey(options.tools.family, name)} (changed)`);
+}
+
+/** What is wanted of the jumps, for the judgement of their order. */
+export function wantedJumps({ options, trackers }: FamilyRules): WantedJumps {
+  return { desired: trackers.jumps.desired, shared: options.shared ?? new Set() };
 }
 
 /** The number of entries that the plan adds to each table. */

@@ -1,13 +1,15 @@
 /** What a family has in iptables, for questions: views, and what differs from the desired rules. */
 import { sinceLastSeen } from '../../host/recent-lists.ts';
-import { comparison, type Unlike, without } from '../../reconcile/compare.ts';
+import { comparison, type Unlike } from '../../reconcile/compare.ts';
 import type { FamilyInspection, LastWriter } from '../inspection.ts';
 import type { KernelSettings } from '../kernel-settings.ts';
 import type { FamilyView, RulesView } from '../view.ts';
-import { type FamilyRules, readRules } from './family-rules.ts';
-import { type Jump, jumpKey } from './jumps.ts';
+import { type FamilyRules, readRules, wantedJumps } from './family-rules.ts';
+import type { Jump } from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
 import type { SeenTables } from './observe.ts';
+import { misplacedJumps } from './order.ts';
+import { jumpsOf } from './plan.ts';
 import { type Chain, sameChain } from './rules.ts';
 import { inKernelOrder, ownerOfChange, ownerOfRule, rulesView } from './rules-view.ts';
 
@@ -103,7 +105,7 @@ export function* comparedRules(tables: FamilyRules, seen: SeenTables): Generator
     linesOf: ({ text }) => [text],
     ownerOf: () => undefined,
   });
-  yield* misplacedJumps(tables, seen);
+  yield* misplacedJumpsOf(tables, seen);
 }
 
 /** `nat chain KUBE-SVC-XPGD46QRK7WJZT7O` */
@@ -126,28 +128,28 @@ function ownerOfChain(key: ChainKey, wanted: Chain = [], found: Chain = []): str
   return more === undefined || less === undefined || more === less ? (more ?? less) : undefined;
 }
 
-/**
- * Our jumps that are in another order than they were written in; the order decides which of our chains sees a packet first.
- * A jump to a chain that others share may stand anywhere: the kubelet inserts its own at the top, and it outlives our mode.
- */
-function* misplacedJumps({ trackers, options }: FamilyRules, { jumps }: SeenTables): Generator<Unlike> {
-  const { shared = new Set<ChainKey>() } = options;
-  const ofChain = ({ table, chain }: Jump) => chainKey(table, chain);
-  const isOurs = ({ table, target }: Jump) => !shared.has(chainKey(table, target));
-  const wanted = Map.groupBy(
-    inKernelOrder(trackers.jumps.desired).filter((entry) => isOurs(entry) && jumps.has(jumpKey(entry))),
-    ofChain,
-  );
-  const found = Map.groupBy(
-    jumps.values().filter((entry) => isOurs(entry) && trackers.jumps.desired.has(jumpKey(entry))),
-    ofChain,
-  );
-  for (const [key, entries] of wanted) {
+/** Our jumps that are in another order than desired. A plan repairs exactly these. */
+function* misplacedJumpsOf(tables: FamilyRules, { jumps }: SeenTables): Generator<Unlike> {
+  const wantedOf = wantedJumps(tables);
+  const isKnown = tables.trackers.jumps.applied !== undefined;
+  const believed = isKnown ? misplacedJumps(wantedOf, tables.besides.order) : [];
+  for (const { table, chain, wanted, found } of misplacedJumps(wantedOf, jumps.keys())) {
     const texts = (of: readonly Jump[]) => of.map(({ text }) => text);
-    const [ours, theirs] = [texts(entries), texts(found.get(key) ?? [])];
-    if (ours.join('\n') === theirs.join('\n') || without(ours, theirs).length > 0) continue;
-    const object = `${chainName(key)}, jumps`;
-    const of = { object, owner: undefined, refusedAs: object, isPending: false, isWaiting: false, isRepaired: false };
-    yield { ...of, kind: 'order', wanted: ours, found: theirs };
+    const before = believed.find((one) => one.table === table && one.chain === chain)?.found;
+    yield {
+      object: `${chainName(chainKey(table, chain))}, jumps`,
+      owner: undefined,
+      kind: 'order',
+      wanted: texts(wanted),
+      found: texts(found),
+      isPending: before !== undefined && isSameOrder(before, found),
+      isWaiting: false,
+      isRepaired: true,
+      refusedAs: jumpsOf(table, chain),
+    };
   }
+}
+
+function isSameOrder(a: readonly Jump[], b: readonly Jump[]): boolean {
+  return a.length === b.length && a.every((entry, i) => entry === b[i]);
 }

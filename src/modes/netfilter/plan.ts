@@ -16,6 +16,7 @@ import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import type { SetAside } from '../mode.ts';
 import { type Jump, jumpKey, targetOf } from './jumps.ts';
 import { type ChainKey, chainKey, isServiceChain, splitChainKey } from './names.ts';
+import { type JumpWrites, jumpWrites, type Misplaced, orderAfter, type WantedJumps } from './order.ts';
 import { linesOf, type NewChain, portionsOf } from './portions.ts';
 import { byNameDown, isEmptyBlock, type TableBlock } from './restore-text.ts';
 import { type Chain, type Rule, sameChain, type Table } from './rules.ts';
@@ -28,6 +29,8 @@ export interface TablesPlan {
   /** The chains in the kernel once all restores succeeded. */
   readonly chains: ReadonlyMap<ChainKey, Chain | undefined>;
   readonly jumps: ReadonlyMap<string, Jump | undefined>;
+  /** Keys of the jumps, then. */
+  readonly order: readonly string[];
 }
 
 /** A write of one chain: from the believed rules to the desired ones. */
@@ -49,11 +52,14 @@ export interface PendingTables {
   readonly portionLines: number;
   readonly chains: Delta<ChainKey, Chain>;
   readonly jumps: Delta<string, Jump>;
+  readonly wantedJumps: WantedJumps;
+  /** Keys of the jumps that the kernel has, in its order within each chain. */
+  readonly order: readonly string[];
 }
 
 /** `only`: create these chains and the jumps into them, and nothing else, because the rest needs them first. */
 export function planTables(
-  { family, chains, jumps: delta, portionLines }: PendingTables,
+  { family, chains, jumps: delta, portionLines, wantedJumps: wanted, order }: PendingTables,
   setAside: SetAside,
   only?: ReadonlySet<ChainKey>,
 ): TablesPlan {
@@ -62,20 +68,29 @@ export function planTables(
   const writes = pending.filter(({ key, to }) => isMeant(key) && (only === undefined || to !== undefined));
   const missing = [...delta.create.values()].filter(({ table, target }) => isMeant(`${table} ${target}`));
   const gone = only === undefined ? [...delta.remove.values()] : [];
+  // With `only`, the rest is written next, and puts them in order.
+  const jumps = only === undefined ? jumpWrites(missing, gone, { wanted, order }) : insertions(missing);
   return {
     family,
     steps: [
       ...writes.map((write) => chainStep(family, write)),
       ...missing.map((entry) => jumpStep(family, entry, 'create')),
       ...gone.map((entry) => jumpStep(family, entry, 'remove')),
+      ...jumps.misplaced.map((one) => orderStep(family, one)),
     ],
-    restores: () => restoresOf(writes, { missing, gone }, portionLines),
+    restores: () => restoresOf(writes, jumps, portionLines),
     chains: new Map(writes.map(({ key, to }) => [key, to])),
     jumps: new Map<string, Jump | undefined>([
-      ...missing.map((entry) => [jumpKey(entry), entry] as const),
+      ...jumps.inserted.map((entry) => [jumpKey(entry), entry] as const),
       ...gone.map((entry) => [jumpKey(entry), undefined] as const),
     ]),
+    order: orderAfter(order, jumps),
   };
+}
+
+/** Jumps that are missing, wherever they come to stand. */
+function insertions(inserted: readonly Jump[]): JumpWrites & { readonly misplaced: readonly Misplaced[] } {
+  return { inserted, moved: [], gone: [], misplaced: [] };
 }
 
 function writesOf(delta: Delta<ChainKey, Chain>): Write[] {
@@ -142,11 +157,6 @@ function ownerOf({ key, from, to }: Write): string | undefined {
   return [...(to ?? []), ...(from ?? [])].find((line) => line.owner !== undefined)?.owner;
 }
 
-interface JumpWrites {
-  readonly missing: readonly Jump[];
-  readonly gone: readonly Jump[];
-}
-
 function* restoresOf(
   writes: readonly Write[],
   jumps: JumpWrites,
@@ -164,12 +174,12 @@ function newChainOf({ key, to = [] }: Write): NewChain {
   return { table, name: chain, rules: to };
 }
 
-function blocksOf(writes: readonly Write[], { missing, gone }: JumpWrites): TableBlock[] {
-  const first = newBlock('filter', { missing, gone: [] });
-  const mangle = newBlock('mangle', { missing, gone });
-  const nat = newBlock('nat', { missing, gone });
-  const last = newBlock('filter', { missing: [], gone });
-  const natDrops = newBlock('nat', { missing: [], gone: [] });
+function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrites): TableBlock[] {
+  const first = newBlock('filter', inserted, moved);
+  const mangle = newBlock('mangle', inserted, [...moved, ...gone]);
+  const nat = newBlock('nat', inserted, [...moved, ...gone]);
+  const last = newBlock('filter', [], gone);
+  const natDrops = newBlock('nat', [], []);
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
     if (table === 'filter') addFilter({ first, last }, { name, from, to });
@@ -189,10 +199,10 @@ interface BlockDraft {
   readonly drops: string[];
 }
 
-function newBlock(table: Table, { missing, gone }: JumpWrites): BlockDraft {
+function newBlock(table: Table, inserted: readonly Jump[], deleted: readonly Jump[]): BlockDraft {
   const lines = (jumps: readonly Jump[]) =>
     jumps.filter((entry) => entry.table === table).map(({ chain, text }) => ({ chain, text }));
-  return { table, chains: [], inserts: lines(missing), deletes: lines(gone), drops: [] };
+  return { table, chains: [], inserts: lines(inserted), deletes: lines(deleted), drops: [] };
 }
 
 function drop(block: BlockDraft, name: string): void {
@@ -261,4 +271,24 @@ function jumpStep(family: Family, entry: Jump, action: 'create' | 'remove'): Ste
     concerns: () => [],
     lines: () => [`${action === 'create' ? '+' : '-'} ${entry.text}`],
   };
+}
+
+/** Our jumps of a built-in chain are inserted anew. */
+function orderStep(family: Family, { table, chain, wanted, found }: Misplaced): Step {
+  const texts = (jumps: readonly Jump[]) => jumps.map(({ text }) => text);
+  return {
+    key: stepKey(family, jumpsOf(table, chain)),
+    family,
+    kind: 'rules',
+    action: 'update',
+    phase: CHAIN_PHASES.update,
+    owner: undefined,
+    concerns: () => [],
+    lines: () => lineDiff(texts(found), texts(wanted)),
+  };
+}
+
+/** `filter FORWARD, order of jumps` */
+export function jumpsOf(table: Table, chain: string): string {
+  return `${table} ${chain}, order of jumps`;
 }

@@ -61,6 +61,7 @@ const health = new Health(
     watches: () => [],
     node: () => undefined,
     hasNodes: false,
+    unserved: [],
   },
 );
 const metrics = metricsHandler({

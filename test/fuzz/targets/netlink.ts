@@ -15,7 +15,7 @@ import { TraceSocket } from '../../../native/nft/trace.ts';
 import { NftablesSocket } from '../../../native/nftables.ts';
 import * as rtnetlink from '../../../native/rtnetlink.ts';
 import { elementOf, ruleOf } from '../../../src/host/nftables-decoding.ts';
-import { NftWriters } from '../../../src/host/nftables-writers.ts';
+import { RulesetJournal } from '../../../src/host/ruleset-journal.ts';
 import { PacketCollector } from '../../../src/host/traced-packets.ts';
 import { mutateNetlink } from '../mutate/netlink.ts';
 import type { Random } from '../random.ts';
@@ -204,9 +204,11 @@ const QUESTIONS: Readonly<Record<string, readonly Question[]>> = {
         MOST_UINT32,
       ),
     (answer) => {
-      const writers = new NftWriters(() => kernelWith(answer));
-      const writer = writers.of(answer.length < 28 ? 0 : answer.readUInt32BE(24));
-      if (writer !== undefined) soundNumber(writer.pid, 'pid', 0, MOST_UINT32);
+      const open = () => ({ ...kernelWith(answer), onData: () => () => undefined });
+      const journal = new RulesetJournal({ open, starterOf: () => undefined });
+      journal.listen();
+      if (journal.last !== undefined) soundNumber(journal.last.pid, 'pid', 0, MOST_UINT32);
+      journal.close();
     },
   ],
   flows: [

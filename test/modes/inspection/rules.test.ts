@@ -141,6 +141,7 @@ describe('the inspection of iptables mode', () => {
     filter.get('FORWARD')?.reverse();
     const misplaced = only(await rig.mode.inspection.compare(NEVER));
     assert.deepEqual([misplaced.kind, misplaced.object], ['order', 'filter chain FORWARD, jumps']);
+    assert.deepEqual([misplaced.because, misplaced.isRepaired], [undefined, true]);
   });
 
   it('does not mind where the jump to a chain stands that the kubelet shares', async () => {

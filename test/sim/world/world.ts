@@ -215,7 +215,8 @@ export class SimWorld {
 
   #judge(): void {
     const others = this.kernel.bytesOfOthers();
-    const by = this.#isForeign ? 'others' : this.agents.isCleaning ? 'cleanup' : 'agent';
+    const { isCleaning, isAlone } = this.agents;
+    const by = this.#isForeign ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
     for (const { kind, text } of this.check.committed({ views: (family) => this.kernel.views(family), by, others })) {
       this.#violations.push(new Violation(kind, text));
     }

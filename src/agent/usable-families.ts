@@ -1,0 +1,122 @@
+/**
+ * The families that a mode can serve on this node. A tool of iptables may fail for a moment only, where memory is short or a module is
+ * still to be loaded: a family is tried again while the agent runs.
+ */
+import type { Config } from '../config/config.ts';
+import { CommandNotStarted } from '../host/commands.ts';
+import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
+import type { Family } from '../model/address.ts';
+import { CannotRun } from './cannot-run.ts';
+import { type Outside, realOutside } from './outside.ts';
+
+export interface Usable {
+  /** Families that the mode can serve. */
+  readonly families: readonly Family[];
+  /** The iptables tools that work on this node. */
+  readonly tools: readonly IptablesTools[];
+  /** Those of other families of this node. */
+  readonly broken: readonly BrokenTools[];
+}
+
+/** Tools of iptables that do not work. */
+export interface BrokenTools {
+  readonly tools: IptablesTools;
+  readonly problem: string;
+  /** They are not installed. */
+  readonly isMissing: boolean;
+}
+
+/** What the agent does not do because tools do not work. */
+export interface Unserved {
+  /** For the log. */
+  readonly text: string;
+  /** Whether health has a note of it. */
+  readonly isNoted: boolean;
+}
+
+/** A chain that every kernel has whose nat table can be used. */
+const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
+
+/** The families that the mode can serve, with tools that were tried. Throws CannotRun when there is none, and FactUnknown. */
+export async function usableFamilies(config: Config, signal: AbortSignal, outside: Outside): Promise<Usable> {
+  const { families, tools, broken } = await openTools(config, signal, outside);
+  // This mode uses no iptables, but takes over from proxies that did.
+  if (config.mode === 'nftables') return { families, tools, broken };
+  if (tools.length > 0) return { families: tools.map(({ family }) => family), tools, broken };
+  const problems = broken.map(({ problem }) => problem).join('; ');
+  throw new CannotRun(`iptables does not work on this node: ${problems}`);
+}
+
+/** A node that runs nftables mode without iptables is in order: health has no note of that. */
+export function unservedOf(broken: readonly BrokenTools[], mode: Config['mode']): readonly Unserved[] {
+  return broken.map(({ problem, isMissing }) =>
+    mode === 'nftables'
+      ? {
+          text: `iptables rules of a former proxy can be neither read nor removed: ${problem}`,
+          isNoted: !isMissing,
+        }
+      : { text: `one family is not served: ${problem}`, isNoted: true },
+  );
+}
+
+/** The families of this node, the iptables tools that work, and others. Throws CannotRun without NET_ADMIN, and FactUnknown. */
+export async function openTools(
+  { iptablesBackend }: Config,
+  signal: AbortSignal,
+  { machine, commands }: Outside = realOutside,
+): Promise<Usable> {
+  if (!(await machine.mayChangeNetwork())) {
+    throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
+  }
+  const families = await machine.families();
+  const found =
+    iptablesBackend === 'auto' ? await backendOfKubelet(commands, machine.hasLegacyTables, signal) : undefined;
+  const usable: IptablesTools[] = [];
+  const broken: BrokenTools[] = [];
+  for (const family of families) {
+    const tools = new IptablesTools(commands, family, found ?? iptablesBackend);
+    const problem = await problemOf(tools, signal);
+    if (problem === undefined) usable.push(tools);
+    else broken.push({ tools, ...problem });
+  }
+  return { families, tools: usable, broken };
+}
+
+/** undefined: the tools can be used. */
+async function problemOf(
+  tools: IptablesTools,
+  signal: AbortSignal,
+): Promise<Pick<BrokenTools, 'problem' | 'isMissing'> | undefined> {
+  try {
+    await tools.version(signal);
+    if (await tools.hasChain(ALWAYS_THERE, signal)) return undefined;
+    const problem = `${tools.family}: iptables cannot use the nat table (try: iptables -t nat -S POSTROUTING)`;
+    return { problem, isMissing: false };
+  } catch (error) {
+    if (error instanceof CommandNotStarted) {
+      const { message, isMissing } = error;
+      return { problem: isMissing ? `${message}; install the package iptables` : message, isMissing };
+    }
+    if (!(error instanceof IptablesError)) throw error;
+    // A held lock will be free again: the sync waits for it, and names its holder.
+    return error.isRefusal ? { problem: error.message, isMissing: false } : undefined;
+  }
+}
+
+/** Whether tools that were broken work now. Starts one process for each family whose tools are still broken. */
+export async function someWork(broken: readonly BrokenTools[], signal: AbortSignal): Promise<boolean> {
+  for (const { tools } of broken) if (await work(tools, signal)) return true;
+  return false;
+}
+
+/** The same as at the start, beginning with what fails where a kernel lacks the nat table of the family. */
+async function work(tools: IptablesTools, signal: AbortSignal): Promise<boolean> {
+  try {
+    if (!(await tools.hasChain(ALWAYS_THERE, signal))) return false;
+    await tools.version(signal);
+    return true;
+  } catch (error) {
+    if (error instanceof CommandNotStarted || error instanceof IptablesError) return false;
+    throw error;
+  }
+}
