@@ -64,14 +64,16 @@ describe('simulated iptables', () => {
     const dangling = ['*nat', ':KUBE-A - [0:0]', '-A KUBE-A -j KUBE-GONE', 'COMMIT'];
     const inUse = ['*nat', ':KUBE-A - [0:0]', '-I PREROUTING 1 -j KUBE-A', '-X KUBE-A', 'COMMIT'];
     const noSet = ['*nat', ':KUBE-A - [0:0]', '-A KUBE-A -m set --match-set KUBE-GONE dst -j ACCEPT', 'COMMIT'];
-    for (const [lines, line] of [
-      [dangling, 3],
-      [inUse, 4],
-      [noSet, 3],
+    const missing = ['*nat', ':KUBE-A - [0:0]', '-D KUBE-A -j ACCEPT', 'COMMIT'];
+    for (const [lines, nft, legacy] of [
+      [dangling, 4, 3],
+      [inUse, 4, 4],
+      [noSet, 3, 3],
+      [missing, 3, 3],
     ] as const) {
       for (const [variant, named] of [
-        ['nft', line],
-        ['legacy', lines.length],
+        ['nft', nft],
+        ['legacy', legacy],
       ] as const) {
         const { tools, after, commits } = scene(variant);
         await assert.rejects(

@@ -26,41 +26,49 @@ export interface RestoreInput {
   readonly refuses: (line: string) => boolean;
 }
 
+interface Line {
+  readonly number: number;
+  readonly text: string;
+}
+
 interface Draft {
   readonly table: Table;
   /** The table when it was read. */
   readonly base: Chains;
   readonly chains: Map<string, readonly string[]>;
+  /** Chains that the tool knows: without those that it asked the kernel to delete. */
+  readonly known: Set<string>;
+  readonly lines: readonly Line[];
   /** Something is written. Without it the kernel is not asked, and there is no new generation. */
   isChanged: boolean;
-  /** The first line that the kernel will refuse, and what it says. */
-  refused: { readonly line: number; readonly verb: string } | undefined;
+}
+
+/** Why a line cannot be carried out; `busy`: the kernel keeps the chain, because it has rules, or rules lead to it. */
+interface Problem {
+  readonly kind: 'no target' | 'no chain' | 'no rule' | 'busy' | 'refused';
+  readonly name: string;
 }
 
 /** Carries out the lines. Yields before each commit of a table: the caller may stop there, and others may run meanwhile. */
 export function* restore(lines: readonly string[], input: RestoreInput): Generator<Table, CommandResult> {
-  let draft: Draft | undefined;
-  for (const [i, line] of lines.entries()) {
+  let draft: (Draft & { readonly lines: Line[] }) | undefined;
+  for (const [i, text] of lines.entries()) {
     const number = i + 1;
-    if (line === '' || line.startsWith('#')) continue;
-    if (line.startsWith('*')) {
-      const table = TABLES.find((name) => name === line.slice(1));
+    if (text === '' || text.startsWith('#')) continue;
+    if (text.startsWith('*')) {
+      const table = TABLES.find((name) => name === text.slice(1));
       if (table === undefined) return unreadable(input, number);
-      draft = draftOf(table, input.store.used(input.family, table));
+      draft = { ...draftOf(table, input.store.used(input.family, table)), lines: [] };
     } else if (draft === undefined) return unreadable(input, number);
-    else if (line === 'COMMIT') {
+    else if (text === 'COMMIT') {
       yield draft.table;
-      // What others wrote meanwhile stays: the kernel refuses a stale transaction, and the tool reads the table anew.
-      const now = input.store.used(input.family, draft.table);
-      if (now !== draft.base) draft = redone(draft, now, lines.slice(0, i));
-      const refused: Draft['refused'] = draft.refused ?? dangling(draft, lines.slice(0, i));
-      if (refused !== undefined) return refusal(input, refused, number);
-      if (draft.isChanged) input.store.commit(input.family, draft.table, draft.chains);
+      const ended = commit(draft, input, number);
+      if (ended !== undefined) return ended;
       draft = undefined;
     } else {
-      const problem = edit(draft, line);
-      if (problem === 'unreadable') return unreadable(input, number);
-      if (problem !== undefined || isRefused(line, input)) draft.refused ??= { line: number, verb: verbOf(line) };
+      const ended = read(draft, { number, text }, input);
+      if (ended !== undefined) return ended;
+      draft.lines.push({ number, text });
     }
   }
   if (draft !== undefined)
@@ -68,49 +76,91 @@ export function* restore(lines: readonly string[], input: RestoreInput): Generat
   return { exitCode: 0, stdout: '', stderr: '' };
 }
 
-function isRefused(line: string, { hasSet, refuses }: RestoreInput): boolean {
-  const set = / --match-set (\S+) /.exec(line)?.[1];
-  return (set !== undefined && !line.startsWith('-D') && !hasSet(set)) || refuses(line);
+function draftOf(table: Table, base: Chains): Omit<Draft, 'lines'> {
+  return { table, base, chains: new Map(base), known: new Set(base.keys()), isChanged: false };
 }
 
-function draftOf(table: Table, base: Chains): Draft {
-  return { table, base, chains: new Map(base), isChanged: false, refused: undefined };
+/** Reads a line. The legacy tool also carries it out in its copy of the table; the other one does at the commit. */
+function read(draft: Draft, { number, text }: Line, input: RestoreInput): CommandResult | undefined {
+  if (!isReadable(draft.table, text)) return unreadable(input, number);
+  const set = / --match-set (\S+) /.exec(text)?.[1];
+  if (set !== undefined && !input.hasSet(set)) return usage(input, `Set ${set} doesn't exist.\n`, number);
+  if (draft.table === 'nat' && targetOf(text) === 'DROP') return usage(input, NO_DROP, number);
+  if (!input.isLegacy) return undefined;
+  const problem = carryOut(draft, text);
+  if (problem === undefined) return undefined;
+  if (problem.kind === 'no target')
+    return usage(input, `Couldn't load target \`${problem.name}':No such file or directory\n`, number);
+  return { exitCode: 1, stdout: '', stderr: `${nameOf(input)}: line ${number} failed\n` };
 }
 
-/** The same edits on the table as it is now. */
-function redone({ table, refused }: Draft, now: Chains, before: readonly string[]): Draft {
-  const start = before.lastIndexOf(`*${table}`) + 1;
-  const draft: Draft = { ...draftOf(table, now), refused };
-  for (const [i, line] of before.entries()) {
-    if (i < start || edit(draft, line) === undefined) continue;
-    draft.refused ??= { line: i + 1, verb: verbOf(line) };
+/** What others wrote meanwhile stays: the kernel refuses a stale transaction, and the tool reads the table anew. */
+function commit({ table, lines, ...read }: Draft, input: RestoreInput, number: number): CommandResult | undefined {
+  const now = input.store.used(input.family, table);
+  const isDone = input.isLegacy && now === read.base;
+  const draft = isDone ? { ...read, table, lines } : { ...draftOf(table, now), lines };
+  const refused: (Line & Problem)[] = [];
+  for (const line of lines) {
+    const problem = isDone ? undefined : carryOut(draft, line.text);
+    if (problem !== undefined && (input.isLegacy || problem.kind !== 'busy'))
+      return refusalOfTool(input, { ...line, ...problem }, number);
+    if (problem !== undefined) refused.push({ ...line, ...problem });
+    else if (input.refuses(line.text)) refused.push({ ...line, kind: 'refused', name: line.text.split(' ')[1] ?? '' });
   }
-  return draft;
+  if (refused.length > 0) return refusalOfKernel(input, refused, number);
+  if (draft.isChanged) input.store.commit(input.family, table, draft.chains);
+  return undefined;
 }
 
-function edit(draft: Draft, line: string): 'unreadable' | 'refused' | undefined {
-  const { table, chains } = draft;
-  const declared = /^:(\S+) - \[0:0\]$/.exec(line)?.[1];
+/** iptables/xtables.c */
+const NO_DROP = '\nThe "nat" table is not intended for filtering, the use of DROP is therefore inhibited.\n\n';
+const VERBS: ReadonlySet<string> = new Set(['-A', '-D', '-X']);
+
+function isReadable(table: Table, text: string): boolean {
+  const declared = declaredIn(text);
+  if (declared !== undefined) return declared.length <= 28 && !isBuiltIn(table, declared);
+  const [verb = '', , place] = text.split(' ');
+  return VERBS.has(verb) || (verb === '-I' && place === '1');
+}
+
+/** `:KUBE-SERVICES - [0:0]` */
+function declaredIn(text: string): string | undefined {
+  return /^:(\S+) - \[0:0\]$/.exec(text)?.[1];
+}
+
+/** Changes the draft, or says why not. */
+function carryOut(draft: Draft, text: string): Problem | undefined {
+  const { chains, known } = draft;
+  const declared = declaredIn(text);
   if (declared !== undefined) {
-    if (declared.length > 28 || isBuiltIn(table, declared)) return 'unreadable';
     draft.isChanged ||= chains.get(declared)?.length !== 0;
     chains.set(declared, []);
+    known.add(declared);
     return undefined;
   }
-  const [verb, chain = '', ...rest] = line.split(' ');
-  const rules = chains.get(chain);
-  if (rules === undefined) return 'refused';
-  if (verb === '-A') chains.set(chain, [...rules, rest.join(' ')]);
-  else if (verb === '-I' && rest[0] === '1') chains.set(chain, [rest.slice(1).join(' '), ...rules]);
-  else if (verb === '-D') {
-    const at = rules.indexOf(rest.join(' '));
-    if (at < 0) return 'refused';
-    chains.set(chain, rules.toSpliced(at, 1));
-  } else if (verb === '-X') {
-    const isReferred = [...chains.values()].some((other) => other.some((rule) => targetOf(rule) === chain));
-    if (rules.length > 0 || isReferred || isBuiltIn(table, chain)) return 'refused';
-    chains.delete(chain);
-  } else return 'unreadable';
+  const [verb, name = '', ...rest] = text.split(' ');
+  if (verb === '-X') return deleteChain(draft, name);
+  const rule = (verb === '-I' ? rest.slice(1) : rest).join(' ');
+  const target = targetOf(rule);
+  if (target !== undefined && !TARGETS.has(target) && !known.has(target)) return { kind: 'no target', name: target };
+  const rules = known.has(name) ? chains.get(name) : undefined;
+  if (verb === '-D') {
+    const at = rules?.indexOf(rule) ?? -1;
+    if (rules === undefined || at < 0) return { kind: 'no rule', name };
+    chains.set(name, rules.toSpliced(at, 1));
+  } else if (rules === undefined) return { kind: 'no chain', name };
+  else chains.set(name, verb === '-A' ? [...rules, rule] : [rule, ...rules]);
+  draft.isChanged = true;
+  return undefined;
+}
+
+function deleteChain(draft: Draft, name: string): Problem | undefined {
+  const { chains, known, table } = draft;
+  const rules = chains.get(name);
+  if (rules === undefined || !known.delete(name)) return { kind: 'no chain', name };
+  const isReferred = [...chains.values()].some((other) => other.some((rule) => targetOf(rule) === name));
+  if (rules.length > 0 || isReferred || isBuiltIn(table, name)) return { kind: 'busy', name };
+  chains.delete(name);
   draft.isChanged = true;
   return undefined;
 }
@@ -120,39 +170,38 @@ export function targetOf(rule: string): string | undefined {
   return /(?:^| )-[jg] (\S+)/.exec(rule.replace(/"(?:\\.|[^"])*"/g, ''))?.[1];
 }
 
-/** The line of a rule whose target does not exist when its table is committed. */
-function dangling({ chains }: Draft, lines: readonly string[]): Draft['refused'] {
-  for (const [chain, rules] of chains) {
-    for (const rule of rules) {
-      const target = targetOf(rule);
-      if (target === undefined || TARGETS.has(target) || chains.has(target)) continue;
-      return { line: Math.max(1, lines.lastIndexOf(`-A ${chain} ${rule}`) + 1), verb: 'RULE_APPEND' };
-    }
-  }
-  return undefined;
+/** `iptables-restore` */
+function nameOf({ version }: RestoreInput): string {
+  return version.split(' ')[0] ?? '';
 }
 
-function verbOf(line: string): string {
-  if (line.startsWith('-X')) return 'CHAIN_DEL';
-  return line.startsWith('-D') ? 'RULE_DELETE' : 'RULE_APPEND';
+/** What the tool itself finds at the commit: the line of a jump to nowhere is not named, but that of COMMIT. */
+function refusalOfTool(input: RestoreInput, { kind, name, number }: Line & Problem, commitLine: number): CommandResult {
+  if (kind === 'no target') return usage(input, `Chain '${name}' does not exist`, commitLine);
+  const why =
+    kind === 'no rule'
+      ? 'Bad rule (does a matching rule exist in that chain?).'
+      : 'No chain/target/match by that name.';
+  return { exitCode: 1, stdout: '', stderr: `${nameOf(input)}: line ${number} failed: ${why}\n` };
 }
 
 /** The legacy tool names only the line of COMMIT. */
-function refusal(
-  { isLegacy, version }: RestoreInput,
-  refused: NonNullable<Draft['refused']>,
-  commit: number,
-): CommandResult {
-  if (isLegacy) return { exitCode: 1, stdout: '', stderr: `iptables-restore: line ${commit} failed\n` };
-  const { line, verb } = refused;
-  return {
-    exitCode: 4,
-    stdout: '',
-    stderr: `${version}: \nline ${line}: ${verb} failed (No such file or directory): rule in chain\n`,
-  };
+function refusalOfKernel(input: RestoreInput, refused: readonly (Line & Problem)[], commitLine: number): CommandResult {
+  if (input.isLegacy) return { exitCode: 1, stdout: '', stderr: `${nameOf(input)}: line ${commitLine} failed\n` };
+  const lines = refused.map(({ number, kind, name }) =>
+    kind === 'busy'
+      ? `line ${number}: CHAIN_DEL failed (Device or resource busy): chain ${name}\n`
+      : `line ${number}: RULE_APPEND failed (No such file or directory): rule in chain ${name}\n`,
+  );
+  return { exitCode: 4, stdout: '', stderr: `${input.version}: \n${lines.join('')}` };
 }
 
-function unreadable({ version }: RestoreInput, line: number): CommandResult {
-  const stderr = `${version}: unknown option\nError occurred at line: ${line}\nTry \`iptables-restore -h' or 'iptables-restore --help' for more information.\n`;
-  return { exitCode: 2, stdout: '', stderr };
+function unreadable(input: RestoreInput, line: number): CommandResult {
+  return usage(input, 'unknown option', line);
+}
+
+function usage(input: RestoreInput, problem: string, line: number): CommandResult {
+  const name = nameOf(input);
+  const help = `Try \`${name} -h' or '${name} --help' for more information.\n`;
+  return { exitCode: 2, stdout: '', stderr: `${input.version}: ${problem}\nError occurred at line: ${line}\n${help}` };
 }
