@@ -12,29 +12,37 @@ export async function mayChangeNetwork(): Promise<boolean> {
   return ((BigInt(`0x${effective}`) >> CAP_NET_ADMIN) & 1n) === 1n;
 }
 
-/** Whether this network namespace has tables of iptables' legacy variant. */
+/** Whether this network namespace has tables of iptables' legacy variant. Throws the error of the file, unless it is not there. */
 export async function hasLegacyTables(): Promise<boolean> {
-  const names = await readFile('/proc/net/ip_tables_names', 'utf8').catch(() => '');
-  return names.includes('mangle');
+  // Without root's rights the names cannot be read, nor can the tables be used.
+  const names = await readIfThere('/proc/net/ip_tables_names', ['ENOENT', 'EACCES']);
+  return names?.includes('mangle') ?? false;
 }
 
-/** Whether the module of IPVS is loaded. Loads no module. */
+/** Whether the module of IPVS is loaded. Loads no module. Throws the error of the file, unless it is not there. */
 export async function hasIpvs(): Promise<boolean> {
-  return await access('/proc/net/ip_vs').then(
-    () => true,
-    () => false,
-  );
+  return (await ifThere(access('/proc/net/ip_vs').then(() => true))) ?? false;
 }
 
-/** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). */
+/** undefined: there is no such file. Throws other errors: a file that cannot be read is not a missing one. */
+export async function readIfThere(path: string, missing?: readonly string[]): Promise<string | undefined> {
+  return await ifThere(readFile(path, 'utf8'), missing);
+}
+
+/** `missing`: the codes of errors of a file that is not there. */
+async function ifThere<T>(reading: Promise<T>, missing: readonly string[] = ['ENOENT']): Promise<T | undefined> {
+  return await reading.catch((error: NodeJS.ErrnoException) => {
+    if (missing.includes(error.code ?? '')) return undefined;
+    throw error;
+  });
+}
+
+/** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). Throws the error of a file that is there. */
 export async function hasFamily(family: Family): Promise<boolean> {
   if (family === 'IPv4') return true;
-  const disabled = await readFile('/proc/sys/net/ipv6/conf/all/disable_ipv6', 'utf8').catch(() => '1');
-  const present = await readFile('/proc/net/if_inet6', 'utf8').then(
-    () => true,
-    () => false,
-  );
-  return present && disabled.trim() !== '1';
+  const disabled = await readIfThere('/proc/sys/net/ipv6/conf/all/disable_ipv6');
+  const present = await readIfThere('/proc/net/if_inet6');
+  return present !== undefined && disabled !== undefined && disabled.trim() !== '1';
 }
 
 /** The families that the kernel has enabled. */

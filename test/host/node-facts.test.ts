@@ -1,7 +1,7 @@
-/** The addresses of this node's interfaces. */
+/** Facts about this node: the addresses of its interfaces, and files that may be missing. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { interfaceAddresses } from '../../src/host/node-facts.ts';
+import { interfaceAddresses, readIfThere } from '../../src/host/node-facts.ts';
 
 describe('addresses of interfaces', () => {
   it('contain loopback, and no address twice', async () => {
@@ -15,5 +15,13 @@ describe('addresses of interfaces', () => {
       (await interfaceAddresses('IPv6')).filter((address) => address.startsWith('fe80:')),
       [],
     );
+  });
+});
+
+describe('a file that tells a fact', () => {
+  it('is missing only if there is none: one that cannot be read is an error', async () => {
+    assert.equal(await readIfThere('/proc/net/no-such-file'), undefined);
+    assert.match((await readIfThere('/proc/net/dev')) ?? '', /lo:/);
+    await assert.rejects(readIfThere('/proc/net'), { code: 'EISDIR' });
   });
 });

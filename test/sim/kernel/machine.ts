@@ -39,15 +39,12 @@ export class SimMachine {
           throw fileFailure(path, 'open', variant);
         },
       });
-    // Facts of files that cannot be read are answered as if the files were missing (host/node-facts.ts).
-    const lenient = <T>(path: string, effect: () => T, otherwise: T) =>
-      process.call<T>({ what: `read ${path}`, effect, fail: () => otherwise });
     return {
       cores: 4,
       kernelRelease: '6.1.0',
       mayChangeNetwork: () => file('/proc/self/status', () => this.mayChangeNetwork),
-      families: () => lenient('/proc/net/if_inet6', () => FAMILIES.filter((each) => this.families.has(each)), ['IPv4']),
-      hasLegacyTables: () => lenient('/proc/net/ip_tables_names', this.#parts.hasLegacyTables, false),
+      families: () => file('/proc/net/if_inet6', () => FAMILIES.filter((each) => this.families.has(each))),
+      hasLegacyTables: () => file('/proc/net/ip_tables_names', this.#parts.hasLegacyTables),
       addresses: (family) =>
         process.call({
           what: `addresses of ${family}`,
@@ -57,7 +54,7 @@ export class SimMachine {
           },
         }),
       listeners: () => file('/proc/net/tcp', () => this.listeners),
-      hasIpvs: () => lenient('/proc/net/ip_vs', () => this.hasIpvs, false),
+      hasIpvs: () => file('/proc/net/ip_vs', () => this.hasIpvs),
       hasServiceDevice: () =>
         process.call({
           what: 'look for kube-ipvs0',
