@@ -22,7 +22,7 @@ import {
   IPS_SEEN_REPLY,
   NFNL_SUBSYS_CTNETLINK,
 } from './conntrack.ts';
-import { attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
+import { addressAt, attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
 import type { NetlinkSocket } from './netlink-socket.ts';
 import { type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 
@@ -103,7 +103,7 @@ export function decodeConnection(
   if (source !== undefined && Buffer.compare(original.source.address, source) !== 0) return undefined;
   if (Buffer.compare(original.destination.address, destination) !== 0) return undefined;
   if (original.destination.port !== port) return undefined;
-  const status = findAttribute(buffer, body, end, CTA_STATUS);
+  const status = findAttribute(buffer, body, end, CTA_STATUS, 4);
   return {
     ...original,
     replySource: reply.source,
@@ -124,15 +124,15 @@ function endsOf(
   const proto = findAttribute(buffer, tuple, end, CTA_TUPLE_PROTO);
   if (ip < 0 || proto < 0) return undefined;
   const protoEnd = proto + valueLength(buffer, proto);
-  const number = findAttribute(buffer, proto, protoEnd, CTA_PROTO_NUM);
+  const number = findAttribute(buffer, proto, protoEnd, CTA_PROTO_NUM, 1);
   if (number < 0 || buffer[number] !== protocol) return undefined;
   const sideOf = (v4: number, v6: number, portType: number): ConnectionEnd | undefined => {
     const ipEnd = ip + valueLength(buffer, ip);
     const four = findAttribute(buffer, ip, ipEnd, v4);
     const at = four < 0 ? findAttribute(buffer, ip, ipEnd, v6) : four;
-    const port = findAttribute(buffer, proto, protoEnd, portType);
+    const port = findAttribute(buffer, proto, protoEnd, portType, 2);
     if (at < 0 || port < 0) return undefined;
-    return { address: Buffer.from(buffer.subarray(at, at + valueLength(buffer, at))), port: buffer.readUInt16BE(port) };
+    return { address: addressAt(buffer, at), port: buffer.readUInt16BE(port) };
   };
   const source = sideOf(CTA_IP_V4_SRC, CTA_IP_V6_SRC, CTA_PROTO_SRC_PORT);
   const destination = sideOf(CTA_IP_V4_DST, CTA_IP_V6_DST, CTA_PROTO_DST_PORT);

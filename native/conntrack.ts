@@ -4,7 +4,7 @@
  * software.
  */
 import { ENOENT } from './errno.ts';
-import { attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
+import { addressAt, attribute, findAttribute, type Message, nested, type Request, valueLength } from './netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 
@@ -176,7 +176,7 @@ export function decodeFlow(buffer: Buffer, { start, end }: Message): Flow | unde
 /** A translated connection of TCP or SCTP without an answer; undefined for any other flow, and for one in a zone. */
 export function decodeOpening(buffer: Buffer, { start, end }: Message): Flow | undefined {
   const body = start + NFGENMSG;
-  const status = findAttribute(buffer, body, end, CTA_STATUS);
+  const status = findAttribute(buffer, body, end, CTA_STATUS, 4);
   if (status < 0 || (buffer.readUInt32BE(status) & OPENING_MASK) !== OPENING) return undefined;
   const info = findAttribute(buffer, body, end, CTA_PROTOINFO);
   if (info < 0) return undefined;
@@ -184,7 +184,7 @@ export function decodeOpening(buffer: Buffer, { start, end }: Message): Flow | u
   for (const kind of [TCP, SCTP]) {
     const own = findAttribute(buffer, info, infoEnd, kind.info);
     if (own < 0) continue;
-    const state = findAttribute(buffer, own, own + valueLength(buffer, own), kind.stateAt);
+    const state = findAttribute(buffer, own, own + valueLength(buffer, own), kind.stateAt, 1);
     return state >= 0 && buffer[state] === kind.opening ? flowOf(buffer, body, end, kind) : undefined;
   }
   return undefined;
@@ -250,13 +250,12 @@ function socketOf(
   const proto = findAttribute(buffer, start, end, CTA_TUPLE_PROTO);
   if (ip < 0 || proto < 0 || findAttribute(buffer, start, end, CTA_TUPLE_ZONE) >= 0) return undefined;
   const protoEnd = proto + valueLength(buffer, proto);
-  const number = findAttribute(buffer, proto, protoEnd, CTA_PROTO_NUM);
+  const number = findAttribute(buffer, proto, protoEnd, CTA_PROTO_NUM, 1);
   if (number < 0 || buffer[number] !== side.number) return undefined;
-  const port = findAttribute(buffer, proto, protoEnd, side.port);
+  const port = findAttribute(buffer, proto, protoEnd, side.port, 2);
   const ipEnd = ip + valueLength(buffer, ip);
   let address = findAttribute(buffer, ip, ipEnd, side.v4);
   if (address < 0) address = findAttribute(buffer, ip, ipEnd, side.v6);
   if (port < 0 || address < 0) return undefined;
-  const text = buffer.toString('latin1', address, address + valueLength(buffer, address));
-  return text + buffer.toString('latin1', port, port + 2);
+  return addressAt(buffer, address).toString('latin1') + buffer.toString('latin1', port, port + 2);
 }

@@ -27,7 +27,7 @@ export function familyRequest(name: string): Request {
 /** The number of a family, which is the type of its messages. Throws NetlinkError, with ENOENT when the kernel has no such family. */
 export function resolveFamily(socket: NetlinkSocket, name: string): number {
   return socket.ask(familyRequest(name), (buffer, { start, end }) => {
-    const id = findAttribute(buffer, start + GENERIC_HEADER, end, CTRL_ATTR_FAMILY_ID);
+    const id = findAttribute(buffer, start + GENERIC_HEADER, end, CTRL_ATTR_FAMILY_ID, 2);
     if (id < 0) throw new RangeError(`generic netlink answered the family ${name} without its number`);
     return buffer.readUInt16LE(id);
   });

@@ -3,6 +3,7 @@ import { BodyWriter } from './body-writer.ts';
 import { AF_INET, AF_INET6, AF_UNSPEC } from './libc.ts';
 import {
   ATTRIBUTE_HEADER,
+  addressAt,
   align,
   findAttribute,
   type Message,
@@ -123,7 +124,7 @@ export function entryRequest(verb: 'add' | 'delete', set: string, entry: EntryBy
 /** The kernel's highest revision of a set type. Throws NetlinkError, with IPSET_ERR_FIND_TYPE when the kernel lacks the type. */
 export function typeRevision(socket: NetlinkSocket, type: SetType, family: NetfilterFamily): number {
   return socket.ask(typeRequest(type, family), (buffer, { start, end }) => {
-    const at = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_REVISION);
+    const at = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_REVISION, 1);
     if (at < 0) throw new RangeError(`ipset answered the type ${type} without its revision`);
     return buffer.readUInt8(at);
   });
@@ -175,7 +176,7 @@ export function* setParts(socket: NetlinkSocket, name: string): Generator<readon
 /** A part of a listed set. Throws RangeError when the length of an entry is impossible. */
 export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart {
   const type = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_TYPENAME);
-  const family = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_FAMILY);
+  const family = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_FAMILY, 1);
   const number = family < 0 ? AF_UNSPEC : buffer.readUInt8(family);
   const entries: EntryBytes[] = [];
   const list = findAttribute(buffer, start + NFGENMSG, end, IPSET_ATTR_ADT);
@@ -197,9 +198,9 @@ export function decodeSetPart(buffer: Buffer, { start, end }: Message): SetPart 
 }
 
 function decodeEntry(buffer: Buffer, start: number, end: number): EntryBytes {
-  const port = findAttribute(buffer, start, end, IPSET_ATTR_PORT);
-  const protocol = findAttribute(buffer, start, end, IPSET_ATTR_PROTO);
-  const length = findAttribute(buffer, start, end, IPSET_ATTR_CIDR2);
+  const port = findAttribute(buffer, start, end, IPSET_ATTR_PORT, 2);
+  const protocol = findAttribute(buffer, start, end, IPSET_ATTR_PROTO, 1);
+  const length = findAttribute(buffer, start, end, IPSET_ATTR_CIDR2, 1);
   return {
     address: readAddress(buffer, findAttribute(buffer, start, end, IPSET_ATTR_IP)),
     protocol: protocol < 0 ? undefined : (NAMES[buffer.readUInt8(protocol)] ?? buffer.readUInt8(protocol)),
@@ -225,7 +226,7 @@ function readAddress(buffer: Buffer, nest: number): Uint8Array | undefined {
   const end = nest + valueLength(buffer, nest);
   let at = findAttribute(buffer, nest, end, IPSET_ATTR_IPADDR_IPV4);
   if (at < 0) at = findAttribute(buffer, nest, end, IPSET_ATTR_IPADDR_IPV6);
-  return at < 0 ? undefined : Buffer.from(buffer.subarray(at, at + valueLength(buffer, at)));
+  return at < 0 ? undefined : addressAt(buffer, at);
 }
 
 function textAt(buffer: Buffer, at: number): string {

@@ -277,7 +277,7 @@ export function decodeDestination(
 /** The timeouts of an answer. */
 export function decodeTimeouts(buffer: Buffer, { start, end }: Message): Timeouts {
   const value = (type: number) => {
-    const at = findAttribute(buffer, start + GENERIC_HEADER, end, type);
+    const at = findAttribute(buffer, start + GENERIC_HEADER, end, type, 4);
     return at < 0 ? 0 : buffer.readUInt32LE(at);
   };
   return {
@@ -289,7 +289,7 @@ export function decodeTimeouts(buffer: Buffer, { start, end }: Message): Timeout
 
 /** The version of IPVS, as `1.2.1`. */
 export function decodeInfo(buffer: Buffer, { start, end }: Message): string {
-  const at = findAttribute(buffer, start + GENERIC_HEADER, end, IPVS_INFO_ATTR_VERSION);
+  const at = findAttribute(buffer, start + GENERIC_HEADER, end, IPVS_INFO_ATTR_VERSION, 4);
   const version = at < 0 ? 0 : buffer.readUInt32LE(at);
   return `${(version >> 16) & 0xff}.${(version >> 8) & 0xff}.${version & 0xff}`;
 }
@@ -307,17 +307,17 @@ class AttributeReader {
   }
 
   u16(type: number): number | undefined {
-    const at = this.#find(type);
+    const at = this.#find(type, 2);
     return at < 0 ? undefined : this.#buffer.readUInt16LE(at);
   }
 
   u16be(type: number): number | undefined {
-    const at = this.#find(type);
+    const at = this.#find(type, 2);
     return at < 0 ? undefined : this.#buffer.readUInt16BE(at);
   }
 
   u32(type: number): number | undefined {
-    const at = this.#find(type);
+    const at = this.#find(type, 4);
     return at < 0 ? undefined : this.#buffer.readUInt32LE(at);
   }
 
@@ -327,11 +327,11 @@ class AttributeReader {
   }
 
   address(type: number, size: number): Uint8Array | undefined {
-    const at = this.#find(type);
+    const at = this.#find(type, size);
     return at < 0 ? undefined : Buffer.from(this.#buffer.subarray(at, at + size));
   }
 
-  #find(type: number): number {
-    return findAttribute(this.#buffer, this.#start, this.#end, type);
+  #find(type: number, least = 0): number {
+    return findAttribute(this.#buffer, this.#start, this.#end, type, least);
   }
 }

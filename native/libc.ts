@@ -40,6 +40,8 @@ const { functions: libc } = dlopen('libc.so.6', {
   recv: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
   setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
   getsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'] },
+  getsockname: { return: 'int32', arguments: ['int32', 'buffer', 'buffer'] },
+  fcntl: { return: 'int32', arguments: ['int32', 'int32', 'int32'] },
   close: { return: 'int32', arguments: ['int32'] },
   alarm: { return: 'uint32', arguments: ['uint32'] },
   _exit: { return: 'void', arguments: ['int32'] },
@@ -146,6 +148,30 @@ export function peerCredentials(descriptor: number): PeerCredentials {
   const bytes = Buffer.alloc(UCRED);
   getSocketOption(descriptor, SOL_SOCKET, SO_PEERCRED, bytes);
   return { pid: bytes.readInt32LE(0), uid: bytes.readUInt32LE(4) };
+}
+
+/** Reads the address of a socket, a struct sockaddr, into the buffer. Throws SystemError. */
+export function addressOf(descriptor: number, into: Uint8Array): void {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(into.length);
+  checked('getsockname', libc.getsockname(descriptor, into, length));
+}
+
+/** asm-generic/fcntl.h, asm-generic/signal.h */
+const F_GETFL = 3;
+const F_SETFL = 4;
+const F_SETOWN = 8;
+const F_SETSIG = 10;
+const O_ASYNC = 0o20000;
+/** Ignored where nobody handles it, so none that comes late ends the process. */
+const SIGURG = 23;
+
+/** From now on the kernel sends this process SIGURG whenever data or an error arrives at the socket (fcntl(2), O_ASYNC). Throws SystemError. */
+export function signalOnData(descriptor: number): void {
+  checked('fcntl', libc.fcntl(descriptor, F_SETOWN, process.pid));
+  checked('fcntl', libc.fcntl(descriptor, F_SETSIG, SIGURG));
+  const flags = checked('fcntl', libc.fcntl(descriptor, F_GETFL, 0));
+  checked('fcntl', libc.fcntl(descriptor, F_SETFL, flags | O_ASYNC));
 }
 
 /** Closes a descriptor. Throws SystemError. */

@@ -7,6 +7,7 @@
 import { EPERM } from './errno.ts';
 import {
   AF_NETLINK,
+  addressOf,
   attachFilter,
   bind,
   close,
@@ -18,6 +19,7 @@ import {
   SystemError,
   sendTo,
   setSocketOption,
+  signalOnData,
   socket,
 } from './libc.ts';
 import {
@@ -60,6 +62,14 @@ export interface Transport {
   close(): void;
   /** Bytes of the longest datagram that can be sent, when `longest` was given. */
   readonly room?: number;
+  /** The socket's number in its network namespace: messages about what it writes have it (nlmsg_pid). */
+  readonly port?: number;
+}
+
+/** A socket that gets what the kernel sends to a multicast group. */
+export interface Listener extends Transport {
+  /** Calls whenever something may have arrived; the result ends it. Quiet sockets cost nothing. Throws SystemError. */
+  onData(call: () => void): () => void;
 }
 
 export const SO_SNDBUFFORCE = 32;
@@ -77,6 +87,7 @@ export function openTransport(protocol: number, longest?: number): Transport {
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_CAP_ACK, 1);
     grow(descriptor, RECEIVE, RECEIVE_BUFFER);
     if (longest !== undefined) grow(descriptor, SEND, longest);
+    bind(descriptor, KERNEL);
   } catch (error) {
     close(descriptor);
     throw error;
@@ -84,6 +95,7 @@ export function openTransport(protocol: number, longest?: number): Transport {
   const room = longest === undefined ? undefined : sendBuffer(descriptor) - SEND_MARGIN;
   return {
     ...(room === undefined ? {} : { room }),
+    port: portOf(descriptor),
     send: (datagram) => {
       sendTo(descriptor, datagram, KERNEL);
     },
@@ -92,16 +104,23 @@ export function openTransport(protocol: number, longest?: number): Transport {
   };
 }
 
+/** The number that the kernel gave the socket (struct sockaddr_nl, nl_pid). Throws SystemError. */
+function portOf(descriptor: number): number {
+  const address = Buffer.alloc(KERNEL.length);
+  addressOf(descriptor, address);
+  return address.readUInt32LE(4);
+}
+
 /**
  * Opens a socket that gets what the kernel sends to a multicast group, such as NFNLGRP_NFTRACE. `bytes` is the size of its receive
- * buffer: the kernel drops what does not fit, and the next `receive` throws ENOBUFS. With `only`, the socket gets nothing but messages
- * of this type. Throws SystemError.
+ * buffer: the kernel drops what does not fit, and the next `receive` throws ENOBUFS. With `not`, the socket gets no messages about what
+ * the socket of that port writes, but for those of one type. Throws SystemError.
  */
-export function openListener(protocol: number, group: number, bytes: number, only?: number): Transport {
+export function openListener(protocol: number, group: number, bytes: number, not?: LeftOut): Listener {
   const descriptor = socket(AF_NETLINK, SOCK_RAW, protocol);
   try {
     grow(descriptor, RECEIVE, bytes);
-    if (only !== undefined) attachFilter(descriptor, filterOf(only));
+    if (not !== undefined) attachFilter(descriptor, filterOf(not));
     // A socket without a port gets no multicast (af_netlink.c, do_one_broadcast). Port 0 asks the kernel for a free one.
     bind(descriptor, KERNEL);
     setSocketOption(descriptor, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group);
@@ -114,18 +133,33 @@ export function openListener(protocol: number, group: number, bytes: number, onl
       sendTo(descriptor, datagram, KERNEL);
     },
     receive: (into) => receive(descriptor, into),
+    onData(call) {
+      process.on('SIGURG', call);
+      signalOnData(descriptor);
+      return () => process.off('SIGURG', call);
+    },
     close: () => close(descriptor),
   };
 }
 
-/** Load the type of the message, accept the message if it is this one, else drop it (linux/bpf_common.h). */
-function filterOf(type: number): Instruction[] {
+/** The messages about what one socket writes, but for those of the type `but`. */
+export interface LeftOut {
+  readonly port: number;
+  readonly but: number;
+}
+
+/** Accept every message of another port; of this port those of the type (linux/bpf_common.h). A datagram has messages of one port. */
+function filterOf({ port, but }: LeftOut): Instruction[] {
   // BPF loads in network order, and netlink's header is in the machine's.
-  const swapped = ((type & 0xff) << 8) | (type >> 8);
+  const word = Buffer.alloc(4);
+  word.writeUInt32LE(port);
+  const type = ((but & 0xff) << 8) | (but >> 8);
   return [
+    { code: 0x20, yes: 0, no: 0, value: 12 },
+    { code: 0x15, yes: 0, no: 2, value: word.readUInt32BE() },
     { code: 0x28, yes: 0, no: 0, value: 4 },
-    { code: 0x15, yes: 0, no: 1, value: swapped },
-    { code: 0x06, yes: 0, no: 0, value: 0xffff },
+    { code: 0x15, yes: 0, no: 1, value: type },
+    { code: 0x06, yes: 0, no: 0, value: 0xffff_ffff },
     { code: 0x06, yes: 0, no: 0, value: 0 },
   ];
 }

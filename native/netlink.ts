@@ -104,6 +104,8 @@ export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
+  /** The port of the socket whose request it answers, or whose write it is about. */
+  readonly port: number;
   readonly start: number;
   readonly end: number;
 }
@@ -119,6 +121,7 @@ export function* decodeMessages(buffer: Buffer, length: number): Generator<Messa
       type: buffer.readUInt16LE(at + 4),
       flags: buffer.readUInt16LE(at + 6),
       sequence: buffer.readUInt32LE(at + 8),
+      port: buffer.readUInt32LE(at + 12),
       start: at + HEADER_LENGTH,
       end: at + size,
     };
@@ -128,16 +131,33 @@ export function* decodeMessages(buffer: Buffer, length: number): Generator<Messa
 
 /**
  * The offset of the value of the first attribute of a type between `start` and `end`; -1 when there is none. `valueLength` has its
- * length. It allocates nothing: a listing calls it several times for each entry.
+ * length, which is at least `least` bytes. It allocates nothing: a listing calls it several times for each entry. Throws RangeError
+ * when the length of an attribute is impossible: what follows it cannot be found, and must not count as missing.
  */
-export function findAttribute(buffer: Buffer, start: number, end: number, type: number): number {
+export function findAttribute(buffer: Buffer, start: number, end: number, type: number, least = 0): number {
   for (let at = start; at + ATTRIBUTE_HEADER <= end; ) {
-    const size = buffer.readUInt16LE(at);
-    if (size < ATTRIBUTE_HEADER || at + size > end) return -1;
-    if ((buffer.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) return at + ATTRIBUTE_HEADER;
+    const size = sizeAt(buffer, at, end);
+    if ((buffer.readUInt16LE(at + 2) & NLA_TYPE_MASK) === type) {
+      if (size >= ATTRIBUTE_HEADER + least) return at + ATTRIBUTE_HEADER;
+      throw new RangeError(`netlink: the attribute ${type} has ${size - ATTRIBUTE_HEADER} bytes instead of ${least}`);
+    }
     at += align(size);
   }
   return -1;
+}
+
+/** The length of the attribute at an offset, with its header. Throws RangeError. */
+function sizeAt(buffer: Buffer, at: number, end: number): number {
+  const size = buffer.readUInt16LE(at);
+  if (size >= ATTRIBUTE_HEADER && at + size <= end) return size;
+  throw new RangeError(`netlink: an attribute of ${size} bytes at offset ${at} of ${end}`);
+}
+
+/** A copy of the address at an offset: 4 or 16 bytes in network order. Throws RangeError for another length. */
+export function addressAt(buffer: Buffer, at: number): Buffer {
+  const length = valueLength(buffer, at);
+  if (length !== 4 && length !== 16) throw new RangeError(`netlink: an address of ${length} bytes`);
+  return Buffer.from(buffer.subarray(at, at + length));
 }
 
 /** The length in bytes of the value at the offset `value`. */
@@ -145,15 +165,14 @@ export function valueLength(buffer: Buffer, value: number): number {
   return buffer.readUInt16LE(value - ATTRIBUTE_HEADER) - ATTRIBUTE_HEADER;
 }
 
-/** The offsets and lengths of the values of all attributes between `start` and `end`. */
+/** The offsets and lengths of the values of all attributes between `start` and `end`. Throws RangeError as `findAttribute`. */
 export function* attributes(
   buffer: Buffer,
   start: number,
   end: number,
 ): Generator<readonly [at: number, length: number]> {
   for (let at = start; at + ATTRIBUTE_HEADER <= end; ) {
-    const size = buffer.readUInt16LE(at);
-    if (size < ATTRIBUTE_HEADER) return;
+    const size = sizeAt(buffer, at, end);
     yield [at + ATTRIBUTE_HEADER, size - ATTRIBUTE_HEADER];
     at += align(size);
   }
@@ -187,14 +206,18 @@ export function decodeError(buffer: Buffer, { type, start, end, flags }: Message
   if (type === NLMSG_DONE) return new NetlinkError(errno, undefined);
   // struct nlmsgerr: the number, the header of the request, then, unless capped, the rest of the request.
   const request = start + 4;
-  const skip = (flags & NLM_F_CAPPED) === 0 ? align(buffer.readUInt32LE(request)) : HEADER_LENGTH;
-  if ((flags & NLM_F_ACK_TLVS) === 0) return new NetlinkError(errno, undefined);
-  const offset = findAttribute(buffer, request + skip, end, NLMSGERR_ATTR_OFFS);
-  return new NetlinkError(
-    errno,
-    saidBy(buffer, request + skip, end),
-    offset < 0 ? undefined : buffer.readUInt32LE(offset),
-  );
+  if ((flags & NLM_F_ACK_TLVS) === 0 || end - request < HEADER_LENGTH) return new NetlinkError(errno, undefined);
+  const length = (flags & NLM_F_CAPPED) === 0 ? buffer.readUInt32LE(request) : HEADER_LENGTH;
+  if (length > end - request) return new NetlinkError(errno, undefined);
+  const from = request + align(length);
+  try {
+    const offset = findAttribute(buffer, from, end, NLMSGERR_ATTR_OFFS, 4);
+    return new NetlinkError(errno, saidBy(buffer, from, end), offset < 0 ? undefined : buffer.readUInt32LE(offset));
+  } catch (error) {
+    // The attributes only explain the error.
+    if (error instanceof RangeError) return new NetlinkError(errno, undefined);
+    throw error;
+  }
 }
 
 function saidBy(buffer: Buffer, start: number, end: number): string | undefined {

@@ -1,16 +1,7 @@
 /** Questions to nftables (linux/netfilter/nf_tables.h): whether a chain exists, the counters of its rules, the generation of the ruleset. */
 import { BodyWriter } from './body-writer.ts';
 import { ENOENT } from './errno.ts';
-import {
-  ATTRIBUTE_HEADER,
-  align,
-  findAttribute,
-  type Message,
-  NetlinkError,
-  type Request,
-  textAt,
-  valueLength,
-} from './netlink.ts';
+import { attributes, findAttribute, type Message, NetlinkError, type Request, textAt, valueLength } from './netlink.ts';
 import { NetlinkSocket, openTransport, type Transport } from './netlink-socket.ts';
 import { NETLINK_NETFILTER, type NetfilterFamily, NFGENMSG, netfilterHeader, netfilterType } from './nfnetlink.ts';
 import {
@@ -105,16 +96,13 @@ export function decodeRuleCounter(
   if (textAt(buffer, from, end, NFTA_RULE_CHAIN) !== chain) return undefined;
   const list = findAttribute(buffer, from, end, NFTA_RULE_EXPRESSIONS);
   const stop = list < 0 ? -1 : list + valueLength(buffer, list);
-  for (let at = list; at >= 0 && at + ATTRIBUTE_HEADER <= stop; ) {
-    const size = buffer.readUInt16LE(at);
-    if (size < ATTRIBUTE_HEADER) break;
-    if (textAt(buffer, at + ATTRIBUTE_HEADER, at + size, NFTA_EXPR_NAME) === 'counter') {
-      const data = findAttribute(buffer, at + ATTRIBUTE_HEADER, at + size, NFTA_EXPR_DATA);
+  for (const [at, length] of list < 0 ? [] : attributes(buffer, list, stop)) {
+    if (textAt(buffer, at, at + length, NFTA_EXPR_NAME) === 'counter') {
+      const data = findAttribute(buffer, at, at + length, NFTA_EXPR_DATA);
       const packets =
-        data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS);
+        data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS, 8);
       return packets < 0 ? 0 : Number(buffer.readBigUInt64BE(packets));
     }
-    at += align(size);
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 import { BodyWriter } from './body-writer.ts';
 import { AF_INET, AF_INET6 } from './libc.ts';
 import {
+  addressAt,
   findAttribute,
   type Message,
   NLM_F_CREATE,
@@ -94,7 +95,7 @@ export function findLink(socket: NetlinkSocket, name: string): { readonly index:
     const info = findAttribute(buffer, start + IFINFOMSG, end, IFLA_LINKINFO);
     const kind = info < 0 ? -1 : findAttribute(buffer, info, info + valueLength(buffer, info), IFLA_INFO_KIND);
     const text = kind < 0 ? '' : buffer.toString('latin1', kind, kind + valueLength(buffer, kind));
-    return { index: buffer.readInt32LE(start + 4), kind: text.replace(/\0$/, '') };
+    return { index: indexAt(buffer, start + 4, end), kind: text.replace(/\0$/, '') };
   });
 }
 
@@ -133,9 +134,9 @@ export interface RouteFound {
 export function findRoute(socket: NetlinkSocket, destination: Uint8Array): RouteFound {
   return socket.ask(getRouteRequest(destination), (buffer, { start, end }) => {
     const source = findAttribute(buffer, start + RTMSG, end, RTA_PREFSRC);
-    const device = findAttribute(buffer, start + RTMSG, end, RTA_OIF);
+    const device = findAttribute(buffer, start + RTMSG, end, RTA_OIF, 4);
     return {
-      source: source < 0 ? undefined : Buffer.from(buffer.subarray(source, source + valueLength(buffer, source))),
+      source: source < 0 ? undefined : addressAt(buffer, source),
       index: device < 0 ? 0 : buffer.readUInt32LE(device),
     };
   });
@@ -162,8 +163,14 @@ export function decodeAddress(buffer: Buffer, { start, end }: Message): DeviceAd
   let at = findAttribute(buffer, start + IFADDRMSG, end, IFA_LOCAL);
   if (at < 0) at = findAttribute(buffer, start + IFADDRMSG, end, IFA_ADDRESS);
   if (at < 0) return undefined;
-  const bytes = Buffer.from(buffer.subarray(at, at + valueLength(buffer, at)));
-  return { index: buffer.readUInt32LE(start + 4), bytes };
+  return { index: buffer.readUInt32LE(start + 4), bytes: addressAt(buffer, at) };
+}
+
+/** The index of a device, which is positive. Throws RangeError. */
+function indexAt(buffer: Buffer, at: number, end: number): number {
+  const index = at + 4 <= end ? buffer.readInt32LE(at) : 0;
+  if (index > 0) return index;
+  throw new RangeError(`rtnetlink answered a device with the index ${index}`);
 }
 
 function addressHeader(index: number, bytes: Uint8Array): Buffer {

@@ -144,9 +144,9 @@ const RULES: Readonly<Record<string, Rule>> = {
 const ACTING = [
   ...['families', 'handover', 'cleanup', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
   ...['nftables/index', 'nftables/predecessor'],
-  ...['apply', 'cleanup', 'inspect', 'observe', 'packet-counts', 'rules-family', 'standing', 'family-rules'].map(
-    (n) => `netfilter/${n}`,
-  ),
+  ...['apply', 'cleanup', 'inspect', 'observe', 'packet-counts', 'rules-family', 'standing', 'family-rules']
+    .concat('heard-rules', 'touched-chains')
+    .map((n) => `netfilter/${n}`),
   ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts', 'inspect'].map(
     (n) => `virtual-servers/${n}`,
   ),
@@ -198,7 +198,7 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'canonical', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map(
+  ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map(
     (name) => `nft-table/${name}`,
   ),
 ];

@@ -26,7 +26,7 @@ describe('the measures of the code', () => {
       JSON.stringify(count('function')),
     );
     const tracker = MEASURES.find(({ file, kind }) => file === 'src/reconcile/tracker.ts' && kind === 'class');
-    assert.equal(tracker?.size, 19);
+    assert.equal(tracker?.size, 20);
   });
 
   for (const [kind, most] of Object.entries(MOST)) {

@@ -122,7 +122,7 @@ export type Decoded =
 
 type Family = 'IPv4' | 'IPv6';
 
-/** The expressions of a rule, from the content of its NFTA_RULE_EXPRESSIONS. */
+/** The expressions of a rule, from the content of its NFTA_RULE_EXPRESSIONS. Throws RangeError when a length is impossible. */
 export function decodeExpressions(list: Buffer, family: Family): Decoded[] {
   const found: Decoded[] = [];
   for (const [at, length] of attributes(list, 0, list.length)) {
@@ -130,7 +130,9 @@ export function decodeExpressions(list: Buffer, family: Family): Decoded[] {
     const data = findAttribute(list, at, at + length, NFTA_EXPR_DATA);
     const fields = new Fields(list, data, data < 0 ? -1 : data + valueLength(list, data));
     if (name === 'byteorder' && changesNothing(fields)) continue;
-    found.push(DECODERS[name]?.(fields, family) ?? { is: 'unknown', name: nameOf(name, fields) });
+    // A name such as `constructor` is not a decoder.
+    const decode = Object.hasOwn(DECODERS, name) ? DECODERS[name] : undefined;
+    found.push(decode?.(fields, family) ?? { is: 'unknown', name: nameOf(name, fields) });
   }
   return found;
 }
@@ -151,7 +153,7 @@ export function decodeVerdict(buffer: Buffer, data: number): SeenVerdict | undef
   const at = findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_DATA_VERDICT);
   if (at < 0) return undefined;
   const stop = at + valueLength(buffer, at);
-  const code = findAttribute(buffer, at, stop, NFTA_VERDICT_CODE);
+  const code = findAttribute(buffer, at, stop, NFTA_VERDICT_CODE, 4);
   switch (code < 0 ? undefined : buffer.readInt32BE(code)) {
     case NFT_JUMP:
       return { kind: 'jump', chain: textAt(buffer, at, stop, NFTA_VERDICT_CHAIN) ?? '' };
@@ -254,7 +256,7 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
   },
 
   reject(fields, family) {
-    const code = fields.at(NFTA_REJECT_ICMP_CODE);
+    const code = fields.at(NFTA_REJECT_ICMP_CODE, 1);
     const ours = family === 'IPv4' ? ICMP_PORT_UNREACH : ICMPV6_PORT_UNREACH;
     const isOurs =
       fields.number(NFTA_REJECT_TYPE) === NFT_REJECT_ICMP_UNREACH &&
@@ -272,7 +274,7 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
 
   dynset(fields) {
     const [set, key] = [fields.text(NFTA_DYNSET_SET_NAME), fields.word(NFTA_DYNSET_SREG_KEY)];
-    const timeout = fields.at(NFTA_DYNSET_TIMEOUT);
+    const timeout = fields.at(NFTA_DYNSET_TIMEOUT, 8);
     const isMore = [NFTA_DYNSET_SREG_DATA, NFTA_DYNSET_EXPR, NFTA_DYNSET_EXPRESSIONS].some((type) => fields.has(type));
     if (set === undefined || key === undefined || timeout < 0 || isMore) return undefined;
     if (fields.number(NFTA_DYNSET_OP) !== NFT_DYNSET_OP_UPDATE) return undefined;

@@ -15,9 +15,9 @@ export class Fields {
     this.#end = end;
   }
 
-  /** The offset of an attribute's value; -1 when it is missing. */
-  at(type: number): number {
-    return this.#start < 0 ? -1 : findAttribute(this.buffer, this.#start, this.#end, type);
+  /** The offset of an attribute's value of at least so many bytes; -1 when it is missing. */
+  at(type: number, least = 0): number {
+    return this.#start < 0 ? -1 : findAttribute(this.buffer, this.#start, this.#end, type, least);
   }
 
   has(type: number): boolean {

@@ -1,9 +1,9 @@
 /** Listings of nftables (linux/netfilter/nf_tables.h): tables, rules, sets and elements as the kernel has them. */
 import { ENOENT } from '../errno.ts';
-import { attributes, findAttribute, NetlinkError, textAt, valueLength } from '../netlink.ts';
+import { attributes, findAttribute, type Message, NetlinkError, textAt, valueLength } from '../netlink.ts';
 import type { NetlinkSocket } from '../netlink-socket.ts';
 import { NFGENMSG } from '../nfnetlink.ts';
-import { NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
+import { chainRequest, NFT_MSG_GETCHAIN, NFT_MSG_NEWCHAIN, NFTA_CHAIN_NAME, NFTA_CHAIN_TABLE } from '../nftables.ts';
 import {
   NFT_MSG_GETRULE,
   NFT_MSG_GETSET,
@@ -19,6 +19,7 @@ import {
   NFTA_EXPR_NAME,
   NFTA_HOOK_HOOKNUM,
   NFTA_HOOK_PRIORITY,
+  NFTA_LIST_ELEM,
   NFTA_RULE_CHAIN,
   NFTA_RULE_EXPRESSIONS,
   NFTA_RULE_TABLE,
@@ -48,7 +49,7 @@ export function tableHandle(socket: NetlinkSocket, id: TableId): bigint | undefi
   const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
   try {
     return socket.ask(asked, (buffer, { start, end }) => {
-      const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_HANDLE);
+      const at = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_HANDLE, 8);
       return at < 0 ? 0n : buffer.readBigUInt64BE(at);
     });
   } catch (error) {
@@ -70,7 +71,7 @@ export function tableFacts(socket: NetlinkSocket, id: TableId): TableFacts | und
   const asked = request(NFT_MSG_GETTABLE, id, 0, (body) => body.text(NFTA_TABLE_NAME, id.table));
   try {
     return socket.ask(asked, (buffer, { start, end }) => {
-      const flags = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_FLAGS);
+      const flags = findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_FLAGS, 4);
       const isOwned = flags >= 0 && (buffer.readUInt32BE(flags) & NFT_TABLE_F_OWNER) !== 0;
       return { isOwned, comment: commentAt(buffer, findAttribute(buffer, start + NFGENMSG, end, NFTA_TABLE_USERDATA)) };
     });
@@ -82,8 +83,12 @@ export function tableFacts(socket: NetlinkSocket, id: TableId): TableFacts | und
 
 /** The comment in user data at an offset; "" when there is none. */
 export function commentAt(buffer: Buffer, at: number): string {
-  if (at < 0 || buffer.readUInt8(at) !== UDATA_COMMENT) return '';
-  return buffer.toString('utf8', at + 2, at + 1 + buffer.readUInt8(at + 1));
+  if (at < 0) return '';
+  const room = valueLength(buffer, at) - 2;
+  if (room < 0 || buffer.readUInt8(at) !== UDATA_COMMENT) return '';
+  // With the NUL that ends it.
+  const length = Math.min(buffer.readUInt8(at + 1), room);
+  return buffer.toString('utf8', at + 2, at + 2 + Math.max(0, length - 1));
 }
 
 /** The chains of a table, each with its hook if it is a base chain. Throws NetlinkError. */
@@ -101,13 +106,36 @@ export function* readChains(
   for (const part of parts) yield* part;
 }
 
+/** One chain, with its hook if it is a base chain; undefined when there is none of this name. Throws NetlinkError. */
+export function readChain(
+  socket: NetlinkSocket,
+  id: TableId,
+  chain: string,
+): { readonly base: BaseChain | undefined } | undefined {
+  return orNone(() =>
+    socket.ask(chainRequest({ ...id, chain }), (buffer, { start, end }) => ({
+      base: decodeBase(buffer, start + NFGENMSG, end),
+    })),
+  );
+}
+
+/** The answer; undefined when what it is about does not exist. */
+function orNone<T>(question: () => T): T | undefined {
+  try {
+    return question();
+  } catch (error) {
+    if (error instanceof NetlinkError && error.errno === ENOENT) return undefined;
+    throw error;
+  }
+}
+
 /** undefined: no base chain, or one of a type or at a hook that slicewire does not use. */
 function decodeBase(buffer: Buffer, start: number, end: number): BaseChain | undefined {
   const outer = findAttribute(buffer, start, end, NFTA_CHAIN_HOOK);
   if (outer < 0) return undefined;
   const stop = outer + valueLength(buffer, outer);
   const [number, priority] = [NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY].map((type) =>
-    findAttribute(buffer, outer, stop, type),
+    findAttribute(buffer, outer, stop, type, 4),
   );
   if (number === undefined || priority === undefined || number < 0 || priority < 0) return undefined;
   const at = buffer.readUInt32BE(number);
@@ -126,12 +154,17 @@ export interface ListedRule {
   readonly expressions: string;
 }
 
-/** The rules of a table in their order. Throws NetlinkError. */
-export function* readRules(socket: NetlinkSocket, id: TableId): Generator<ListedRule> {
-  const asked = request(NFT_MSG_GETRULE, id, 0, (body) => body.text(NFTA_RULE_TABLE, id.table));
+/** The rules of a table in their order; with `only`, those of one chain. Throws NetlinkError. */
+export function* readRules(socket: NetlinkSocket, id: TableId, only?: string): Generator<ListedRule> {
+  const asked = request(NFT_MSG_GETRULE, id, 0, (body) => {
+    body.text(NFTA_RULE_TABLE, id.table);
+    if (only !== undefined) body.text(NFTA_RULE_CHAIN, only);
+  });
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
     if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== id.table) return undefined;
+    // Kernels that ignore the chain in the request list all rules of the table.
+    if (only !== undefined && textAt(buffer, from, end, NFTA_RULE_CHAIN) !== only) return undefined;
     const comment = commentAt(buffer, findAttribute(buffer, from, end, NFTA_RULE_USERDATA));
     const list = findAttribute(buffer, from, end, NFTA_RULE_EXPRESSIONS);
     // The buffer is used again for the next part.
@@ -150,7 +183,7 @@ export function* readSets(
   const parts = socket.decoded(asked, (buffer, { start, end }) => {
     const from = start + NFGENMSG;
     if (textAt(buffer, from, end, NFTA_SET_TABLE) !== id.table) return undefined;
-    const flags = findAttribute(buffer, from, end, NFTA_SET_FLAGS);
+    const flags = findAttribute(buffer, from, end, NFTA_SET_FLAGS, 4);
     return {
       name: textAt(buffer, from, end, NFTA_SET_NAME) ?? '',
       isDynamic: flags >= 0 && (buffer.readUInt32BE(flags) & NFT_SET_EVAL) !== 0,
@@ -187,6 +220,31 @@ export function* readElements(socket: NetlinkSocket, id: TableId, set: string): 
   for (const part of parts) for (const elements of part) yield elements;
 }
 
+/** `nft get element`; undefined when the set has no such element. The set must have no ranges. Throws NetlinkError. */
+export function readElement(
+  socket: NetlinkSocket,
+  id: TableId,
+  { set, key }: { readonly set: string; readonly key: string },
+): ListedElement | undefined {
+  const asked = request(NFT_MSG_GETSETELEM, id, 0, (body) => {
+    body.text(NFTA_SET_ELEM_LIST_TABLE, id.table).text(NFTA_SET_ELEM_LIST_SET, set);
+    body.nest(NFTA_SET_ELEM_LIST_ELEMENTS, (list) =>
+      list.nest(NFTA_LIST_ELEM, (element) =>
+        element.nest(NFTA_SET_ELEM_KEY, (value) => value.latin1(NFTA_DATA_VALUE, key)),
+      ),
+    );
+  });
+  return orNone(() => socket.ask(asked, elementIn));
+}
+
+function elementIn(buffer: Buffer, { start, end }: Message): ListedElement | undefined {
+  const list = findAttribute(buffer, start + NFGENMSG, end, NFTA_SET_ELEM_LIST_ELEMENTS);
+  if (list < 0) return undefined;
+  for (const [at, length] of attributes(buffer, list, list + valueLength(buffer, list)))
+    return decodeElement(buffer, at, at + length);
+  return undefined;
+}
+
 function decodeElement(buffer: Buffer, start: number, end: number): ListedElement {
   const bytesOf = (type: number): string | undefined => {
     const outer = findAttribute(buffer, start, end, type);
@@ -201,7 +259,7 @@ function decodeElement(buffer: Buffer, start: number, end: number): ListedElemen
   ];
   const data = value ?? decodeVerdict(buffer, findAttribute(buffer, start, end, NFTA_SET_ELEM_DATA));
   const packets = decodeCounter(buffer, start, end);
-  const expiration = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPIRATION);
+  const expiration = findAttribute(buffer, start, end, NFTA_SET_ELEM_EXPIRATION, 8);
   return {
     key,
     end: last,
@@ -218,6 +276,6 @@ function decodeCounter(buffer: Buffer, start: number, end: number): number | und
   const stop = outer + valueLength(buffer, outer);
   if (textAt(buffer, outer, stop, NFTA_EXPR_NAME) !== COUNTER) return undefined;
   const data = findAttribute(buffer, outer, stop, NFTA_EXPR_DATA);
-  const at = data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS);
+  const at = data < 0 ? -1 : findAttribute(buffer, data, data + valueLength(buffer, data), NFTA_COUNTER_PACKETS, 8);
   return at < 0 ? 0 : Number(buffer.readBigUInt64BE(at));
 }

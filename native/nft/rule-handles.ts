@@ -68,7 +68,7 @@ export function decodeHandledRule(
   const from = start + NFGENMSG;
   if (textAt(buffer, from, end, NFTA_RULE_TABLE) !== table) return undefined;
   if (textAt(buffer, from, end, NFTA_RULE_CHAIN) !== chain) return undefined;
-  const handle = findAttribute(buffer, from, end, NFTA_RULE_HANDLE);
+  const handle = findAttribute(buffer, from, end, NFTA_RULE_HANDLE, 8);
   if (handle < 0) return undefined;
   const comment = commentAt(buffer, findAttribute(buffer, from, end, NFTA_RULE_USERDATA));
   const expressions: string[] = [];

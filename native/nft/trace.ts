@@ -143,12 +143,12 @@ export function decodeTrace(buffer: Buffer, { type, start, end }: Message): Trac
   const family = FAMILIES.get(buffer.readUInt8(start));
   const from = start + NFGENMSG;
   const numberOf = (kind: number): number => {
-    const at = findAttribute(buffer, from, end, kind);
+    const at = findAttribute(buffer, from, end, kind, 4);
     return at < 0 ? 0 : buffer.readUInt32BE(at);
   };
   const what = TYPES.get(numberOf(NFTA_TRACE_TYPE));
   if (family === undefined || what === undefined) return undefined;
-  const handle = findAttribute(buffer, from, end, NFTA_TRACE_RULE_HANDLE);
+  const handle = findAttribute(buffer, from, end, NFTA_TRACE_RULE_HANDLE, 8);
   return {
     id: numberOf(NFTA_TRACE_ID),
     family,
@@ -167,7 +167,7 @@ function verdictOf(buffer: Buffer, from: number, end: number): Pick<TraceEvent, 
   const at = findAttribute(buffer, from, end, NFTA_TRACE_VERDICT);
   if (at < 0) return { verdict: 'other', to: '' };
   const stop = at + valueLength(buffer, at);
-  const code = findAttribute(buffer, at, stop, NFTA_VERDICT_CODE);
+  const code = findAttribute(buffer, at, stop, NFTA_VERDICT_CODE, 4);
   // A queue has its number in the upper half (linux/netfilter.h, NF_QUEUE_NR).
   const number = code < 0 ? Number.NaN : buffer.readInt32BE(code);
   const verdict = VERDICTS.get(number) ?? ((number & 0xff) === NF_QUEUE && number > 0 ? 'queue' : 'other');
@@ -181,7 +181,7 @@ function headersOf(buffer: Buffer, from: number, end: number): TracedHeaders | u
   const copied = (at: number) =>
     at < 0 ? Buffer.alloc(0) : Buffer.from(buffer.subarray(at, at + valueLength(buffer, at)));
   const deviceAt = (kind: number): number => {
-    const at = findAttribute(buffer, from, end, kind);
+    const at = findAttribute(buffer, from, end, kind, 4);
     return at < 0 ? 0 : buffer.readUInt32BE(at);
   };
   return {

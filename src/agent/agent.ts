@@ -18,10 +18,10 @@ import { CannotRun } from './cannot-run.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
-import { createMode, type ModeInput, type ModeOnNode } from './mode.ts';
+import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import type { Outside } from './outside.ts';
 import { Turns } from './turns.ts';
-import { usableFamilies } from './usable-families.ts';
+import { someWork, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
 export interface AgentOptions {
   readonly config: Config;
@@ -45,6 +45,8 @@ export interface Agent {
   readonly loop: SyncLoop;
   readonly mode: Mode;
   readonly onNode: ModeOnNode;
+  /** What it does not serve until the tools work that failed. */
+  readonly unserved: readonly Unserved[];
   readonly model: ProxyModel;
   /** A check of the kernel, or an answer, in the middle of a sync would see half of its writes. */
   readonly turns: Turns;
@@ -57,19 +59,27 @@ export interface Agent {
 export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promise<Agent> {
   const { config, log, signal, onFault, onPorts, onSweep, outside } = options;
   const { cache } = feed;
-  const { families, tools } = await usableFamilies(config, signal, { outside, onProblem: (text) => log.warn(text) });
+  const { families, tools, broken } = await usableFamilies(config, signal, outside);
+  const unserved = unservedOf(broken, config.mode);
+  for (const { text } of unserved) log.warn(text);
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
   if (lost.length > 0) throw new CannotRun(`${lost.join(' and ')} stopped working on this node`);
   mustFit(config, families);
+  const notices = outside.kernel.openNotices?.();
   const members = tools.map((tool) => ({
     tools: tool,
-    probe: rulesProbe({ tools: tool, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
+    probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
   }));
   if (options.isRun) await removeTraces(options);
-  const onNode = await buildMode(feed, { families, members }, options).catch((error: unknown) => {
-    for (const { probe } of members) probe.close();
+  const built = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
+    closeProbes({ members, notices });
     throw error;
   });
+  // Tools that work meanwhile let the next generation serve what this one does not.
+  const onNode = {
+    ...built,
+    isCurrent: async (until: AbortSignal) => (await built.isCurrent(until)) && !(await someWork(broken, until)),
+  };
   const { mode } = onNode;
   warnOfExternalIPs(feed, options);
   const model = new ProxyModel(
@@ -96,7 +106,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     onThrown: stackLogger(log),
   });
   const sweeper = buildSweeper({ config, log, flows, onNode, onSweep, outside });
-  return { feed, loop, mode, onNode, model, turns: new Turns(), sweeper, clock: realClock };
+  return { feed, loop, mode, onNode, unserved, model, turns: new Turns(), sweeper, clock: realClock };
 }
 
 /** Remove the tables of traces that were killed: kernels before 5.12 keep them. A trace is no reason not to start. */
@@ -128,7 +138,7 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 /** Wait for the initial lists and the Node, and build the mode. The rules in the kernel are read meanwhile. */
 async function buildMode(
   feed: ObjectFeed,
-  { families, members }: Pick<ModeInput, 'families' | 'members'>,
+  { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
   { config, log, signal, isRun, recorder, outside }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
@@ -148,6 +158,7 @@ async function buildMode(
     config,
     families,
     members,
+    notices,
     node: feed.node,
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,

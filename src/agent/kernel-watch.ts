@@ -1,16 +1,28 @@
-/** Checks the kernel between syncs: whether the rules are still in place, and the settings still those of the Node and this machine. */
+/**
+ * Checks the kernel between syncs: whether the rules are still in place, and the settings still those of the Node and this machine. At
+ * once after the kernel's notice of a write of another program; where it gives none, and to be sure, every syncPeriod.
+ */
 import type { Config } from '../config/config.ts';
-import { sleep } from '../host/clock.ts';
+import { type Committer, committerText } from '../host/ruleset-notices.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Mutex } from '../model/mutex.ts';
-import type { Mode } from '../modes/mode.ts';
+import type { Heard, Mode } from '../modes/mode.ts';
 import type { Health } from '../serve/health.ts';
+import { Wait } from '../sync/wait.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
+import { Fight } from './fight.ts';
 import type { Readings } from './readings.ts';
 
 /** Milliseconds that reading the rules may take. */
 const LONGEST_READING = 30_000;
+/** The largest share of the time for looking at what notices say: other programs may write all the time. */
+const LOOKING_SHARE = 0.1;
+
+const NOTHING: Heard = { kind: 'nothing' };
+
+/** What a check after a notice found that other programs had touched. */
+export type Noticed = 'ours' | 'nothing of ours' | 'unknown';
 
 export interface KernelWatchOptions {
   readonly config: Config;
@@ -20,26 +32,93 @@ export interface KernelWatchOptions {
   /** Held by a sync while it runs, and by a check. */
   readonly mutex: Mutex;
   readonly readings: Readings;
-  /** Sync again: objects of ours may be gone or changed. */
-  readonly onLoss: () => void;
+  /** Sync again: objects of ours may be gone or changed; `by`: the program that did it, where it is known. */
+  readonly onLoss: (by: Committer | undefined) => void;
   /** Sync again: removals were waiting. */
   readonly onWaiting: () => void;
   /** The settings are no longer those that the Node and this machine ask for. */
   readonly onOutdated: () => void;
+  /** A check after a notice is done. */
+  readonly onNoticed?: (what: Noticed) => void;
 }
 
-/** Check every syncPeriod until the signal aborts. When another program flushed the rules, sync at once (k8s#129128). Never rejects. */
-export async function watchKernel(agent: Agent, options: KernelWatchOptions): Promise<void> {
-  const { config, log, signal, health, onLoss, readings } = options;
-  while (!signal.aborted) {
-    health.checked();
-    await sleep(agent.clock, config.syncPeriod, signal).catch(() => undefined);
-    if (signal.aborted) return;
+export class KernelWatch {
+  readonly #agent: Agent;
+  readonly #options: KernelWatchOptions;
+  readonly #wait: Wait;
+  readonly #fight: Fight;
+  #hasBegun = false;
+  #isNoticed = false;
+  /** The time from which the next notice may be looked at. */
+  #mayLook = 0;
+
+  constructor(agent: Agent, options: KernelWatchOptions) {
+    this.#agent = agent;
+    this.#options = options;
+    this.#wait = new Wait(agent.clock);
+    this.#fight = new Fight(options.config.syncPeriod);
+  }
+
+  /** The first rules are written: from now on the kernel tells who writes. Before, it would tell of our own writes at length. */
+  begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    this.#agent.onNode.notices?.listen();
+    this.#notice();
+  }
+
+  /**
+   * A sync found and repaired what another program had changed. Returns whether people should be told: not about each repair of a fight.
+   */
+  repaired(by: Committer | undefined): boolean {
+    const { log, health, config } = this.#options;
+    const now = this.#agent.clock.now();
+    const who = by && committerText(by);
+    if (!this.#fight.repaired(now, who)) return this.#fight.at(now) === undefined;
+    const name = who === undefined ? 'another program' : `another program (${who})`;
+    const text = `${name} changes rules of ours again and again`;
+    health.fights(text);
+    const longest = `${config.syncPeriod / 1000} s`;
+    log.warn({ by: who }, `${text}; slicewire repairs them after longer and longer waits, of ${longest} at most`);
+    return true;
+  }
+
+  /** A sync spent these milliseconds reading: the next notice is looked at when this is a bounded share of the time. */
+  spent(milliseconds: number): void {
+    this.#mayLook = Math.max(this.#mayLook, this.#agent.clock.now() + milliseconds / LOOKING_SHARE);
+  }
+
+  /** Check until the signal aborts. When another program flushed the rules, sync at once (k8s#129128). Never rejects. */
+  async run(): Promise<void> {
+    const { health, signal, config } = this.#options;
+    const { clock, onNode } = this.#agent;
+    const stop = onNode.notices?.onCommit(() => this.#notice());
+    let next = clock.now() + config.syncPeriod;
+    while (!signal.aborted) {
+      health.checked();
+      const look = this.#isNoticed ? Math.max(this.#mayLook, this.#fight.due) : Number.POSITIVE_INFINITY;
+      const time = Math.min(next, look) - clock.now();
+      if (time > 0) {
+        await this.#wait.start({ time, isWakeable: !this.#isNoticed, signal });
+        continue;
+      }
+      if (next <= look) {
+        await this.#survive(() => this.#check());
+        next = clock.now() + config.syncPeriod;
+      } else await this.#survive(() => this.#look());
+    }
+    stop?.();
+  }
+
+  #notice(): void {
+    this.#isNoticed = true;
+    this.#wait.wake();
+  }
+
+  async #survive(check: () => Promise<void>): Promise<void> {
+    const { signal, health, log } = this.#options;
     try {
-      if (!(await mustSync(agent, options))) continue;
-      agent.loop.distrust();
-      readings.begun();
-      onLoss();
+      await check();
     } catch (error) {
       if (signal.aborted) return;
       const cause = causeOf(error);
@@ -47,24 +126,70 @@ export async function watchKernel(agent: Agent, options: KernelWatchOptions): Pr
       log.warn({ cause }, `cannot check whether the rules are still in place: ${cause}`);
     }
   }
+
+  /** After a notice: find out what it was about, for a bounded share of the time. */
+  async #look(): Promise<void> {
+    const { mutex, readings, onNoticed } = this.#options;
+    const { mode, clock } = this.#agent;
+    this.#isNoticed = false;
+    const began = clock.now();
+    const { kind, by } = await mutex(async () => (mode.isObserved ? await mode.probe.heard() : NOTHING));
+    // Our own commands write too.
+    if (kind !== 'nothing') onNoticed?.(kind === 'something' ? 'ours' : 'unknown');
+    else if (by !== undefined) onNoticed?.('nothing of ours');
+    if (kind === 'something') this.#lose(by);
+    else if (kind === 'unknown' && readings.mayRead) await this.#checkRules(by);
+    else if (kind === 'unknown') {
+      this.#isNoticed = true;
+      this.#mayLook = readings.mayReadAt;
+      return;
+    }
+    this.spent(clock.now() - began);
+  }
+
+  /** Every syncPeriod. */
+  async #check(): Promise<void> {
+    const { log, health, onWaiting, onOutdated } = this.#options;
+    const { mode, onNode, clock } = this.#agent;
+    if (this.#fight.at(clock.now()) === undefined) health.fights(undefined);
+    if (mode.isWaiting) onWaiting();
+    if (!(await onNode.isCurrent(this.#options.signal))) {
+      log.info('the Node, the cluster or this machine changed: adapting to it');
+      onOutdated();
+    }
+    await this.#checkRules(undefined);
+  }
+
+  /** Probe the rules, read them if only that finds out, and sync where they are not as written. */
+  async #checkRules(by: Committer | undefined): Promise<void> {
+    const { log, signal, health, mutex, readings } = this.#options;
+    const { mode } = this.#agent;
+    // Before the first complete sync there is nothing to check; health reports what is pending then.
+    const found = await mutex(() => probe(mode, signal));
+    if (found === 'in place' || found === 'unclear') health.verified();
+    const other = by ?? (found === 'gone' || found === 'unclear' ? await lastOther(mode) : undefined);
+    if (found === 'gone') {
+      const who = other === undefined ? 'another program' : `another program (${committerText(other)})`;
+      if (this.#fight.at(this.#agent.clock.now()) === undefined) {
+        log.warn(`${who} removed rules of ours; writing them again`);
+      }
+      this.#lose(other);
+    } else if (found === 'unclear' && readings.mayRead && (await mayHaveChanged(this.#agent, this.#options))) {
+      this.#lose(other);
+    }
+  }
+
+  #lose(by: Committer | undefined): void {
+    this.#agent.loop.distrust();
+    this.#options.readings.begun();
+    this.#options.onLoss(by);
+  }
 }
 
-/** One check; whether the kernel must be read and synced again. */
-async function mustSync(agent: Agent, options: KernelWatchOptions): Promise<boolean> {
-  const { log, signal, health, mutex, readings, onWaiting, onOutdated } = options;
-  const { mode, onNode } = agent;
-  if (mode.isWaiting) onWaiting();
-  if (!(await onNode.isCurrent())) {
-    log.info('the Node, the cluster or this machine changed: adapting to it');
-    onOutdated();
-  }
-  // Before the first complete sync there is nothing to check; health reports what is pending then.
-  const found = await mutex(() => probe(mode, signal));
-  if (found === 'in place' || found === 'unclear') health.verified();
-  if (found === 'unclear') return readings.mayRead && (await mayHaveChanged(agent, options));
-  if (found !== 'gone') return false;
-  log.warn('another program removed rules of ours; writing them again');
-  return true;
+/** The program that wrote last, where that was not this one. */
+async function lastOther({ inspection }: Mode): Promise<Committer | undefined> {
+  const last = await inspection.lastWriter();
+  return last?.isUs === false ? last : undefined;
 }
 
 type Found = 'nothing yet' | 'in place' | 'gone' | 'unclear';

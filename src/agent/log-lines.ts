@@ -51,19 +51,19 @@ export interface Circumstances {
   /** No sync was complete before: the first is logged also when there was nothing to do. */
   readonly isFirst: boolean;
   readonly failingSince?: number | undefined;
+  /** The program that changed rules of ours, in words, where it is known. */
+  readonly by?: string | undefined;
+  /** People were told that another program changes rules of ours again and again. */
+  readonly isFight?: boolean;
   /** Faults of the objects now, by effect. */
   readonly faults: Readonly<Record<string, number>>;
 }
 
-export function logReport(report: SyncReport, log: Log, { isFirst, failingSince, faults }: Circumstances): void {
+export function logReport(report: SyncReport, log: Log, circumstances: Circumstances): void {
+  const { isFirst, failingSince, faults } = circumstances;
   const { outcome, applied: steps } = report;
   const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
-  if (report.drift.length > 0) {
-    const more = report.drift.length - MOST_NAMED;
-    const named = `${report.drift.slice(0, MOST_NAMED).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
-    const facts = { drift: report.drift.slice(0, 20), count: report.drift.length };
-    log.warn(facts, `another program changed rules of ours: ${named}`);
-  }
+  if (report.drift.length > 0) logDrift(report.drift, log, circumstances);
   for (const alike of Map.groupBy(report.failed, causeAlone).values()) logFailed(alike, log);
   if (report.outcome === 'complete') {
     if (report.applied > 0) log.info(facts, 'synced');
@@ -72,6 +72,18 @@ export function logReport(report: SyncReport, log: Log, { isFirst, failingSince,
   }
   const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();
   log.error({ ...facts, since }, 'sync incomplete; it will be retried');
+}
+
+function logDrift(drift: readonly string[], log: Log, { by, isFight = false }: Circumstances): void {
+  const facts = { drift: drift.slice(0, 20), count: drift.length, ...(by === undefined ? {} : { by }) };
+  const who = by === undefined ? 'another program' : `another program (${by})`;
+  log[isFight ? 'debug' : 'warn'](facts, `${who} changed rules of ours: ${driftText(drift)}`);
+}
+
+/** The first changes, and the number of the others. */
+export function driftText(drift: readonly string[]): string {
+  const more = drift.length - MOST_NAMED;
+  return `${drift.slice(0, MOST_NAMED).join('; ')}${more > 0 ? `; and ${more} more` : ''}`;
 }
 
 interface HasFaults {

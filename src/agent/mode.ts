@@ -3,6 +3,7 @@ import type { RecordedParts } from '../history/shapes.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import { checkScheduler } from '../host/ipvs-open.ts';
+import type { RulesetNotices } from '../host/ruleset-notices.ts';
 import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
@@ -37,6 +38,8 @@ export interface ModeInput extends OnMachine {
    * from modes that used them.
    */
   readonly members: readonly { readonly tools: IptablesTools; readonly probe: RulesProbe }[];
+  /** The transactions of nftables by all programs, for the probes. */
+  readonly notices?: RulesetNotices | undefined;
   /** Whether the kernel may be tried by writing. */
   readonly mayTry: boolean;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
@@ -49,12 +52,14 @@ export interface ModeInput extends OnMachine {
 export interface ModeOnNode {
   readonly mode: Mode;
   readonly families: readonly Family[];
+  /** The transactions of nftables by all programs, where the mode writes such. */
+  readonly notices?: RulesetNotices | undefined;
   /** What the mode was made with, for recordings. */
   readonly recorded: Pick<RecordedParts, 'settings' | 'interfaces'>;
   /** Close its sockets to the kernel. */
   close(): void;
-  /** Whether the settings are still those that the Node and this machine's interfaces ask for. */
-  readonly isCurrent: () => Promise<boolean>;
+  /** Whether the settings are still those that the Node and this machine ask for. */
+  readonly isCurrent: (signal: AbortSignal) => Promise<boolean>;
   /** The addresses on which health check ports listen; the unspecified one: everywhere. */
   readonly listenAddresses: (family: Family) => Promise<readonly Address[]>;
   /** The addresses that take node ports now; read again for each sweep of flows. */
@@ -105,7 +110,8 @@ async function createIptables(input: ModeInput): Promise<OwnMode> {
     families.map(({ settings }) => settings),
     {
       recorded: { mode: 'iptables', families: families.map(({ settings }) => settings) },
-      close: () => closeProbes(members),
+      notices: noticesFor(input),
+      close: () => closeProbes(input),
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
@@ -114,14 +120,22 @@ async function createIptables(input: ModeInput): Promise<OwnMode> {
   );
 }
 
-function closeProbes(members: ModeInput['members']): void {
+/** Closes the sockets that were opened for the input. */
+export function closeProbes({ members, notices }: Pick<ModeInput, 'members' | 'notices'>): void {
   for (const { probe } of members) probe.close();
+  notices?.close();
+}
+
+/** Legacy tables have no notices. */
+function noticesFor({ members, notices }: ModeInput): RulesetNotices | undefined {
+  return members.some(({ tools }) => tools.variant === 'nft') ? notices : undefined;
 }
 
 async function createNftables({
   config,
   families,
   members,
+  notices,
   node,
   serviceCidrs,
   willBeLiberal,
@@ -140,8 +154,9 @@ async function createNftables({
         mode: 'nftables',
         families: settings.map((one) => ({ ...one, serviceCidrs: one.serviceCidrs ?? null })),
       },
+      notices: kernel.notices,
       close: () => {
-        closeProbes(members);
+        closeProbes({ members, notices });
         kernel.close();
       },
       settingsNow,
@@ -177,8 +192,9 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
         node: config.ipvs,
         kernelSettings: [...wantedSettings],
       },
+      notices: noticesFor(input),
       close() {
-        closeProbes(input.members);
+        closeProbes(input);
         kernel.close();
       },
       settingsNow: (family) => readIpvsSettings(input, family),
@@ -195,6 +211,7 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
 
 interface OfMode<S> {
   readonly recorded: RecordedParts['settings'];
+  readonly notices?: RulesetNotices | undefined;
   readonly close: () => void;
   readonly settingsNow: (family: Family) => Promise<S>;
   readonly filter: (settings: S, interfaces: readonly Address[]) => IsNodeAddress;
@@ -206,13 +223,14 @@ interface OfMode<S> {
 async function modeOnNode<S extends FamilySettings>(
   mode: Mode,
   families: readonly S[],
-  { recorded, close, settingsNow, filter, listen, addresses }: OfMode<S>,
+  { recorded, notices, close, settingsNow, filter, listen, addresses }: OfMode<S>,
 ): Promise<OwnMode> {
   const settings = new Map(families.map((one) => [one.family, one]));
   const interfaces = (await Promise.all(FAMILIES.map(addresses))).flat();
   return {
     mode,
     families: [...settings.keys()],
+    notices,
     recorded: { settings: recorded, interfaces: interfaces.filter((address) => !isLoopback(address)) },
     close,
     async isCurrent() {

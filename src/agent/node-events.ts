@@ -48,6 +48,12 @@ export class NodeEvents {
     this.#emit({ ...event, regarding: { apiVersion: 'v1', kind: 'Node', namespace: '', name, uid: name } });
   }
 
+  /** Another program changed rules of ours, and they are written again. `by`: that program, in words, where it is known. */
+  emitDrift(what: string, by: string | undefined): void {
+    const who = by === undefined ? 'another program' : `another program (${by})`;
+    this.emitNode({ type: 'Warning', reason: 'RulesChanged', action: 'Repair', note: `${who} changed rules: ${what}` });
+  }
+
   /** A health check port of a Service cannot be served. */
   emitUnserved(service: ServiceKey, note: string): void {
     const reason = 'FailedToStartServiceHealthcheck';

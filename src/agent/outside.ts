@@ -18,6 +18,8 @@ import type { NftKernel, NftTables, NftWrite } from '../host/nftables-kernel.ts'
 import { openNftables } from '../host/nftables-netlink.ts';
 import { hasIpvs, hasLegacyTables, interfaceAddresses, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
 import { setOomScore } from '../host/process-settings.ts';
+import { RulesetJournal } from '../host/ruleset-journal.ts';
+import type { RulesetNotices } from '../host/ruleset-notices.ts';
 import { realSettings, type SettingFiles } from '../host/sysctls.ts';
 import type { Address, Family } from '../model/address.ts';
 import type { Listener } from '../model/listener.ts';
@@ -28,6 +30,8 @@ import { type WatchFolder, watchFolder } from '../source/watch-folder.ts';
 export interface OpenNftables extends NftKernel, NftTables {
   /** As NftNetlink.check. Throws NftUnusable. */
   check(family: Family, writes: readonly NftWrite[]): void;
+  /** The transactions of all programs, where the kernel tells of them. */
+  readonly notices?: RulesetNotices;
   close(): void;
 }
 
@@ -58,6 +62,8 @@ export interface Kernel {
   /** Throws IpvsUnusable. */
   openIpvs(signal: AbortSignal): Promise<OpenIpvs>;
   readonly openRules: OpenRules;
+  /** The transactions of nftables by all programs, for modes that write rules by commands. Without it they are noticed every syncPeriod. */
+  readonly openNotices?: () => RulesetNotices;
   readonly openFlowTable: OpenFlowTable;
   readonly settings: SettingFiles;
   /** Removes the tables of traces that were killed; resolves with a name for each. */
@@ -108,6 +114,7 @@ export const realOutside: Outside = {
     openNftables,
     openIpvs: (signal) => openIpvsKernel(realCommands, signal),
     openRules,
+    openNotices: () => new RulesetJournal(),
     openFlowTable,
     settings: realSettings,
     // Loaded only here: it is done once.

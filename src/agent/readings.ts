@@ -34,7 +34,12 @@ export class Readings {
 
   /** A check may read the rules now, because another program wrote. */
   get mayRead(): boolean {
-    return this.#clock.now() - this.#check.endedAt >= this.#check.took / SHARE;
+    return this.#clock.now() >= this.mayReadAt;
+  }
+
+  /** The time from which a check may read the rules. */
+  get mayReadAt(): number {
+    return this.#check.endedAt + this.#check.took / SHARE;
   }
 
   /** The next sync reads the kernel. */

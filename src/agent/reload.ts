@@ -10,6 +10,7 @@ import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
+import { FactUnknown } from '../host/node-facts.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
@@ -33,6 +34,7 @@ const UNUSABLE = [
   IpvsUnusable,
   NftUnusable,
   IptablesError,
+  FactUnknown,
   KubeconfigUnusable,
   ManifestsUnusable,
 ];

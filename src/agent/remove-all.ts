@@ -22,7 +22,7 @@ export interface Removal {
 /** Throws CannotRun, and the signal's reason. */
 export async function removeAll(config: Config, signal: AbortSignal, outside: Outside): Promise<Removal> {
   const { machine, kernel } = outside;
-  const { tools, problems: unusable } = await openTools(config, signal, outside);
+  const { tools, broken } = await openTools(config, signal, outside);
   const input = { config, members: tools.map((tool) => ({ tools: tool })), node: () => undefined, signal, outside };
   const clean = async (leaving: Predecessor | undefined) =>
     leaving === undefined ? [] : await leaving.mode.cleanup(signal).finally(() => leaving.close());
@@ -31,7 +31,7 @@ export async function removeAll(config: Config, signal: AbortSignal, outside: Ou
   const ofNftables = async () => await clean(tablesPredecessor(Object.values(PROXY_TABLES), outside));
   const removed: string[] = [];
   // Rules stay where their tools do not work on this node; all others go.
-  const problems: string[] = [...unusable];
+  const problems = broken.map(({ problem }) => problem);
   // A failure in one mode must not keep the rules of the others.
   for (const part of [ofIpvs, ofRules, kernel.removeLeftTraces, ofNftables]) {
     try {

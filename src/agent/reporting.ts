@@ -47,7 +47,7 @@ export class Reporting {
     const { log, signal, outside } = options;
     this.#options = options;
     this.#config = config;
-    this.health = new Health(realClock, this.#healthSettings(config, feed, []));
+    this.health = new Health(realClock, this.#healthSettings(config, feed));
     this.events = new NodeEvents(config, feed, options);
     this.others = new OtherProxies({ log, clock: realClock, health: this.health, events: this.events });
     this.metrics = new MetricsFeed(config, feed, {
@@ -87,7 +87,7 @@ export class Reporting {
     this.#servers.renew();
     this.others.renew();
     this.events.use(agent.feed, config);
-    this.health.tune(this.#healthSettings(config, agent.feed, agent.onNode.families));
+    this.health.tune(this.#healthSettings(config, agent.feed, agent));
     this.metrics.use(agent);
     this.#servers.listen(config);
   }
@@ -122,10 +122,12 @@ export class Reporting {
     await this.#servers.close();
   }
 
-  #healthSettings(config: Config, feed: ObjectFeed, families: readonly Family[]): HealthSettings {
+  #healthSettings(config: Config, feed: ObjectFeed, agent?: Agent): HealthSettings {
+    const again = `the agent tries it again every ${config.syncPeriod / 1000} s`;
     return {
       timeout: 2 * config.syncPeriod,
-      families,
+      families: agent?.onNode.families ?? [],
+      unserved: (agent?.unserved ?? []).filter(({ isNoted }) => isNoted).map(({ text }) => `${text}; ${again}`),
       expected: this.#options.expected,
       waitingFor: () => feed.cache.waitingFor,
       watches: feed.watches,

@@ -3,13 +3,14 @@ import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
+import { type Committer, committerText } from '../host/ruleset-notices.ts';
 import { causeOf } from '../model/cause.ts';
 import { SyncScheduler } from '../sync/scheduler.ts';
 import { SyncStatus } from '../sync/status.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
-import { watchKernel } from './kernel-watch.ts';
-import { faultCounts, logReport, stackLogger } from './log-lines.ts';
+import { KernelWatch } from './kernel-watch.ts';
+import { driftText, faultCounts, logReport, stackLogger } from './log-lines.ts';
 import { watchOthers } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
 import { firstPeriod, Readings } from './readings.ts';
@@ -36,33 +37,34 @@ export async function runGeneration(agent: Agent, options: GenerationOptions): P
   const { config, log, signal, reporting, onOutdated } = options;
   const grace = graceAfter(signal, agent.clock, WRITE_GRACE);
   const readings = new Readings(agent.clock, config);
-  const asked: Asked = { byLoss: false };
+  const asked: Asked = { loss: undefined };
   const scheduler = new SyncScheduler({
     clock: agent.clock,
     min: config.minSyncPeriod,
     retry: config.syncPeriod,
     max: Math.max(firstPeriod(config), config.minSyncPeriod),
-    run: survivingErrors(syncer(agent, { ...options, grace: grace.signal, readings, asked }), grace.signal, log),
+    run: survivingErrors(() => sync(), grace.signal, log),
   });
-  const request = () => {
+  const request = (isUrgent = false) => {
     reporting.queued();
-    scheduler.request();
+    scheduler.request(isUrgent);
   };
-  const onLoss = () => {
-    asked.byLoss = true;
-    request();
-  };
-  agent.feed.onChange(request);
-  request();
-  const { health } = reporting;
-  const watching = watchKernel(agent, {
+  const watch = new KernelWatch(agent, {
     ...options,
-    health,
-    onLoss,
-    onWaiting: request,
+    health: reporting.health,
+    onLoss(by) {
+      asked.loss = { by };
+      request(true);
+    },
+    onWaiting: () => request(),
+    onNoticed: (what) => reporting.metrics.current.noticed(what),
     mutex: agent.turns.between,
     readings,
   });
+  const sync = syncer(agent, { ...options, grace: grace.signal, readings, asked, watch });
+  agent.feed.onChange(() => request());
+  request();
+  const watching = watch.run();
   const sweeping = sweepOn(agent, options);
   const others = watchOthers({
     ...{ log, signal, clock: agent.clock, mutex: agent.turns.between, look: agent.onNode.otherProxies },
@@ -106,14 +108,13 @@ function survivingErrors(run: () => Promise<boolean>, grace: AbortSignal, log: L
 }
 
 /** The scheduler's run: one sync and its reports. */
-function syncer(
-  agent: Agent,
-  options: GenerationOptions & { readonly grace: AbortSignal; readonly readings: Readings; readonly asked: Asked },
-): () => Promise<boolean> {
-  const { log, grace, reporting, readings, recorder, onSynced, outside } = options;
+function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => Promise<boolean> {
+  const { log, grace, reporting, readings, recorder, watch, onSynced, outside } = options;
   const { clock, loop, turns } = agent;
   const status = new SyncStatus();
   return async () => {
+    const { loss } = options.asked;
+    const by = loss?.by;
     const trigger = triggerOf(agent, status, options);
     // The resync is due: read the kernel again.
     if (readings.isDue) {
@@ -134,8 +135,14 @@ function syncer(
     if (report.reading > 0) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
-    logReport(report, log, { isFirst, failingSince: status.failingSince, faults: faultCounts(agent) });
+    const isFight = report.drift.length > 0 && !watch.repaired(by);
+    if (loss !== undefined) watch.spent(report.reading);
+    const { failingSince } = status;
+    logReport(report, log, { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight });
+    if (report.drift.length > 0 && !isFight)
+      reporting.events.emitDrift(driftText(report.drift), by && committerText(by));
     if (isFirst && report.outcome === 'complete') outside.process.releaseMemory();
+    if (report.outcome !== 'failed') watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request();
     await reporting
@@ -147,9 +154,17 @@ function syncer(
   };
 }
 
+interface SyncerInput {
+  readonly grace: AbortSignal;
+  readonly readings: Readings;
+  readonly asked: Asked;
+  readonly watch: KernelWatch;
+}
+
 /** What the check of the kernel asked for since the last sync. */
 interface Asked {
-  byLoss: boolean;
+  /** `by`: the program that changed the rules, where it is known. */
+  loss: { readonly by: Committer | undefined } | undefined;
 }
 
 /** Why a sync runs, in words for people. */
@@ -158,10 +173,10 @@ function triggerOf(
   { lastComplete, failingSince }: SyncStatus,
   { readings, asked }: { readonly readings: Readings; readonly asked: Asked },
 ): string {
-  const isLost = asked.byLoss;
-  asked.byLoss = false;
+  const { loss } = asked;
+  asked.loss = undefined;
   if (lastComplete === undefined && failingSince === undefined) return 'start';
-  if (isLost) return 'another program wrote';
+  if (loss !== undefined) return `another program wrote${loss.by === undefined ? '' : `: ${committerText(loss.by)}`}`;
   if (readings.isDue) return 'resync';
   if (feed.cache.hasChanges) return 'changes';
   if (failingSince !== undefined) return 'retry';

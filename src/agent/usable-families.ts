@@ -1,11 +1,8 @@
 /**
- * The address families that this node can serve, and the iptables tools that work.
- *
- * What is found here holds as long as the process: a family that is left out is not served, and rules of a former proxy that cannot be
- * read stay. So a failure that may pass, such as a lack of memory or a module that is being loaded, is tried again before it counts.
+ * The families that a mode can serve on this node. A tool of iptables may fail for a moment only, where memory is short or a module is
+ * still to be loaded: a family is tried again while the agent runs.
  */
 import type { Config } from '../config/config.ts';
-import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { CommandNotStarted } from '../host/commands.ts';
 import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
 import type { Family } from '../model/address.ts';
@@ -17,87 +14,109 @@ export interface Usable {
   readonly families: readonly Family[];
   /** The iptables tools that work on this node. */
   readonly tools: readonly IptablesTools[];
+  /** Those of other families of this node. */
+  readonly broken: readonly BrokenTools[];
 }
 
-/** Milliseconds before each further attempt. */
-const PAUSES = [200, 1000];
-
-/** The families that the mode can serve, with tools that were tried. `onProblem` gets why others cannot be served. Throws CannotRun when none can. */
-export async function usableFamilies(
-  config: Config,
-  signal: AbortSignal,
-  { outside, onProblem }: { readonly outside: Outside; readonly onProblem: (text: string) => void },
-): Promise<Usable> {
-  const { families, tools, problems } = await openTools(config, signal, outside);
-  if (config.mode === 'nftables') {
-    // This mode uses no iptables, but takes over from proxies that did.
-    for (const problem of problems)
-      onProblem(`iptables rules of a former proxy can be neither read nor removed: ${problem}`);
-    return { families, tools };
-  }
-  if (tools.length === 0) throw new CannotRun(`iptables does not work on this node: ${problems.join('; ')}`);
-  for (const problem of problems) onProblem(`one family is not served: ${problem}`);
-  return { families: tools.map(({ family }) => family), tools };
+/** Tools of iptables that do not work. */
+export interface BrokenTools {
+  readonly tools: IptablesTools;
+  readonly problem: string;
+  /** They are not installed. */
+  readonly isMissing: boolean;
 }
 
-/** The families of this node, the iptables tools that work, and why others do not. Throws CannotRun without NET_ADMIN. */
+/** What the agent does not do because tools do not work. */
+export interface Unserved {
+  /** For the log. */
+  readonly text: string;
+  /** Whether health has a note of it. */
+  readonly isNoted: boolean;
+}
+
+/** A chain that every kernel has whose nat table can be used. */
+const ALWAYS_THERE = { table: 'nat', chain: 'POSTROUTING', wait: 1 } as const;
+
+/** The families that the mode can serve, with tools that were tried. Throws CannotRun when there is none, and FactUnknown. */
+export async function usableFamilies(config: Config, signal: AbortSignal, outside: Outside): Promise<Usable> {
+  const { families, tools, broken } = await openTools(config, signal, outside);
+  // This mode uses no iptables, but takes over from proxies that did.
+  if (config.mode === 'nftables') return { families, tools, broken };
+  if (tools.length > 0) return { families: tools.map(({ family }) => family), tools, broken };
+  const problems = broken.map(({ problem }) => problem).join('; ');
+  throw new CannotRun(`iptables does not work on this node: ${problems}`);
+}
+
+/** A node that runs nftables mode without iptables is in order: health has no note of that. */
+export function unservedOf(broken: readonly BrokenTools[], mode: Config['mode']): readonly Unserved[] {
+  return broken.map(({ problem, isMissing }) =>
+    mode === 'nftables'
+      ? {
+          text: `iptables rules of a former proxy can be neither read nor removed: ${problem}`,
+          isNoted: !isMissing,
+        }
+      : { text: `one family is not served: ${problem}`, isNoted: true },
+  );
+}
+
+/** The families of this node, the iptables tools that work, and others. Throws CannotRun without NET_ADMIN, and FactUnknown. */
 export async function openTools(
-  { iptablesBackend }: Pick<Config, 'iptablesBackend'>,
+  { iptablesBackend }: Config,
   signal: AbortSignal,
-  { machine, commands }: Pick<Outside, 'machine' | 'commands'> = realOutside,
-  clock: Clock = realClock,
-): Promise<Usable & { readonly problems: readonly string[] }> {
-  const retries = { clock, signal };
-  if (!(await retried(machine.mayChangeNetwork, retries))) {
+  { machine, commands }: Outside = realOutside,
+): Promise<Usable> {
+  if (!(await machine.mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
-  const families = await retried(machine.families, retries);
-  const ofKubelet = () => backendOfKubelet(commands, machine.hasLegacyTables, signal);
-  const found = iptablesBackend === 'auto' ? await retried(ofKubelet, retries) : undefined;
+  const families = await machine.families();
+  const found =
+    iptablesBackend === 'auto' ? await backendOfKubelet(commands, machine.hasLegacyTables, signal) : undefined;
   const usable: IptablesTools[] = [];
-  const problems: string[] = [];
+  const broken: BrokenTools[] = [];
   for (const family of families) {
     const tools = new IptablesTools(commands, family, found ?? iptablesBackend);
-    try {
-      await retried(() => tryTools(tools, signal), retries);
-      usable.push(tools);
-    } catch (error) {
-      if (error instanceof CommandNotStarted)
-        problems.push(error.isMissing ? `${error.message}; install the package iptables` : error.message);
-      else if (error instanceof IptablesError && !error.isRefusal) usable.push(tools);
-      else if (error instanceof IptablesError) problems.push(error.message);
-      else throw error;
-    }
+    const problem = await problemOf(tools, signal);
+    if (problem === undefined) usable.push(tools);
+    else broken.push({ tools, ...problem });
   }
-  return { families, tools: usable, problems };
+  return { families, tools: usable, broken };
 }
 
-/** Throws IptablesError and CommandNotStarted when the tools do not work. */
-async function tryTools(tools: IptablesTools, signal: AbortSignal): Promise<void> {
-  await tools.version(signal);
+/** undefined: the tools can be used. */
+async function problemOf(
+  tools: IptablesTools,
+  signal: AbortSignal,
+): Promise<Pick<BrokenTools, 'problem' | 'isMissing'> | undefined> {
   try {
-    if (await tools.hasChain({ table: 'nat', chain: 'POSTROUTING', wait: 1 }, signal)) return;
+    await tools.version(signal);
+    if (await tools.hasChain(ALWAYS_THERE, signal)) return undefined;
+    const problem = `${tools.family}: iptables cannot use the nat table (try: iptables -t nat -S POSTROUTING)`;
+    return { problem, isMissing: false };
   } catch (error) {
+    if (error instanceof CommandNotStarted) {
+      const { message, isMissing } = error;
+      return { problem: isMissing ? `${message}; install the package iptables` : message, isMissing };
+    }
+    if (!(error instanceof IptablesError)) throw error;
     // A held lock will be free again: the sync waits for it, and names its holder.
-    if (error instanceof IptablesError && !error.isRefusal) return;
+    return error.isRefusal ? { problem: error.message, isMissing: false } : undefined;
+  }
+}
+
+/** Whether tools that were broken work now. Starts one process for each family whose tools are still broken. */
+export async function someWork(broken: readonly BrokenTools[], signal: AbortSignal): Promise<boolean> {
+  for (const { tools } of broken) if (await work(tools, signal)) return true;
+  return false;
+}
+
+/** The same as at the start, beginning with what fails where a kernel lacks the nat table of the family. */
+async function work(tools: IptablesTools, signal: AbortSignal): Promise<boolean> {
+  try {
+    if (!(await tools.hasChain(ALWAYS_THERE, signal))) return false;
+    await tools.version(signal);
+    return true;
+  } catch (error) {
+    if (error instanceof CommandNotStarted || error instanceof IptablesError) return false;
     throw error;
   }
-  const text = `${tools.family}: iptables cannot use the nat table (try: iptables -t nat -S POSTROUTING)`;
-  throw new IptablesError(text, { isRefusal: true });
-}
-
-/** Tries again after a failure, unless it is a program that is not there. Throws the error of the last attempt, and the signal's reason. */
-async function retried<T>(
-  attempt: () => Promise<T>,
-  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<T> {
-  for (const pause of PAUSES) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (signal.aborted || (error instanceof CommandNotStarted && error.isMissing)) throw error;
-      await sleep(clock, pause, signal);
-    }
-  }
-  return await attempt();
 }

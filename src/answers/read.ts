@@ -10,9 +10,9 @@ export type AnswerSchema<T> = ZodType<T>;
 export function readAnswer<T>(text: string, schema: AnswerSchema<T>): T {
   const object = jsonOf(text);
   const { apiVersion } = (object ?? {}) as { readonly apiVersion?: unknown };
-  if (apiVersion !== undefined && apiVersion !== API_VERSION) {
+  if (typeof apiVersion === 'string' && apiVersion !== API_VERSION) {
     throw new NoAnswer(
-      `the agent answers in ${String(apiVersion)}, and this command reads ${API_VERSION}: use the slicewire of the agent's version`,
+      `the agent answers in ${apiVersion}, and this command reads ${API_VERSION}: use the slicewire of the agent's version`,
     );
   }
   const read = schema.safeParse(object);

@@ -39,15 +39,15 @@ const KINDS: Readonly<Record<VerifiedDifference['kind'], string>> = {
   order: 'has another order',
 };
 
-const REASONS: Readonly<Record<string, string>> = {
-  'not written yet': 'is not written yet',
-  'refused by the kernel': 'is refused by the kernel',
-  'waits for connections to end': 'is removed when its connections end',
-};
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['not written yet', 'is not written yet'],
+  ['refused by the kernel', 'is refused by the kernel'],
+  ['waits for connections to end', 'is removed when its connections end'],
+]);
 
 function differenceLines({ family, object, service, kind, wanted, found, because }: VerifiedDifference): string[] {
   const owner = service === '' ? '' : ` of Service ${service}`;
-  const head = `${family === null ? '' : `${family} `}${object}${owner} ${REASONS[because] ?? KINDS[kind]}`;
+  const head = `${family === null ? '' : `${family} `}${object}${owner} ${REASONS.get(because) ?? KINDS[kind]}`;
   const lines = [...found.map((line) => `  - ${line}`), ...wanted.map((line) => `  + ${line}`)];
   const left = lines.length - MOST_LINES;
   return [head, ...lines.slice(0, MOST_LINES), ...(left > 0 ? [`  … and ${countText(left, 'more line')}`] : [])];

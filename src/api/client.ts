@@ -6,8 +6,10 @@ import type { Readable } from 'node:stream';
 import { breath } from '../host/clock.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
-import { PROTOBUF, readStatusMessage } from './protobuf/envelope.ts';
+import { BrokenLine, linesOf } from './lines.ts';
+import { PROTOBUF } from './protobuf/envelope.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
+import { readStatus } from './status.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
 
@@ -96,13 +98,13 @@ export function apiClient(
     async write({ method, path, body }, signal) {
       const answer = await send({ method, path, query: {}, signal, ...(body ? { body: JSON.stringify(body) } : {}) });
       if (![200, 201, 202].includes(answer.status)) throw await statusError(answer, path);
-      return parseJson(await wholeBody(answer), path);
+      return parseJson(await wholeBody(answer, path), path);
     },
     async get(path, query, signal, protobuf) {
       const accept = protobuf === undefined ? JSON_TYPE : `${PROTOBUF}, ${JSON_TYPE}`;
       const answer = await send({ path, query, signal, accept });
       if (answer.status !== 200) throw await statusError(answer, path);
-      const bytes = await wholeBody(answer);
+      const bytes = await wholeBody(answer, path);
       // Parsing a page blocks the event loop; let waiting work run first.
       await breath();
       return protobuf !== undefined && isProtobuf(answer) ? readWith(protobuf, bytes, path) : parseJson(bytes, path);
@@ -115,14 +117,10 @@ export function apiClient(
       const seconds = Number(query.timeoutSeconds ?? Number.NaN);
       const late = Number.isNaN(seconds) ? undefined : endLate(body, seconds * 1000 + overdue);
       try {
-        let rest = '';
         body.setEncoding('utf8');
-        for await (const piece of readPieces<string>(answer)) {
-          const lines = (rest + piece).split('\n');
-          rest = lines.pop() ?? '';
-          for (const line of lines) if (line !== '') yield line;
-        }
-        if (rest !== '') throw new ApiError(`the watch of ${path} was cut off in the middle of an event`, 0);
+        yield* linesOf(readPieces<string>(answer));
+      } catch (error) {
+        throw error instanceof BrokenLine ? new ApiError(`the watch of ${path} ${error.message}`, 0) : error;
       } finally {
         clearTimeout(late);
         body.destroy();
@@ -137,9 +135,17 @@ function endLate(body: Readable, milliseconds: number): NodeJS.Timeout {
   return setTimeout(() => body.destroy(new Error(text)), milliseconds).unref();
 }
 
-async function wholeBody(answer: Incoming): Promise<Buffer> {
+/** Bytes of an answer: the list of a large cluster without pages has some hundred million, and a string holds 536 million. */
+export const LONGEST_ANSWER = 500_000_000;
+
+async function wholeBody(answer: Incoming, path: string): Promise<Buffer> {
   const pieces: Buffer[] = [];
-  for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) pieces.push(piece);
+  let length = 0;
+  for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) {
+    length += piece.length;
+    if (length > LONGEST_ANSWER) throw new ApiError(`${path}: the answer has more than ${LONGEST_ANSWER} bytes`, 0);
+    pieces.push(piece);
+  }
   return Buffer.concat(pieces);
 }
 
@@ -217,8 +223,8 @@ function noAnswer(url: URL, error: Error): ApiError {
   return new ApiError(`${url.origin} cannot be reached: ${why}`, 0, { lack: 'unreachable' });
 }
 
-/** Bytes of a failed answer that are kept: a Status is shorter. */
-const LONGEST_STATUS = 10_000;
+/** Bytes of a failed answer that are read: a Status is shorter. */
+export const LONGEST_STATUS = 10_000;
 
 /** The message of the answer's Status object; without one, the HTTP status. */
 async function statusError(answer: Incoming, path: string): Promise<ApiError> {
@@ -226,8 +232,9 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
   let length = 0;
   try {
     for await (const piece of readPieces<Buffer>(answer, ANSWER_TIMEOUT)) {
-      if (length < LONGEST_STATUS) pieces.push(piece);
+      pieces.push(piece);
       length += piece.length;
+      if (length > LONGEST_STATUS) break;
     }
   } catch {
     // The body was cut off: the HTTP status is the message.
@@ -235,28 +242,11 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
   const seconds = Number(answer.headers['retry-after']);
   const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined;
   const { status } = answer;
-  const {
-    message = answer.statusText || (STATUS_CODES[status] ?? ''),
-    reason,
-    details,
-  } = readStatus(Buffer.concat(pieces), isProtobuf(answer));
-  const reasons = [reason, ...(details?.causes ?? []).map((cause) => cause.reason)].filter((one) => one !== undefined);
+  const { message = answer.statusText || (STATUS_CODES[status] ?? ''), reasons } = readStatus(
+    Buffer.concat(pieces),
+    isProtobuf(answer),
+  );
   return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter, reasons });
-}
-
-interface Status {
-  readonly message?: string | undefined;
-  readonly reason?: string | undefined;
-  readonly details?: { readonly causes?: readonly { readonly reason?: string | undefined }[] };
-}
-
-function readStatus(body: Buffer, inProtobuf: boolean): Status {
-  try {
-    return inProtobuf ? readStatusMessage(body) : ((JSON.parse(body.toString()) as Status | null) ?? {});
-  } catch {
-    // Not a Status: a proxy in front of the API server answered.
-    return {};
-  }
 }
 
 function readWith(protobuf: ProtobufReader, bytes: Buffer, path: string): unknown {

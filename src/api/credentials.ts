@@ -1,9 +1,10 @@
 /** Address and credentials of the API server. client-node is loaded only when a cluster is the source: it is large. */
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { readOneFile } from '../documents/one-file.ts';
+import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Credentials } from './client.ts';
+import { fieldsOf } from './status.ts';
 
 /** The name in deploy/base in place of the control plane's address; no host has it (RFC 2606). */
 const PLACEHOLDER = 'control-plane.example';
@@ -19,8 +20,17 @@ export interface ClusterConfig {
   readonly master: string | undefined;
 }
 
-export async function loadCredentials({ kubeconfig, master }: ClusterConfig): Promise<Credentials> {
-  const file = kubeconfig === undefined ? undefined : await readKubeconfig(kubeconfig);
+/** Throws KubeconfigUnusable. */
+export async function loadCredentials(cluster: ClusterConfig): Promise<Credentials> {
+  const { kubeconfig } = cluster;
+  return await credentialsOf(kubeconfig === undefined ? undefined : await readKubeconfig(kubeconfig), cluster);
+}
+
+/** `file`: the object in the kubeconfig. Throws KubeconfigUnusable. */
+export async function credentialsOf(
+  file: object | undefined,
+  { kubeconfig, master }: ClusterConfig,
+): Promise<Credentials> {
   const inCluster = kubeconfig === undefined && master === undefined;
   if (inCluster && process.env.KUBERNETES_SERVICE_HOST === undefined) {
     throw new KubeconfigUnusable(
@@ -71,9 +81,14 @@ function tokenFileOf(
   file: object | undefined,
   { kubeconfig, user }: { readonly kubeconfig: string; readonly user: string | undefined },
 ): string | undefined {
-  const { users } = file as { users?: { name: string; user?: { tokenFile?: string } }[] };
-  const token = users?.find(({ name }) => name === user)?.user?.tokenFile;
-  return token ? resolve(dirname(kubeconfig), token) : undefined;
+  const { users } = fieldsOf(file);
+  const own = Array.isArray(users) ? users.map(fieldsOf).find(({ name }) => name === user) : undefined;
+  const { tokenFile } = fieldsOf(own?.user);
+  if (tokenFile === undefined || tokenFile === null || tokenFile === '') return undefined;
+  if (typeof tokenFile === 'string') return resolve(dirname(kubeconfig), tokenFile);
+  throw new KubeconfigUnusable(
+    `--kubeconfig ${kubeconfig}: tokenFile of the user ${user}: ${JSON.stringify(tokenFile)}: must be the path of a file`,
+  );
 }
 
 function serverUrl(text: string, kubeconfig: string | undefined): string {
@@ -98,6 +113,11 @@ async function readKubeconfig(path: string): Promise<object> {
   const { values, problems } = await readOneFile(path).catch((error) => {
     throw new KubeconfigUnusable(`--kubeconfig ${path}: ${causeOf(error)}`);
   });
+  return kubeconfigIn({ values, problems }, path);
+}
+
+/** The object of a kubeconfig. Throws KubeconfigUnusable. */
+export function kubeconfigIn({ values, problems }: Pick<OneFile, 'values' | 'problems'>, path: string): object {
   const [problem] = problems;
   if (problem !== undefined)
     throw new KubeconfigUnusable(

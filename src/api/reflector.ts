@@ -18,6 +18,7 @@ import { breath, type Clock, sleep } from '../host/clock.ts';
 import { backoff } from './backoff.ts';
 import { type ApiClient, ApiError, type ProtobufReader, type Query, UnreadableAnswer } from './client.ts';
 import { isOlder } from './resource-version.ts';
+import { fieldsOf, statusOf } from './status.ts';
 
 export interface Resource {
   /** `/api/v1/services` */
@@ -28,9 +29,13 @@ export interface Resource {
   readonly protobuf?: ProtobufReader;
 }
 
-/** The part of an object that the reflector reads. */
-interface ApiObject {
-  readonly metadata?: { readonly resourceVersion?: string; readonly name?: string; readonly namespace?: string };
+/** An object as it was received, with what the reflector reads of it. */
+interface ReceivedObject {
+  readonly object: unknown;
+  /** `namespace/name`, or the name of an object without a namespace. */
+  readonly key: string;
+  /** "" for none. */
+  readonly version: string;
 }
 
 export interface ReflectorSink {
@@ -64,6 +69,8 @@ export interface ReflectorOptions {
 
 /** Objects a page of a list: 250 slices are about 1 MB, parsed in a few milliseconds; two pages are under way at a time. */
 export const PAGE = 250;
+/** Pages of a list: 2.5 million objects. */
+export const MOST_PAGES = 10_000;
 /** Seconds after which the server ends a watch: client-go asks for 5 to 10 minutes. */
 const WATCH_SECONDS = 300;
 /** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
@@ -180,18 +187,24 @@ export class Reflector {
         .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal, this.#protobuf)
         .then((it) => asList(it, resource));
     let asked = ask();
-    for (;;) {
+    for (let token: string | undefined, count = 1; ; count++) {
       const page = await asked;
       if (isOlder(page.version, this.#version)) this.#distrust(page.version);
       const isLast = page.continue === undefined || page.continue === '';
       if (!isLast) {
+        if (page.continue === token || count === MOST_PAGES)
+          throw new ApiError(
+            `${resource.path}: the list does not end: page ${count} leads to itself or to too many others`,
+            0,
+          );
+        token = page.continue;
         // The server prepares the next page while this one is processed. A failure surfaces when the page is awaited.
         asked = ask(page.continue);
         asked.catch(() => undefined);
       }
       for (const [i, item] of page.items.entries()) {
         if (i % ITEMS_A_BREATH === ITEMS_A_BREATH - 1) await breath();
-        this.#seen(item, seen);
+        this.#seen(receivedOf(item, resource), seen);
       }
       if (isLast) return page.version;
     }
@@ -204,12 +217,10 @@ export class Reflector {
     this.#version = '';
   }
 
-  #seen(item: ApiObject, seen: Map<string, string>): void {
-    const key = keyOf(item);
-    const version = item.metadata?.resourceVersion ?? '';
+  #seen({ object, key, version }: ReceivedObject, seen: Map<string, string>): void {
     seen.set(key, version);
     if (version !== '' && this.#known.get(key) === version) return;
-    this.#options.sink.set(key, item);
+    this.#options.sink.set(key, object);
     this.#known.set(key, version);
   }
 
@@ -251,24 +262,24 @@ export class Reflector {
 
   #event(line: string): void {
     const { sink, resource } = this.#options;
-    let event: { type?: string; object?: ApiObject & { code?: number; message?: string } };
+    let event: unknown;
     try {
       event = JSON.parse(line);
     } catch {
       throw new ApiError(`the watch of ${resource.path} sent a line that is not JSON: ${line.slice(0, 100)}`, 0);
     }
-    const { type, object } = event;
-    if (type === 'ERROR') throw new ApiError(object?.message ?? 'the watch failed', object?.code ?? 0);
-    const version = object?.metadata?.resourceVersion;
-    if (object === undefined || version === undefined) {
-      throw new ApiError(`the watch of ${resource.path} sent an event without a resourceVersion`, 0);
+    const { type, object } = fieldsOf(event);
+    if (type === 'ERROR') {
+      const { code } = fieldsOf(object);
+      throw new ApiError(statusOf(object).message ?? 'the watch failed', typeof code === 'number' ? code : 0);
     }
+    const { key, version } = receivedOf(object, resource, type === 'BOOKMARK');
+    if (version === '') throw new ApiError(`the watch of ${resource.path} sent an event without a resourceVersion`, 0);
     if (isOlder(version, this.#version)) {
       const before = this.#version;
       this.#distrust(version);
       throw new ApiError(`the API server's resourceVersion went back from ${before} to ${version}`, GONE);
     }
-    const key = keyOf(object);
     if (type === 'DELETED') {
       sink.gone(key);
       this.#known.delete(key);
@@ -291,21 +302,27 @@ function isExpired(error: unknown): boolean {
   return error instanceof ApiError && error.status === GONE;
 }
 
-function keyOf(object: ApiObject): string {
-  const { namespace, name = '' } = object.metadata ?? {};
-  return namespace === undefined ? name : `${namespace}/${name}`;
+/** Throws ApiError for what is no object of the API. The object of a bookmark has no name. */
+function receivedOf(object: unknown, { path }: Resource, isBookmark = false): ReceivedObject {
+  const { metadata } = (object ?? {}) as { readonly metadata?: unknown };
+  const { name = '', namespace = '', resourceVersion = '' } = (metadata ?? {}) as Readonly<Record<string, unknown>>;
+  const isNamed = typeof name === 'string' && typeof namespace === 'string' && (name !== '' || isBookmark);
+  if (!isNamed || typeof resourceVersion !== 'string')
+    throw new ApiError(
+      `${path}: the answer has something without a name or a resourceVersion in place of an object`,
+      0,
+    );
+  return { object, key: namespace === '' ? name : `${namespace}/${name}`, version: resourceVersion };
 }
 
 function asList(
   answer: unknown,
   resource: Resource,
-): { items: ApiObject[]; continue: string | undefined; version: string } {
-  const { items, metadata } = (answer ?? {}) as {
-    items?: unknown;
-    metadata?: { continue?: string; resourceVersion?: string };
-  };
-  if (metadata?.resourceVersion === undefined || (items !== null && items !== undefined && !Array.isArray(items))) {
+): { items: readonly unknown[]; continue: string | undefined; version: string } {
+  const { items, metadata } = (answer ?? {}) as { readonly items?: unknown; readonly metadata?: unknown };
+  const { continue: next, resourceVersion: version } = (metadata ?? {}) as Readonly<Record<string, unknown>>;
+  const isList = items === null || items === undefined || Array.isArray(items);
+  if (typeof version !== 'string' || !isList || (typeof next !== 'string' && next !== undefined && next !== null))
     throw new ApiError(`${resource.path}: the answer is not a list`, 0);
-  }
-  return { items: (items ?? []) as ApiObject[], continue: metadata.continue, version: metadata.resourceVersion };
+  return { items: items ?? [], continue: next ?? undefined, version };
 }

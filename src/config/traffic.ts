@@ -28,13 +28,16 @@ export function readDetectLocal(read: Reader): DetectLocal {
 }
 
 /** Keywords of kube-proxy 1.37; they mix with CIDRs. */
-const KEYWORDS: Readonly<Record<string, string>> = { localhost: '127.0.0.0/8,::1/128', all: '0.0.0.0/0,::/0' };
+const KEYWORDS: ReadonlyMap<string, string> = new Map([
+  ['localhost', '127.0.0.0/8,::1/128'],
+  ['all', '0.0.0.0/0,::/0'],
+]);
 
 /** By default nftables mode serves node ports on the Node's first address only, as kube-proxy does in that mode. */
 export function readNodePortAddresses(read: Reader, mode: Config['mode']): NodePortAddresses {
   if (mode === 'nftables' && !read.text('nodeport-addresses')) return { primary: 'known', cidrs: [] };
   const words = (read.text('nodeport-addresses') ?? '').split(',').map((word) => word.trim());
-  const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS[word] ?? word);
+  const texts = words.filter((word) => word !== 'primary').map((word) => KEYWORDS.get(word) ?? word);
   const flag = 'nodeport-addresses';
   const reader: Reader = { ...read, text: () => texts.join(','), fault: (_, problem) => read.fault(flag, problem) };
   const what = 'primary, localhost, all or a CIDR such as 10.0.0.0/8';

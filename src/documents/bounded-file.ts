@@ -36,7 +36,7 @@ export interface FileText {
 }
 
 /** Symbolic links on one way, as in the kernel (path_resolution(7)). */
-const MOST_LINKS = 40;
+export const MOST_LINKS = 40;
 const CHUNK = 1 << 20;
 
 /** Text and stamp of a file; undefined: the stamp is the same. Throws Refused, or the error of a system call. */

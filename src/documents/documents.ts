@@ -12,9 +12,9 @@ export type Part =
   | { readonly kind: 'problem'; readonly reason: string; readonly line: number; readonly column: number };
 
 /** Most documents of one text. */
-const MOST_DOCUMENTS = 100_000;
+export const MOST_DOCUMENTS = 100_000;
 /** Most levels of JSON: the engine's parser has no limit of its own, and code that walks through values is recursive. */
-const DEEPEST = 100;
+export const DEEPEST = 100;
 
 /** Documents in the order of the text, without documents that hold only comments. Never throws. */
 export function* readParts(text: string): Generator<Part> {

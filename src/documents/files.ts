@@ -3,10 +3,10 @@ import type { Answer, Failure, Outcome, ParsedFile, Request, Value } from './pro
 import { type Patience, Thread } from './thread.ts';
 
 /** Most threads that may hang in system calls at a time; each holds a few megabytes. */
-const MOST_STUCK = 4;
+export const MOST_STUCK = 4;
 /** Milliseconds until an idle thread ends: its memory is worth more than the 50 ms of its start. */
 const IDLE = 30_000;
-const PATIENCE: Patience = { reading: 5000, parsing: 30_000 };
+export const PATIENCE: Patience = { reading: 5000, parsing: 30_000 };
 
 /** A path that does not answer. */
 export interface Stuck {

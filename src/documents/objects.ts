@@ -3,7 +3,7 @@ import { type Part, readParts } from './documents.ts';
 import type { Repeated } from './yaml.ts';
 
 /** Most values in one object: an EndpointSlice of the largest size, 1,000 endpoints, has 20,000. */
-const MOST_VALUES = 100_000;
+export const MOST_VALUES = 100_000;
 
 /** Objects and problems of a text. A repeated key is a problem, unless `mayRepeat`: then its last value counts, and the object lists the key. Never throws. */
 export function* readObjects(text: string, mayRepeat = false): Generator<Part> {

@@ -3,7 +3,7 @@ import { type DocumentReader, singleFiles } from './files.ts';
 import type { Problem, Value } from './protocol.ts';
 
 /** Bytes. */
-const MOST_BYTES = 4 << 20;
+export const MOST_BYTES = 4 << 20;
 
 export interface OneFile {
   readonly values: readonly Value[];

@@ -34,6 +34,8 @@ export interface Failure {
   readonly cause: string;
   /** Name of the error, such as ENOENT. */
   readonly code?: string | undefined;
+  /** What the path leads to is not for reading, such as a named pipe. Otherwise the read itself failed, and another try may succeed. */
+  readonly isRefused?: boolean;
   /** Stamp of the file, if it could be opened: while the stamp stays the same, another try is pointless. */
   readonly stamp?: string | undefined;
 }

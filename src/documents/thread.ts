@@ -6,7 +6,7 @@ import type { Answer, Request } from './protocol.ts';
 declare const DOCUMENT_THREAD: string | undefined;
 
 /** Megabytes that the thread may hold: about six times the text of the largest file. A file that needs more ends only the thread. */
-const MOST_MEMORY = 640;
+export const MOST_MEMORY = 640;
 /** The thread's share of the cgroup's memory limit, where that is less. */
 const MOST_SHARE = 1 / 4;
 

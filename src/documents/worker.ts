@@ -13,7 +13,8 @@ port.on('message', (request: Request) => {
     answer(outcomeOf(request));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    answer({ kind: 'unreadable', cause: error instanceof Refused ? message : fileProblem(error), code });
+    const isRefused = error instanceof Refused;
+    answer({ kind: 'unreadable', cause: isRefused ? message : fileProblem(error), code, isRefused });
   }
 });
 

@@ -5,14 +5,14 @@
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Scalar, stringify } from 'yaml';
 
 /** Most levels of nesting. */
-const DEEPEST = 100;
+export const DEEPEST = 100;
 /**
  * Most tokens of one document, as the lexer counts them. Each costs up to half a kilobyte while it is parsed. An API
  * object is at most 1.5 MB in etcd, which is about 700,000 tokens; an EndpointSlice with 1,000 endpoints has 100,000.
  */
-const MOST_TOKENS = 400_000;
+export const MOST_TOKENS = 400_000;
 /** Most characters and values that aliases and merge keys may add to the text. */
-const MOST_ADDED = 1_000_000;
+export const MOST_ADDED = 1_000_000;
 const SYNTAX = 'not valid YAML or JSON';
 /** Repeated keys that are reported. */
 const MOST_REPEATED = 20;

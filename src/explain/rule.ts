@@ -130,8 +130,9 @@ function take(draft: Draft, { option, inverted, values }: Option): number | unde
     case '--mode':
       return value === 'random' ? 1 : undefined;
     case '--probability':
+      if (!/^[01](?:\.\d+)?$/.test(value) || Number(value) > 1) return undefined;
       draft.chance *= inverted ? 1 - Number(value) : Number(value);
-      return Number.isNaN(draft.chance) ? undefined : 1;
+      return 1;
     case '--name':
       draft.list = value;
       return 1;
@@ -139,7 +140,7 @@ function take(draft: Draft, { option, inverted, values }: Option): number | unde
       draft.recalls = { inverted };
       return 0;
     default: {
-      const ignored = IGNORED[option];
+      const ignored = Object.hasOwn(IGNORED, option) ? IGNORED[option] : undefined;
       if (ignored !== undefined) return inverted ? undefined : ignored;
       const match = matchOf({ option, inverted, values });
       if (match !== undefined) draft.matches.push(match);
@@ -163,8 +164,9 @@ function matchOf({ option, inverted, values: [value = '', second = ''] }: Option
     case '--ctstate':
       return { of: 'connection state', value, inverted };
     case '--dport': {
-      const [first = '', last = first] = value.split(':');
-      return { of: 'port', first: Number(first), last: Number(last), inverted };
+      const [first, last = first, ...rest] = value.split(':').map(portOf);
+      if (first === undefined || last === undefined || rest.length > 0) return undefined;
+      return { of: 'port', first, last, inverted };
     }
     case '--mark': {
       const mark = numbers(value, 0xffffffff);
@@ -187,16 +189,22 @@ function ofNet(of: 'source' | 'destination' | 'original destination', text: stri
   return cidr && { of, net: netOf(cidr), inverted };
 }
 
-/** `0x4000/0x4000`, or `0x4000` for all bits of the mask. */
+/** undefined: it is no port. */
+function portOf(text: string): number | undefined {
+  return /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined;
+}
+
+/** `0x4000/0x4000`, or `0x4000` for all bits of the mask. undefined: these are no numbers of 32 bits. */
 function numbers(text: string, all: number): { value: number; mask: number } | undefined {
-  const [value = Number.NaN, mask = all] = text.split('/').map(Number);
-  return Number.isNaN(value) || Number.isNaN(mask) ? undefined : { value, mask };
+  const [, value, mask = String(all)] = /^(0x[\da-f]{1,8}|\d{1,10})(?:\/(0x[\da-f]{1,8}|\d{1,10}))?$/i.exec(text) ?? [];
+  if (value === undefined || Number(value) > 0xffffffff || Number(mask) > 0xffffffff) return undefined;
+  return { value: Number(value), mask: Number(mask) };
 }
 
 /** `10.244.1.11:8080` or `[fd00::1]:8080`; a range of addresses or ports is not interpreted. */
 function socketOf(text: string): ParsedRule['to'] {
   const colon = text.lastIndexOf(':');
   const address = parseAddress(text.slice(0, colon).replace(/^\[|\]$/g, ''));
-  const port = Number(text.slice(colon + 1));
-  return address === undefined || !Number.isInteger(port) ? undefined : { text, address, port };
+  const port = portOf(text.slice(colon + 1));
+  return address === undefined || !port ? undefined : { text, address, port };
 }

@@ -53,12 +53,12 @@ interface Endings {
   readonly done: Outcome[];
 }
 
-const VERDICTS: Readonly<Record<string, Exclude<Verdict, 'end'>>> = {
-  ACCEPT: 'accept',
-  DROP: 'drop',
-  REJECT: 'reject',
-  RETURN: 'return',
-};
+const VERDICTS: ReadonlyMap<string, Exclude<Verdict, 'end'>> = new Map([
+  ['ACCEPT', 'accept'],
+  ['DROP', 'drop'],
+  ['REJECT', 'reject'],
+  ['RETURN', 'return'],
+]);
 
 /** Rules that were read of a view, by their text: many packets pass the same ones. */
 const PARSED = new WeakMap<RulesView, Map<string, ParsedRule>>();
@@ -218,7 +218,7 @@ export class RulesWalk {
   /** What a rule that matches does. */
   #take(place: Place, state: State, endings: Endings): void {
     const { target, setMark, to } = place.rule;
-    const verdict = VERDICTS[target];
+    const verdict = VERDICTS.get(target);
     const after = (effect: Effect, changed = state) => stepped(changed, stepOf(place, effect));
     if (verdict !== undefined) endings.done.push({ state: after({ kind: verdict as 'accept' }), verdict });
     else if (target === '') endings.next.push(state);

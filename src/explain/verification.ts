@@ -4,7 +4,7 @@ import type { Verification, VerifiedDifference } from '../answers/verification.t
 import type { Comparison, Difference } from '../modes/inspection.ts';
 
 /** Most differences that an answer lists. */
-const MOST = 1000;
+export const MOST = 1000;
 
 /** Differences of another program's come first, then those that are not written yet or refused, last those that only wait. */
 const ORDER: readonly Difference['because'][] = [

@@ -1,4 +1,5 @@
 /** Objects and their changes in a compact form that JSON can carry. A delta leads from one value of an object to the next, or back. */
+import { familyOf } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { Endpoint, NodeView, Service, ServiceKey, Slice, SliceKey } from '../model/objects.ts';
 
@@ -109,15 +110,22 @@ function unpackEndpoint(packed: PackedEndpoint): Endpoint {
 }
 
 /** Throws DeltaMismatch when the delta does not fit the value. */
-export function appliedToService(service: Service | undefined, delta: ServiceDelta): Service | undefined {
-  if ('all' in delta) return delta.all === null ? undefined : unpackService(delta.all);
-  if (service === undefined) throw new DeltaMismatch('a Service that does not exist was changed');
-  return unpackService({ ...packService(service), ...delta.set });
+export function appliedToService(
+  key: ServiceKey,
+  service: Service | undefined,
+  delta: ServiceDelta,
+): Service | undefined {
+  if ('all' in delta && delta.all === null) return undefined;
+  if ('set' in delta && service === undefined) throw new DeltaMismatch(`Service ${key} does not exist and was changed`);
+  const packed = 'all' in delta ? delta.all : service && { ...packService(service), ...delta.set };
+  const changed = packed ? unpackService(packed) : undefined;
+  if (changed === undefined || changed.key === key) return changed;
+  throw new DeltaMismatch(`Service ${key} became ${changed.key}`);
 }
 
 /** Throws DeltaMismatch when the delta does not fit the value. */
 export function appliedToSlice(key: SliceKey, slice: Slice | undefined, delta: SliceDelta): Slice | undefined {
-  if ('all' in delta) return delta.all === null ? undefined : unpackSlice(key, delta.all);
+  if ('all' in delta) return delta.all === null ? undefined : ofOneFamily(unpackSlice(key, delta.all));
   if (slice === undefined) throw new DeltaMismatch(`EndpointSlice ${key} does not exist and was changed`);
   const { first, last, between } = delta.endpoints ?? { first: slice.endpoints.length, last: 0, between: [] };
   if (first + last > slice.endpoints.length) {
@@ -130,7 +138,13 @@ export function appliedToSlice(key: SliceKey, slice: Slice | undefined, delta: S
     ...between.map(unpackEndpoint),
     ...slice.endpoints.slice(slice.endpoints.length - last),
   ];
-  return { ...slice, ...delta.set, endpoints };
+  return ofOneFamily({ ...slice, ...delta.set, endpoints });
+}
+
+function ofOneFamily(slice: Slice): Slice {
+  const other = slice.endpoints.find(({ address }) => familyOf(address) !== slice.family);
+  if (other === undefined) return slice;
+  throw new DeltaMismatch(`EndpointSlice ${slice.key} of ${slice.family} has the endpoint ${other.address}`);
 }
 
 /** A change does not fit the object that it is about: a part of the history is missing or wrong. */

@@ -8,8 +8,10 @@ export const FORMAT = 1;
 const MAGIC = 'slicewire-recording ';
 const HEAD = 8;
 /** Bytes of a frame, as it is and unpacked, at most: a recording may come from anywhere. */
-const MOST_PACKED = 16 * 1024 * 1024;
-const MOST_UNPACKED = 64 * 1024 * 1024;
+export const MOST_PACKED = 16 * 1024 * 1024;
+export const MOST_UNPACKED = 64 * 1024 * 1024;
+/** Lines of a frame, at most; a line of a recording has at least 64 bytes. */
+export const MOST_LINES = 1_000_000;
 
 /** This is not a recording, or one of another version. */
 export class RecordingUnreadable extends Error {
@@ -87,10 +89,13 @@ async function readHeader(source: ByteSource): Promise<void> {
   );
 }
 
-/** undefined: it cannot be unpacked. */
+/** undefined: it cannot be unpacked, or has more lines than a frame has: empty ones would take many times their bytes. */
 function unpack(content: Buffer): readonly string[] | undefined {
   try {
-    return inflateRawSync(content, { maxOutputLength: MOST_UNPACKED }).toString().split('\n').slice(0, -1);
+    const lines = inflateRawSync(content, { maxOutputLength: MOST_UNPACKED })
+      .toString()
+      .split('\n', MOST_LINES + 1);
+    return lines.length > MOST_LINES ? undefined : lines.slice(0, -1);
   } catch {
     return undefined;
   }

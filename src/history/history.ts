@@ -24,7 +24,7 @@ export interface HistoryQuestion {
 /** The answer without its head. */
 export type HistoryContent = Omit<History, 'apiVersion' | 'kind' | 'by'>;
 
-const MOST = 200;
+export const MOST = 200;
 /** Most syncs that are listed. */
 const SYNCS = 50;
 

@@ -45,7 +45,7 @@ export interface RecordedFlight extends FlightData {
 }
 
 /** Bytes of a history that is read from recordings. */
-const MOST = 128 * 1024 * 1024;
+export const MOST = 128 * 1024 * 1024;
 
 /**
  * The history of these lines, to answer from (`historyOf`, `objectsAt`). A beginning that is torn does not count, because some of its

@@ -8,7 +8,11 @@ export const key = z.string().regex(/^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\/[a-z
 export const portName = z.string().regex(/^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$/);
 export const family = z.enum(['IPv4', 'IPv6']);
 export const count = z.number().int().nonnegative();
-const port = z.number().int().min(0).max(65_535);
+/** Milliseconds since 1970, within what a date of JavaScript holds (ECMA-262, time values). */
+export const time = z.number().min(-8.64e15).max(8.64e15);
+/** 0 for none. */
+const portOrNone = z.number().int().min(0).max(65_535);
+const port = portOrNone.min(1);
 const protocol = z.enum(['TCP', 'UDP', 'SCTP']);
 const policy = z.enum(['Cluster', 'Local']);
 
@@ -29,17 +33,17 @@ export const cidr = z.string().transform((text, context): Cidr => {
 const service = z.object({
   key,
   uid: z.string().nullable(),
-  createdAt: z.number(),
+  createdAt: time,
   type: z.enum(['ClusterIP', 'NodePort', 'LoadBalancer']),
-  clusterIPs: z.array(address),
+  clusterIPs: z.array(address).max(2),
   externalIPs: z.array(address),
   loadBalancerIPs: z.array(address),
   sourceRanges: z.array(cidr).nullable(),
-  ports: z.array(z.object({ name: portName, protocol, port, nodePort: port })),
+  ports: z.array(z.object({ name: portName, protocol, port, nodePort: portOrNone })),
   internalTrafficPolicy: policy,
   externalTrafficPolicy: policy,
-  affinitySeconds: count,
-  healthCheckNodePort: port,
+  affinitySeconds: count.max(86_400),
+  healthCheckNodePort: portOrNone,
 });
 
 const names = z.exactOptional(z.array(name));
@@ -90,8 +94,8 @@ const milliseconds = z.object({ all: z.number(), reading: z.number(), desiring: 
 const sync = z.object({
   type: z.literal('sync'),
   number: count,
-  at: z.number(),
-  endedAt: z.number(),
+  at: time,
+  endedAt: time,
   trigger: z.string(),
   outcome: z.enum(['complete', 'partial', 'failed']),
   upTo: count,
@@ -111,7 +115,7 @@ const sync = z.object({
 const localDetector = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('none') }),
   z.object({ kind: z.literal('cidr'), cidr }),
-  z.object({ kind: z.literal('interface'), name: z.string().regex(/^[^\s/"]{1,15}$/) }),
+  z.object({ kind: z.literal('interface'), name: z.string().regex(/^[A-Za-z0-9_.-]{1,15}\+?$/) }),
 ]);
 
 const shared = {
@@ -150,7 +154,7 @@ const modeSettings = z.discriminatedUnion('mode', [
         ...shared,
         excludeCidrs: z.array(cidr),
         nodePortCidrs: z.union([z.literal('all'), z.array(cidr)]),
-        scheduler: z.string().regex(/^[a-z]{1,15}$/),
+        scheduler: z.string().regex(/^[a-z0-9]{1,15}$/),
       }),
     ),
     node: z.object({ tcpTimeout: count, tcpFinTimeout: count, udpTimeout: count, strictArp: z.boolean() }),
@@ -173,7 +177,7 @@ export const partsSchema = z.object({
 export const lineSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('start'),
-    at: z.number(),
+    at: time,
     parts: partsSchema,
     isWritten: z.boolean().describe('the objects are in the kernel; otherwise the next sync writes them'),
     isWaiting: z.boolean().describe('removals were waiting'),
@@ -184,7 +188,7 @@ export const lineSchema = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('change'),
     number: count,
-    at: z.number(),
+    at: time,
     service: z.string(),
     version: z.string(),
     delta,

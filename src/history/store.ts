@@ -57,7 +57,7 @@ export class ObjectStore implements PresentObjects {
   apply({ kind, key, delta }: Delta): Change {
     if (kind === 'Service') {
       const from = this.#services.get(key);
-      const to = appliedToService(from, delta);
+      const to = appliedToService(key, from, delta);
       put(this.#services, key, to);
       return { kind, key, from, to };
     }

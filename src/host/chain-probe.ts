@@ -6,6 +6,7 @@ import type { Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
 import { type Clock, realClock } from './clock.ts';
 import type { ChainQuery, IptablesTools, IptablesVariant } from './iptables-tools.ts';
+import { type Commit, type Committer, commitsBetween, type RulesetNotices } from './ruleset-notices.ts';
 
 /** Numbers that change when any program writes rules; the kernel has them without reading the rules. */
 export type RulesState =
@@ -22,10 +23,7 @@ export interface TableNumbers {
 }
 
 /** A program that wrote rules, and the generation of the ruleset that it made. */
-export interface RulesWriter {
-  /** In the first namespace of processes. */
-  readonly pid: number;
-  readonly name: string;
+export interface RulesWriter extends Committer {
   readonly generation: number;
 }
 
@@ -39,6 +37,8 @@ export interface ChainProbe {
   counters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
   /** The program that committed the last change of the ruleset; undefined where that is not known. */
   lastWriter?(): Promise<RulesWriter | undefined>;
+  /** The transactions between two generations; undefined where one was not heard. See `RulesetNotices.between`. */
+  commits?(from: number, to: number): Promise<readonly Commit[] | undefined>;
   /** The state of these tables; undefined when the kernel does not answer. */
   state?(tables: readonly string[]): Promise<RulesState | undefined>;
 }
@@ -47,7 +47,7 @@ export interface RulesProbe extends ChainProbe {
   generation(): Promise<number | undefined>;
   counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
   state(tables: readonly string[]): Promise<RulesState | undefined>;
-  /** Closes the socket to the kernel; the next question opens another. */
+  /** Closes the socket to the kernel. */
   close(): void;
 }
 
@@ -73,13 +73,19 @@ export interface RulesSocket {
 }
 
 /** Opens the socket. Throws when the kernel refuses it. */
-export type OpenRules = (variant: IptablesVariant, family: Family) => Promise<RulesSocket>;
+export type OpenRules = (
+  variant: IptablesVariant,
+  family: Family,
+  notices?: RulesetNotices | undefined,
+) => Promise<RulesSocket>;
 
 export interface RulesProbeOptions {
   readonly tools: Pick<IptablesTools, 'family' | 'variant' | 'writes' | 'hasChain' | 'counters'>;
   /** The kernel did not answer, and a process is asked instead. Each cause is reported once. */
   readonly onProblem: (text: string) => void;
   readonly open?: OpenRules;
+  /** The transactions of the nft variant; closed by its owner. */
+  readonly notices?: RulesetNotices | undefined;
   readonly clock?: Clock;
 }
 
@@ -87,7 +93,7 @@ export interface RulesProbeOptions {
 const COUNTERS_STAY = 15_000;
 const COUNTERS_SHARE = 100;
 
-export const openRules: OpenRules = async (variant, family) => {
+export const openRules: OpenRules = async (variant, family, notices) => {
   // Loaded only here: commands without a probe need no foreign functions.
   if (variant === 'legacy') {
     const { XtablesSocket } = await import('../../native/xtables.ts');
@@ -97,25 +103,21 @@ export const openRules: OpenRules = async (variant, family) => {
     return { chain, numbers, close: () => socket.close() };
   }
   const { NftablesSocket } = await import('../../native/nftables.ts');
-  const { NftWriters } = await import('./nftables-writers.ts');
   const socket = new NftablesSocket();
-  const writers = new NftWriters();
   return {
     chain({ table, chain }) {
-      // Asked while the rules stand: the first rules are written without a listener.
-      writers.listen();
       return { kind: 'known', exists: socket.hasChain({ family, table, chain }) };
     },
     generation: () => socket.generation(),
     lastWriter() {
       const generation = socket.generation();
-      const writer = writers.of(generation);
-      return writer && { ...writer, generation };
+      notices?.listen();
+      const last = notices?.last;
+      return last?.generation === generation ? last : undefined;
     },
     counters: ({ table, chain }) => socket.ruleCounters({ family, table, chain }),
     close() {
       socket.close();
-      writers.close();
     },
   };
 };
@@ -130,15 +132,17 @@ class KernelRulesProbe implements RulesProbe {
   readonly #onProblem: (text: string) => void;
   readonly #open: OpenRules;
   /** Opened once, by the first question. */
-  #socket: Promise<RulesSocket> | undefined;
+  #socket: Promise<RulesSocket> | 'closed' | undefined;
   /** Chains that a process found, each with the fingerprint of its table then. */
   readonly #found = new Map<string, string>();
   readonly #reported = new Set<string>();
   readonly #clock: Clock;
+  readonly #notices: RulesetNotices | undefined;
   /** Counters that a process read, by chain; they are answered again until then. */
   readonly #counted = new Map<string, { until: number; readonly counters: Promise<readonly number[]> }>();
 
-  constructor({ tools, onProblem, open = openRules, clock = realClock }: RulesProbeOptions) {
+  constructor({ tools, onProblem, open = openRules, notices, clock = realClock }: RulesProbeOptions) {
+    this.#notices = notices;
     this.#clock = clock;
     this.#tools = tools;
     this.#onProblem = onProblem;
@@ -160,7 +164,13 @@ class KernelRulesProbe implements RulesProbe {
   }
 
   close(): void {
+    this.#drop();
+    this.#socket = 'closed';
+  }
+
+  #drop(): void {
     const socket = this.#socket;
+    if (socket === 'closed') return;
     this.#socket = undefined;
     socket?.then((opened) => opened.close()).catch(() => undefined);
   }
@@ -171,6 +181,11 @@ class KernelRulesProbe implements RulesProbe {
 
   async lastWriter(): Promise<RulesWriter | undefined> {
     return await this.#ask((socket) => socket.lastWriter?.());
+  }
+
+  async commits(from: number, to: number): Promise<readonly Commit[] | undefined> {
+    if (this.#tools.variant === 'legacy' || this.#notices === undefined) return undefined;
+    return await commitsBetween(this.#notices, from, to);
   }
 
   async counters(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]> {
@@ -205,14 +220,15 @@ class KernelRulesProbe implements RulesProbe {
   /** undefined: the kernel cannot be asked. */
   async #ask<T>(question: (socket: RulesSocket) => T): Promise<T | undefined> {
     const { variant, family } = this.#tools;
-    if (variant === undefined) return undefined;
+    // Nobody would close the socket of a question that comes too late.
+    if (variant === undefined || this.#socket === 'closed') return undefined;
     try {
-      this.#socket ??= this.#open(variant, family);
+      this.#socket ??= this.#open(variant, family, this.#notices);
       return question(await this.#socket);
     } catch (error) {
       this.#report(causeOf(error));
       // The next question opens a new socket.
-      this.close();
+      this.#drop();
       return undefined;
     }
   }

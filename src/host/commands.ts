@@ -17,19 +17,19 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-const NO_PROGRAM = 'no such program';
+const MISSING = 'no such program';
 
-/** A command could not be started. */
+/** A command could not be started. `cause`: in words. */
 export class CommandNotStarted extends Error {
   readonly code = 'COMMAND_NOT_STARTED';
   readonly file: string;
-  /** There is no such program. Other causes may pass, such as a lack of memory. */
+  /** There is no such program. */
   readonly isMissing: boolean;
 
   constructor(file: string, cause: string) {
     super(`cannot start ${file}: ${cause}`);
     this.file = file;
-    this.isMissing = cause === NO_PROGRAM;
+    this.isMissing = cause === MISSING;
   }
 }
 
@@ -69,7 +69,7 @@ function startProblem(result: {
   readonly code?: string | undefined;
   readonly originalMessage?: string | undefined;
 }): string {
-  if (result.code === 'ENOENT') return NO_PROGRAM;
+  if (result.code === 'ENOENT') return MISSING;
   return result.code === 'EACCES' ? 'permission denied' : (result.originalMessage ?? 'unknown cause');
 }
 

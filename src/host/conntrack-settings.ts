@@ -1,4 +1,5 @@
 /** The kernel's settings of conntrack, which every mode writes as kube-proxy does (docs/semantics.md 8.4). */
+import { causeOf } from '../model/cause.ts';
 import { type SettingWrite, settingKey } from '../reconcile/setting.ts';
 import type { SettingFiles, Sysctls } from './sysctls.ts';
 
@@ -50,11 +51,16 @@ export async function sortWrites(
   const possible: ConntrackWrite[] = [];
   const barred: BarredWrite[] = [];
   for (const write of writes) {
-    const cause = (await files.whyNotWritable(write.name)) ?? (await whyHashSizeStays(write.name, files));
+    const cause = await whyItStays(write.name, files).catch(causeOf);
     if (cause === undefined) possible.push(write);
     else barred.push({ ...write, cause });
   }
   return { possible, barred };
+}
+
+/** undefined: no obstacle shows. Rejects when that cannot be found out. */
+async function whyItStays(name: string, files: SettingFiles): Promise<string | undefined> {
+  return (await files.whyNotWritable(name)) ?? (await whyHashSizeStays(name, files));
 }
 
 /**

@@ -181,7 +181,7 @@ export class IptablesTools {
     // -A CHAIN … -c PACKETS BYTES -j TARGET; a comment may contain the same text.
     const rules = result.stdout.split('\n').filter((line) => line.startsWith('-A '));
     return rules.map((line) =>
-      Number(/ -c (\d+) \d+(?: -[jg] |$)/.exec(line.replace(/"(?:\\.|[^"])*"/g, ''))?.[1] ?? 0),
+      Number(/ -c (\d{1,20}) \d+(?: -[jg] |$)/.exec(line.replace(/"(?:\\.|[^"])*"/g, ''))?.[1] ?? 0),
     );
   }
 
@@ -214,7 +214,7 @@ export class IptablesTools {
 
 /** N of `line N failed`, `line N: RULE_APPEND failed`, `Error occurred at line: N`. */
 function failedLine(stderr: string): number | undefined {
-  const found = /line (\d+) failed|line (\d+): \S+ failed|occurred at line: (\d+)/.exec(stderr);
+  const found = /line (\d{1,9}) failed|line (\d{1,9}): \S+ failed|occurred at line: (\d{1,9})/.exec(stderr);
   const text = found?.[1] ?? found?.[2] ?? found?.[3];
   return text === undefined ? undefined : Number(text);
 }

@@ -49,9 +49,12 @@ async function readTable(folder: string, { name, protocol, state }: (typeof TABL
   return found;
 }
 
-/** `0100007F:0016`: words of four bytes in the byte order of this machine, then the port. Port 0 means that there is none. */
+/** `0100007F:0016`: words of four bytes in the byte order of this machine, then the port. Port 0 means that there is none. Throws SyntaxError. */
 function listenerOf(text: string, protocol: Protocol): Listener | undefined {
-  const [hex = '', port = ''] = text.split(':');
+  const [, hex, port] = /^([\dA-F]{8}|[\dA-F]{32}):([\dA-F]{4})$/i.exec(text) ?? [];
+  // A port in use must not count as free.
+  if (hex === undefined || port === undefined)
+    throw new SyntaxError(`a table of sockets has an address of an unknown form: ${text.slice(0, 80)}`);
   const number = Number.parseInt(port, 16);
   const bytes = Buffer.from(hex, 'hex');
   if (endianness() === 'LE') bytes.swap32();

@@ -3,6 +3,7 @@
  * `nftables-encoding.ts` makes netlink requests of them, and `nftables-netlink.ts` sends these.
  */
 import type { Family } from '../model/address.ts';
+import type { Committer } from './ruleset-notices.ts';
 
 /** Index of a register: a rule has 16 words of 4 bytes, numbered from 0. */
 export type Word = number;
@@ -130,6 +131,21 @@ export interface NftState {
   readonly sets: ReadonlyMap<string, readonly NftElement[]>;
 }
 
+/** Some objects of slicewire's table as the kernel has them; undefined: there is no such object. */
+export interface NftPart {
+  readonly chains: ReadonlyMap<string, ReadChain | undefined>;
+  /** By set and key. */
+  readonly elements: ReadonlyMap<string, ReadonlyMap<Bytes, NftElement | undefined>>;
+}
+
+/** Names of chains, and keys of elements by set. */
+export interface NftTouched {
+  readonly chains: ReadonlySet<string>;
+  readonly elements: ReadonlyMap<string, ReadonlySet<Bytes>>;
+  /** The last program that touched one of them, or else that wrote at all. */
+  readonly by?: Committer | undefined;
+}
+
 /** A write that the kernel refused. */
 export interface NftRefusal {
   /** Index of the write. */
@@ -142,10 +158,7 @@ export interface NftRefusal {
 }
 
 /** The program that committed a transaction. */
-export interface NftWriter {
-  /** In the first namespace of processes. */
-  readonly pid: number;
-  readonly name: string;
+export interface NftWriter extends Committer {
   /** It is this process. */
   readonly isUs: boolean;
 }
@@ -166,6 +179,16 @@ export interface NftKernel {
   expirations(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>>;
   /** The program that committed the last transaction of any table; undefined where the kernel does not tell. */
   lastWriter(): NftWriter | undefined;
+  /**
+   * What other programs touched in the table since it was last read or written; undefined where that was not heard, or is too much to
+   * name. If it is nothing, the table is as it was. Throws when the kernel does not answer.
+   */
+  touched?(family: Family): Promise<NftTouched | undefined>;
+  /**
+   * Reads these objects, after which the table is as believed; undefined when another program touched others meanwhile. Throws when
+   * they cannot be read.
+   */
+  readPart?(family: Family, touched: NftTouched): Promise<NftPart | undefined>;
   /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether the table is as it was last read or written. Cheap. */

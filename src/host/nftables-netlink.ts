@@ -17,7 +17,7 @@ import {
   errnoOf,
 } from '../../native/errno.ts';
 import { NetlinkError, type Request } from '../../native/netlink.ts';
-import { NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { NetlinkSocket, openTransport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import { readElements, readSets, tableHandle } from '../../native/nft/listings.ts';
 import { deleteChain, deleteTable } from '../../native/nft/objects.ts';
@@ -32,21 +32,25 @@ import {
   type Bytes,
   type NftKernel,
   NftMissing,
+  type NftPart,
   type NftRefusal,
   type NftState,
   type NftTables,
+  type NftTouched,
   NftUnusable,
   type NftWrite,
   type NftWriter,
   type Standing,
 } from './nftables-kernel.ts';
-import { readTable } from './nftables-reading.ts';
-import { NftWriters } from './nftables-writers.ts';
+import { readPart, readTable } from './nftables-reading.ts';
+import { SeenTables } from './nftables-seen.ts';
+import { type JournalOptions, RulesetJournal } from './ruleset-journal.ts';
+import type { RulesetNotices } from './ruleset-notices.ts';
 
 /** The name of the table in each family. */
 export const TABLE = 'slicewire';
 /** Bytes of the longest transaction. */
-const LONGEST = 64 * 1024 * 1024;
+export const LONGEST = 64 * 1024 * 1024;
 /** Bytes of the longest request of a read. */
 const LONGEST_QUESTION = 4096;
 /** Bytes of a message's header with padding, and of the two messages around a transaction. */
@@ -54,8 +58,6 @@ const MESSAGE = 20;
 const BRACKETS = 64;
 /** Attempts to write a transaction without a write of another program in between. After these it is written in any case. */
 const TRIES = 8;
-/** The largest share of the time for reading the table only to find out whether another program changed it. */
-const READING_SHARE = 0.01;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: readonly number[] = [EPERM, EINTR, EAGAIN, ENOMEM, ENOBUFS];
 /** Answers of a kernel without nftables; EINVAL is nfnetlink's for a subsystem that it does not know (nfnetlink.c). */
@@ -90,37 +92,36 @@ interface Sockets {
   readonly main: NetlinkSocket;
   /** Beside the main one, which may be in the middle of a listing. */
   readonly asking: NetlinkSocket;
-  readonly writers: NftWriters;
-}
-
-/** The table when it was last read or written. */
-interface Seen {
-  readonly handle: bigint;
-  /** The generation of the ruleset then; undefined when another program wrote meanwhile. */
-  readonly generation: number | undefined;
-  /** Time of the clock `performance`, in milliseconds, from which the table may be read only to check it. */
-  readonly due: number;
+  /** Opens another one. */
+  readonly open: typeof openTransport;
 }
 
 export class NftNetlink implements NftKernel, NftTables {
-  readonly #open: typeof openTransport;
   readonly #sockets: Sockets;
-  readonly #seen = new Map<Family, Seen>();
-  /** The generation that our last transaction made; undefined when another program may have written before it. */
-  #own: number | undefined;
+  /** The transactions of all programs. */
+  readonly notices: RulesetNotices;
+  readonly #seen: SeenTables;
 
-  /** Throws SystemError. `open` opens sockets, for example in another network namespace; `listen` opens one for the new generations. */
-  constructor(open: typeof openTransport = openTransport, listen?: () => Transport) {
-    this.#open = open;
-    this.#sockets = {
-      main: new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST)),
-      asking: new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION)),
-      writers: new NftWriters(listen),
-    };
+  /** Throws SystemError. `open` opens sockets, for example in another network namespace; `listen` opens one for notices. */
+  constructor(open: typeof openTransport = openTransport, listen?: JournalOptions['open']) {
+    const transport = open(NETLINK_NETFILTER, LONGEST);
+    const { port } = transport;
+    const main = new NetlinkSocket(transport);
+    const asking = askingSocket(open, main);
+    this.#sockets = { main, asking, open };
+    this.notices = new RulesetJournal({ ownPort: () => port, ...(listen === undefined ? {} : { open: listen }) });
+    this.#seen = new SeenTables({
+      table: TABLE,
+      generation: () => generationOf(asking),
+      handle: (family) => tableHandle(main, { family, table: TABLE }),
+      notices: this.notices,
+      port,
+    });
   }
 
   close(): void {
-    for (const socket of Object.values(this.#sockets)) socket.close();
+    const { main, asking } = this.#sockets;
+    for (const socket of [main, asking, this.notices]) socket.close();
   }
 
   get room(): number | undefined {
@@ -132,19 +133,22 @@ export class NftNetlink implements NftKernel, NftTables {
     const found = await readTable(this.#sockets.main, { family, table: TABLE }, () =>
       generationOf(this.#sockets.asking),
     );
-    if (found === undefined) {
-      this.#seen.delete(family);
-      return undefined;
-    }
-    const { state, handle, generation } = found;
-    const now = performance.now();
-    this.#seen.set(family, { handle, generation, due: now + (now - began) / READING_SHARE });
-    return state;
+    this.#seen.read(family, found, began);
+    return found?.state;
+  }
+
+  async touched(family: Family): Promise<NftTouched | undefined> {
+    return await this.#seen.touched(family);
+  }
+
+  async readPart(family: Family, touched: NftTouched): Promise<NftPart | undefined> {
+    const part = readPart(this.#sockets.main, { family, table: TABLE }, touched);
+    return (await this.#seen.hasRead(family, touched)) ? part : undefined;
   }
 
   async inspect(family: Family): Promise<NftState | undefined> {
     // A socket has one listing at a time.
-    const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
       return (await readTable(socket, { family, table: TABLE }, () => generationOf(this.#sockets.asking)))?.state;
     } finally {
@@ -153,13 +157,13 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   isUnchanged(family: Family): boolean {
-    return this.#seen.get(family)?.generation === generationOf(this.#sockets.asking);
+    return this.#seen.isUnchanged(family);
   }
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
     const counts = new Map<Bytes, number>();
     // Callers ask at any time, and a socket has one listing at a time.
-    const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
         for (const { key, packets } of part) if (packets !== undefined) counts.set(key, packets);
@@ -173,7 +177,7 @@ export class NftNetlink implements NftKernel, NftTables {
 
   async expirations(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
     const seconds = new Map<Bytes, number>();
-    const socket = new NetlinkSocket(this.#open(NETLINK_NETFILTER, LONGEST_QUESTION));
+    const socket = new NetlinkSocket(this.#sockets.open(NETLINK_NETFILTER, LONGEST_QUESTION));
     try {
       for (const part of readElements(socket, { family, table: TABLE }, set)) {
         for (const { key, expiration } of part) if (expiration !== undefined) seconds.set(key, expiration / 1000);
@@ -190,10 +194,14 @@ export class NftNetlink implements NftKernel, NftTables {
 
   lastWriter(): NftWriter | undefined {
     const generation = generationOf(this.#sockets.asking);
-    const heard = this.#sockets.writers.of(generation);
+    this.notices.listen();
+    const { last } = this.notices;
+    const heard = last?.generation === generation ? last : undefined;
     // The kernel's number of a process is another one in a container than the process's own.
-    const isUs = generation === this.#own;
-    return heard === undefined && !isUs ? undefined : { pid: process.pid, name: 'slicewire', ...heard, isUs };
+    const isUs = this.#seen.isOwn(generation);
+    if (heard === undefined && !isUs) return undefined;
+    const { pid, name, startedBy } = heard ?? { pid: process.pid, name: 'slicewire', startedBy: undefined };
+    return { pid, name, startedBy, isUs };
   }
 
   hasTable(family: Family, table: string): boolean {
@@ -247,30 +255,24 @@ export class NftNetlink implements NftKernel, NftTables {
         continue;
       }
       const refusals = results.flatMap((error, i) => (error === undefined ? [] : [refusal(error, requests[i], of[i])]));
-      if (refusals.length === 0) this.#wrote(family, before);
+      if (refusals.length === 0) this.#seen.wrote(family, before);
       return refusals;
     }
   }
 
   stands(family: Family): Promise<Standing> {
-    this.#sockets.writers.listen();
-    const handle = tableHandle(this.#sockets.main, { family, table: TABLE });
-    const seen = this.#seen.get(family);
-    if (handle === undefined || handle !== seen?.handle) return Promise.resolve('no');
-    const isUnclear = seen.generation !== generationOf(this.#sockets.asking) && performance.now() >= seen.due;
-    return Promise.resolve(isUnclear ? 'unclear' : 'yes');
+    this.notices.listen();
+    return Promise.resolve(this.#seen.stands(family));
   }
+}
 
-  /** A transaction of ours moved the generation by one (nf_tables_api.c, nft_base_seq_inc), and nothing else changed. */
-  #wrote(family: Family, before: number | undefined): void {
-    const generation = before === undefined ? undefined : (before + 1) >>> 0 || 1;
-    this.#own = generation;
-    for (const [of, seen] of this.#seen) {
-      if (before !== undefined && seen.generation === before) this.#seen.set(of, { ...seen, generation });
-    }
-    if (this.#seen.has(family)) return;
-    const handle = tableHandle(this.#sockets.main, { family, table: TABLE });
-    if (handle !== undefined) this.#seen.set(family, { handle, generation, due: 0 });
+/** Closes the main socket when there can be no other. */
+function askingSocket(open: typeof openTransport, main: NetlinkSocket): NetlinkSocket {
+  try {
+    return new NetlinkSocket(open(NETLINK_NETFILTER, LONGEST_QUESTION));
+  } catch (error) {
+    main.close();
+    throw error;
   }
 }
 

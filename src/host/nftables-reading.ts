@@ -2,11 +2,19 @@
 import { ENOENT } from '../../native/errno.ts';
 import { NetlinkError } from '../../native/netlink.ts';
 import type { NetlinkSocket } from '../../native/netlink-socket.ts';
-import { readChains, readElements, readRules, readSets, tableHandle } from '../../native/nft/listings.ts';
+import {
+  readChain,
+  readChains,
+  readElement,
+  readElements,
+  readRules,
+  readSets,
+  tableHandle,
+} from '../../native/nft/listings.ts';
 import type { TableId } from '../../native/nft/request.ts';
 import { breath } from './clock.ts';
 import { elementOf, ruleOf } from './nftables-decoding.ts';
-import type { Hook, NftElement, NftState, ReadRule } from './nftables-kernel.ts';
+import type { Hook, NftElement, NftPart, NftState, NftTouched, ReadChain, ReadRule } from './nftables-kernel.ts';
 
 /** Attempts to read the table without a write of another program in between. After these the last read counts: most likely the others wrote to other tables. */
 const READS = 5;
@@ -65,4 +73,34 @@ async function readState(socket: NetlinkSocket, id: TableId): Promise<NftState> 
     sets.set(name, elements);
   }
   return { chains, sets };
+}
+
+/** Reads some objects of a table, which must exist. Throws NetlinkError. */
+export function readPart(socket: NetlinkSocket, id: TableId, { chains, elements }: NftTouched): NftPart {
+  return {
+    chains: new Map([...chains].map((name) => [name, chainNow(socket, id, name)])),
+    elements: new Map(
+      [...elements].map(([set, keys]) => {
+        return [set, new Map([...keys].map((key) => [key, elementNow(socket, id, { set, key })]))];
+      }),
+    ),
+  };
+}
+
+function chainNow(socket: NetlinkSocket, id: TableId, name: string): ReadChain | undefined {
+  const found = readChain(socket, id, name);
+  if (found === undefined) return undefined;
+  const rules = [...readRules(socket, id, name)].map(({ comment, expressions }) =>
+    ruleOf(comment, expressions, id.family),
+  );
+  return { ...(found.base === undefined ? {} : { hook: found.base }), rules };
+}
+
+function elementNow(
+  socket: NetlinkSocket,
+  id: TableId,
+  of: { readonly set: string; readonly key: string },
+): NftElement | undefined {
+  const found = readElement(socket, id, of);
+  return found && elementOf(found);
 }

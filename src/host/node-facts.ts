@@ -1,9 +1,43 @@
 /** Facts about this node that the rules depend on. */
-import { access, readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../model/address.ts';
+import { causeOf } from '../model/cause.ts';
 import { localAddresses } from './devices.ts';
 
 const CAP_NET_ADMIN = 12n;
+
+/** A fact of this machine is unknown, because its file is there and cannot be read. */
+export class FactUnknown extends Error {
+  readonly code = 'FACT_UNKNOWN';
+
+  constructor(path: string, cause: string) {
+    super(`a fact of this node is unknown: ${path} cannot be read: ${cause}`);
+  }
+}
+
+/** The files under /proc; both methods reject as those of node:fs. */
+export interface ProcFiles {
+  readonly read: (path: string) => Promise<string>;
+  readonly stat: (path: string) => Promise<object>;
+  /** Whether this process runs as root. */
+  readonly isRoot: boolean;
+}
+
+const realFiles: ProcFiles = { read: (path) => readFile(path, 'utf8'), stat, isRoot: process.geteuid?.() === 0 };
+
+/** What `ask` tells about a file; undefined for a missing one. Any other failure leaves the fact unknown (invariant 2). */
+async function fact<T>(path: string, ask: (path: string) => Promise<T>): Promise<T | undefined> {
+  try {
+    return await ask(path);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw new FactUnknown(path, causeOf(error));
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as NodeJS.ErrnoException).code;
+}
 
 /** Whether this process has the capability NET_ADMIN, as root or by itself (capabilities(7)). */
 export async function mayChangeNetwork(): Promise<boolean> {
@@ -12,40 +46,36 @@ export async function mayChangeNetwork(): Promise<boolean> {
   return ((BigInt(`0x${effective}`) >> CAP_NET_ADMIN) & 1n) === 1n;
 }
 
-/** Whether this network namespace has tables of iptables' legacy variant. Throws the error of the file, unless it is not there. */
-export async function hasLegacyTables(): Promise<boolean> {
-  // Without root's rights the names cannot be read, nor can the tables be used.
-  const names = await readIfThere('/proc/net/ip_tables_names', ['ENOENT', 'EACCES']);
-  return names?.includes('mangle') ?? false;
+/**
+ * Whether this network namespace has tables of iptables' legacy variant that this process may use. Only root may read their names, and
+ * only root can use the variant, whose lock is in /run. Throws FactUnknown.
+ */
+export async function hasLegacyTables(files: ProcFiles = realFiles): Promise<boolean> {
+  const read = async (path: string) => {
+    try {
+      return await files.read(path);
+    } catch (error) {
+      if (!files.isRoot && codeOf(error) === 'EACCES') return '';
+      throw error;
+    }
+  };
+  return (await fact('/proc/net/ip_tables_names', read))?.includes('mangle') === true;
 }
 
-/** Whether the module of IPVS is loaded. Loads no module. Throws the error of the file, unless it is not there. */
-export async function hasIpvs(): Promise<boolean> {
-  return (await ifThere(access('/proc/net/ip_vs').then(() => true))) ?? false;
+/** Whether the module of IPVS is loaded. Loads no module. Throws FactUnknown. */
+export async function hasIpvs(files: ProcFiles = realFiles): Promise<boolean> {
+  return (await fact('/proc/net/ip_vs', files.stat)) !== undefined;
 }
 
-/** undefined: there is no such file. Throws other errors: a file that cannot be read is not a missing one. */
-export async function readIfThere(path: string, missing?: readonly string[]): Promise<string | undefined> {
-  return await ifThere(readFile(path, 'utf8'), missing);
-}
-
-/** `missing`: the codes of errors of a file that is not there. */
-async function ifThere<T>(reading: Promise<T>, missing: readonly string[] = ['ENOENT']): Promise<T | undefined> {
-  return await reading.catch((error: NodeJS.ErrnoException) => {
-    if (missing.includes(error.code ?? '')) return undefined;
-    throw error;
-  });
-}
-
-/** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). Throws the error of a file that is there. */
-export async function hasFamily(family: Family): Promise<boolean> {
+/** Whether the kernel has the family switched on (/proc/net/if_inet6 and disable_ipv6 in Documentation/networking/ip-sysctl.rst). Throws FactUnknown. */
+export async function hasFamily(family: Family, files: ProcFiles = realFiles): Promise<boolean> {
   if (family === 'IPv4') return true;
-  const disabled = await readIfThere('/proc/sys/net/ipv6/conf/all/disable_ipv6');
-  const present = await readIfThere('/proc/net/if_inet6');
-  return present !== undefined && disabled !== undefined && disabled.trim() !== '1';
+  const disabled = await fact('/proc/sys/net/ipv6/conf/all/disable_ipv6', files.read);
+  if (disabled === undefined || disabled.trim() === '1') return false;
+  return (await fact('/proc/net/if_inet6', files.stat)) !== undefined;
 }
 
-/** The families that the kernel has enabled. */
+/** The families that the kernel has enabled. Throws FactUnknown. */
 export async function localFamilies(): Promise<readonly Family[]> {
   const families: Family[] = [];
   for (const family of FAMILIES) if (await hasFamily(family)) families.push(family);

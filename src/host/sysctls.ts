@@ -16,9 +16,9 @@ export interface Sysctls {
 
 /** The settings as files: whether one can be written shows without writing. */
 export interface SettingFiles extends Sysctls {
-  /** Why a setting cannot be written on this node; undefined when no obstacle shows. */
+  /** Why a setting cannot be written on this node; undefined when no obstacle shows. Rejects when that is unknown. */
   whyNotWritable(name: string): Promise<string | undefined>;
-  /** Whether no process of this network namespace can write the setting. */
+  /** Whether no process of this network namespace can write the setting; false for a missing one. Rejects when that is unknown. */
   isReadOnly(name: string): Promise<boolean>;
 }
 
@@ -61,8 +61,9 @@ export async function whyNotWritable(name: string): Promise<string | undefined> 
 export async function isReadOnly(name: string): Promise<boolean> {
   try {
     return ((await stat(resolve(ROOT, name))).mode & WRITE) === 0;
-  } catch {
-    return false;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
   }
 }
 

@@ -15,6 +15,7 @@ import { inspectionOf } from './inspect.ts';
 import type { FamilyInspection, ModeInspection } from './inspection.ts';
 import {
   type ConnectionCount,
+  type Heard,
   type KernelProbe,
   type Mode,
   type ModeMetrics,
@@ -78,6 +79,7 @@ export interface FamilyMode {
   forget?(): void;
   /** See `KernelProbe`. */
   stands(signal: AbortSignal): Promise<boolean>;
+  heard?(): Promise<Heard>;
   mayDiffer?(): Promise<boolean>;
   differs?(signal: AbortSignal): Promise<boolean | undefined>;
   /** See `ModeMetrics`. */
@@ -284,6 +286,13 @@ function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
       if (!(await node.stands())) return false;
       for (const mode of families) if (!(await mode.stands(signal))) return false;
       return true;
+    },
+    async heard() {
+      const answers: Heard[] = [];
+      for (const mode of families) answers.push((await mode.heard?.()) ?? { kind: 'unknown' });
+      const of = (kind: Heard['kind']) => answers.find((answer) => answer.kind === kind);
+      const nothing = answers.find(({ by }) => by !== undefined) ?? { kind: 'nothing' };
+      return of('something') ?? of('unknown') ?? nothing;
     },
     async mayDiffer() {
       for (const mode of families) if ((await mode.mayDiffer?.()) === true) return true;

@@ -2,6 +2,7 @@
  * The interface of every mode: desire, observe, plan, apply, cleanup. A mode holds its desired and applied state.
  * It writes to the kernel only by its plans and by `cleanup`.
  */
+import type { Committer } from '../host/ruleset-notices.ts';
 import type { Address, Family } from '../model/address.ts';
 import type { Protocol, ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -69,8 +70,21 @@ export interface ModePlan extends Plan {
   apply(signal: AbortSignal): Promise<ApplyReport>;
 }
 
+/** What the kernel told of the transactions of other programs. */
+export interface Heard {
+  /** Whether they touched objects of ours; `unknown`: only a reading finds out. */
+  readonly kind: 'nothing' | 'something' | 'unknown';
+  /** The last program that did, or else that wrote at all; undefined where it is not known, or none did. */
+  readonly by?: Committer | undefined;
+}
+
 /** Probes of the kernel between syncs. */
 export interface KernelProbe {
+  /**
+   * Whether other programs touched objects of ours since the last reading or write, by the kernel's notices. After `something` the next
+   * `observe` reads only those. Must be called between two syncs. Throws when the kernel does not answer.
+   */
+  heard(): Promise<Heard>;
   /** Whether our objects are still installed, as far as a cheap probe can find out. */
   stands(signal: AbortSignal): Promise<boolean>;
   /**

@@ -83,6 +83,25 @@ export class Tracker<K, V extends R, R = V> {
     return [...new Set([...believed.keys(), ...read.keys()])].filter(isOther);
   }
 
+  /**
+   * Corrects the believed state of some keys by the read one; undefined: the kernel has none. Returns those that another program
+   * changed, with the values that were believed.
+   */
+  correct(read: ReadonlyMap<K, R | undefined>): ReadonlyMap<K, R | undefined> {
+    const applied = this.#known();
+    const drift = new Map<K, R | undefined>();
+    for (const [key, value] of read) {
+      const former = applied.get(key);
+      const isSame = value === undefined || former === undefined ? value === former : this.#same(value, former);
+      if (isSame) continue;
+      drift.set(key, former);
+      if (value === undefined) applied.delete(key);
+      else applied.set(key, value);
+      this.#pending.add(key);
+    }
+    return drift;
+  }
+
   /** Forgets the believed state, after a write with an unknown outcome. */
   forget(): void {
     this.#applied = undefined;

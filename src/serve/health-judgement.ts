@@ -48,7 +48,9 @@ export function judge(record: HealthRecord, settings: HealthSettings, { now, wal
     families,
     lastUpdated: Math.min(...[...families.values()].map((one) => one.lastUpdated)),
     reasons,
-    notes: [...record.refused, ...(record.beside === undefined ? [] : [record.beside]), ...watches.notes],
+    notes: [...settings.unserved, ...record.refused, record.fight, record.beside, ...watches.notes].filter(
+      (note) => note !== undefined,
+    ),
   };
 }
 

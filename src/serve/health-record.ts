@@ -9,6 +9,8 @@ export interface HealthSettings {
   readonly families: readonly Family[];
   /** Families of this node: shown until it is known which of them are served. */
   readonly expected: readonly Family[];
+  /** What is not served because tools of this node do not work, each as a sentence. */
+  readonly unserved: readonly string[];
   /** Kinds whose first list has not arrived. */
   readonly waitingFor: () => readonly SourceKind[];
   readonly watches: () => readonly WatchStatus[];
@@ -50,4 +52,6 @@ export interface HealthRecord {
   readonly refused: readonly string[];
   /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
   readonly beside: string | undefined;
+  /** Another program changes our rules again and again, as a sentence; undefined: none does. */
+  readonly fight: string | undefined;
 }

@@ -46,6 +46,7 @@ export class Health {
       checkedAt: now,
       refused: [],
       beside: undefined,
+      fight: undefined,
     };
     this.tune(settings);
   }
@@ -115,6 +116,11 @@ export class Health {
   /** Another service proxy runs on this node, as a sentence; undefined: none was seen lately. */
   beside(sentence: string | undefined): void {
     this.#record.beside = sentence;
+  }
+
+  /** Another program changes our rules again and again, as a sentence; undefined: none does any more. */
+  fights(sentence: string | undefined): void {
+    this.#record.fight = sentence;
   }
 
   /** A check of the kernel is done, whatever it found. */

@@ -63,16 +63,16 @@ export function textAnswer(status: number, body: string): Answer {
 }
 
 /** Milliseconds for a request's headers to arrive, and all of it. */
-const REQUEST_TIMEOUT = 5000;
+export const REQUEST_TIMEOUT = 5000;
 /** Milliseconds that a connection may stay idle. */
 const IDLE_TIMEOUT = 10_000;
 /** Milliseconds without a byte in either direction, such as with a client that does not read; not for profiles and recordings, which take long. */
 const SILENCE = 30_000;
 const LONG_ANSWERS = /^\/(?:debug\/|recording(?:\?|$))/;
-const MOST_CONNECTIONS = 4096;
+export const MOST_CONNECTIONS = 4096;
 const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n';
-const MOST_HEADER_BYTES = 8192;
-const MOST_BODY = 4096;
+export const MOST_HEADER_BYTES = 8192;
+export const MOST_BODY = 4096;
 
 export class HttpServer {
   readonly #server: Server;

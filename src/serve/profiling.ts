@@ -6,7 +6,7 @@ const INDEX = `/debug/pprof/profile?seconds=30  CPU time (.cpuprofile)
 /debug/pprof/heap?seconds=30     allocated memory (.heapprofile)
 `;
 const SECONDS = 30;
-const MOST_SECONDS = 300;
+export const MOST_SECONDS = 300;
 let isBusy = false;
 
 export async function profilingAnswer({ path, query, signal }: Asked): Promise<Answer> {

@@ -23,6 +23,8 @@ export class SyncScheduler {
   readonly #options: SchedulerOptions;
   readonly #wait: Wait;
   #isRequested = false;
+  #isUrgent = false;
+  #isPausing = false;
 
   constructor(options: SchedulerOptions) {
     if (options.max < options.min) throw new RangeError(`max ${options.max} ms is less than min ${options.min} ms`);
@@ -30,10 +32,11 @@ export class SyncScheduler {
     this.#wait = new Wait(options.clock);
   }
 
-  /** Request a run. Never waits. */
-  request(): void {
+  /** Request a run. An urgent one does not wait for `min`: who asks for it limits how often. Never waits. */
+  request(isUrgent = false): void {
     this.#isRequested = true;
-    this.#wait.wake();
+    this.#isUrgent ||= isUrgent;
+    if (isUrgent || !this.#isPausing) this.#wait.wake();
   }
 
   /** Run until the signal aborts, and wait for the run in progress. */
@@ -44,6 +47,7 @@ export class SyncScheduler {
       await this.#requestOr(next, signal);
       if (signal.aborted) return;
       this.#isRequested = false;
+      this.#isUrgent = false;
       const isWell = await run();
       next = clock.now() + (isWell ? max : Math.min(retry, max));
       await this.#pause(min, signal);
@@ -55,8 +59,10 @@ export class SyncScheduler {
     return this.#wait.start({ time: due - this.#options.clock.now(), isWakeable: true, signal });
   }
 
-  #pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-    if (milliseconds <= 0) return Promise.resolve();
-    return this.#wait.start({ time: milliseconds, isWakeable: false, signal });
+  async #pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+    if (milliseconds <= 0 || this.#isUrgent) return;
+    this.#isPausing = true;
+    await this.#wait.start({ time: milliseconds, isWakeable: true, signal });
+    this.#isPausing = false;
   }
 }

@@ -83,6 +83,7 @@ export class Metrics {
   readonly #registry: MetricRegistry;
   readonly #syncs: SyncMetrics;
   readonly #sweeps: SweepMetrics;
+  readonly #notices: Counter;
   readonly #answers: Readonly<Record<'healthz' | 'livez' | 'readyz', Counter>>;
 
   constructor({ mode, families, version, read }: MetricsOptions) {
@@ -90,6 +91,11 @@ export class Metrics {
     this.#registry = registry;
     this.#syncs = new SyncMetrics(registry, families, mode);
     this.#sweeps = new SweepMetrics(registry, families);
+    this.#notices = registry.counter(
+      'slicewire_foreign_writes_total',
+      'Checks at once after a write of another program, by what it had touched',
+      ['touched'],
+    );
     this.#answers = {
       healthz: registry.counter('kubeproxy_proxy_healthz_total', 'Answers of /healthz, by status', ['code']),
       livez: registry.counter('kubeproxy_proxy_livez_total', 'Answers of /livez, by status', ['code']),
@@ -114,6 +120,11 @@ export class Metrics {
   /** `now`: seconds since 1970. */
   synced(facts: SyncFacts, now: number): void {
     this.#syncs.synced(facts, now);
+  }
+
+  /** A check after a write of another program is done. */
+  noticed(touched: string): void {
+    this.#notices.inc({ touched });
   }
 
   answered(path: 'healthz' | 'livez' | 'readyz', status: number): void {

@@ -11,6 +11,7 @@ import { chart } from './chart.ts';
 import { measureChurn } from './churn.ts';
 import { type ColdOptions, measureCold } from './cold.ts';
 import { measureConnections } from './connections.ts';
+import { DRIFT_SHAPES, measureDrift } from './drift.ts';
 import { EXPLAIN_SHAPES, measureExplain } from './explain.ts';
 import { measureFlows } from './flows.ts';
 import { measureLarge } from './large.ts';
@@ -90,6 +91,7 @@ const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } 
   flows: () => measureEach(FLOWS, measureFlows),
   producers: () => measureEach(PRODUCERS, measureProducers),
   recorder: () => measureEach(RECORDER_SHAPES, measureRecorder),
+  drift: () => measureEach(DRIFT_SHAPES, measureDrift),
   explain: async () => (await measureEach(EXPLAIN_SHAPES, measureExplain)).flat(),
   nftables: () => measureNftables(NFTABLES),
   modes: () => measureModes(1000),

@@ -3,6 +3,7 @@ import type { ChangeResult } from './change.ts';
 import type { ChurnResult } from './churn.ts';
 import type { ColdResult } from './cold.ts';
 import { type ConnectionsResult, connectionCells, lastBesideSingle } from './connections.ts';
+import { type DriftResult, driftAims, driftSection } from './drift.ts';
 import { type ExplainResult, explainAims, explainSection } from './explain.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 import type { LargeResult } from './large.ts';
@@ -28,6 +29,7 @@ export interface Results {
   readonly producers: readonly ProducersResult[];
   readonly explain: readonly ExplainResult[];
   readonly recorder: readonly RecorderResult[];
+  readonly drift: readonly DriftResult[];
   readonly nftables: NftablesResult;
   readonly modes: ModesResult;
 }
@@ -36,6 +38,7 @@ export function page(results: Results): string {
   const nftables = (all: Results) => nftablesSection(all.nftables);
   const explain = (all: Results) => explainSection(all.explain);
   const recorder = (all: Results) => recorderSection(all.recorder);
+  const drift = (all: Results) => driftSection(all.drift);
   const modes = (all: Results) => modesSection(all.modes);
   const sections = [
     head,
@@ -54,6 +57,7 @@ export function page(results: Results): string {
     producers,
     explain,
     recorder,
+    drift,
   ];
   return `${sections.map((section) => section(results)).join('\n\n')}\n`;
 }
@@ -83,6 +87,7 @@ function aims(results: Results): string {
     ...nftablesAims(results.nftables),
     ...explainAims(results.explain),
     ...recorderAims(results.recorder),
+    ...driftAims(results.drift),
   ];
   return `## Aims
 

@@ -84,8 +84,9 @@ export class FakeIptables implements CommandRunner {
     if (file.endsWith('-restore')) return this.#restore(family, lines);
     const table = args[args.indexOf('-t') + 1] ?? 'filter';
     const chain = args[args.indexOf('-S') + 1] ?? '';
-    const exists = this.kernels[family].get(table)?.has(chain) === true;
-    return exists ? answer(0, '') : answer(1, '', 'iptables: No chain/target/match by that name.');
+    const rules = this.kernels[family].get(table)?.get(chain);
+    if (rules === undefined) return answer(1, '', 'iptables: No chain/target/match by that name.');
+    return answer(0, [`-N ${chain}`, ...rules.map((rule) => `-A ${chain} ${rule}`), ''].join('\n'));
   }
 
   #restore(family: 'IPv4' | 'IPv6', lines: readonly string[]): CommandResult {

@@ -1,6 +1,6 @@
 /** Netlink sockets of another network namespace: a socket belongs to the namespace of its thread at its creation. */
 import { closeSync, openSync } from 'node:fs';
-import { openTransport, type Transport } from '../../native/netlink-socket.ts';
+import { type Listener, openTransport, type Transport } from '../../native/netlink-socket.ts';
 
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000;
@@ -16,11 +16,11 @@ export function transportsIn(namespace: string): typeof openTransport {
 }
 
 /** Opens a socket for a multicast group in a namespace. */
-export function listenersIn(namespace: string, open: () => Transport): () => Transport {
+export function listenersIn(namespace: string, open: () => Listener): () => Listener {
   return () => openedIn(namespace, open);
 }
 
-function openedIn(namespace: string, open: () => Transport): Transport {
+function openedIn<T extends Transport>(namespace: string, open: () => T): T {
   const home = openSync('/proc/thread-self/ns/net', 'r');
   const there = openSync(`/run/netns/${namespace}`, 'r');
   try {

@@ -95,6 +95,17 @@ describe('conntrack settings', () => {
     ]);
   });
 
+  it('reports a setting of which it is unknown whether it can be written', async () => {
+    const [write] = await conntrackWrites(DEFAULTS, { cores: 8, sysctls: kernel() });
+    assert.ok(write !== undefined);
+    const unknown = () => Promise.reject(new Error('EMFILE: too many open files'));
+    const hash = { ...write, name: '/sys/module/nf_conntrack/parameters/hashsize' };
+    const files = { ...realSettings, whyNotWritable: () => Promise.resolve(undefined), isReadOnly: unknown };
+    const { possible, barred } = await sortWrites([write, hash], files);
+    assert.deepEqual(possible, [write]);
+    assert.deepEqual(barred, [{ ...hash, cause: 'EMFILE: too many open files' }]);
+  });
+
   it('names the flag that leaves each setting unchanged', async () => {
     const all = { ...DEFAULTS, tcpBeLiberal: true, udpTimeout: 40_000, udpStreamTimeout: 300_000 };
     const writes = await conntrackWrites(all, { cores: 8, sysctls: kernel() });

@@ -49,6 +49,13 @@ export const KUBECONFIGS: readonly Row<Input>[] = [
       '--kubeconfig DIR/kubeconfig: server of the cluster: 10.0.0.1: must be a URL such as https://10.0.0.1:6443',
   },
   {
+    name: 'a token file that is no path',
+    input: {
+      text: `${cluster('https://10.0.0.1:6443')}current-context: x\nusers: [{name: u, user: {tokenFile: 7}}]\n`,
+    },
+    message: '--kubeconfig DIR/kubeconfig: tokenFile of the user u: 7: must be the path of a file',
+  },
+  {
     name: 'a master that is no URL',
     input: { master: '10.0.0.1:6443' },
     message: '--master 10.0.0.1:6443: must be a URL such as https://10.0.0.1:6443',

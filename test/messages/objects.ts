@@ -232,6 +232,12 @@ export const OBJECTS: readonly Row<object>[] = [
     message: 'EndpointSlice shop/web-x: ports[0].port: must be a whole number from 1 to 65535 (part left out)',
   },
   {
+    name: 'a slice with too many endpoints',
+    input: slice({ endpoints: Array.from({ length: 20_001 }, () => ({ addresses: ['10.0.0.1'] })) }),
+    message:
+      'EndpointSlice shop/web-x: endpoints: 20001 endpoints: must be at most 20000; Kubernetes allows 1000 (object set aside)',
+  },
+  {
     name: 'an address of a Node that is none',
     input: node({ status: { addresses: [{ type: 'InternalIP', address: 'node' }] } }),
     message: 'Node node-a: status.addresses[0]: node: must be an IP address (part left out)',

@@ -5,6 +5,7 @@ import { openRules, rulesProbe } from '../../src/host/chain-probe.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { IptablesTools } from '../../src/host/iptables-tools.ts';
 import { NftNetlink } from '../../src/host/nftables-netlink.ts';
+import { RulesetJournal } from '../../src/host/ruleset-journal.ts';
 import { type Address, FAMILIES } from '../../src/model/address.ts';
 import type { ModeInspection } from '../../src/modes/inspection.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
@@ -110,10 +111,11 @@ async function rules(): Promise<void> {
 
 async function iptables(backend: 'nft' | 'legacy'): Promise<void> {
   const members = [];
+  const notices = new RulesetJournal();
   for (const family of FAMILIES) {
     const tools = new IptablesTools(realCommands, family, backend);
     await tools.version(NEVER);
-    const probe = rulesProbe({ tools, onProblem: (text) => assert.fail(text), open: openRules });
+    const probe = rulesProbe({ tools, onProblem: (text) => assert.fail(text), open: openRules, notices });
     members.push({ tools, probe, sysctls: fakeSysctls(), settings: defaultSettings(family) });
   }
   const mode = iptablesMode(members);
@@ -121,6 +123,7 @@ async function iptables(backend: 'nft' | 'legacy'): Promise<void> {
   put(rig);
   await synced(rig);
   assert.equal(await mode.probe.stands(NEVER), true);
+  notices.listen();
   const { inspection } = mode;
   const tool = (...args: string[]) => done(`iptables-${backend}`, ...args);
   const saved = await done(`iptables-${backend}-save`);
@@ -160,6 +163,7 @@ async function iptables(backend: 'nft' | 'legacy'): Promise<void> {
   assert.ok(seconds > 10_790 && seconds <= 10_800, String(seconds));
   assert.equal((await inspection.remembered('IPv4', [list], '10.244.1.8' as Address)).size, 0);
   for (const { probe } of members) probe.close();
+  notices.close();
 }
 
 /** The words of a line of iptables-save. */

@@ -120,7 +120,8 @@ describe('the agent in nftables mode on a real kernel', () => {
       const agent = await started();
       const since = agent.log.length;
       await nft(...words);
-      const isDrift = ({ msg }: LogLine) => msg.startsWith('another program changed rules of ours: IPv4 ');
+      const isDrift = ({ msg }: LogLine) =>
+        /^another program \(nft, pid \d+.*\) changed rules of ours: IPv4 /.test(msg);
       const drift = await agent.logged(isDrift, { since, within: PATIENCE });
       assert.match(JSON.stringify(drift.drift), /IPv4 /);
       await agent.synced(since, PATIENCE);

@@ -30,6 +30,7 @@ class HealthUnderTest {
       timeout: TIMEOUT,
       families: ['IPv4', 'IPv6'],
       expected: ['IPv4', 'IPv6'],
+      unserved: [],
       waitingFor: () => this.waitingFor,
       watches: () => this.watches,
       node: () => this.node,
@@ -172,6 +173,17 @@ describe('health', () => {
     }
     agent.health.refused([]);
     assert.equal(agent.ask().body.notes, undefined);
+  });
+
+  it('names what is not served because tools of the node do not work, and stays healthy', () => {
+    const note = 'one family is not served: cannot start ip6tables: no such program';
+    const agent = new HealthUnderTest({ families: ['IPv4'], unserved: [note] }).synced();
+    for (const path of ['/livez', '/readyz', '/healthz'] as const) {
+      const { status, body } = agent.ask(path);
+      assert.deepEqual([status, body.notes], [200, [note]]);
+    }
+    agent.health.tune(agent.settings());
+    assert.equal(agent.synced().ask().body.notes, undefined);
   });
 
   it('is not alive when a sync does not end, and when a requested sync does not begin; a long sync is alive', () => {

@@ -1,16 +1,22 @@
 /**
- * The simulator: `npm run sim` runs histories from random seeds until its time is up, or a failure.
- * `--seed N` repeats one; `--hours H`, `--minutes M` or `--count C` say how long; `--every-call` puts each fault at each call of a short history.
+ * The simulator: `npm run sim` runs histories from a random seed on, for three minutes or until one fails.
+ * `--seed N` repeats one; `--from N`, `--count C`, `--minutes M` and `--hours H` say which and how many; `--keep-going` goes on after
+ * a failure; `--every-call` puts each fault at each call of a short history; `--trace` prints every call.
+ * As root, the writes of every 50th history (of each one with `--real`) are also carried out by a real kernel, in a network namespace.
  */
-import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
+import { machineText } from '../reliability/machine.ts';
+import { recordPart } from '../reliability/results.ts';
+import { type CampaignResult, resultText, runCampaign, runSeed } from './campaign.ts';
 import { everyCall } from './every-call.ts';
 import { planOf } from './history/plan.ts';
-import { shrink } from './history/shrink.ts';
-import { failureText, type Outcome, runHistory } from './run-history.ts';
+import { runWithReal } from './real/run-real.ts';
 
 /** Histories that may be run to make a failing one shorter. */
 const SHRINKING = 400;
+const MINUTES = 3;
+/** Of so many histories one is compared with a real kernel. */
+const REAL_EVERY = 50;
 
 const { values } = parseArgs({
   options: {
@@ -20,62 +26,88 @@ const { values } = parseArgs({
     minutes: { type: 'string' },
     hours: { type: 'string' },
     'every-call': { type: 'boolean', default: false },
-    trace: { type: 'boolean', default: false },
     'keep-going': { type: 'boolean', default: false },
     'no-shrinking': { type: 'boolean', default: false },
+    real: { type: 'boolean', default: false },
+    trace: { type: 'boolean', default: false },
     record: { type: 'boolean', default: false },
   },
 });
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
+const isRoot = process.getuid?.() === 0;
+const shrinking = values['no-shrinking'] ? 0 : SHRINKING;
 
-async function one(seed: number): Promise<Outcome> {
-  const plan = planOf(seed);
-  const trace = values.trace ? print : undefined;
-  const outcome = await runHistory(plan, { trace });
-  if (outcome.failure === undefined) return outcome;
-  const { kind } = outcome.failure;
-  print(`seed ${seed} fails: ${kind}`);
-  if (values['no-shrinking']) print(`  ${outcome.failure.text.split('\n')[0]}`);
-  if (values['no-shrinking']) return outcome;
-  print('making the history shorter …');
-  const exact = { ...plan, faults: outcome.faults };
-  const shorter = await shrink(exact, async (shorter) => (await runHistory(shorter)).failure?.kind === kind, SHRINKING);
-  const { failure = outcome.failure } = await runHistory(shorter);
-  print(failureText(shorter, failure));
-  print(`repeat it with: npm run sim -- --seed ${seed}`);
-  return outcome;
+/** Whether the simulated kernel did as a real one does. */
+async function isHonest(seed: number): Promise<boolean> {
+  const { writes, differences } = await runWithReal(planOf(seed));
+  if (differences.length === 0) {
+    if (values.real) print(`seed ${seed}: a real kernel did the same ${writes} writes`);
+    return true;
+  }
+  print(`seed ${seed}: a real kernel does not do as the simulated one`);
+  for (const line of differences) print(`  ${line}`);
+  print(`repeat it with: npm run sim -- --real --seed ${seed}`);
+  return false;
 }
 
-async function main(): Promise<number> {
-  if (values.seed !== undefined) {
-    const { failure, calls, commits, digest } = await one(Number(values.seed));
-    print(`${failure === undefined ? 'held' : 'failed'}: ${calls} calls, ${commits} commits, digest ${digest}`);
-    return failure === undefined ? 0 : 1;
-  }
-  if (values['every-call']) return await everyCall(print);
-  const minutes = values.hours === undefined ? Number(values.minutes ?? 3) : Number(values.hours) * 60;
-  const end = Date.now() + minutes * 60_000;
-  const most = Number(values.count ?? Number.POSITIVE_INFINITY);
+async function one(seed: number): Promise<number> {
+  const options = values.trace ? { trace: print } : {};
+  const { failure, calls, commits, digest } = await runSeed(seed, { print, shrinking, options });
+  print(`${failure === undefined ? 'held' : 'failed'}: ${calls} calls, ${commits} commits, digest ${digest}`);
+  const isTrue = !values.real || (await isHonest(seed));
+  return failure === undefined && isTrue ? 0 : 1;
+}
+
+async function many(): Promise<number> {
+  const minutes = values.hours === undefined ? Number(values.minutes ?? MINUTES) : Number(values.hours) * 60;
   const first = Number(values.from ?? Math.floor(Math.random() * 2 ** 31));
-  print(`histories from seed ${first} on, ${cpus().length} processors`);
-  let [count, failed, calls, commits, starts, duration] = [0, 0, 0, 0, 0, 0];
-  for (let seed = first; Date.now() < end && count < most; seed++) {
-    const outcome = await one(seed);
-    if (outcome.failure !== undefined) {
-      failed += 1;
-      if (!values['keep-going']) return 1;
-    }
-    count += 1;
-    calls += outcome.calls;
-    commits += outcome.commits;
-    starts += outcome.starts;
-    duration += outcome.duration;
-  }
+  print(`histories from seed ${first} on`);
+  if (!isRoot) print('real kernels are left out: comparing with them needs root');
+  const compared = { count: 0, others: 0 };
+  const result = await runCampaign({
+    first,
+    most: Number(values.count ?? Number.POSITIVE_INFINITY),
+    time: minutes * 60_000,
+    keepsGoing: values['keep-going'],
+    shrinking,
+    print,
+    async onHistory(seed) {
+      if (!isRoot || (!values.real && seed % REAL_EVERY !== 0)) return;
+      compared.count += 1;
+      if (!(await isHonest(seed))) compared.others += 1;
+    },
+  });
   print(
-    `${count} histories held: ${calls} calls, ${commits} commits, ${starts} starts, ${Math.round(duration / 3_600_000)} simulated hours`,
+    `${resultText(result)}; ${compared.count - compared.others} of ${compared.count} did the same with a real kernel`,
   );
-  return 0;
+  if (values.record) record(result, { first, compared: compared.count });
+  return result.failed.length + compared.others > 0 ? 1 : 0;
 }
 
-process.exitCode = await main();
+function record(
+  result: CampaignResult,
+  { first, compared }: { readonly first: number; readonly compared: number },
+): void {
+  const number = (count: number) => count.toLocaleString('en');
+  recordPart('simulator', {
+    ranAt: new Date().toISOString(),
+    machine: machineText(),
+    command: `npm run sim -- --from ${first} --count ${result.histories}`,
+    text: [],
+    head: ['', 'count'],
+    rows: [
+      ['histories', number(result.histories)],
+      ['of them failed', number(result.failed.length)],
+      ['of them repeated by a real kernel', number(compared)],
+      ['simulated hours', number(Math.round(result.simulated / 3_600_000))],
+      ['starts of the agent', number(result.starts)],
+      ['calls to the outside', number(result.calls)],
+      ['faults at calls', number(result.faults)],
+      ['commits of the kernel that were checked', number(result.commits)],
+    ],
+  });
+}
+
+if (values.seed !== undefined) process.exitCode = await one(Number(values.seed));
+else process.exitCode = values['every-call'] ? await everyCall({ print }) : await many();

@@ -1,11 +1,14 @@
 /** Runs one history: the real agent in a simulated world, with actions and faults, judged after every commit and at the end. */
 import { createHash } from 'node:crypto';
+import { Killed } from './engine/process.ts';
 import { Random } from './engine/random.ts';
 import { NeverRests } from './engine/time.ts';
 import { actionText, type Step, stepText } from './history/actions.ts';
 import { faultsOf } from './history/faults.ts';
 import type { HistoryPlan, PlannedFault } from './history/plan.ts';
+import type { SimKernel } from './kernel/kernel.ts';
 import { Violation } from './violation.ts';
+import './world/preloaded.ts';
 import { SimWorld } from './world/world.ts';
 
 /** What was found wrong. */
@@ -45,11 +48,14 @@ const STOPPING = 15_000;
 export interface RunOptions {
   /** Prints what happens. */
   readonly trace?: ((line: string) => void) | undefined;
+  /** Called with the world's kernel before the history begins. */
+  readonly onKernel?: ((kernel: SimKernel) => void) | undefined;
 }
 
 /** Only one history runs in a process at a time: it replaces the clocks of the process. */
-export async function runHistory(plan: HistoryPlan, { trace }: RunOptions = {}): Promise<Outcome> {
+export async function runHistory(plan: HistoryPlan, { trace, onKernel }: RunOptions = {}): Promise<Outcome> {
   const run = new HistoryRun(plan, trace);
+  onKernel?.(run.kernel);
   return await run.outcome();
 }
 
@@ -88,11 +94,15 @@ class HistoryRun {
     calls.faultAt = faultsOf(plan, (fault) => this.#faults.push(fault));
   }
 
+  get kernel(): SimKernel {
+    return this.#world.kernel;
+  }
+
   async outcome(): Promise<Outcome> {
     const world = this.#world;
     const restore = world.time.install();
     const onRejection = (error: unknown) => {
-      this.#thrown ??= error;
+      if (!(error instanceof Killed)) this.#thrown ??= error;
     };
     process.on('unhandledRejection', onRejection);
     let failure: Failure | undefined;

@@ -160,6 +160,7 @@ describe('a mount that is dead', () => {
       timeout: 500,
       families: [],
       expected: [],
+      unserved: [],
       waitingFor: () => [],
       watches,
       node: () => undefined,

@@ -218,6 +218,9 @@ describe('files', () => {
   test('that cannot be read keep their objects, and the reason is reported until they can be read', () => {
     const { view, files } = store();
     setText(files, 'f', yaml('a'));
+    files.unreadable('g', 'permission denied');
+    assert.deepEqual(view.faults, ['file g: cannot be read: permission denied (file set aside)']);
+    files.remove('g');
     files.unreadable('f', 'permission denied');
     assert.deepEqual(view.objects, { 'service default/a': '10.96.0.1' });
     assert.deepEqual(view.faults, [

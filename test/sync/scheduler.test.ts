@@ -53,6 +53,29 @@ describe('SyncScheduler', () => {
     assert.deepEqual(runs, [5000]);
   });
 
+  it('does not pause before an urgent request, whenever it comes', async () => {
+    const { scheduler, runs, advance } = bench();
+    scheduler.request();
+    await advance(0);
+    scheduler.request();
+    await advance(100);
+    scheduler.request(true);
+    await advance(0);
+    assert.deepEqual(runs, [0, 100]);
+    await advance(999);
+    assert.equal(runs.length, 2);
+    scheduler.request();
+    await advance(1);
+    assert.deepEqual(runs, [0, 100, 1100]);
+    const during = bench(({ scheduler: own, runs: made }) => {
+      if (made.length === 1) own.request(true);
+    });
+    during.scheduler.request();
+    await during.advance(0);
+    await during.advance(0);
+    assert.deepEqual(during.runs, [0, 0]);
+  });
+
   it('pauses for min after a run, and makes one run of all requests in the pause (invariant 9)', async () => {
     const { scheduler, runs, advance } = bench();
     scheduler.request();

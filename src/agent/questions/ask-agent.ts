@@ -8,7 +8,7 @@ import type { ListenAddress } from '../../config/listen.ts';
 /** Milliseconds without a byte: a question may wait for another one, and reads the kernel. */
 const PATIENCE = 120_000;
 /** Bytes of an answer. */
-const MOST = 256 * 1024 * 1024;
+export const MOST = 256 * 1024 * 1024;
 
 export interface AgentQuestion {
   readonly listen: ListenAddress;

@@ -56,7 +56,7 @@ export interface Answers {
 }
 
 /** Most recordings at the same time: each may keep 32 MB for a slow reader. */
-const MOST_RECORDINGS = 4;
+export const MOST_RECORDINGS = 4;
 
 export class Inquiries implements Answers {
   readonly #parts: InquiryParts;

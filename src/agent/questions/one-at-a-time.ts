@@ -4,7 +4,7 @@ import { unlessAborted } from '../../host/clock.ts';
 import { createMutex } from '../../model/mutex.ts';
 
 /** Most questions of a kind that wait. */
-const MOST_WAITING = 16;
+export const MOST_WAITING = 16;
 
 export class OneAtATime {
   readonly #name: string;

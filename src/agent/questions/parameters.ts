@@ -41,7 +41,7 @@ export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMa
 }
 
 /** Longest time of a recording over HTTP, in milliseconds. */
-const LONGEST_RECORDING = 24 * 60 * 60 * 1000;
+export const LONGEST_RECORDING = 24 * 60 * 60 * 1000;
 
 /** The signal, which also aborts after the time of `for`; undefined without such a time. */
 function until(query: URLSearchParams, signal: AbortSignal): AbortSignal | undefined {

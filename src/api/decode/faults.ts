@@ -3,16 +3,25 @@ import type { z } from 'zod';
 import type { Fault, ObjectKind } from '../../model/objects.ts';
 import { shapeProblem } from './shape-problem.ts';
 
-/** Faults of shape that are reported for one object. */
-const MOST_ISSUES = 20;
+/** Faults of shape that are reported for one object, and faults of any kind. The last one tells how many more there are. */
+export const MOST_ISSUES = 20;
+export const MOST_FAULTS = 100;
 /** Longest value shown in a fault. */
-const LONGEST = 80;
+export const LONGEST = 80;
+
+/** Characters of a field's path, and of a problem. */
+export const LONGEST_TEXT = 600;
+
+/** The worst first. */
+const EFFECTS: readonly Fault['effect'][] = ['object set aside', 'part left out', 'default used', 'no effect here'];
 
 export class FaultList {
   readonly list: Fault[] = [];
   readonly #kind: ObjectKind;
   readonly #object: string;
   readonly #uid: { readonly uid?: string };
+  /** Faults that the last one of the list stands for. */
+  #more = 0;
 
   /** `whole`: the object as received; it may be any value. */
   constructor(kind: ObjectKind, object: string, whole?: unknown) {
@@ -61,7 +70,19 @@ export class FaultList {
   }
 
   #add(field: string, value: unknown, problem: string, effect: Fault['effect']): void {
-    this.list.push({
+    const { length } = this.list;
+    const last = this.list.at(-1);
+    if (length < MOST_FAULTS || last === undefined) this.list.push(this.#fault(field, value, problem, effect));
+    else {
+      this.#more += 1;
+      const worst = EFFECTS.find((one) => one === effect || one === last.effect) ?? effect;
+      const text = `${this.#more + 1} more of its fields cannot be used`;
+      this.list[length - 1] = this.#fault('', '', text, worst);
+    }
+  }
+
+  #fault(field: string, value: unknown, problem: string, effect: Fault['effect']): Fault {
+    return {
       kind: this.#kind,
       object: oneLine(this.#object),
       ...this.#uid,
@@ -69,7 +90,7 @@ export class FaultList {
       value: valueText(value),
       problem: oneLine(problem),
       effect,
-    });
+    };
   }
 }
 
@@ -83,13 +104,14 @@ function pathText(path: readonly PropertyKey[]): string {
 
 function valueText(value: unknown): string {
   if (value === undefined) return '';
-  const clean = oneLine(typeof value === 'string' ? value : jsonText(value));
-  return clean.length > LONGEST ? `${clean.slice(0, LONGEST)}…` : clean;
+  const text = typeof value === 'string' ? value : jsonText(value);
+  return text.length > LONGEST ? `${oneLine(text.slice(0, LONGEST))}…` : oneLine(text);
 }
 
-/** Keeps a fault on one line of the log: a value must not forge another line. */
+/** Keeps a fault on one line of the log: a value must not forge another line. A problem may name a text of the object. */
 function oneLine(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, '?');
+  const short = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}...` : text;
+  return short.replace(/[^\x20-\x7e]/g, '?');
 }
 
 /** An alias in YAML can make a value that contains itself. */

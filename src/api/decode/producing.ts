@@ -241,11 +241,16 @@ function toZoned({ metadata, status }: ApiZonedNode, name: string, faults: Fault
 /** Suffixes of a quantity, as powers of ten that lead to thousandths. */
 const EXPONENTS: Readonly<Record<string, number>> = { n: -6, u: -3, m: 0, '': 3, k: 6, M: 9 };
 
+/** More than any machine has; sums of many stay exact. */
+const MOST_MILLI_CPU = 1_000_000_000;
+
 /** A quantity of CPUs in thousandths, rounded up; undefined when the text is none. */
 function readCpu(text: string | number): number | undefined {
-  const [, amount, unit = ''] = /^(\d+\.?\d*|\.\d+)([numkM]?)$/.exec(String(text)) ?? [];
+  const [, amount, unit = ''] = /^(\d+(?:\.\d*)?|\.\d+)([numkM]?)$/.exec(String(text)) ?? [];
+  if (amount === undefined) return undefined;
   // Shifted as text: 2.007 * 1000 is more than 2007.
-  return amount === undefined ? undefined : Math.ceil(Number(`${amount}e${EXPONENTS[unit]}`));
+  const milliCpu = Math.ceil(Number(`${amount}e${EXPONENTS[unit]}`));
+  return milliCpu <= MOST_MILLI_CPU ? milliCpu : undefined;
 }
 
 /** An EndpointSlice with everything that other programs wrote into it, except managedFields. */

@@ -38,7 +38,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     return faults.setAside('spec.ports', '', 'must list a port; without one there is nothing to serve');
   if (faults.list.length > 0) return undefined;
   const affinity = readAffinity(spec, faults);
-  return {
+  const service: Service = {
     key,
     ...(metadata.uid ? { uid: metadata.uid } : {}),
     createdAt: Date.parse(metadata.creationTimestamp ?? '') || 0,
@@ -56,6 +56,22 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     affinitySeconds: affinity,
     healthCheckNodePort: readHealthPort(spec.healthCheckNodePort ?? 0, faults),
   };
+  const frontends = frontendsOf(service);
+  if (frontends <= MOST_FRONTENDS) return service;
+  const problem = `at all addresses of the Service, with its source ranges, make ${frontends} frontends; ${MOST_FRONTENDS} is the limit`;
+  return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
+}
+
+/**
+ * Frontends of one Service. No API server bounds its ports and addresses, and a small object could multiply them to millions of
+ * rules on every node.
+ */
+export const MOST_FRONTENDS = 100_000;
+
+/** Each port at each address; at an address of a load balancer once for each source range. */
+function frontendsOf({ clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports }: Service): number {
+  const ofBalancers = loadBalancerIPs.length * Math.max(1, sourceRanges?.length ?? 1);
+  return ports.length * (clusterIPs.length + externalIPs.length + ofBalancers);
 }
 
 /** One cluster IP per family; undefined for a headless Service, or one that has none yet. */

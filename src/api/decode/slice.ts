@@ -26,6 +26,11 @@ export function decodeSlice(object: unknown, key: string): SourceEvent {
   return { kind: 'slice', key, slice, triggeredAt: timeOf(changed), faults: trimmed(faults.list) };
 }
 
+/** Endpoints of a slice; an API server allows 1,000 (maxEndpoints in pkg/apis/discovery/validation), and manifests are not checked by one. */
+export const MOST_ENDPOINTS = 20_000;
+/** Pairs of an endpoint and a port of a slice: an API server allows 20,000 ports. */
+export const MOST_PAIRS = 1_000_000;
+
 function timeOf(text: string | undefined): number {
   const time = text === undefined ? Number.NaN : Date.parse(text);
   return Number.isNaN(time) ? 0 : time;
@@ -49,6 +54,19 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
   if (family !== 'IPv4' && family !== 'IPv6') {
     return faults.setAside('addressType', family, 'must be IPv4, IPv6 or FQDN');
   }
+  const [endpoints, ports] = [api.endpoints?.length ?? 0, api.ports?.length ?? 0];
+  if (endpoints > MOST_ENDPOINTS)
+    return faults.setAside(
+      'endpoints',
+      `${endpoints} endpoints`,
+      `must be at most ${MOST_ENDPOINTS}; Kubernetes allows 1000`,
+    );
+  if (endpoints * ports > MOST_PAIRS)
+    return faults.setAside(
+      'ports',
+      `${ports} ports`,
+      `at ${endpoints} endpoints make ${endpoints * ports} pairs; ${MOST_PAIRS} is the limit`,
+    );
   const namespace = key.slice(0, key.indexOf('/'));
   return {
     key,

@@ -15,6 +15,7 @@ import { PORTION_LINES } from './portions.ts';
 import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
 import { differenceOf, EntryCount, OwnWrites, Standing } from './standing.ts';
+import { touchedChains } from './touched-chains.ts';
 
 export interface TablesOptions {
   readonly tools: IptablesTools;
@@ -50,7 +51,10 @@ export class FamilyRules {
 
   constructor(options: TablesOptions) {
     this.options = options;
-    this.standing = new Standing(options.probe, options.own ?? new OwnWrites());
+    const { isOurs, shared = new Set(), tools } = options;
+    this.standing = new Standing(options.probe, options.own ?? new OwnWrites(), (commits) =>
+      touchedChains(commits, { family: tools.family, isOurs, shared }),
+    );
     this.#totals = new RuleTotals(options.tools.family);
     for (const entry of options.jumps) this.trackers.jumps.desire(jumpKey(entry), entry);
   }

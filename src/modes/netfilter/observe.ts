@@ -51,7 +51,8 @@ async function saved(tools: IptablesTools, signal: AbortSignal) {
   return { tables: reader.end(), policies: reader.policies };
 }
 
-function readChain(rules: readonly string[]): Chain {
+/** A chain of these rules, each without `-A CHAIN`. */
+export function readChain(rules: readonly string[]): Chain {
   return rules.map((text) => new ReadRule(text));
 }
 
@@ -68,11 +69,12 @@ class ReadRule implements Rule {
   }
 }
 
-function* jumpsIn(
+/** The jumps of a built-in chain into ours, and the wanted ones. */
+export function* jumpsIn(
   table: Table,
   chain: string,
   rules: readonly string[],
-  { isOurs, wantedJumps }: ReadSpec,
+  { isOurs, wantedJumps }: Pick<ReadSpec, 'isOurs' | 'wantedJumps'>,
 ): Generator<Jump> {
   for (const text of rules) {
     const entry: Jump = { table, chain, text, target: targetOf(text) };

@@ -80,6 +80,9 @@ export class SaveReader {
     if (line === '' || line.startsWith('#')) return;
     const current = this.#current;
     if (line.startsWith('*')) {
+      // A second part would replace what the first one has.
+      if (current !== undefined || this.tables.has(line.slice(1)))
+        throw new SyntaxError(`iptables-save printed the beginning of a table within a table, or twice: ${line}`);
       this.#current = new Map();
       this.#table = line.slice(1);
       this.tables.set(this.#table, this.#current);
@@ -97,6 +100,7 @@ export class SaveReader {
   /** `:FORWARD DROP [0:0]`; the policy of a chain of ours is `-`. */
   #addChain(table: Map<string, string[]>, line: string): void {
     const [name = '', policy = ''] = line.slice(1).split(' ', 2);
+    if (table.has(name)) throw new SyntaxError(`iptables-save printed a chain twice: ${line}`);
     table.set(name, []);
     if (policy !== '-' && policy !== 'ACCEPT') this.policies.set(`${this.#table} ${name}`, policy);
   }

@@ -2,17 +2,20 @@
 import type { Family } from '../../model/address.ts';
 import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
-import type { Mode, RuleCount, SetAside } from '../mode.ts';
+import type { Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
 import { FamilyRules, type TablesOptions } from './family-rules.ts';
+import { HeardRules } from './heard-rules.ts';
 import { isOurs } from './names.ts';
 import { udpFrontendsIn } from './udp-frontends.ts';
 
 export class RulesFamily implements FamilyMode {
   readonly tables: FamilyRules;
+  readonly #heard: HeardRules;
 
   constructor(tables: FamilyRules) {
     this.tables = tables;
+    this.#heard = new HeardRules(tables);
   }
 
   get family(): Family {
@@ -38,6 +41,9 @@ export class RulesFamily implements FamilyMode {
   desire(_changes: PortChanges): void {}
 
   async observe(signal: AbortSignal): Promise<SeenFamily> {
+    const part = await this.#heard.observe(signal);
+    // The frontends were reported after the last reading.
+    if (part !== undefined) return { drift: part, udpFrontends: [] };
     const { drift, chains } = await this.tables.observe(signal);
     return { drift, udpFrontends: udpFrontendsIn(this.family, chains) };
   }
@@ -49,6 +55,10 @@ export class RulesFamily implements FamilyMode {
 
   async stands(signal: AbortSignal): Promise<boolean> {
     return await this.tables.hasCanaries(signal);
+  }
+
+  async heard(): Promise<Heard> {
+    return await this.#heard.heard();
   }
 
   async mayDiffer(): Promise<boolean> {

@@ -3,6 +3,7 @@
  * (nft), or by the numbers of each table (legacy). Our own writes change these too, and are recognised by the difference.
  */
 import type { ChainProbe, RulesState } from '../../host/chain-probe.ts';
+import type { Commit } from '../../host/ruleset-notices.ts';
 import type { ApplyReport } from '../../reconcile/step.ts';
 import type { TablesReport } from './apply.ts';
 import { type ChainKey, splitChainKey } from './names.ts';
@@ -36,14 +37,18 @@ export class OwnWrites {
     return generation > this.#first && generation <= this.#last;
   }
 
+  /** The generation after the last of our writes that directly follow this one; the same where none does. */
+  after(generation: number): number {
+    return generation >= this.#first && generation <= this.#last ? this.#last : generation;
+  }
+
   /** Whether no other program wrote between the two states. */
   isSame(known: RulesState | undefined, now: RulesState): boolean {
     if (known?.kind === 'tables' && now.kind === 'tables') {
       return now.tables.entries().every(([table, { text }]) => known.tables.get(table)?.text === text);
     }
     if (known?.kind !== 'ruleset' || now.kind !== 'ruleset') return false;
-    const isOurs = known.generation >= this.#first && known.generation <= this.#last;
-    return now.generation === (isOurs ? this.#last : known.generation);
+    return now.generation === this.after(known.generation);
   }
 }
 
@@ -59,16 +64,31 @@ export function isBy(written: Written, before: RulesState, after: RulesState): b
   });
 }
 
+/** The chains that transactions touched; undefined where that is not known. */
+export type TouchedBy = (commits: readonly Commit[]) => readonly ChainKey[] | undefined;
+
+/** What other programs wrote. */
+export interface Foreign {
+  /** The chains of ours, and built-in chains, that they touched. */
+  readonly touched: readonly ChainKey[];
+  /** The last of them; undefined for none. */
+  readonly by: Commit | undefined;
+  /** The state to which this leads. */
+  readonly state: RulesState;
+}
+
 /** The kernel's numbers at the time when the rules were known to be as believed. */
 export class Standing {
   readonly #probe: ChainProbe | undefined;
   readonly #own: OwnWrites;
+  readonly #touched: TouchedBy;
   /** undefined: unknown. */
   #stood: RulesState | undefined;
 
-  constructor(probe: ChainProbe | undefined, own: OwnWrites) {
+  constructor(probe: ChainProbe | undefined, own: OwnWrites, touched: TouchedBy = () => undefined) {
     this.#probe = probe;
     this.#own = own;
+    this.#touched = touched;
   }
 
   /** The kernel's numbers now; undefined if it has none. */
@@ -92,8 +112,23 @@ export class Standing {
     return now === undefined || !this.#own.isSame(this.#stood, now);
   }
 
+  /**
+   * What other programs wrote since, by the kernel's notices; undefined where these do not tell. If they touched none of our chains, the
+   * rules are as believed.
+   */
+  async foreign(): Promise<Foreign | undefined> {
+    const [known, state] = [this.#stood, await this.read()];
+    if (known?.kind !== 'ruleset' || state?.kind !== 'ruleset') return undefined;
+    const commits = await this.#probe?.commits?.(this.#own.after(known.generation), state.generation);
+    const touched = commits && this.#touched(commits);
+    if (commits === undefined || touched === undefined) return undefined;
+    if (touched.length === 0) this.#stood = state;
+    return { touched, by: commits.at(-1), state };
+  }
+
   /** Write. If no other program wrote meanwhile, the rules are as believed afterwards. `entries`: entries added to each table. */
   async during(entries: ReadonlyMap<string, number>, write: () => Promise<TablesReport>): Promise<ApplyReport> {
+    if (await this.mayDiffer()) await this.foreign();
     const stood = this.#stood;
     this.#stood = undefined;
     const before = await this.read();

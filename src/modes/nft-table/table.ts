@@ -1,11 +1,12 @@
 /** One family's table: reads, plans and writes it, and keeps its state. */
-import type { Bytes, NftKernel, NftSet } from '../../host/nftables-kernel.ts';
+import type { Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { FamilyReport } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
-import type { SetAside } from '../mode.ts';
+import type { Heard, SetAside } from '../mode.ts';
 import { applyTransactions } from './apply.ts';
+import { correctTable } from './correct.ts';
 import { Idle, type IdleOptions } from './idle.ts';
 import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
@@ -27,6 +28,8 @@ export class NftTable {
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
+  /** Other programs touched objects of the table, which their notices name. */
+  #isTouched = false;
 
   constructor(family: Family, kernel: NftKernel, options: TableOptions) {
     this.state = new TableState(family, options.layout);
@@ -63,6 +66,8 @@ export class NftTable {
   async observe(): Promise<readonly string[] | undefined> {
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
+      const part = await this.#readTouched();
+      if (part !== undefined) return correctTable(this.state, part);
       const found = await this.#kernel.read(this.family);
       this.#hasDrift = false;
       return this.state.observe(found);
@@ -70,6 +75,34 @@ export class NftTable {
       this.state.forget();
       throw error;
     }
+  }
+
+  /** What the notices of other programs' transactions say; see `KernelProbe.heard`. Throws when the kernel does not answer. */
+  async heard(): Promise<Heard> {
+    if (!this.state.isKnown) return { kind: 'nothing' };
+    const touched = await this.#kernel.touched?.(this.family);
+    if (touched === undefined) return { kind: this.#kernel.isUnchanged(this.family) ? 'nothing' : 'unknown' };
+    const { by } = touched;
+    if (touched.chains.size === 0 && touched.elements.size === 0) return { kind: 'nothing', by };
+    if (this.#hasRanges(touched)) return { kind: 'unknown', by };
+    this.#isTouched = true;
+    return { kind: 'something', by };
+  }
+
+  /** Reads what was touched until now; undefined where all must be read. */
+  async #readTouched(): Promise<NftPart | undefined> {
+    const isTouched = this.#isTouched;
+    this.#isTouched = false;
+    if (!isTouched || !this.state.isKnown || this.#hasDrift) return undefined;
+    const touched = await this.#kernel.touched?.(this.family);
+    if (touched === undefined || this.#hasRanges(touched)) return undefined;
+    return await this.#kernel.readPart?.(this.family, touched);
+  }
+
+  /** A range is two elements of the kernel: such a set is read as a whole. */
+  #hasRanges({ elements }: NftTouched): boolean {
+    const { setNamed } = this.#options.layout;
+    return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
   }
 
   /** Throws when nothing is known. */

@@ -11,8 +11,7 @@ import {
   type SeenFamily,
 } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
-import type { ConnectionCount, Mode, RuleCount, SetAside } from '../mode.ts';
-import type { Entry } from '../nft-table/layout.ts';
+import type { ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
 import { NftTable } from '../nft-table/table.ts';
 import { NftablesDesired } from './desire.ts';
 import { LAYOUT } from './layout.ts';
@@ -88,11 +87,8 @@ class NftablesFamily implements FamilyMode {
     const drift = await this.#table.observe();
     // Unchanged: the frontends were reported after the last reading.
     if (drift === undefined) return NOTHING_SEEN;
-    return { drift, udpFrontends: udpFrontendsIn(this.family, (set) => this.#installed(set)) };
-  }
-
-  #installed(set: NftSet): Iterable<Entry> {
-    return this.#table.state.elementsOf(set).applied?.values() ?? [];
+    const installed = (set: NftSet) => this.#table.state.elementsOf(set).applied?.values() ?? [];
+    return { drift, udpFrontends: udpFrontendsIn(this.family, installed) };
   }
 
   plan(setAside: SetAside): FamilyPlan {
@@ -102,6 +98,10 @@ class NftablesFamily implements FamilyMode {
 
   async stands(): Promise<boolean> {
     return await this.#table.stands();
+  }
+
+  async heard(): Promise<Heard> {
+    return await this.#table.heard();
   }
 
   ruleCounts(): readonly RuleCount[] {

@@ -5,7 +5,7 @@ import { familyOf } from '../../model/address.ts';
 import type { UdpFrontend } from '../../model/udp-flows.ts';
 import type { Part } from '../cleanup.ts';
 import type { FamilyPlan, SeenFamily } from '../families.ts';
-import type { SetAside } from '../mode.ts';
+import type { Heard, SetAside } from '../mode.ts';
 import { FamilyRules } from '../netfilter/family-rules.ts';
 import { RulesFamily } from '../netfilter/rules-family.ts';
 import { applyServers } from './apply.ts';
@@ -84,6 +84,12 @@ export class ServersFamily extends RulesFamily {
 
   forget(): void {
     this.state.forget();
+  }
+
+  /** Servers have no notices, and are read with the rules. */
+  override async heard(): Promise<Heard> {
+    const heard = await super.heard();
+    return heard.kind === 'something' ? { ...heard, kind: 'unknown' } : heard;
   }
 
   override async stands(signal: AbortSignal): Promise<boolean> {

@@ -34,7 +34,7 @@ export type SetId = keyof typeof TYPES;
 export const SET_IDS = Object.keys(TYPES) as SetId[];
 
 /** Most entries of a hash. kube-proxy's 65,536 are too few for the ports of a large cluster; an empty set costs the same. */
-const MOST_ENTRIES = 1 << 20;
+export const MOST_ENTRIES = 1 << 20;
 /** Length of the longest set name, without its NUL (linux/netfilter/ipset/ip_set.h). */
 const NAME_MAX = 31;
 

@@ -71,12 +71,13 @@ export class Follower {
       onUnwatched: (error) => warn?.(`--manifests ${path}: ${unwatchedText(error, RESCAN)}`),
     });
     const onDoubt = (file: string) => void clock.after(DOUBT, () => this.#changes.add(file));
-    this.#intake = new FileIntake({ path, store: this.store, onDoubt });
+    this.#intake = new FileIntake({ path, clock, store: this.store, warn, onDoubt });
   }
 
-  /** A failure where a file or the folder does not answer; nothing otherwise. */
+  /** A failure where a file or the folder does not answer, or where the start waits for a file; nothing otherwise. */
   get watches(): readonly WatchStatus[] {
-    return this.#files.watches(this.#options.clock.now());
+    const now = this.#options.clock.now();
+    return this.#intake.watches(now) ?? this.#files.watches(now);
   }
 
   /** A read that hangs does not keep the agent from stopping. */
@@ -92,6 +93,9 @@ export class Follower {
       if (listed.kind !== 'unreadable' && !once) this.#watch(listed, signal);
       const cause = await this.#rescan(listed);
       if (cause !== undefined) throw new ManifestsUnusable(`--manifests ${path}: ${cause}`);
+      const again = (files: readonly string[]) => this.#readAll([...new Set([...this.#changes.take(), ...files])]);
+      await this.#intake.waitForUnread(again, signal);
+      if (signal.aborted) return;
     }
     for (const kind of [...SOURCE_KINDS, 'servicecidrs'] as const) this.#emit({ kind: 'synced', of: kind });
     if (path === '-' || once) return;

@@ -8,7 +8,7 @@ import type { Draft } from './store.ts';
 /** The files that kubectl reads from a folder. */
 const MANIFEST = /\.(ya?ml|json)$/;
 /** Bytes of one file: its text and its values must fit in memory beside each other. */
-const MOST_BYTES = 64 << 20;
+export const MOST_BYTES = 64 << 20;
 
 export type ManifestRead =
   | { readonly kind: 'same' }

@@ -1,5 +1,5 @@
 /** Which file defines which object. Pure: files in, events out. */
-
+import { dirname } from 'node:path';
 import { FaultList } from '../../api/decode/faults.ts';
 import { isObjectName, objectKey } from '../../api/decode/fields.ts';
 import type { ParsedFile, Value } from '../../documents/protocol.ts';
@@ -133,8 +133,9 @@ export class ManifestStore {
 
   /** The file, or the folder, could not be read: its objects stay (invariant 2), and the fault is reported. */
   unreadable(file: string, cause: string): void {
-    const held = this.#files.get(file)?.size ?? this.#definedIn.size;
-    this.#emit(fileFault(file, `cannot be read: ${cause}${held > 0 ? STAYS : ''}`));
+    const isOf = (name: string) => name === file || dirname(name) === file;
+    const stays = [...this.#files].some(([name, objects]) => objects.size > 0 && isOf(name)) ? STAYS : '';
+    this.#emit(fileFault(file, `cannot be read: ${cause}${stays}`));
   }
 
   /** The file has no objects any more. They stay until the file is removed: a slow program may still be writing it. */

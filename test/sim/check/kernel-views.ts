@@ -24,7 +24,7 @@ export interface Become {
   readonly texts: readonly string[];
   /** Every endpoint that a mode may send it to, as `ip:port`. */
   readonly backends: ReadonlySet<string>;
-  /** One mode sends all such packets to endpoints, and no other drops any. */
+  /** One mode sends all such packets to endpoints, and no other drops any before or after. */
   readonly isDelivered: boolean;
   /** What was not interpreted. */
   readonly unknown: readonly string[];
@@ -41,7 +41,10 @@ export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: No
   const walked = views.map((view) => how(view, packet, facts));
   const all = walked.map(({ fates }) => fates);
   const isFull = (fates: readonly Fate[]) => fates.length > 0 && fates.every(({ kind }) => kind === 'balanced');
-  const dropped = all.some((fates) => fates.some(({ kind }) => kind === 'dropped'));
+  const isTranslated = (by: readonly Fate[]) => all.some((fates) => fates !== by && isFull(fates));
+  const dropped = all.some((fates) =>
+    fates.some((fate) => isDropped(fate) && !(isTranslated(fates) && isFilter(fate))),
+  );
   const acting = all.filter((fates) => fates.some(({ kind }) => kind !== 'untouched'));
   return {
     texts: acting.map(fatesText),
@@ -50,6 +53,16 @@ export function becomeOf(views: readonly FamilyView[], packet: Packet, facts: No
     isDelivered: !dropped && all.some(isFull),
     unknown: walked.flatMap(({ unknown }) => unknown),
   };
+}
+
+function isDropped({ kind }: Fate): boolean {
+  return kind === 'dropped';
+}
+
+/** The table filter of iptables sees packets after every translation, that of another mode as well: such a rule meets an endpoint's address. */
+function isFilter({ way }: Fate): boolean {
+  const last = way.at(-1);
+  return last?.table === 'filter' && !last.rule.includes('--ctorig');
 }
 
 /** `balanced 10.244.1.1:8080 masqueraded 0.5, rejected`, in a fixed order. */

@@ -162,6 +162,60 @@ describe('the check of every commit', () => {
     }
   });
 
+  it('does not take what others removed for the knowledge of the agent', async () => {
+    const world = await served('nftables', A);
+    const table = world.nft.tables.get('IPv4') ?? assert.fail();
+    // The agent does not hear of it.
+    world.versions.remove('Service', 'default/web');
+    for (const by of ['others', 'cleanup'] as const) {
+      world.nft.tables.delete('IPv4');
+      world.committed(by);
+      world.committed('agent');
+      world.nft.tables.set('IPv4', table);
+      world.committed('agent');
+      assert.deepEqual(world.violations, [], by);
+    }
+    world.nft.tables.delete('IPv4');
+    world.committed('agent');
+    world.nft.tables.set('IPv4', table);
+    world.committed('agent');
+    assert.deepEqual(kinds(world), ['stray']);
+  });
+
+  it('lets an agent that hears of a change late undo what a second one wrote', async () => {
+    for (const by of ['agents', 'agent'] as const) {
+      const world = await served('nftables', A);
+      world.versions.put(pods(B));
+      redirect(world, 'nftables', A, B);
+      world.committed(by);
+      redirect(world, 'nftables', B, A);
+      world.committed('agent');
+      assert.deepEqual(kinds(world), by === 'agents' ? [] : ['stray']);
+    }
+  });
+
+  it('does not count packets to a stranger as delivered', async () => {
+    const world = await served('nftables', A);
+    redirect(world, 'nftables', A, '10.244.9.9');
+    world.committed('others');
+    breakIt(world, 'nftables');
+    world.committed('agent');
+    assert.deepEqual(world.violations, []);
+  });
+
+  it('lets a cleanup remove the servers of IPVS mode before the detours to them, and nobody else', async () => {
+    for (const by of ['cleanup', 'agent'] as const) {
+      const world = aWorld('ipvs');
+      await world.sync(nodeOf('a'), web({ externalTrafficPolicy: 'Local' }), pods());
+      assert.deepEqual(world.violations, []);
+      world.ipvs.virtual.clear();
+      world.ipvs.ours.clear();
+      world.committed(by);
+      world.committed('agent');
+      assert.deepEqual(kinds(world), by === 'cleanup' ? [] : ['stray']);
+    }
+  });
+
   it('finds a changed byte of others, unless they wrote it', () => {
     const { check, views } = aWorld('nftables');
     const committed = (others: string, by: 'agent' | 'others') => check.committed({ views, by, others });
@@ -213,9 +267,12 @@ describe('the check while one mode takes over from another', () => {
     const world = await served('nftables', A);
     world.iptables.kernels.IPv4.get('filter')?.get('FORWARD')?.push(`-d ${A}/32 -j DROP`);
     world.committed('agent');
-    // The table's own walk does not see it, and the walk of the rules does not see the translation: the address of the Service counts.
+    // The table's own walk does not see it, and the walk of the rules does not see the translation.
     assert.deepEqual(world.violations, []);
-    world.iptables.kernels.IPv4.get('filter')?.get('FORWARD')?.push('-d 10.96.0.10/32 -j DROP');
+    world.iptables.kernels.IPv4.get('filter')?.get('OUTPUT')?.push('-d 10.96.0.10/32 -j DROP');
+    world.committed('agent');
+    assert.deepEqual(world.violations, [], 'the other mode has translated such packets before');
+    world.iptables.kernels.IPv4.get('mangle')?.get('OUTPUT')?.push('-d 10.96.0.10/32 -j DROP');
     world.committed('agent');
     assert.deepEqual(kinds(world), ['stopped']);
   });

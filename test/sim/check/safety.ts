@@ -7,6 +7,7 @@
  * - what belongs to others stays byte for byte, unless they write themselves.
  *
  * The agent's version of a frontend is the oldest one that the kernel meets, so that a state that comes back is no proof of the newer one.
+ * What others, a cleanup or a second agent wrote is no proof either: the agent may not know of it yet, and writes what it knows.
  */
 
 import { endpointText, FAMILIES, type Family } from '../../../src/model/address.ts';
@@ -32,15 +33,19 @@ export interface Violation {
   readonly text: string;
 }
 
+/** `agents`: one of two agents that run at a time, such as `run --once` beside an agent. They need not know the same. */
+export type Writer = 'agent' | 'agents' | 'cleanup' | 'others';
+
 export interface Commit {
   readonly views: KernelViews;
   /** The families whose objects may have changed; by default both. */
   readonly families?: readonly Family[];
   /**
    * Others break what they like: their commit is no violation, and the agent need not answer for what they broke. A cleanup stops
-   * packets on purpose; it must not send them elsewhere, nor touch what belongs to others.
+   * packets on purpose, in IPVS mode servers and addresses before detours; it must not send them to a stranger, nor touch what belongs
+   * to others.
    */
-  readonly by: 'agent' | 'cleanup' | 'others';
+  readonly by: Writer;
   /** Everything in the kernel that is not the agent's. */
   readonly others?: string;
 }
@@ -68,6 +73,8 @@ interface Judged {
 /** The same `id` means the same fault. */
 interface Found extends Violation {
   readonly id: string;
+  /** The packets go to a cluster IP of the Service itself, as by a detour of IPVS mode whose server is gone: to nobody. */
+  readonly isDetour?: boolean;
 }
 
 const NOTHING_REMEMBERED: ReadonlySet<string> = new Set();
@@ -79,6 +86,10 @@ export class SafetyCheck {
   readonly #walk: Walk;
   readonly #packets = new WeakMap<ReadonlySet<string>, Map<FrontendKey, readonly SentPacket[]>>();
   readonly #positions = new Map<FrontendKey, Position>();
+  /** What becomes of the packets to a frontend, at the last check. */
+  readonly #fates = new Map<FrontendKey, string>();
+  /** Frontends of which others, a cleanup, or a second agent made that. */
+  readonly #disturbed = new Set<FrontendKey>();
   /** Names of packets that were delivered at the last check. */
   readonly #delivered = new Set<string>();
   /** What others broke, until it is repaired: ids of violations. */
@@ -110,9 +121,10 @@ export class SafetyCheck {
       const inFamily = viewsIn(views(family));
       for (const frontend of this.#versions.frontends) {
         if (frontend.at.family !== family) continue;
-        for (const { id, ...violation } of this.#check(frontend, inFamily)) {
+        for (const { id, isDetour, ...violation } of this.#check(frontend, inFamily, by)) {
           if (by === 'cleanup' && violation.kind === 'stopped') continue;
-          const isTheirs = by === 'others' || this.#broken.get(family)?.has(id) === true;
+          const isWanted = by === 'others' || (by === 'cleanup' && isDetour === true);
+          const isTheirs = isWanted || this.#broken.get(family)?.has(id) === true;
           if (isTheirs) broken.add(id);
           else violations.push(violation);
         }
@@ -122,14 +134,14 @@ export class SafetyCheck {
     return violations;
   }
 
-  #changedOthers(others: string, by: Commit['by']): Violation[] {
+  #changedOthers(others: string, by: Writer): Violation[] {
     const before = this.#others;
     this.#others = others;
     if (by === 'others' || before === undefined || before === others) return [];
     return [{ kind: 'others', text: `what belongs to others changed: ${firstDifference(before, others)}` }];
   }
 
-  #check(frontend: FrontendVersions, views: readonly FamilyView[]): Found[] {
+  #check(frontend: FrontendVersions, views: readonly FamilyView[], by: Writer): Found[] {
     const { family } = frontend.at;
     const position = this.#positions.get(frontend.key) ?? BEGINNING;
     const found = combinations(frontend, position, this.#versions);
@@ -146,16 +158,29 @@ export class SafetyCheck {
     const hasServers = views.some(({ servers }) => servers !== undefined);
     const ofAll = hasServers ? backendsOf(packets, different, local) : undefined;
     const mixed = this.#versions.readsApart ? mixedIn(frontend, found, this.#versions) : undefined;
+    const texts: string[] = [];
     for (const sent of packets) {
       this.packets += 1;
       const become = becomeOf(views, sent.packet, facts, this.#walk);
+      texts.push(fatesText(become.fates));
       violations.push(...this.#judge({ different, met, sent, become, local, ofAll, mixed }));
     }
-    if (met.size > 0) {
+    const isByAgent = this.#isByAgent(frontend.key, texts.join('\n'), by);
+    if (met.size > 0 && isByAgent) {
       const combinationsMet = found.filter(({ same }) => met.has(same));
       this.#positions.set(frontend.key, positionAfter(found, combinationsMet, position));
     }
     return violations;
+  }
+
+  /** Whether what becomes of the packets comes from the knowledge of the one agent. */
+  #isByAgent(key: FrontendKey, fates: string, by: Writer): boolean {
+    const isChanged = this.#fates.get(key) !== fates;
+    this.#fates.set(key, fates);
+    if (!isChanged) return !this.#disturbed.has(key);
+    if (by === 'agent') this.#disturbed.delete(key);
+    else this.#disturbed.add(key);
+    return by === 'agent';
   }
 
   /** The same objects while the machine's addresses stay: walks are remembered by them. */
@@ -182,18 +207,28 @@ export class SafetyCheck {
     const violations: Found[] = [];
     if (allowed.size > 0) for (const backend of mixed ?? []) allowed.add(backend);
     const admitted = allowed.size > 0 && ofAll !== undefined ? ofAll : allowed;
-    const stray = [...become.backends].filter((backend) => !admitted.has(backend)).join(', ');
+    const strays = [...become.backends].filter((backend) => !admitted.has(backend));
+    const stray = strays.join(', ');
     if (stray !== '') {
       const may = admitted.size === 0 ? 'nowhere' : `only to ${[...admitted].join(', ')}`;
-      violations.push({ id: `${name} ${stray}`, kind: 'stray', text: `${name} goes to ${stray}, and may go ${may}` });
+      const text = `${name} goes to ${stray}, and may go ${may}`;
+      const isDetour = strays.every((backend) => different.some(({ port }) => isClusterIP(port, backend)));
+      violations.push({ id: `${name} ${stray}`, kind: 'stray', text, isDetour });
     }
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
       violations.push({ id: name, kind: 'stopped', text: `${name} was delivered, should be, and is: ${text}` });
     }
-    if (become.isDelivered) this.#delivered.add(name);
+    if (become.isDelivered && stray === '') this.#delivered.add(name);
     else this.#delivered.delete(name);
     return violations;
   }
+}
+
+function isClusterIP(port: Combination['port'], backend: string): boolean {
+  for (const { role, address, port: number } of port?.frontends ?? []) {
+    if (role === 'cluster-ip' && address !== undefined && endpointText(address, number) === backend) return true;
+  }
+  return false;
 }
 
 /** See `Judged.mixed`. */

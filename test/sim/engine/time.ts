@@ -183,8 +183,14 @@ export class SimTime {
   #fire(timer: Timer): void {
     if (timer.every === undefined) this.#timers.delete(timer.id);
     else timer.at = this.#now + timer.every;
-    if (timer.owner === undefined) timer.call();
-    else this.owners.run(timer.owner, timer.call);
+    const { owner, call } = timer;
+    if (owner === undefined) return call();
+    try {
+      this.owners.run(owner, call);
+    } catch (error) {
+      // It was killed in the middle of it.
+      if (!owner.isDead) throw error;
+    }
   }
 
   #handle(timer: Timer): object {

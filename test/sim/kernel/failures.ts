@@ -32,7 +32,11 @@ export function openFailure(variant: number): SystemError {
 const EMFILE = 24;
 
 /** A file could not be read or written, as node:fs tells it. */
-export function fileFailure(path: string, call: 'open' | 'read' | 'write', variant: number): NodeJS.ErrnoException {
+export function fileFailure(
+  path: string,
+  call: 'open' | 'read' | 'write' | 'stat',
+  variant: number,
+): NodeJS.ErrnoException {
   const [code, text, errno] = choose(
     [
       ['EIO', 'i/o error', -5],

@@ -4,6 +4,7 @@
  */
 import type { Kernel } from '../../../src/agent/outside.ts';
 import type { IptablesVariant } from '../../../src/host/iptables-tools.ts';
+import { RulesetJournal } from '../../../src/host/ruleset-journal.ts';
 import type { Family } from '../../../src/model/address.ts';
 import type { FamilyView } from '../../../src/modes/view.ts';
 import type { SimProcess } from '../engine/process.ts';
@@ -90,6 +91,8 @@ export class SimKernel {
     return {
       openNftables: () => this.nft.open(process),
       openIpvs: () => this.ipvs.open(process),
+      openNotices: () =>
+        new RulesetJournal({ open: (own) => this.nft.listener(process, own), starterOf: () => undefined }),
       openRules: simOpenRules(process, this.iptables, this.nft),
       openFlowTable: this.conntrack.open(process),
       settings: this.settings.files(process),

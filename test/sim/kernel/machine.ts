@@ -1,5 +1,6 @@
 /** Facts of a simulated machine: its families, its addresses, and the ports that its programs serve. */
 import type { Machine } from '../../../src/agent/outside.ts';
+import { FactUnknown } from '../../../src/host/node-facts.ts';
 import { type Address, FAMILIES, type Family, familyOf, isLoopback } from '../../../src/model/address.ts';
 import type { Listener } from '../../../src/model/listener.ts';
 import type { SimProcess } from '../engine/process.ts';
@@ -39,12 +40,21 @@ export class SimMachine {
           throw fileFailure(path, 'open', variant);
         },
       });
+    // As host/node-facts.ts.
+    const fact = <T>(path: string, effect: () => T) =>
+      process.call<T>({
+        what: `read ${path}`,
+        effect,
+        fail: (variant) => {
+          throw new FactUnknown(path, fileFailure(path, 'open', variant).message);
+        },
+      });
     return {
       cores: 4,
       kernelRelease: '6.1.0',
       mayChangeNetwork: () => file('/proc/self/status', () => this.mayChangeNetwork),
-      families: () => file('/proc/net/if_inet6', () => FAMILIES.filter((each) => this.families.has(each))),
-      hasLegacyTables: () => file('/proc/net/ip_tables_names', this.#parts.hasLegacyTables),
+      families: () => fact('/proc/net/if_inet6', () => FAMILIES.filter((each) => this.families.has(each))),
+      hasLegacyTables: () => fact('/proc/net/ip_tables_names', this.#parts.hasLegacyTables),
       addresses: (family) =>
         process.call({
           what: `addresses of ${family}`,
@@ -54,7 +64,7 @@ export class SimMachine {
           },
         }),
       listeners: () => file('/proc/net/tcp', () => this.listeners),
-      hasIpvs: () => file('/proc/net/ip_vs', () => this.hasIpvs),
+      hasIpvs: () => fact('/proc/net/ip_vs', () => this.hasIpvs),
       hasServiceDevice: () =>
         process.call({
           what: 'look for kube-ipvs0',

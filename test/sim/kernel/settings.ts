@@ -29,7 +29,7 @@ export class SimSettings {
   readonly readOnly = new Set<string>();
 
   files(process: SimProcess): SettingFiles {
-    const call = <T>(name: string, kind: 'read' | 'write' | 'open', effect: () => T) =>
+    const call = <T>(name: string, kind: 'read' | 'write' | 'open' | 'stat', effect: () => T) =>
       process.call<T>({
         what: `${kind} ${name}`,
         effect,
@@ -41,9 +41,7 @@ export class SimSettings {
       read: (name) => call(name, 'read', () => this.values.get(name)),
       write: (name, value) => call(name, 'write', () => this.#write(name, value)),
       whyNotWritable: (name) => call(name, 'open', () => this.#whyNotWritable(name)),
-      // A file that cannot be looked at counts as writable (host/sysctls.ts).
-      isReadOnly: (name) =>
-        process.call({ what: `stat ${name}`, effect: () => this.readOnly.has(name), fail: () => false }),
+      isReadOnly: (name) => call(name, 'stat', () => this.readOnly.has(name)),
     };
   }
 

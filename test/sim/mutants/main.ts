@@ -1,6 +1,8 @@
 /** `npm run sim:mutants`: after how many histories the simulator finds each fault that is put into the code on purpose. */
 import { parseArgs } from 'node:util';
 import { execa } from 'execa';
+import { machineText } from '../../reliability/machine.ts';
+import { recordPart } from '../../reliability/results.ts';
 
 import { MUTANTS, type Mutant } from './list.ts';
 
@@ -60,4 +62,14 @@ for (const mutant of MUTANTS) {
   process.stdout.write(`${mutant.name}: ${after}\n`);
 }
 
+if (values.record) {
+  recordPart('mutations', {
+    ranAt: new Date().toISOString(),
+    machine: machineText(),
+    command: `npm run sim:mutants -- --most ${values.most}`,
+    text: [`The histories are those of \`npm run sim -- --from ${FIRST_SEED}\`, in the same order for each.`],
+    head: ['broken on purpose', 'found in history', 'as'],
+    rows: found.map(({ what, histories, as }) => [what, histories?.toLocaleString('en') ?? 'not found', as ?? '']),
+  });
+}
 process.exitCode = found.every(({ histories }) => histories !== undefined) ? 0 : 1;

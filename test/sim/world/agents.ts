@@ -32,6 +32,8 @@ export class Agents {
   readonly #options: AgentsOptions;
   #agent: AgentRun | undefined;
   #others: AgentRun[] = [];
+  /** Commands and agents beside the agent, which write to the kernel as well. */
+  readonly #writers = new Set<SimProcess>();
   #isOver = false;
   #isCleaning = false;
   #starts = 0;
@@ -48,6 +50,11 @@ export class Agents {
   /** Rules go because the operator wants it. */
   get isCleaning(): boolean {
     return this.#isCleaning;
+  }
+
+  /** Nobody beside the agent writes. */
+  get isAlone(): boolean {
+    return this.#writers.size === 0;
   }
 
   get isRunning(): boolean {
@@ -136,6 +143,8 @@ export class Agents {
 
   #startOther(isOnce: boolean): void {
     const process = this.#process(isOnce ? 'once' : 'second');
+    this.#writers.add(process);
+    process.onDeath(() => this.#writers.delete(process));
     const run = startAgent({ ...this.#input(process), isOnce, onEnd: () => process.kill() });
     this.#others.push(run);
     if (!isOnce) this.#later(NOTICING, () => run.stop());

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test, { describe, type TestContext } from 'node:test';
 import { FileUnreadable } from '../../../src/documents/one-file.ts';
 import { realClock } from '../../../src/host/clock.ts';
-import type { SourceEvent } from '../../../src/model/events.ts';
+import type { Source, SourceEvent } from '../../../src/model/events.ts';
 import { manifestsSource } from '../../../src/source/manifests/index.ts';
 import { service } from '../../helpers/objects.ts';
 import { Calls, type Fault, SimProcess } from '../engine/process.ts';
@@ -24,6 +24,9 @@ class FileWorld {
   readonly process: SimProcess;
   readonly stop = new AbortController();
   readonly warnings: string[] = [];
+  source: Source | undefined;
+  /** The initial lists are complete. */
+  isSynced = false;
   readonly #services = new Map<string, string>();
 
   constructor(t: TestContext) {
@@ -54,6 +57,7 @@ class FileWorld {
       watchFolder: watch,
       warn,
     });
+    this.source = source;
     void this.process.run(() => source.run((event) => this.#take(event), this.stop.signal));
     await this.run(1000);
   }
@@ -71,6 +75,7 @@ class FileWorld {
   }
 
   #take(event: SourceEvent): void {
+    if (event.kind === 'synced') this.isSynced = true;
     if (event.kind !== 'service') return;
     if (event.service === undefined) this.#services.delete(event.key);
     else this.#services.set(event.key, event.service.clusterIPs.join());
@@ -131,6 +136,50 @@ describe('manifests', () => {
     world.files.hang(FOLDER, false);
     await world.run(30_000);
     assert.equal(world.services['default/a'], '10.96.0.9');
+  });
+
+  test('that cannot be read at the start are waited for, because the kernel may have what they define', async (t) => {
+    const world = new FileWorld(t);
+    world.files.fail(`${FOLDER}/b.json`, 'EIO');
+    await world.follow();
+    assert.deepEqual(Object.keys(world.services), ['default/a']);
+    await world.run(10_000);
+    assert.equal(world.isSynced, false);
+    const failure = () => world.source?.watches?.()[0]?.failure;
+    assert.match(failure()?.cause ?? '', /^\/etc\/manifests\/b\.json cannot be read: EIO: /);
+    world.files.write(`${FOLDER}/a.json`, web('a', '10.96.0.9'));
+    world.files.fail(`${FOLDER}/b.json`, undefined);
+    await world.run(2000);
+    assert.equal(world.isSynced, true);
+    assert.deepEqual(world.services, { ...BOTH, 'default/a': '10.96.0.9' });
+    assert.equal(failure(), undefined);
+    assert.match(world.warnings.join('\n'), /^--manifests .*: rules stay as they are for up to 20 s, .*: \S+b\.json$/);
+  });
+
+  test('that cannot be read for long, or at all, hold nothing up', async (t) => {
+    const world = new FileWorld(t);
+    world.files.write(`${FOLDER}/b.json`, 'what is this');
+    await world.follow();
+    assert.equal(world.isSynced, true, 'a file that cannot be parsed');
+    const other = new FileWorld(t);
+    other.files.hang(`${FOLDER}/b.json`, true);
+    await other.follow();
+    await other.run(20_000);
+    assert.equal(other.isSynced, false);
+    await other.run(10_000);
+    assert.equal(other.isSynced, true);
+    assert.deepEqual(Object.keys(other.services), ['default/a']);
+    assert.match(other.warnings.at(-1) ?? '', /: going on without these files, .*: \S+b\.json$/);
+  });
+
+  test('do not keep the agent from stopping while it waits for them', async (t) => {
+    const world = new FileWorld(t);
+    world.files.fail(`${FOLDER}/b.json`, 'EIO');
+    await world.follow();
+    world.stop.abort();
+    await world.run(60_000);
+    assert.equal(world.isSynced, false);
+    assert.deepEqual(world.process.open, []);
   });
 
   test('are read again and again where the kernel has no room for a watch', async (t) => {

@@ -45,7 +45,8 @@ export class SimReader implements DocumentReader {
   async read({ path, stamp, most, mayRepeat = false, onValues }: ReadOptions): Promise<FileRead> {
     const effect = (): Outcome<FileRead> => {
       const file = this.#files.file(path);
-      if (Buffer.byteLength(file.text) > most) return failure(`it has more than ${most} bytes, which is the limit`);
+      if (Buffer.byteLength(file.text) > most)
+        return { values: [], outcome: refused(`it has more than ${most} bytes, which is the limit`) };
       if (file.stamp === stamp) return { values: [], outcome: { kind: 'same' } };
       return parsed(file.text, file.stamp, mayRepeat);
     };
@@ -126,6 +127,10 @@ function deliver<T>({ values, outcome }: Outcome<T>, onValues: ReadOptions['onVa
 
 function failure(cause: string, code?: string): Outcome<Failure> {
   return { values: [], outcome: { kind: 'unreadable', cause, code } };
+}
+
+function refused(cause: string): Failure {
+  return { kind: 'unreadable', cause, isRefused: true };
 }
 
 function unanswered(): Outcome<Failure> {

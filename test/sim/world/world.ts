@@ -124,7 +124,8 @@ export class SimWorld {
       senders: SENDERS,
       ask: (server, path) => this.#ask(server === 'health' ? HEALTH_PORT : METRICS_PORT, path),
     });
-    if (problem !== undefined) throw new Violation('not right', `${problem}, after all faults ended`);
+    if (problem !== undefined)
+      throw new Violation(`not right: ${topicOf(problem)}`, `${problem}, after all faults ended`);
     this.check.settled();
   }
 
@@ -215,7 +216,8 @@ export class SimWorld {
 
   #judge(): void {
     const others = this.kernel.bytesOfOthers();
-    const by = this.#isForeign ? 'others' : this.agents.isCleaning ? 'cleanup' : 'agent';
+    const { isCleaning, isAlone } = this.agents;
+    const by = this.#isForeign ? 'others' : isCleaning ? 'cleanup' : isAlone ? 'agent' : 'agents';
     for (const { kind, text } of this.check.committed({ views: (family) => this.kernel.views(family), by, others })) {
       this.#violations.push(new Violation(kind, text));
     }
@@ -224,4 +226,9 @@ export class SimWorld {
 
 function fileOf(of: string, name: string): string {
   return `${MANIFESTS}/${of}-${name}.json`;
+}
+
+/** What is not right, so that a history is not made shorter until something else is not right: `verify`, `/healthz`, or packets. */
+function topicOf(problem: string): string {
+  return /^(?:verify|\/\w+)/.exec(problem)?.[0] ?? 'packets';
 }

@@ -9,12 +9,14 @@ import {
   type CommandRunner,
 } from '../../../../src/host/commands.ts';
 import type { IptablesVariant } from '../../../../src/host/iptables-tools.ts';
+import type { Family } from '../../../../src/model/address.ts';
+import type { Table } from '../../../../src/modes/netfilter/rules.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime, TimerOwner } from '../../engine/time.ts';
 import { pause } from '../waiting.ts';
 import { XtablesLock } from './lock.ts';
 import { restore } from './restore.ts';
-import { RuleStore, type TableCommit } from './rule-store.ts';
+import { type Chains, RuleStore, type TableCommit } from './rule-store.ts';
 import { cutOutput, done, list, lockHeld, save, type Tool, toolFailure, toolOf, versionOf } from './tools.ts';
 
 /** A program that writes. */
@@ -27,6 +29,29 @@ export interface Writer {
 export interface RulesCommit extends TableCommit {
   readonly variant: IptablesVariant;
   readonly writer: Writer;
+}
+
+/** What a tool did at one moment: all that it was asked, or, of a restore, from one commit to the next. */
+export interface ToolStep {
+  /** The same for all steps of one tool. */
+  readonly command: Command;
+  readonly family: Family;
+  /** The lines of its input that it carried out; undefined for tools without input. */
+  readonly lines: readonly string[] | undefined;
+  /** Lines of the input before them. */
+  readonly offset: number;
+  /** As it would end here. */
+  readonly result: CommandResult;
+}
+
+/** What another program did to a table. */
+export interface RulesEdit {
+  readonly family: Family;
+  readonly table: Table;
+  readonly before: Chains;
+  readonly after: Chains;
+  /** Arguments of the tool that does the same, after those of the table. */
+  readonly args: readonly string[] | undefined;
 }
 
 export interface IptablesOptions {
@@ -64,6 +89,8 @@ export class SimIptables {
   readonly missing = new Set<string>();
   /** Tools go on when the agent is killed, as they do outside a container. */
   toolsSurvive = false;
+  onTool: (step: ToolStep) => void = () => undefined;
+  onEdit: (edit: RulesEdit) => void = () => undefined;
   readonly #options: IptablesOptions;
   #writer: Writer = { pid: 0, name: '' };
 
@@ -153,21 +180,36 @@ export class SimIptables {
     }
   }
 
-  async #work({ command, tool, signal, owner, killedAt }: Run): Promise<CommandResult> {
+  async #work(run: Run): Promise<CommandResult> {
+    const { command, tool } = run;
     const store = this.stores[tool.variant];
     if (tool.verb === 'save') return save(tool, command.args, store);
-    if (tool.verb === 'iptables') return list(tool, command.args, store);
+    if (tool.verb === 'restore') return await this.#restore(run);
+    const result = list(tool, command.args, store);
+    this.onTool({ command, family: tool.family, lines: undefined, offset: 0, result });
+    return result;
+  }
+
+  async #restore({ command, tool, signal, owner, killedAt }: Run): Promise<CommandResult> {
     const writer = { pid: this.#options.nextPid(), name: command.file.slice(0, 15) };
-    const work = restore([...(command.input?.() ?? [])], {
-      store,
+    const lines = [...(command.input?.() ?? [])];
+    const work = restore(lines, {
+      store: this.stores[tool.variant],
       family: tool.family,
       version: versionOf(tool),
       isLegacy: tool.variant === 'legacy',
       hasSet: this.#options.hasSet,
       refuses: (line) => this.refuses(line),
     });
+    let offset = 0;
     for (let commits = 0; ; commits++) {
       const next = this.writeAs(writer, () => work.next());
+      const end = next.done === true ? lines.length : lines.indexOf('COMMIT', offset) + 1;
+      if (next.done === true || commits > 0) {
+        const result = next.done === true ? next.value : done();
+        this.onTool({ command, family: tool.family, lines: lines.slice(offset, end), offset, result });
+        offset = end;
+      }
       if (next.done === true) return next.value;
       if (commits === killedAt) return { exitCode: undefined, stdout: '', stderr: '' };
       if (commits > 0) await pause(this.#options.time, BETWEEN, { owner, signal });

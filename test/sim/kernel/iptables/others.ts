@@ -41,20 +41,33 @@ export interface ForeignEdit {
   readonly writer: Writer;
   /** Changes the copies of the chains. */
   readonly edit: (chains: Map<string, readonly string[]>) => void;
+  /** Arguments of the tool that does the same, after those of the table. */
+  readonly args?: readonly string[];
 }
 
+/** Who writes, and where. */
+export type ForeignPlace = Omit<ForeignEdit, 'edit' | 'args'>;
+
 /** One commit of the variant that the command `iptables` has. */
-export function editAs(iptables: SimIptables, { family, table, writer, edit }: ForeignEdit): void {
+export function editAs(iptables: SimIptables, { family, table, writer, edit, args }: ForeignEdit): void {
   const store = iptables.stores[iptables.variant];
-  const chains = new Map(store.used(family, table));
+  const before = store.used(family, table);
+  const chains = new Map(before);
   edit(chains);
-  iptables.writeAs(writer, () => store.commit(family, table, chains));
+  // No new generation without a change.
+  if (!sameTable(before, chains)) iptables.writeAs(writer, () => store.commit(family, table, chains));
+  iptables.onEdit({ family, table, before, after: chains, args });
+}
+
+function sameTable(a: Chains, b: Chains): boolean {
+  return a.size === b.size && [...a].every(([name, rules]) => b.get(name)?.join('\n') === rules.join('\n'));
 }
 
 /** `iptables -t TABLE -F`: all rules of all chains. */
-export function flushTable(iptables: SimIptables, at: Omit<ForeignEdit, 'edit'>): void {
+export function flushTable(iptables: SimIptables, at: ForeignPlace): void {
   editAs(iptables, {
     ...at,
+    args: ['-F'],
     edit: (chains) => {
       for (const name of chains.keys()) chains.set(name, []);
     },
@@ -62,9 +75,9 @@ export function flushTable(iptables: SimIptables, at: Omit<ForeignEdit, 'edit'>)
 }
 
 /** `iptables -t TABLE -F CHAIN`. Returns whether there is such a chain. */
-export function flushChain(iptables: SimIptables, chain: string, at: Omit<ForeignEdit, 'edit'>): boolean {
+export function flushChain(iptables: SimIptables, chain: string, at: ForeignPlace): boolean {
   if (!chainsOf(iptables, at).has(chain)) return false;
-  editAs(iptables, { ...at, edit: (chains) => void chains.set(chain, []) });
+  editAs(iptables, { ...at, args: ['-F', chain], edit: (chains) => void chains.set(chain, []) });
   return true;
 }
 
@@ -72,11 +85,12 @@ export function flushChain(iptables: SimIptables, chain: string, at: Omit<Foreig
 export function deleteRule(
   iptables: SimIptables,
   { chain, number }: { readonly chain: string; readonly number: number },
-  at: Omit<ForeignEdit, 'edit'>,
+  at: ForeignPlace,
 ): boolean {
   const rules = chainsOf(iptables, at).get(chain);
   if (rules === undefined || number < 1 || number > rules.length) return false;
-  editAs(iptables, { ...at, edit: (chains) => void chains.set(chain, rules.toSpliced(number - 1, 1)) });
+  const edit = (chains: Map<string, readonly string[]>) => void chains.set(chain, rules.toSpliced(number - 1, 1));
+  editAs(iptables, { ...at, args: ['-D', chain, String(number)], edit });
   return true;
 }
 
@@ -89,7 +103,7 @@ export function addForeignChain(
     from,
     isFirst,
   }: { readonly name: string; readonly rules: readonly string[]; readonly from: string; readonly isFirst: boolean },
-  at: Omit<ForeignEdit, 'edit'>,
+  at: ForeignPlace,
 ): void {
   editAs(iptables, {
     ...at,

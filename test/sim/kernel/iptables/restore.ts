@@ -31,6 +31,8 @@ interface Draft {
   /** The table when it was read. */
   readonly base: Chains;
   readonly chains: Map<string, readonly string[]>;
+  /** Something is written. Without it the kernel is not asked, and there is no new generation. */
+  isChanged: boolean;
   /** The first line that the kernel will refuse, and what it says. */
   refused: { readonly line: number; readonly verb: string } | undefined;
 }
@@ -53,7 +55,7 @@ export function* restore(lines: readonly string[], input: RestoreInput): Generat
       if (now !== draft.base) draft = redone(draft, now, lines.slice(0, i));
       const refused: Draft['refused'] = draft.refused ?? dangling(draft, lines.slice(0, i));
       if (refused !== undefined) return refusal(input, refused, number);
-      input.store.commit(input.family, draft.table, draft.chains);
+      if (draft.isChanged) input.store.commit(input.family, draft.table, draft.chains);
       draft = undefined;
     } else {
       const problem = edit(draft, line);
@@ -72,7 +74,7 @@ function isRefused(line: string, { hasSet, refuses }: RestoreInput): boolean {
 }
 
 function draftOf(table: Table, base: Chains): Draft {
-  return { table, base, chains: new Map(base), refused: undefined };
+  return { table, base, chains: new Map(base), isChanged: false, refused: undefined };
 }
 
 /** The same edits on the table as it is now. */
@@ -86,10 +88,12 @@ function redone({ table, refused }: Draft, now: Chains, before: readonly string[
   return draft;
 }
 
-function edit({ table, chains }: Draft, line: string): 'unreadable' | 'refused' | undefined {
+function edit(draft: Draft, line: string): 'unreadable' | 'refused' | undefined {
+  const { table, chains } = draft;
   const declared = /^:(\S+) - \[0:0\]$/.exec(line)?.[1];
   if (declared !== undefined) {
     if (declared.length > 28 || isBuiltIn(table, declared)) return 'unreadable';
+    draft.isChanged ||= chains.get(declared)?.length !== 0;
     chains.set(declared, []);
     return undefined;
   }
@@ -107,6 +111,7 @@ function edit({ table, chains }: Draft, line: string): 'unreadable' | 'refused' 
     if (rules.length > 0 || isReferred || isBuiltIn(table, chain)) return 'refused';
     chains.delete(chain);
   } else return 'unreadable';
+  draft.isChanged = true;
   return undefined;
 }
 

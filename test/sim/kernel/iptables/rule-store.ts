@@ -50,6 +50,11 @@ export class RuleStore {
     return made;
   }
 
+  /** All tables as they are now, by family and name. */
+  snapshot(): ReadonlyMap<string, Chains> {
+    return new Map(this.#tables);
+  }
+
   commit(family: Family, table: Table, chains: Chains): void {
     const before = this.used(family, table);
     const names = new Set([...before.keys(), ...chains.keys()]);

@@ -17,17 +17,23 @@ export interface Generations {
 }
 
 export function simOpenRules(process: SimProcess, iptables: SimIptables, generations: Generations): OpenRules {
-  return (variant, family) =>
-    process.call<RulesSocket>({
+  return (variant, family) => {
+    let made: RulesSocket | undefined;
+    return process.call<RulesSocket>({
       what: `open the ${variant} rules of ${family}`,
-      effect: () =>
-        variant === 'legacy'
-          ? legacySocket(process, iptables.stores.legacy, family)
-          : nftSocket(process, { store: iptables.stores.nft, family, generations }),
+      effect: () => {
+        made =
+          variant === 'legacy'
+            ? legacySocket(process, iptables.stores.legacy, family)
+            : nftSocket(process, { store: iptables.stores.nft, family, generations });
+        return made;
+      },
       fail: (choice) => {
+        made?.close();
         throw openFailure(choice);
       },
     });
+  };
 }
 
 function legacySocket(process: SimProcess, store: RuleStore, family: Family): RulesSocket {

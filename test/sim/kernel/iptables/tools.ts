@@ -28,9 +28,9 @@ export function done(stdout = ''): CommandResult {
   return { exitCode: 0, stdout, stderr: '' };
 }
 
-/** `iptables-restore v1.8.9 (nf_tables)` */
+/** `iptables-restore v1.8.9 (nf_tables)`: the name without that of the variant. */
 export function versionOf({ file, variant }: Tool): string {
-  return `${file} v1.8.9 (${variant === 'nft' ? 'nf_tables' : 'legacy'})`;
+  return `${file.replace(/-nft|-legacy/, '')} v1.8.9 (${variant === 'nft' ? 'nf_tables' : 'legacy'})`;
 }
 
 /** `--version`, and `-t TABLE [-v] -S CHAIN`. */
@@ -51,7 +51,8 @@ export function list(tool: Tool, args: readonly string[], store: RuleStore): Com
 }
 
 function noChain(tool: Tool, table: string, chain: string): string {
-  if (tool.variant === 'legacy') return 'iptables: No chain/target/match by that name.\n';
+  if (tool.variant === 'legacy')
+    return `${tool.family === 'IPv4' ? 'iptables' : 'ip6tables'}: No chain/target/match by that name.\n`;
   return `${versionOf(tool)}: chain \`${chain}' in table \`${table}' is incompatible, use 'nft' tool.\n`;
 }
 

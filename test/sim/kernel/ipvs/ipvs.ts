@@ -36,6 +36,8 @@ export class SimIpvs {
   isMissing = false;
   /** What it remembers of clients. */
   templates: readonly Template[] = [];
+  /** Called after each write that was carried out. */
+  onWrite: (write: KernelWrite) => void = () => undefined;
   readonly #options: IpvsOptions;
   #view: ServersView | undefined;
 
@@ -69,6 +71,7 @@ export class SimIpvs {
     const error = this.state.write(write);
     if (error !== undefined) return error;
     this.#view = undefined;
+    this.onWrite(write);
     this.#options.onCommit(write);
     return undefined;
   }

@@ -63,6 +63,19 @@ export interface NftCommit extends Writer {
   readonly port: number;
 }
 
+/** A transaction that the kernel took from a program. */
+export interface TakenTransaction {
+  /** Of its socket. */
+  readonly port: number;
+  readonly requests: readonly Asked[];
+  /** Of each request; undefined: it was not refused. */
+  readonly refusals: readonly (Refused | undefined)[];
+  /** It was written for another generation: none of its requests was looked at. */
+  readonly isStale: boolean;
+  /** The ruleset before. */
+  readonly before: Ruleset;
+}
+
 export interface NftKernelOptions {
   /** Milliseconds of simulated time. */
   readonly now: () => number;
@@ -99,6 +112,9 @@ export class NftKernelState {
   #last: NftCommit | undefined;
   #onCommit: ((commit: NftCommit) => void)[] = [];
   readonly members = new Set<GroupMember>();
+  /** Called after each transaction, refused or not, but for those of which a fault decided. */
+  onTaken: (transaction: TakenTransaction) => void = () => undefined;
+  onClosed: (port: number) => void = () => undefined;
 
   constructor(options: NftKernelOptions) {
     this.#options = options;
@@ -128,6 +144,7 @@ export class NftKernelState {
   closed({ port }: SimSocket): void {
     const kept = [...this.ruleset].filter(([, { owner }]) => owner !== port);
     if (kept.length < this.ruleset.size) this.ruleset = new Map(kept);
+    this.onClosed(port);
   }
 
   /** A datagram of a program. `refusal` refuses one request of a transaction, and so all of it, or a question. */
@@ -212,12 +229,16 @@ export class NftKernelState {
       socket.deliver(outcomeMessage(asked, socket.port, errno, offset));
     const generation = begin.fields.number(NFNL_BATCH_GENID) ?? 0;
     const isStale = generation !== 0 && generation !== this.#generation;
+    const requestsOfIt = rest.filter(({ isOfNftables }) => isOfNftables);
+    const { before, port } = { before: this.ruleset, port: socket.port };
     if (isStale || refusal?.request === -1) {
       answer(begin, isStale ? ERESTART : (refusal?.errno ?? ERESTART));
+      if (refusal === undefined) this.onTaken({ port, requests: requestsOfIt, refusals: [], isStale, before });
       return;
     }
     const draft = new Draft(this.ruleset, socket.port, { next: () => ++this.#tables });
     const outcomes: (() => void)[] = [];
+    const refusals: (Refused | undefined)[] = [];
     let [isRefused, isWhole] = [false, false];
     for (const [i, asked] of rest.entries()) {
       if (asked.type === NFNL_MSG_BATCH_END && !asked.isOfNftables) {
@@ -227,10 +248,12 @@ export class NftKernelState {
       }
       const refused = refusal?.request === i ? new Refused(refusal.errno) : this.#apply(draft, asked);
       isRefused ||= refused !== undefined;
+      refusals.push(refused);
       if (refused !== undefined || (asked.flags & NLM_F_ACK) !== 0)
         outcomes.push(() => answer(asked, refused?.errno ?? 0, refused?.offset));
     }
     if (isWhole && !isRefused && draft.changes.length > 0) this.#commit(draft, by);
+    if (refusal === undefined) this.onTaken({ port, requests: requestsOfIt, refusals, isStale, before });
     for (const tell of outcomes) tell();
   }
 

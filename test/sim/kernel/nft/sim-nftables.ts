@@ -33,36 +33,37 @@ export interface TouchedChain {
 
 export class SimNftables {
   readonly others: OtherPrograms;
-  readonly #state: NftKernelState;
+  /** The kernel itself. */
+  readonly state: NftKernelState;
   readonly #reader: KernelReader;
   readonly #options: SimNftablesOptions;
 
   constructor(options: SimNftablesOptions) {
     const { now, longestPart = 1500 } = options;
     this.#options = options;
-    this.#state = new NftKernelState({ now, longestPart });
-    this.#reader = new KernelReader(this.#state);
-    this.others = new OtherPrograms(this.#state);
+    this.state = new NftKernelState({ now, longestPart });
+    this.#reader = new KernelReader(this.state);
+    this.others = new OtherPrograms(this.state);
   }
 
   /** Of the ruleset: a new number after each transaction, of iptables-nft too. */
   get generation(): number {
-    return this.#state.generation;
+    return this.state.generation;
   }
 
   /** Who made the present generation; undefined: nobody did yet. */
   get lastWriter(): NftCommit | undefined {
-    return this.#state.last;
+    return this.state.last;
   }
 
   /** Opens sockets of a process, as `openTransport`. */
   transport(process: SimProcess): (...how: Parameters<typeof openTransport>) => Transport & { readonly port: number } {
-    return transportsOf(this.#state, process, { longestSent: this.#options.longestSent ?? Number.POSITIVE_INFINITY });
+    return transportsOf(this.state, process, { longestSent: this.#options.longestSent ?? Number.POSITIVE_INFINITY });
   }
 
   /** Opens a listener of a process; `own`: the port whose writes it does not hear about, but for their generations. */
   listener(process: SimProcess, own?: number): SimListener {
-    return listenerOf(this.#state, process, own);
+    return listenerOf(this.state, process, own);
   }
 
   /** The real client in a process. Throws NftUnusable. */
@@ -72,15 +73,15 @@ export class SimNftables {
 
   /** Called after each transaction that changed the ruleset, before its answer. Not for `bumpGeneration`. */
   onCommit(call: (commit: NftCommit) => void): void {
-    this.#state.onCommit(call);
+    this.state.onCommit(call);
   }
 
   /** iptables-nft committed; listeners hear of these chains. */
   bumpGeneration(by: Writer, touched: readonly TouchedChain[] = []): void {
-    this.#state.bump(
+    this.state.bump(
       by,
       // The tool opens a socket for itself.
-      this.#state.socket(0).port,
+      this.state.socket(0).port,
       touched.map(({ family, table, chain }) => ({
         type: NFT_MSG_NEWRULE,
         body: () =>
@@ -95,7 +96,7 @@ export class SimNftables {
 
   /** A packet's rule adds an element to a memory, or renews it: no transaction, and nobody is told. False when there is no such set. */
   remember(id: TableId, set: string, { key, seconds }: { readonly key: string; readonly seconds: number }): boolean {
-    return this.#state.remember(id, set, { key, seconds });
+    return this.state.remember(id, set, { key, seconds });
   }
 
   /** A table as the real decoders read it; undefined when there is none. The same object as long as it is the same. */
@@ -111,7 +112,7 @@ export class SimNftables {
 
   /** Names of a family's tables. */
   tables(family: Family): readonly string[] {
-    return [...this.#state.ruleset.values()]
+    return [...this.state.ruleset.values()]
       .filter((table) => table.family === (family === 'IPv4' ? 2 : 10))
       .map(({ name }) => name);
   }

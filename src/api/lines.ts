@@ -1,0 +1,34 @@
+/** The lines of a watch, from the pieces in which they come. */
+
+/** Characters of a line: an object has at most 1.5 MB in etcd, and its JSON some times as many. */
+export const LONGEST_LINE = 16 * 1024 * 1024;
+
+/** A line that is longer, or a text that ends within a line. */
+export class BrokenLine extends Error {}
+
+/** Lines without their ends; empty ones are left out. Throws BrokenLine. */
+export async function* linesOf(pieces: AsyncIterable<string>, longest = LONGEST_LINE): AsyncGenerator<string> {
+  // A long line comes in many pieces: they are joined once, at its end.
+  let begun: string[] = [];
+  let length = 0;
+  for await (const piece of pieces) {
+    let start = 0;
+    for (let end = piece.indexOf('\n'); end >= 0; end = piece.indexOf('\n', start)) {
+      const line = begun.join('') + piece.slice(start, end);
+      if (line.length > longest) throw tooLong(longest);
+      if (line !== '') yield line;
+      begun = [];
+      length = 0;
+      start = end + 1;
+    }
+    if (start === piece.length) continue;
+    begun.push(start === 0 ? piece : piece.slice(start));
+    length += piece.length - start;
+    if (length > longest) throw tooLong(longest);
+  }
+  if (length > 0) throw new BrokenLine('was cut off in the middle of an event');
+}
+
+function tooLong(longest: number): BrokenLine {
+  return new BrokenLine(`sent an event of more than ${longest} characters`);
+}

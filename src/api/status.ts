@@ -1,0 +1,37 @@
+/** A Status: why the API server refused a request (k8s.io/apimachinery meta/v1). */
+import { readStatusMessage } from './protobuf/envelope.ts';
+
+export interface Status {
+  /** undefined where the answer has none. */
+  readonly message: string | undefined;
+  /** Machine-readable reasons: its own, and those of its causes. */
+  readonly reasons: readonly string[];
+}
+
+const NONE: Status = { message: undefined, reasons: [] };
+
+/** The Status of a body; one without message and reasons where the body is none: a proxy in front of the API server answered. */
+export function readStatus(body: Buffer, inProtobuf: boolean): Status {
+  try {
+    return statusOf(inProtobuf ? readStatusMessage(body) : JSON.parse(body.toString()));
+  } catch {
+    return NONE;
+  }
+}
+
+/** The Status in a value of any form. */
+export function statusOf(value: unknown): Status {
+  const status = fieldsOf(value);
+  const { causes } = fieldsOf(status.details);
+  const all = [status, ...(Array.isArray(causes) ? causes.map(fieldsOf) : [])];
+  const { message } = status;
+  return {
+    message: typeof message === 'string' ? message : undefined,
+    reasons: all.map(({ reason }) => reason).filter((reason) => typeof reason === 'string'),
+  };
+}
+
+/** The fields of an object; none of any other value. */
+export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
+}

@@ -1,0 +1,84 @@
+/** Follows the kernel's notices of what other programs do to the rules of one family, and reads only what they touched. */
+import type { Heard } from '../mode.ts';
+import type { FamilyRules } from './family-rules.ts';
+import { type Jump, jumpKey } from './jumps.ts';
+import { BUILT_IN, type ChainKey, splitChainKey } from './names.ts';
+import { jumpsIn, readChain } from './observe.ts';
+import { stepKey } from './plan.ts';
+import type { Chain, Table } from './rules.ts';
+import { differenceOf } from './standing.ts';
+
+/** Chains that are read one by one, with a process for each. Of more, ours count as gone, so that they are written anew. */
+const MOST_READ = 16;
+
+export class HeardRules {
+  readonly #tables: FamilyRules;
+  #isTouched = false;
+
+  constructor(tables: FamilyRules) {
+    this.#tables = tables;
+  }
+
+  /** See `KernelProbe.heard`. */
+  async heard(): Promise<Heard> {
+    const { isKnown, standing } = this.#tables;
+    if (!isKnown || !(await standing.mayDiffer())) return { kind: 'nothing' };
+    const found = await standing.foreign();
+    if (found === undefined) return { kind: 'unknown' };
+    if (found.touched.length === 0) return { kind: 'nothing', by: found.by };
+    this.#isTouched = true;
+    return { kind: 'something', by: found.by };
+  }
+
+  /** Read what was touched. Returns the changes of other programs as text; undefined where all must be read. Throws when a read fails. */
+  async observe(signal: AbortSignal): Promise<readonly string[] | undefined> {
+    const { isKnown, standing, trackers } = this.#tables;
+    if (!this.#isTouched || !isKnown) return undefined;
+    this.#isTouched = false;
+    const found = await standing.foreign();
+    if (found === undefined) return undefined;
+    const builtIn = found.touched.filter((key) => BUILT_IN.has(splitChainKey(key).chain));
+    const ours = found.touched.filter((key) => !builtIn.includes(key));
+    // A chain that nobody wants is removed only as it is.
+    if (ours.some((key) => !trackers.chains.desired.has(key))) return undefined;
+    const drift: string[] = [];
+    for (const key of builtIn) drift.push(...(await this.#readJumps(key, signal)));
+    const areFew = found.touched.length <= MOST_READ;
+    for (const key of ours) drift.push(...this.#correctChain(key, areFew ? await this.#read(key, signal) : undefined));
+    standing.isAsBelieved(found.state);
+    return drift;
+  }
+
+  async #read(key: ChainKey, signal: AbortSignal): Promise<Chain | undefined> {
+    const rules = await this.#tables.options.tools.rules(splitChainKey(key), signal);
+    return rules && readChain(rules);
+  }
+
+  #correctChain(key: ChainKey, seen: Chain | undefined): string[] {
+    const { options, trackers } = this.#tables;
+    const drift = trackers.chains.correct(new Map([[key, seen]]));
+    return [...drift].map(([, former]) => `${stepKey(options.tools.family, key)} (${differenceOf(former, seen)})`);
+  }
+
+  async #readJumps(key: ChainKey, signal: AbortSignal): Promise<string[]> {
+    const { options, trackers } = this.#tables;
+    const { table, chain } = splitChainKey(key);
+    const rules = (await options.tools.rules({ table, chain }, signal)) ?? [];
+    const seen = new Map<string, Jump | undefined>();
+    for (const [of, believed] of trackers.jumps.applied ?? [])
+      if (isIn(believed, table, chain)) seen.set(of, undefined);
+    const spec = { isOurs: options.isOurs, wantedJumps: trackers.jumps.desired };
+    for (const entry of jumpsIn(table, chain, rules, spec)) seen.set(jumpKey(entry), entry);
+    const drift = trackers.jumps.correct(seen);
+    return [...drift].map(([of, former]) => {
+      const now = seen.get(of);
+      const target = (now ?? former)?.target ?? '';
+      const what = now === undefined ? 'gone' : 'slicewire did not write it';
+      return `${stepKey(options.tools.family, `${table} ${chain}`)} to ${target} (${what})`;
+    });
+  }
+}
+
+function isIn(jump: Jump, table: Table, chain: string): boolean {
+  return jump.table === table && jump.chain === chain;
+}

@@ -1,0 +1,48 @@
+/** Answers of an agent, as the commands read and print them. */
+import { explanationSchema } from '../../../src/answers/explanation.ts';
+import { explanationText } from '../../../src/answers/explanation-text.ts';
+import { historySchema } from '../../../src/answers/history.ts';
+import { historyText } from '../../../src/answers/history-text.ts';
+import { NoAnswer } from '../../../src/answers/problem.ts';
+import { problemIn } from '../../../src/answers/problem-schema.ts';
+import { type AnswerSchema, readAnswer } from '../../../src/answers/read.ts';
+import { statusSchema } from '../../../src/answers/status.ts';
+import { statusText } from '../../../src/answers/status-text.ts';
+import { verificationSchema } from '../../../src/answers/verification.ts';
+import { verificationText } from '../../../src/answers/verification-text.ts';
+import { corpusFiles } from '../corpus/read.ts';
+import { mutateJson } from '../mutate/json.ts';
+import { soundPrototypes } from '../sound/text.ts';
+import { sure, type Target } from '../target.ts';
+
+function reader<T>(schema: AnswerSchema<T>, text: (answer: T) => string): (input: string) => string {
+  return (input) => text(readAnswer(input, schema));
+}
+
+const READERS = [
+  reader(explanationSchema, explanationText),
+  reader(historySchema, historyText),
+  reader(statusSchema, statusText),
+  reader(verificationSchema, verificationText),
+];
+
+export const answers: Target = {
+  name: 'answers',
+  declared: [],
+  seeds: corpusFiles('answers'),
+  mutate: mutateJson,
+  run(input) {
+    const text = input.toString();
+    for (const read of READERS) {
+      try {
+        const shown = read(text);
+        sure(typeof shown === 'string', () => 'the text of an answer is none');
+      } catch (error) {
+        if (!(error instanceof NoAnswer)) throw error;
+      }
+    }
+    const problem = problemIn(text);
+    sure(problem === undefined || typeof problem === 'string', () => 'the problem is no text');
+    soundPrototypes();
+  },
+};

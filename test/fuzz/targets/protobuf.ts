@@ -1,0 +1,63 @@
+/** Answers of the API server in protobuf. */
+
+import { objectKey } from '../../../src/api/decode/fields.ts';
+import { decodeService } from '../../../src/api/decode/service.ts';
+import { decodeSlice } from '../../../src/api/decode/slice.ts';
+import { readStatusMessage } from '../../../src/api/protobuf/envelope.ts';
+import { readServices } from '../../../src/api/protobuf/service.ts';
+import { readSlices } from '../../../src/api/protobuf/slice.ts';
+import { ProtobufUnreadable } from '../../../src/api/protobuf/wire.ts';
+import { listBytes } from '../../helpers/api-protobuf.ts';
+import type { ApiObject } from '../../helpers/api-store.ts';
+import { objectTexts, recordedBody } from '../corpus/read.ts';
+import { mutateProtobuf } from '../mutate/protobuf.ts';
+import { soundEvent } from '../sound/objects.ts';
+import { shown, sure, type Target } from '../target.ts';
+
+/** Of one object each: the recorded lists are long. */
+function smallLists(): Buffer[] {
+  const objects = objectTexts().map((text): ApiObject & { kind: string } => JSON.parse(text.toString()));
+  return objects
+    .filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
+    .map((object) => {
+      const apiVersion = object.kind === 'Service' ? 'v1' : 'discovery.k8s.io/v1';
+      const list = { kind: `${object.kind}List`, apiVersion, metadata: { resourceVersion: '7', continue: 'more' } };
+      return Buffer.concat(listBytes(list, [object]));
+    });
+}
+
+const READERS = [
+  { read: readServices, decode: decodeService },
+  { read: readSlices, decode: decodeSlice },
+] as const;
+
+/** A kind that is not wanted is refused, so that each input is read by all. */
+function readAll(input: Buffer): void {
+  for (const { read, decode } of READERS) {
+    const list = unlessUnreadable(() => read(input));
+    if (list === undefined) continue;
+    sure(typeof list.metadata.resourceVersion === 'string', () => `resourceVersion: ${shown(list.metadata)}`);
+    for (const item of list.items) soundEvent(decode(item, objectKey(item) ?? 'default/nameless'));
+  }
+  const status = unlessUnreadable(() => readStatusMessage(input));
+  if (status === undefined) return;
+  for (const text of [status.message, status.reason, ...status.details.causes.map(({ reason }) => reason)])
+    sure(text === undefined || typeof text === 'string', () => `a text of the Status is ${shown(text)}`);
+}
+
+function unlessUnreadable<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof ProtobufUnreadable) return undefined;
+    throw error;
+  }
+}
+
+export const protobuf: Target = {
+  name: 'protobuf',
+  declared: [],
+  seeds: [...smallLists(), recordedBody('protobuf/list-services-page1'), recordedBody('protobuf/not-found')],
+  mutate: mutateProtobuf,
+  run: readAll,
+};

@@ -1,0 +1,6 @@
+/** The machine that a runner measures on, for docs/reliability.md. */
+import { cpus, release, totalmem } from 'node:os';
+
+export function machineText(): string {
+  return `${cpus().length} processors, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release()}`;
+}

@@ -1,0 +1,7 @@
+/** Modules that the agent and the controller load when they first need them: reading files takes real time, which differs each time. */
+import '@kubernetes/client-node';
+import '../../../src/agent/questions/explain-now.ts';
+import '../../../src/agent/questions/explain-past.ts';
+import '../../../src/explain/verification.ts';
+import '../../../src/host/trace-table.ts';
+import '../../../src/serve/questions.ts';
