@@ -124,7 +124,8 @@ export class SimWorld {
       senders: SENDERS,
       ask: (server, path) => this.#ask(server === 'health' ? HEALTH_PORT : METRICS_PORT, path),
     });
-    if (problem !== undefined) throw new Violation('not right', `${problem}, after all faults ended`);
+    if (problem !== undefined)
+      throw new Violation(`not right: ${topicOf(problem)}`, `${problem}, after all faults ended`);
     this.check.settled();
   }
 
@@ -225,4 +226,9 @@ export class SimWorld {
 
 function fileOf(of: string, name: string): string {
   return `${MANIFESTS}/${of}-${name}.json`;
+}
+
+/** What is not right, so that a history is not made shorter until something else is not right: `verify`, `/healthz`, or packets. */
+function topicOf(problem: string): string {
+  return /^(?:verify|\/\w+)/.exec(problem)?.[0] ?? 'packets';
 }
