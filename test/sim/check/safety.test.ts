@@ -207,6 +207,10 @@ describe('the check of every commit', () => {
     for (const by of ['cleanup', 'agent'] as const) {
       const world = aWorld('ipvs');
       await world.sync(nodeOf('a'), web({ externalTrafficPolicy: 'Local' }), pods());
+      // The agent may keep both while connections last.
+      world.versions.remove('Service', 'default/web');
+      world.check.settled();
+      world.committed('agent');
       assert.deepEqual(world.violations, []);
       world.ipvs.virtual.clear();
       world.ipvs.ours.clear();

@@ -24,7 +24,7 @@ import {
 import { kept } from './kept.ts';
 import { type Become, becomeOf, fatesText, type KernelViews, viewsIn, type Walk } from './kernel-views.ts';
 import { packetsTo, type Sender, type SentPacket } from './packets.ts';
-import type { FrontendKey, FrontendVersions, Versions } from './versions.ts';
+import type { FrontendKey, FrontendVersions, Owner, Versions } from './versions.ts';
 import { Walks } from './walks.ts';
 
 export interface Violation {
@@ -58,6 +58,8 @@ export interface SafetyOptions {
 }
 
 interface Judged {
+  /** All that the frontend ever had: IPVS mode keeps servers, and detours to them, while connections last. */
+  readonly owners: FrontendVersions['owners'];
   /** One combination of each expectation. */
   readonly different: readonly Combination[];
   readonly met: Set<string>;
@@ -163,7 +165,7 @@ export class SafetyCheck {
       this.packets += 1;
       const become = becomeOf(views, sent.packet, facts, this.#walk);
       texts.push(fatesText(become.fates));
-      violations.push(...this.#judge({ different, met, sent, become, local, ofAll, mixed }));
+      violations.push(...this.#judge({ owners: frontend.owners, different, met, sent, become, local, ofAll, mixed }));
     }
     const isByAgent = this.#isByAgent(frontend.key, texts.join('\n'), by);
     if (met.size > 0 && isByAgent) {
@@ -190,7 +192,7 @@ export class SafetyCheck {
   }
 
   /** Removes combinations that the kernel does not meet from `met`. */
-  #judge({ different, met, sent, become, local, ofAll, mixed }: Judged): Found[] {
+  #judge({ owners, different, met, sent, become, local, ofAll, mixed }: Judged): Found[] {
     const { name } = sent;
     const allowed = new Set<string>();
     let isWanted = mixed === undefined;
@@ -212,7 +214,7 @@ export class SafetyCheck {
     if (stray !== '') {
       const may = admitted.size === 0 ? 'nowhere' : `only to ${[...admitted].join(', ')}`;
       const text = `${name} goes to ${stray}, and may go ${may}`;
-      const isDetour = strays.every((backend) => different.some(({ port }) => isClusterIP(port, backend)));
+      const isDetour = strays.every((backend) => owners.some((owner) => isClusterIP(owner?.port, backend)));
       violations.push({ id: `${name} ${stray}`, kind: 'stray', text, isDetour });
     }
     if (isWanted && !become.isDelivered && this.#delivered.has(name)) {
@@ -224,7 +226,7 @@ export class SafetyCheck {
   }
 }
 
-function isClusterIP(port: Combination['port'], backend: string): boolean {
+function isClusterIP(port: Owner['port'] | undefined, backend: string): boolean {
   for (const { role, address, port: number } of port?.frontends ?? []) {
     if (role === 'cluster-ip' && address !== undefined && endpointText(address, number) === backend) return true;
   }
