@@ -184,12 +184,12 @@ export class SimTime {
     if (timer.every === undefined) this.#timers.delete(timer.id);
     else timer.at = this.#now + timer.every;
     const { owner, call } = timer;
-    if (owner === undefined) return call();
     try {
-      this.owners.run(owner, call);
+      if (owner === undefined) call();
+      else this.owners.run(owner, call);
     } catch (error) {
       // It was killed in the middle of it.
-      if (!owner.isDead) throw error;
+      if (owner?.isDead !== true) throw error;
     }
   }
 
