@@ -96,6 +96,7 @@ export class Follower {
       const again = (files: readonly string[]) => this.#readAll([...new Set([...this.#changes.take(), ...files])]);
       await this.#intake.waitForUnread(again, signal);
       if (signal.aborted) return;
+      this.#node?.mustHaveJudged();
     }
     for (const kind of [...SOURCE_KINDS, 'servicecidrs'] as const) this.#emit({ kind: 'synced', of: kind });
     if (path === '-' || once) return;

@@ -18,6 +18,7 @@ export class NodeWatch {
   #isDue = true;
   #hasRead = false;
   #hasFault = false;
+  #cause = '';
 
   constructor(guard: NodeGuard, options: NodeWatchOptions) {
     this.#guard = guard;
@@ -27,6 +28,11 @@ export class NodeWatch {
   /** Read the machine at the next judgement, even if no Service changed. */
   expire(): void {
     this.#isDue = true;
+  }
+
+  /** At the end of the start no Service may wait: without it, its rules would go. Throws ManifestsUnusable. */
+  mustHaveJudged(): void {
+    if (this.#guard.isWaiting) throw unusable(this.#cause);
   }
 
   /** Emit the judged Services. They wait while the machine cannot be read; throws ManifestsUnusable when the first read fails. */
@@ -49,13 +55,20 @@ export class NodeWatch {
 
   #report(cause: string): void {
     const { nodeName, emit } = this.#options;
-    const problem = `its addresses and the ports in use cannot be read: ${cause}`;
-    if (!this.#hasRead) {
-      throw new ManifestsUnusable(`this node: ${problem}; --allow-node-address-ports turns this check off`);
-    }
+    const problem = problemText(cause);
+    if (!this.#hasRead) throw unusable(cause);
+    this.#cause = cause;
     this.#hasFault = true;
     const faults = new FaultList('Node', nodeName);
     faults.leaveOut('', undefined, `${problem}; changed Services wait until they can be read`);
     emit({ kind: 'faults', key: 'this node', faults: faults.list });
   }
+}
+
+function problemText(cause: string): string {
+  return `its addresses and the ports in use cannot be read: ${cause}`;
+}
+
+function unusable(cause: string): ManifestsUnusable {
+  return new ManifestsUnusable(`this node: ${problemText(cause)}; --allow-node-address-ports turns this check off`);
 }

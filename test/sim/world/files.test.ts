@@ -5,6 +5,7 @@ import { FileUnreadable } from '../../../src/documents/one-file.ts';
 import { realClock } from '../../../src/host/clock.ts';
 import type { Source, SourceEvent } from '../../../src/model/events.ts';
 import { manifestsSource } from '../../../src/source/manifests/index.ts';
+import type { NodeReader } from '../../../src/source/manifests/node-guard.ts';
 import { service } from '../../helpers/objects.ts';
 import { Calls, type Fault, SimProcess } from '../engine/process.ts';
 import { Random } from '../engine/random.ts';
@@ -27,6 +28,7 @@ class FileWorld {
   source: Source | undefined;
   /** The initial lists are complete. */
   isSynced = false;
+  error: Error | undefined;
   readonly #services = new Map<string, string>();
 
   constructor(t: TestContext) {
@@ -45,7 +47,7 @@ class FileWorld {
     return Object.fromEntries([...this.#services].sort());
   }
 
-  async follow(): Promise<void> {
+  async follow(node?: NodeReader): Promise<void> {
     const { documents, watch } = this.files.of(this.process);
     const warn = (text: string) => this.warnings.push(text);
     const source = manifestsSource({
@@ -53,12 +55,16 @@ class FileWorld {
       nodeName: 'node',
       clock: realClock,
       once: false,
+      ...(node === undefined ? {} : { node }),
       documents,
       watchFolder: watch,
       warn,
     });
     this.source = source;
-    void this.process.run(() => source.run((event) => this.#take(event), this.stop.signal));
+    const onError = (error: Error) => {
+      this.error = error;
+    };
+    void this.process.run(() => source.run((event) => this.#take(event), this.stop.signal).catch(onError));
     await this.run(1000);
   }
 
@@ -170,6 +176,22 @@ describe('manifests', () => {
     assert.equal(other.isSynced, true);
     assert.deepEqual(Object.keys(other.services), ['default/a']);
     assert.match(other.warnings.at(-1) ?? '', /: going on without these files, .*: \S+b\.json$/);
+  });
+
+  test('that are read late at the start are judged, or the agent ends and is started again', async (t) => {
+    for (const isBroken of [false, true]) {
+      const world = new FileWorld(t);
+      let reads = 0;
+      const addresses = () =>
+        ++reads > 1 && isBroken ? Promise.reject(new Error('ENOMEM: not enough memory')) : Promise.resolve([]);
+      world.files.fail(`${FOLDER}/b.json`, 'EIO');
+      await world.follow({ addresses, listeners: () => Promise.resolve([]) });
+      world.files.fail(`${FOLDER}/b.json`, undefined);
+      await world.run(5000);
+      assert.equal(world.isSynced, !isBroken);
+      if (isBroken) assert.match(world.error?.message ?? '', /^this node: .* cannot be read: ENOMEM/);
+      else assert.deepEqual(world.services, BOTH);
+    }
   });
 
   test('do not keep the agent from stopping while it waits for them', async (t) => {
