@@ -16,9 +16,11 @@ export class Readings {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #period: number;
   #begunAt: number;
-  /** Milliseconds that the last reading of a sync took. */
+  /** Milliseconds that a reading of a sync takes: the shorter of the last two, because one may wait for a lock or a busy machine. */
   #took = 0;
-  /** When the last check that read the rules ended, and how long it took. */
+  /** Milliseconds of the last reading of any kind. */
+  #last = Number.POSITIVE_INFINITY;
+  /** When the last check that read the rules ended, and how long one takes, as above. */
   #check = { endedAt: 0, took: 0 };
 
   constructor(clock: Pick<Clock, 'now'>, config: Pick<Config, 'mode' | 'syncPeriod'>) {
@@ -49,11 +51,17 @@ export class Readings {
 
   /** A sync spent these milliseconds reading. */
   took(milliseconds: number): void {
-    this.#took = milliseconds;
+    this.#took = this.#usual(milliseconds);
   }
 
   /** A check spent these milliseconds reading. */
   checkTook(milliseconds: number): void {
-    this.#check = { endedAt: this.#clock.now(), took: milliseconds };
+    this.#check = { endedAt: this.#clock.now(), took: this.#usual(milliseconds) };
+  }
+
+  #usual(milliseconds: number): number {
+    const usual = Math.min(this.#last, milliseconds);
+    this.#last = milliseconds;
+    return usual;
   }
 }

@@ -33,6 +33,17 @@ describe('readings of the kernel', () => {
     assert.equal(readings.mayRead, true);
   });
 
+  it('count as long as the shorter of the last two: one may have waited for a lock', () => {
+    const { clock, readings } = made('iptables');
+    readings.took(50);
+    readings.checkTook(20_000);
+    clock.time = 5000;
+    assert.equal(readings.mayRead, true);
+    readings.checkTook(20_000);
+    clock.time = 1_000_000;
+    assert.equal(readings.mayRead, false);
+  });
+
   it('are due each hour, and in IPVS mode each syncPeriod, but no more than that share', () => {
     const { clock, readings } = made('iptables');
     clock.time = HOUR - 1;
