@@ -15,6 +15,8 @@ import {
 
 /** The largest share of the time for reading the table only to find out whether another program changed it. */
 const READING_SHARE = 0.01;
+/** Milliseconds after which the table is read in any case: a reading that took long may have waited for a busy machine. */
+const LONGEST_REST = 120_000;
 
 /** The table when it was last read or written. */
 interface Seen {
@@ -63,7 +65,7 @@ export class SeenTables {
   read(family: Family, found: Omit<Seen, 'due'> | undefined, began: number): void {
     const now = performance.now();
     if (found === undefined) this.#seen.delete(family);
-    else this.#seen.set(family, { ...found, due: now + (now - began) / READING_SHARE });
+    else this.#seen.set(family, { ...found, due: now + Math.min((now - began) / READING_SHARE, LONGEST_REST) });
   }
 
   isUnchanged(family: Family): boolean {
