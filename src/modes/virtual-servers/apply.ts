@@ -1,6 +1,6 @@
 /** Write the plan of one family stage by stage (`plan.ts`), and record each success in the trackers (invariant 4). */
 import type { IpvsKernel, KernelError, KernelWrite } from '../../host/ipvs-kernel.ts';
-import type { Address } from '../../model/address.ts';
+import type { Address, Family } from '../../model/address.ts';
 import type { FailedStep, StepName } from '../../reconcile/step.ts';
 import type { FamilyReport } from '../families.ts';
 import type { TablesPlan } from '../netfilter/plan.ts';
@@ -44,16 +44,14 @@ class Application {
   async carryOut(): Promise<void> {
     const { plan, state } = this.#parts;
     // Rules refer to sets: if a set is missing, no rule can be written.
-    if (!(await this.#write(plan.sets))) return this.#skipAll();
+    if (!(await this.#write(plan.sets))) return void this.#skip(plan.steps);
     await this.#write(plan.entries);
     await this.#write(plan.servers);
-    if (!(await this.#writeTables(plan.sourceTables))) return this.#skipAll();
+    // An address needs the chain, and no rule is written after such a failure.
+    if (this.#isUnknown && plan.sourceTables.steps.length > 0) return void this.#skip(plan.steps);
+    if (!(await this.#writeTables(plan.sourceTables))) return void this.#skip(plan.steps);
     await this.#write(plan.addresses);
-    if (plan.detach !== undefined && !(await this.#writeTables(plan.detach))) return this.#skipAll();
-    await this.#write(plan.late);
-    await this.#retire(plan.early.filter((one) => this.#mayGo(one)));
-    // Planned again: a part of the rules may be written by now.
-    const hasRules = await this.#writeTables(state.tables.plan(plan.setAside));
+    const hasRules = await this.#changeRules();
     // While rules of another mode may still be installed, nothing is removed.
     if (!hasRules || this.#isUnknown || this.#isMistaken) return;
     await this.#retire(plan.retire.filter((one) => !plan.early.includes(one) && this.#mayGo(one)));
@@ -64,6 +62,22 @@ class Application {
     };
     await this.#write(plan.goneEntries.filter((one) => this.#mayGo(one) && !isHeld(one.entry, staying)));
     await this.#write(plan.goneSets);
+  }
+
+  /**
+   * Write the rules, and before them what they depend on. Returns whether they are installed. After a write that was impossible
+   * the Services may be incomplete, all of them in a takeover from another mode: the rules then stay as they are until the next
+   * sync. The refusal of one Service's object leaves only that Service incomplete, and stops no rules (invariant 6).
+   */
+  async #changeRules(): Promise<boolean> {
+    const { plan, state } = this.#parts;
+    if (this.#isUnknown) return this.#skip(state.tables.plan(plan.setAside).steps);
+    if (plan.detach !== undefined && !(await this.#writeTables(plan.detach))) return this.#skip(plan.steps);
+    await this.#write(plan.late);
+    await this.#retire(plan.early.filter((one) => this.#mayGo(one)));
+    if (this.#isUnknown) return this.#skip(state.tables.plan(plan.setAside).steps);
+    // Planned again: a part of the rules may be written by now.
+    return this.#writeTables(state.tables.plan(plan.setAside));
   }
 
   report(): FamilyReport {
@@ -97,10 +111,6 @@ class Application {
     return isWell;
   }
 
-  #name(key: string): StepName {
-    return { key, family: this.#parts.plan.family, kind: 'virtual servers' };
-  }
-
   #isBlocked({ step, owner }: Pick<PlannedWrite, 'step' | 'owner'>): boolean {
     const by = this.#blocked.get(step) ?? (owner === undefined ? undefined : this.#blocked.get(owner));
     if (by === undefined) return false;
@@ -124,7 +134,7 @@ class Application {
     const line = planned.line();
     const blame = error.failure === 'refused' ? 'content' : 'environment';
     const said = isForeignSet ? 'a set of this name with another type exists; remove it' : error.message;
-    this.#failed.push({ ...this.#name(step), owner, line, blame, cause: `${line}: ${said}` });
+    this.#failed.push({ ...nameOf(step, this.#parts.plan.family), owner, line, blame, cause: `${line}: ${said}` });
   }
 
   /** Write rules. Returns whether they are installed. */
@@ -139,13 +149,16 @@ class Application {
     return true;
   }
 
-  #skipAll(): void {
-    const by = this.#failed[0]?.key ?? 'an earlier stage';
-    for (const { key } of this.#parts.plan.steps) {
+  /** Report steps that are left for the next sync as blocked by the first write that was impossible. Returns false: not written. */
+  #skip(steps: readonly StepName[]): false {
+    const by =
+      (this.#failed.find(({ blame }) => blame === 'environment') ?? this.#failed[0])?.key ?? 'an earlier stage';
+    for (const { key } of steps) {
       if (!this.#done.has(key) && !this.#failed.some((step) => step.key === key)) {
         this.#skipped.push({ key, blockedBy: by });
       }
     }
+    return false;
   }
 
   /**
@@ -174,7 +187,13 @@ class Application {
         // Unknown is not empty: the destinations stay, and are read again.
         this.#isUnknown = true;
         const cause = `the connections of ${key} cannot be read: ${(error as Error).message}`;
-        this.#failed.push({ ...this.#name(step), owner, line: undefined, blame: 'environment', cause });
+        this.#failed.push({
+          ...nameOf(step, this.#parts.plan.family),
+          owner,
+          line: undefined,
+          blame: 'environment',
+          cause,
+        });
         return [];
       }
     }
@@ -200,6 +219,10 @@ class Application {
     if (write.kind !== 'remove-address') return false;
     return [...state.index.serversAt(write.address)].some((key) => !state.servers.desired.has(key));
   }
+}
+
+function nameOf(key: string, family: Family): StepName {
+  return { key, family, kind: 'virtual servers' };
 }
 
 /** The writes that set weight 0, which stops new connections. */

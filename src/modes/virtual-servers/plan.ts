@@ -6,7 +6,7 @@
  * 2. virtual servers with their destinations;
  * 3. the chain for packets that the node sends from Service addresses, then the addresses: now packets are for this node;
  * 4. servers that another Service takes over, once no rule of the former one leads there (`takeover.ts`);
- * 5. rules: the rules of another mode, if any, are replaced when the Service is complete;
+ * 5. rules: the rules of another mode, if any, are replaced when the Service is complete, and stay if a write before was impossible;
  * 6. removals: destinations, servers, addresses, entries, sets.
  *
  * Draining depends only on the seen state (docs/ipvs.md): a TCP destination to remove gets weight 0, and is removed when it
