@@ -1,13 +1,13 @@
 /** The configuration that is wanted: reads the file that --config names again when it changes, and on SIGHUP. */
 import type { Config } from '../config/config.ts';
 import type { Flags } from '../config/flags.ts';
-import { realClock } from '../host/clock.ts';
+import { realClock, sleep } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import { createMutex } from '../model/mutex.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import { watchConfigFile } from './config-watch.ts';
-import { type Loaded, loadConfig, logNotes } from './load-config.ts';
+import { ConfigUnreadable, type Loaded, loadConfig, logNotes } from './load-config.ts';
 import type { ReloadResult } from './metrics-feed.ts';
 import type { Outside } from './outside.ts';
 import type { SupervisorState } from './supervisor-state.ts';
@@ -31,6 +31,9 @@ export interface ConfigFollowerOptions {
 export class ConfigFollower {
   readonly #options: ConfigFollowerOptions;
   #wanted: Config;
+  /** Ends the wait for the next try of a configuration that could not be used. */
+  #waiting = new AbortController();
+  #isAgain = false;
   /** A change of the file and a SIGHUP may come together; the file is read once at a time. */
   readonly #mutex = createMutex();
 
@@ -44,9 +47,38 @@ export class ConfigFollower {
     return this.#wanted;
   }
 
-  /** The wanted configuration cannot be used on this node: want the former one again. */
-  revert(former: Config): void {
-    this.#wanted = former;
+  /** The wanted configuration could not be used before; neither a change of the file nor SIGHUP asks for this try. */
+  get isAgain(): boolean {
+    return this.#isAgain;
+  }
+
+  /**
+   * The wanted configuration cannot be used: want the former one again. `pause`: milliseconds after which the other one is wanted
+   * again, unless the file changes meanwhile; undefined: it is wrong for good.
+   */
+  revert(former: Config, pause?: number): void {
+    const failed = this.#wanted;
+    this.#want(former, false);
+    if (pause !== undefined) void this.#wantLater(failed, pause, this.#waiting.signal);
+  }
+
+  #want(config: Config, isAgain: boolean): void {
+    this.#waiting.abort();
+    this.#waiting = new AbortController();
+    this.#wanted = config;
+    this.#isAgain = isAgain;
+  }
+
+  async #wantLater(config: Config, pause: number, waiting: AbortSignal): Promise<void> {
+    const { signal, onWanted } = this.#options;
+    try {
+      await sleep(realClock, pause, AbortSignal.any([signal, waiting]));
+    } catch {
+      // The agent stops, or the file changed.
+      return;
+    }
+    this.#want(config, true);
+    onWanted();
   }
 
   /** Follow the file until the signal aborts; without a file, never resolves. */
@@ -97,6 +129,8 @@ export class ConfigFollower {
     try {
       loaded = await loadConfig(flags, outside.files.readOne);
     } catch (error) {
+      // A file that cannot be read now may be the same as before.
+      if (!(error instanceof ConfigUnreadable)) this.#waiting.abort();
       log.error(
         { file: path },
         `the changed configuration is refused: ${causeOf(error)}; the former one stays in force`,
@@ -107,6 +141,7 @@ export class ConfigFollower {
     logNotes(loaded, log);
     const { config } = loaded;
     if (sameData(config, this.#wanted)) {
+      this.#waiting.abort();
       onResult('unchanged');
       return 'unchanged';
     }
@@ -117,7 +152,7 @@ export class ConfigFollower {
       { file: path },
       'the configuration changed: preparing the agent for it; the rules stay as they are until then',
     );
-    this.#wanted = config;
+    this.#want(config, false);
     onWanted();
     return 'building';
   }

@@ -30,6 +30,9 @@ export interface Loaded {
   readonly notes: readonly Note[];
 }
 
+/** The file that --config names cannot be read: its text is unknown. */
+export class ConfigUnreadable extends ConfigError {}
+
 /** Flags for checks of objects that an API server makes itself. */
 const OF_MANIFESTS = ['service-node-port-range', 'allow-node-address-ports'];
 
@@ -101,6 +104,6 @@ async function readConfig(path: string, readFile: Files['readOne']): Promise<One
   try {
     return await readFile(path);
   } catch (error) {
-    throw new ConfigError(`--config ${path}: cannot be read: ${causeOf(error)}`);
+    throw new ConfigUnreadable(`--config ${path}: cannot be read: ${causeOf(error)}`);
   }
 }

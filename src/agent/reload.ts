@@ -6,11 +6,8 @@ import { KubeconfigUnusable } from '../api/credentials.ts';
 import type { Config } from '../config/config.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
 import { realClock, unlessAborted } from '../host/clock.ts';
+import { isMachineFailure } from '../host/failures.ts';
 import type { Hangups } from '../host/hangups.ts';
-import { IptablesError } from '../host/iptables-tools.ts';
-import { IpvsUnusable } from '../host/ipvs-kernel.ts';
-import { NftUnusable } from '../host/nftables-kernel.ts';
-import { FactUnknown } from '../host/node-facts.ts';
 import { causeOf } from '../model/cause.ts';
 import { sameData } from '../model/equal.ts';
 import type { Fault } from '../model/objects.ts';
@@ -27,17 +24,8 @@ import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
 import { SupervisorState } from './supervisor-state.ts';
 
-/** Errors that a changed configuration may cause: the former one then stays in force. */
-const UNUSABLE = [
-  ConfigError,
-  CannotRun,
-  IpvsUnusable,
-  NftUnusable,
-  IptablesError,
-  FactUnknown,
-  KubeconfigUnusable,
-  ManifestsUnusable,
-];
+/** Errors of a changed configuration, beside those of this machine: the former one then stays in force. */
+const UNUSABLE = [ConfigError, CannotRun, KubeconfigUnusable, ManifestsUnusable];
 
 export interface RunOptions {
   readonly config: Config;
@@ -73,6 +61,8 @@ interface Generation {
 
 /** Milliseconds that another source has for its first lists; afterwards the former configuration stays in force. */
 const FIRST_LISTS = 30_000;
+/** Milliseconds, at least, from a failure of a changed configuration to the next try. */
+const PAUSE = 30_000;
 
 export class Reloader {
   readonly #options: RunOptions;
@@ -82,6 +72,8 @@ export class Reloader {
   #reporting: Reporting | undefined;
   /** The Node or this machine changed: the same configuration needs another generation. */
   #isOutdated = false;
+  /** Why the changed configuration could not be used, as the log has it. */
+  #failure: string | undefined;
   #wake: () => void = () => undefined;
 
   constructor(options: RunOptions) {
@@ -191,6 +183,7 @@ export class Reloader {
     reporting.use(agent, config);
     onConfig?.(config);
     if (isReload) {
+      if (this.#configs.isAgain) this.#options.log.info('the changed configuration can be used now, and is in force');
       reporting.metrics.reloaded('applied');
       void this.#supervisor.reloadEnded();
     }
@@ -228,15 +221,23 @@ export class Reloader {
   /** Stay with the former generation, where there is one and the error is about the configuration or this node; otherwise throw. */
   #keepFormer(config: Config, former: Generation | undefined, error: unknown): void {
     const { log, signal } = this.#options;
-    if (signal.aborted || former === undefined || !UNUSABLE.some((kind) => error instanceof kind)) throw error;
+    const isKnown = isMachineFailure(error) || UNUSABLE.some((kind) => error instanceof kind);
+    if (signal.aborted || former === undefined || !isKnown) throw error;
     const cause = causeOf(error);
     if (config === former.config) {
       log.warn(`cannot adapt to the change of this node: ${cause}; going on as before`);
       return;
     }
-    log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force`);
-    this.#reporting?.metrics.reloaded('failed');
-    this.#configs.revert(former.config);
+    const { isAgain } = this.#configs;
+    const pause = error instanceof ConfigError ? undefined : Math.max(config.syncPeriod, PAUSE);
+    if (!isAgain || cause !== this.#failure) {
+      const next = pause === undefined ? '' : `, and the changed one is tried again every ${pause / 1000} s`;
+      log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force${next}`);
+    }
+    this.#failure = cause;
+    // The metric counts changes of the file, not tries.
+    if (!isAgain) this.#reporting?.metrics.reloaded('failed');
+    this.#configs.revert(former.config, pause);
     void this.#supervisor.reloadEnded();
   }
 

@@ -1,0 +1,20 @@
+/** How this machine may fail to answer: its kernel, the tools of iptables, and files under /proc. */
+import { SystemError } from '../../native/libc.ts';
+import { NetlinkError } from '../../native/netlink.ts';
+import { NetlinkProtocolError } from '../../native/netlink-socket.ts';
+import { DeviceUnusable } from './devices.ts';
+import { IptablesError } from './iptables-tools.ts';
+import { IpvsUnusable, KernelError } from './ipvs-kernel.ts';
+import { ListingUnsteady } from './listing.ts';
+import { NftUnusable } from './nftables-kernel.ts';
+import { FactUnknown } from './node-facts.ts';
+
+const FAILURES = [
+  ...[NetlinkError, NetlinkProtocolError, SystemError, ListingUnsteady],
+  ...[DeviceUnusable, IpvsUnusable, KernelError, NftUnusable, IptablesError, FactUnknown],
+];
+
+/** Whether the error is about this machine, and no fault of the program. */
+export function isMachineFailure(error: unknown): boolean {
+  return FAILURES.some((kind) => error instanceof kind);
+}

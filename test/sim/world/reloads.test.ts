@@ -1,0 +1,129 @@
+/** A changed configuration that cannot be used yet: the former one stays, and the changed one is tried again. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { leftovers } from '../check/liveness.ts';
+import { Random } from '../engine/random.ts';
+import type { Settings, SimMode } from '../history/actions.ts';
+import { type HistoryPlan, planOf } from '../history/plan.ts';
+import './preloaded.ts';
+import { CONFIG_FILE, METRICS_PORT } from './config-text.ts';
+import { SimWorld } from './world.ts';
+
+const PERIOD = 30_000;
+
+/** An agent in iptables mode, with the first objects of a plan, after its first sync. */
+async function begun(test: (world: SimWorld, lines: readonly string[]) => Promise<void>): Promise<void> {
+  const whole = planOf(3, { mode: 'iptables' });
+  const settings: Settings = { ...whole.settings, syncPeriod: PERIOD };
+  const plan: HistoryPlan = { ...whole, source: 'api', settings, variant: 'nft', faultRate: 0 };
+  const lines: string[] = [];
+  const onLine = (line: string) => void lines.push(line);
+  const world = new SimWorld({ plan, random: new Random(1), onLine, onCommit: () => undefined });
+  const restore = world.time.install();
+  try {
+    for (const { at, action } of plan.steps) if (at === 0) world.perform(action);
+    world.agents.begin();
+    await run(world, 10_000);
+    await test(world, lines);
+    assert.equal(world.agents.starts, 1, lines.join('\n'));
+    world.agents.stop();
+    await run(world, 15_000);
+    world.mustBeStopped();
+  } finally {
+    world.end();
+    restore();
+  }
+}
+
+async function run(world: SimWorld, milliseconds: number): Promise<void> {
+  await world.time.runUntil(world.time.now + milliseconds);
+}
+
+function wantMode(world: SimWorld, mode: SimMode): void {
+  world.perform({ kind: 'configure', settings: { mode }, isSignalled: false });
+}
+
+function serves(world: SimWorld, mode: SimMode): boolean {
+  const views = world.kernel.views('IPv4');
+  return leftovers(views, mode).length === 0 && (mode !== 'nftables' || views.nftables !== undefined);
+}
+
+const linesWith = (lines: readonly string[], text: string) => lines.filter((line) => line.includes(text));
+
+async function reloads(world: SimWorld): Promise<Record<string, number>> {
+  const asked = world.ports.ask({ port: METRICS_PORT, path: '/metrics' });
+  await run(world, 1000);
+  const { body = '' } = (await asked) ?? {};
+  const samples = body.matchAll(/^slicewire_config_reloads_total\{result="(\w+)"\} (\d+)$/gm);
+  return Object.fromEntries([...samples].map(([, result, value]) => [result, Number(value)]));
+}
+
+describe('a changed configuration that cannot be used yet', () => {
+  it('is tried again until it works, and its failure is in the log once', () =>
+    begun(async (world, lines) => {
+      world.perform({ kind: 'api', what: 'go-down' });
+      wantMode(world, 'nftables');
+      await run(world, 10 * PERIOD);
+      const [failure, ...others] = linesWith(lines, 'the changed configuration cannot be used');
+      assert.match(failure ?? '', /the former one stays in force, and the changed one is tried again every 30 s/);
+      assert.deepEqual(others, []);
+      assert.ok(serves(world, 'iptables'));
+      assert.deepEqual(await reloads(world), { failed: 1 });
+      world.perform({ kind: 'api', what: 'come-up' });
+      await run(world, 4 * PERIOD);
+      assert.ok(serves(world, 'nftables'), lines.join('\n'));
+      assert.equal(linesWith(lines, 'can be used now').length, 1);
+      assert.deepEqual(await reloads(world), { applied: 1, failed: 1 });
+    }));
+
+  it('is not tried again once the file asks for the former one', () =>
+    begun(async (world, lines) => {
+      world.perform({ kind: 'api', what: 'go-down' });
+      wantMode(world, 'nftables');
+      await run(world, PERIOD + 5000);
+      assert.equal(linesWith(lines, 'cannot be used').length, 1);
+      wantMode(world, 'iptables');
+      world.perform({ kind: 'api', what: 'come-up' });
+      await run(world, 4 * PERIOD);
+      assert.ok(serves(world, 'iptables'), lines.join('\n'));
+      assert.deepEqual(await reloads(world), { failed: 1, unchanged: 1 });
+    }));
+
+  it('is not tried again once the file is wrong', () =>
+    begun(async (world, lines) => {
+      world.perform({ kind: 'api', what: 'go-down' });
+      wantMode(world, 'nftables');
+      await run(world, PERIOD + 5000);
+      world.files.replace(CONFIG_FILE, '{"kind": "KubeProxyConfiguration", "mode": 7}');
+      await run(world, 15_000);
+      assert.equal(linesWith(lines, 'the changed configuration is refused').length, 1, lines.join('\n'));
+      world.perform({ kind: 'api', what: 'come-up' });
+      await run(world, 4 * PERIOD);
+      assert.ok(serves(world, 'iptables'), lines.join('\n'));
+      assert.deepEqual(await reloads(world), { failed: 1, refused: 1 });
+    }));
+
+  for (const [mode, call, variant] of [
+    ['nftables', 'nftables: open a socket', 0],
+    ['nftables', 'addresses of IPv4', 0],
+    ['nftables', 'addresses of IPv4', 6],
+    ['ipvs', 'open IPVS', 0],
+  ] as const) {
+    it(`is used at the next try when the kernel failed: ${mode}, ${call}, ${variant}`, () =>
+      begun(async (world, lines) => {
+        let isOver = false;
+        world.calls.faultAt = (_number, what) => {
+          if (isOver || what !== call) return undefined;
+          isOver = true;
+          return { kind: 'fails', when: 'before', variant };
+        };
+        wantMode(world, mode);
+        await run(world, PERIOD / 2);
+        assert.ok(isOver && serves(world, 'iptables'));
+        assert.equal(linesWith(lines, 'the changed configuration cannot be used').length, 1, lines.join('\n'));
+        await run(world, 2 * PERIOD);
+        assert.ok(serves(world, mode), lines.join('\n'));
+        assert.deepEqual(await reloads(world), { applied: 1, failed: 1 });
+      }));
+  }
+});
