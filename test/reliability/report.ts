@@ -56,7 +56,21 @@ killed at it and starts again.
 After each commit of the simulated kernel a packet engine checks that no wanted frontend is refused, that no packet goes to an address
 that is not its endpoint, and that what belongs to others is unchanged.
 
-\`npm run sim\` runs histories for three minutes, \`npm run sim -- --hours 8\` for longer, and \`npm run sim -- --seed N\` repeats one.`;
+\`npm run sim\` runs histories for three minutes, \`npm run sim -- --hours 8\` for longer, and \`npm run sim -- --seed N\` repeats one.
+A failing history is made shorter before it is printed. \`npm run sim -- --every-call\` puts each fault at each call of a short history.
+As root, the writes of every 50th history are repeated by a real kernel, which must accept, refuse and list the same.
+
+What it found in the agent is mended, and each of it has a test:
+
+- After a restore of etcd the agent could resume a watch from a version that was given out again, and keep objects that never were.
+- A file of manifests that could not be read at the start counted as empty, and its Services were refused.
+- One failure of an iptables tool at the start left an address family without rules for as long as the process ran.
+- Facts of the machine that could not be read counted as missing: no IPv6, no legacy tables.
+- In IPVS mode rules were replaced although servers could not be written; a cluster IP that changed its Service led to the wrong one.
+- A changed configuration that could not be used once, because the API server was away, was never tried again.
+- The order of our jumps in the built-in chains was not repaired.
+- One slow reading of the kernel kept the agent from looking at the rules for half an hour.
+- Sockets stayed open when another one could not be opened, and in nftables mode those that looked for a predecessor's rules.`;
 
 const MUTATIONS = `### Does it find faults?
 
