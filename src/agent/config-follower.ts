@@ -31,9 +31,9 @@ export interface ConfigFollowerOptions {
 export class ConfigFollower {
   readonly #options: ConfigFollowerOptions;
   #wanted: Config;
-  /** Ends the wait for the next try of a configuration that could not be used. */
+  /** Aborts when the file no longer asks for the wanted configuration, or for the one that is tried again later. */
   #waiting = new AbortController();
-  #isAgain = false;
+  #lastFailure: string | undefined;
   /** A change of the file and a SIGHUP may come together; the file is read once at a time. */
   readonly #mutex = createMutex();
 
@@ -47,37 +47,39 @@ export class ConfigFollower {
     return this.#wanted;
   }
 
-  /** The wanted configuration could not be used before; neither a change of the file nor SIGHUP asks for this try. */
-  get isAgain(): boolean {
-    return this.#isAgain;
+  /** Why the wanted configuration could not be used at the last try; undefined when the file or SIGHUP asks for this try. */
+  get lastFailure(): string | undefined {
+    return this.#lastFailure;
   }
 
   /**
    * The wanted configuration cannot be used: want the former one again. `pause`: milliseconds after which the other one is wanted
    * again, unless the file changes meanwhile; undefined: it is wrong for good.
    */
-  revert(former: Config, pause?: number): void {
+  revert(former: Config, cause: string, pause?: number): void {
     const failed = this.#wanted;
-    this.#want(former, false);
-    if (pause !== undefined) void this.#wantLater(failed, pause, this.#waiting.signal);
+    // The file was refused meanwhile: it asks for this configuration no longer.
+    const isOver = this.#waiting.signal.aborted;
+    this.#want(former);
+    if (pause !== undefined && !isOver) void this.#wantLater(failed, cause, pause);
   }
 
-  #want(config: Config, isAgain: boolean): void {
+  #want(config: Config, lastFailure?: string): void {
     this.#waiting.abort();
     this.#waiting = new AbortController();
     this.#wanted = config;
-    this.#isAgain = isAgain;
+    this.#lastFailure = lastFailure;
   }
 
-  async #wantLater(config: Config, pause: number, waiting: AbortSignal): Promise<void> {
+  async #wantLater(config: Config, cause: string, pause: number): Promise<void> {
     const { signal, onWanted } = this.#options;
     try {
-      await sleep(realClock, pause, AbortSignal.any([signal, waiting]));
+      await sleep(realClock, pause, AbortSignal.any([signal, this.#waiting.signal]));
     } catch {
       // The agent stops, or the file changed.
       return;
     }
-    this.#want(config, true);
+    this.#want(config, cause);
     onWanted();
   }
 
@@ -141,7 +143,8 @@ export class ConfigFollower {
     logNotes(loaded, log);
     const { config } = loaded;
     if (sameData(config, this.#wanted)) {
-      this.#waiting.abort();
+      // The former configuration again, or the one that is tried now.
+      this.#want(this.#wanted, this.#lastFailure);
       onResult('unchanged');
       return 'unchanged';
     }
@@ -152,7 +155,7 @@ export class ConfigFollower {
       { file: path },
       'the configuration changed: preparing the agent for it; the rules stay as they are until then',
     );
-    this.#want(config, false);
+    this.#want(config);
     onWanted();
     return 'building';
   }

@@ -72,8 +72,6 @@ export class Reloader {
   #reporting: Reporting | undefined;
   /** The Node or this machine changed: the same configuration needs another generation. */
   #isOutdated = false;
-  /** Why the changed configuration could not be used, as the log has it. */
-  #failure: string | undefined;
   #wake: () => void = () => undefined;
 
   constructor(options: RunOptions) {
@@ -183,7 +181,8 @@ export class Reloader {
     reporting.use(agent, config);
     onConfig?.(config);
     if (isReload) {
-      if (this.#configs.isAgain) this.#options.log.info('the changed configuration can be used now, and is in force');
+      if (this.#configs.lastFailure !== undefined)
+        this.#options.log.info('the changed configuration can be used now, and is in force');
       reporting.metrics.reloaded('applied');
       void this.#supervisor.reloadEnded();
     }
@@ -228,16 +227,15 @@ export class Reloader {
       log.warn(`cannot adapt to the change of this node: ${cause}; going on as before`);
       return;
     }
-    const { isAgain } = this.#configs;
+    const { lastFailure } = this.#configs;
     const pause = error instanceof ConfigError ? undefined : Math.max(config.syncPeriod, PAUSE);
-    if (!isAgain || cause !== this.#failure) {
+    if (cause !== lastFailure) {
       const next = pause === undefined ? '' : `, and the changed one is tried again every ${pause / 1000} s`;
       log.error(`the changed configuration cannot be used: ${cause}; the former one stays in force${next}`);
     }
-    this.#failure = cause;
     // The metric counts changes of the file, not tries.
-    if (!isAgain) this.#reporting?.metrics.reloaded('failed');
-    this.#configs.revert(former.config, pause);
+    if (lastFailure === undefined) this.#reporting?.metrics.reloaded('failed');
+    this.#configs.revert(former.config, cause, pause);
     void this.#supervisor.reloadEnded();
   }
 
