@@ -173,13 +173,13 @@ async function createNftables({
 async function createIpvs(input: ModeInput): Promise<OwnMode> {
   const { config, mayTry, signal, outside } = input;
   const kernel = await outside.kernel.openIpvs(signal);
-  try {
+  const options = await (async () => {
     if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
-  } catch (error) {
+    return await ipvsOptions(input, kernel);
+  })().catch((error: unknown) => {
     kernel.close();
     throw error;
-  }
-  const options = await ipvsOptions(input, kernel);
+  });
   const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
   const mode = ipvsMode({ ...options, wantedSettings });
   return await modeOnNode(

@@ -5,7 +5,7 @@ import { SERVICE_DEVICE } from '../host/devices.ts';
 import { IptablesError, type IptablesTools } from '../host/iptables-tools.ts';
 import { NftMissing, NftUnusable } from '../host/nftables-kernel.ts';
 import { TABLE } from '../host/nftables-netlink.ts';
-import { FAMILIES } from '../model/address.ts';
+import { FAMILIES, type Family } from '../model/address.ts';
 import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
@@ -22,6 +22,8 @@ export interface Predecessor {
 
 export interface PredecessorInput extends OnMachine {
   readonly members: readonly { readonly tools: IptablesTools; readonly probe?: RulesProbe }[];
+  /** Those that the mode serves: in another one only the predecessor serves. By default all. */
+  readonly families?: readonly Family[];
   readonly signal: AbortSignal;
 }
 
@@ -39,15 +41,20 @@ export async function predecessorModes(mode: Config['mode'], input: PredecessorI
   if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
   if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
     predecessors.push(await ipvsPredecessor(input));
-  const tables = tablesPredecessor(tablesBeside(mode), input.outside);
+  const tables = tablesPredecessor(tablesBeside(mode), input.outside, input.families);
   return tables === undefined ? predecessors : [...predecessors, tables];
 }
 
 /** A proxy in IPVS mode: its servers go when their connections end. */
 export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
   const kernel = await input.outside.kernel.openIpvs(input.signal);
-  const options = await ipvsOptions(input, kernel);
-  return { mode: leftByIpvs(options), close: () => kernel.close() };
+  try {
+    const options = await ipvsOptions(input, kernel);
+    return { mode: leftByIpvs(options), close: () => kernel.close() };
+  } catch (error) {
+    kernel.close();
+    throw error;
+  }
 }
 
 /** Rules of a mode that writes by iptables. */
@@ -56,10 +63,14 @@ export function rulesPredecessor({ members }: Pick<PredecessorInput, 'members'>)
 }
 
 /** The nftables tables of these names; undefined: there are none. */
-export function tablesPredecessor(names: readonly string[], outside: Outside): Predecessor | undefined {
+export function tablesPredecessor(
+  names: readonly string[],
+  outside: Outside,
+  families: readonly Family[] = FAMILIES,
+): Predecessor | undefined {
   const kernel = nftablesFor(names, outside);
   if (kernel === undefined) return undefined;
-  const there = tablesIn(kernel, names);
+  const there = tablesIn(kernel, names, families);
   if (there.length > 0) return { mode: leftByNftables(kernel, there), close: () => kernel.close() };
   kernel.close();
   return undefined;
@@ -76,8 +87,8 @@ function nftablesFor(names: readonly string[], outside: Outside): OpenNftables |
   }
 }
 
-function tablesIn(kernel: OpenNftables, names: readonly string[]): readonly TableId[] {
-  const ids = FAMILIES.flatMap((family) => names.map((table) => ({ family, table })));
+function tablesIn(kernel: OpenNftables, names: readonly string[], families: readonly Family[]): readonly TableId[] {
+  const ids = families.flatMap((family) => names.map((table) => ({ family, table })));
   return ids.filter(({ family, table }) => kernel.hasTable(family, table));
 }
 
@@ -120,7 +131,7 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
     hasNoTables = kernel === undefined;
     if (kernel === undefined) return signs;
     try {
-      for (const { family, table } of tablesIn(kernel, names)) {
+      for (const { family, table } of tablesIn(kernel, names, input.families ?? FAMILIES)) {
         const who = table === PROXY_TABLES.ours ? 'slicewire' : 'kube-proxy';
         const what = `the ${family} nftables table ${table} came back`;
         signs.push({ who: `${who} in nftables mode`, what, stays: true });
@@ -133,6 +144,8 @@ export function lookForOthers(mode: Config['mode'], input: LookInput): (signal: 
 }
 
 interface LookInput {
+  /** As `PredecessorInput.families`. */
+  readonly families?: readonly Family[];
   readonly members: readonly { readonly probe: RulesProbe }[];
   readonly outside: Outside;
 }

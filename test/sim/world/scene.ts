@@ -38,6 +38,8 @@ export interface Scene {
   readonly lines: readonly string[];
   /** The agent now; it is started again 100 ms after its end, as by a supervisor. */
   readonly process: () => SimProcess;
+  /** The agent is killed, and starts again in another mode. */
+  restartIn(mode: SimMode): void;
   /** The objects of the file from now on. */
   put(objects: readonly object[]): void;
   /** Until so many milliseconds have passed. */
@@ -48,7 +50,8 @@ export interface Scene {
   end(): void;
 }
 
-export function simScene({ mode, variant }: SceneOptions): Scene {
+export function simScene({ mode: first, variant }: SceneOptions): Scene {
+  let mode = first;
   const time = new SimTime(new Random(7).next);
   const uninstall = time.install();
   const calls = new Calls(time);
@@ -92,6 +95,10 @@ export function simScene({ mode, variant }: SceneOptions): Scene {
     ports,
     lines,
     process: () => process,
+    restartIn(next) {
+      mode = next;
+      process.kill();
+    },
     put(next) {
       objects = next;
       stamp += 1;
