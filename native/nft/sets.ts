@@ -160,10 +160,13 @@ export function deleteElements(id: TableId, set: string, elements: readonly Elem
   });
 }
 
+const OF_ELEMENTS: readonly number[] = [NFT_MSG_NEWSETELEM, NFT_MSG_DELSETELEM];
+
 /** The index of the element at an offset in a request's message; undefined when no element is there. */
-export function elementAt({ body }: Request, offset: number): number | undefined {
+export function elementAt({ type, body }: Request, offset: number): number | undefined {
   const [bytes] = body;
-  if (!Buffer.isBuffer(bytes)) return undefined;
+  // The same number means another attribute in other messages.
+  if (!Buffer.isBuffer(bytes) || !OF_ELEMENTS.includes(type & 0xff)) return undefined;
   const inBody = offset - HEADER_LENGTH;
   const list = findAttribute(bytes, NFGENMSG, bytes.length, NFTA_SET_ELEM_LIST_ELEMENTS);
   if (list < 0) return undefined;
