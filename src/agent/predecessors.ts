@@ -38,11 +38,25 @@ function tablesBeside(mode: Config['mode']): readonly string[] {
 /** The predecessors of this mode, in the order of their removal: rules go first, because they name sets of IPVS mode. */
 export async function predecessorModes(mode: Config['mode'], input: PredecessorInput): Promise<readonly Predecessor[]> {
   const predecessors: Predecessor[] = [];
+  try {
+    await addPredecessors(predecessors, mode, input);
+    return predecessors;
+  } catch (error) {
+    for (const { close } of predecessors) close();
+    throw error;
+  }
+}
+
+async function addPredecessors(
+  predecessors: Predecessor[],
+  mode: Config['mode'],
+  input: PredecessorInput,
+): Promise<void> {
   if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
   if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
     predecessors.push(await ipvsPredecessor(input));
   const tables = tablesPredecessor(tablesBeside(mode), input.outside, input.families);
-  return tables === undefined ? predecessors : [...predecessors, tables];
+  if (tables !== undefined) predecessors.push(tables);
 }
 
 /** A proxy in IPVS mode: its servers go when their connections end. */
@@ -70,10 +84,14 @@ export function tablesPredecessor(
 ): Predecessor | undefined {
   const kernel = nftablesFor(names, outside);
   if (kernel === undefined) return undefined;
-  const there = tablesIn(kernel, names, families);
-  if (there.length > 0) return { mode: leftByNftables(kernel, there), close: () => kernel.close() };
-  kernel.close();
-  return undefined;
+  let isLeft = false;
+  try {
+    const there = tablesIn(kernel, names, families);
+    isLeft = there.length > 0;
+    return isLeft ? { mode: leftByNftables(kernel, there), close: () => kernel.close() } : undefined;
+  } finally {
+    if (!isLeft) kernel.close();
+  }
 }
 
 /** undefined: a kernel without nftables has no tables of it. */
