@@ -84,7 +84,10 @@ after its sync period.
     const refused: Difference = { ...CHANGED, because: 'refused by the kernel' };
     assert.match(text(refused), /of Service shop\/web is refused by the kernel.*tries again.*slicewire status/s);
     const order: Difference = { ...CHANGED, family: undefined, owner: undefined, kind: 'order', isRepaired: false };
-    assert.match(text(order), /\nservices 10\.96\.0\.20 \. tcp \. 80 has another order\n.*does not repair a rule of nftables/s);
+    assert.match(
+      text(order),
+      /\nservices 10\.96\.0\.20 \. tcp \. 80 has another order\n.*does not repair a rule of nftables/s,
+    );
   });
 
   it('shortens a long difference', () => {

@@ -1,5 +1,7 @@
 /** docs/reliability.md, from docs/reliability.json. `node test/reliability/main.ts` writes it again. */
+
 import { table } from '../bench/text.ts';
+import { KNOWN_FAILURES } from '../sim/known.ts';
 import type { RecordedTable, Results } from './recorded.ts';
 import { soakLines } from './soak-page.ts';
 
@@ -70,7 +72,12 @@ What it found in the agent is mended, and each of it has a test:
 - A changed configuration that could not be used once, because the API server was away, was never tried again.
 - The order of our jumps in the built-in chains was not repaired.
 - One slow reading of the kernel kept the agent from looking at the rules for half an hour.
-- Sockets stayed open when another one could not be opened, and in nftables mode those that looked for a predecessor's rules.`;
+- Sockets stayed open when another one could not be opened, and in nftables mode those that looked for a predecessor's rules.
+- A mode that could not serve a family removed the rules by which its predecessor served it.
+
+What it found and is not mended yet. Each lasts for a moment between two writes of one sync:
+
+${[...new Set(KNOWN_FAILURES.values())].map((text) => `- ${text}.`).join('\n')}`;
 
 const MUTATIONS = `### Does it find faults?
 
