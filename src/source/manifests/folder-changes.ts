@@ -30,6 +30,8 @@ export class FolderChanges {
 
   /** Call it only right after the folder was listed: the call blocks the event loop, and a dead mount would hold it. */
   watch(folder: string, signal: AbortSignal): void {
+    // Nobody would end the watch, and it would keep the process alive.
+    if (signal.aborted) return;
     const { isWanted, watchFolder: start = watchFolder } = this.#options;
     try {
       const watcher = start(folder, (name) => {
