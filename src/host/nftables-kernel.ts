@@ -142,6 +142,8 @@ export interface NftPart {
 export interface NftTouched {
   readonly chains: ReadonlySet<string>;
   readonly elements: ReadonlyMap<string, ReadonlySet<Bytes>>;
+  /** So much that it is not named: the table or a set of it came or went, or very many objects. */
+  readonly isWhole?: boolean;
   /** The last program that touched one of them, or else that wrote at all. */
   readonly by?: Committer | undefined;
 }

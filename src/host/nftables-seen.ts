@@ -94,10 +94,9 @@ export class SeenTables {
   /** See `NftKernel.touched`. */
   async touched(family: Family): Promise<NftTouched | undefined> {
     const changes = await this.#changes(family);
-    if (changes === undefined || changes.touched.isWhole) return undefined;
+    if (changes === undefined) return undefined;
     if (isUntouched(changes.touched)) this.#isKnownAt(family, changes.generation);
-    const { chains, elements } = changes.touched;
-    return { chains, elements, by: changes.by };
+    return { ...changes.touched, by: changes.by };
   }
 
   /** Record that the objects which were touched are known; false when others were touched since, or the table is another one. */

@@ -67,12 +67,14 @@ describe('what other programs touched, in nftables mode', () => {
     assert.ok(kernel.tables.get('IPv4')?.sets.get('services')?.elements.has(key));
   });
 
-  it('is nothing where they wrote elsewhere, and unknown where a notice was lost or a set of ranges was touched', async () => {
+  it('is nothing where they wrote elsewhere, all of the table where very much or a set of ranges was touched, and unknown where a notice was lost', async () => {
     const { kernel, rig } = await made();
     kernel.told = { chains: new Set(), elements: new Map(), by: BY };
     assert.deepEqual(await rig.mode.probe.heard(), { kind: 'nothing', by: BY });
     kernel.told = { chains: new Set(), elements: new Map([['source-ranges', new Set(['x'])]]) };
-    assert.equal((await rig.mode.probe.heard()).kind, 'unknown');
+    assert.equal((await rig.mode.probe.heard()).kind, 'something');
+    kernel.told = { chains: new Set(), elements: new Map(), isWhole: true, by: BY };
+    assert.deepEqual(await rig.mode.probe.heard(), { kind: 'something', by: BY });
     kernel.told = undefined;
     assert.equal((await rig.mode.probe.heard()).kind, 'unknown');
   });

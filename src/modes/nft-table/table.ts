@@ -83,9 +83,10 @@ export class NftTable {
     const touched = await this.#kernel.touched?.(this.family);
     if (touched === undefined) return { kind: this.#kernel.isUnchanged(this.family) ? 'nothing' : 'unknown' };
     const { by } = touched;
-    if (touched.chains.size === 0 && touched.elements.size === 0) return { kind: 'nothing', by };
-    if (this.#hasRanges(touched)) return { kind: 'unknown', by };
-    this.#isTouched = true;
+    const { isWhole = false, chains, elements } = touched;
+    if (!isWhole && chains.size === 0 && elements.size === 0) return { kind: 'nothing', by };
+    // Else the sync reads all of the table: it was touched, so that reading is not in vain.
+    this.#isTouched = !isWhole && !this.#hasRanges(touched);
     return { kind: 'something', by };
   }
 
@@ -95,7 +96,7 @@ export class NftTable {
     this.#isTouched = false;
     if (!isTouched || !this.state.isKnown || this.#hasDrift) return undefined;
     const touched = await this.#kernel.touched?.(this.family);
-    if (touched === undefined || this.#hasRanges(touched)) return undefined;
+    if (touched === undefined || touched.isWhole === true || this.#hasRanges(touched)) return undefined;
     return await this.#kernel.readPart?.(this.family, touched);
   }
 
