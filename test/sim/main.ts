@@ -2,7 +2,7 @@
  * The simulator: `npm run sim` runs histories from a random seed on, for three minutes or until one fails.
  * `--seed N` repeats one; `--from N`, `--count C`, `--minutes M` and `--hours H` say which and how many; `--keep-going` goes on after
  * a failure; `--every-call` puts each fault at each call of a short history; `--trace` prints every call.
- * As root, the writes of every 50th history (of each one with `--real`) are also carried out by a real kernel, in a network namespace.
+ * `--without-known` leaves out the histories of known.ts. As root, the writes of every 50th history (of each one with `--real`) are also carried out by a real kernel, in a network namespace.
  */
 import { parseArgs } from 'node:util';
 import { machineText } from '../reliability/machine.ts';
@@ -10,6 +10,7 @@ import { recordPart } from '../reliability/results.ts';
 import { type CampaignResult, resultText, runCampaign, runSeed } from './campaign.ts';
 import { everyCall } from './every-call.ts';
 import { planOf } from './history/plan.ts';
+import { KNOWN_FAILURES } from './known.ts';
 import { runWithReal } from './real/run-real.ts';
 
 /** Histories that may be run to make a failing one shorter. */
@@ -27,6 +28,7 @@ const { values } = parseArgs({
     hours: { type: 'string' },
     'every-call': { type: 'boolean', default: false },
     'keep-going': { type: 'boolean', default: false },
+    'without-known': { type: 'boolean', default: false },
     'no-shrinking': { type: 'boolean', default: false },
     real: { type: 'boolean', default: false },
     trace: { type: 'boolean', default: false },
@@ -70,6 +72,7 @@ async function many(): Promise<number> {
     most: Number(values.count ?? Number.POSITIVE_INFINITY),
     time: minutes * 60_000,
     keepsGoing: values['keep-going'],
+    ...(values['without-known'] ? { without: KNOWN_FAILURES } : {}),
     shrinking,
     print,
     async onHistory(seed) {
