@@ -232,7 +232,7 @@ describe('the agent on a real kernel', () => {
       else await agentRun.logged(has('another program wrote rules; ours are unchanged'), { since, within: 60_000 });
       const changed = agentRun.log
         .slice(since)
-        .filter(({ msg }) => /(changed|removed) rules of ours|^synced/.test(msg));
+        .filter(({ msg }) => /(changed|removed) rules of ours|^synced$/.test(msg));
       assert.deepEqual(changed, []);
       await lab.exec('node', tool, '-t', 'nat', '-D', 'PREROUTING', '-s', '203.0.113.1', '-j', 'ACCEPT');
     });

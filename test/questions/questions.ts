@@ -196,16 +196,17 @@ export const QUESTIONS: readonly Question[] = [
   },
   {
     title: 'Traffic stopped, and nobody changed a Service',
-    situation: 'Another program flushed a chain of `shop/self`.',
+    situation: 'Another program flushed a chain of `shop/self` while no agent ran. An agent repairs it at once.',
     mode: 'iptables',
     async tell(scene) {
       const saved = (await scene.run('iptables-save', '-t', 'nat')).text;
       const chain = /-A (KUBE-SVC-\w+) .*shop\/self/.exec(saved)?.[1] ?? 'KUBE-SVC-NONE';
+      const alone = await scene.stop('iptables');
       return [
         await scene.run('iptables', '-t', 'nat', '-F', chain),
         await packet(scene, 'pod-3', '10.96.0.70', 80),
-        await scene.slicewire('explain', CLIENT, 'svc/shop/self'),
-        await scene.slicewire('verify'),
+        await scene.slicewire('explain', CLIENT, 'svc/shop/self', ...alone),
+        await scene.slicewire('verify', ...alone),
       ];
     },
     says: [/differs/, /KUBE-SVC-\w+/, /iptables/],

@@ -73,13 +73,27 @@ export class Scene {
     await this.#agent?.stop();
     const own = ['--manifests', this.folder, '--hostname-override', 'node', '--cluster-cidr', '10.244.0.0/16'];
     // The size of the table of connections belongs to the machine, not to a namespace.
-    // What another program changed is still there when the question is asked.
     const periods = [`--${mode}-min-sync-period=0s`, `--${mode}-sync-period=10m`];
     const flags = ['run', `--mode=${mode}`, ...own, '--conntrack-max-per-core', '0', ...periods, ...more];
     const env = path === undefined ? [] : [`PATH=${path}:${process.env.PATH}`];
     const args = [...env, process.execPath, '--disable-sigusr1', MAIN, ...flags];
     this.#agent = new AgentProcess(this.lab, args, 'env');
     await this.#agent.logged(({ msg }) => msg.startsWith('synced'));
+  }
+
+  /** Stop the agent: nobody repairs what others change. The result has the flags with which a command needs no agent. */
+  async stop(mode: AskedMode): Promise<readonly string[]> {
+    await this.#agent?.stop();
+    this.#agent = undefined;
+    return [
+      `--mode=${mode}`,
+      '--manifests',
+      this.folder,
+      '--hostname-override',
+      'node',
+      '--cluster-cidr',
+      '10.244.0.0/16',
+    ];
   }
 
   /** Write objects to a file of the folder without waiting. */
@@ -126,7 +140,8 @@ export class Scene {
   async #said(name: string, args: readonly string[], words: readonly string[], file: string): Promise<Said> {
     const { exitCode, stdout, stderr } = await realCommands.run(this.lab.inside('node', file, args), NEVER);
     // Progress comes before the answer. The folder has another name in each run.
-    const text = `${stderr}${stdout}`.trimEnd().replaceAll(this.folder, '/etc/slicewire/manifests');
-    return { command: [name, ...words].join(' '), status: exitCode, text };
+    const shown = (text: string) => text.replaceAll(this.folder, '/etc/slicewire/manifests');
+    const text = shown(`${stderr}${stdout}`.trimEnd());
+    return { command: shown([name, ...words].join(' ')), status: exitCode, text };
   }
 }
