@@ -25,6 +25,16 @@ const BUILD_INFO = {
   labels: ['version', 'node_version', 'platform'],
 };
 
+let ofProcess: Registry | undefined;
+
+/** One for the whole process: prom-client never ends the observers that it starts for these metrics. */
+function processRegistry(): Registry {
+  if (ofProcess !== undefined) return ofProcess;
+  ofProcess = new Registry();
+  collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: LAG_RESOLUTION });
+  return ofProcess;
+}
+
 export class MetricRegistry {
   readonly #registry = new Registry();
 
@@ -35,15 +45,15 @@ export class MetricRegistry {
       { version, node_version: process.versions.node, platform },
       1,
     );
-    collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: LAG_RESOLUTION });
+    processRegistry();
   }
 
   get contentType(): string {
     return this.#registry.contentType;
   }
 
-  text(): Promise<string> {
-    return this.#registry.metrics();
+  async text(): Promise<string> {
+    return `${await this.#registry.metrics()}\n${await processRegistry().metrics()}`;
   }
 
   histogram(name: string, help: string, labelNames: string[], buckets: number[]): Histogram {
