@@ -71,14 +71,14 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'unknown-is-empty',
     what: 'A kernel that cannot be read counts as one without rules',
     file: 'src/modes/nft-table/table.ts',
-    from: '      this.state.forget();\n      throw error;\n    }\n  }\n\n  /** Throws when nothing',
-    to: '      return this.state.observe(undefined);\n    }\n  }\n\n  /** Throws when nothing',
+    from: 'return this.state.observe(found);\n    } catch (error) {\n      this.state.forget();\n      throw error;',
+    to: 'return this.state.observe(found);\n    } catch {\n      return this.state.observe(undefined);',
   },
   {
     name: 'believe-after-flush',
     what: 'What another program changed is not read again',
     file: 'src/agent/kernel-watch.ts',
-    from: '      agent.loop.distrust();\n',
+    from: '    this.#agent.loop.distrust();\n',
     to: '',
   },
   {
