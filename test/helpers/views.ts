@@ -5,11 +5,11 @@ import type { NodeFacts, Packet } from '../../src/explain/packet.ts';
 import { walk } from '../../src/explain/walk.ts';
 import type { ServerId } from '../../src/host/ipvs-kernel.ts';
 import type { NftElement } from '../../src/host/nftables-kernel.ts';
-import { type Address, endpointText, type Family } from '../../src/model/address.ts';
+import type { Address, Family } from '../../src/model/address.ts';
 import { SaveReader } from '../../src/modes/netfilter/restore-text.ts';
 import { ownerInComment, type Rule } from '../../src/modes/netfilter/rules.ts';
 import type { FamilyView, RulesView, ServersView, TableView } from '../../src/modes/view.ts';
-import { destinationKey } from '../../src/modes/virtual-servers/objects.ts';
+import { destinationKey, serverKey } from '../../src/modes/virtual-servers/objects.ts';
 import type { FakeIpvs } from './fake-ipvs.ts';
 import type { FakeTable } from './fake-nft.ts';
 
@@ -74,8 +74,8 @@ export function viewOfTable({ chains, sets }: FakeTable, family: Family): Family
 
 export function serversOf(kernel: FakeIpvs): ServersView {
   return {
-    server({ protocol, address, port }) {
-      const found = kernel.virtual.get(`${protocol} ${endpointText(address, port)}`);
+    server(id) {
+      const found = kernel.virtual.get(serverKey(id));
       return found && { server: found.server, destinations: [...found.destinations.values()], owner: undefined };
     },
     entries: (set) => kernel.sets.get(set)?.entries ?? new Set(),

@@ -13,9 +13,9 @@ import { decodeGeneration, generationRequest } from '../../native/nftables.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import { ruleOf } from '../../src/host/nftables-decoding.ts';
 import { transportsIn } from '../helpers/namespace-sockets.ts';
+import { Random } from '../helpers/random.ts';
 import { NEVER } from '../helpers/rig.ts';
 import { Calls, SimProcess } from '../sim/engine/process.ts';
-import { Random } from '../sim/engine/random.ts';
 import { SimTime } from '../sim/engine/time.ts';
 import { SimNftables } from '../sim/kernel/nft/sim-nftables.ts';
 

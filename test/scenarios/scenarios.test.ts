@@ -8,6 +8,7 @@ import { describe, it } from 'node:test';
 import { faultText } from '../../src/model/objects.ts';
 import { planText } from '../../src/reconcile/step.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
+import { Random } from '../helpers/random.ts';
 import { NEVER, Rig } from '../helpers/rig.ts';
 import { readScenario, type ScenarioStep } from './scenario.ts';
 
@@ -29,7 +30,7 @@ for (const file of readdirSync(HERE).filter((name) => name.endsWith('.scenario')
     it('ends in the same kernel when one write in ten fails', async () => {
       const right = await endState(steps, () => false);
       for (let seed = 1; seed <= 20; seed++) {
-        const random = mulberry(seed);
+        const random = new Random(seed).next;
         assert.equal(await endState(steps, () => random() < 0.1), right, `seed ${seed}`);
       }
     });
@@ -72,15 +73,4 @@ async function endState(steps: readonly ScenarioStep[], fails: () => boolean): P
     while ((await rig.sync()).outcome !== 'complete') assert.ok(++tries < MOST_TRIES, 'a sync never completes');
   }
   return kernel.save('IPv4').split('\n').sort().join('\n');
-}
-
-/** A small seeded generator (mulberry32, public domain), so that a failure can be had again. */
-function mulberry(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
 }

@@ -1,5 +1,6 @@
 /** Changes without end: endpoints come and go, Services come and go. The same seed and shape give the same changes. */
 import { type ClusterShape, churnStep, FIRST, serviceKey, serviceOf, sliceOf } from '../bench/cluster.ts';
+import { Random } from '../helpers/random.ts';
 
 /** One write to the API server. `key` is `namespace/name`. */
 export type Write =
@@ -25,12 +26,12 @@ export class Churn {
   readonly #states = new Map<number, State>();
   /** Deleted Services, the longest gone first. */
   readonly #gone: number[] = [];
-  #seed: number;
+  readonly #random: Random;
   #steps = 0;
 
   constructor(shape: ClusterShape, seed: number) {
     this.#shape = shape;
-    this.#seed = seed >>> 0;
+    this.#random = new Random(seed);
   }
 
   /** Services that are there. */
@@ -42,7 +43,7 @@ export class Churn {
   next(changedAt: string): Write[] {
     const { n } = churnStep(this.#shape, this.#steps++, 1);
     const state = this.#stateOf(n);
-    const dice = this.#random(100);
+    const dice = this.#below(100);
     // As many come back as go.
     const back =
       dice < SHARES.remove && this.#gone.length > this.#shape.services / 100 ? this.#gone.shift() : undefined;
@@ -54,7 +55,7 @@ export class Churn {
       return [this.#service(n, state)];
     }
     state.turn = (state.turn % TURNS) + 1;
-    if (dice < SHARES.remove + SHARES.edit + SHARES.scale) state.endpoints = 1 + this.#random(this.#shape.endpoints);
+    if (dice < SHARES.remove + SHARES.edit + SHARES.scale) state.endpoints = 1 + this.#below(this.#shape.endpoints);
     else if (dice < SHARES.remove + SHARES.edit + SHARES.scale + SHARES.empty) state.endpoints = 0;
     else state.endpoints = this.#shape.endpoints;
     return [this.#slice(n, state, changedAt)];
@@ -105,11 +106,8 @@ export class Churn {
     return { kind: 'put', object: { ...object, endpoints: object.endpoints.slice(this.#shape.endpoints - endpoints) } };
   }
 
-  /** A whole number below `end` (mulberry32). */
-  #random(end: number): number {
-    this.#seed = (this.#seed + 0x6d2b_79f5) >>> 0;
-    let bits = Math.imul(this.#seed ^ (this.#seed >>> 15), this.#seed | 1);
-    bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
-    return ((bits ^ (bits >>> 14)) >>> 0) % end;
+  /** A whole number below `end`. */
+  #below(end: number): number {
+    return this.#random.bits() % end;
   }
 }

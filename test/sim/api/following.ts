@@ -6,8 +6,8 @@ import { readServices } from '../../../src/api/protobuf/service.ts';
 import { Reflector, type Resource } from '../../../src/api/reflector.ts';
 import { realClock } from '../../../src/host/clock.ts';
 import { service } from '../../helpers/objects.ts';
+import { Random } from '../../helpers/random.ts';
 import { Calls, SimProcess } from '../engine/process.ts';
-import { Random } from '../engine/random.ts';
 import { SimTime } from '../engine/time.ts';
 import { SimApi, type SimApiOptions } from './api.ts';
 

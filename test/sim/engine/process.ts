@@ -188,22 +188,7 @@ export class SimProcess {
   }
 
   #wait(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-    if (milliseconds === 0) return Promise.resolve();
-    return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        cancel();
-        reject(signal?.reason);
-      };
-      const cancel = this.time.after(
-        milliseconds,
-        () => {
-          signal?.removeEventListener('abort', onAbort);
-          resolve();
-        },
-        this,
-      );
-      signal?.addEventListener('abort', onAbort, { once: true });
-    });
+    return milliseconds === 0 ? Promise.resolve() : this.time.pause(milliseconds, { owner: this, signal });
   }
 
   #mustLive(): void {

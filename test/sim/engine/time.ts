@@ -84,6 +84,26 @@ export class SimTime {
     return () => this.#timers.delete(id);
   }
 
+  /** Resolves after so many milliseconds, unless the owner is dead then. Rejects with the signal's reason. */
+  pause(
+    milliseconds: number,
+    { owner, signal }: { readonly owner?: TimerOwner; readonly signal?: AbortSignal | undefined },
+  ): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason);
+      const onAbort = () => {
+        cancel();
+        reject(signal?.reason);
+      };
+      const done = () => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      const cancel = this.after(milliseconds, done, owner);
+      signal?.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
   /** Runs everything that is due until then. `onTurn` is called after each quiet moment; it may throw. */
   async runUntil(end: number, onQuiet: () => void = () => undefined): Promise<void> {
     for (;;) {
@@ -144,8 +164,8 @@ export class SimTime {
           new Promise((resolve) => {
             this.#breaths.push(() => resolve(value));
           }),
-        setTimeout: (delay: number, value: unknown, options?: { readonly signal?: AbortSignal }) =>
-          this.#pause(delay, value, options?.signal),
+        setTimeout: (delay: number, value: unknown, options: { readonly signal?: AbortSignal } = {}) =>
+          this.pause(delay, options).then(() => value),
       }),
     ];
     syncBuiltinESMExports();
@@ -231,17 +251,6 @@ export class SimTime {
       owner: SIGNALS,
     });
     return abort.signal;
-  }
-
-  #pause(delay: number, value: unknown, signal: AbortSignal | undefined): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted === true) return reject(signal.reason);
-      const timer = this.#add(() => resolve(value), { delay });
-      signal?.addEventListener('abort', () => {
-        this.#timers.delete(timer.id);
-        reject(signal.reason);
-      });
-    });
   }
 }
 

@@ -1,6 +1,7 @@
 /** Which fault happens at which call: chosen from the seed and the number of the call alone, so that a history can lose steps and keep its faults. */
+
+import { Random } from '../../helpers/random.ts';
 import type { Fault, FaultAt } from '../engine/process.ts';
-import { Random } from '../engine/random.ts';
 import type { HistoryPlan, PlannedFault } from './plan.ts';
 
 /** Milliseconds of slow answers. */

@@ -1,6 +1,6 @@
 /** The objects of a simulated cluster, which change at random. Endpoints of different Services never share an address: a wrong packet shows. */
 import { service, slice } from '../../helpers/objects.ts';
-import type { Random } from '../engine/random.ts';
+import type { Random } from '../../helpers/random.ts';
 import type { Action } from './actions.ts';
 
 export const NODE = 'node';

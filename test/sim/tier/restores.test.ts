@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FAMILIES } from '../../../src/model/address.ts';
+import { Random } from '../../helpers/random.ts';
 import { Calls, SimProcess } from '../engine/process.ts';
-import { Random } from '../engine/random.ts';
 import { SimTime } from '../engine/time.ts';
 import { SimKernel } from '../kernel/kernel.ts';
 import { compareWithReal } from '../real/compare.ts';

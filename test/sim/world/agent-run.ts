@@ -34,29 +34,34 @@ export interface AgentInput {
 
 /** Starts the agent. */
 export function startAgent({ process, outside, flags, isOnce = false, onLine, onEnd }: AgentInput): AgentRun {
+  const log = logInto(onLine);
+  let hangups: Hangups | undefined;
+  const program = startProgram({ process, onEnd }, (signal, stop) => {
+    hangups = new Hangups(() => stop('SIGHUP'));
+    return isOnce ? once({ outside, flags, log, signal }) : run({ outside, flags, log, hangups, signal });
+  });
+  return { ...program, hangUp: () => process.run(() => hangups?.received()) };
+}
+
+/** A program in a simulated process: `main` gets the signal that SIGTERM aborts, and how another signal ends it. */
+export function startProgram(
+  { process, onEnd }: Pick<AgentInput, 'process' | 'onEnd'>,
+  main: (signal: AbortSignal, stop: (name: string) => void) => Promise<void>,
+): Omit<AgentRun, 'hangUp'> {
   return process.run(() => {
     const stopping = new AbortController();
-    const hangups = new Hangups(() => stopping.abort(new Error('SIGHUP')));
+    const stop = (name: string) => stopping.abort(new Error(name));
     let end: { error: unknown } | undefined;
-    const log = logInto(onLine);
     const ended = (error: unknown) => {
       if (process.isDead || end !== undefined) return;
       end = { error };
       onEnd(error);
     };
-    const running = isOnce
-      ? once({ outside, flags, log, signal: stopping.signal })
-      : run({ outside, flags, log, hangups, signal: stopping.signal });
-    running.then(
+    main(stopping.signal, stop).then(
       () => ended(undefined),
       (error: unknown) => ended(stopping.signal.aborted ? undefined : error),
     );
-    return {
-      process,
-      end: () => end,
-      stop: () => process.run(() => stopping.abort(new Error('SIGTERM'))),
-      hangUp: () => process.run(() => hangups.received()),
-    };
+    return { process, end: () => end, stop: () => process.run(() => stop('SIGTERM')) };
   });
 }
 

@@ -7,8 +7,8 @@ import type { Source, SourceEvent } from '../../../src/model/events.ts';
 import { manifestsSource } from '../../../src/source/manifests/index.ts';
 import type { NodeReader } from '../../../src/source/manifests/node-guard.ts';
 import { service } from '../../helpers/objects.ts';
+import { Random } from '../../helpers/random.ts';
 import { Calls, type Fault, SimProcess } from '../engine/process.ts';
-import { Random } from '../engine/random.ts';
 import { SimTime } from '../engine/time.ts';
 import { SimFiles } from './files.ts';
 

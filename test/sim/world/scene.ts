@@ -2,8 +2,8 @@
 import type { Files } from '../../../src/agent/outside.ts';
 import type { IptablesVariant } from '../../../src/host/iptables-tools.ts';
 import { service, slice } from '../../helpers/objects.ts';
+import { Random } from '../../helpers/random.ts';
 import { Calls, SimProcess } from '../engine/process.ts';
-import { Random } from '../engine/random.ts';
 import { SimTime } from '../engine/time.ts';
 import type { SimMode } from '../history/actions.ts';
 import { NODE } from '../history/objects.ts';

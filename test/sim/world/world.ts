@@ -1,12 +1,12 @@
 /** A simulated world: a machine with its kernel and files, an API server, and the agents that run one after another. */
 import type { Address } from '../../../src/model/address.ts';
+import type { Random } from '../../helpers/random.ts';
 import { SimApi } from '../api/api.ts';
 import { liveness, type ServedAnswer } from '../check/liveness.ts';
 import { sendersOf } from '../check/packets.ts';
 import { SafetyCheck } from '../check/safety.ts';
 import { Versions } from '../check/versions.ts';
 import { Calls } from '../engine/process.ts';
-import type { Random } from '../engine/random.ts';
 import { SimTime } from '../engine/time.ts';
 import type { Action, Settings } from '../history/actions.ts';
 import { NODE, NODE_ADDRESSES } from '../history/objects.ts';

@@ -13,7 +13,6 @@ import type { Family } from '../../../../src/model/address.ts';
 import type { Table } from '../../../../src/modes/netfilter/rules.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime, TimerOwner } from '../../engine/time.ts';
-import { pause } from '../waiting.ts';
 import { XtablesLock } from './lock.ts';
 import { restore } from './restore.ts';
 import { type Chains, RuleStore, type TableCommit } from './rule-store.ts';
@@ -156,7 +155,7 @@ export class SimIptables {
   async #run(run: Run): Promise<CommandResult> {
     const { command, tool, signal, owner } = run;
     const { time } = this.#options;
-    await pause(time, STARTING, { owner, signal });
+    await time.pause(STARTING, { owner, signal });
     // iptables-save takes no lock, and --version needs none.
     const needsLock = tool.variant === 'legacy' && tool.verb !== 'save' && !command.args.includes('--version');
     const seconds = Number(command.args[command.args.indexOf('--wait') + 1] ?? 0);
@@ -173,7 +172,7 @@ export class SimIptables {
     if (release === undefined) return lockHeld(seconds);
     try {
       const result = await this.#work(run);
-      await pause(time, ENDING, { owner, signal });
+      await time.pause(ENDING, { owner, signal });
       return result;
     } finally {
       release();
@@ -212,7 +211,7 @@ export class SimIptables {
       }
       if (next.done === true) return next.value;
       if (commits === killedAt) return { exitCode: undefined, stdout: '', stderr: '' };
-      if (commits > 0) await pause(this.#options.time, BETWEEN, { owner, signal });
+      if (commits > 0) await this.#options.time.pause(BETWEEN, { owner, signal });
     }
   }
 }

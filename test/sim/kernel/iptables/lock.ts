@@ -1,6 +1,5 @@
 /** The xtables lock, /run/xtables.lock: the legacy tools of both families take it, and any other program may hold it. */
 import type { SimTime, TimerOwner } from '../../engine/time.ts';
-import { pause } from '../waiting.ts';
 
 /** Milliseconds between two tries (iptables/xshared.c, xtables_lock). */
 const TRY = 50;
@@ -38,7 +37,7 @@ export class XtablesLock {
     const late = this.#time.now + seconds * 1000;
     while (this.isHeld) {
       if (this.#time.now >= late) return undefined;
-      await pause(this.#time, TRY, { owner, signal });
+      await this.#time.pause(TRY, { owner, signal });
     }
     this.#holder = owner;
     return () => {

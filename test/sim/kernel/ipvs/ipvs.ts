@@ -17,10 +17,11 @@ import {
 } from '../../../../src/host/ipvs-kernel.ts';
 import { type Address, type Family, familyOf } from '../../../../src/model/address.ts';
 import type { ServersView } from '../../../../src/modes/view.ts';
+import { serverKey } from '../../../../src/modes/virtual-servers/objects.ts';
+import { IpvsState } from '../../../helpers/ipvs-state.ts';
 import type { SimProcess } from '../../engine/process.ts';
 import type { SimTime } from '../../engine/time.ts';
 import { openFailure, socketFailure } from '../failures.ts';
-import { IpvsState, serverKey } from './state.ts';
 
 export interface IpvsOptions {
   readonly time: SimTime;
@@ -29,6 +30,9 @@ export interface IpvsOptions {
   /** The addresses of the other devices. */
   readonly others: (family: Family) => readonly Address[];
 }
+
+/** Those whose modules this kernel has. */
+const SCHEDULERS: ReadonlySet<string> = new Set(['rr', 'wrr', 'lc', 'wlc', 'sh', 'mh']);
 
 export class SimIpvs {
   readonly state: IpvsState;
@@ -43,7 +47,7 @@ export class SimIpvs {
 
   constructor(options: IpvsOptions) {
     this.#options = options;
-    this.state = new IpvsState(options.isSetUsed);
+    this.state = new IpvsState(options.isSetUsed, SCHEDULERS);
   }
 
   /** The same object until something changes. */

@@ -8,14 +8,17 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** From 0 to below 1 (mulberry32 by Tommy Ettinger, public domain). */
-  readonly next = (): number => {
+  /** Any 32 bits (mulberry32 by Tommy Ettinger, public domain). */
+  bits(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = this.#state;
     t = Math.imul(t ^ (t >>> 15), t | 1);
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
+    return (t ^ (t >>> 14)) >>> 0;
+  }
+
+  /** From 0 to below 1. */
+  readonly next = (): number => this.bits() / 2 ** 32;
 
   /** A whole number from 0 to below `count`. */
   below(count: number): number {

@@ -10,12 +10,13 @@ import {
   type ServerId,
   type SetSpec,
   type Timeouts,
-} from '../../../../src/host/ipvs-kernel.ts';
-import { type Address, endpointText } from '../../../../src/model/address.ts';
-import type { ServersView } from '../../../../src/modes/view.ts';
+} from '../../src/host/ipvs-kernel.ts';
+import { type Address, endpointText } from '../../src/model/address.ts';
+import type { ServersView } from '../../src/modes/view.ts';
+import { serverKey } from '../../src/modes/virtual-servers/objects.ts';
 
 export interface HeldDestination extends Destination {
-  readonly connections: number;
+  connections: number;
 }
 
 export interface HeldServer {
@@ -34,12 +35,13 @@ export class IpvsState {
   readonly servers = new Map<string, HeldServer>();
   /** Seconds. */
   timeouts: Timeouts = { tcp: 900, tcpFin: 120, udp: 300 };
-  /** Schedulers whose modules the kernel has. */
-  readonly schedulers = new Set(['rr', 'wrr', 'lc', 'wlc', 'sh', 'mh']);
+  /** Schedulers whose modules the kernel has; undefined: all. */
+  readonly #schedulers: ReadonlySet<string> | undefined;
   readonly #isSetUsed: (name: string) => boolean;
 
-  constructor(isSetUsed: (name: string) => boolean) {
+  constructor(isSetUsed: (name: string) => boolean, schedulers?: ReadonlySet<string>) {
     this.#isSetUsed = isSetUsed;
+    this.#schedulers = schedulers;
   }
 
   destination(server: ServerId, to: Pick<Destination, 'address' | 'port'>): HeldDestination | undefined {
@@ -54,13 +56,10 @@ export class IpvsState {
     this.servers.get(serverKey(server))?.destinations.set(endpointText(to.address, to.port), { ...found, connections });
   }
 
-  /** The whole state as text to compare, as `ip`, `ipset` and `ipvsadm` print it. */
-  dump(): readonly string[] {
+  /** The whole state to compare, as ipvsadm, ip and ipset print it. */
+  dump(): string[] {
     const lines = [...this.addresses].map((address) => `address ${address}`);
-    for (const [name, { entries }] of this.sets) {
-      lines.push(`set ${name}`);
-      for (const entry of entries) lines.push(`set ${name} ${entry}`);
-    }
+    for (const [name, { entries }] of this.sets) for (const entry of entries) lines.push(`set ${name} ${entry}`);
     for (const [key, { server, destinations }] of this.servers) {
       lines.push(`server ${key} ${server.scheduler} ${server.flags} ${server.timeout}`);
       for (const [at, { weight }] of destinations) lines.push(`server ${key} -> ${at} ${weight}`);
@@ -137,7 +136,7 @@ export class IpvsState {
     const key = serverKey(write.server);
     const found = this.servers.get(key);
     if (write.kind === 'remove-server') return this.servers.delete(key) ? undefined : MISSING;
-    if (!this.schedulers.has(write.server.scheduler)) return NO_SCHEDULER;
+    if (this.#schedulers?.has(write.server.scheduler) === false) return NO_SCHEDULER;
     if (write.kind === 'add-server') {
       if (found !== undefined) return EXISTS;
       this.servers.set(key, { server: write.server, destinations: new Map() });
@@ -168,7 +167,3 @@ export class IpvsState {
 const EXISTS = new KernelError('exists', 'EEXIST: file already exists');
 const MISSING = new KernelError('missing', 'ENOENT: no such file or directory');
 const NO_SCHEDULER = new KernelError('refused', 'ENOENT: no such file or directory');
-
-export function serverKey({ protocol, address, port }: ServerId): string {
-  return `${protocol} ${endpointText(address, port)}`;
-}
