@@ -15,6 +15,7 @@ import { FlowSweeper, type SweepReport } from '../sync/flow-sweeper.ts';
 import { SyncLoop, type SyncParts } from '../sync/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
+import { closedOnFailure } from './closing.ts';
 import { tuneConntrack } from './conntrack-tuning.ts';
 import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
@@ -71,10 +72,8 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     probe: rulesProbe({ tools: tool, notices, onProblem: (text) => log.warn(text), open: outside.kernel.openRules }),
   }));
   if (options.isRun) await removeTraces(options);
-  const built = await buildMode(feed, { families, members, notices }, options).catch((error: unknown) => {
-    closeProbes({ members, notices });
-    throw error;
-  });
+  const probes = { close: () => closeProbes({ members, notices }) };
+  const built = await closedOnFailure(probes, () => buildMode(feed, { families, members, notices }, options));
   // Tools that work meanwhile let the next generation serve what this one does not.
   const onNode = {
     ...built,

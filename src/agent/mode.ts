@@ -14,6 +14,7 @@ import type { Mode, ModeName } from '../modes/mode.ts';
 import type { FamilySettings } from '../modes/netfilter/settings.ts';
 import { oneOfEverything } from '../modes/nftables/check.ts';
 import { nftablesMode } from '../modes/nftables/index.ts';
+import { closedOnFailure } from './closing.ts';
 import {
   ipvsKernelSettings,
   ipvsNodePortFilter,
@@ -68,13 +69,10 @@ export interface ModeOnNode {
   readonly otherProxies: (signal: AbortSignal) => Promise<readonly Sign[]>;
 }
 
-/** Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs. */
+/** Its `close` closes the probes too. Throws IpvsUnusable or NftUnusable when the kernel lacks what the mode needs; the probes stay open then. */
 export async function createMode(input: ModeInput): Promise<ModeOnNode> {
   const here = await MODES[input.config.mode](input);
-  const predecessors = await predecessorModes(input.config.mode, input).catch((error: unknown) => {
-    here.close();
-    throw error;
-  });
+  const predecessors = await closedOnFailure(here, () => predecessorModes(input.config.mode, input));
   return {
     ...here,
     otherProxies: lookForOthers(input.config.mode, input),
@@ -82,6 +80,7 @@ export async function createMode(input: ModeInput): Promise<ModeOnNode> {
     close() {
       for (const { close } of predecessors) close();
       here.close();
+      closeProbes(input);
     },
   };
 }
@@ -92,7 +91,7 @@ const MODES: Readonly<Record<ModeName, (input: ModeInput) => Promise<OwnMode>>> 
   nftables: createNftables,
 };
 
-/** A mode with its settings and addresses, whoever is beside it. */
+/** A mode with its settings and addresses, whoever is beside it. `close` leaves the probes open. */
 type OwnMode = Omit<ModeOnNode, 'otherProxies'>;
 
 async function createIptables(input: ModeInput): Promise<OwnMode> {
@@ -111,7 +110,7 @@ async function createIptables(input: ModeInput): Promise<OwnMode> {
     {
       recorded: { mode: 'iptables', families: families.map(({ settings }) => settings) },
       notices: noticesFor(input),
-      close: () => closeProbes(input),
+      close: () => undefined,
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
@@ -134,8 +133,6 @@ function noticesFor({ members, notices }: ModeInput): RulesetNotices | undefined
 async function createNftables({
   config,
   families,
-  members,
-  notices,
   node,
   serviceCidrs,
   willBeLiberal,
@@ -146,7 +143,7 @@ async function createNftables({
   const settingsNow = (family: Family) =>
     nftablesSettings({ config, node: node(), serviceCidrs: serviceCidrs(), family, willBeLiberal, outside });
   const kernel = outside.kernel.openNftables();
-  try {
+  return await closedOnFailure(kernel, async () => {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
     return await modeOnNode(nftablesMode({ families: settings, kernel, now }), settings, {
@@ -155,48 +152,27 @@ async function createNftables({
         families: settings.map((one) => ({ ...one, serviceCidrs: one.serviceCidrs ?? null })),
       },
       notices: kernel.notices,
-      close: () => {
-        closeProbes({ members, notices });
-        kernel.close();
-      },
+      close: () => kernel.close(),
       settingsNow,
       filter: nodePortFilter,
       listen: ({ nodePortAddresses }) => Promise.resolve(nodePortAddresses),
       addresses: outside.machine.addresses,
     });
-  } catch (error) {
-    kernel.close();
-    throw error;
-  }
+  });
 }
 
 async function createIpvs(input: ModeInput): Promise<OwnMode> {
   const { config, mayTry, signal, outside } = input;
   const kernel = await outside.kernel.openIpvs(signal);
-  const options = await (async () => {
+  return await closedOnFailure(kernel, async () => {
     if (mayTry) await checkScheduler(kernel, config.ipvs.scheduler, signal);
-    return await ipvsOptions(input, kernel);
-  })().catch((error: unknown) => {
-    kernel.close();
-    throw error;
-  });
-  const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
-  const mode = ipvsMode({ ...options, wantedSettings });
-  return await modeOnNode(
-    mode,
-    options.families.map(({ settings }) => settings),
-    {
-      recorded: {
-        mode: 'ipvs',
-        families: options.families.map(({ settings }) => settings),
-        node: config.ipvs,
-        kernelSettings: [...wantedSettings],
-      },
+    const options = await ipvsOptions(input, kernel);
+    const families = options.families.map(({ settings }) => settings);
+    const wantedSettings = ipvsKernelSettings(config.ipvs, outside.machine.kernelRelease);
+    return await modeOnNode(ipvsMode({ ...options, wantedSettings }), families, {
+      recorded: { mode: 'ipvs', families, node: config.ipvs, kernelSettings: [...wantedSettings] },
       notices: noticesFor(input),
-      close() {
-        closeProbes(input);
-        kernel.close();
-      },
+      close: () => kernel.close(),
       settingsNow: (family) => readIpvsSettings(input, family),
       filter: ipvsNodePortFilter,
       addresses: outside.machine.addresses,
@@ -205,8 +181,8 @@ async function createIpvs(input: ModeInput): Promise<OwnMode> {
         const interfaces = await outside.machine.addresses(family);
         return interfaces.filter((address) => nodePortCidrs.some((cidr) => cidrContains(cidr, address)));
       },
-    },
-  );
+    });
+  });
 }
 
 interface OfMode<S> {

@@ -10,6 +10,7 @@ import { ipvsPredecessor as leftByIpvs } from '../modes/ipvs/index.ts';
 import type { Mode } from '../modes/mode.ts';
 import { rulesPredecessor as leftByIptables } from '../modes/netfilter/rules-family.ts';
 import { tablesPredecessor as leftByNftables, type TableId } from '../modes/nftables/predecessor.ts';
+import { closedOnFailure } from './closing.ts';
 import { ipvsOptions, type OnMachine } from './mode-settings.ts';
 import type { Sign } from './other-proxies.ts';
 import type { Machine, OpenNftables, Outside } from './outside.ts';
@@ -38,37 +39,26 @@ function tablesBeside(mode: Config['mode']): readonly string[] {
 /** The predecessors of this mode, in the order of their removal: rules go first, because they name sets of IPVS mode. */
 export async function predecessorModes(mode: Config['mode'], input: PredecessorInput): Promise<readonly Predecessor[]> {
   const predecessors: Predecessor[] = [];
-  try {
-    await addPredecessors(predecessors, mode, input);
+  const close = () => {
+    for (const one of predecessors) one.close();
+  };
+  return await closedOnFailure({ close }, async () => {
+    if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
+    if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
+      predecessors.push(await ipvsPredecessor(input));
+    const tables = tablesPredecessor(tablesBeside(mode), input.outside, input.families);
+    if (tables !== undefined) predecessors.push(tables);
     return predecessors;
-  } catch (error) {
-    for (const { close } of predecessors) close();
-    throw error;
-  }
-}
-
-async function addPredecessors(
-  predecessors: Predecessor[],
-  mode: Config['mode'],
-  input: PredecessorInput,
-): Promise<void> {
-  if (mode === 'nftables' && (await hasRules(input))) predecessors.push(rulesPredecessor(input));
-  if (mode !== 'ipvs' && (await input.outside.machine.hasServiceDevice()))
-    predecessors.push(await ipvsPredecessor(input));
-  const tables = tablesPredecessor(tablesBeside(mode), input.outside, input.families);
-  if (tables !== undefined) predecessors.push(tables);
+  });
 }
 
 /** A proxy in IPVS mode: its servers go when their connections end. */
 export async function ipvsPredecessor(input: PredecessorInput): Promise<Predecessor> {
   const kernel = await input.outside.kernel.openIpvs(input.signal);
-  try {
+  return await closedOnFailure(kernel, async () => {
     const options = await ipvsOptions(input, kernel);
     return { mode: leftByIpvs(options), close: () => kernel.close() };
-  } catch (error) {
-    kernel.close();
-    throw error;
-  }
+  });
 }
 
 /** Rules of a mode that writes by iptables. */
