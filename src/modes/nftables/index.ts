@@ -1,6 +1,7 @@
 /** nftables mode: one table for each family, with maps whose elements are the Services (docs/nftables.md). */
 import type { NftKernel, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
 import {
   type FamilyMode,
@@ -79,8 +80,8 @@ class NftablesFamily implements FamilyMode {
     return this.#table.state.compared;
   }
 
-  desire(changes: PortChanges): void {
-    this.#rendered += this.#desired.update(changes);
+  desire(changes: PortChanges, before: ReadonlyMap<ServicePortKey, ServicePort>): void {
+    this.#rendered += this.#desired.update(changes, before);
   }
 
   async observe(): Promise<SeenFamily> {
