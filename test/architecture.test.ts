@@ -200,7 +200,7 @@ const PURE_FILES = [
     'writes',
   ].map((name) => `virtual-servers/${name}`),
   ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view']
-    .concat('element-rows', 'element-table', 'elements-view', 'key-rows', 'row-states')
+    .concat('columns', 'element-rows', 'element-table', 'elements-view', 'key-rows', 'row-states')
     .map((name) => `nft-table/${name}`),
 ];
 

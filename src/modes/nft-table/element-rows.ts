@@ -2,6 +2,7 @@
 import type { Bytes, Field, NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import { addressWidth, type Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
+import { BitsColumn, BytesColumn, TextsColumn } from './columns.ts';
 import { KeyRows } from './key-rows.ts';
 import type { Entry } from './layout.ts';
 
@@ -11,26 +12,21 @@ export type Owned = NftElement & { readonly owner?: ServiceKey | undefined };
 /** Bits of a row's form. */
 const COUNTED = 1;
 const HAS_END = 2;
-/** Texts of verdicts that are shared; with more, the older ones are no longer looked for. */
-const MOST_SHARED = 4096;
 
 export class ElementRows {
   readonly #keys: KeyRows;
-  /** Bytes of the data; 0 for none, and for verdicts. */
-  readonly #dataWidth: number;
-  readonly #hasRanges: boolean;
-  #data: Buffer = Buffer.alloc(0);
-  #ends: Buffer = Buffer.alloc(0);
-  #forms = new Uint8Array(0);
-  readonly #verdicts: (string | undefined)[] | undefined;
+  readonly #data: BytesColumn;
+  readonly #verdicts: TextsColumn | undefined;
+  readonly #ends: BytesColumn | undefined;
+  readonly #forms = new BitsColumn();
   readonly #owners: (ServiceKey | undefined)[] = [];
-  readonly #shared = new Map<string, string>();
 
   constructor({ key, data, hasRanges = false }: NftSet, family: Family) {
-    this.#keys = new KeyRows(bytesOf(key, family));
-    this.#dataWidth = data === undefined || data === 'verdict' ? 0 : bytesOf(data, family);
-    this.#verdicts = data === 'verdict' ? [] : undefined;
-    this.#hasRanges = hasRanges;
+    const width = bytesOf(key, family);
+    this.#keys = new KeyRows(width);
+    this.#data = new BytesColumn(data === undefined || data === 'verdict' ? 0 : bytesOf(data, family));
+    this.#verdicts = data === 'verdict' ? new TextsColumn() : undefined;
+    this.#ends = hasRanges ? new BytesColumn(width) : undefined;
   }
 
   /** Every row is below this; some may be free. */
@@ -45,9 +41,8 @@ export class ElementRows {
 
   /** Whether a row can hold the element. */
   fits({ key, end, data }: NftElement): boolean {
-    const { width } = this.#keys;
-    const isRight = this.#verdicts !== undefined || data.length === this.#dataWidth;
-    return isRight && key.length === width && (end === '' || (this.#hasRanges && end.length === width));
+    const isData = this.#verdicts !== undefined || data.length === this.#data.width;
+    return isData && this.isKey(key) && (end === '' || end.length === this.#ends?.width);
   }
 
   /** -1 for none. */
@@ -57,24 +52,15 @@ export class ElementRows {
 
   /** A row for a new key; `set` gives it its value. */
   add(key: Bytes): number {
-    const row = this.#keys.add(key);
-    const { capacity, width } = this.#keys;
-    this.#data = grown(this.#data, capacity * this.#dataWidth);
-    this.#ends = grown(this.#ends, this.#hasRanges ? capacity * width : 0);
-    if (this.#forms.length < capacity) {
-      const forms = new Uint8Array(capacity);
-      forms.set(this.#forms);
-      this.#forms = forms;
-    }
-    return row;
+    return this.#keys.add(key);
   }
 
   /** The value must fit. */
   set(row: number, { end, data, owner, isCounted }: Owned): void {
-    this.#forms[row] = (isCounted === true ? COUNTED : 0) | (end === '' ? 0 : HAS_END);
-    if (this.#dataWidth > 0) this.#data.write(data, row * this.#dataWidth, this.#dataWidth, 'latin1');
-    if (end !== '') this.#ends.write(end, row * this.#keys.width, this.#keys.width, 'latin1');
-    if (this.#verdicts !== undefined) this.#verdicts[row] = this.#one(data);
+    this.#forms.set(row, (isCounted === true ? COUNTED : 0) | (end === '' ? 0 : HAS_END));
+    if (this.#verdicts === undefined) this.#data.set(row, data);
+    else this.#verdicts.set(row, data);
+    if (end !== '') this.#ends?.set(row, end);
     this.#owners[row] = owner;
   }
 
@@ -88,47 +74,30 @@ export class ElementRows {
   }
 
   entry(row: number): Entry {
-    const form = this.#forms[row] ?? 0;
-    const entry = { key: this.key(row), end: this.#end(row, form), data: this.#dataOf(row), owner: this.#owners[row] };
-    return (form & COUNTED) === 0 ? entry : { ...entry, isCounted: true };
+    const [end, data] = [this.#end(row), this.#dataOf(row)];
+    const entry = { key: this.key(row), end, data, owner: this.#owners[row] };
+    return this.#is(row, COUNTED) ? { ...entry, isCounted: true } : entry;
   }
 
   /** Whether the row has this value. */
   holds(row: number, { end, data, isCounted }: NftElement): boolean {
-    const form = this.#forms[row] ?? 0;
-    const isSameForm = ((form & COUNTED) !== 0) === (isCounted === true) && this.#end(row, form) === end;
-    return isSameForm && this.#dataOf(row) === data;
+    return this.#is(row, COUNTED) === (isCounted === true) && this.#end(row) === end && this.#dataOf(row) === data;
   }
 
-  #end(row: number, form: number): Bytes {
-    const { width } = this.#keys;
-    return (form & HAS_END) === 0 ? '' : this.#ends.toString('latin1', row * width, (row + 1) * width);
+  #end(row: number): Bytes {
+    return this.#is(row, HAS_END) ? (this.#ends?.at(row) ?? '') : '';
   }
 
   #dataOf(row: number): string {
-    if (this.#verdicts !== undefined) return this.#verdicts[row] ?? '';
-    const width = this.#dataWidth;
-    return width === 0 ? '' : this.#data.toString('latin1', row * width, (row + 1) * width);
+    return this.#verdicts === undefined ? this.#data.at(row) : this.#verdicts.at(row);
   }
 
-  /** One string for all equal verdicts. */
-  #one(text: string): string {
-    const known = this.#shared.get(text);
-    if (known !== undefined) return known;
-    if (this.#shared.size >= MOST_SHARED) this.#shared.clear();
-    this.#shared.set(text, text);
-    return text;
+  #is(row: number, bit: number): boolean {
+    return (this.#forms.at(row) & bit) !== 0;
   }
 }
 
 /** Each field fills whole words of 4 bytes. */
 function bytesOf(fields: readonly Field[], family: Family): number {
   return fields.reduce((sum, field) => sum + (field === 'address' ? addressWidth(family) / 8 : 4), 0);
-}
-
-function grown(bytes: Buffer, length: number): Buffer {
-  if (bytes.length >= length) return bytes;
-  const more = Buffer.alloc(length);
-  more.set(bytes);
-  return more;
 }

@@ -4,19 +4,17 @@
  * Pure.
  */
 import type { Bytes } from '../../host/nftables-kernel.ts';
+import { BytesColumn } from './columns.ts';
 
 /** A free place in the table of row numbers. */
 const FREE = -1;
-const FIRST_ROWS = 8;
-const GROWTH = 1.25;
 /** The table of row numbers has at least so many places for each row. */
 const PLACES = 1.5;
 /** Keys hold addresses that tenants choose: with a number that they do not know, they cannot choose keys that collide. */
 const SEED = Math.floor(Math.random() * 2 ** 31);
 
 export class KeyRows {
-  readonly width: number;
-  #keys: Buffer;
+  readonly #keys: BytesColumn;
   /** Row numbers; the length is a power of 2. */
   #places: Int32Array;
   /** Rows that were removed, for reuse. */
@@ -25,8 +23,7 @@ export class KeyRows {
 
   /** `width`: bytes of a key. */
   constructor(width: number) {
-    this.width = width;
-    this.#keys = Buffer.alloc(0);
+    this.#keys = new BytesColumn(width);
     this.#places = new Int32Array(1).fill(FREE);
   }
 
@@ -39,9 +36,8 @@ export class KeyRows {
     return this.#end;
   }
 
-  /** The number of rows that fit without another copy; columns beside the keys have this length. */
-  get capacity(): number {
-    return this.width === 0 ? 0 : this.#keys.length / this.width;
+  get width(): number {
+    return this.#keys.width;
   }
 
   /** The row of a key of this width; -1 for none. */
@@ -53,13 +49,13 @@ export class KeyRows {
   add(key: Bytes): number {
     const row = this.#free.pop() ?? this.#end++;
     this.#makeRoom();
-    this.#write(row, key);
+    this.#keys.set(row, key);
     this.#places[this.#placeOf(key)] = row;
     return row;
   }
 
   key(row: number): Bytes {
-    return this.#keys.toString('latin1', row * this.width, (row + 1) * this.width);
+    return this.#keys.at(row);
   }
 
   remove(row: number): void {
@@ -78,11 +74,6 @@ export class KeyRows {
   }
 
   #makeRoom(): void {
-    if (this.#end > this.capacity) {
-      const keys = Buffer.alloc(Math.max(FIRST_ROWS, Math.ceil(this.#end * GROWTH)) * this.width);
-      keys.set(this.#keys);
-      this.#keys = keys;
-    }
     if (this.size * PLACES <= this.#places.length) return;
     const before = this.#places;
     this.#places = new Int32Array(before.length * 2).fill(FREE);
@@ -93,11 +84,6 @@ export class KeyRows {
       while (this.#places[at] !== FREE) at = (at + 1) & mask;
       this.#places[at] = row;
     }
-  }
-
-  #write(row: number, key: Bytes): void {
-    const at = row * this.width;
-    for (let i = 0; i < this.width; i++) this.#keys[at + i] = key.charCodeAt(i);
   }
 
   /** The place of a key, or the free one where it would be. */
@@ -113,15 +99,13 @@ export class KeyRows {
   }
 
   #home(row: number): number {
-    const at = row * this.width;
     let hash = SEED;
-    for (let i = at; i < at + this.width; i++) hash = mixed(hash, this.#keys[i] ?? 0);
+    for (let i = 0; i < this.width; i++) hash = mixed(hash, this.#keys.byte(row, i));
     return spread(hash);
   }
 
   #has(row: number, key: Bytes): boolean {
-    const at = row * this.width;
-    for (let i = 0; i < this.width; i++) if (this.#keys[at + i] !== key.charCodeAt(i)) return false;
+    for (let i = 0; i < this.width; i++) if (this.#keys.byte(row, i) !== key.charCodeAt(i)) return false;
     return true;
   }
 }

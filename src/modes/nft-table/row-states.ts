@@ -1,14 +1,13 @@
 /** A byte for each row: whether its element is desired, and whether it is applied. Pure. */
+import { BitsColumn } from './columns.ts';
+
 export const DESIRED = 1;
 export const APPLIED = 2;
 /** A mark for the time of one comparison. */
 export const SEEN = 4;
 
-const FIRST = 8;
-const GROWTH = 1.25;
-
 export class RowStates {
-  #bytes = new Uint8Array(0);
+  readonly #bits = new BitsColumn();
   #desired = 0;
   #applied = 0;
 
@@ -18,7 +17,7 @@ export class RowStates {
   }
 
   at(row: number): number {
-    return this.#bytes[row] ?? 0;
+    return this.#bits.at(row);
   }
 
   is(row: number, bit: number): boolean {
@@ -27,12 +26,7 @@ export class RowStates {
 
   mark(row: number, bit: number, isSet: boolean): void {
     if (this.is(row, bit) === isSet) return;
-    if (row >= this.#bytes.length) {
-      const bytes = new Uint8Array(Math.max(FIRST, Math.ceil((row + 1) * GROWTH)));
-      bytes.set(this.#bytes);
-      this.#bytes = bytes;
-    }
-    this.#bytes[row] = this.at(row) ^ bit;
+    this.#bits.set(row, this.at(row) ^ bit);
     const by = isSet ? 1 : -1;
     if (bit === DESIRED) this.#desired += by;
     else if (bit === APPLIED) this.#applied += by;

@@ -50,14 +50,6 @@ export class TableState implements DesiredSink {
     return this.chains.compared + this.sets.compared + ofElements;
   }
 
-  /** Number of rules and elements that are believed to be installed. */
-  get counts(): { readonly rules: number; readonly elements: number } {
-    let rules = 0;
-    for (const chain of this.chains.applied?.values() ?? []) rules += chain.rules.length;
-    const elements = [...this.elements.values()].reduce((sum, { applied }) => sum + (applied?.size ?? 0), 0);
-    return { rules, elements };
-  }
-
   /** Throws RangeError for a set whose elements we do not write. */
   elementsOf(set: NftSet): ElementTable {
     const table = this.elements.get(set);
@@ -122,6 +114,17 @@ export class TableState implements DesiredSink {
     this.sets.forget();
     for (const table of this.elements.values()) table.forget();
   }
+}
+
+/** Number of rules and elements that are believed to be installed. */
+export function countsOf({ chains, elements: tables }: TableState): {
+  readonly rules: number;
+  readonly elements: number;
+} {
+  let rules = 0;
+  for (const chain of chains.applied?.values() ?? []) rules += chain.rules.length;
+  const elements = [...tables.values()].reduce((sum, { applied }) => sum + (applied?.size ?? 0), 0);
+  return { rules, elements };
 }
 
 function observed(state: NftState | undefined, layout: TableLayout) {

@@ -13,6 +13,7 @@ import {
 } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
+import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
 import { NftablesDesired } from './desire.ts';
 import { LAYOUT } from './layout.ts';
@@ -106,7 +107,7 @@ class NftablesFamily implements FamilyMode {
   }
 
   ruleCounts(): readonly RuleCount[] {
-    const { rules, elements } = this.#table.state.counts;
+    const { rules, elements } = countsOf(this.#table.state);
     return [{ family: this.family, table: 'nftables', total: rules, last: 0, elements }];
   }
 
