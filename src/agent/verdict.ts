@@ -9,7 +9,7 @@
 import { firstLine } from '../answers/words.ts';
 import { FAMILIES, type Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
-import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
+import { familyOfPort, type ServicePort, type ServicePortKey, serviceOfPort } from '../model/service-port.ts';
 import type { FailedStep } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 
@@ -90,15 +90,10 @@ export class ServedByFamily {
   areAllRefused(family: Family, refused: ReadonlySet<ServiceKey>): boolean {
     if (new Set(refused.values().map(namespaceOf)).size < 2) return false;
     const ports = this.#ports.get(family) ?? new Set();
-    return ports.size > 0 && ports.values().every((key) => refused.has(serviceOf(key)));
+    return ports.size > 0 && ports.values().every((key) => refused.has(serviceOfPort(key)));
   }
 }
 
 function namespaceOf(service: ServiceKey): string {
   return service.split('/')[0] ?? '';
-}
-
-/** `namespace/name[:port]/PROTOCOL/family` */
-function serviceOf(key: ServicePortKey): ServiceKey {
-  return /^[^/]*\/[^/:]*/.exec(key)?.[0] ?? key;
 }
