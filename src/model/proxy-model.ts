@@ -73,21 +73,22 @@ export class ProxyModel {
       this.#location = location;
       for (const key of this.#asked.keys()) keys.add(key);
     }
-    const before = new Map<ServiceKey, Packed<PortsOfService> | undefined>();
+    const touchedNow = new Map<ServiceKey, Touched>();
     const settle = new Set(keys);
     for (const key of keys) {
       const service = this.#served(key, objects.service(key));
       const ports = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
       const former = this.#asked.get(key);
-      before.set(key, this.#settled.get(key) ?? former);
-      const packed = service === undefined ? undefined : packPorts({ createdAt: service.createdAt, ports });
+      const asks = { createdAt: service?.createdAt ?? 0, ports };
+      touchedNow.set(key, { was: this.#settled.get(key) ?? former, asks });
+      const packed = service === undefined ? undefined : packPorts(asks);
       if (packed === former) continue;
       if (packed === undefined) this.#asked.delete(key);
       else this.#asked.set(key, packed);
       const affected = this.#claims.replace(key, unpacked(key, former).ports, ports);
       for (const other of affected) settle.add(other);
     }
-    return this.#settle(settle, before);
+    return this.#settle(settle, touchedNow);
   }
 
   #portsOf(key: ServiceKey): readonly ServicePort[] {
@@ -104,19 +105,19 @@ export class ProxyModel {
     return { ...service, externalIPs: [] };
   }
 
-  /** `before`: the ServicePorts of the touched Services as they were; those of others are still there. */
-  #settle(
-    keys: ReadonlySet<ServiceKey>,
-    before: ReadonlyMap<ServiceKey, Packed<PortsOfService> | undefined>,
-  ): ModelChanges {
+  /** Of Services that are not touched but affected, all is as it was but their claims. */
+  #settle(keys: ReadonlySet<ServiceKey>, touched: ReadonlyMap<ServiceKey, Touched>): ModelChanges {
     this.#visited += keys.size;
     const changes = { ports: new Map(), before: new Map(), faults: new Map() };
     for (const key of keys) {
       const leftAside = this.#leftAside.get(key);
       const faults: Fault[] = leftAside === undefined ? [] : [leftAside];
       const asked = this.#asked.get(key);
-      const was = before.has(key) ? before.get(key) : (this.#settled.get(key) ?? asked);
-      const { createdAt, ports } = unpacked(key, asked);
+      const { was, asks } = touched.get(key) ?? {
+        was: this.#settled.get(key) ?? asked,
+        asks: unpacked(key, asked),
+      };
+      const { createdAt, ports } = asks;
       const settled = ports.map((port) => {
         const left = this.#withoutLost(port, faults);
         if (left.idleHints !== undefined) faults.push(hintsFault(left, left.idleHints));
@@ -145,6 +146,12 @@ export class ProxyModel {
     });
     return frontends.length === port.frontends.length ? port : { ...port, frontends };
   }
+}
+
+/** A touched Service: its ServicePorts as they were, and what it asks for now. */
+interface Touched {
+  readonly was: Packed<PortsOfService> | undefined;
+  readonly asks: PortsOfService;
 }
 
 const NO_PORTS: PortsOfService = { createdAt: 0, ports: [] };
