@@ -4,7 +4,7 @@
  * them (`src/api/protobuf/`).
  */
 import { PbfWriter } from 'pbf';
-import type { ApiObject } from './api-store.ts';
+import type { ApiObject, ToldObject } from './api-store.ts';
 
 export const PROTOBUF_TYPE = { 'content-type': 'application/vnd.kubernetes.protobuf' };
 
@@ -255,6 +255,11 @@ export function itemBytes(item: ApiObject): Uint8Array {
   return bytes;
 }
 
+/** Whether objects of a kind can be written here. */
+export function canWrite(kind: string): boolean {
+  return kind in MESSAGES;
+}
+
 interface Kind {
   readonly kind: string;
   readonly apiVersion: string;
@@ -272,6 +277,25 @@ export function listBytes(head: Kind & { readonly metadata: object }, objects: r
 export function statusBytes(status: Kind): Uint8Array[] {
   const { kind, apiVersion: _, ...fields } = status;
   return answerBytes(status, [bytesOf((pbf) => writeFields(pbf, kind, fields))]);
+}
+
+/** An event of a watch behind its length (WatchEvent of meta/v1 in a frame of pkg/util/framer). Throws NotProtobuf. */
+export function eventFrame(type: string, object: ToldObject): Buffer {
+  const { kind, apiVersion = '', ...fields } = object;
+  const body = bytesOf((pbf) => writeFields(pbf, kind, fields));
+  const raw = Buffer.concat(answerBytes({ kind, apiVersion }, [body]));
+  const extension = [before(1, raw.length), raw];
+  const event = [
+    bytesOf((pbf) => writeText(pbf, 1, type)),
+    before(
+      2,
+      extension.reduce((sum, { length }) => sum + length, 0),
+    ),
+    ...extension,
+  ];
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(event.reduce((sum, part) => sum + part.length, 0));
+  return Buffer.concat([length, ...event]);
 }
 
 /** In the envelope of all answers. */

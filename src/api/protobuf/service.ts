@@ -1,9 +1,9 @@
 /**
- * A list of v1 Services in protobuf, as far as it is used. The numbers are those of Kubernetes' own `generated.proto`
+ * v1 Services in protobuf, as far as it is used. The numbers are those of Kubernetes' own `generated.proto`
  * (k8s.io/api core/v1); they never change.
  */
 import type { ApiService } from '../decode/schema.ts';
-import { readList } from './envelope.ts';
+import { kindReader } from './kind.ts';
 import { metaField, ObjectMeta } from './metadata.ts';
 import type { WireReader } from './wire.ts';
 
@@ -93,6 +93,4 @@ function serviceField(tag: number, service: ServiceMessage, from: WireReader): v
   else if (tag === 3) service.status = { loadBalancer: { ingress: from.into([], statusField) } };
 }
 
-/** A page of a list of Services. Throws ProtobufUnreadable. */
-export const readServices = (bytes: Buffer) =>
-  readList(bytes, 'ServiceList', (from) => from.into(new ServiceMessage(), serviceField));
+export const SERVICES = kindReader('Service', (from, end) => from.into(new ServiceMessage(), serviceField, end));

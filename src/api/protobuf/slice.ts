@@ -1,6 +1,6 @@
-/** A list of EndpointSlices in protobuf, as far as it is used (`generated.proto` of k8s.io/api discovery/v1). */
+/** EndpointSlices in protobuf, as far as it is used (`generated.proto` of k8s.io/api discovery/v1). */
 import type { ApiSlice } from '../decode/schema.ts';
-import { readList } from './envelope.ts';
+import { kindReader } from './kind.ts';
 import { metaField, ObjectMeta } from './metadata.ts';
 import type { WireReader } from './wire.ts';
 
@@ -69,6 +69,4 @@ function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
   else if (tag === 4) slice.addressType = from.common();
 }
 
-/** A page of a list of EndpointSlices. Throws ProtobufUnreadable. */
-export const readSlices = (bytes: Buffer) =>
-  readList(bytes, 'EndpointSliceList', (from) => from.into(new SliceMessage(), sliceField));
+export const SLICES = kindReader('EndpointSlice', (from, end) => from.into(new SliceMessage(), sliceField, end));

@@ -3,9 +3,20 @@
  * «Encoding»). A field that nobody reads is skipped by its length.
  */
 import { PbfReader } from 'pbf';
+import { sharedText } from './texts.ts';
 
 /** The answer is not of its content type, or is cut off. */
 export class ProtobufUnreadable extends Error {}
+
+/** Runs a reader. The library's errors are plain ones: a number that does not end, an unknown wire type. Throws ProtobufUnreadable. */
+export function orUnreadable<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    const isPlain = error instanceof Error && error.constructor === Error;
+    throw isPlain ? new ProtobufUnreadable(error.message) : error;
+  }
+}
 
 /** Wire types. */
 const VARINT = 0;
@@ -13,9 +24,6 @@ const WITH_LENGTH = 2;
 
 export class WireReader extends PbfReader {
   readonly #bytes: Buffer;
-  /** One string for all equal texts: a node's name is in very many endpoints. */
-  readonly #known = new Map<string, string>();
-
   constructor(bytes: Buffer) {
     super(bytes);
     this.#bytes = bytes;
@@ -42,10 +50,9 @@ export class WireReader extends PbfReader {
 
   /** The next text, as one shared string for equal texts. */
   common(): string {
-    const text = this.text();
-    const known = this.#known.get(text);
-    if (known !== undefined) return known;
-    this.#known.set(text, text);
+    const end = this.end();
+    const text = sharedText(this.#bytes, this.pos, end);
+    this.pos = end;
     return text;
   }
 
@@ -62,6 +69,14 @@ export class WireReader extends PbfReader {
     const isIt = ({ bytes }: Key) =>
       bytes.length === end - start && this.#bytes.compare(bytes, 0, bytes.length, start, end) === 0;
     return keys.find(isIt)?.text;
+  }
+
+  /** Whether the next bytes, up to `end`, begin with these; goes on behind them if so. */
+  startsWith(beginning: Buffer, end: number): boolean {
+    const until = this.pos + beginning.length;
+    if (until > end || this.#bytes.compare(beginning, 0, beginning.length, this.pos, until) !== 0) return false;
+    this.pos = until;
+    return true;
   }
 
   int(): number {

@@ -3,9 +3,9 @@
 import { objectKey } from '../../../src/api/decode/fields.ts';
 import { decodeService } from '../../../src/api/decode/service.ts';
 import { decodeSlice } from '../../../src/api/decode/slice.ts';
-import { readStatusMessage } from '../../../src/api/protobuf/envelope.ts';
-import { readServices } from '../../../src/api/protobuf/service.ts';
-import { readSlices } from '../../../src/api/protobuf/slice.ts';
+import { type KindReader, readStatusMessage } from '../../../src/api/protobuf/kind.ts';
+import { SERVICES } from '../../../src/api/protobuf/service.ts';
+import { SLICES } from '../../../src/api/protobuf/slice.ts';
 import { ProtobufUnreadable } from '../../../src/api/protobuf/wire.ts';
 import { listBytes } from '../../helpers/api-protobuf.ts';
 import type { ApiObject } from '../../helpers/api-store.ts';
@@ -27,14 +27,14 @@ function smallLists(): Buffer[] {
 }
 
 const READERS = [
-  { read: readServices, decode: decodeService },
-  { read: readSlices, decode: decodeSlice },
+  { reader: SERVICES, decode: decodeService },
+  { reader: SLICES, decode: decodeSlice },
 ] as const;
 
 /** A kind that is not wanted is refused, so that each input is read by all. */
 function readAll(input: Buffer): void {
-  for (const { read, decode } of READERS) {
-    const list = unlessUnreadable(() => read(input));
+  for (const { reader, decode } of READERS) {
+    const list = unlessUnreadable(() => wholeList(reader, input));
     if (list === undefined) continue;
     sure(typeof list.metadata.resourceVersion === 'string', () => `resourceVersion: ${shown(list.metadata)}`);
     for (const item of list.items) soundEvent(decode(item, objectKey(item) ?? 'default/nameless'));
@@ -43,6 +43,11 @@ function readAll(input: Buffer): void {
   if (status === undefined) return;
   for (const text of [status.message, status.reason, ...status.details.causes.map(({ reason }) => reason)])
     sure(text === undefined || typeof text === 'string', () => `a text of the Status is ${shown(text)}`);
+}
+
+function wholeList({ list }: KindReader, input: Buffer) {
+  const { metadata, items } = list(input);
+  return { metadata, items: [...items] };
 }
 
 function unlessUnreadable<T>(read: () => T): T | undefined {
