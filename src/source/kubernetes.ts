@@ -118,8 +118,8 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
   return {
     set(key, object) {
       // The API server checks names, so an invalid one does not come from it.
-      if (kind.of === 'nodes' || kind.of === 'servicecidrs' || objectKey(object) === key)
-        emit({ ...kind.decode(object, key), ...versionOf(object) });
+      if (kind.of !== 'nodes' && kind.of !== 'servicecidrs' && objectKey(object) !== key) return;
+      emit(withVersion(kind.decode(object, key), versionOf(object)));
     },
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
@@ -127,9 +127,14 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
   };
 }
 
+function withVersion(event: SourceEvent, resourceVersion: string | undefined): SourceEvent {
+  const hasIt = event.kind === 'service' || event.kind === 'slice' || event.kind === 'node';
+  return hasIt && resourceVersion !== undefined ? { ...event, resourceVersion } : event;
+}
+
 /** Where an object of the API server has a resourceVersion, as it always should. */
-function versionOf(object: unknown): { readonly resourceVersion?: string } {
+function versionOf(object: unknown): string | undefined {
   const { metadata } = (object ?? {}) as { readonly metadata?: { readonly resourceVersion?: unknown } };
   const version = metadata?.resourceVersion;
-  return typeof version === 'string' && version !== '' ? { resourceVersion: version } : {};
+  return typeof version === 'string' && version !== '' ? version : undefined;
 }

@@ -1,6 +1,6 @@
 /** Lists, events of watches, and Status objects in protobuf. */
 import { type Body, readEnvelope, StatusMessage, statusField, wrongKind } from './envelope.ts';
-import { orUnreadable, ProtobufUnreadable, WireReader } from './wire.ts';
+import { asUnreadable, orUnreadable, ProtobufUnreadable, WireReader } from './wire.ts';
 
 /** Reads an object whose bytes end at `end`. */
 export type ItemReader<T> = (from: WireReader, end: number) => T;
@@ -72,11 +72,14 @@ function readList<T>(from: WireReader, kind: string, item: ItemReader<T>): ListM
 
 function* itemsOf<T>(from: WireReader, places: readonly number[], item: ItemReader<T>): Generator<T, void> {
   for (let at = 0; at < places.length; at += 2) {
-    const [start = 0, end = 0] = places.slice(at, at + 2);
-    yield orUnreadable(() => {
-      from.pos = start;
-      return item(from, end);
-    });
+    from.pos = places[at] ?? 0;
+    let read: T;
+    try {
+      read = item(from, places[at + 1] ?? 0);
+    } catch (error) {
+      throw asUnreadable(error);
+    }
+    yield read;
   }
 }
 

@@ -17,10 +17,19 @@ export class ObjectMeta {
 
   /** RFC 3339, to the second. */
   get creationTimestamp(): string | undefined {
-    const date = new Date((this.created ?? Number.NaN) * 1000);
-    return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+    const { createdAt } = this;
+    return createdAt === 0 ? undefined : new Date(createdAt).toISOString();
+  }
+
+  /** Milliseconds since 1970; 0 for a time that is none. */
+  get createdAt(): number {
+    const milliseconds = (this.created ?? 0) * 1000;
+    return Math.abs(milliseconds) <= LAST ? milliseconds : 0;
   }
 }
+
+/** Milliseconds since 1970 of the last time that a Date can be. */
+const LAST = 8.64e15;
 
 export function metaField(tag: number, meta: ObjectMeta, from: WireReader): void {
   if (tag === 1) meta.name = from.text();

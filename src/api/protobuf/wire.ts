@@ -8,13 +8,18 @@ import { sharedText } from './texts.ts';
 /** The answer is not of its content type, or is cut off. */
 export class ProtobufUnreadable extends Error {}
 
-/** Runs a reader. The library's errors are plain ones: a number that does not end, an unknown wire type. Throws ProtobufUnreadable. */
+/** The library's errors are plain ones: a number that does not end, an unknown wire type. Others stay as they are. */
+export function asUnreadable(error: unknown): unknown {
+  const isPlain = error instanceof Error && error.constructor === Error;
+  return isPlain ? new ProtobufUnreadable(error.message) : error;
+}
+
+/** Throws ProtobufUnreadable for an error of the library. */
 export function orUnreadable<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    const isPlain = error instanceof Error && error.constructor === Error;
-    throw isPlain ? new ProtobufUnreadable(error.message) : error;
+    throw asUnreadable(error);
   }
 }
 
@@ -66,9 +71,9 @@ export class WireReader extends PbfReader {
     const end = this.end();
     const start = this.pos;
     this.pos = end;
-    const isIt = ({ bytes }: Key) =>
-      bytes.length === end - start && this.#bytes.compare(bytes, 0, bytes.length, start, end) === 0;
-    return keys.find(isIt)?.text;
+    for (const { bytes, text } of keys)
+      if (bytes.length === end - start && this.#bytes.compare(bytes, 0, bytes.length, start, end) === 0) return text;
+    return undefined;
   }
 
   /** Whether the next bytes, up to `end`, begin with these; goes on behind them if so. */
@@ -112,29 +117,44 @@ export function asKey(text: string): Key {
   return { text, bytes: Buffer.from(text) };
 }
 
+/** An entry of a map, while it is read. One is enough: nothing is read within it. */
+const entry = { keys: [] as readonly Key[], key: undefined as string | undefined, value: '', hasKey: false };
+
+function entryField(tag: number, it: typeof entry, from: WireReader): void {
+  if (tag === 1) {
+    it.key = from.oneOf(it.keys);
+    it.hasKey = true;
+  } else if (tag === 2) {
+    if (!it.hasKey) throw new ProtobufUnreadable('a value comes before its key');
+    if (it.key !== undefined) it.value = from.text();
+  }
+}
+
 /** Add an entry of a map if its key is one of these. Returns the map; the first entry creates it. */
 export function addEntry(
   map: Record<string, string> | undefined,
   keys: readonly Key[],
   from: WireReader,
 ): Record<string, string> | undefined {
-  const entry = { key: undefined as string | undefined, value: '', hasKey: false };
-  from.into(entry, (tag, it) => {
-    if (tag === 1) {
-      it.key = from.oneOf(keys);
-      it.hasKey = true;
-    } else if (tag === 2) {
-      if (!it.hasKey) throw new ProtobufUnreadable('a value comes before its key');
-      if (it.key !== undefined) it.value = from.text();
-    }
-  });
+  entry.keys = keys;
+  entry.key = undefined;
+  entry.value = '';
+  entry.hasKey = false;
+  from.into(entry, entryField);
   if (entry.key === undefined) return map;
-  return { ...map, [entry.key]: entry.value };
+  const all = map ?? {};
+  all[entry.key] = entry.value;
+  return all;
+}
+
+const time = { seconds: undefined as number | undefined };
+
+function timeField(tag: number, it: typeof time, from: WireReader): void {
+  if (tag === 1) it.seconds = from.int();
 }
 
 /** Seconds since 1970; undefined for an unset time. */
 export function seconds(from: WireReader): number | undefined {
-  return from.into<{ value: number | undefined }>({ value: undefined }, (tag, it) => {
-    if (tag === 1) it.value = from.int();
-  }).value;
+  time.seconds = undefined;
+  return from.into(time, timeField).seconds;
 }
