@@ -17,6 +17,7 @@
 import { breath, type Clock, sleep } from '../host/clock.ts';
 import { backoff } from './backoff.ts';
 import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable, type WatchEvent } from './client.ts';
+import { KnownObjects } from './known-objects.ts';
 import type { KindReader } from './protobuf/kind.ts';
 import { isOlder } from './resource-version.ts';
 import { fieldsOf, statusOf } from './status.ts';
@@ -84,8 +85,7 @@ const GONE = 410;
 
 export class Reflector {
   readonly #options: ReflectorOptions;
-  /** resourceVersion of each object: a relist passes on only objects that differ. */
-  #known = new Map<string, string>();
+  readonly #known = new KnownObjects();
   #version = '';
   #failures = 0;
   #isSynced = false;
@@ -149,21 +149,17 @@ export class Reflector {
 
   async #list(signal: AbortSignal): Promise<void> {
     const { sink, pageSize } = this.#options;
-    const before = this.#known;
-    const seen = new Map<string, string>();
     let version: string;
     try {
-      version = await this.#pages(String(pageSize), seen, signal);
+      version = await this.#pages(String(pageSize), signal);
     } catch (error) {
       if (!isExpired(error)) throw error;
       // The continue token expired. The server offers another one, but that reads the rest at another
       // version, and a watch from there would miss changes of the first pages: read the whole list at once instead.
-      seen.clear();
-      version = await this.#pages(undefined, seen, signal);
+      version = await this.#pages(undefined, signal);
     }
-    this.#known = seen;
     this.#version = version;
-    for (const key of before.keys()) if (!seen.has(key)) sink.gone(key);
+    for (const key of this.#known.listEnds()) sink.gone(key);
     sink.reached?.(version);
     this.#succeeded();
     if (!this.#isSynced) sink.synced();
@@ -181,13 +177,14 @@ export class Reflector {
   }
 
   /** Read pages to the end; returns the resourceVersion of the list. */
-  async #pages(limit: string | undefined, seen: Map<string, string>, signal: AbortSignal): Promise<string> {
+  async #pages(limit: string | undefined, signal: AbortSignal): Promise<string> {
     const { resource, client, clock } = this.#options;
     const turn = new Turn(clock);
     const ask = (next?: string) =>
       client
         .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal, this.#protobuf)
         .then((it) => asList(it, resource));
+    this.#known.listBegins();
     let asked = ask();
     for (let token: string | undefined, count = 1; ; count++) {
       const page = await asked;
@@ -206,7 +203,7 @@ export class Reflector {
       }
       turn.begin();
       for (const item of page.items) {
-        this.#seen(receivedOf(item, resource), seen);
+        this.#seen(receivedOf(item, resource));
         if (!turn.isOver()) continue;
         await breath();
         turn.begin();
@@ -218,13 +215,12 @@ export class Reflector {
   /** After a restore an object with the same version may differ. */
   #distrust(version: string): void {
     this.#options.sink.restored(this.#version, version);
-    for (const key of this.#known.keys()) this.#known.set(key, '');
+    this.#known.distrust();
     this.#version = '';
   }
 
-  #seen({ object, key, version }: ReceivedObject, seen: Map<string, string>): void {
-    seen.set(key, version);
-    if (version !== '' && this.#known.get(key) === version) return;
+  #seen({ object, key, version }: ReceivedObject): void {
+    if (!this.#known.isNews(key, version)) return;
     this.#options.sink.set(key, object);
     this.#known.set(key, version);
   }
