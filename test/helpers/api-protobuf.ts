@@ -279,12 +279,19 @@ export function statusBytes(status: Kind): Uint8Array[] {
   return answerBytes(status, [bytesOf((pbf) => writeFields(pbf, kind, fields))]);
 }
 
-/** An event of a watch behind its length (WatchEvent of meta/v1 in a frame of pkg/util/framer). Throws NotProtobuf. */
+/** An event of a watch behind its length. Throws NotProtobuf. */
 export function eventFrame(type: string, object: ToldObject): Buffer {
-  const { kind, apiVersion = '', ...fields } = object;
-  const body = bytesOf((pbf) => writeFields(pbf, kind, fields));
-  const raw = Buffer.concat(answerBytes({ kind, apiVersion }, [body]));
-  const extension = [before(1, raw.length), raw];
+  return frameOf(type, Buffer.concat(objectBytes(object)));
+}
+
+/** An object in its envelope. Throws NotProtobuf. */
+export function objectBytes({ kind, apiVersion = '', ...fields }: ToldObject): Uint8Array[] {
+  return answerBytes({ kind, apiVersion }, [bytesOf((pbf) => writeFields(pbf, kind, fields))]);
+}
+
+/** An event (WatchEvent of meta/v1) behind its length (pkg/util/framer). `object`: in its envelope. */
+export function frameOf(type: string, object: Uint8Array): Buffer {
+  const extension = [before(1, object.length), object];
   const event = [
     bytesOf((pbf) => writeText(pbf, 1, type)),
     before(
