@@ -69,10 +69,10 @@ function withoutUid({ uid: _, ...service }: Service): Service {
   return service;
 }
 
-/** Milliseconds since 1970; 0 for a time that is none. */
+/** Milliseconds since 1970; 0 for an earlier time, and for one that is none. */
 function createdAt(metadata: ApiService['metadata']): number {
-  if (metadata instanceof ObjectMeta) return metadata.createdAt;
-  return Date.parse(metadata.creationTimestamp ?? '') || 0;
+  const time = metadata instanceof ObjectMeta ? metadata.createdAt : Date.parse(metadata.creationTimestamp ?? '') || 0;
+  return Math.max(0, time);
 }
 
 /**
