@@ -1,6 +1,6 @@
 /** ObjectMeta of k8s.io/apimachinery meta/v1, as far as it is used: `managedFields` and other labels are skipped. */
 import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
-import { addEntry, asKey, seconds, type WireReader } from './wire.ts';
+import { addEntry, asKey, milliseconds, seconds, type WireReader } from './wire.ts';
 
 /** Labels and annotations that are read; all others are skipped. */
 const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
@@ -23,13 +23,9 @@ export class ObjectMeta {
 
   /** Milliseconds since 1970; 0 for a time that is none. */
   get createdAt(): number {
-    const milliseconds = (this.created ?? 0) * 1000;
-    return Math.abs(milliseconds) <= LAST ? milliseconds : 0;
+    return milliseconds(this.created);
   }
 }
-
-/** Milliseconds since 1970 of the last time that a Date can be. */
-const LAST = 8.64e15;
 
 export function metaField(tag: number, meta: ObjectMeta, from: WireReader): void {
   if (tag === 1) meta.name = from.text();

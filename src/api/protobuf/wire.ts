@@ -147,6 +147,23 @@ export function addEntry(
   return all;
 }
 
+const label = { key: '', value: '' };
+
+function labelField(tag: number, it: typeof label, from: WireReader): void {
+  if (tag === 1) it.key = from.common();
+  else if (tag === 2) it.value = from.common();
+}
+
+/** Add an entry of a map, whatever its key is. Returns the map; the first entry creates it. */
+export function addLabel(map: Record<string, string> | undefined, from: WireReader): Record<string, string> {
+  label.key = '';
+  label.value = '';
+  const { key, value } = from.into(label, labelField);
+  const all = map ?? {};
+  all[key] = value;
+  return all;
+}
+
 const time = { seconds: undefined as number | undefined };
 
 function timeField(tag: number, it: typeof time, from: WireReader): void {
@@ -157,4 +174,19 @@ function timeField(tag: number, it: typeof time, from: WireReader): void {
 export function seconds(from: WireReader): number | undefined {
   time.seconds = undefined;
   return from.into(time, timeField).seconds;
+}
+
+/** Milliseconds since 1970 of the last time that a Date can be. */
+const LAST = 8.64e15;
+
+/** Milliseconds since 1970 of a time in seconds; 0 for a time that is unset or none. */
+export function milliseconds(value: number | undefined): number {
+  const time = (value ?? 0) * 1000;
+  return Math.abs(time) <= LAST ? time : 0;
+}
+
+/** RFC 3339; undefined for a time that is unset or none. */
+export function isoTime(from: WireReader): string | undefined {
+  const time = milliseconds(seconds(from));
+  return time === 0 ? undefined : new Date(time).toISOString();
 }

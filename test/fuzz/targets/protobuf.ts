@@ -1,9 +1,11 @@
 /** Answers of the API server in protobuf. */
 
 import { objectKey } from '../../../src/api/decode/fields.ts';
+import { decodePod } from '../../../src/api/decode/producing.ts';
 import { decodeService } from '../../../src/api/decode/service.ts';
 import { decodeSlice } from '../../../src/api/decode/slice.ts';
 import { type KindReader, readStatusMessage } from '../../../src/api/protobuf/kind.ts';
+import { PODS } from '../../../src/api/protobuf/pod.ts';
 import { SERVICES } from '../../../src/api/protobuf/service.ts';
 import { SLICES } from '../../../src/api/protobuf/slice.ts';
 import { ProtobufUnreadable } from '../../../src/api/protobuf/wire.ts';
@@ -18,9 +20,9 @@ import { shown, sure, type Target } from '../target.ts';
 function smallLists(): Buffer[] {
   const objects = objectTexts().map((text): ApiObject & { kind: string } => JSON.parse(text.toString()));
   return objects
-    .filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
+    .filter(({ kind }) => ['Service', 'EndpointSlice', 'Pod'].includes(kind))
     .map((object) => {
-      const apiVersion = object.kind === 'Service' ? 'v1' : 'discovery.k8s.io/v1';
+      const apiVersion = object.kind === 'EndpointSlice' ? 'discovery.k8s.io/v1' : 'v1';
       const list = { kind: `${object.kind}List`, apiVersion, metadata: { resourceVersion: '7', continue: 'more' } };
       return Buffer.concat(listBytes(list, [object]));
     });
@@ -38,6 +40,11 @@ function readAll(input: Buffer): void {
     if (list === undefined) continue;
     sure(typeof list.metadata.resourceVersion === 'string', () => `resourceVersion: ${shown(list.metadata)}`);
     for (const item of list.items) soundEvent(decode(item, objectKey(item) ?? 'default/nameless'));
+  }
+  const pods = unlessUnreadable(() => wholeList(PODS, input));
+  for (const item of pods?.items ?? []) {
+    const { value } = decodePod(item, 'default/pod', { isHandWritten: false });
+    sure(value === undefined || Array.isArray(value.addresses), () => `Pod: ${shown(value)}`);
   }
   const status = unlessUnreadable(() => readStatusMessage(input));
   if (status === undefined) return;
