@@ -47,6 +47,8 @@ function logFailed(steps: readonly FailedStep[], log: Log): void {
   );
 }
 
+const AS_LEFT = ': the ruleset is as the last agent left it, so it was not read';
+
 export interface Circumstances {
   /** No sync was complete before: the first is logged also when there was nothing to do. */
   readonly isFirst: boolean;
@@ -61,13 +63,13 @@ export interface Circumstances {
 
 export function logReport(report: SyncReport, log: Log, circumstances: Circumstances): void {
   const { isFirst, failingSince, faults } = circumstances;
-  const { outcome, applied: steps } = report;
+  const { outcome, applied: steps, isAsLeft = false } = report;
   const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
   if (report.drift.length > 0) logDrift(report.drift, log, circumstances);
   for (const alike of Map.groupBy(report.failed, causeAlone).values()) logFailed(alike, log);
   if (report.outcome === 'complete') {
     if (report.applied > 0) log.info(facts, 'synced');
-    else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');
+    else log[isFirst ? 'info' : 'debug'](facts, `synced, nothing to do${isAsLeft ? AS_LEFT : ''}`);
     return;
   }
   const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();

@@ -41,6 +41,7 @@ import {
   type NftWrite,
   type NftWriter,
   type Standing,
+  type TableLabels,
 } from './nftables-kernel.ts';
 import { readPart, readTable } from './nftables-reading.ts';
 import { SeenTables } from './nftables-seen.ts';
@@ -122,6 +123,10 @@ export class NftNetlink implements NftKernel, NftTables {
   close(): void {
     const { main, asking } = this.#sockets;
     for (const socket of [main, asking, this.notices]) socket.close();
+  }
+
+  get labels(): TableLabels {
+    return this.#seen;
   }
 
   get room(): number | undefined {

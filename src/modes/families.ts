@@ -31,6 +31,8 @@ import { NO_NODE_PART, type NodePart, type NodePlan } from './node-part.ts';
 
 /** The result of reading one family. */
 export interface SeenFamily {
+  /** See `ObserveReport`. */
+  readonly isAsLeft?: boolean;
   /** Kernel objects that another program changed, as text. */
   readonly drift: readonly string[];
   readonly udpFrontends: readonly UdpFrontend[];
@@ -62,6 +64,8 @@ export interface FamilyMode {
   readonly isEmpty: boolean;
   /** See `Mode.isWaiting`. */
   readonly isWaiting?: boolean;
+  /** Without a reading it may be known as soon as the desired state is complete. The answer stays until `observe`. */
+  readonly mayBeAsLeft?: boolean;
   /** Counts since this object was made; see `ModeWork`. */
   readonly rendered: number;
   readonly compared: number;
@@ -119,24 +123,29 @@ interface Written {
 
 class FamiliesMode implements Mode {
   readonly name: ModeName;
-  readonly readsApart: boolean;
   readonly probe: KernelProbe;
   readonly metrics: ModeMetrics;
   readonly inspection: ModeInspection;
   readonly #families: readonly FamilyMode[];
   readonly #node: NodePart;
+  readonly #readsApart: boolean;
   /** The families whose last reading failed, with the reason. */
   readonly #unread = new Map<FamilyMode, string>();
   #steps = 0;
 
   constructor({ name, readsApart, families, node = NO_NODE_PART }: FamiliesOptions) {
     this.name = name;
-    this.readsApart = readsApart;
+    this.#readsApart = readsApart;
     this.#families = families;
     this.#node = node;
     this.probe = probeOf(families, node);
     this.metrics = metricsOf(families);
     this.inspection = inspectionOf(families, node);
+  }
+
+  /** What an agent left is compared with the desired state. */
+  get readsApart(): boolean {
+    return this.#readsApart && !this.#families.some(({ mayBeAsLeft = false }) => mayBeAsLeft);
   }
 
   get isObserved(): boolean {
@@ -177,13 +186,13 @@ class FamiliesMode implements Mode {
       }
       return { kind: 'unknown', cause };
     }
-    const { drift, udpFrontends } = await readFamilies(this.#families, this.#unread, signal);
+    const { isAsLeft = false, drift, udpFrontends } = await readFamilies(this.#families, this.#unread, signal);
     const unread = [...this.#unread.values()];
     if (unread.length > 0 && unread.length === this.#families.length) {
       return { kind: 'unknown', cause: unread.join('; ') };
     }
     const isBare = unread.length === 0 && this.#families.every(({ isEmpty }) => isEmpty);
-    return { kind: 'known', value: { isBare, drift, unread, udpFrontends } };
+    return { kind: 'known', value: { isBare, isAsLeft, drift, unread, udpFrontends } };
   }
 
   async refresh(signal: AbortSignal): Promise<void> {
@@ -262,18 +271,21 @@ async function readFamilies(
 ): Promise<SeenFamily> {
   const drift: string[] = [];
   const udpFrontends: UdpFrontend[] = [];
+  let isAsLeft = families.length > 0;
   for (const mode of families) {
     unread.delete(mode);
     try {
       const seen = await mode.observe(signal);
+      isAsLeft &&= seen.isAsLeft === true;
       drift.push(...seen.drift);
       udpFrontends.push(...seen.udpFrontends);
     } catch (error) {
       if (signal.aborted) throw error;
+      isAsLeft = false;
       unread.set(mode, causeOf(error));
     }
   }
-  return { drift, udpFrontends };
+  return { isAsLeft, drift, udpFrontends };
 }
 
 function kernelFailure(cause: string): ApplyReport {

@@ -32,6 +32,7 @@ export class TableState implements DesiredSink {
   readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>>;
   readonly #layout: TableLayout;
   #hasTable = false;
+  #wishes = 0;
 
   constructor(family: Family, layout: TableLayout) {
     this.family = family;
@@ -42,6 +43,11 @@ export class TableState implements DesiredSink {
   /** False until the kernel is read, and after a write whose outcome is unknown. */
   get isKnown(): boolean {
     return this.sets.applied !== undefined;
+  }
+
+  /** The number of changes of the desired state so far. */
+  get wishes(): number {
+    return this.#wishes;
   }
 
   /** Only meaningful when `isKnown`. */
@@ -70,14 +76,17 @@ export class TableState implements DesiredSink {
   }
 
   chain(name: string, chain: NftChain | undefined): void {
+    this.#wishes += 1;
     this.chains.desire(name, chain);
   }
 
   set(name: string, set: NftSet | undefined): void {
+    this.#wishes += 1;
     this.sets.desire(name, set);
   }
 
   element(set: NftSet, key: string, entry: Entry | undefined): void {
+    this.#wishes += 1;
     this.elementsOf(set).desire(key, entry);
   }
 
@@ -91,6 +100,12 @@ export class TableState implements DesiredSink {
     this.sets.observe(sets);
     for (const [set, tracker] of this.elements) tracker.observe(elements.get(set) ?? NONE);
     return drift;
+  }
+
+  /** Believe that the kernel has what is desired. */
+  adopt(): void {
+    this.#hasTable = true;
+    for (const tracker of [this.chains, this.sets, ...this.elements.values()]) tracker.adopt();
   }
 
   /** The changes of other programs, as text. */

@@ -1,5 +1,6 @@
 /** One family's table: reads, plans and writes it, and keeps its state. */
 import type { Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../host/nftables-kernel.ts';
+import type { TableRecord } from '../../host/ruleset-record.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { FamilyReport } from '../families.ts';
@@ -11,12 +12,15 @@ import { Idle, type IdleOptions } from './idle.ts';
 import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
+import { RememberedTable } from './remembered.ts';
 import { isHooked, TableState } from './state.ts';
 
 export interface TableOptions extends IdleOptions {
   readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
   readonly untouched: readonly NftSet[];
+  /** What agents left; without it the table is read at the start. */
+  readonly record?: TableRecord | undefined;
 }
 
 export class NftTable {
@@ -25,6 +29,7 @@ export class NftTable {
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
   readonly #idle: Idle;
+  readonly #remembered: RememberedTable;
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
@@ -36,11 +41,17 @@ export class NftTable {
     this.#kernel = kernel;
     this.#options = options;
     this.#idle = new Idle(options);
+    this.#remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
 
   get family(): Family {
     return this.state.family;
+  }
+
+  /** The table may be as desired without a reading, if the desired state is complete when it is observed. */
+  get mayBeAsLeft(): boolean {
+    return !this.state.isKnown && this.#remembered.mayBeAsLeft;
   }
 
   /** A deletion must wait. */
@@ -61,20 +72,27 @@ export class NftTable {
 
   /**
    * Read the table. Returns the changes of other programs as text; undefined if nobody wrote since the last reading, which is
-   * checked first. Throws when the table cannot be read; then nothing is known.
+   * checked first; `as left` if an agent left it as it is desired. Throws when the table cannot be read; then nothing is known.
    */
-  async observe(): Promise<readonly string[] | undefined> {
+  async observe(): Promise<readonly string[] | undefined | 'as left'> {
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
+      if (!this.state.isKnown && (await this.#remembered.adopt())) return 'as left';
       const part = await this.#readTouched();
+      const found = part === undefined ? await this.#kernel.read(this.family) : undefined;
+      this.#remembered.changed();
       if (part !== undefined) return correctTable(this.state, part);
-      const found = await this.#kernel.read(this.family);
       this.#hasDrift = false;
       return this.state.observe(found);
     } catch (error) {
-      this.state.forget();
+      this.#forget();
       throw error;
     }
+  }
+
+  #forget(): void {
+    this.state.forget();
+    this.#remembered.changed();
   }
 
   /** What the notices of other programs' transactions say; see `KernelProbe.heard`. Throws when the kernel does not answer. */
@@ -84,7 +102,10 @@ export class NftTable {
     if (touched === undefined) return { kind: this.#kernel.isUnchanged(this.family) ? 'nothing' : 'unknown' };
     const { by } = touched;
     const { isWhole = false, chains, elements } = touched;
-    if (!isWhole && chains.size === 0 && elements.size === 0) return { kind: 'nothing', by };
+    if (!isWhole && chains.size === 0 && elements.size === 0) {
+      await this.#remember();
+      return { kind: 'nothing', by };
+    }
     // Else the sync reads all of the table: it was touched, so that reading is not in vain.
     this.#isTouched = !isWhole && !this.#hasRanges(touched);
     return { kind: 'something', by };
@@ -127,22 +148,34 @@ export class NftTable {
 
   /** Write a plan. `isMistaken`: another program changed the table since it was read. */
   async apply({ transactions }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
-    const { family, state } = this;
+    const { family } = this;
     try {
-      const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => state.wrote(done) };
+      const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.#wrote(done) };
       const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
       this.#isWaiting = isWaiting;
-      if (isLost) state.forget();
+      if (isLost) this.#forget();
+      else await this.#remember();
       return report;
     } catch (error) {
       // It is unknown which transactions were committed.
-      state.forget();
+      this.#forget();
       throw error;
     }
   }
 
+  #wrote(done: Transaction): void {
+    this.#remembered.wrote(done);
+    this.state.wrote(done);
+  }
+
+  /** Puts on record what the table is like, for the next start. */
+  async #remember(): Promise<void> {
+    if (!this.#hasDrift && !this.#isTouched) await this.#remembered.keep();
+  }
+
   /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
   async stands(): Promise<boolean> {
+    if (this.mayBeAsLeft) return true;
     const answer = await this.#kernel.stands(this.family);
     if (answer !== 'unclear') return answer === 'yes';
     this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.family)).length > 0;
