@@ -150,7 +150,7 @@ const ACTING = [
   ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts', 'inspect'].map(
     (n) => `virtual-servers/${n}`,
   ),
-  ...['apply', 'table', 'inspect'].map((name) => `nft-table/${name}`),
+  ...['apply', 'table', 'inspect', 'remembered'].map((name) => `nft-table/${name}`),
 ];
 /** Files of modes that do no I/O, read no clock and log nothing: they may import each other, and types. */
 const PURE_FILES = [
@@ -199,9 +199,9 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map(
-    (name) => `nft-table/${name}`,
-  ),
+  ...['bytes', 'canonical', 'correct', 'digest', 'groups', 'half-sip-hash', 'idle', 'layout', 'plan', 'print', 'state']
+    .concat('table-view')
+    .map((name) => `nft-table/${name}`),
 ];
 
 /** The folder, or file, whose rule counts for a file. */

@@ -47,8 +47,6 @@ function logFailed(steps: readonly FailedStep[], log: Log): void {
   );
 }
 
-const AS_LEFT = ': the ruleset is as the last agent left it, so it was not read';
-
 export interface Circumstances {
   /** No sync was complete before: the first is logged also when there was nothing to do. */
   readonly isFirst: boolean;
@@ -65,11 +63,12 @@ export function logReport(report: SyncReport, log: Log, circumstances: Circumsta
   const { isFirst, failingSince, faults } = circumstances;
   const { outcome, applied: steps, isAsLeft = false } = report;
   const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
+  if (isAsLeft) log.info('the ruleset is as the last agent left it, and as it should be: it was not read');
   if (report.drift.length > 0) logDrift(report.drift, log, circumstances);
   for (const alike of Map.groupBy(report.failed, causeAlone).values()) logFailed(alike, log);
   if (report.outcome === 'complete') {
     if (report.applied > 0) log.info(facts, 'synced');
-    else log[isFirst ? 'info' : 'debug'](facts, `synced, nothing to do${isAsLeft ? AS_LEFT : ''}`);
+    else log[isFirst ? 'info' : 'debug'](facts, 'synced, nothing to do');
     return;
   }
   const since = failingSince === undefined ? undefined : new Date(failingSince).toISOString();

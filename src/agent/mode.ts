@@ -151,8 +151,12 @@ async function createNftables({
   return await closedOnFailure(kernel, async () => {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
-    const { labels } = kernel;
-    const options = { file: outside.kernel.record, labels, version: version(), onProblem: onRecordProblem };
+    const options = {
+      file: outside.kernel.record,
+      labels: kernel.seen,
+      version: version(),
+      onProblem: onRecordProblem,
+    };
     // A plan without a run is for people: it reads the kernel.
     const record = mayTry ? new RulesetRecord(options) : undefined;
     return await modeOnNode(nftablesMode({ families: settings, kernel, now, record }), settings, {

@@ -34,7 +34,7 @@ export interface OpenNftables extends NftKernel, NftTables {
   /** The transactions of all programs, where the kernel tells of them. */
   readonly notices?: RulesetNotices;
   /** For the record of what the agent leaves. */
-  readonly labels: TableLabels;
+  readonly seen: TableLabels;
   close(): void;
 }
 

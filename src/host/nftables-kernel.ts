@@ -214,7 +214,7 @@ export interface NftKernel {
    */
   readPart?(family: Family, touched: NftTouched): Promise<NftPart | undefined>;
   /** For the record of what the agent leaves; none in kernels of tests. */
-  readonly labels?: TableLabels;
+  readonly seen?: TableLabels;
   /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether the table is as it was last read or written. Cheap. */

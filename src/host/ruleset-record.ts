@@ -128,20 +128,16 @@ function textOf({ key, tables }: Content, { place, version }: Origin): string {
 
 /** Throws when it is no record of this program at this place. */
 function contentOf(text: string, { place, version }: Origin): Content {
-  const found = objectIn(JSON.parse(text), 'the record');
-  if (found['format'] !== FORMAT) throw new Error(`its format is ${shown(found['format'])}, and not ${FORMAT}`);
-  if (found['version'] !== version)
-    throw new Error(`slicewire ${shown(found['version'])} wrote it, and this is ${version}`);
-  if (found['place'] !== place) throw new Error('it is of another boot or network namespace');
-  const tables = objectIn(found['tables'], 'tables');
-  return {
-    key: hexIn(found['key'], 'key'),
-    tables: new Map(
-      FAMILIES.flatMap((family) =>
-        tables[family] === undefined ? [] : [[family, tableIn(tables[family], family)] as const],
-      ),
-    ),
-  };
+  const { format, version: writer, place: where, key, tables } = objectIn(JSON.parse(text), 'the record');
+  if (format !== FORMAT) throw new Error(`its format is ${shown(format)}, and not ${FORMAT}`);
+  if (writer !== version) throw new Error(`slicewire ${shown(writer)} wrote it, and this is ${version}`);
+  if (where !== place) throw new Error('it is of another boot or network namespace');
+  const ofFamilies = objectIn(tables, 'tables');
+  const entries = FAMILIES.flatMap((family) => {
+    const table = ofFamilies[family];
+    return table === undefined ? [] : [[family, tableIn(table, family)] as const];
+  });
+  return { key: hexIn(key, 'key'), tables: new Map(entries) };
 }
 
 function tableIn(value: unknown, family: Family): LeftTable {

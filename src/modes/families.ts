@@ -64,8 +64,6 @@ export interface FamilyMode {
   readonly isEmpty: boolean;
   /** See `Mode.isWaiting`. */
   readonly isWaiting?: boolean;
-  /** Without a reading it may be known as soon as the desired state is complete. The answer stays until `observe`. */
-  readonly mayBeAsLeft?: boolean;
   /** Counts since this object was made; see `ModeWork`. */
   readonly rendered: number;
   readonly compared: number;
@@ -99,7 +97,7 @@ export interface FamilyMode {
 export interface FamiliesOptions {
   readonly name: ModeName;
   /** See `Mode.readsApart`. */
-  readonly readsApart: boolean;
+  readonly readsApart: boolean | (() => boolean);
   readonly families: readonly FamilyMode[];
   readonly node?: NodePart;
 }
@@ -127,37 +125,35 @@ class FamiliesMode implements Mode {
   readonly metrics: ModeMetrics;
   readonly inspection: ModeInspection;
   readonly #families: readonly FamilyMode[];
-  readonly #node: NodePart;
-  readonly #readsApart: boolean;
+  readonly #whole: { readonly node: NodePart; readonly readsApart: FamiliesOptions['readsApart'] };
   /** The families whose last reading failed, with the reason. */
   readonly #unread = new Map<FamilyMode, string>();
   #steps = 0;
 
   constructor({ name, readsApart, families, node = NO_NODE_PART }: FamiliesOptions) {
     this.name = name;
-    this.#readsApart = readsApart;
     this.#families = families;
-    this.#node = node;
+    this.#whole = { node, readsApart };
     this.probe = probeOf(families, node);
     this.metrics = metricsOf(families);
     this.inspection = inspectionOf(families, node);
   }
 
-  /** What an agent left is compared with the desired state. */
   get readsApart(): boolean {
-    return this.#readsApart && !this.#families.some(({ mayBeAsLeft = false }) => mayBeAsLeft);
+    const { readsApart } = this.#whole;
+    return typeof readsApart === 'function' ? readsApart() : readsApart;
   }
 
   get isObserved(): boolean {
-    return this.#node.isKnown && this.#families.every(({ isKnown }) => isKnown);
+    return this.#whole.node.isKnown && this.#families.every(({ isKnown }) => isKnown);
   }
 
   get isWaiting(): boolean {
-    return this.#node.isWaiting || this.#families.some(({ isWaiting = false }) => isWaiting);
+    return this.#whole.node.isWaiting || this.#families.some(({ isWaiting = false }) => isWaiting);
   }
 
   get work(): ModeWork {
-    let [rendered, compared] = [0, this.#node.compared];
+    let [rendered, compared] = [0, this.#whole.node.compared];
     for (const family of this.#families) {
       rendered += family.rendered;
       compared += family.compared;
@@ -176,7 +172,7 @@ class FamiliesMode implements Mode {
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     try {
-      await this.#node.observe();
+      await this.#whole.node.observe();
     } catch (error) {
       if (signal.aborted) throw error;
       const cause = causeOf(error);
@@ -200,14 +196,14 @@ class FamiliesMode implements Mode {
   }
 
   plan(setAside: SetAside = NOBODY): ModePlan {
-    const parts = partsOf(this.#families, this.#node, setAside);
+    const parts = partsOf(this.#families, this.#whole.node, setAside);
     this.#steps += parts.steps.length;
     return { steps: parts.steps, apply: (signal) => this.#apply(parts, setAside, signal) };
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
-    await this.#node.beforeRemoval();
-    const ofNode = this.#node.removal(signal);
+    await this.#whole.node.beforeRemoval();
+    const ofNode = this.#whole.node.removal(signal);
     const parts = this.#families.map((mode) => mode.removal(signal));
     return await cleanUp(ofNode === undefined ? parts : [...parts, ofNode], signal);
   }
@@ -217,13 +213,13 @@ class FamiliesMode implements Mode {
     if (first.mistaken.length === 0) return first.report;
     // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. What a family
     // with nothing in common with the others holds is left for the next reading, which reports its drift.
-    if (this.#node !== NO_NODE_PART) await this.observe(signal);
+    if (this.#whole.node !== NO_NODE_PART) await this.observe(signal);
     else await readFamilies(first.mistaken, this.#unread, signal);
     if (this.#unread.size === this.#families.length) {
       const causes = new Set(this.#unread.values());
       return mergeReports([first.report, kernelFailure(`the kernel: ${[...causes].join('; ')}`)]);
     }
-    const rest = partsOf(this.#families, this.#node, setAside);
+    const rest = partsOf(this.#families, this.#whole.node, setAside);
     this.#steps += rest.steps.length;
     const second = await write(rest, this.#unread, signal);
     const applied = first.report.applied + second.report.applied;

@@ -72,12 +72,6 @@ export class Tracker<K, V extends R, R = V> {
     this.#applied = applied;
   }
 
-  /** Believe that the kernel has what is desired. */
-  adopt(): void {
-    this.#applied = new Map(this.#desired);
-    this.#pending.clear();
-  }
-
   /** Keys whose read value differs from the believed one: another program changed them. Empty while the state is unknown. */
   driftFrom(read: ReadonlyMap<K, R>): K[] {
     const believed = this.#applied;

@@ -6,10 +6,11 @@ import { breath } from '../../host/clock.ts';
 import type { LeftTable } from '../../host/nftables-kernel.ts';
 import type { TableRecord } from '../../host/ruleset-record.ts';
 import { TableDigest } from './digest.ts';
+import type { DesiredSink } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import type { TableState } from './state.ts';
 
-export class RememberedTable {
+export class RememberedTable implements DesiredSink {
   readonly #state: TableState;
   readonly #record: TableRecord | undefined;
   /** Of the applied state; undefined: to be computed. */
@@ -17,14 +18,33 @@ export class RememberedTable {
   /** undefined: not looked for yet. null: nothing was left, or it was not what is desired. */
   #left: LeftTable | undefined | null;
 
-  /** Without a record it does nothing. */
+  /** Changes of the desired state so far. */
+  #wishes = 0;
+
+  /** Without a record it only passes on. */
   constructor(state: TableState, record: TableRecord | undefined) {
     this.#state = state;
     this.#record = record;
   }
 
+  chain(...[name, chain]: Parameters<DesiredSink['chain']>): void {
+    this.#wishes += 1;
+    this.#state.chain(name, chain);
+  }
+
+  set(...[name, set]: Parameters<DesiredSink['set']>): void {
+    this.#wishes += 1;
+    this.#state.set(name, set);
+  }
+
+  element(...[set, key, entry]: Parameters<DesiredSink['element']>): void {
+    this.#wishes += 1;
+    this.#state.element(set, key, entry);
+  }
+
   /** The table is as an agent left it, which may be as it is desired. The answer stays until `adopt`. Throws when the kernel does not answer. */
   get mayBeAsLeft(): boolean {
+    if (this.#state.isKnown) return false;
     if (this.#left === undefined) this.#left = this.#record?.left(this.#state.family) ?? null;
     return this.#left !== null;
   }
@@ -34,26 +54,38 @@ export class RememberedTable {
     const left = this.mayBeAsLeft ? this.#left : undefined;
     this.#left = null;
     if (left === undefined || left === null || this.#record === undefined) return false;
-    const { chains, sets, elements, wishes } = this.#state;
+    const { chains, sets, elements } = this.#state;
+    const wishes = this.#wishes;
     const digest = await this.#digestOf({
       chains: chains.desired,
       sets: sets.desired,
       elements: [...elements].map(([set, { desired }]) => [set, desired.values()] as const),
     });
-    if (digest.value !== left.digest || this.#state.wishes !== wishes) return false;
+    if (digest.value !== left.digest || this.#wishes !== wishes) return false;
     this.#record.believe(this.#state.family, left);
-    this.#state.adopt();
+    this.#state.observe('as desired');
     this.#digest = digest;
     return true;
   }
 
-  /** The applied state changed otherwise than by `wrote`. */
-  changed(): void {
+  /** The applied state changes otherwise than by `wrote`. */
+  changes(): void {
     this.#digest = undefined;
   }
 
-  /** A transaction succeeded. Must be called before the state takes it in. */
-  wrote({ chains, sets, elements }: Transaction): void {
+  /** Nothing is known of the table. */
+  forget(): void {
+    this.changes();
+    this.#state.forget();
+  }
+
+  /** A transaction succeeded. */
+  wrote(done: Transaction): void {
+    this.#digestOfChanges(done);
+    this.#state.wrote(done);
+  }
+
+  #digestOfChanges({ chains, sets, elements }: Transaction): void {
     const digest = this.#digest;
     if (digest === undefined) return;
     const { applied } = this.#state.chains;

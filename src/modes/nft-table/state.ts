@@ -32,7 +32,6 @@ export class TableState implements DesiredSink {
   readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>>;
   readonly #layout: TableLayout;
   #hasTable = false;
-  #wishes = 0;
 
   constructor(family: Family, layout: TableLayout) {
     this.family = family;
@@ -43,11 +42,6 @@ export class TableState implements DesiredSink {
   /** False until the kernel is read, and after a write whose outcome is unknown. */
   get isKnown(): boolean {
     return this.sets.applied !== undefined;
-  }
-
-  /** The number of changes of the desired state so far. */
-  get wishes(): number {
-    return this.#wishes;
   }
 
   /** Only meaningful when `isKnown`. */
@@ -76,22 +70,29 @@ export class TableState implements DesiredSink {
   }
 
   chain(name: string, chain: NftChain | undefined): void {
-    this.#wishes += 1;
     this.chains.desire(name, chain);
   }
 
   set(name: string, set: NftSet | undefined): void {
-    this.#wishes += 1;
     this.sets.desire(name, set);
   }
 
   element(set: NftSet, key: string, entry: Entry | undefined): void {
-    this.#wishes += 1;
     this.elementsOf(set).desire(key, entry);
   }
 
-  /** Believe what was read; undefined: the table does not exist. Returns the changes of other programs: none if nothing was known. */
-  observe(state: NftState | undefined): readonly string[] {
+  /**
+   * Believe what was read; undefined: the table does not exist; `as desired`: the kernel has what is desired. Returns the changes of
+   * other programs: none if nothing was known.
+   */
+  observe(state: NftState | undefined | 'as desired'): readonly string[] {
+    if (state === 'as desired') {
+      this.#hasTable = true;
+      this.chains.observe(this.chains.desired);
+      this.sets.observe(this.sets.desired);
+      for (const tracker of this.elements.values()) tracker.observe(tracker.desired);
+      return [];
+    }
     const found = observed(state, this.#layout);
     const drift = this.isKnown ? this.#drift(found) : [];
     const { chains, sets, elements } = found;
@@ -100,12 +101,6 @@ export class TableState implements DesiredSink {
     this.sets.observe(sets);
     for (const [set, tracker] of this.elements) tracker.observe(elements.get(set) ?? NONE);
     return drift;
-  }
-
-  /** Believe that the kernel has what is desired. */
-  adopt(): void {
-    this.#hasTable = true;
-    for (const tracker of [this.chains, this.sets, ...this.elements.values()]) tracker.adopt();
   }
 
   /** The changes of other programs, as text. */

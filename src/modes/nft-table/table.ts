@@ -29,7 +29,8 @@ export class NftTable {
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
   readonly #idle: Idle;
-  readonly #remembered: RememberedTable;
+  /** Takes in what is desired. */
+  readonly remembered: RememberedTable;
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
@@ -41,17 +42,12 @@ export class NftTable {
     this.#kernel = kernel;
     this.#options = options;
     this.#idle = new Idle(options);
-    this.#remembered = new RememberedTable(this.state, options.record);
+    this.remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
 
   get family(): Family {
     return this.state.family;
-  }
-
-  /** The table may be as desired without a reading, if the desired state is complete when it is observed. */
-  get mayBeAsLeft(): boolean {
-    return !this.state.isKnown && this.#remembered.mayBeAsLeft;
   }
 
   /** A deletion must wait. */
@@ -77,22 +73,17 @@ export class NftTable {
   async observe(): Promise<readonly string[] | undefined | 'as left'> {
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
-      if (!this.state.isKnown && (await this.#remembered.adopt())) return 'as left';
+      if (await this.remembered.adopt()) return 'as left';
       const part = await this.#readTouched();
       const found = part === undefined ? await this.#kernel.read(this.family) : undefined;
-      this.#remembered.changed();
+      this.remembered.changes();
       if (part !== undefined) return correctTable(this.state, part);
       this.#hasDrift = false;
       return this.state.observe(found);
     } catch (error) {
-      this.#forget();
+      this.remembered.forget();
       throw error;
     }
-  }
-
-  #forget(): void {
-    this.state.forget();
-    this.#remembered.changed();
   }
 
   /** What the notices of other programs' transactions say; see `KernelProbe.heard`. Throws when the kernel does not answer. */
@@ -103,11 +94,11 @@ export class NftTable {
     const { by } = touched;
     const { isWhole = false, chains, elements } = touched;
     if (!isWhole && chains.size === 0 && elements.size === 0) {
-      await this.#remember();
+      if (!this.#hasDrift) await this.remembered.keep();
       return { kind: 'nothing', by };
     }
     // Else the sync reads all of the table: it was touched, so that reading is not in vain.
-    this.#isTouched = !isWhole && !this.#hasRanges(touched);
+    this.#isTouched = !isWhole && !hasRanges(touched, this.#options.layout);
     return { kind: 'something', by };
   }
 
@@ -117,14 +108,8 @@ export class NftTable {
     this.#isTouched = false;
     if (!isTouched || !this.state.isKnown || this.#hasDrift) return undefined;
     const touched = await this.#kernel.touched?.(this.family);
-    if (touched === undefined || touched.isWhole === true || this.#hasRanges(touched)) return undefined;
+    if (touched === undefined || touched.isWhole === true || hasRanges(touched, this.#options.layout)) return undefined;
     return await this.#kernel.readPart?.(this.family, touched);
-  }
-
-  /** A range is two elements of the kernel: such a set is read as a whole. */
-  #hasRanges({ elements }: NftTouched): boolean {
-    const { setNamed } = this.#options.layout;
-    return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
   }
 
   /** Throws when nothing is known. */
@@ -150,32 +135,22 @@ export class NftTable {
   async apply({ transactions }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this;
     try {
-      const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.#wrote(done) };
+      const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
       this.#isWaiting = isWaiting;
-      if (isLost) this.#forget();
-      else await this.#remember();
+      if (isLost) this.remembered.forget();
+      else if (!this.#hasDrift) await this.remembered.keep();
       return report;
     } catch (error) {
       // It is unknown which transactions were committed.
-      this.#forget();
+      this.remembered.forget();
       throw error;
     }
   }
 
-  #wrote(done: Transaction): void {
-    this.#remembered.wrote(done);
-    this.state.wrote(done);
-  }
-
-  /** Puts on record what the table is like, for the next start. */
-  async #remember(): Promise<void> {
-    if (!this.#hasDrift && !this.#isTouched) await this.#remembered.keep();
-  }
-
   /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
   async stands(): Promise<boolean> {
-    if (this.mayBeAsLeft) return true;
+    if (this.remembered.mayBeAsLeft) return true;
     const answer = await this.#kernel.stands(this.family);
     if (answer !== 'unclear') return answer === 'yes';
     this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.family)).length > 0;
@@ -189,4 +164,9 @@ export class NftTable {
     if (refusal !== undefined) throw new Error(`${this.family} table: ${refusal.cause}`);
     return [`${this.family} nftables table`];
   }
+}
+
+/** A range is two elements of the kernel: such a set is read as a whole. */
+function hasRanges({ elements }: NftTouched, { setNamed }: TableLayout): boolean {
+  return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
 }

@@ -31,11 +31,12 @@ export interface NftablesOptions {
   readonly record?: TableRecord | undefined;
 }
 
-export function nftablesMode({ families, ...options }: NftablesOptions): Mode {
+export function nftablesMode({ families: settings, ...options }: NftablesOptions): Mode {
   return familiesMode({
     name: 'nftables',
-    readsApart: true,
-    families: families.map((settings) => new NftablesFamily(settings, options)),
+    // What an agent left is compared with the desired state.
+    readsApart: () => !settings.some(({ family }) => options.record?.left(family) !== undefined),
+    families: settings.map((one) => new NftablesFamily(one, options)),
   });
 }
 
@@ -55,7 +56,7 @@ class NftablesFamily implements FamilyMode {
     this.family = settings.family;
     this.#countsConnections = settings.countsConnections;
     this.#table = new NftTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now, record });
-    this.#desired = new NftablesDesired(settings, this.#table.state);
+    this.#desired = new NftablesDesired(settings, this.#table.remembered);
   }
 
   get inspection(): FamilyInspection {
@@ -68,10 +69,6 @@ class NftablesFamily implements FamilyMode {
 
   get isEmpty(): boolean {
     return !this.#table.state.hasTable;
-  }
-
-  get mayBeAsLeft(): boolean {
-    return this.#table.mayBeAsLeft;
   }
 
   get isWaiting(): boolean {
