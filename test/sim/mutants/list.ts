@@ -71,7 +71,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'unknown-is-empty',
     what: 'A kernel that cannot be read counts as one without rules',
     file: 'src/modes/nft-table/table.ts',
-    from: 'return this.state.observe(found);\n    } catch (error) {\n      this.state.forget();\n      throw error;',
+    from: 'return this.state.observe(found);\n    } catch (error) {\n      this.remembered.forget();\n      throw error;',
     to: 'return this.state.observe(found);\n    } catch {\n      return this.state.observe(undefined);',
   },
   {
@@ -101,5 +101,19 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'src/api/backoff.ts',
     from: 'export function backoff(',
     to: 'export function backoff(...all: unknown[]): number {\n  return all.length * 0;\n}\n\nfunction unused(',
+  },
+  {
+    name: 'record-without-generation',
+    what: 'The record of the ruleset is believed although another program wrote',
+    file: 'src/host/nftables-seen.ts',
+    from: 'return this.#options.generation() === generation && this.#options.handle(family) === handle;',
+    to: 'return this.#options.handle(family) === handle;',
+  },
+  {
+    name: 'record-without-digest',
+    what: 'What the last agent left is believed to be what is desired now',
+    file: 'src/modes/nft-table/remembered.ts',
+    from: 'digest.value !== left.digest || ',
+    to: '',
   },
 ];
