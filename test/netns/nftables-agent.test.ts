@@ -110,6 +110,30 @@ describe('the agent in nftables mode on a real kernel', () => {
     await served();
   });
 
+  it('does not read what the last agent left, unless another program wrote meanwhile', async () => {
+    const isUnread = async () => {
+      const agent = node.start(...FLAGS);
+      await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
+      const found = agent.log.some(({ msg }) => msg.endsWith('it was not read'));
+      await agent.stop();
+      return found;
+    };
+    assert.equal(await isUnread(), false);
+    const before = generation();
+    assert.equal(await isUnread(), true);
+    assert.equal(generation(), before);
+    await nft(...(THEIRS.split('\n')[0]?.split(' ') ?? []));
+    assert.equal(await isUnread(), false);
+    assert.equal(await isUnread(), true);
+    await nft('flush', 'map', 'ip', 'slicewire', 'services');
+    assert.equal(await isUnread(), false);
+    await served();
+    assert.equal(await isUnread(), true);
+    await becomes(1, 2, 3);
+    assert.equal(await isUnread(), false);
+    await served();
+  });
+
   for (const [what, words] of [
     ['flushed a map', ['flush', 'map', 'ip', 'slicewire', 'services']],
     ['flushed a chain', ['flush', 'chain', 'ip', 'slicewire', 'cluster-ip-of-2']],
