@@ -26,7 +26,7 @@ export interface RecordFile {
   read(): string | undefined;
   /** Replaces it as a whole. Throws when it cannot be written. */
   write(text: string): void;
-  /** False when there was none. Throws when it cannot be removed. */
+  /** False when there was none that this user made. Throws when it cannot be removed. */
   remove(): boolean;
 }
 
@@ -59,7 +59,7 @@ export function rulesetRecordFile(folder = RECORD_FOLDER): RecordFile {
       renameSync(draft, name);
     },
     remove() {
-      if (!isOurs(folder)) return false;
+      if (whyNotOurs(folder) !== undefined) return false;
       const name = path();
       const isThere = lstatSync(name, { throwIfNoEntry: false }) !== undefined;
       for (const one of [name, `${name}.new`]) rmSync(one, { force: true });
@@ -68,14 +68,22 @@ export function rulesetRecordFile(folder = RECORD_FOLDER): RecordFile {
   };
 }
 
-/** False when there is no folder. Throws when it is another one than this user made. */
+/** False when there is no folder. Throws when it is another one than this user made, or others may write to it. */
 function isOurs(folder: string): boolean {
+  const problem = whyNotOurs(folder);
+  if (problem !== undefined && problem !== NO_FOLDER) throw new Error(problem);
+  return problem === undefined;
+}
+
+const NO_FOLDER = 'there is no folder';
+
+/** undefined: this user made the folder, and no other one may write to it. */
+function whyNotOurs(folder: string): string | undefined {
   const found = lstatSync(folder, { throwIfNoEntry: false });
-  if (found === undefined) return false;
-  if (!found.isDirectory()) throw new Error(`${folder} is no directory`);
-  mustBeOwn(folder, found);
-  if ((found.mode & WRITABLE) !== 0) throw new Error(`other users may write to ${folder} (mode ${octal(found.mode)})`);
-  return true;
+  if (found === undefined) return NO_FOLDER;
+  if (!found.isDirectory()) return `${folder} is no directory`;
+  if ((found.mode & WRITABLE) !== 0) return `other users may write to ${folder} (mode ${octal(found.mode)})`;
+  return whyNotOwn(folder, found);
 }
 
 function textOf(path: string): string | undefined {
@@ -84,7 +92,8 @@ function textOf(path: string): string | undefined {
   try {
     const found = fstatSync(descriptor);
     if (!found.isFile()) throw new Error(`${path} is no regular file`);
-    mustBeOwn(path, found);
+    const problem = whyNotOwn(path, found);
+    if (problem !== undefined) throw new Error(problem);
     if ((found.mode & OTHERS) !== 0) throw new Error(`other users may use ${path} (mode ${octal(found.mode)})`);
     const buffer = Buffer.alloc(LONGEST);
     const length = readSync(descriptor, buffer);
@@ -104,9 +113,9 @@ function opened(path: string): number | undefined {
   }
 }
 
-function mustBeOwn(path: string, { uid }: { readonly uid: number }): void {
+function whyNotOwn(path: string, { uid }: { readonly uid: number }): string | undefined {
   const own = process.geteuid?.() ?? 0;
-  if (uid !== own) throw new Error(`${path} belongs to the user ${uid}, and not to ${own}`);
+  return uid === own ? undefined : `${path} belongs to the user ${uid}, and not to ${own}`;
 }
 
 function octal(mode: number): string {
