@@ -128,7 +128,7 @@ function textOf({ key, tables }: Content, { place, version }: Origin): string {
 
 /** Throws when it is no record of this program at this place. */
 function contentOf(text: string, { place, version }: Origin): Content {
-  const { format, version: writer, place: where, key, tables } = objectIn(JSON.parse(text), 'the record');
+  const { format, version: writer, place: where, key, tables } = objectIn(parsed(text), 'the record');
   if (format !== FORMAT) throw new Error(`its format is ${shown(format)}, and not ${FORMAT}`);
   if (writer !== version) throw new Error(`slicewire ${shown(writer)} wrote it, and this is ${version}`);
   if (where !== place) throw new Error('it is of another boot or network namespace');
@@ -138,6 +138,15 @@ function contentOf(text: string, { place, version }: Origin): Content {
     return table === undefined ? [] : [[family, tableIn(table, family)] as const];
   });
   return { key: hexIn(key, 'key'), tables: new Map(entries) };
+}
+
+/** The parser's own error would quote the text, which has the key. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error('it is no JSON');
+  }
 }
 
 function tableIn(value: unknown, family: Family): LeftTable {
