@@ -200,7 +200,7 @@ const PURE_FILES = [
     'writes',
   ].map((name) => `virtual-servers/${name}`),
   ...['bytes', 'canonical', 'correct', 'digest', 'groups', 'half-sip-hash', 'idle', 'layout', 'plan', 'print', 'state']
-    .concat('table-view')
+    .concat('columns', 'element-rows', 'element-table', 'elements-view', 'key-rows', 'row-states', 'table-view')
     .map((name) => `nft-table/${name}`),
 ];
 

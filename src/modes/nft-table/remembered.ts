@@ -42,6 +42,10 @@ export class RememberedTable implements DesiredSink {
     this.#state.element(set, key, entry);
   }
 
+  isDesired(...[set, key]: Parameters<DesiredSink['isDesired']>): boolean {
+    return this.#state.isDesired(set, key);
+  }
+
   /** The table is as an agent left it, which may be as it is desired. The answer stays until `adopt`. Throws when the kernel does not answer. */
   get mayBeAsLeft(): boolean {
     if (this.#state.isKnown) return false;
