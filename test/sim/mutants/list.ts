@@ -103,13 +103,6 @@ export const MUTANTS: readonly Mutant[] = [
     to: 'export function backoff(...all: unknown[]): number {\n  return all.length * 0;\n}\n\nfunction unused(',
   },
   {
-    name: 'record-without-generation',
-    what: 'The record of the ruleset is believed although another program wrote',
-    file: 'src/host/nftables-seen.ts',
-    from: 'return this.#options.generation() === generation && this.#options.handle(family) === handle;',
-    to: 'return this.#options.handle(family) === handle;',
-  },
-  {
     name: 'record-without-digest',
     what: 'What the last agent left is believed to be what is desired now',
     file: 'src/modes/nft-table/remembered.ts',
