@@ -18,6 +18,7 @@ export class RememberedTable implements DesiredSink {
   /** undefined: not looked for yet. null: nothing was left, or it was not what is desired. */
   #left: LeftTable | undefined | null;
 
+  #hasWaited = false;
   /** Changes of the desired state so far. */
   #wishes = 0;
 
@@ -106,6 +107,13 @@ export class RememberedTable implements DesiredSink {
       if (from !== undefined) digest.element(set, from, -1);
       if (to !== undefined) digest.element(set, to, 1);
     }
+  }
+
+  /** As `keep`, but after the first writes of a process the digest of all is left to the next `keep`: the first sync is waited for. */
+  async keepSoon(): Promise<void> {
+    const isFirst = this.#digest === undefined && !this.#hasWaited;
+    this.#hasWaited = true;
+    if (!isFirst) await this.keep();
   }
 
   /** Put the table on record as it is believed to be. */

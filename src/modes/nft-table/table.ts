@@ -23,6 +23,8 @@ export interface TableOptions extends IdleOptions {
   readonly record?: TableRecord | undefined;
 }
 
+const NOTHING_TOUCHED: NftTouched = { chains: new Set(), elements: new Map() };
+
 export class NftTable {
   readonly state: TableState;
   readonly inspection: FamilyInspection;
@@ -90,15 +92,14 @@ export class NftTable {
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
     const touched = await this.#kernel.touched?.(this.family);
-    if (touched === undefined) return { kind: this.#kernel.isUnchanged(this.family) ? 'nothing' : 'unknown' };
-    const { by } = touched;
-    const { isWhole = false, chains, elements } = touched;
+    if (touched === undefined && !this.#kernel.isUnchanged(this.family)) return { kind: 'unknown' };
+    const { by, isWhole = false, chains, elements } = touched ?? NOTHING_TOUCHED;
     if (!isWhole && chains.size === 0 && elements.size === 0) {
       if (!this.#hasDrift) await this.remembered.keep();
       return { kind: 'nothing', by };
     }
     // Else the sync reads all of the table: it was touched, so that reading is not in vain.
-    this.#isTouched = !isWhole && !hasRanges(touched, this.#options.layout);
+    this.#isTouched = !isWhole && !hasRanges({ elements }, this.#options.layout);
     return { kind: 'something', by };
   }
 
@@ -139,7 +140,7 @@ export class NftTable {
       const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
       this.#isWaiting = isWaiting;
       if (isLost) this.remembered.forget();
-      else if (!this.#hasDrift) await this.remembered.keep();
+      else if (!this.#hasDrift) await this.remembered.keepSoon();
       return report;
     } catch (error) {
       // It is unknown which transactions were committed.
@@ -167,6 +168,6 @@ export class NftTable {
 }
 
 /** A range is two elements of the kernel: such a set is read as a whole. */
-function hasRanges({ elements }: NftTouched, { setNamed }: TableLayout): boolean {
+function hasRanges({ elements }: Pick<NftTouched, 'elements'>, { setNamed }: TableLayout): boolean {
   return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
 }
