@@ -105,6 +105,7 @@ int main(void) {
   SIZE(struct ucred);
   OFFSET(struct ucred, pid);
   OFFSET(struct ucred, uid);
+  CONSTANT(SO_NETNS_COOKIE);
   CONSTANT(SO_RCVBUFFORCE);
   CONSTANT(SO_SNDBUFFORCE);
   CONSTANT(SO_RCVBUF);

@@ -153,7 +153,7 @@ const ACTING = [
   ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts', 'inspect'].map(
     (n) => `virtual-servers/${n}`,
   ),
-  ...['apply', 'table', 'inspect'].map((name) => `nft-table/${name}`),
+  ...['apply', 'table', 'inspect', 'remembered'].map((name) => `nft-table/${name}`),
 ];
 /** Files of modes that do no I/O, read no clock and log nothing: they may import each other, and types. */
 const PURE_FILES = [
@@ -202,8 +202,17 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view']
-    .concat('columns', 'element-rows', 'element-table', 'elements-view', 'key-rows', 'parts', 'row-states')
+  ...['bytes', 'canonical', 'correct', 'digest', 'groups', 'half-sip-hash', 'idle', 'layout', 'plan', 'print', 'state']
+    .concat(
+      'columns',
+      'element-rows',
+      'element-table',
+      'elements-view',
+      'key-rows',
+      'parts',
+      'row-states',
+      'table-view',
+    )
     .map((name) => `nft-table/${name}`),
 ];
 

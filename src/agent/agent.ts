@@ -161,6 +161,7 @@ async function buildMode(
     node: feed.node,
     serviceCidrs: () => cache.serviceCidrs,
     mayTry: isRun,
+    onRecordProblem: (text) => log.debug(text),
     willBeLiberal,
     now: recorder?.modeTime,
     signal,

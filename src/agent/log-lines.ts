@@ -61,8 +61,9 @@ export interface Circumstances {
 
 export function logReport(report: SyncReport, log: Log, circumstances: Circumstances): void {
   const { isFirst, failingSince, faults } = circumstances;
-  const { outcome, applied: steps } = report;
+  const { outcome, applied: steps, isAsLeft = false } = report;
   const facts = { outcome, steps, milliseconds: Math.round(report.duration), faults };
+  if (isAsLeft) log.info('the ruleset is as the last agent left it, and as it should be: it was not read');
   if (report.drift.length > 0) logDrift(report.drift, log, circumstances);
   for (const alike of Map.groupBy(report.failed, causeAlone).values()) logFailed(alike, log);
   if (report.outcome === 'complete') {

@@ -1,9 +1,11 @@
 /** Builds the mode that the configuration asks for, with the predecessors that it takes over from. */
+import { version } from '../config/version.ts';
 import type { RecordedParts } from '../history/shapes.ts';
 import type { RulesProbe } from '../host/chain-probe.ts';
 import type { IptablesTools } from '../host/iptables-tools.ts';
 import { checkScheduler } from '../host/ipvs-open.ts';
 import type { RulesetNotices } from '../host/ruleset-notices.ts';
+import { RulesetRecord } from '../host/ruleset-record.ts';
 import { type Address, type Cidr, cidrContains, FAMILIES, type Family, isLoopback } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
 import type { IsNodeAddress } from '../model/flow-leftovers.ts';
@@ -43,6 +45,8 @@ export interface ModeInput extends OnMachine {
   readonly notices?: RulesetNotices | undefined;
   /** Whether the kernel may be tried by writing. */
   readonly mayTry: boolean;
+  /** Called with why there is no record of what the last agent left. */
+  readonly onRecordProblem?: (text: string) => void;
   /** Whether nf_conntrack_tcp_be_liberal will be set before rules are written. */
   readonly willBeLiberal: boolean;
   /** Milliseconds on a monotonic clock, for plans that depend on time; the process's own by default. */
@@ -137,6 +141,7 @@ async function createNftables({
   serviceCidrs,
   willBeLiberal,
   mayTry,
+  onRecordProblem = () => undefined,
   outside,
   now = () => performance.now(),
 }: ModeInput): Promise<OwnMode> {
@@ -146,7 +151,15 @@ async function createNftables({
   return await closedOnFailure(kernel, async () => {
     const settings = await Promise.all(families.map(settingsNow));
     if (mayTry) for (const one of settings) kernel.check(one.family, oneOfEverything(one));
-    return await modeOnNode(nftablesMode({ families: settings, kernel, now }), settings, {
+    const options = {
+      file: outside.kernel.record,
+      labels: kernel.seen,
+      version: version(),
+      onProblem: onRecordProblem,
+    };
+    // A plan without a run is for people: it reads the kernel.
+    const record = mayTry ? new RulesetRecord(options) : undefined;
+    return await modeOnNode(nftablesMode({ families: settings, kernel, now, record }), settings, {
       recorded: {
         mode: 'nftables',
         families: settings.map((one) => ({ ...one, serviceCidrs: one.serviceCidrs ?? null })),

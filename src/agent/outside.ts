@@ -14,10 +14,11 @@ import type { IpvsKernel } from '../host/ipvs-kernel.ts';
 import { openIpvsKernel } from '../host/ipvs-open.ts';
 import { readListeners } from '../host/listeners.ts';
 import { releaseMemory } from '../host/memory.ts';
-import type { NftKernel, NftTables, NftWrite } from '../host/nftables-kernel.ts';
+import type { NftKernel, NftTables, NftWrite, TableLabels } from '../host/nftables-kernel.ts';
 import { openNftables } from '../host/nftables-netlink.ts';
 import { hasIpvs, hasLegacyTables, interfaceAddresses, localFamilies, mayChangeNetwork } from '../host/node-facts.ts';
 import { setOomScore } from '../host/process-settings.ts';
+import { type RecordFile, rulesetRecordFile } from '../host/record-file.ts';
 import { RulesetJournal } from '../host/ruleset-journal.ts';
 import type { RulesetNotices } from '../host/ruleset-notices.ts';
 import { realSettings, type SettingFiles } from '../host/sysctls.ts';
@@ -32,6 +33,8 @@ export interface OpenNftables extends NftKernel, NftTables {
   check(family: Family, writes: readonly NftWrite[]): void;
   /** The transactions of all programs, where the kernel tells of them. */
   readonly notices?: RulesetNotices;
+  /** For the record of what the agent leaves. */
+  readonly seen: TableLabels;
   close(): void;
 }
 
@@ -66,6 +69,8 @@ export interface Kernel {
   readonly openNotices?: () => RulesetNotices;
   readonly openFlowTable: OpenFlowTable;
   readonly settings: SettingFiles;
+  /** What one process leaves for the next about its tables of nftables. */
+  readonly record: RecordFile;
   /** Removes the tables of traces that were killed; resolves with a name for each. */
   removeLeftTraces(): Promise<readonly string[]>;
 }
@@ -117,6 +122,7 @@ export const realOutside: Outside = {
     openNotices: () => new RulesetJournal(),
     openFlowTable,
     settings: realSettings,
+    record: rulesetRecordFile(),
     // Loaded only here: it is done once.
     removeLeftTraces: async () => await (await import('../host/trace-table.ts')).removeLeftTraces(),
   },

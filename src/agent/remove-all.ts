@@ -32,8 +32,13 @@ export async function removeAll(config: Config, signal: AbortSignal, outside: Ou
   const removed: string[] = [];
   // Rules stay where their tools do not work on this node; all others go.
   const problems = broken.map(({ problem }) => problem);
+  // It is about the tables that go: no object by itself.
+  const ofRecord = async () => {
+    kernel.record.remove();
+    return [];
+  };
   // A failure in one mode must not keep the rules of the others.
-  for (const part of [ofIpvs, ofRules, kernel.removeLeftTraces, ofNftables]) {
+  for (const part of [ofIpvs, ofRules, kernel.removeLeftTraces, ofNftables, ofRecord]) {
     try {
       removed.push(...(await part()));
     } catch (error) {

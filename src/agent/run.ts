@@ -132,7 +132,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
       }
     });
     recorder.syncEnded(report);
-    if (report.reading > 0) readings.took(report.reading);
+    if (report.reading > 0 && report.isAsLeft !== true) readings.took(report.reading);
     const isFirst = status.lastComplete === undefined;
     status.record(report, clock.wall());
     const isFight = report.drift.length > 0 && !watch.repaired(by);

@@ -165,6 +165,28 @@ export interface NftWriter extends Committer {
   readonly isUs: boolean;
 }
 
+/** A table as an agent left it. */
+export interface LeftTable {
+  /** New when the table is created again. */
+  readonly handle: bigint;
+  /** The generation of the ruleset at which the table was so. */
+  readonly generation: number;
+  /** Of all that slicewire keeps in it. */
+  readonly digest: string;
+}
+
+/** Digests of tables as they were when they were last read or written. */
+export interface TableLabels {
+  /** The table as it was last read or written has this digest. The label is gone with the next reading or writing of the table. */
+  label(family: Family, digest: string): void;
+  /** The tables with a label, as of the last generation at which each is known to have been so. */
+  readonly labelled: ReadonlyMap<Family, LeftTable>;
+  /** Whether the table is as it was left: nobody has written since. Throws when the kernel does not answer. */
+  isAsLeft(family: Family, left: LeftTable): boolean;
+  /** From now on the table counts as read at the generation at which it was left, and has the label. */
+  believe(family: Family, left: LeftTable): void;
+}
+
 /** The seam to the kernel's nftables. */
 export interface NftKernel {
   /** Bytes of the longest transaction; undefined when there is no limit. */
@@ -191,6 +213,8 @@ export interface NftKernel {
    * they cannot be read.
    */
   readPart?(family: Family, touched: NftTouched): Promise<NftPart | undefined>;
+  /** For the record of what the agent leaves; none in kernels of tests. */
+  readonly seen?: TableLabels;
   /** Writes all or nothing; returns the refusals, none after success. Throws when the outcome is unknown. */
   commit(family: Family, writes: readonly NftWrite[]): Promise<readonly NftRefusal[]>;
   /** Whether the table is as it was last read or written. Cheap. */

@@ -100,7 +100,7 @@ export class NftNetlink implements NftKernel, NftTables {
   readonly #sockets: Sockets;
   /** The transactions of all programs. */
   readonly notices: RulesetNotices;
-  readonly #seen: SeenTables;
+  readonly seen: SeenTables;
 
   /** Throws SystemError. `open` opens sockets, for example in another network namespace; `listen` opens one for notices. */
   constructor(open: typeof openTransport = openTransport, listen?: JournalOptions['open']) {
@@ -110,7 +110,7 @@ export class NftNetlink implements NftKernel, NftTables {
     const asking = askingSocket(open, main);
     this.#sockets = { main, asking, open };
     this.notices = new RulesetJournal({ ownPort: () => port, ...(listen === undefined ? {} : { open: listen }) });
-    this.#seen = new SeenTables({
+    this.seen = new SeenTables({
       table: TABLE,
       generation: () => generationOf(asking),
       handle: (family) => tableHandle(main, { family, table: TABLE }),
@@ -133,17 +133,17 @@ export class NftNetlink implements NftKernel, NftTables {
     const found = await readTable(this.#sockets.main, { family, table: TABLE }, () =>
       generationOf(this.#sockets.asking),
     );
-    this.#seen.read(family, found, began);
+    this.seen.read(family, found, began);
     return found?.state;
   }
 
   async touched(family: Family): Promise<NftTouched | undefined> {
-    return await this.#seen.touched(family);
+    return await this.seen.touched(family);
   }
 
   async readPart(family: Family, touched: NftTouched): Promise<NftPart | undefined> {
     const part = readPart(this.#sockets.main, { family, table: TABLE }, touched);
-    return (await this.#seen.hasRead(family, touched)) ? part : undefined;
+    return (await this.seen.hasRead(family, touched)) ? part : undefined;
   }
 
   async inspect(family: Family): Promise<NftState | undefined> {
@@ -157,7 +157,7 @@ export class NftNetlink implements NftKernel, NftTables {
   }
 
   isUnchanged(family: Family): boolean {
-    return this.#seen.isUnchanged(family);
+    return this.seen.isUnchanged(family);
   }
 
   async counts(family: Family, set: string): Promise<ReadonlyMap<Bytes, number>> {
@@ -198,7 +198,7 @@ export class NftNetlink implements NftKernel, NftTables {
     const { last } = this.notices;
     const heard = last?.generation === generation ? last : undefined;
     // The kernel's number of a process is another one in a container than the process's own.
-    const isUs = this.#seen.isOwn(generation);
+    const isUs = this.seen.isOwn(generation);
     if (heard === undefined && !isUs) return undefined;
     const { pid, name, startedBy } = heard ?? { pid: process.pid, name: 'slicewire', startedBy: undefined };
     return { pid, name, startedBy, isUs };
@@ -255,14 +255,14 @@ export class NftNetlink implements NftKernel, NftTables {
         continue;
       }
       const refusals = results.flatMap((error, i) => (error === undefined ? [] : [refusal(error, requests[i], of[i])]));
-      if (refusals.length === 0) this.#seen.wrote(family, before);
+      if (refusals.length === 0) this.seen.wrote(family, before);
       return refusals;
     }
   }
 
   stands(family: Family): Promise<Standing> {
     this.notices.listen();
-    return Promise.resolve(this.#seen.stands(family));
+    return Promise.resolve(this.seen.stands(family));
   }
 }
 

@@ -1,6 +1,6 @@
 /** What is known of slicewire's tables of nftables between two readings: by the generation of the ruleset, and by the notices of transactions. */
 import type { Family } from '../model/address.ts';
-import type { NftTouched, Standing } from './nftables-kernel.ts';
+import type { LeftTable, NftTouched, Standing, TableLabels } from './nftables-kernel.ts';
 import {
   type Commit,
   type Committer,
@@ -25,6 +25,8 @@ interface Seen {
   readonly generation: number | undefined;
   /** Time of the clock `performance`, in milliseconds, from which the table may be read only to check it. */
   readonly due: number;
+  /** See `TableLabels`. */
+  readonly label?: string | undefined;
 }
 
 export interface SeenOptions {
@@ -46,7 +48,7 @@ interface Changes {
   readonly generation: number;
 }
 
-export class SeenTables {
+export class SeenTables implements TableLabels {
   readonly #options: SeenOptions;
   readonly #seen = new Map<Family, Seen>();
   /** The generation that our last transaction made; undefined when another program may have written before it. */
@@ -84,7 +86,9 @@ export class SeenTables {
     const generation = before === undefined ? undefined : generationAfter(before);
     this.#own = generation;
     for (const [of, seen] of this.#seen) {
-      if (before !== undefined && seen.generation === before) this.#seen.set(of, { ...seen, generation });
+      const label = of === family ? undefined : seen.label;
+      const isMoved = before !== undefined && seen.generation === before;
+      if (isMoved || of === family) this.#seen.set(of, { ...seen, label, ...(isMoved ? { generation } : {}) });
     }
     if (this.#seen.has(family)) return;
     const handle = this.#options.handle(family);
@@ -104,13 +108,34 @@ export class SeenTables {
     const changes = await this.#changes(family);
     if (changes === undefined || changes.touched.isWhole || !isWithin(changes.touched, known)) return false;
     if (this.#options.handle(family) !== this.#seen.get(family)?.handle) return false;
-    this.#isKnownAt(family, changes.generation);
+    this.#isKnownAt(family, changes.generation, { label: undefined });
     return true;
   }
 
-  #isKnownAt(family: Family, generation: number): void {
+  label(family: Family, digest: string): void {
     const seen = this.#seen.get(family);
-    if (seen !== undefined) this.#seen.set(family, { ...seen, generation });
+    if (seen !== undefined) this.#seen.set(family, { ...seen, label: digest });
+  }
+
+  get labelled(): ReadonlyMap<Family, LeftTable> {
+    const tables = new Map<Family, LeftTable>();
+    for (const [family, { handle, generation, label }] of this.#seen) {
+      if (label !== undefined && generation !== undefined) tables.set(family, { handle, generation, digest: label });
+    }
+    return tables;
+  }
+
+  isAsLeft(family: Family, { handle, generation }: LeftTable): boolean {
+    return this.#options.generation() === generation && this.#options.handle(family) === handle;
+  }
+
+  believe(family: Family, { handle, generation, digest }: LeftTable): void {
+    this.#seen.set(family, { handle, generation, due: 0, label: digest });
+  }
+
+  #isKnownAt(family: Family, generation: number, change: Pick<Seen, 'label'> = {}): void {
+    const seen = this.#seen.get(family);
+    if (seen !== undefined) this.#seen.set(family, { ...seen, ...change, generation });
   }
 
   /** undefined: not everything was heard. */

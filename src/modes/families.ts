@@ -31,6 +31,8 @@ import { NO_NODE_PART, type NodePart, type NodePlan } from './node-part.ts';
 
 /** The result of reading one family. */
 export interface SeenFamily {
+  /** See `ObserveReport`. */
+  readonly isAsLeft?: boolean;
   /** Kernel objects that another program changed, as text. */
   readonly drift: readonly string[];
   readonly udpFrontends: readonly UdpFrontend[];
@@ -97,7 +99,7 @@ export interface FamilyMode {
 export interface FamiliesOptions {
   readonly name: ModeName;
   /** See `Mode.readsApart`. */
-  readonly readsApart: boolean;
+  readonly readsApart: boolean | (() => boolean);
   readonly families: readonly FamilyMode[];
   readonly node?: NodePart;
 }
@@ -121,36 +123,39 @@ interface Written {
 
 class FamiliesMode implements Mode {
   readonly name: ModeName;
-  readonly readsApart: boolean;
   readonly probe: KernelProbe;
   readonly metrics: ModeMetrics;
   readonly inspection: ModeInspection;
   readonly #families: readonly FamilyMode[];
-  readonly #node: NodePart;
+  readonly #whole: { readonly node: NodePart; readonly readsApart: FamiliesOptions['readsApart'] };
   /** The families whose last reading failed, with the reason. */
   readonly #unread = new Map<FamilyMode, string>();
   #steps = 0;
 
   constructor({ name, readsApart, families, node = NO_NODE_PART }: FamiliesOptions) {
     this.name = name;
-    this.readsApart = readsApart;
     this.#families = families;
-    this.#node = node;
+    this.#whole = { node, readsApart };
     this.probe = probeOf(families, node);
     this.metrics = metricsOf(families);
     this.inspection = inspectionOf(families, node);
   }
 
+  get readsApart(): boolean {
+    const { readsApart } = this.#whole;
+    return typeof readsApart === 'function' ? readsApart() : readsApart;
+  }
+
   get isObserved(): boolean {
-    return this.#node.isKnown && this.#families.every(({ isKnown }) => isKnown);
+    return this.#whole.node.isKnown && this.#families.every(({ isKnown }) => isKnown);
   }
 
   get isWaiting(): boolean {
-    return this.#node.isWaiting || this.#families.some(({ isWaiting = false }) => isWaiting);
+    return this.#whole.node.isWaiting || this.#families.some(({ isWaiting = false }) => isWaiting);
   }
 
   get work(): ModeWork {
-    let [rendered, compared] = [0, this.#node.compared];
+    let [rendered, compared] = [0, this.#whole.node.compared];
     for (const family of this.#families) {
       rendered += family.rendered;
       compared += family.compared;
@@ -172,7 +177,7 @@ class FamiliesMode implements Mode {
 
   async observe(signal: AbortSignal): Promise<Observed<ObserveReport>> {
     try {
-      await this.#node.observe();
+      await this.#whole.node.observe();
     } catch (error) {
       if (signal.aborted) throw error;
       const cause = causeOf(error);
@@ -182,13 +187,13 @@ class FamiliesMode implements Mode {
       }
       return { kind: 'unknown', cause };
     }
-    const { drift, udpFrontends } = await readFamilies(this.#families, this.#unread, signal);
+    const { isAsLeft = false, drift, udpFrontends } = await readFamilies(this.#families, this.#unread, signal);
     const unread = [...this.#unread.values()];
     if (unread.length > 0 && unread.length === this.#families.length) {
       return { kind: 'unknown', cause: unread.join('; ') };
     }
     const isBare = unread.length === 0 && this.#families.every(({ isEmpty }) => isEmpty);
-    return { kind: 'known', value: { isBare, drift, unread, udpFrontends } };
+    return { kind: 'known', value: { isBare, isAsLeft, drift, unread, udpFrontends } };
   }
 
   async refresh(signal: AbortSignal): Promise<void> {
@@ -196,15 +201,15 @@ class FamiliesMode implements Mode {
   }
 
   plan(setAside: SetAside = NOBODY, mayBePart = false): ModePlan {
-    const parts = partsOf(this.#families, this.#node, setAside, mayBePart);
+    const parts = partsOf(this.#families, this.#whole.node, setAside, mayBePart);
     this.#steps += parts.steps.length;
     const isPart = parts.families.values().some((plan) => plan?.isPart === true);
     return { steps: parts.steps, isPart, apply: (signal) => this.#apply(parts, setAside, signal) };
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
-    await this.#node.beforeRemoval();
-    const ofNode = this.#node.removal(signal);
+    await this.#whole.node.beforeRemoval();
+    const ofNode = this.#whole.node.removal(signal);
     const parts = this.#families.map((mode) => mode.removal(signal));
     return await cleanUp(ofNode === undefined ? parts : [...parts, ofNode], signal);
   }
@@ -214,13 +219,13 @@ class FamiliesMode implements Mode {
     if (first.mistaken.length === 0) return first.report;
     // Another program wrote in between. Read the kernel again and plan the remaining work from its state now. What a family
     // with nothing in common with the others holds is left for the next reading, which reports its drift.
-    if (this.#node !== NO_NODE_PART) await this.observe(signal);
+    if (this.#whole.node !== NO_NODE_PART) await this.observe(signal);
     else await readFamilies(first.mistaken, this.#unread, signal);
     if (this.#unread.size === this.#families.length) {
       const causes = new Set(this.#unread.values());
       return mergeReports([first.report, kernelFailure(`the kernel: ${[...causes].join('; ')}`)]);
     }
-    const rest = partsOf(this.#families, this.#node, setAside);
+    const rest = partsOf(this.#families, this.#whole.node, setAside);
     this.#steps += rest.steps.length;
     const second = await write(rest, this.#unread, signal);
     const applied = first.report.applied + second.report.applied;
@@ -268,18 +273,21 @@ async function readFamilies(
 ): Promise<SeenFamily> {
   const drift: string[] = [];
   const udpFrontends: UdpFrontend[] = [];
+  let isAsLeft = families.length > 0;
   for (const mode of families) {
     unread.delete(mode);
     try {
       const seen = await mode.observe(signal);
+      isAsLeft &&= seen.isAsLeft === true;
       drift.push(...seen.drift);
       udpFrontends.push(...seen.udpFrontends);
     } catch (error) {
       if (signal.aborted) throw error;
+      isAsLeft = false;
       unread.set(mode, causeOf(error));
     }
   }
-  return { drift, udpFrontends };
+  return { isAsLeft, drift, udpFrontends };
 }
 
 function kernelFailure(cause: string): ApplyReport {

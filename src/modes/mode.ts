@@ -18,6 +18,8 @@ export type ModeName = 'iptables' | 'ipvs' | 'nftables';
 export interface ObserveReport {
   /** No rules of any service proxy are installed, so a write cannot break a Service that works. */
   readonly isBare: boolean;
+  /** Nothing was read: an agent left everything as it is desired, and nobody has written since. */
+  readonly isAsLeft?: boolean;
   /** Kernel objects of ours that another program changed: they differ from the believed state. */
   readonly drift: readonly string[];
   /** Why parts of the kernel could not be read. */

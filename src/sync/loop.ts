@@ -125,7 +125,7 @@ export class SyncLoop {
     const desire = clock.now();
     await this.#desire(begun?.left ?? touched);
     const desiring = clock.now() - desire;
-    const { drift, reading } = (await begun?.reading) ?? (await this.#observe(signal));
+    const { drift, isAsLeft, reading } = (await begun?.reading) ?? (await this.#observe(signal));
     this.#refused.retry(start);
     try {
       await mode.refresh(signal);
@@ -145,7 +145,7 @@ export class SyncLoop {
     // After a failed sync the triggers are kept: their changes reach the kernel with the next successful sync.
     const triggers = report.outcome === 'failed' ? [] : this.#triggers.take();
     const work = workBetween(before, workOf(this.#parts));
-    return { ...report, duration: clock.now() - start, drift, reading, desiring, writing, triggers, work };
+    return { ...report, duration: clock.now() - start, drift, isAsLeft, reading, desiring, writing, triggers, work };
   }
 
   /**
@@ -223,7 +223,7 @@ export class SyncLoop {
   /** Read the kernel if needed. Throws KernelNotRead. */
   async #observe(signal: AbortSignal): Promise<Seen> {
     const { mode, flows, clock } = this.#parts;
-    if (!this.#mustObserve && mode.isObserved) return { drift: [], isBare: false, reading: 0 };
+    if (!this.#mustObserve && mode.isObserved) return { drift: [], isBare: false, isAsLeft: false, reading: 0 };
     // Cleared before the reading: a `distrust` during it must not be lost.
     this.#mustObserve = false;
     const start = clock.now();
@@ -235,7 +235,8 @@ export class SyncLoop {
     for (const cause of seen.value.unread) this.#parts.onUnread(cause);
     flows.found(seen.value.udpFrontends);
     flows.distrust();
-    return { drift: seen.value.drift, isBare: seen.value.isBare, reading: clock.now() - start };
+    const { drift, isBare, isAsLeft = false } = seen.value;
+    return { drift, isBare, isAsLeft, reading: clock.now() - start };
   }
 }
 
@@ -270,6 +271,7 @@ interface Begun {
 interface Seen {
   readonly drift: readonly string[];
   readonly isBare: boolean;
+  readonly isAsLeft: boolean;
   readonly reading: number;
 }
 

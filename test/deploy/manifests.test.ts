@@ -25,6 +25,7 @@ import { Expectations } from '../../src/controller/expectations.ts';
 import { LeaderElector } from '../../src/controller/leader.ts';
 import { deleteEndpoints, mustBeGone, SliceWriter, writeEndpoints } from '../../src/controller/writer.ts';
 import { realCommands } from '../../src/host/commands.ts';
+import { RECORD_FOLDER } from '../../src/host/record-file.ts';
 import { reconcileMirror } from '../../src/producers/mirror.ts';
 import type { EndpointsObject, SliceObject } from '../../src/producers/objects.ts';
 import { reconcileSlices } from '../../src/producers/slices.ts';
@@ -97,6 +98,7 @@ interface Container {
 
 interface Volume {
   readonly name: string;
+  readonly hostPath?: { readonly path: string; readonly type?: string };
   readonly configMap?: { readonly name: string; readonly items?: readonly { readonly key: string }[] };
 }
 
@@ -150,6 +152,16 @@ for (const [overlay, mode, capabilities] of [
       const { containers, initContainers } = podOf(all);
       const limits = [...containers, ...initContainers].map(({ resources }) => resources.limits);
       assert.deepEqual(limits, [{ memory: '1Gi' }, { memory: '256Mi' }]);
+    });
+
+    it("keeps what one agent leaves for the next in the node's folder, for the agent alone", options, () => {
+      const { containers, initContainers, volumes } = podOf(all);
+      const mounts = (of: readonly Container[]) =>
+        of.flatMap(({ volumeMounts }) => volumeMounts).filter(({ mountPath }) => mountPath === RECORD_FOLDER);
+      const [mount = assert.fail()] = mounts(containers);
+      assert.deepEqual(mounts(initContainers), []);
+      const { hostPath } = volumes.find(({ name }) => name === mount.name) ?? assert.fail();
+      assert.deepEqual(hostPath, { path: RECORD_FOLDER, type: 'DirectoryOrCreate' });
     });
 
     it('names a configuration that the agent understands, where it is mounted', options, () => {

@@ -13,6 +13,7 @@ import * as ipvs from '../../native/ipvs.ts';
 import * as libc from '../../native/libc.ts';
 import * as netlink from '../../native/netlink.ts';
 import * as netlinkSocket from '../../native/netlink-socket.ts';
+import * as networkNamespace from '../../native/network-namespace.ts';
 import * as nfnetlink from '../../native/nfnetlink.ts';
 import * as nft from '../../native/nft/constants.ts';
 import * as nftables from '../../native/nftables.ts';
@@ -64,6 +65,7 @@ const OURS: Readonly<Record<string, unknown>> = {
   ...libc,
   ...netlink,
   ...netlinkSocket,
+  ...networkNamespace,
   ...nfnetlink,
   ...conntrack,
   ...generic,

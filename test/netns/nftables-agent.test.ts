@@ -1,16 +1,19 @@
 /** The agent in nftables mode as a process on a real kernel: restarts, other programs in the way, what it needs and what it says. */
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
+import { RECORD_FOLDER } from '../../src/host/record-file.ts';
 import type { AgentProcess, LogLine } from '../../src/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
 import { generationIn } from '../helpers/generation.ts';
 import { ManifestNode } from '../helpers/manifest-node.ts';
 import { service, serviceCidr, slice } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
+import { until } from '../helpers/until.ts';
 import { NODE_PORT, POD_PORT, WEB, webObjects } from '../helpers/web.ts';
 import { askNode } from './node-server.ts';
 
@@ -107,6 +110,37 @@ describe('the agent in nftables mode on a real kernel', () => {
     await second.logged(({ msg }) => msg === 'synced, nothing to do', { within: PATIENCE });
     await pause(2500);
     assert.deepEqual([generation(), await handle()], before);
+    await served();
+  });
+
+  it('does not read what the last agent left, unless another program wrote meanwhile', async () => {
+    const name = `${RECORD_FOLDER}/ruleset-${statSync(`/run/netns/${lab.namespace('node')}`).ino}`;
+    const recorded = () => {
+      if (!existsSync(name)) return undefined;
+      const { tables } = JSON.parse(readFileSync(name, 'utf8')) as { tables: { IPv4?: { generation: number } } };
+      return tables.IPv4?.generation;
+    };
+    const isUnread = async () => {
+      const agent = node.start(...FLAGS);
+      await agent.logged(({ msg }) => msg.startsWith('synced'), { within: PATIENCE });
+      const found = agent.log.some(({ msg }) => msg.endsWith('it was not read'));
+      await until('the record', () => recorded() === generation(), PATIENCE);
+      await agent.stop();
+      return found;
+    };
+    assert.equal(await isUnread(), false);
+    const before = generation();
+    assert.equal(await isUnread(), true);
+    assert.equal(generation(), before);
+    await nft(...(THEIRS.split('\n')[0]?.split(' ') ?? []));
+    assert.equal(await isUnread(), false);
+    assert.equal(await isUnread(), true);
+    await nft('flush', 'map', 'ip', 'slicewire', 'services');
+    assert.equal(await isUnread(), false);
+    await served();
+    assert.equal(await isUnread(), true);
+    await becomes(1, 2, 3);
+    assert.equal(await isUnread(), false);
     await served();
   });
 

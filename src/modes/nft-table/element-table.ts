@@ -63,8 +63,15 @@ export class ElementTable
     else if (row >= 0 && this.#states.is(row, DESIRED)) this.#undesire(row);
   }
 
-  /** Replaces the believed state by the read one. Changes that wait keep their order. */
-  observe(read: Iterable<NftElement>): void {
+  /** Replaces the believed state by the read one; `as desired`: the kernel has what is desired. Changes that wait keep their order. */
+  observe(read: Iterable<NftElement> | 'as desired'): void {
+    if (read === 'as desired') {
+      this.forget();
+      this.#isKnown = true;
+      this.#states.markAll(DESIRED, APPLIED, this.#rows.end);
+      this.#pending.clear();
+      return;
+    }
     const waiting = [...this.#pending].map((row) => (this.#states.is(row, DESIRED) ? row : this.#rows.key(row)));
     this.forget();
     this.#isKnown = true;

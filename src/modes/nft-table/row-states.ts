@@ -31,4 +31,9 @@ export class RowStates {
     if (bit === DESIRED) this.#desired += by;
     else if (bit === APPLIED) this.#applied += by;
   }
+
+  /** Marks the rows below `end` that have another bit. */
+  markAll(having: number, bit: number, end: number): void {
+    for (let row = 0; row < end; row++) if (this.is(row, having)) this.mark(row, bit, true);
+  }
 }

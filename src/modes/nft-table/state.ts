@@ -73,8 +73,18 @@ export class TableState implements DesiredSink {
     return this.elementsOf(set).desired.has(key);
   }
 
-  /** Believe what was read; undefined: the table does not exist. Returns the changes of other programs: none if nothing was known. */
-  observe(state: NftState | undefined): readonly string[] {
+  /**
+   * Believe what was read; undefined: the table does not exist; `as desired`: the kernel has what is desired. Returns the changes of
+   * other programs: none if nothing was known.
+   */
+  observe(state: NftState | undefined | 'as desired'): readonly string[] {
+    if (state === 'as desired') {
+      this.#hasTable = true;
+      this.chains.observe(this.chains.desired);
+      this.sets.observe(this.sets.desired);
+      for (const table of this.elements.values()) table.observe(state);
+      return [];
+    }
     const found = observed(state, this.#layout);
     const drift = this.isKnown ? this.#drift(found) : [];
     const { chains, sets, elements } = found;

@@ -1,5 +1,6 @@
 /** One family's table: reads, plans and writes it, and keeps its state. */
 import type { Bytes, NftKernel, NftPart, NftSet, NftTouched } from '../../host/nftables-kernel.ts';
+import type { TableRecord } from '../../host/ruleset-record.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServiceKey } from '../../model/objects.ts';
 import type { FamilyReport } from '../families.ts';
@@ -12,13 +13,18 @@ import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
 import { firstPart } from './parts.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
+import { RememberedTable } from './remembered.ts';
 import { isHooked, TableState } from './state.ts';
 
 export interface TableOptions extends IdleOptions {
   readonly layout: TableLayout;
   /** Sets whose elements stay as they are. */
   readonly untouched: readonly NftSet[];
+  /** What agents left; without it the table is read at the start. */
+  readonly record?: TableRecord | undefined;
 }
+
+const NOTHING_TOUCHED: NftTouched = { chains: new Set(), elements: new Map() };
 
 export class NftTable {
   readonly state: TableState;
@@ -26,6 +32,8 @@ export class NftTable {
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
   readonly #idle: Idle;
+  /** Takes in what is desired. */
+  readonly remembered: RememberedTable;
   #isWaiting = false;
   /** A probe found changes of another program. The table must be read again, even without a later write. */
   #hasDrift = false;
@@ -37,6 +45,7 @@ export class NftTable {
     this.#kernel = kernel;
     this.#options = options;
     this.#idle = new Idle(options);
+    this.remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
 
@@ -62,18 +71,20 @@ export class NftTable {
 
   /**
    * Read the table. Returns the changes of other programs as text; undefined if nobody wrote since the last reading, which is
-   * checked first. Throws when the table cannot be read; then nothing is known.
+   * checked first; `as left` if an agent left it as it is desired. Throws when the table cannot be read; then nothing is known.
    */
-  async observe(): Promise<readonly string[] | undefined> {
+  async observe(): Promise<readonly string[] | undefined | 'as left'> {
     try {
       if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
+      if (await this.remembered.adopt()) return 'as left';
       const part = await this.#readTouched();
+      const found = part === undefined ? await this.#kernel.read(this.family) : undefined;
+      this.remembered.changes();
       if (part !== undefined) return correctTable(this.state, part);
-      const found = await this.#kernel.read(this.family);
       this.#hasDrift = false;
       return this.state.observe(found);
     } catch (error) {
-      this.state.forget();
+      this.remembered.forget();
       throw error;
     }
   }
@@ -82,12 +93,14 @@ export class NftTable {
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
     const touched = await this.#kernel.touched?.(this.family);
-    if (touched === undefined) return { kind: this.#kernel.isUnchanged(this.family) ? 'nothing' : 'unknown' };
-    const { by } = touched;
-    const { isWhole = false, chains, elements } = touched;
-    if (!isWhole && chains.size === 0 && elements.size === 0) return { kind: 'nothing', by };
+    if (touched === undefined && !this.#kernel.isUnchanged(this.family)) return { kind: 'unknown' };
+    const { by, isWhole = false, chains, elements } = touched ?? NOTHING_TOUCHED;
+    if (!isWhole && chains.size === 0 && elements.size === 0) {
+      if (!this.#hasDrift) await this.remembered.keep();
+      return { kind: 'nothing', by };
+    }
     // Else the sync reads all of the table: it was touched, so that reading is not in vain.
-    this.#isTouched = !isWhole && !this.#hasRanges(touched);
+    this.#isTouched = !isWhole && !hasRanges({ elements }, this.#options.layout);
     return { kind: 'something', by };
   }
 
@@ -97,14 +110,8 @@ export class NftTable {
     this.#isTouched = false;
     if (!isTouched || !this.state.isKnown || this.#hasDrift) return undefined;
     const touched = await this.#kernel.touched?.(this.family);
-    if (touched === undefined || touched.isWhole === true || this.#hasRanges(touched)) return undefined;
+    if (touched === undefined || touched.isWhole === true || hasRanges(touched, this.#options.layout)) return undefined;
     return await this.#kernel.readPart?.(this.family, touched);
-  }
-
-  /** A range is two elements of the kernel: such a set is read as a whole. */
-  #hasRanges({ elements }: NftTouched): boolean {
-    const { setNamed } = this.#options.layout;
-    return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
   }
 
   /** Throws when nothing is known. `mayBePart`: of very many new elements, a part may be planned (`TablePlan.isPart`). */
@@ -127,22 +134,24 @@ export class NftTable {
 
   /** Write a plan. `isMistaken`: another program changed the table since it was read. */
   async apply({ transactions }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
-    const { family, state } = this;
+    const { family } = this;
     try {
-      const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => state.wrote(done) };
+      const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
       this.#isWaiting = isWaiting;
-      if (isLost) state.forget();
+      if (isLost) this.remembered.forget();
+      else if (!this.#hasDrift) await this.remembered.keepSoon();
       return report;
     } catch (error) {
       // It is unknown which transactions were committed.
-      state.forget();
+      this.remembered.forget();
       throw error;
     }
   }
 
   /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
   async stands(): Promise<boolean> {
+    if (this.remembered.mayBeAsLeft) return true;
     const answer = await this.#kernel.stands(this.family);
     if (answer !== 'unclear') return answer === 'yes';
     this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.family)).length > 0;
@@ -156,4 +165,9 @@ export class NftTable {
     if (refusal !== undefined) throw new Error(`${this.family} table: ${refusal.cause}`);
     return [`${this.family} nftables table`];
   }
+}
+
+/** A range is two elements of the kernel: such a set is read as a whole. */
+function hasRanges({ elements }: Pick<NftTouched, 'elements'>, { setNamed }: TableLayout): boolean {
+  return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
 }

@@ -1,5 +1,6 @@
 /** nftables mode: one table for each family, with maps whose elements are the Services (docs/nftables.md). */
 import type { NftKernel, NftSet } from '../../host/nftables-kernel.ts';
+import type { TableRecord } from '../../host/ruleset-record.ts';
 import type { Family } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
@@ -28,13 +29,16 @@ export interface NftablesOptions {
   readonly now?: () => number;
   /** Milliseconds for which an unused chain stays; see `IdleOptions`. */
   readonly keep?: number;
+  /** What agents left in the tables; without it they are read at the start. */
+  readonly record?: TableRecord | undefined;
 }
 
-export function nftablesMode({ families, ...options }: NftablesOptions): Mode {
+export function nftablesMode({ families: settings, ...options }: NftablesOptions): Mode {
   return familiesMode({
     name: 'nftables',
-    readsApart: true,
-    families: families.map((settings) => new NftablesFamily(settings, options)),
+    // What an agent left is compared with the desired state.
+    readsApart: () => !settings.some(({ family }) => options.record?.left(family) !== undefined),
+    families: settings.map((one) => new NftablesFamily(one, options)),
   });
 }
 
@@ -47,14 +51,14 @@ class NftablesFamily implements FamilyMode {
 
   constructor(
     settings: NftablesSettings,
-    { kernel, now = () => performance.now(), keep = 1000 }: Omit<NftablesOptions, 'families'>,
+    { kernel, now = () => performance.now(), keep = 1000, record }: Omit<NftablesOptions, 'families'>,
   ) {
     // Unknown is not empty: the installed ranges stay until the ranges are known.
     const untouched = settings.serviceCidrs === undefined ? [SETS.serviceCidrs] : [];
     this.family = settings.family;
     this.#countsConnections = settings.countsConnections;
-    this.#table = new NftTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now });
-    this.#desired = new NftablesDesired(settings, this.#table.state);
+    this.#table = new NftTable(settings.family, kernel, { layout: LAYOUT, untouched, keep, now, record });
+    this.#desired = new NftablesDesired(settings, this.#table.remembered);
   }
 
   get inspection(): FamilyInspection {
@@ -86,11 +90,12 @@ class NftablesFamily implements FamilyMode {
   }
 
   async observe(): Promise<SeenFamily> {
-    const drift = await this.#table.observe();
+    const seen = await this.#table.observe();
     // Unchanged: the frontends were reported after the last reading.
-    if (drift === undefined) return NOTHING_SEEN;
+    if (seen === undefined) return NOTHING_SEEN;
+    const isAsLeft = seen === 'as left';
     const installed = (set: NftSet) => this.#table.state.elementsOf(set).applied?.values() ?? [];
-    return { drift, udpFrontends: udpFrontendsIn(this.family, installed) };
+    return { isAsLeft, drift: isAsLeft ? [] : seen, udpFrontends: udpFrontendsIn(this.family, installed) };
   }
 
   plan(setAside: SetAside, mayBePart: boolean): FamilyPlan {

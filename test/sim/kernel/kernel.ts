@@ -16,6 +16,7 @@ import { simOpenRules } from './iptables/rules-socket.ts';
 import { SimIpvs } from './ipvs/ipvs.ts';
 import { SimMachine } from './machine.ts';
 import { SimNftables } from './nft/sim-nftables.ts';
+import { SimRecord } from './record.ts';
 import { SimSettings } from './settings.ts';
 
 export interface KernelOptions {
@@ -46,6 +47,7 @@ export class SimKernel {
   readonly ipvs: SimIpvs;
   readonly conntrack: SimConntrack;
   readonly settings = new SimSettings();
+  readonly record = new SimRecord();
   readonly machine: SimMachine;
   /** Called after each commit. */
   onCommit: (commit: KernelCommit) => void = () => undefined;
@@ -96,6 +98,7 @@ export class SimKernel {
       openRules: simOpenRules(process, this.iptables, this.nft),
       openFlowTable: this.conntrack.open(process),
       settings: this.settings.files(process),
+      record: this.record.file(process),
       removeLeftTraces: () => process.call({ what: 'look for traces', effect: () => [], fail: () => [] }),
     };
   }

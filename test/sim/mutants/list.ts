@@ -36,8 +36,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'forget-deletions',
     what: 'A new list does not remove the objects that it lacks',
     file: 'src/api/reflector.ts',
-    from: 'for (const key of before.keys()) if (!seen.has(key)) sink.gone(key);',
-    to: '',
+    from: 'for (const key of this.#known.listEnds()) sink.gone(key);',
+    to: 'this.#known.listEnds();',
   },
   {
     name: 'go-on-after-restore',
@@ -71,7 +71,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'unknown-is-empty',
     what: 'A kernel that cannot be read counts as one without rules',
     file: 'src/modes/nft-table/table.ts',
-    from: 'return this.state.observe(found);\n    } catch (error) {\n      this.state.forget();\n      throw error;',
+    from: 'return this.state.observe(found);\n    } catch (error) {\n      this.remembered.forget();\n      throw error;',
     to: 'return this.state.observe(found);\n    } catch {\n      return this.state.observe(undefined);',
   },
   {
@@ -101,5 +101,12 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'src/api/backoff.ts',
     from: 'export function backoff(',
     to: 'export function backoff(...all: unknown[]): number {\n  return all.length * 0;\n}\n\nfunction unused(',
+  },
+  {
+    name: 'record-without-digest',
+    what: 'What the last agent left is believed to be what is desired now',
+    file: 'src/modes/nft-table/remembered.ts',
+    from: 'digest.value !== left.digest || ',
+    to: '',
   },
 ];

@@ -1,5 +1,5 @@
 /** An agent with a few Services from a file in memory in the simulated world, for tests of the world itself. */
-import type { Files } from '../../../src/agent/outside.ts';
+import type { Files, Outside } from '../../../src/agent/outside.ts';
 import type { IptablesVariant } from '../../../src/host/iptables-tools.ts';
 import { service, slice } from '../../helpers/objects.ts';
 import { Random } from '../../helpers/random.ts';
@@ -36,6 +36,8 @@ export interface Scene {
   readonly ports: SimPorts;
   /** The log of the agents. */
   readonly lines: readonly string[];
+  /** The world as another process sees it. */
+  readonly outside: (process: SimProcess) => Outside;
   /** The agent now; it is started again 100 ms after its end, as by a supervisor. */
   readonly process: () => SimProcess;
   /** The agent is killed, and starts again in another mode. */
@@ -94,6 +96,7 @@ export function simScene({ mode: first, variant }: SceneOptions): Scene {
     calls,
     ports,
     lines,
+    outside: (of) => simOutside(of, { kernel, api, files, ports }),
     process: () => process,
     restartIn(next) {
       mode = next;

@@ -1,0 +1,123 @@
+/**
+ * A small file under /run that only root can have written and read: what one process of the agent leaves for the next one. It is gone
+ * with the next boot.
+ */
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { namespaceCookie } from '../../native/network-namespace.ts';
+
+/** The seam to the file. */
+export interface RecordFile {
+  /** The boot and the network namespace of this process, as text without a line feed. Throws when the kernel does not tell. */
+  place(): string;
+  /** undefined: there is none. Throws when it cannot be read, or when others could have written or read it. */
+  read(): string | undefined;
+  /** Replaces it as a whole. Throws when it cannot be written. */
+  write(text: string): void;
+  /** False when there was none that this user made. Throws when it cannot be removed. */
+  remove(): boolean;
+}
+
+/** Where the agent keeps such files: a folder of the kernel's memory (tmpfs). */
+export const RECORD_FOLDER = '/run/slicewire';
+/** Bytes of the longest file that is read. */
+const LONGEST = 64 * 1024;
+/** The bits of a file's mode that let others read or write, and those that let others write. */
+const OTHERS = 0o077;
+const WRITABLE = 0o022;
+
+/** The record of the ruleset in this network namespace. Several namespaces of a machine may have an agent each. */
+export function rulesetRecordFile(folder = RECORD_FOLDER): RecordFile {
+  const path = () => `${folder}/ruleset-${statSync('/proc/self/ns/net').ino}`;
+  return {
+    place: () => `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${namespaceCookie()}`,
+    read() {
+      if (!isOurs(folder)) return undefined;
+      return textOf(path());
+    },
+    write(text) {
+      mkdirSync(folder, { mode: 0o700, recursive: true });
+      if (!isOurs(folder)) throw new Error(`${folder} went while it was written to`);
+      const name = path();
+      // One process has the name of this network namespace (agent-name.ts), so nobody else writes this one.
+      const draft = `${name}.new`;
+      rmSync(draft, { force: true });
+      // It must not exist: what another user put there is never followed nor written.
+      writeFileSync(draft, text, { mode: 0o600, flag: 'wx' });
+      renameSync(draft, name);
+    },
+    remove() {
+      if (whyNotOurs(folder) !== undefined) return false;
+      const name = path();
+      const isThere = lstatSync(name, { throwIfNoEntry: false }) !== undefined;
+      for (const one of [name, `${name}.new`]) rmSync(one, { force: true });
+      return isThere;
+    },
+  };
+}
+
+/** False when there is no folder. Throws when it is another one than this user made, or others may write to it. */
+function isOurs(folder: string): boolean {
+  const problem = whyNotOurs(folder);
+  if (problem !== undefined && problem !== NO_FOLDER) throw new Error(problem);
+  return problem === undefined;
+}
+
+const NO_FOLDER = 'there is no folder';
+
+/** undefined: this user made the folder, and no other one may write to it. */
+function whyNotOurs(folder: string): string | undefined {
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  if (found === undefined) return NO_FOLDER;
+  if (!found.isDirectory()) return `${folder} is no directory`;
+  if ((found.mode & WRITABLE) !== 0) return `other users may write to ${folder} (mode ${octal(found.mode)})`;
+  return whyNotOwn(folder, found);
+}
+
+function textOf(path: string): string | undefined {
+  const descriptor = opened(path);
+  if (descriptor === undefined) return undefined;
+  try {
+    const found = fstatSync(descriptor);
+    if (!found.isFile()) throw new Error(`${path} is no regular file`);
+    const problem = whyNotOwn(path, found);
+    if (problem !== undefined) throw new Error(problem);
+    if ((found.mode & OTHERS) !== 0) throw new Error(`other users may use ${path} (mode ${octal(found.mode)})`);
+    const buffer = Buffer.alloc(LONGEST);
+    const length = readSync(descriptor, buffer);
+    if (length === LONGEST) throw new Error(`${path} is longer than ${LONGEST} bytes`);
+    return buffer.toString('utf8', 0, length);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function opened(path: string): number | undefined {
+  try {
+    return openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function whyNotOwn(path: string, { uid }: { readonly uid: number }): string | undefined {
+  const own = process.geteuid?.() ?? 0;
+  return uid === own ? undefined : `${path} belongs to the user ${uid}, and not to ${own}`;
+}
+
+function octal(mode: number): string {
+  return (mode & 0o7777).toString(8).padStart(4, '0');
+}

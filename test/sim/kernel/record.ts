@@ -1,0 +1,38 @@
+/** The record of the ruleset of a simulated machine: a file in memory that outlives the processes. */
+import type { RecordFile } from '../../../src/host/record-file.ts';
+import type { SimProcess } from '../engine/process.ts';
+import { fileFailure } from './failures.ts';
+
+const PATH = '/run/slicewire/ruleset';
+
+export class SimRecord {
+  /** undefined: there is none. */
+  text: string | undefined;
+  /** Another one is that of another boot, or another network namespace. */
+  place = 'the only boot';
+
+  file(process: SimProcess): RecordFile {
+    const call = <T>(kind: 'read' | 'write' | 'open', effect: () => T) =>
+      process.callSync<T>({
+        what: `${kind} ${PATH}`,
+        effect,
+        fail: (variant) => {
+          throw fileFailure(PATH, kind, variant);
+        },
+      });
+    return {
+      place: () => this.place,
+      read: () => call('read', () => this.text),
+      write: (text) =>
+        call('write', () => {
+          this.text = text;
+        }),
+      remove: () =>
+        call('open', () => {
+          const isThere = this.text !== undefined;
+          this.text = undefined;
+          return isThere;
+        }),
+    };
+  }
+}
