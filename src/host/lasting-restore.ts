@@ -10,7 +10,6 @@ import type { CommandResult, CommandRunner, LastingCommand } from './commands.ts
 
 /** Restores of one process: what the tool does not free stays small. */
 const MOST_RESTORES = 500;
-/** Milliseconds in which a tool prints the first comment. */
 const PATIENCE = 5000;
 const GREETING = '# slicewire';
 
@@ -18,6 +17,8 @@ export interface LastingRestoreOptions {
   readonly start: NonNullable<CommandRunner['start']>;
   readonly file: string;
   readonly args: readonly string[];
+  /** Milliseconds in which a tool prints its first comment. */
+  readonly patience?: number;
 }
 
 export class LastingRestore {
@@ -68,7 +69,7 @@ export class LastingRestore {
   }
 
   async #greets(process: LastingCommand, signal: AbortSignal): Promise<boolean> {
-    const tooLong = AbortSignal.timeout(PATIENCE);
+    const tooLong = AbortSignal.timeout(this.#options.patience ?? PATIENCE);
     try {
       return (
         (await process.ask(this.#counted([], GREETING), GREETING, AbortSignal.any([signal, tooLong]))) === undefined
