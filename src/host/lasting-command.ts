@@ -95,6 +95,11 @@ class ChildCommand implements LastingCommand {
       const result = await Promise.race([answered, this.#ended]);
       signal.throwIfAborted();
       return result;
+    } catch (error) {
+      // It may wait for the rest of a piece, and must not take the next one for that.
+      this.#child.kill();
+      this.#hasEnded = true;
+      throw error;
     } finally {
       signal.removeEventListener('abort', stop);
       this.#asked = undefined;

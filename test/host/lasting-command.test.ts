@@ -50,6 +50,16 @@ describe('a lasting command', () => {
     assert.ok(silent.hasEnded);
   });
 
+  it('ends when a piece breaks off, so that no other is taken for its rest', async () => {
+    const cat = startCommand('cat', []);
+    const pieces = function* () {
+      yield '*nat';
+      throw new Error('no more lines');
+    };
+    await assert.rejects(cat.ask(pieces(), 'a', NEVER), /no more lines/);
+    assert.ok(cat.hasEnded);
+  });
+
   it('ends when nobody asks for a while', async () => {
     const cat = startCommand('cat', [], 20);
     assert.equal(await cat.ask(['a'], 'a', NEVER), undefined);
