@@ -7,11 +7,12 @@ import { type Connect, connect } from '../api/transport.ts';
 import { type DocumentReader, documentFiles } from '../documents/files.ts';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { type OpenRules, openRules } from '../host/chain-probe.ts';
-import { type CommandRunner, realCommands } from '../host/commands.ts';
+import type { CommandRunner } from '../host/commands.ts';
 import { type OpenFlowTable, openFlowTable } from '../host/conntrack.ts';
 import { hasServiceDevice } from '../host/devices.ts';
 import type { IpvsKernel } from '../host/ipvs-kernel.ts';
 import { openIpvsKernel } from '../host/ipvs-open.ts';
+import { lastingCommands } from '../host/lasting-command.ts';
 import { readListeners } from '../host/listeners.ts';
 import { releaseMemory } from '../host/memory.ts';
 import type { NftKernel, NftTables, NftWrite, TableLabels } from '../host/nftables-kernel.ts';
@@ -103,7 +104,7 @@ export interface Outside {
 
 /** The real world. */
 export const realOutside: Outside = {
-  commands: realCommands,
+  commands: lastingCommands,
   machine: {
     cores: cpus().length,
     kernelRelease: release(),
@@ -117,7 +118,7 @@ export const realOutside: Outside = {
   },
   kernel: {
     openNftables,
-    openIpvs: (signal) => openIpvsKernel(realCommands, signal),
+    openIpvs: (signal) => openIpvsKernel(lastingCommands, signal),
     openRules,
     openNotices: () => new RulesetJournal(),
     openFlowTable,

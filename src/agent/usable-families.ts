@@ -71,14 +71,13 @@ export async function openTools(
   const families = await machine.families();
   const found =
     iptablesBackend === 'auto' ? await backendOfKubelet(commands, machine.hasLegacyTables, signal) : undefined;
-  const usable: IptablesTools[] = [];
-  const broken: BrokenTools[] = [];
-  for (const family of families) {
-    const tools = new IptablesTools(commands, family, found ?? iptablesBackend);
-    const problem = await problemOf(tools, signal);
-    if (problem === undefined) usable.push(tools);
-    else broken.push({ tools, ...problem });
-  }
+  const all = families.map((family) => new IptablesTools(commands, family, found ?? iptablesBackend));
+  // Side by side: each starts two processes, one after the other.
+  const problems = await Promise.all(all.map((tools) => problemOf(tools, signal)));
+  const usable = all.filter((_tools, i) => problems[i] === undefined);
+  const broken = all.flatMap((tools, i): BrokenTools[] =>
+    problems[i] === undefined ? [] : [{ tools, ...problems[i] }],
+  );
   return { families, tools: usable, broken };
 }
 

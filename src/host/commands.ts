@@ -33,7 +33,21 @@ export class CommandNotStarted extends Error {
   }
 }
 
+/** A command that takes its input in pieces, for as long as it has not ended. One piece at a time. */
+export interface LastingCommand {
+  readonly hasEnded: boolean;
+  /**
+   * Writes lines to its input. Resolves with undefined when it prints the line `answer`, with its result when it ends before that. Rejects
+   * with CommandNotStarted, or with the signal's reason after it has ended.
+   */
+  ask(lines: Iterable<string>, answer: string, signal: AbortSignal): Promise<CommandResult | undefined>;
+  /** Ends its input. */
+  end(): void;
+}
+
 export interface CommandRunner {
+  /** Starts a command that takes its input in pieces. Missing: each piece has a process of its own. */
+  start?(command: Omit<Command, 'input'>): LastingCommand;
   /** Runs a command to its end. Any exit status is a result. Rejects with CommandNotStarted, or with the signal's reason. */
   run(command: Command, signal: AbortSignal): Promise<CommandResult>;
   /** Who holds the xtables lock: `iptables (process 123)`; undefined where that is not known. Never rejects. */
@@ -47,7 +61,7 @@ export const realCommands: CommandRunner = {
   lockHolder,
   async run({ file, args, input }, signal) {
     signal.throwIfAborted();
-    const source = input === undefined ? { stdin: 'ignore' as const } : { input: Readable.from(chunks(input())) };
+    const source = input === undefined ? { stdin: 'ignore' as const } : { input: Readable.from(chunksOf(input())) };
     const result = await execa(file, args, {
       ...source,
       cancelSignal: signal,
@@ -58,23 +72,23 @@ export const realCommands: CommandRunner = {
     });
     if (signal.aborted) throw signal.reason;
     if (result.exitCode === undefined && result.signal === undefined) {
-      throw new CommandNotStarted(file, startProblem(result));
+      throw commandNotStarted(file, { code: result.code, message: result.originalMessage });
     }
     return { exitCode: result.exitCode, stdout: String(result.stdout), stderr: String(result.stderr) };
   },
 };
 
-/** The reason in words. */
-function startProblem(result: {
-  readonly code?: string | undefined;
-  readonly originalMessage?: string | undefined;
-}): string {
-  if (result.code === 'ENOENT') return MISSING;
-  return result.code === 'EACCES' ? 'permission denied' : (result.originalMessage ?? 'unknown cause');
+/** The reason in words, from the error of a process that was not started. */
+export function commandNotStarted(
+  file: string,
+  { code, message }: { readonly code?: string | undefined; readonly message?: string | undefined },
+): CommandNotStarted {
+  if (code === 'ENOENT') return new CommandNotStarted(file, MISSING);
+  return new CommandNotStarted(file, code === 'EACCES' ? 'permission denied' : (message ?? 'unknown cause'));
 }
 
 /** Joins lines into chunks: few writes, and none that blocks the event loop for long. */
-function* chunks(lines: Iterable<string>): Generator<string> {
+export function* chunksOf(lines: Iterable<string>): Generator<string> {
   let chunk = '';
   for (const line of lines) {
     chunk += line;

@@ -2,6 +2,7 @@
 import type { Family } from '../model/address.ts';
 import { breath, unlessAborted } from './clock.ts';
 import type { CommandResult, CommandRunner } from './commands.ts';
+import { LastingRestore } from './lasting-restore.ts';
 
 /** The variant of the tools: `auto` runs the command `iptables`, the others a variant by its own name. */
 export type IptablesBackend = 'auto' | 'nft' | 'legacy';
@@ -13,6 +14,7 @@ export type IptablesVariant = Exclude<IptablesBackend, 'auto'>;
 const LOCK_WAIT_SECONDS = 5;
 /** Exit status RESOURCE_PROBLEM (xtables.h). */
 const RESOURCE_PROBLEM = 4;
+const RESTORE = ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)];
 const LOCK_HELD = /holding the xtables lock|Can't lock/;
 /** Lines of output that are read before the event loop runs again. */
 const LINES_A_BREATH = 4000;
@@ -84,12 +86,16 @@ export class IptablesTools {
   #variant: IptablesVariant | undefined;
   #ahead: Promise<Ahead | undefined> | undefined;
   #writes = 0;
+  readonly #lasting: LastingRestore | undefined;
 
   constructor(runner: CommandRunner, family: Family, backend: IptablesBackend) {
     this.#runner = runner;
     this.family = family;
     const base = family === 'IPv4' ? 'iptables' : 'ip6tables';
     this.#prefix = backend === 'auto' ? base : `${base}-${backend}`;
+    const { start } = runner;
+    const args = [...RESTORE, '--verbose'];
+    this.#lasting = start && new LastingRestore({ start, file: `${this.#prefix}-restore`, args });
   }
 
   /** The variant of the tool; undefined before `version` ran, and for tools before 1.8, which do not name it. */
@@ -142,7 +148,9 @@ export class IptablesTools {
   /** Runs `iptables-restore --noflush`. Throws IptablesError with the refused line where the tool names it. */
   async restore(lines: () => Iterable<string>, signal: AbortSignal): Promise<void> {
     this.#writes += 1;
-    await this.#run('-restore', ['--noflush', '--wait', String(LOCK_WAIT_SECONDS)], signal, lines);
+    const result = (await this.#lasting?.restore(lines, signal)) ?? 'unable';
+    if (result === 'unable') await this.#run('-restore', RESTORE, signal, lines);
+    else if (result !== 'done') throw await this.#failure(`${this.#prefix}-restore`, result);
   }
 
   /** Whether a chain exists. Throws IptablesError when the tool gives no answer. */

@@ -21,6 +21,19 @@ test('the time of a processor', () => {
   assert.ok(spent > 0 && spent < 2000, `${spent} ms`);
 });
 
+test('the time of a processor counts what a living child does', async () => {
+  const before = processorTime(process.pid);
+  const lines: string[] = [];
+  const program =
+    'const end = performance.now() + 300; while (performance.now() < end); console.log("done"); setInterval(() => {}, 1000)';
+  const child = startChild({ file: process.execPath, args: ['-e', program], onLine: (line) => lines.push(line) });
+  await until('the child has worked', () => lines.length > 0);
+  const after = processorTime(process.pid);
+  const spent = after.user + after.system - before.user - before.system;
+  await child.stop();
+  assert.ok(spent >= 100, `${spent} ms`);
+});
+
 test('memory of a process, and of a tree with the most that it was', async () => {
   const { now, peak } = residentMemory(process.pid);
   assert.ok(now > 10 * MEGABYTE && peak >= now);

@@ -11,8 +11,16 @@ export interface ProcessorTime {
   readonly system: number;
 }
 
-/** Of a process and all its threads, and of its descendants that have ended and were waited for. Living ones are not in it. */
+/** Of a process and all its threads, and of its descendants: living ones, and those that have ended and were waited for. */
 export function processorTime(pid: number): ProcessorTime {
+  const own = timeOf(pid);
+  const below = treeOf(pid).filter((one) => one !== pid);
+  const all = [own, ...below.flatMap((one) => orNothing(() => [timeOf(one)]))];
+  const sum = (of: (time: ProcessorTime) => number) => all.reduce((total, time) => total + of(time), 0);
+  return { user: sum(({ user }) => user), system: sum(({ system }) => system) };
+}
+
+function timeOf(pid: number): ProcessorTime {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The name may hold anything: fields are counted behind its end. The first is field 3 of proc(5).
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

@@ -10,7 +10,7 @@
 import type { Address } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import { countHolder } from '../../reconcile/holders.ts';
-import { DispatchTree } from '../netfilter/dispatch-tree.ts';
+import { DispatchTree, exchange } from '../netfilter/dispatch-tree.ts';
 import { addressSpace, PORTS } from '../netfilter/key-space.ts';
 import { type ChainKey, chainKey, EXTERNAL_SERVICES, SERVICES } from '../netfilter/names.ts';
 import type { Chain } from '../netfilter/rules.ts';
@@ -21,6 +21,8 @@ import { externalFromNode, nodePortJumps, nodePortRejectJumps, staticChains } fr
 
 /** Chains that changed; undefined for one to remove. */
 export type ChainChanges = ReadonlyMap<ChainKey, Chain | undefined>;
+
+const NOTHING: RenderedChains = { chains: [], entries: [], hairpin: [] };
 
 export class IptablesDesired {
   readonly #settings: IptablesSettings;
@@ -49,13 +51,27 @@ export class IptablesDesired {
   /** Accept changed ServicePorts of this family (undefined: deleted). `shared` renders the chains that they share. */
   update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): ChainChanges {
     const changes = new Map<ChainKey, Chain | undefined>();
-    const added: [ServicePortKey, RenderedChains][] = [];
+    const added: RenderedChains[] = [];
     // Removals first: an entry that moves from one ServicePort to another must not be deleted after it was added.
     for (const [key, port] of ports) {
-      this.#remove(key, changes);
-      if (port !== undefined) added.push([key, renderPort(port, this.#settings)]);
+      const before = this.#rendered.get(key) ?? NOTHING;
+      const after = port === undefined ? NOTHING : renderPort(port, this.#settings);
+      if (port === undefined) this.#rendered.delete(key);
+      else this.#rendered.set(key, after);
+      const entries = exchange(before.entries, after.entries, ({ tree, key, id, rule }) =>
+        [tree, key, id, rule.text].join(),
+      );
+      const hairpin = exchange(before.hairpin, after.hairpin, String);
+      for (const [chain] of before.chains) changes.set(chain, undefined);
+      for (const entry of entries.gone) this.#trees[entry.tree].delete(entry.key, entry.id);
+      for (const address of hairpin.gone) this.#countHairpin(address, -1);
+      added.push({ chains: after.chains, entries: entries.come, hairpin: hairpin.come });
     }
-    for (const [key, rendered] of added) this.#add(key, rendered, changes);
+    for (const { chains, entries, hairpin } of added) {
+      for (const [chain, rules] of chains) changes.set(chain, rules);
+      for (const entry of entries) this.#setEntry(entry.tree, entry);
+      for (const address of hairpin) this.#countHairpin(address, 1);
+    }
     return changes;
   }
 
@@ -66,22 +82,6 @@ export class IptablesDesired {
     for (const name of Object.keys(TREES) as TreeName[]) this.#renderTree(name, changes);
     this.#isFirst = false;
     return changes;
-  }
-
-  #remove(key: ServicePortKey, changes: Map<ChainKey, Chain | undefined>): void {
-    const before = this.#rendered.get(key);
-    if (before === undefined) return;
-    this.#rendered.delete(key);
-    for (const [chain] of before.chains) changes.set(chain, undefined);
-    for (const entry of before.entries) this.#trees[entry.tree].delete(entry.key, entry.id);
-    for (const address of before.hairpin) this.#countHairpin(address, -1);
-  }
-
-  #add(key: ServicePortKey, rendered: RenderedChains, changes: Map<ChainKey, Chain | undefined>): void {
-    this.#rendered.set(key, rendered);
-    for (const [chain, rules] of rendered.chains) changes.set(chain, rules);
-    for (const entry of rendered.entries) this.#setEntry(entry.tree, entry);
-    for (const address of rendered.hairpin) this.#countHairpin(address, 1);
   }
 
   #setEntry(tree: TreeName, entry: Omit<TreeEntry, 'tree'>): void {

@@ -60,6 +60,23 @@ interface Node {
   dirty: boolean;
 }
 
+/** What one list has and the other has not, compared by `sign`. */
+export interface Exchange<T> {
+  readonly gone: readonly T[];
+  readonly come: readonly T[];
+}
+
+/** What the tree need not be told of is in neither: each entry that it is told of renders a leaf anew. */
+export function exchange<T>(before: readonly T[], after: readonly T[], sign: (one: T) => string): Exchange<T> {
+  if (before.length === 0) return { gone: before, come: after };
+  const had = new Set(before.map(sign));
+  const has = new Set(after.map(sign));
+  return {
+    gone: before.filter((one) => !has.has(sign(one))),
+    come: after.filter((one) => !had.has(sign(one))),
+  };
+}
+
 export class DispatchTree {
   readonly #space: KeySpace;
   readonly #names: TreeNames;

@@ -4,10 +4,10 @@
  * A restore commits table by table, and packets flow between two commits. Every packet must find the rules to its endpoints
  * (nat) or its refusal (filter), so the tables are written in this order:
  * 1. filter, with the added rules and still with the removed ones;
- * 2. nat;
- * 3. filter, without the removed rules;
- * 4. the deletion of chains that nothing refers to any more.
- * That is one restore. If many chains are new, restores of their own write them before it (`portions.ts`).
+ * 2. nat, with the deletion of the chains that its rules no longer refer to;
+ * 3. filter, without the removed rules.
+ * That is one restore, and a part without a change is left out: one endpoint more or less is one transaction of nat. A change of the
+ * filter table alone is one transaction as well. If many chains are new, restores of their own write them before (`portions.ts`).
  */
 import type { Family } from '../../model/address.ts';
 import { lineDiff } from '../../reconcile/lines.ts';
@@ -179,16 +179,28 @@ function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrite
   const mangle = newBlock('mangle', inserted, [...moved, ...gone]);
   const nat = newBlock('nat', inserted, [...moved, ...gone]);
   const last = newBlock('filter', [], gone);
-  const natDrops = newBlock('nat', [], []);
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
     if (table === 'filter') addFilter({ first, last }, { name, from, to });
     else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
-    else drop(table === 'nat' ? natDrops : mangle, name);
+    else drop(table === 'nat' ? nat : mangle, name);
   }
-  const blocks = [first, mangle, nat, last, natDrops].filter((block) => !isEmptyBlock(block));
+  const between = [mangle, nat].filter((block) => !isEmptyBlock(block));
+  const all = between.length === 0 ? [together(first, last)] : [first, ...between, last];
+  const blocks = all.filter((block) => !isEmptyBlock(block));
   for (const block of blocks) block.chains.sort(byNameDown);
   return blocks;
+}
+
+/** The filter table's two parts as one, where nothing is written between them. */
+function together(first: BlockDraft, last: BlockDraft): BlockDraft {
+  const later = new Set(last.chains.map(({ name }) => name));
+  return {
+    ...last,
+    chains: [...first.chains.filter(({ name }) => !later.has(name)), ...last.chains],
+    inserts: first.inserts,
+    deletes: [...first.deletes, ...last.deletes],
+  };
 }
 
 interface BlockDraft {
