@@ -31,8 +31,8 @@ export class EndpointsController {
     this.#settings = settings;
     this.queue = new WorkQueue(clock, { isOpen: false });
     cache.listen({
-      onPod: (before, after) => {
-        for (const key of cache.members.touchedBy(before, after)) this.queue.addAfter(key, settings.batchPeriod);
+      onPod: (services) => {
+        for (const key of services) this.queue.addAfter(key, settings.batchPeriod);
       },
       onService: (key) => this.queue.add(key),
       onEndpoints: (key, before, after) => this.#onEndpoints(key, before, after),

@@ -45,7 +45,7 @@ export class SlicesController {
       batchPeriod,
     });
     cache.listen({
-      onPod: (before, after) => this.#queuePods(cache.members.touchedBy(before, after)),
+      onPod: (services) => this.#queuePods(services),
       onService: (key) => this.queue.add(key),
       onNode: (before, after) => this.#onNode(before, after),
     });
