@@ -52,6 +52,7 @@ export class EndpointsController {
 
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
+    if (after !== undefined) this.#expectations.seen(key, after);
     // Endpoints whose Service went while they were written must be deleted, too.
     if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
     else if (this.queue.failures.of(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
@@ -84,7 +85,7 @@ export class EndpointsController {
     const wanted = reconcileEndpoints({ service, pods, existing, triggeredAt });
     if (wanted === undefined) return;
     try {
-      this.#expectations.wrote(key, await writeEndpoints(client, wanted, signal));
+      this.#expectations.wrote(key, await writeEndpoints(client, wanted, signal), cache.version('endpoints'));
     } catch (error) {
       if (existing === undefined && isNamespaceTerminating(error)) return;
       const [reason, verb] =

@@ -21,9 +21,14 @@ export class Expectations {
   /** The last objects that the watch reported as gone: the answer to a write of one may come later. */
   readonly #gone = new Set<string>();
 
-  /** The API server answered a create or update with this object. */
-  wrote(service: ObjectKey, { metadata }: Written): void {
+  /** The API server answered a create or update with this object. `shown`: the version up to which the cache shows objects. */
+  wrote(service: ObjectKey, { metadata }: Written, shown: string): void {
     const { uid = '', resourceVersion = '' } = metadata;
+    if (shown !== '' && !isOlder(shown, resourceVersion)) {
+      // The watch was faster than the answer: nothing is expected any more, and memory is kept for nothing.
+      this.#drop(service, uid);
+      return;
+    }
     if (!this.#gone.has(`${service} ${uid}`)) this.#of(service).set(uid, { kind: 'version', version: resourceVersion });
   }
 
@@ -42,8 +47,10 @@ export class Expectations {
     const uid = metadata.uid ?? '';
     this.#gone.delete(`${service} ${uid}`);
     const expected = this.#expected.get(service)?.get(uid);
-    if (expected === undefined) return true;
-    return expected.kind === 'version' && isOlder(expected.version, metadata.resourceVersion ?? '');
+    if (expected?.kind !== 'version') return expected === undefined;
+    const version = metadata.resourceVersion ?? '';
+    if (!isOlder(version, expected.version)) this.#drop(service, uid);
+    return isOlder(expected.version, version);
   }
 
   /** The watch reported that the slice is gone. Returns whether another program deleted it. */

@@ -29,6 +29,7 @@ export class ManagedSlices {
     this.#writer = new SliceWriter({
       client,
       expectations: this.#expectations,
+      shown: () => cache.version('endpointslices'),
       isTaken: (key) => cache.slices.has(key),
       onWrite: (operation) => metrics.sliceChanged(of, operation),
     });

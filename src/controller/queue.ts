@@ -16,6 +16,7 @@ export class WorkQueue {
   readonly #again = new Set<string>();
   readonly #delayed: DelayedKeys;
   readonly #takers: ((key: string) => void)[] = [];
+  readonly #onDrained: (() => void)[] = [];
   #isOpen: boolean;
   #adds = 0;
 
@@ -48,6 +49,14 @@ export class WorkQueue {
   /** No key is ready, with a worker or delayed. */
   get isIdle(): boolean {
     return this.#ready.size + this.#working.size + this.#delayed.size === 0;
+  }
+
+  /** Resolves when no key is ready or with a worker; delayed ones do not count. */
+  drained(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onDrained.push(resolve);
+      this.#tellDrained();
+    });
   }
 
   /** A delay of the same key goes on: were it cancelled, failures in quick succession would put off the retry of the first. */
@@ -108,6 +117,7 @@ export class WorkQueue {
   done(key: string): void {
     this.#working.delete(key);
     if (this.#again.delete(key)) this.add(key);
+    this.#tellDrained();
   }
 
   /** Forget all keys. */
@@ -116,5 +126,11 @@ export class WorkQueue {
     this.#ready.clear();
     this.#again.clear();
     this.failures.clear();
+    this.#tellDrained();
+  }
+
+  #tellDrained(): void {
+    if (this.#ready.size + this.#working.size > 0) return;
+    for (const tell of this.#onDrained.splice(0)) tell();
   }
 }

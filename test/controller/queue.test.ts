@@ -194,3 +194,32 @@ describe('failures', () => {
     assert.equal(queue.depth, 100 + 110);
   });
 });
+
+describe('a queue is drained', () => {
+  it('when no key is ready or with a worker, though some are delayed', async () => {
+    const queue = new WorkQueue(new FakeClock());
+    const told: string[] = [];
+    await queue.drained();
+    for (const key of ['a', 'b']) queue.add(key);
+    queue.addAfter('c', 1000);
+    void queue.drained().then(() => told.push('drained'));
+    for (const key of [await queue.take(NEVER), await queue.take(NEVER)]) {
+      assert.deepEqual(told, []);
+      queue.add('a');
+      queue.done(key);
+      await Promise.resolve();
+    }
+    assert.deepEqual(told, []);
+    queue.done(await queue.take(NEVER));
+    await Promise.resolve();
+    assert.deepEqual(told, ['drained']);
+  });
+
+  it('when it is closed', async () => {
+    const queue = new WorkQueue(new FakeClock());
+    queue.add('a');
+    const drained = queue.drained();
+    queue.close();
+    await drained;
+  });
+});
