@@ -15,8 +15,8 @@ import { SliceShelf } from './slice-shelf.ts';
 
 /** Called after the cache took an object in; undefined: it did not exist before, or is gone. */
 export interface Listener {
-  /** `services`: those that the change of a Pod concerns. */
-  onPod?(services: ReadonlySet<ObjectKey>): void;
+  /** `touched` looks up the Services that the change of a Pod concerns. */
+  onPod?(touched: () => ReadonlySet<ObjectKey>): void;
   onService?(key: ObjectKey, before: SelectingService | undefined, after: SelectingService | undefined): void;
   onNode?(before: ZonedNode | undefined, after: ZonedNode | undefined): void;
   onSlice?(before: SliceObject | undefined, after: SliceObject | undefined): void;
@@ -52,8 +52,12 @@ export class ClusterCache {
     // Most of what is written into a Pod is nothing to its endpoints.
     if (sameData(before, after)) return;
     this.members.setPod(key, after);
-    const services = this.members.touchedBy(before, after);
-    for (const listener of this.#listeners) listener.onPod?.(services);
+    let services: ReadonlySet<ObjectKey> | undefined;
+    const touched = () => {
+      services ??= this.members.touchedBy(before, after);
+      return services;
+    };
+    for (const listener of this.#listeners) listener.onPod?.(touched);
   }
 
   setService(key: ObjectKey, after: SelectingService | undefined): void {

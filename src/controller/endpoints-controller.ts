@@ -31,8 +31,9 @@ export class EndpointsController {
     this.#settings = settings;
     this.queue = new WorkQueue(clock, { isOpen: false });
     cache.listen({
-      onPod: (services) => {
-        for (const key of services) this.queue.addAfter(key, settings.batchPeriod);
+      onPod: (touched) => {
+        if (!this.queue.isOpen) return;
+        for (const key of touched()) this.queue.addAfter(key, settings.batchPeriod);
       },
       onService: (key) => this.queue.add(key),
       onEndpoints: (key, before, after) => this.#onEndpoints(key, before, after),

@@ -27,6 +27,11 @@ export class WorkQueue {
     this.#isOpen = isOpen;
   }
 
+  /** While it is closed, nothing need be added. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
   open(): void {
     this.#isOpen = true;
   }

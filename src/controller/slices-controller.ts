@@ -45,7 +45,9 @@ export class SlicesController {
       batchPeriod,
     });
     cache.listen({
-      onPod: (services) => this.#queuePods(services),
+      onPod: (touched) => {
+        if (this.queue.isOpen) this.#queuePods(touched());
+      },
       onService: (key) => this.queue.add(key),
       onNode: (before, after) => this.#onNode(before, after),
     });

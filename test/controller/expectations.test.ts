@@ -212,6 +212,37 @@ describe('a change of a slice is news', () => {
     assert.deepEqual(await desk.news(), []);
   });
 
+  it('not when the watch shows it before the answer to the write', async () => {
+    const desk = new Desk();
+    desk.expectations.begin(WEB);
+    desk.put(at('10'));
+    desk.put(slice({ name: 'web-2', uid: 'uid-2', resourceVersion: '11' }));
+    desk.expectations.wrote(WEB, at('10'), '11');
+    desk.expectations.wrote(WEB, slice({ uid: 'uid-2', resourceVersion: '11' }), '11');
+    assert.deepEqual([desk.expectations.end(WEB), await desk.news()], [false, []]);
+    desk.put(at('12'));
+    assert.deepEqual(await desk.news(), [WEB]);
+  });
+
+  it('when it is written while writes are under way, and none of them', () => {
+    for (const foreign of [at('12'), slice({ name: 'web-2', uid: 'uid-2', resourceVersion: '11' })]) {
+      const desk = new Desk();
+      desk.expectations.begin(WEB);
+      desk.put(at('10'));
+      desk.put(foreign);
+      desk.expectations.wrote(WEB, at('10'), '12');
+      assert.equal(desk.expectations.end(WEB), true);
+      assert.equal(desk.expectations.end(WEB), false);
+    }
+  });
+
+  it('when the answer to its write was lost', () => {
+    const desk = new Desk();
+    desk.expectations.begin(WEB);
+    desk.put(at('10'));
+    assert.equal(desk.expectations.end(WEB), true);
+  });
+
   it('when somebody wrote it later', async () => {
     const desk = deskWith(at('10'));
     desk.put(at('11'));
