@@ -1,6 +1,6 @@
 /** `slicewire controller`: writes EndpointSlices and Endpoints for an API server that has no kube-controller-manager. */
 import { hostname } from 'node:os';
-import { apiClient } from '../api/client.ts';
+import { type ApiClient, apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
 import { EventRecorder } from '../api/recorder.ts';
 import type { Connect } from '../api/transport.ts';
@@ -25,7 +25,7 @@ import { createLog, type Log } from '../telemetry/log.ts';
 export interface ControllerOutside {
   readonly connect?: Connect;
   readonly open?: OpenServer;
-  /** Called when the lists are read, and when all that there was then has been written. */
+  /** Called when all that the lists had has been written, or another replica writes it. */
   readonly release?: () => void;
 }
 
@@ -60,7 +60,7 @@ export async function runController(
     log,
     onFault: (fault) => void faults.log(fault),
   });
-  const elector = config.leader && electorOf(config.leader, { client, log });
+  const elector = config.leader && electorOf(config.leader, { client, log, release });
   const metrics = new ControllerMetrics({
     version: version(),
     queues: () => parts.queues,
@@ -84,10 +84,7 @@ export async function runController(
     await parts.run(release, until);
     log.info('this replica stopped writing');
   };
-  const work = (until: AbortSignal) => {
-    release();
-    return elector === undefined ? lead(until) : elector.run(lead, until);
-  };
+  const work = (until: AbortSignal) => (elector === undefined ? lead(until) : elector.run(lead, until));
   await live(feed, work, signal).finally(() => faults.flush());
   client.close();
   await listening.catch(() => undefined);
@@ -96,7 +93,7 @@ export async function runController(
 
 function electorOf(
   settings: NonNullable<ControllerConfig['leader']>,
-  { client, log }: { readonly client: ReturnType<typeof apiClient>; readonly log: Log },
+  { client, log, release }: { client: ApiClient; log: Log; release: () => void },
 ): LeaderElector {
   const lease = `${settings.namespace}/${settings.name}`;
   return new LeaderElector({
@@ -104,7 +101,10 @@ function electorOf(
     client,
     clock: realClock,
     random: Math.random,
-    onLeader: (identity) => log.info({ lease, leader: identity }, `the lease ${lease} is held by ${identity}`),
+    onLeader: (identity) => {
+      log.info({ lease, leader: identity }, `the lease ${lease} is held by ${identity}`);
+      if (identity !== settings.identity) release();
+    },
     onFailure: (error) =>
       log.warn({ lease }, `cannot acquire or renew the lease ${lease}: ${error.message}; trying again`),
   });
