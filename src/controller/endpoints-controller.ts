@@ -22,6 +22,7 @@ export class EndpointsController {
   readonly #context: ControllerContext;
   readonly #settings: EndpointsSettings;
   readonly #triggers = new TriggerTimes();
+  #isRunning = false;
   /** One object a Service. */
   readonly #expectations = new Expectations();
 
@@ -32,7 +33,7 @@ export class EndpointsController {
     this.queue = new WorkQueue(clock, { isOpen: false });
     cache.listen({
       onPod: (touched) => {
-        if (!this.queue.isOpen) return;
+        if (!this.#isRunning) return;
         for (const key of touched()) this.queue.addAfter(key, settings.batchPeriod);
       },
       onService: (key) => this.queue.add(key),
@@ -47,7 +48,11 @@ export class EndpointsController {
     const { workers } = this.#settings;
     const keys = [...cache.members.services, ...cache.endpoints.keys()];
     const sync = (key: ObjectKey, until: AbortSignal) => this.#sync(key, until);
-    const onEnd = () => this.#expectations.clear();
+    const onEnd = () => {
+      this.#isRunning = false;
+      this.#expectations.clear();
+    };
+    this.#isRunning = true;
     return runQueue(this.#context, { name: 'endpoints', keys, queue, workers, sync, onEnd }, signal);
   }
 

@@ -50,7 +50,9 @@ export class Parts {
   async run(onDone: () => void, signal: AbortSignal): Promise<void> {
     const parts = [...this.#parts.values()];
     const running = Promise.all(parts.map((part) => part.run(signal)));
-    void Promise.all(parts.map(({ queue }) => queue.drained())).then(() => signal.aborted || onDone());
+    void Promise.all(parts.map(({ queue }) => (queue.isIdle ? undefined : queue.drain.next()))).then(
+      () => signal.aborted || onDone(),
+    );
     await running;
   }
 }

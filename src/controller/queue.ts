@@ -7,8 +7,23 @@ import type { Clock } from '../host/clock.ts';
 import { DelayedKeys } from './delayed-keys.ts';
 import { Failures } from './failures.ts';
 
+/** Tells those who wait that a queue has no key ready or with a worker. */
+export class Drain {
+  readonly #waiting: (() => void)[] = [];
+
+  /** Resolves the next time. */
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  reached(): void {
+    for (const tell of this.#waiting.splice(0)) tell();
+  }
+}
+
 export class WorkQueue {
   readonly failures: Failures;
+  readonly drain = new Drain();
   /** In the order in which they are given out. */
   readonly #ready = new Set<string>();
   readonly #working = new Set<string>();
@@ -16,7 +31,6 @@ export class WorkQueue {
   readonly #again = new Set<string>();
   readonly #delayed: DelayedKeys;
   readonly #takers: ((key: string) => void)[] = [];
-  readonly #onDrained: (() => void)[] = [];
   #isOpen: boolean;
   #adds = 0;
 
@@ -27,11 +41,6 @@ export class WorkQueue {
     this.#isOpen = isOpen;
   }
 
-  /** While it is closed, nothing need be added. */
-  get isOpen(): boolean {
-    return this.#isOpen;
-  }
-
   open(): void {
     this.#isOpen = true;
   }
@@ -39,7 +48,11 @@ export class WorkQueue {
   /** Forget all keys, and take no more. */
   close(): void {
     this.#isOpen = false;
-    this.clear();
+    this.#delayed.clear();
+    this.#ready.clear();
+    this.#again.clear();
+    this.failures.clear();
+    this.drain.reached();
   }
 
   /** The number of keys that a worker could take now. */
@@ -54,14 +67,6 @@ export class WorkQueue {
   /** No key is ready, with a worker or delayed. */
   get isIdle(): boolean {
     return this.#ready.size + this.#working.size + this.#delayed.size === 0;
-  }
-
-  /** Resolves when no key is ready or with a worker; delayed ones do not count. */
-  drained(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#onDrained.push(resolve);
-      this.#tellDrained();
-    });
   }
 
   /** A delay of the same key goes on: were it cancelled, failures in quick succession would put off the retry of the first. */
@@ -122,20 +127,6 @@ export class WorkQueue {
   done(key: string): void {
     this.#working.delete(key);
     if (this.#again.delete(key)) this.add(key);
-    this.#tellDrained();
-  }
-
-  /** Forget all keys. */
-  clear(): void {
-    this.#delayed.clear();
-    this.#ready.clear();
-    this.#again.clear();
-    this.failures.clear();
-    this.#tellDrained();
-  }
-
-  #tellDrained(): void {
-    if (this.#ready.size + this.#working.size > 0) return;
-    for (const tell of this.#onDrained.splice(0)) tell();
+    if (this.#ready.size + this.#working.size === 0) this.drain.reached();
   }
 }

@@ -129,12 +129,12 @@ describe('waiting', () => {
     assert.equal(queue.depth, 1);
   });
 
-  it('ends with everything else when the queue is cleared', async () => {
+  it('ends with everything else when the queue is closed', async () => {
     const { clock, queue } = queueOf('a', 'b');
     await queue.take(NEVER);
     queue.add('a');
     queue.retry('c');
-    queue.clear();
+    queue.close();
     queue.done('a');
     clock.advance(10_000);
     assert.deepEqual([queue.depth, clock.pending, queue.failures.of('c'), queue.isIdle], [0, 0, 0, true]);
@@ -199,10 +199,9 @@ describe('a queue is drained', () => {
   it('when no key is ready or with a worker, though some are delayed', async () => {
     const queue = new WorkQueue(new FakeClock());
     const told: string[] = [];
-    await queue.drained();
     for (const key of ['a', 'b']) queue.add(key);
     queue.addAfter('c', 1000);
-    void queue.drained().then(() => told.push('drained'));
+    void queue.drain.next().then(() => told.push('drained'));
     for (const key of [await queue.take(NEVER), await queue.take(NEVER)]) {
       assert.deepEqual(told, []);
       queue.add('a');
@@ -218,7 +217,7 @@ describe('a queue is drained', () => {
   it('when it is closed', async () => {
     const queue = new WorkQueue(new FakeClock());
     queue.add('a');
-    const drained = queue.drained();
+    const drained = queue.drain.next();
     queue.close();
     await drained;
   });
