@@ -6,6 +6,8 @@ export function withControllerFlags(command: Command): Command {
     .optionsGroup('API server:')
     .option('--kubeconfig <file>', 'how to reach the API server; default: the service account of the pod')
     .option('--master <url>', 'address of the API server; overrides the kubeconfig')
+    .option('--kube-api-qps <n>', 'most requests a second of each controller; negative: no limit (default: -1)')
+    .option('--kube-api-burst <n>', 'requests that may then come at once (default: 30)')
     .optionsGroup('Controllers:')
     .option(
       '--controllers <names>',

@@ -1,23 +1,20 @@
 /** `slicewire controller`: writes EndpointSlices and Endpoints for an API server that has no kube-controller-manager. */
 import { hostname } from 'node:os';
-import { apiClient } from '../api/client.ts';
+import { type ApiClient, apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
 import { EventRecorder } from '../api/recorder.ts';
 import type { Connect } from '../api/transport.ts';
-import type { ControllerConfig, Controller as Name } from '../config/controller-config.ts';
+import type { ControllerConfig } from '../config/controller-config.ts';
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
 import { ClusterFeed } from '../controller/cluster-feed.ts';
-import type { ControllerContext, ControllerReports } from '../controller/context.ts';
-import { EndpointsController } from '../controller/endpoints-controller.ts';
+import type { ControllerReports } from '../controller/context.ts';
 import { LeaderElector } from '../controller/leader.ts';
-import { MirrorController } from '../controller/mirror-controller.ts';
-import type { WorkQueue } from '../controller/queue.ts';
+import { live, Parts } from '../controller/parts.ts';
 import { controllerEvents } from '../controller/reports.ts';
-import { SlicesController } from '../controller/slices-controller.ts';
 import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
-import { growSparingly } from '../host/memory.ts';
+import { growSparingly, releaseMemory } from '../host/memory.ts';
 import { controllerHandler } from '../serve/controller-server.ts';
 import { keepOpen, type OpenServer } from '../serve/http.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
@@ -28,20 +25,9 @@ import { createLog, type Log } from '../telemetry/log.ts';
 export interface ControllerOutside {
   readonly connect?: Connect;
   readonly open?: OpenServer;
+  /** Called when all that the lists had has been written, or another replica writes it. */
+  readonly release?: () => void;
 }
-
-/** What the three controllers have in common. */
-interface Part {
-  readonly queue: WorkQueue;
-  run(signal: AbortSignal): Promise<void>;
-}
-
-/** Names of the queues in metrics, as upstream has them. */
-const QUEUE_NAMES: Readonly<Record<Name, string>> = {
-  'endpointslice-controller': 'endpoint_slice',
-  'endpoints-controller': 'endpoint',
-  'endpointslice-mirroring-controller': 'endpoint_slice_mirroring',
-};
 
 /** Resolves with the exit status when the signal aborts. Stopping removes nothing. */
 export async function controllerCommand(
@@ -52,7 +38,7 @@ export async function controllerCommand(
   growSparingly();
   const log = await createLog(config.log);
   hangups.listen(() => log.info('SIGHUP: nothing to reload: the controller has no configuration file'));
-  await runController(config, log, signal);
+  await runController(config, log, signal, { release: releaseMemory });
   return 0;
 }
 
@@ -61,7 +47,7 @@ export async function runController(
   config: ControllerConfig,
   log: Log,
   signal: AbortSignal,
-  { connect, open }: ControllerOutside = {},
+  { connect, open, release = () => undefined }: ControllerOutside = {},
 ): Promise<void> {
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller'), connect });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
@@ -74,16 +60,17 @@ export async function runController(
     log,
     onFault: (fault) => void faults.log(fault),
   });
-  const parts = new Map<Name, Part>();
-  const elector = config.leader && electorOf(config.leader, { client, log });
+  const elector = config.leader && electorOf(config.leader, { client, log, release });
   const metrics = new ControllerMetrics({
     version: version(),
-    queues: () => [...parts].map(([name, { queue }]) => ({ name: QUEUE_NAMES[name], ...sampleOf(queue) })),
+    queues: () => parts.queues,
     isLeader: () => elector?.isLeader ?? true,
     leaseName: config.leader?.name ?? '',
   });
   const context = { cache, client, clock: realClock, metrics, events: eventSinkOf(config, log, signal, connect) };
-  for (const [name, part] of partsOf(config, context)) parts.set(name, part);
+  const parts = new Parts(config, context, (milliseconds) =>
+    log.warn(`the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`),
+  );
   const listening = keepOpen({
     ...(open === undefined ? {} : { open }),
     listen: config.listen,
@@ -94,51 +81,19 @@ export async function runController(
   });
   const lead = async (until: AbortSignal) => {
     log.info('this replica writes from now on');
-    await Promise.all([...parts.values()].map((part) => part.run(until)));
+    await parts.run(release, until);
     log.info('this replica stopped writing');
   };
-  await live(feed, (until) => (elector === undefined ? lead(until) : elector.run(lead, until)), signal).finally(() =>
-    faults.flush(),
-  );
+  const work = (until: AbortSignal) => (elector === undefined ? lead(until) : elector.run(lead, until));
+  await live(feed, work, signal).finally(() => faults.flush());
   client.close();
   await listening.catch(() => undefined);
   log.info('stopped; EndpointSlices stay as they are');
 }
 
-/** Follow the cluster, and work once its lists are complete, until the signal aborts and the lease is released. */
-async function live(
-  feed: ClusterFeed,
-  work: (signal: AbortSignal) => Promise<void>,
-  signal: AbortSignal,
-): Promise<void> {
-  let working: Promise<void> = Promise.resolve();
-  const failed = Promise.withResolvers<never>();
-  const start = () => {
-    working = work(signal);
-    working.catch(failed.reject);
-  };
-  try {
-    await Promise.race([feed.follow(start, signal).then(() => working), failed.promise]);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  }
-}
-
-function partsOf(
-  { controllers, slices, endpoints, mirror }: ControllerConfig,
-  context: ControllerContext,
-): Map<Name, Part> {
-  const all: readonly [Name, () => Part][] = [
-    ['endpointslice-controller', () => new SlicesController(context, slices)],
-    ['endpoints-controller', () => new EndpointsController(context, endpoints)],
-    ['endpointslice-mirroring-controller', () => new MirrorController(context, mirror)],
-  ];
-  return new Map(all.filter(([name]) => controllers.has(name)).map(([name, make]) => [name, make()]));
-}
-
 function electorOf(
   settings: NonNullable<ControllerConfig['leader']>,
-  { client, log }: { readonly client: ReturnType<typeof apiClient>; readonly log: Log },
+  { client, log, release }: { client: ApiClient; log: Log; release: () => void },
 ): LeaderElector {
   const lease = `${settings.namespace}/${settings.name}`;
   return new LeaderElector({
@@ -146,14 +101,13 @@ function electorOf(
     client,
     clock: realClock,
     random: Math.random,
-    onLeader: (identity) => log.info({ lease, leader: identity }, `the lease ${lease} is held by ${identity}`),
+    onLeader: (identity) => {
+      log.info({ lease, leader: identity }, `the lease ${lease} is held by ${identity}`);
+      if (identity !== settings.identity) release();
+    },
     onFailure: (error) =>
       log.warn({ lease }, `cannot acquire or renew the lease ${lease}: ${error.message}; trying again`),
   });
-}
-
-function sampleOf({ depth, adds, failures: { retries } }: WorkQueue) {
-  return { depth, adds, retries };
 }
 
 function eventSinkOf(

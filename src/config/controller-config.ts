@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import type { EndpointsSettings } from '../controller/endpoints-controller.ts';
 import type { LeaderSettings } from '../controller/leader.ts';
 import type { MirrorSettings } from '../controller/mirror-controller.ts';
+import type { RequestRate } from '../controller/pace.ts';
 import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
 import { durationText } from './duration.ts';
@@ -23,6 +24,8 @@ export interface ControllerConfig {
   readonly kubeconfig: string | undefined;
   readonly master: string | undefined;
   readonly controllers: ReadonlySet<Controller>;
+  /** Of each controller's requests, without watches and the lease; undefined: no limit. */
+  readonly requests: RequestRate | undefined;
   /** Milliseconds in all periods. */
   readonly slices: SlicesSettings;
   readonly endpoints: EndpointsSettings;
@@ -50,6 +53,7 @@ export function controllerConfig(flags: Flags): ControllerConfig {
     kubeconfig: read.text('kubeconfig'),
     master: read.text('master'),
     controllers: readControllers(read),
+    requests: readRequests(read),
     slices: {
       workers: workers('concurrent-service-endpoint-syncs'),
       mostPerSlice: readInteger(read, 'max-endpoints-per-slice', { initial: 100, least: 1, most: 1000 }),
@@ -95,6 +99,17 @@ function readControllers(read: Reader): ReadonlySet<Controller> {
   }
   if (chosen.size === 0 && isRight) read.fault('controllers', 'must name at least one controller');
   return chosen;
+}
+
+/** A rate as kube-controller-manager has it: a number, also with a fraction; a negative one is no limit. */
+function readRequests(read: Reader): RequestRate | undefined {
+  const text = read.text('kube-api-qps') ?? '-1';
+  const perSecond = /^-?\d{1,6}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
+  if (!(perSecond < 0 || perSecond > 0)) {
+    read.fault('kube-api-qps', 'must be a number of requests a second above 0, or a negative number for no limit');
+  }
+  const burst = readInteger(read, 'kube-api-burst', { initial: 30, least: 1, most: 100_000 });
+  return perSecond > 0 ? { perSecond, burst } : undefined;
 }
 
 const NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;

@@ -1,4 +1,4 @@
-/** The objects of the cluster as the controllers know them, with indexes; listeners hear of each change. */
+/** The objects of the cluster as the controllers know them, packed, with indexes; listeners hear of each change. */
 
 import { sameData } from '../model/equal.ts';
 import { Membership } from '../producers/membership.ts';
@@ -10,11 +10,13 @@ import type {
   SliceObject,
   ZonedNode,
 } from '../producers/objects.ts';
+import { PackedMap } from '../producers/packed-map.ts';
 import { SliceShelf } from './slice-shelf.ts';
 
 /** Called after the cache took an object in; undefined: it did not exist before, or is gone. */
 export interface Listener {
-  onPod?(before: PodView | undefined, after: PodView | undefined): void;
+  /** `touched` looks up the Services that the change of a Pod concerns. */
+  onPod?(touched: () => ReadonlySet<ObjectKey>): void;
   onService?(key: ObjectKey, before: SelectingService | undefined, after: SelectingService | undefined): void;
   onNode?(before: ZonedNode | undefined, after: ZonedNode | undefined): void;
   onSlice?(before: SliceObject | undefined, after: SliceObject | undefined): void;
@@ -28,7 +30,7 @@ export class ClusterCache {
   readonly members = new Membership();
   readonly nodes = new Map<string, ZonedNode>();
   readonly slices = new SliceShelf();
-  readonly endpoints = new Map<ObjectKey, EndpointsObject>();
+  readonly endpoints = new PackedMap<EndpointsObject>();
   readonly #listeners: Listener[] = [];
   readonly #versions = new Map<CachedKind, string>();
 
@@ -50,7 +52,12 @@ export class ClusterCache {
     // Most of what is written into a Pod is nothing to its endpoints.
     if (sameData(before, after)) return;
     this.members.setPod(key, after);
-    for (const listener of this.#listeners) listener.onPod?.(before, after);
+    let services: ReadonlySet<ObjectKey> | undefined;
+    const touched = () => {
+      services ??= this.members.touchedBy(before, after);
+      return services;
+    };
+    for (const listener of this.#listeners) listener.onPod?.(touched);
   }
 
   setService(key: ObjectKey, after: SelectingService | undefined): void {

@@ -38,6 +38,7 @@ export interface ControllerReports {
 
 export interface ControllerContext {
   readonly cache: ClusterCache;
+  /** Each controller has one of its own, at its own pace. */
   readonly client: ApiClient;
   readonly clock: Clock;
   readonly metrics: ControllerMetricsSink;

@@ -22,6 +22,7 @@ export class EndpointsController {
   readonly #context: ControllerContext;
   readonly #settings: EndpointsSettings;
   readonly #triggers = new TriggerTimes();
+  #isRunning = false;
   /** One object a Service. */
   readonly #expectations = new Expectations();
 
@@ -31,8 +32,9 @@ export class EndpointsController {
     this.#settings = settings;
     this.queue = new WorkQueue(clock, { isOpen: false });
     cache.listen({
-      onPod: (before, after) => {
-        for (const key of cache.members.touchedBy(before, after)) this.queue.addAfter(key, settings.batchPeriod);
+      onPod: (touched) => {
+        if (!this.#isRunning) return;
+        for (const key of touched()) this.queue.addAfter(key, settings.batchPeriod);
       },
       onService: (key) => this.queue.add(key),
       onEndpoints: (key, before, after) => this.#onEndpoints(key, before, after),
@@ -46,12 +48,17 @@ export class EndpointsController {
     const { workers } = this.#settings;
     const keys = [...cache.members.services, ...cache.endpoints.keys()];
     const sync = (key: ObjectKey, until: AbortSignal) => this.#sync(key, until);
-    const onEnd = () => this.#expectations.clear();
+    const onEnd = () => {
+      this.#isRunning = false;
+      this.#expectations.clear();
+    };
+    this.#isRunning = true;
     return runQueue(this.#context, { name: 'endpoints', keys, queue, workers, sync, onEnd }, signal);
   }
 
   #onEndpoints(key: ObjectKey, before: EndpointsObject | undefined, after: EndpointsObject | undefined): void {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) this.#expectations.seenGone(key, before);
+    if (after !== undefined) this.#expectations.seen(key, after);
     // Endpoints whose Service went while they were written must be deleted, too.
     if (after === undefined || this.#context.cache.members.service(key) === undefined) this.queue.add(key);
     else if (this.queue.failures.of(key) > 0 && !this.#isStale(key, after)) this.queue.add(key);
@@ -84,7 +91,7 @@ export class EndpointsController {
     const wanted = reconcileEndpoints({ service, pods, existing, triggeredAt });
     if (wanted === undefined) return;
     try {
-      this.#expectations.wrote(key, await writeEndpoints(client, wanted, signal));
+      this.#expectations.wrote(key, await writeEndpoints(client, wanted, signal), cache.version('endpoints'));
     } catch (error) {
       if (existing === undefined && isNamespaceTerminating(error)) return;
       const [reason, verb] =

@@ -18,12 +18,34 @@ const MOST_GONE = 1000;
 export class Expectations {
   /** By Service, then by uid of the slice. */
   readonly #expected = new Map<ObjectKey, Map<string, Expected>>();
+  /** What the watch showed of Services whose writes are under way. */
+  readonly #early = new Map<ObjectKey, Metadata[]>();
   /** The last objects that the watch reported as gone: the answer to a write of one may come later. */
   readonly #gone = new Set<string>();
 
-  /** The API server answered a create or update with this object. */
-  wrote(service: ObjectKey, { metadata }: Written): void {
+  /** Writes for a Service begin: the watch may show them before the API server answers. */
+  begin(service: ObjectKey): void {
+    this.#early.set(service, []);
+  }
+
+  /** The writes ended. Returns whether the watch showed something meanwhile that was not written here. */
+  end(service: ObjectKey): boolean {
+    const early = this.#early.get(service) ?? [];
+    this.#early.delete(service);
+    return early.length > 0;
+  }
+
+  /** The API server answered a create or update with this object. `shown`: the version up to which the cache shows objects. */
+  wrote(service: ObjectKey, { metadata }: Written, shown: string): void {
     const { uid = '', resourceVersion = '' } = metadata;
+    const early = this.#early.get(service);
+    const isNews = (one: Metadata) => one.uid !== uid || isOlder(resourceVersion, one.resourceVersion ?? '');
+    if (early !== undefined) this.#early.set(service, early.filter(isNews));
+    if (shown !== '' && !isOlder(shown, resourceVersion)) {
+      // The watch was faster than the answer: nothing is expected any more, and memory is kept for nothing.
+      this.#drop(service, uid);
+      return;
+    }
     if (!this.#gone.has(`${service} ${uid}`)) this.#of(service).set(uid, { kind: 'version', version: resourceVersion });
   }
 
@@ -37,13 +59,20 @@ export class Expectations {
     this.#drop(service, metadata.uid ?? '');
   }
 
-  /** The watch reported the slice. Returns whether another program wrote it. */
+  /** The watch reported the slice. Returns whether another program wrote it; while writes are under way `end` tells. */
   seen(service: ObjectKey, { metadata }: Written): boolean {
     const uid = metadata.uid ?? '';
     this.#gone.delete(`${service} ${uid}`);
     const expected = this.#expected.get(service)?.get(uid);
-    if (expected === undefined) return true;
-    return expected.kind === 'version' && isOlder(expected.version, metadata.resourceVersion ?? '');
+    if (expected === undefined) {
+      const early = this.#early.get(service);
+      early?.push(metadata);
+      return early === undefined;
+    }
+    if (expected.kind === 'gone') return false;
+    const version = metadata.resourceVersion ?? '';
+    if (!isOlder(version, expected.version)) this.#drop(service, uid);
+    return isOlder(expected.version, version);
   }
 
   /** The watch reported that the slice is gone. Returns whether another program deleted it. */

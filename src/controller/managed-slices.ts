@@ -21,6 +21,7 @@ export class ManagedSlices {
   readonly #options: ManagedSlicesOptions;
   readonly #expectations = new Expectations();
   readonly #writer: SliceWriter;
+  readonly #events: SliceEvents;
 
   constructor(options: ManagedSlicesOptions) {
     const { context, manager, of, queue, batchPeriod } = options;
@@ -29,12 +30,13 @@ export class ManagedSlices {
     this.#writer = new SliceWriter({
       client,
       expectations: this.#expectations,
+      shown: () => cache.version('endpointslices'),
       isTaken: (key) => cache.slices.has(key),
       onWrite: (operation) => metrics.sliceChanged(of, operation),
     });
     const isStale = (service: ObjectKey) => this.#isStale(service, this.of(service));
-    const events = new SliceEvents({ manager, queue, expectations: this.#expectations, isStale, batchPeriod });
-    cache.listen({ onSlice: (before, after) => events.on(before, after) });
+    this.#events = new SliceEvents({ manager, queue, expectations: this.#expectations, isStale, batchPeriod });
+    cache.listen({ onSlice: (before, after) => this.#events.on(before, after) });
   }
 
   /** Services that slices of this manager name. */
@@ -55,8 +57,15 @@ export class ManagedSlices {
   }
 
   /** Throws ApiError. */
-  write(write: SliceWrite): Promise<void> {
-    return this.#writer.write(write);
+  async write(write: SliceWrite): Promise<void> {
+    const { create, update, remove } = write.changes;
+    if (create.length + update.length + remove.length === 0) return;
+    this.#expectations.begin(write.service);
+    try {
+      await this.#writer.write(write);
+    } finally {
+      if (this.#expectations.end(write.service)) this.#events.queue(write.service);
+    }
   }
 
   forget(service: ObjectKey): void {

@@ -7,8 +7,23 @@ import type { Clock } from '../host/clock.ts';
 import { DelayedKeys } from './delayed-keys.ts';
 import { Failures } from './failures.ts';
 
+/** Tells those who wait that a queue has no key ready or with a worker. */
+export class Drain {
+  readonly #waiting: (() => void)[] = [];
+
+  /** Resolves the next time. */
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  reached(): void {
+    for (const tell of this.#waiting.splice(0)) tell();
+  }
+}
+
 export class WorkQueue {
   readonly failures: Failures;
+  readonly drain = new Drain();
   /** In the order in which they are given out. */
   readonly #ready = new Set<string>();
   readonly #working = new Set<string>();
@@ -33,7 +48,11 @@ export class WorkQueue {
   /** Forget all keys, and take no more. */
   close(): void {
     this.#isOpen = false;
-    this.clear();
+    this.#delayed.clear();
+    this.#ready.clear();
+    this.#again.clear();
+    this.failures.clear();
+    this.drain.reached();
   }
 
   /** The number of keys that a worker could take now. */
@@ -108,13 +127,6 @@ export class WorkQueue {
   done(key: string): void {
     this.#working.delete(key);
     if (this.#again.delete(key)) this.add(key);
-  }
-
-  /** Forget all keys. */
-  clear(): void {
-    this.#delayed.clear();
-    this.#ready.clear();
-    this.#again.clear();
-    this.failures.clear();
+    if (this.#ready.size + this.#working.size === 0) this.drain.reached();
   }
 }

@@ -34,18 +34,19 @@ export class SliceEvents {
     if (was && from !== undefined && (from !== to || isAnother)) {
       const isNews = expectations.seenGone(from, was);
       // Another program deleted the slice, moved it to another Service, or took it from this controller.
-      if (isNews || after !== undefined) this.#queue(from);
+      if (isNews || after !== undefined) this.queue(from);
     }
     if (is && to !== undefined) {
       const wasElsewhere = before !== undefined && from !== to;
-      if (expectations.seen(to, is) || wasElsewhere) this.#queue(to);
+      if (expectations.seen(to, is) || wasElsewhere) this.queue(to);
     }
     // A Service that waited for the cache need not wait for its retry.
     const service = to ?? from;
     if (service !== undefined && queue.failures.of(service) > 0 && !isStale(service)) queue.add(service);
   }
 
-  #queue(service: ObjectKey): void {
+  /** Another program changed slices of a Service. */
+  queue(service: ObjectKey): void {
     this.#options.queue.addAfter(service, Math.max(LEAST_WAIT, this.#options.batchPeriod));
   }
 }

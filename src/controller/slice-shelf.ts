@@ -1,47 +1,66 @@
-/** The EndpointSlices that the cluster has, with an index by Service. */
-import { MANAGED_BY_LABEL, SERVICE_NAME_LABEL } from '../model/labels.ts';
+/** The EndpointSlices that the cluster has, packed, with an index by Service. */
+import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../model/labels.ts';
+import { Lists } from '../producers/few.ts';
 import type { ObjectKey, SliceObject } from '../producers/objects.ts';
+import { pack } from '../producers/packing.ts';
+import type { Packed } from '../producers/packing-form.ts';
+import { unpack } from '../producers/unpacking.ts';
 
-/** Slices by name, and by the Service that they name. */
+interface Row {
+  readonly slice: Packed<SliceObject>;
+  /** The Service that it names. */
+  readonly service: ObjectKey | undefined;
+  readonly manager: string | undefined;
+}
+
+const MANAGERS = [SLICES_MANAGER, MIRROR_MANAGER];
+
+/** Slices by name, and by the Service that they name. What it returns is new each time. */
 export class SliceShelf {
-  readonly #slices = new Map<ObjectKey, SliceObject>();
-  readonly #ofService = new Map<ObjectKey, Map<ObjectKey, SliceObject>>();
+  readonly #rows = new Map<ObjectKey, Row>();
+  readonly #ofService = new Lists<Row>();
 
   has(key: ObjectKey): boolean {
-    return this.#slices.has(key);
+    return this.#rows.has(key);
   }
 
   /** Slices of this manager that name the Service, without those that are being deleted. */
   of(service: ObjectKey, manager: string): SliceObject[] {
-    return [...(this.#ofService.get(service)?.values() ?? [])].filter((slice) => counts(slice, manager));
+    const found: SliceObject[] = [];
+    for (const row of this.#ofService.get(service)) {
+      if (row.manager !== manager) continue;
+      const slice = unpack(row.slice);
+      if (counts(slice, manager)) found.push(slice);
+    }
+    return found;
   }
 
   /** Services that slices of this manager name. */
   services(manager: string): ObjectKey[] {
-    const hasSome = (slices: ReadonlyMap<ObjectKey, SliceObject>) =>
-      [...slices.values()].some((slice) => managerOf(slice) === manager);
-    return [...this.#ofService].filter(([, slices]) => hasSome(slices)).map(([service]) => service);
+    const found = new Set<ObjectKey>();
+    for (const row of this.#rows.values()) {
+      if (row.manager === manager && row.service !== undefined) found.add(row.service);
+    }
+    return [...found];
   }
 
   /** Set or remove a slice. Returns the slice before. */
   set(key: ObjectKey, slice: SliceObject | undefined): SliceObject | undefined {
-    const before = this.#slices.get(key);
-    const was = before && serviceOf(before);
-    if (was !== undefined) {
-      const slices = this.#ofService.get(was);
-      slices?.delete(key);
-      if (slices?.size === 0) this.#ofService.delete(was);
+    const before = this.#rows.get(key);
+    if (before?.service !== undefined) this.#ofService.remove(before.service, before);
+    if (slice === undefined) this.#rows.delete(key);
+    else {
+      const row: Row = { slice: pack(slice), service: serviceOf(slice), manager: sharedText(managerOf(slice)) };
+      this.#rows.set(key, row);
+      if (row.service !== undefined) this.#ofService.add(row.service, row);
     }
-    this.#slices.delete(key);
-    if (slice === undefined) return before;
-    this.#slices.set(key, slice);
-    const service = serviceOf(slice);
-    if (service !== undefined) {
-      const slices = this.#ofService.get(service) ?? new Map();
-      this.#ofService.set(service, slices.set(key, slice));
-    }
-    return before;
+    return before && unpack(before.slice);
   }
+}
+
+/** Each slice came with a text of its own. */
+function sharedText(manager: string | undefined): string | undefined {
+  return MANAGERS.find((known) => known === manager) ?? manager;
 }
 
 /** The Service that a slice names; undefined when it names none. */

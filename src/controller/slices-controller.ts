@@ -29,6 +29,7 @@ export class SlicesController {
   readonly #slices: ManagedSlices;
   readonly #topology = new TopologyBook();
   readonly #triggers = new TriggerTimes();
+  #isRunning = false;
   #sharesPlanned = false;
 
   constructor(context: ControllerContext, settings: SlicesSettings) {
@@ -45,7 +46,9 @@ export class SlicesController {
       batchPeriod,
     });
     cache.listen({
-      onPod: (before, after) => this.#queuePods(cache.members.touchedBy(before, after)),
+      onPod: (touched) => {
+        if (this.#isRunning) this.#queuePods(touched());
+      },
       onService: (key) => this.queue.add(key),
       onNode: (before, after) => this.#onNode(before, after),
     });
@@ -64,7 +67,11 @@ export class SlicesController {
       const note = `Error updating Endpoint Slices for Service ${key}: ${error.message}`;
       events.service(cache.members.service(key), { type: 'Warning', reason: 'FailedToUpdateEndpointSlices', note });
     };
-    const onEnd = () => this.#slices.clear();
+    const onEnd = () => {
+      this.#isRunning = false;
+      this.#slices.clear();
+    };
+    this.#isRunning = true;
     return runQueue(this.#context, { name: 'slices', keys, queue, workers, sync, onResult, onFailure, onEnd }, signal);
   }
 

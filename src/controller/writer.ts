@@ -1,5 +1,8 @@
-/** Writes slices and Endpoints one after another; stops at the first failure, which the queue retries. */
-import { createHash } from 'node:crypto';
+/**
+ * Writes slices and Endpoints; stops at the first failure, which the queue retries. New slices of a Service are written at the same
+ * time, then the changed ones in their order, then unwanted ones are deleted at the same time: no endpoint is ever missing.
+ */
+import { hash } from 'node:crypto';
 import { type ApiClient, ApiError } from '../api/client.ts';
 import { TRIGGER_ANNOTATION } from '../model/labels.ts';
 import {
@@ -25,6 +28,8 @@ export interface SliceWrite {
 export interface SliceWriterOptions {
   readonly client: ApiClient;
   readonly expectations: Expectations;
+  /** The resourceVersion up to which the cache shows slices. */
+  readonly shown: () => string;
   /** Whether a slice of this `namespace/name` exists. */
   readonly isTaken: (key: ObjectKey) => boolean;
   readonly onWrite: (operation: Operation) => void;
@@ -52,18 +57,15 @@ export class SliceWriter {
 
   async #writeFamily({ service, changes, triggeredAt, signal }: SliceWrite): Promise<void> {
     const named = new Set<string>();
-    for (const slice of changes.create) {
-      const body = triggered(this.#named(slice, named), triggeredAt);
-      try {
-        await this.#send('create', service, body, signal);
-      } catch (error) {
-        // The namespace is being deleted: the slice would be deleted as well.
-        if (isNamespaceTerminating(error)) break;
-        throw error;
-      }
+    const bodies = changes.create.map((slice) => triggered(this.#named(slice, named), triggeredAt));
+    try {
+      await severalAtATime(bodies, (body) => this.#send('create', service, body, signal));
+    } catch (error) {
+      // The namespace is being deleted: the slices would be deleted as well.
+      if (!isNamespaceTerminating(error)) throw error;
     }
     for (const slice of changes.update) await this.#send('update', service, triggered(slice, triggeredAt), signal);
-    for (const slice of changes.remove) await this.#remove(service, slice, signal);
+    await severalAtATime(changes.remove, (slice) => this.#remove(service, slice, signal));
   }
 
   async #send(
@@ -72,13 +74,13 @@ export class SliceWriter {
     slice: SliceObject,
     signal: AbortSignal,
   ): Promise<void> {
-    const { client, expectations, onWrite } = this.#options;
+    const { client, expectations, onWrite, shown } = this.#options;
     const request =
       operation === 'create'
         ? ({ method: 'POST', path: collection(slice), body: slice } as const)
         : ({ method: 'PUT', path: `${collection(slice)}/${slice.metadata.name}`, body: slice } as const);
     const written = (await client.write(request, signal)) as SliceObject;
-    expectations.wrote(service, written);
+    expectations.wrote(service, written, shown());
     onWrite(operation);
   }
 
@@ -111,6 +113,23 @@ export class SliceWriter {
   }
 }
 
+/** Of one Service. */
+const WRITES_AT_A_TIME = 5;
+
+/** Work on the items in their order, a few at a time. Nothing new begins after a failure; throws the first, when all that began has ended. */
+async function severalAtATime<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const errors: unknown[] = [];
+  const rest = items.values();
+  const take = async () => {
+    for (const item of rest) {
+      await work(item).catch((error: unknown) => errors.push(error));
+      if (errors.length > 0) return;
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(WRITES_AT_A_TIME, items.length) }, take));
+  if (errors.length > 0) throw errors[0];
+}
+
 /** Letters of the API server's own names: no vowels, and none that resemble others. */
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
 const SUFFIX_LENGTH = 5;
@@ -118,7 +137,7 @@ const SUFFIX_LENGTH = 5;
 const LONGEST_PREFIX = 63 - SUFFIX_LENGTH;
 
 function suffix(of: string): string {
-  const bytes = createHash('sha256').update(of).digest();
+  const bytes = hash('sha256', of, 'buffer');
   return Array.from({ length: SUFFIX_LENGTH }, (_, i) => LETTERS[(bytes[i] as number) % LETTERS.length]).join('');
 }
 

@@ -1,27 +1,40 @@
 /**
- * Finds the Pods of a Service and the Services of a Pod without a search through all of them. Pods are indexed by each of their
- * labels, Services by the label of their selector that the fewest Services of the namespace have.
+ * Finds the Pods of a Service and the Services of a Pod without a search through all of them. Pods are indexed by their labels,
+ * Services by the label of their selector that the fewest Services of the namespace have.
  */
 import { sameData } from '../model/equal.ts';
 import type { Labels } from '../model/labels.ts';
+import { Lists } from './few.ts';
 import type { ObjectKey, PodView, SelectingService } from './objects.ts';
+import { pack } from './packing.ts';
+import type { Packed } from './packing-form.ts';
+import { type LabelOf, PodRows } from './pod-rows.ts';
+import { unpack } from './unpacking.ts';
 
-/** An index of Pods and Services. */
+/** Without what its key says. */
+type Kept = Omit<SelectingService, 'key' | 'namespace' | 'name'>;
+
+interface ServiceRow {
+  readonly kept: Packed<Kept>;
+  /** The label under which it is indexed; undefined without a selector. */
+  readonly listedUnder: string | undefined;
+}
+
+/** An index of Pods and Services. What it returns is new each time. */
 export class Membership {
-  readonly #pods = new Map<ObjectKey, PodView>();
-  readonly #services = new Map<ObjectKey, SelectingService>();
-  readonly #podsByLabel = new Lists();
-  readonly #servicesByLabel = new Lists();
-  readonly #podsByNode = new Lists();
-  /** The label under which each Service is indexed. */
-  readonly #listedUnder = new Map<ObjectKey, string>();
+  readonly #pods = new PodRows();
+  readonly #services = new Map<ObjectKey, ServiceRow>();
+  readonly #servicesByLabel = new Lists<ObjectKey>();
 
   pod(key: ObjectKey): PodView | undefined {
     return this.#pods.get(key);
   }
 
   service(key: ObjectKey): SelectingService | undefined {
-    return this.#services.get(key);
+    const row = this.#services.get(key);
+    if (row === undefined) return undefined;
+    const slash = key.indexOf('/');
+    return { key, namespace: key.slice(0, slash), name: key.slice(slash + 1), ...unpack(row.kept) };
   }
 
   get services(): Iterable<ObjectKey> {
@@ -31,49 +44,41 @@ export class Membership {
   /** Sets the current Pod, undefined when it was deleted; returns the earlier one. */
   setPod(key: ObjectKey, pod: PodView | undefined): PodView | undefined {
     const before = this.#pods.get(key);
-    if (before !== undefined) {
-      for (const label of labelKeys(before)) this.#podsByLabel.remove(label, key);
-      this.#podsByNode.remove(before.nodeName, key);
-      this.#pods.delete(key);
-    }
-    if (pod !== undefined) {
-      for (const label of labelKeys(pod)) this.#podsByLabel.add(label, key);
-      this.#podsByNode.add(pod.nodeName, key);
-      this.#pods.set(key, pod);
-    }
+    this.#pods.set(key, pod);
     return before;
   }
 
   /** Sets the current Service, undefined when it was deleted; returns the earlier one. */
   setService(key: ObjectKey, service: SelectingService | undefined): SelectingService | undefined {
-    const before = this.#services.get(key);
-    const listed = this.#listedUnder.get(key);
+    const before = this.service(key);
+    const listed = this.#services.get(key)?.listedUnder;
     if (listed !== undefined) this.#servicesByLabel.remove(listed, key);
-    this.#listedUnder.delete(key);
     if (service === undefined) this.#services.delete(key);
-    else this.#services.set(key, service);
-    const under = service === undefined ? undefined : this.#rarest(service, this.#servicesByLabel);
-    if (under !== undefined) {
-      this.#servicesByLabel.add(under, key);
-      this.#listedUnder.set(key, under);
+    else {
+      const under = rarest(service, (label) => this.#servicesByLabel.count(keyOf(label)));
+      const listedUnder = under && keyOf(under);
+      const { key: _, namespace: _namespace, name: _name, ...kept } = service;
+      this.#services.set(key, { kept: pack(kept), listedUnder });
+      if (listedUnder !== undefined) this.#servicesByLabel.add(listedUnder, key);
     }
+    // In this order an index that both need stays.
+    for (const label of Object.keys(service?.selector ?? {})) this.#pods.index(label);
+    for (const label of Object.keys(before?.selector ?? {})) this.#pods.unindex(label);
     return before;
   }
 
-  /** The Pods that the Service's selector matches; none without a selector. */
+  /** The Pods that the selector matches, none without a selector. The Service must have been set with this selector. */
   podsOf(service: SelectingService): PodView[] {
-    const under = this.#rarest(service, this.#podsByLabel);
-    if (under === undefined) return [];
-    const candidates = [...this.#podsByLabel.get(under)].map((key) => this.#pods.get(key));
-    return candidates.filter((pod) => pod !== undefined && matches(service.selector, pod.labels)) as PodView[];
+    const under = rarest(service, (label) => this.#pods.countWith(label));
+    return under === undefined ? [] : this.#pods.with(under, (labels) => matches(service.selector, labels));
   }
 
   /** The Services whose selector matches these labels. */
   servicesOf({ namespace, labels }: Pick<PodView, 'namespace' | 'labels'>): ObjectKey[] {
     const found: ObjectKey[] = [];
-    for (const label of labelKeys({ namespace, labels })) {
-      for (const key of this.#servicesByLabel.get(label)) {
-        if (matches(this.#services.get(key)?.selector, labels)) found.push(key);
+    for (const label of labelsOf(namespace, labels)) {
+      for (const key of this.#servicesByLabel.get(keyOf(label))) {
+        if (matches(this.service(key)?.selector, labels)) found.push(key);
       }
     }
     return found;
@@ -89,47 +94,33 @@ export class Membership {
 
   /** The Pods that run on a Node. */
   podsOn(node: string): PodView[] {
-    return [...this.#podsByNode.get(node)].map((key) => this.#pods.get(key) as PodView);
-  }
-
-  #rarest({ namespace, selector = {} }: SelectingService, lists: Lists): string | undefined {
-    let best: string | undefined;
-    for (const label of labelKeys({ namespace, labels: selector })) {
-      if (best === undefined || lists.get(label).size < lists.get(best).size) best = label;
-    }
-    return best;
+    return this.#pods.on(node);
   }
 }
 
-function labelKeys({ namespace, labels }: Pick<PodView, 'namespace' | 'labels'>): string[] {
-  return Object.entries(labels).map(([name, value]) => `${namespace}/${name}=${value}`);
+function labelsOf(namespace: string, labels: Labels): LabelOf[] {
+  return Object.entries(labels).map(([name, value]) => ({ namespace, name, value }));
+}
+
+function keyOf({ namespace, name, value }: LabelOf): string {
+  return `${namespace}/${name}=${value}`;
+}
+
+/** The label of the selector with the smallest count; undefined without a selector. */
+function rarest(
+  { namespace, selector = {} }: SelectingService,
+  count: (label: LabelOf) => number,
+): LabelOf | undefined {
+  let best: { readonly label: LabelOf; readonly count: number } | undefined;
+  for (const label of labelsOf(namespace, selector)) {
+    const its = count(label);
+    if (best === undefined || its < best.count) best = { label, count: its };
+  }
+  return best?.label;
 }
 
 /** An empty selector selects nothing: the API omits empty fields, so it equals no selector. */
 function matches(selector: Labels | undefined, labels: Labels): boolean {
   const wanted = Object.entries(selector ?? {});
   return wanted.length > 0 && wanted.every(([name, value]) => labels[name] === value);
-}
-
-const NOBODY: ReadonlySet<ObjectKey> = new Set();
-
-/** Sets of keys by name, without empty ones. */
-class Lists {
-  readonly #lists = new Map<string, Set<ObjectKey>>();
-
-  get(name: string): ReadonlySet<ObjectKey> {
-    return this.#lists.get(name) ?? NOBODY;
-  }
-
-  add(name: string, key: ObjectKey): void {
-    const list = this.#lists.get(name);
-    if (list === undefined) this.#lists.set(name, new Set([key]));
-    else list.add(key);
-  }
-
-  remove(name: string, key: ObjectKey): void {
-    const list = this.#lists.get(name);
-    list?.delete(key);
-    if (list?.size === 0) this.#lists.delete(name);
-  }
 }

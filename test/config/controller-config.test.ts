@@ -21,6 +21,7 @@ describe('configuration of the controllers', () => {
       kubeconfig: undefined,
       master: undefined,
       controllers: new Set(CONTROLLERS),
+      requests: undefined,
       slices: { workers: 5, mostPerSlice: 100, batchPeriod: 0 },
       endpoints: { workers: 5, batchPeriod: 0 },
       mirror: { workers: 5, mostPerSubset: 1000, batchPeriod: 0 },
@@ -44,6 +45,8 @@ describe('configuration of the controllers', () => {
       kubeconfig: '/k',
       master: 'https://api:6443',
       controllers: 'endpoints-controller',
+      kubeApiQps: '12.5',
+      kubeApiBurst: '7',
       maxEndpointsPerSlice: '1000',
       concurrentServiceEndpointSyncs: '1',
       concurrentEndpointSyncs: '2',
@@ -65,6 +68,7 @@ describe('configuration of the controllers', () => {
       kubeconfig: '/k',
       master: 'https://api:6443',
       controllers: new Set(['endpoints-controller']),
+      requests: { perSecond: 12.5, burst: 7 },
       slices: { workers: 1, mostPerSlice: 1000, batchPeriod: 500 },
       endpoints: { workers: 2, batchPeriod: 1000 },
       mirror: { workers: 3, mostPerSubset: 4, batchPeriod: 60_000 },
@@ -85,6 +89,16 @@ describe('configuration of the controllers', () => {
   it('names each replica otherwise, two on one host as well', () => {
     assert.notEqual(controllerConfig({}).leader?.identity, controllerConfig({}).leader?.identity);
   });
+
+  for (const [given, requests] of [
+    ['20', { perSecond: 20, burst: 30 }],
+    ['-1', undefined],
+    ['-0.5', undefined],
+  ] as const) {
+    it(`--kube-api-qps=${given}: ${requests === undefined ? 'no limit' : 'a limit'}`, () => {
+      assert.deepEqual(controllerConfig({ kubeApiQps: given }).requests, requests);
+    });
+  }
 
   for (const [given, isElected] of [
     [true, true],
@@ -126,6 +140,7 @@ describe('configuration of the controllers', () => {
 
   const NONE = `is not a controller; choose from ${CONTROLLERS.join(', ')}; * means all of them, and a - before a name leaves it out`;
   const COUNT = 'must be a whole number from 1 to 1000';
+  const RATE = 'must be a number of requests a second above 0, or a negative number for no limit';
   const DURATION = 'must be a duration such as 30s or 1m30s';
   const NAME = 'must be a name: lower-case letters, digits, - and ., at most 253 characters';
   const SHORTER = 'must be shorter than --leader-elect-lease-duration, which is 15s by default';
@@ -142,6 +157,10 @@ describe('configuration of the controllers', () => {
     [{ controllers: '*,-*' }, `--controllers=*,-*: -* ${NONE}`],
     [{ controllers: '' }, '--controllers=: must name at least one controller'],
     [{ controllers: `${slices},-${slices}` }, `--controllers=${slices},-${slices}: must name at least one controller`],
+    [{ kubeApiQps: '0' }, `--kube-api-qps=0: ${RATE}`],
+    [{ kubeApiQps: 'many' }, `--kube-api-qps=many: ${RATE}`],
+    [{ kubeApiQps: '' }, `--kube-api-qps=: ${RATE}`],
+    [{ kubeApiBurst: '0' }, '--kube-api-burst=0: must be a whole number from 1 to 100000'],
     [{ maxEndpointsPerSlice: '0' }, `--max-endpoints-per-slice=0: ${COUNT}`],
     [{ maxEndpointsPerSlice: '1001' }, `--max-endpoints-per-slice=1001: ${COUNT}`],
     [{ concurrentServiceEndpointSyncs: '0' }, `--concurrent-service-endpoint-syncs=0: ${COUNT}`],

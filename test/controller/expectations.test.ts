@@ -34,7 +34,7 @@ const at = (resourceVersion: string) => slice({ resourceVersion });
 
 function written(...slices: readonly SliceObject[]): Expectations {
   const expectations = new Expectations();
-  for (const one of slices) expectations.wrote(WEB, one);
+  for (const one of slices) expectations.wrote(WEB, one, '');
   return expectations;
 }
 
@@ -88,7 +88,7 @@ describe('the cache is stale', () => {
   it('not for a slice that is gone, even when the answer to its write comes after that', () => {
     const expectations = new Expectations();
     expectations.seenGone(WEB, one);
-    expectations.wrote(WEB, one);
+    expectations.wrote(WEB, one, '');
     assert.equal(expectations.isStale(WEB, [], ''), false);
   });
 
@@ -99,11 +99,26 @@ describe('the cache is stale', () => {
     assert.equal(expectations.isStale(WEB, [], ''), false, 'it is forgotten');
   });
 
+  it('never for a write that it showed before the answer came', () => {
+    const expectations = new Expectations();
+    expectations.wrote(WEB, at('10'), '9');
+    expectations.wrote(WEB, at('12'), '12');
+    assert.equal(expectations.isStale(WEB, [], ''), false);
+  });
+
+  it('no more when the slice was seen, whatever becomes of it', () => {
+    const expectations = written(at('10'));
+    assert.equal(expectations.seen(WEB, at('9')), false);
+    assert.equal(expectations.isStale(WEB, [], ''), true);
+    assert.equal(expectations.seen(WEB, at('10')), false);
+    assert.equal(expectations.isStale(WEB, [], ''), false);
+  });
+
   it('again for a slice that came back from another Service', () => {
     const expectations = new Expectations();
     expectations.seenGone(WEB, one);
     expectations.seen(WEB, one);
-    expectations.wrote(WEB, at('11'));
+    expectations.wrote(WEB, at('11'), '');
     assert.equal(expectations.isStale(WEB, [one], ''), true);
   });
 });
@@ -177,7 +192,7 @@ function keyOf({ metadata }: SliceObject): string {
 /** The cache shows a slice that was written here. */
 function deskWith(one: SliceObject): Desk {
   const desk = new Desk();
-  desk.expectations.wrote(WEB, one);
+  desk.expectations.wrote(WEB, one, '');
   desk.put(one);
   return desk;
 }
@@ -191,10 +206,41 @@ describe('a change of a slice is news', () => {
 
   it('not when it was written here, nor what came before that', async () => {
     const desk = new Desk();
-    desk.expectations.wrote(WEB, at('10'));
+    desk.expectations.wrote(WEB, at('10'), '');
     desk.put(at('9'));
     desk.put(at('10'));
     assert.deepEqual(await desk.news(), []);
+  });
+
+  it('not when the watch shows it before the answer to the write', async () => {
+    const desk = new Desk();
+    desk.expectations.begin(WEB);
+    desk.put(at('10'));
+    desk.put(slice({ name: 'web-2', uid: 'uid-2', resourceVersion: '11' }));
+    desk.expectations.wrote(WEB, at('10'), '11');
+    desk.expectations.wrote(WEB, slice({ uid: 'uid-2', resourceVersion: '11' }), '11');
+    assert.deepEqual([desk.expectations.end(WEB), await desk.news()], [false, []]);
+    desk.put(at('12'));
+    assert.deepEqual(await desk.news(), [WEB]);
+  });
+
+  it('when it is written while writes are under way, and none of them', () => {
+    for (const foreign of [at('12'), slice({ name: 'web-2', uid: 'uid-2', resourceVersion: '11' })]) {
+      const desk = new Desk();
+      desk.expectations.begin(WEB);
+      desk.put(at('10'));
+      desk.put(foreign);
+      desk.expectations.wrote(WEB, at('10'), '12');
+      assert.equal(desk.expectations.end(WEB), true);
+      assert.equal(desk.expectations.end(WEB), false);
+    }
+  });
+
+  it('when the answer to its write was lost', () => {
+    const desk = new Desk();
+    desk.expectations.begin(WEB);
+    desk.put(at('10'));
+    assert.equal(desk.expectations.end(WEB), true);
   });
 
   it('when somebody wrote it later', async () => {
@@ -256,7 +302,7 @@ describe('a change of a slice is news', () => {
     assert.equal(desk.isStale(), false);
     desk.put(slice({ resourceVersion: '12' }));
     assert.deepEqual(await desk.news(), [WEB]);
-    desk.expectations.wrote(WEB, at('13'));
+    desk.expectations.wrote(WEB, at('13'), '');
     assert.equal(desk.isStale(), true);
   });
 
@@ -284,8 +330,8 @@ describe('a change of a slice is news', () => {
 describe('a Service that waits for the cache', () => {
   function waiting(): Desk {
     const desk = new Desk();
-    desk.expectations.wrote(WEB, at('10'));
-    desk.expectations.wrote(WEB, slice({ name: 'web-2', uid: 'uid-2', resourceVersion: '11' }));
+    desk.expectations.wrote(WEB, at('10'), '');
+    desk.expectations.wrote(WEB, slice({ name: 'web-2', uid: 'uid-2', resourceVersion: '11' }), '');
     desk.queue.retry(WEB);
     return desk;
   }

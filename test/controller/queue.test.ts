@@ -129,12 +129,12 @@ describe('waiting', () => {
     assert.equal(queue.depth, 1);
   });
 
-  it('ends with everything else when the queue is cleared', async () => {
+  it('ends with everything else when the queue is closed', async () => {
     const { clock, queue } = queueOf('a', 'b');
     await queue.take(NEVER);
     queue.add('a');
     queue.retry('c');
-    queue.clear();
+    queue.close();
     queue.done('a');
     clock.advance(10_000);
     assert.deepEqual([queue.depth, clock.pending, queue.failures.of('c'), queue.isIdle], [0, 0, 0, true]);
@@ -192,5 +192,33 @@ describe('failures', () => {
     for (let n = 0; n < 130; n++) queue.retry(`later ${n}`);
     clock.advance(1000);
     assert.equal(queue.depth, 100 + 110);
+  });
+});
+
+describe('a queue is drained', () => {
+  it('when no key is ready or with a worker, though some are delayed', async () => {
+    const queue = new WorkQueue(new FakeClock());
+    const told: string[] = [];
+    for (const key of ['a', 'b']) queue.add(key);
+    queue.addAfter('c', 1000);
+    void queue.drain.next().then(() => told.push('drained'));
+    for (const key of [await queue.take(NEVER), await queue.take(NEVER)]) {
+      assert.deepEqual(told, []);
+      queue.add('a');
+      queue.done(key);
+      await Promise.resolve();
+    }
+    assert.deepEqual(told, []);
+    queue.done(await queue.take(NEVER));
+    await Promise.resolve();
+    assert.deepEqual(told, ['drained']);
+  });
+
+  it('when it is closed', async () => {
+    const queue = new WorkQueue(new FakeClock());
+    queue.add('a');
+    const drained = queue.drain.next();
+    queue.close();
+    await drained;
   });
 });

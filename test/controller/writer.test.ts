@@ -1,12 +1,14 @@
 /** What is asked of the API server itself before something is removed, and what a refused write leaves alone. */
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { apiClient } from '../../src/api/client.ts';
+import { type ApiClient, ApiError, apiClient } from '../../src/api/client.ts';
+import { Expectations } from '../../src/controller/expectations.ts';
 import { StaleCache } from '../../src/controller/workers.ts';
-import { mustBeGone } from '../../src/controller/writer.ts';
+import { mustBeGone, SliceWriter } from '../../src/controller/writer.ts';
+import type { SliceObject } from '../../src/producers/objects.ts';
 import { ApiServer } from '../helpers/api-server.ts';
 import { NEVER } from '../helpers/rig.ts';
-import { until } from '../helpers/until.ts';
+import { aWhile, until } from '../helpers/until.ts';
 import { address, ControllerRig } from './rig.ts';
 
 async function start(t: TestContext) {
@@ -48,6 +50,92 @@ describe('a refused write', () => {
     );
     await until('the first, tried again', () => rig.ready('web').join() === address(1));
     assert.equal(rig.slices('web').length, 2);
+  });
+});
+
+function slice(name: string): SliceObject {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name, generateName: 'web-', namespace: 'default', uid: `uid-${name}`, resourceVersion: '1' },
+    addressType: 'IPv4',
+    endpoints: [],
+    ports: [],
+  };
+}
+
+const slices = (count: number, name: string) => Array.from({ length: count }, (_, i) => slice(`${name}-${i}`));
+
+/** A server that answers each write after a moment; the n-th with an error, counted from 1. */
+class SlowServer {
+  readonly asked: string[] = [];
+  /** The most writes that it had at a time, by method. */
+  readonly most = new Map<string, number>();
+  readonly #errors: ReadonlyMap<number, ApiError>;
+  #now = 0;
+
+  constructor(errors: readonly [number, ApiError][] = []) {
+    this.#errors = new Map(errors);
+  }
+
+  async write(changes: Partial<Record<'create' | 'update' | 'remove', readonly SliceObject[]>>): Promise<void> {
+    const writer = new SliceWriter({
+      client: { write: (request) => this.#answer(request.method) } as Partial<ApiClient> as ApiClient,
+      expectations: new Expectations(),
+      shown: () => '',
+      isTaken: () => false,
+      onWrite: () => undefined,
+    });
+    const all = { create: [], update: [], remove: [], ...changes };
+    await writer.write({ service: 'default/web', changes: all, triggeredAt: 0, signal: NEVER });
+  }
+
+  async #answer(method: string): Promise<unknown> {
+    const count = this.asked.push(method);
+    this.#now += 1;
+    this.most.set(method, Math.max(this.most.get(method) ?? 0, this.#now));
+    await aWhile(5);
+    this.#now -= 1;
+    const error = this.#errors.get(count);
+    if (error !== undefined) throw error;
+    return slice(`answer-${count}`);
+  }
+}
+
+describe('the slices of a Service', () => {
+  it('are created five at a time, then changed one after another, then deleted five at a time', async () => {
+    const server = new SlowServer();
+    await server.write({ create: slices(12, 'new'), update: slices(3, 'old'), remove: slices(7, 'unwanted') });
+    const [posts, puts, deletes] = [12, 3, 7].map((count, i) => Array(count).fill(['POST', 'PUT', 'DELETE'][i]));
+    assert.deepEqual(server.asked, [posts, puts, deletes].flat());
+    assert.deepEqual(
+      [...server.most],
+      [
+        ['POST', 5],
+        ['PUT', 1],
+        ['DELETE', 5],
+      ],
+    );
+  });
+
+  it('are not written further when one is refused, and the first refusal is told', async () => {
+    const server = new SlowServer([
+      [2, new ApiError('refused', 422)],
+      [3, new ApiError('refused as well', 422)],
+    ]);
+    await assert.rejects(
+      server.write({ create: slices(12, 'new'), remove: slices(2, 'unwanted') }),
+      /^ApiError: refused$|^Error: refused$/,
+    );
+    assert.ok(server.asked.length < 12 && !server.asked.includes('DELETE'), server.asked.join());
+  });
+
+  it('are changed though none can be created in a namespace that goes away', async () => {
+    const leaving = new ApiError('forbidden', 403, { reasons: ['NamespaceTerminating'] });
+    const server = new SlowServer([[1, leaving]]);
+    await server.write({ create: slices(20, 'new'), update: slices(1, 'old') });
+    assert.ok(server.asked.filter((method) => method === 'POST').length < 20);
+    assert.equal(server.asked.at(-1), 'PUT');
   });
 });
 

@@ -329,7 +329,13 @@ async function askAsWriter(client: AskedRights): Promise<void> {
   const ofPods = reconcileSlices({ service: own, ...nothing, topology, mostPerSlice: 100 });
   const mirrored = reconcileMirror({ service: other, endpoints, existing: [], mostPerSubset: 1000 });
   const expectations = new Expectations();
-  const writer = new SliceWriter({ client, expectations, isTaken: () => false, onWrite: () => undefined });
+  const writer = new SliceWriter({
+    client,
+    expectations,
+    shown: () => '',
+    isTaken: () => false,
+    onWrite: () => undefined,
+  });
   for (const { create } of [ofPods.changes, mirrored.changes]) {
     assert.ok(create.length > 0);
     const changes = { create, update: create, remove: create };

@@ -44,6 +44,41 @@ describe('the Pods of a Service', () => {
     }
   });
 
+  it('are found by labels that selectors have later, and while any selector has them', () => {
+    const all = members(labelled(1, { team: 'a', constructor: 'b' }));
+    const [one, two] = ['one', 'two'].map((name) => serviceView({ name, selector: { team: 'a' } }));
+    const service = put(all, one as SelectingService);
+    put(all, two as SelectingService);
+    assert.deepEqual(names(all.podsOf(service)), ['pod-1']);
+    all.setService('default/two', undefined);
+    all.setPod('default/pod-2', labelled(2, { team: 'a' }));
+    assert.deepEqual(names(all.podsOf(service)), ['pod-1', 'pod-2']);
+    all.setService('default/one', undefined);
+    all.setPod('default/pod-3', labelled(3, { team: 'a' }));
+    assert.deepEqual(names(all.podsOf(put(all, service))), ['pod-1', 'pod-2', 'pod-3']);
+  });
+
+  it('are found by a label with the name of what every object has', () => {
+    const all = members(labelled(1, { constructor: 'b' }), podView(2));
+    const service = put(all, serviceView({ name: 'odd', selector: { constructor: 'b' } }));
+    assert.deepEqual(names(all.podsOf(service)), ['pod-1']);
+    all.setPod('default/pod-1', podView(1));
+    assert.deepEqual(names(all.podsOf(service)), []);
+  });
+
+  it('are each as they are now, however many a workload has', () => {
+    const all = members(...Array.from({ length: 40 }, (_, n) => podView(n, { uid: `uid-${n}` })));
+    all.setPod('default/pod-7', podView(7, { ready: false, nodeName: 'node-b' }));
+    all.setPod('default/pod-8', undefined);
+    const found = all.podsOf(serviceView());
+    assert.equal(found.length, 39);
+    assert.deepEqual(
+      found.find(({ name }) => name === 'pod-7'),
+      podView(7, { ready: false, nodeName: 'node-b' }),
+    );
+    assert.deepEqual(all.pod('default/pod-9'), podView(9, { uid: 'uid-9' }));
+  });
+
   it('follow labels, and a deleted Pod is removed', () => {
     const all = members(podView(1));
     const service = serviceView();
