@@ -135,7 +135,7 @@ async function assemble(output: string): Promise<void> {
 
 /** Throws when the executable does not work. */
 async function tryOut(output: string): Promise<void> {
-  const { stdout: version, stderr } = await realCommands.run({ file: output, args: ['version'] }, NEVER);
+  const { stdout: version, stderr } = await realCommands.run({ file: 'env', args: ['-i', output, 'version'] }, NEVER);
   // The first code warns on standard error where V8 refuses the compiled code.
   if (!version.startsWith('slicewire ') || stderr !== '') throw new Error(`${output} version: ${version}${stderr}`);
   const help = await run(output, ['run', '--help']);

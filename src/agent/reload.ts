@@ -22,6 +22,7 @@ import type { Outside } from './outside.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
+import { type StartReport, startReportFor } from './start-report.ts';
 import { SupervisorState } from './supervisor-state.ts';
 
 /** Errors of a changed configuration, beside those of this machine: the former one then stays in force. */
@@ -69,6 +70,7 @@ export class Reloader {
   readonly #configs: ConfigFollower;
   readonly #supervisor: SupervisorState;
   readonly #faults: FaultLog;
+  readonly #startReport: StartReport | undefined;
   #reporting: Reporting | undefined;
   /** The Node or this machine changed: the same configuration needs another generation. */
   #isOutdated = false;
@@ -78,6 +80,7 @@ export class Reloader {
     const { log } = options;
     this.#options = options;
     this.#supervisor = new SupervisorState(log);
+    this.#startReport = startReportFor(options.flags, log);
     this.#faults = new FaultLog({ log, clock: realClock });
     this.#configs = new ConfigFollower({
       ...options,
@@ -163,6 +166,7 @@ export class Reloader {
       onFault: (fault) => this.#onFault(fault),
       onPorts: reporting.onPorts,
       onSweep: (report) => reporting.metrics.swept(report),
+      onPhase: (phase) => this.#startReport?.ended(phase),
     });
   }
 
@@ -194,7 +198,10 @@ export class Reloader {
       signal: AbortSignal.any([signal, stop.signal]),
       reporting,
       recorder: this.#options.recordings.hooks,
-      onSynced: () => void this.#supervisor.ready(),
+      onSynced: () => {
+        this.#startReport?.ended('sync');
+        void this.#supervisor.ready();
+      },
       onOutdated: () => {
         this.#isOutdated = true;
         this.#wake();
