@@ -27,7 +27,7 @@ const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
 /** With these V8 makes the same compiled code each time: without threads beside, and without chance. */
 const REPRODUCIBLE = ['--random-seed=1', '--predictable', '--single-threaded'];
 
-/** Where compiled code has the hash of V8's flags (SerializedCodeData in v8: src/snapshot/code-serializer.h). */
+/** Where compiled code has the hash of V8's flags (V8's class SerializedCodeData). */
 const FLAGS_HASH = { start: 12, end: 16 } as const;
 
 const SAMPLE = `apiVersion: v1

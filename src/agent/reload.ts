@@ -22,7 +22,7 @@ import type { Outside } from './outside.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
-import { type StartReport, startReportFor } from './start-report.ts';
+import type { StartReport } from './start-report.ts';
 import { SupervisorState } from './supervisor-state.ts';
 
 /** Errors of a changed configuration, beside those of this machine: the former one then stays in force. */
@@ -39,6 +39,8 @@ export interface RunOptions {
   /** Digest of that file as `config` was read from it. */
   readonly configDigest: string | undefined;
   readonly outside: Outside;
+  /** Takes the phases of the start. */
+  readonly startReport?: StartReport | undefined;
   /** Another configuration is in force. */
   readonly onConfig?: (config: Config) => void;
 }
@@ -70,7 +72,6 @@ export class Reloader {
   readonly #configs: ConfigFollower;
   readonly #supervisor: SupervisorState;
   readonly #faults: FaultLog;
-  readonly #startReport: StartReport | undefined;
   #reporting: Reporting | undefined;
   /** The Node or this machine changed: the same configuration needs another generation. */
   #isOutdated = false;
@@ -80,7 +81,6 @@ export class Reloader {
     const { log } = options;
     this.#options = options;
     this.#supervisor = new SupervisorState(log);
-    this.#startReport = startReportFor(options.flags, log);
     this.#faults = new FaultLog({ log, clock: realClock });
     this.#configs = new ConfigFollower({
       ...options,
@@ -166,7 +166,7 @@ export class Reloader {
       onFault: (fault) => this.#onFault(fault),
       onPorts: reporting.onPorts,
       onSweep: (report) => reporting.metrics.swept(report),
-      onPhase: (phase) => this.#startReport?.ended(phase),
+      onPhase: (phase) => this.#options.startReport?.ended(phase),
     });
   }
 
@@ -199,7 +199,7 @@ export class Reloader {
       reporting,
       recorder: this.#options.recordings.hooks,
       onSynced: () => {
-        this.#startReport?.ended('sync');
+        this.#options.startReport?.ended('sync');
         void this.#supervisor.ready();
       },
       onOutdated: () => {
