@@ -6,24 +6,30 @@
  *   --output FILE                  the executable (dist/slicewire)
  *   --sums FILE --archive FILE     compare Node.js with its published release: SHASUMS256.txt, node-vVERSION-linux-x64.tar.xz
  */
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { realCommands } from '../src/host/commands.ts';
 import { mayChangeNetwork } from '../src/host/node-facts.ts';
-import { bundle } from './bundle.ts';
+import { bundleExecutable } from './bundle.ts';
+import { ASSETS, wrapped } from './executable/program.ts';
 import { checkRuntime, compareWithRelease, RuntimeRefused, sha256 } from './runtime.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const NEVER = new AbortController().signal;
-const MAIN = 'slicewire.mjs';
 /**
  * Node.js must not offer these in a daemon of root: SIGUSR1 opens the debugger to every user of the machine, and
  * OPENSSL_CONF can load libraries. src/host/environment.ts has the others.
  */
 const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
+/** With these V8 makes the same compiled code each time: without threads beside, and without chance. */
+const REPRODUCIBLE = ['--random-seed=1', '--predictable', '--single-threaded'];
+
+/** Where compiled code has the hash of V8's flags (V8's class SerializedCodeData). */
+const FLAGS_HASH = { start: 12, end: 16 } as const;
+
 const SAMPLE = `apiVersion: v1
 kind: Service
 metadata: {name: web}
@@ -48,7 +54,8 @@ const folder = mkdtempSync(join(tmpdir(), 'slicewire-build-'));
 try {
   await checkNode();
   mkdirSync(join(values.output, '..'), { recursive: true });
-  await bundle('src/main.ts', join(folder, MAIN));
+  await bundleExecutable(folder);
+  await compile();
   await assemble(resolve(values.output));
   await tryOut(resolve(values.output));
   const megabytes = Math.round(statSync(values.output).size / 1e6);
@@ -81,31 +88,56 @@ async function checkNode(): Promise<void> {
   process.stdout.write(`Node.js ${runtime.version} for ${runtime.platform}: SHA-256 ${sum}, ${by}\n`);
 }
 
+/**
+ * Makes the compiled code of the program. V8 refuses code that was made with other flags than its own, so the code gets the hash of
+ * the executable's flags: those that make it reproducible change the order of V8's work, not the code.
+ */
+async function compile(): Promise<void> {
+  const maker = join(ROOT, 'scripts/executable/cached.ts');
+  const make = async (program: string, output: string, flags: readonly string[]) => {
+    await run('env', [
+      '-i',
+      process.execPath,
+      ...flags,
+      ...EXEC_ARGV,
+      maker,
+      join(folder, program),
+      join(folder, output),
+    ]);
+    return readFileSync(join(folder, output));
+  };
+  writeFileSync(join(folder, 'empty'), wrapped(''));
+  const empty = await make('empty', 'empty-compiled', []);
+  const compiled = await make(ASSETS.program, ASSETS.compiled, REPRODUCIBLE);
+  empty.copy(compiled, FLAGS_HASH.start, FLAGS_HASH.start, FLAGS_HASH.end);
+  writeFileSync(join(folder, ASSETS.compiled), compiled);
+}
+
 /** Puts the bundle and this Node.js into one file. */
 async function assemble(output: string): Promise<void> {
   writeFileSync(
     join(folder, 'sea.json'),
     JSON.stringify({
-      // The executable contains this path: keep it the same everywhere.
-      main: MAIN,
-      mainFormat: 'module',
+      // The executable contains these paths: keep them the same everywhere.
+      main: 'boot.js',
+      assets: Object.fromEntries(Object.values(ASSETS).map((name) => [name, name])),
       output,
       disableExperimentalSEAWarning: true,
-      useCodeCache: true,
+      // The first code is a few lines. It has the compiled code of the program.
+      useCodeCache: false,
       execArgv: EXEC_ARGV,
       // The agent is root: ignore NODE_OPTIONS of the environment.
       execArgvExtension: 'none',
     }),
   );
-  // The seed makes the code cache reproducible; V8 ignores it when it compares the flags of a cache with its own.
-  const args = ['-C', folder, '-u', 'NODE_OPTIONS', process.execPath, '--random-seed=1', '--build-sea', 'sea.json'];
-  await run('env', args);
+  await run('env', ['-C', folder, '-u', 'NODE_OPTIONS', process.execPath, '--build-sea', 'sea.json']);
 }
 
 /** Throws when the executable does not work. */
 async function tryOut(output: string): Promise<void> {
-  const version = await run(output, ['version']);
-  if (!version.startsWith('slicewire ')) throw new Error(`${output} version: ${version}`);
+  const { stdout: version, stderr } = await realCommands.run({ file: 'env', args: ['-i', output, 'version'] }, NEVER);
+  // The first code warns on standard error where V8 refuses the compiled code.
+  if (!version.startsWith('slicewire ') || stderr !== '') throw new Error(`${output} version: ${version}${stderr}`);
   const help = await run(output, ['run', '--help']);
   if (!help.includes('--proxy-mode')) throw new Error(`${output} run --help: ${help}`);
   // A plan reads the kernel; a build of an image may not.

@@ -1,9 +1,14 @@
 /** Bundles a program and its imports into one file. */
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
+import { ASSETS, CLIENT_NODE, wrapped } from './executable/program.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** Only the part of client-node that reads a kubeconfig is used. Without its clients for every API it is a sixth as large. */
+const CLIENT_NODE_CONFIG = join(ROOT, 'node_modules/@kubernetes/client-node/dist/config.js');
 
 const SHARED = {
   // The bundle names modules by their path from this folder, so it is the same wherever the repository is.
@@ -22,6 +27,27 @@ const THREAD: BuildOptions = { ...SHARED, entryPoints: [join(ROOT, 'src/document
 /** `entry`: relative to the repository. Throws esbuild's errors. */
 export async function bundle(entry: string, outfile: string): Promise<void> {
   await build(await optionsOf(entry, outfile));
+}
+
+/** The texts of the executable, each a file in the folder: its first code, `boot.js`, and the assets `program` and `client-node`. */
+export async function bundleExecutable(folder: string): Promise<void> {
+  const cjs = { ...SHARED, format: 'cjs' as const, external: ['node:ffi', CLIENT_NODE] } satisfies BuildOptions;
+  const file = (name: string) => join(folder, name);
+  await build({ ...cjs, entryPoints: [join(ROOT, 'scripts/executable/boot.ts')], outfile: file('boot.js') });
+  await build({
+    ...cjs,
+    entryPoints: [join(ROOT, 'scripts/executable/entry.ts')],
+    outfile: file(ASSETS.program),
+    // A script of V8 that is compiled before cannot load modules by itself: `boot.ts` gives it `require`.
+    supported: { 'dynamic-import': false },
+    define: {
+      DOCUMENT_THREAD: JSON.stringify(await threadText()),
+      'import.meta.url': JSON.stringify('file:///slicewire'),
+    },
+  });
+  await build({ ...cjs, external: [], entryPoints: [CLIENT_NODE_CONFIG], outfile: file(ASSETS.clientNode) });
+  for (const name of [ASSETS.program, ASSETS.clientNode])
+    writeFileSync(file(name), wrapped(readFileSync(file(name), 'utf8')));
 }
 
 /**
@@ -48,8 +74,7 @@ async function optionsOf(entry: string, outfile: string): Promise<BuildOptions> 
     format: 'esm',
     // esbuild does not know this module yet.
     external: ['node:ffi'],
-    // Only the part of client-node that reads a kubeconfig is used. Without its clients for every API it is a sixth as large.
-    alias: { '@kubernetes/client-node': join(ROOT, 'node_modules/@kubernetes/client-node/dist/config.js') },
+    alias: { [CLIENT_NODE]: CLIENT_NODE_CONFIG },
     // CommonJS packages load Node.js's own modules by `require`.
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
     // The bundle is one file, so a thread has no other file to start from (`src/documents/thread.ts`).

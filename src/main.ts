@@ -5,6 +5,9 @@ import { main } from './cli/program.ts';
 import { restartWithoutNodeVariables } from './host/environment.ts';
 import { Hangups } from './host/hangups.ts';
 
+/** Exit status of Node.js for a top-level await that never ends. */
+const UNSETTLED = 13;
+
 restartWithoutNodeVariables();
 
 const stop = new AbortController();
@@ -20,4 +23,6 @@ for (const name of ['SIGTERM', 'SIGINT'] as const) {
 const hangups = new Hangups(() => stop.abort(new Error('received SIGHUP')));
 process.on('SIGHUP', () => hangups.received());
 
-await end(await main(process.argv.slice(2), stop.signal, hangups));
+// The status where nothing is left to do before the command ended. The executable is CommonJS, and has no top-level await.
+process.exitCode = UNSETTLED;
+void main(process.argv.slice(2), stop.signal, hangups).then(end);

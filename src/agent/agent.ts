@@ -21,6 +21,7 @@ import { type ObjectFeed, waitForNode, waitForServiceCidrs } from './feed.ts';
 import { logSteps, stackLogger } from './log-lines.ts';
 import { closeProbes, createMode, type ModeInput, type ModeOnNode } from './mode.ts';
 import type { Outside } from './outside.ts';
+import type { Phase } from './start-report.ts';
 import { Turns } from './turns.ts';
 import { someWork, type Unserved, unservedOf, usableFamilies } from './usable-families.ts';
 
@@ -38,6 +39,8 @@ export interface AgentOptions {
   /** ServicePorts that changed. */
   readonly onPorts?: SyncParts['onPorts'];
   readonly onSweep?: (report: SweepReport) => void;
+  /** A phase of the start ended. */
+  readonly onPhase?: ((phase: Phase) => void) | undefined;
   readonly outside: Outside;
 }
 
@@ -61,6 +64,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
   const { config, log, signal, onFault, onPorts, onSweep, outside } = options;
   const { cache } = feed;
   const { families, tools, broken } = await usableFamilies(config, signal, outside);
+  options.onPhase?.('tools');
   const unserved = unservedOf(broken, config.mode);
   for (const { text } of unserved) log.warn(text);
   const lost = (options.mustHave ?? []).filter((family) => !families.includes(family));
@@ -79,6 +83,7 @@ export async function startAgent(feed: ObjectFeed, options: AgentOptions): Promi
     ...built,
     isCurrent: async (until: AbortSignal) => (await built.isCurrent(until)) && !(await someWork(broken, until)),
   };
+  options.onPhase?.('mode');
   const { mode } = onNode;
   warnOfExternalIPs(feed, options);
   const model = new ProxyModel(
@@ -138,12 +143,13 @@ function warnOfExternalIPs({ cache }: ObjectFeed, { config, log }: AgentOptions)
 async function buildMode(
   feed: ObjectFeed,
   { families, members, notices }: Pick<ModeInput, 'families' | 'members' | 'notices'>,
-  { config, log, signal, isRun, recorder, outside }: AgentOptions,
+  { config, log, signal, isRun, recorder, onPhase, outside }: AgentOptions,
 ): Promise<ModeOnNode> {
   if (config.mode !== 'nftables') {
     for (const { tools, probe } of members) tools.readAhead(() => probe.generation(), signal);
   }
   await unlessAborted(feed.synced, signal);
+  onPhase?.('lists');
   const { cache } = feed;
   const facts = { services: cache.counts('services').total, slices: cache.counts('slices').total };
   log.info(facts, 'the initial lists are complete');

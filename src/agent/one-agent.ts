@@ -20,6 +20,7 @@ import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import { Recordings } from './recording/recordings.ts';
 import { Reloader, type RunOptions } from './reload.ts';
+import { startReportFor } from './start-report.ts';
 
 /** Milliseconds between two tries. */
 const PAUSE = 50;
@@ -67,7 +68,8 @@ export async function runAlone(
   const onConfig = (config: Config) => {
     mode = config.mode;
   };
-  await new Reloader({ ...options, recordings, onConfig }).run();
+  const startReport = startReportFor(options.flags, log);
+  await new Reloader({ ...options, recordings, onConfig, startReport }).run();
 }
 
 /** Take the name of this network namespace. Rejects with CannotRun when another agent has it, with the signal's reason when it aborts. */

@@ -107,9 +107,9 @@ const TRACES = [
 ] as const;
 
 async function hasRules({ members, signal }: PredecessorInput): Promise<boolean> {
-  for (const { tools } of members) {
+  for (const { tools, probe = tools } of members) {
     try {
-      for (const trace of TRACES) if (await tools.hasChain({ ...trace, wait: 1 }, signal)) return true;
+      for (const trace of TRACES) if (await probe.hasChain({ ...trace, wait: 1 }, signal)) return true;
     } catch (error) {
       // Another process holds the lock: there may be rules, and the sync waits for the lock.
       if (error instanceof IptablesError && !error.isRefusal) return true;

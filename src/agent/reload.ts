@@ -22,6 +22,7 @@ import type { Outside } from './outside.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Reporting } from './reporting.ts';
 import { runGeneration } from './run.ts';
+import type { StartReport } from './start-report.ts';
 import { SupervisorState } from './supervisor-state.ts';
 
 /** Errors of a changed configuration, beside those of this machine: the former one then stays in force. */
@@ -38,6 +39,8 @@ export interface RunOptions {
   /** Digest of that file as `config` was read from it. */
   readonly configDigest: string | undefined;
   readonly outside: Outside;
+  /** Takes the phases of the start. */
+  readonly startReport?: StartReport | undefined;
   /** Another configuration is in force. */
   readonly onConfig?: (config: Config) => void;
 }
@@ -163,6 +166,7 @@ export class Reloader {
       onFault: (fault) => this.#onFault(fault),
       onPorts: reporting.onPorts,
       onSweep: (report) => reporting.metrics.swept(report),
+      onPhase: (phase) => this.#options.startReport?.ended(phase),
     });
   }
 
@@ -194,7 +198,10 @@ export class Reloader {
       signal: AbortSignal.any([signal, stop.signal]),
       reporting,
       recorder: this.#options.recordings.hooks,
-      onSynced: () => void this.#supervisor.ready(),
+      onSynced: () => {
+        this.#options.startReport?.ended('sync');
+        void this.#supervisor.ready();
+      },
       onOutdated: () => {
         this.#isOutdated = true;
         this.#wake();

@@ -141,7 +141,6 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     logReport(report, log, { isFirst, failingSince, faults: faultCounts(agent), by: by && committerText(by), isFight });
     if (report.drift.length > 0 && !isFight)
       reporting.events.emitDrift(driftText(report.drift), by && committerText(by));
-    if (isFirst && report.outcome === 'complete') outside.process.releaseMemory();
     if (report.outcome !== 'failed') watch.begin();
     // The rules are written: clients whose flows are deleted now meet the new ones.
     if (report.outcome !== 'failed') agent.sweeper.request();
@@ -150,6 +149,8 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
       .catch((error) => log.error(`cannot serve health check ports: ${causeOf(error)}`));
     // A Service that the kernel refuses must not delay units that wait for readiness.
     if (report.outcome !== 'failed') onSynced();
+    // Last: it takes a moment, and nobody should wait for it.
+    if (isFirst && report.outcome === 'complete') outside.process.releaseMemory();
     return report.outcome === 'complete';
   };
 }

@@ -8,6 +8,7 @@ import { type Agent, startAgent } from './agent.ts';
 import { startFeed } from './feed.ts';
 import { faultCounts, logReport } from './log-lines.ts';
 import { type Outside, realOutside } from './outside.ts';
+import type { Phase, StartReport } from './start-report.ts';
 
 /** Milliseconds between two tries. */
 const RETRY = 1000;
@@ -20,23 +21,31 @@ export async function syncOnce(
   log: Log,
   signal: AbortSignal,
   outside: Outside = realOutside,
+  report?: StartReport | undefined,
 ): Promise<boolean> {
   const faults = new FaultLog({ log, clock: realClock });
   const onFault = (fault: Fault) => void faults.log(fault);
   try {
     const feed = startFeed({ outside, config, log, follow: false, signal, onFault });
-    const agent = await startAgent(feed, { outside, config, log, isRun: true, signal, onFault });
-    return await syncUntilDone(agent, log, signal);
+    const onPhase = (phase: Phase) => report?.ended(phase);
+    const agent = await startAgent(feed, { outside, config, log, isRun: true, signal, onFault, onPhase });
+    return await syncUntilDone(agent, log, signal, report);
   } finally {
     faults.flush();
   }
 }
 
-async function syncUntilDone(agent: Agent, log: Log, signal: AbortSignal): Promise<boolean> {
+async function syncUntilDone(
+  agent: Agent,
+  log: Log,
+  signal: AbortSignal,
+  report: StartReport | undefined,
+): Promise<boolean> {
   for (let tries = 1; ; tries++) {
-    const report = await agent.loop.sync(signal);
-    logReport(report, log, { isFirst: true, faults: faultCounts(agent) });
-    if (report.outcome === 'complete') return await sweepOnce(agent, signal);
+    const synced = await agent.loop.sync(signal);
+    logReport(synced, log, { isFirst: true, faults: faultCounts(agent) });
+    if (synced.outcome !== 'failed') report?.ended('sync');
+    if (synced.outcome === 'complete') return await sweepOnce(agent, signal);
     if (tries === TRIES) return false;
     agent.loop.distrust();
     await sleep(agent.clock, RETRY, signal);

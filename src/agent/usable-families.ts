@@ -3,8 +3,9 @@
  * still to be loaded: a family is tried again while the agent runs.
  */
 import type { Config } from '../config/config.ts';
+import type { OpenRules } from '../host/chain-probe.ts';
 import { CommandNotStarted } from '../host/commands.ts';
-import { backendOfKubelet, IptablesError, IptablesTools } from '../host/iptables-tools.ts';
+import { backendOfKubelet, IptablesError, IptablesTools, OF_KUBELET } from '../host/iptables-tools.ts';
 import type { Family } from '../model/address.ts';
 import { CannotRun } from './cannot-run.ts';
 import { type Outside, realOutside } from './outside.ts';
@@ -63,22 +64,40 @@ export function unservedOf(broken: readonly BrokenTools[], mode: Config['mode'])
 export async function openTools(
   { iptablesBackend }: Config,
   signal: AbortSignal,
-  { machine, commands }: Outside = realOutside,
+  { machine, commands, kernel }: Outside = realOutside,
 ): Promise<Usable> {
   if (!(await machine.mayChangeNetwork())) {
     throw new CannotRun('slicewire needs the capability NET_ADMIN to read and write rules: run it as root');
   }
   const families = await machine.families();
-  const found =
-    iptablesBackend === 'auto' ? await backendOfKubelet(commands, machine.hasLegacyTables, signal) : undefined;
-  const all = families.map((family) => new IptablesTools(commands, family, found ?? iptablesBackend));
-  // Side by side: each starts two processes, one after the other.
-  const problems = await Promise.all(all.map((tools) => problemOf(tools, signal)));
-  const usable = all.filter((_tools, i) => problems[i] === undefined);
-  const broken = all.flatMap((tools, i): BrokenTools[] =>
-    problems[i] === undefined ? [] : [{ tools, ...problems[i] }],
+  const mayUse = { nft: () => mayHoldChains(kernel.openRules), legacy: machine.hasLegacyTables };
+  const found = iptablesBackend === 'auto' ? await backendOfKubelet(commands, mayUse, signal) : undefined;
+  const tried = await Promise.all(
+    families.map(async (family) => {
+      const tools = new IptablesTools(commands, family, found ?? iptablesBackend);
+      return { tools, problem: await problemOf(tools, signal) };
+    }),
   );
-  return { families, tools: usable, broken };
+  return {
+    families,
+    tools: tried.filter(({ problem }) => problem === undefined).map(({ tools }) => tools),
+    broken: tried.flatMap(({ tools, problem }) => (problem === undefined ? [] : [{ tools, ...problem }])),
+  };
+}
+
+/** Whether the kernel has a chain of the kubelet in the nft variant, or does not say: then the tool is asked. Starts no process. */
+async function mayHoldChains(open: OpenRules): Promise<boolean> {
+  try {
+    const socket = await open('nft', 'IPv4');
+    try {
+      const answers = OF_KUBELET.map((chain) => socket.chain({ table: 'mangle', chain }));
+      return answers.some((answer) => answer.kind !== 'known' || answer.exists);
+    } finally {
+      socket.close();
+    }
+  } catch {
+    return true;
+  }
 }
 
 /** undefined: the tools can be used. */

@@ -1,9 +1,10 @@
-/** Address and credentials of the API server. client-node is loaded only when a cluster is the source: it is large. */
+/** Address and credentials of the API server. client-node, which is large, is loaded only for what `plain-credentials.ts` does not know. */
 import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { type OneFile, readOneFile } from '../documents/one-file.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Credentials } from './client.ts';
+import { applyPlain, type PlainAccess, plainAccess, podAccess } from './plain-credentials.ts';
 import { fieldsOf } from './status.ts';
 
 /** The name in deploy/base in place of the control plane's address; no host has it (RFC 2606). */
@@ -37,19 +38,45 @@ export async function credentialsOf(
       'no source of objects: this process does not run in a pod; name a folder with --manifests or a cluster with --kubeconfig',
     );
   }
+  const access = inCluster ? podAccess(process.env) : accessOf(file, { kubeconfig, master });
+  if (access === undefined) return await throughClientNode(file ?? {}, { kubeconfig: kubeconfig ?? '', master });
+  const server = serverUrl(master ?? access.server, kubeconfig);
+  const tokenFile =
+    kubeconfig === undefined || file === undefined
+      ? access.tokenFile
+      : tokenFileOf(file, { kubeconfig, user: currentUser(file) });
+  // Without TLS there is nothing to verify.
+  const skipsVerify = server.startsWith('http:') || access.skipsVerify;
+  return { server, apply: (options) => applyPlain({ ...access, skipsVerify, tokenFile }, options) };
+}
+
+/** undefined: client-node must read the kubeconfig. */
+function accessOf(file: object | undefined, { kubeconfig, master }: ClusterConfig): PlainAccess | undefined {
+  if (kubeconfig === undefined) return { server: master ?? '', skipsVerify: false };
+  return plainAccess(file ?? {}, kubeconfig);
+}
+
+/** The user of the current context. */
+function currentUser(file: object): string | undefined {
+  const { contexts, 'current-context': current } = fieldsOf(file);
+  const context = Array.isArray(contexts) ? contexts.map(fieldsOf).find(({ name }) => name === current) : undefined;
+  const { user } = fieldsOf(context?.context);
+  return typeof user === 'string' ? user : undefined;
+}
+
+/** Credentials of other kinds, which client-node knows. Throws KubeconfigUnusable. */
+async function throughClientNode(
+  file: object,
+  { kubeconfig, master }: ClusterConfig & { readonly kubeconfig: string },
+): Promise<Credentials> {
   const { KubeConfig } = await import('@kubernetes/client-node');
   const config = new KubeConfig();
   try {
-    if (kubeconfig !== undefined) {
-      // client-node's own loadFromFile reads files of any size.
-      config.loadFromString(JSON.stringify(file));
-      config.makePathsAbsolute(dirname(kubeconfig));
-    } else if (inCluster) config.loadFromCluster();
-    else
-      config.loadFromClusterAndUser({ name: 'master', server: master ?? '', skipTLSVerify: false }, { name: 'none' });
+    // client-node's own loadFromFile reads files of any size.
+    config.loadFromString(JSON.stringify(file));
+    config.makePathsAbsolute(dirname(kubeconfig));
   } catch (error) {
-    const where = kubeconfig === undefined ? 'the service account of this pod' : `--kubeconfig ${kubeconfig}`;
-    throw new KubeconfigUnusable(`${where}: cannot be read: ${(error as Error).message}`);
+    throw new KubeconfigUnusable(`--kubeconfig ${kubeconfig}: cannot be read: ${(error as Error).message}`);
   }
   const cluster = config.getCurrentCluster();
   if (cluster === null)
@@ -60,8 +87,7 @@ export async function credentialsOf(
   config.clusters = config.clusters.map((entry) =>
     entry.name === cluster.name ? { ...entry, server, skipTLSVerify } : entry,
   );
-  const tokenFile =
-    kubeconfig === undefined ? undefined : tokenFileOf(file, { kubeconfig, user: config.getCurrentUser()?.name });
+  const tokenFile = tokenFileOf(file, { kubeconfig, user: config.getCurrentUser()?.name });
   return {
     server,
     async apply(options) {

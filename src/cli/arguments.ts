@@ -3,7 +3,7 @@ import { ConfigError } from '../config/flags.ts';
 import { parseBool } from '../config/readers.ts';
 
 /** Flags without a value. */
-const ACTIONS: ReadonlySet<string> = new Set(['--cleanup', '--init-only', '--version', '--once']);
+const ACTIONS: ReadonlySet<string> = new Set(['--cleanup', '--init-only', '--version', '--once', '--report-start']);
 
 export function goArguments(args: readonly string[]): string[] {
   return args.flatMap((arg) => {

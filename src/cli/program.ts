@@ -10,6 +10,7 @@ import { controllerConfig } from '../config/controller-config.ts';
 import { ConfigError, type Flags } from '../config/flags.ts';
 import { versionText } from '../config/version.ts';
 import { DEMO_MODES, type DemoMode } from '../demo/scene.ts';
+import { singleFiles } from '../documents/files.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
@@ -44,6 +45,7 @@ const PLAIN = [
 /** Parse, run, and resolve with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal, hangups: Hangups): Promise<number> {
   let status = 0;
+  if (args.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.begin();
   // A reader that closed its end, as in `plan | head`, is no error; the rest of the command goes on.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
@@ -107,6 +109,7 @@ function addAgentCommands(program: Command, { signal, hangups, setStatus }: Cont
     .option('--once', 'write all rules, then exit')
     .option('--config <file>', 'KubeProxyConfiguration file; replaces most flags')
     .option('--write-config-to <file>', 'write the resulting configuration to a file, then exit')
+    .option('--report-start', 'log how many milliseconds the phases of the start took')
     .option('--init-only', 'write the kernel settings, which need more than NET_ADMIN, then exit')
     .option('--cleanup', 'same as the command cleanup')
     .option('--version', 'same as the command version')

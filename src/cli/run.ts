@@ -2,6 +2,7 @@
 import { runAlone } from '../agent/one-agent.ts';
 import { realOutside } from '../agent/outside.ts';
 import type { RunOptions } from '../agent/reload.ts';
+import { startReportFor } from '../agent/start-report.ts';
 import { syncOnce } from '../agent/sync-once.ts';
 import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 
@@ -20,7 +21,7 @@ export async function runCommand({
   const own = new AbortController();
   const until = AbortSignal.any([signal, own.signal]);
   try {
-    if (config.once) return (await syncOnce(config, log, until)) ? 0 : 1;
+    if (config.once) return (await syncOnce(config, log, until, realOutside, startReportFor(rest.flags, log))) ? 0 : 1;
     await runAlone({ config, log, signal: until, outside: realOutside, ...rest });
     log.info('stopped; the rules stay in place');
     return 0;

@@ -53,19 +53,20 @@ export class IptablesError extends Error {
 }
 
 /** Chains of the kubelet, in the variant that its node uses (KEP-3178). */
-const OF_KUBELET = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
+export const OF_KUBELET = ['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY'];
 
 /**
  * The variant in which this node's kubelet writes; undefined when it has no chains. In a container the command `iptables` may be
- * of another variant than the node's. The legacy tool runs only where its tables are in use, because it creates them.
+ * of another variant than the node's. `mayUse`: a variant that cannot have the chains is not asked. The legacy tool runs only where its
+ * tables are in use, because it creates them.
  */
 export async function backendOfKubelet(
   runner: CommandRunner,
-  hasLegacyTables: () => Promise<boolean>,
+  mayUse: Readonly<Record<IptablesVariant, () => Promise<boolean>>>,
   signal: AbortSignal,
 ): Promise<IptablesVariant | undefined> {
   for (const backend of ['nft', 'legacy'] as const) {
-    if (backend === 'legacy' && !(await hasLegacyTables())) continue;
+    if (!(await mayUse[backend]())) continue;
     const tools = new IptablesTools(runner, 'IPv4', backend);
     try {
       for (const chain of OF_KUBELET)

@@ -1,0 +1,45 @@
+/**
+ * Compiles a program for `boot.ts`: runs it, so that the functions that a start calls are compiled, and writes V8's compiled code.
+ * V8 takes the code only with the same text, its own version and the same flags, so this runs with the flags of the executable.
+ *
+ *   node cached.ts PROGRAM OUTPUT
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { Script } from 'node:vm';
+import { nodeObject, serviceOf, sliceOf } from '../../test/bench/cluster.ts';
+import { listBytes } from '../../test/helpers/api-protobuf.ts';
+import type { Program } from './program.ts';
+import type { Answers, warmUp } from './warm-up.ts';
+
+const [program = '', output = ''] = process.argv.splice(2);
+process.argv.push('version');
+const script = new Script(readFileSync(program, 'latin1'), { filename: 'slicewire.js' });
+const module: { exports: { readonly warmUp?: typeof warmUp } } = { exports: {} };
+const run: Program = script.runInThisContext();
+run(createRequire(import.meta.url), module, module.exports);
+await module.exports.warmUp?.(answers());
+writeFileSync(output, script.createCachedData());
+process.exit(0);
+
+/** A small cluster of each kind of Service of the benchmark. */
+function answers(): Answers {
+  const shape = { services: 40, endpoints: 3 };
+  const numbers = Array.from({ length: shape.services }, (_, n) => n);
+  const metadata = { resourceVersion: '1' };
+  const list = (kind: string, apiVersion: string, objects: readonly object[]) =>
+    Buffer.concat(listBytes({ kind, apiVersion, metadata }, objects as never));
+  return {
+    services: list(
+      'ServiceList',
+      'v1',
+      numbers.map((n) => serviceOf(shape, n)),
+    ),
+    endpointslices: list(
+      'EndpointSliceList',
+      'discovery.k8s.io/v1',
+      numbers.map((n) => sliceOf(shape, n, 0)),
+    ),
+    nodes: Buffer.from(JSON.stringify({ kind: 'NodeList', apiVersion: 'v1', metadata, items: [nodeObject()] })),
+  };
+}

@@ -1,0 +1,13 @@
+/** What the build and the first code of the executable agree on. */
+
+export const CLIENT_NODE = '@kubernetes/client-node';
+
+/** Names of the executable's assets. */
+export const ASSETS = { program: 'program', compiled: 'compiled', clientNode: 'client-node' } as const;
+
+/** A bundle in CommonJS is the body of such a function. */
+export type Program = (load: (name: string) => unknown, module: { exports: object }, exports: object) => void;
+
+export function wrapped(bundle: string): string {
+  return `(function(require,module,exports){${bundle}\n})`;
+}

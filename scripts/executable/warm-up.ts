@@ -1,0 +1,149 @@
+/**
+ * Starts an agent in nftables mode beside nothing: the machine, the kernel and the API server are in memory, and the agent ends after
+ * its first sync. The build calls it, so that the functions of a start are in the compiled code. The executable never does.
+ */
+import { Readable } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Outside } from '../../src/agent/outside.ts';
+import { Recordings } from '../../src/agent/recording/recordings.ts';
+import { Reloader } from '../../src/agent/reload.ts';
+import type { Incoming, Outgoing } from '../../src/api/answer.ts';
+import type { Connect } from '../../src/api/transport.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
+import { documentFiles } from '../../src/documents/files.ts';
+import { Recorder } from '../../src/history/recorder.ts';
+import { realClock } from '../../src/host/clock.ts';
+import { type CommandRunner, realCommands } from '../../src/host/commands.ts';
+import { Hangups } from '../../src/host/hangups.ts';
+import type { Address } from '../../src/model/address.ts';
+import { tableKernel } from '../../src/replay/table-kernel.ts';
+import { createLog } from '../../src/telemetry/log.ts';
+
+/** The answers to lists, in protobuf, and the Node, in JSON, each by the last part of its path. */
+export type Answers = Readonly<Record<string, Buffer>>;
+
+const SERVER = 'https://192.0.2.1:6443';
+
+export async function warmUp(answers: Answers): Promise<void> {
+  const flags = { proxyMode: 'nftables', master: SERVER, hostnameOverride: 'node-0', clusterCidr: '10.128.0.0/9' };
+  const config = configFromFlags(flags);
+  const log = await createLog(config.log);
+  const stop = new AbortController();
+  const recordings = new Recordings(new Recorder(realClock), log);
+  const outside = nothingOutside(answers, () => stop.abort(new Error('the first sync is done')));
+  const hangups = new Hangups(() => undefined);
+  // The command of a process, too: it ends at once.
+  await realCommands.run({ file: process.execPath, args: ['--version'] }, stop.signal);
+  const agent = new Reloader({
+    config,
+    log,
+    signal: stop.signal,
+    hangups,
+    recordings,
+    flags,
+    configDigest: undefined,
+    outside,
+  });
+  await agent.run().catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error;
+  });
+}
+
+function nothingOutside(answers: Answers, onSynced: () => void): Outside {
+  const addresses: Readonly<Record<string, readonly Address[]>> = {
+    IPv4: ['127.0.0.1' as Address, '10.0.0.1' as Address],
+    IPv6: ['::1' as Address],
+  };
+  const ignored = () => Promise.resolve();
+  return {
+    commands: NO_RULES,
+    machine: {
+      cores: 2,
+      kernelRelease: '6.18.0',
+      mayChangeNetwork: () => Promise.resolve(true),
+      families: () => Promise.resolve(['IPv4', 'IPv6']),
+      hasLegacyTables: () => Promise.resolve(false),
+      addresses: (family) => Promise.resolve(addresses[family] ?? []),
+      listeners: () => Promise.resolve([]),
+      hasIpvs: () => Promise.resolve(false),
+      hasServiceDevice: () => Promise.resolve(false),
+    },
+    kernel: {
+      openNftables: () => ({
+        ...tableKernel(),
+        check: () => undefined,
+        hasTable: () => false,
+        keys: () => Promise.resolve([]),
+        deleteTable: () => undefined,
+        close: () => undefined,
+      }),
+      openIpvs: () => Promise.reject(new Error('there is no IPVS')),
+      openRules: () =>
+        Promise.resolve({
+          chain: () => ({ kind: 'known', exists: false }),
+          generation: () => 1,
+          close: () => undefined,
+        }),
+      openFlowTable: () =>
+        Promise.resolve({ udpFlows: noFlows, openings: noFlows, delete: () => 0, close: () => undefined }),
+      settings: {
+        read: () => Promise.resolve('0'),
+        write: ignored,
+        whyNotWritable: () => Promise.resolve(undefined),
+        isReadOnly: () => Promise.resolve(false),
+      },
+      removeLeftTraces: () => Promise.resolve([]),
+    },
+    files: {
+      documents: documentFiles,
+      readOne: () => Promise.reject(new Error('there is no file')),
+      watch: () => ({ onEnd: () => undefined, close: () => undefined }),
+    },
+    process: {
+      listen: () => Promise.resolve({ close: ignored }),
+      setOomScore: ignored,
+      releaseMemory: onSynced,
+    },
+    connect: connectTo(answers),
+  };
+}
+
+function* noFlows(): Generator<readonly never[], boolean> {
+  yield [];
+  return false;
+}
+
+/** Tools of iptables on a node without rules of service proxies. */
+const NO_RULES: CommandRunner = {
+  async run({ args }) {
+    await turn();
+    if (args.includes('--version')) return { exitCode: 0, stdout: 'iptables v1.8.9 (nf_tables)\n', stderr: '' };
+    if (args.includes('POSTROUTING')) return { exitCode: 0, stdout: '', stderr: '' };
+    return { exitCode: 1, stdout: '', stderr: 'iptables: No chain/target/match by that name.\n' };
+  },
+};
+
+function connectTo(answers: Answers): Connect {
+  return () => ({
+    async request({ url, isWatch, signal }: Outgoing): Promise<Incoming> {
+      await turn();
+      const body = isWatch ? new Readable({ read: () => undefined, signal }) : bodyOf(answers, url);
+      // A watch that is aborted is no error here.
+      body?.on('error', () => undefined);
+      const isJson = url.pathname.endsWith('nodes') || isWatch;
+      return {
+        status: body === undefined ? 404 : 200,
+        statusText: '',
+        headers: { 'content-type': isJson ? 'application/json' : 'application/vnd.kubernetes.protobuf' },
+        body: body ?? Readable.from([]),
+        isWhole: () => true,
+      };
+    },
+    close: () => undefined,
+  });
+}
+
+function bodyOf(answers: Answers, url: URL): Readable | undefined {
+  const answer = answers[url.pathname.split('/').at(-1) ?? ''];
+  return answer === undefined ? undefined : Readable.from([answer]);
+}

@@ -1,0 +1,54 @@
+/** Where the time of a start goes (`--report-start`). */
+import type { Flags } from '../config/flags.ts';
+import type { Log } from '../telemetry/log.ts';
+
+/** The phases in their order, each with what has happened at its end. */
+export const PHASES = {
+  program: 'the program was loaded',
+  configuration: 'the command line and the configuration were read',
+  tools: 'the tools of iptables were tried',
+  lists: 'the initial lists were complete',
+  mode: 'the mode was built',
+  sync: 'the first sync ended',
+} as const;
+
+export type Phase = keyof typeof PHASES;
+
+export interface StartReport {
+  /** A phase ended now. Only its first end counts, and after the last phase the report is logged. */
+  ended(phase: Phase): void;
+}
+
+/** When the program was loaded: this file is a part of it. */
+const LOADED = performance.now();
+
+/** Where the flags ask for it. The configuration has been read when this is called. */
+export function startReportFor({ reportStart }: Flags, log: Log): StartReport | undefined {
+  return reportStart === true ? startReport(log, { loaded: LOADED, now: () => performance.now() }) : undefined;
+}
+
+interface StartTimes {
+  /** Milliseconds since the process began, as `now` gives them. */
+  readonly loaded: number;
+  readonly now: () => number;
+}
+
+export function startReport(log: Log, { loaded, now }: StartTimes): StartReport {
+  const times = new Map<Phase, number>([
+    ['program', Math.round(loaded)],
+    ['configuration', Math.round(now())],
+  ]);
+  return {
+    ended(phase) {
+      if (times.has(phase)) return;
+      times.set(phase, Math.round(now()));
+      if (phase !== 'sync') return;
+      log.info({ start: Object.fromEntries(times) }, startText(times));
+    },
+  };
+}
+
+function startText(times: ReadonlyMap<Phase, number>): string {
+  const parts = [...times].map(([phase, time]) => `${PHASES[phase]} after ${time} ms`);
+  return `the start: ${parts.join(', ')}`;
+}
