@@ -22,8 +22,9 @@ const MAIN = 'slicewire.mjs';
 /**
  * Node.js must not offer these in a daemon of root: SIGUSR1 opens the debugger to every user of the machine, and
  * OPENSSL_CONF can load libraries. src/host/environment.ts has the others.
+ * V8 may hand memory back one second after the start of the process (src/host/memory.ts).
  */
-const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
+const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null', '--gc-memory-reducer-start-delay-ms=1000'];
 const SAMPLE = `apiVersion: v1
 kind: Service
 metadata: {name: web}
