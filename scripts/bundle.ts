@@ -1,4 +1,6 @@
 /** Bundles a program and its imports into one file. */
+import { isAscii } from 'node:buffer';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
@@ -19,9 +21,16 @@ const SHARED = {
 
 const THREAD: BuildOptions = { ...SHARED, entryPoints: [join(ROOT, 'src/documents/worker.ts')], format: 'cjs' };
 
-/** `entry`: relative to the repository. Throws esbuild's errors. */
+/**
+ * `entry`: relative to the repository. Throws esbuild's errors, and one when the text is not ASCII: V8 keeps a program with a single
+ * other letter in two bytes a character. esbuild escapes letters, but not those of regular expressions.
+ */
 export async function bundle(entry: string, outfile: string): Promise<void> {
   await build(await optionsOf(entry, outfile));
+  const text = await readFile(outfile);
+  if (isAscii(text)) return;
+  const at = text.findIndex((byte) => byte > 127);
+  throw new Error(`the bundle of ${entry} is not ASCII: ${text.subarray(Math.max(0, at - 40), at + 40)}`);
 }
 
 /**
