@@ -22,9 +22,13 @@ const MAIN = 'slicewire.mjs';
 /**
  * Node.js must not offer these in a daemon of root: SIGUSR1 opens the debugger to every user of the machine, and
  * OPENSSL_CONF can load libraries. src/host/environment.ts has the others.
- * V8 may hand memory back one second after the start of the process (src/host/memory.ts).
  */
-const EXEC_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null', '--gc-memory-reducer-start-delay-ms=1000'];
+const NODE_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
+/**
+ * V8 may hand memory back one second after the start of the process (src/host/memory.ts).
+ * The build itself runs with these flags: V8 rejects a code cache that was made with others.
+ */
+const V8_ARGV = ['--gc-memory-reducer-start-delay-ms=1000'];
 const SAMPLE = `apiVersion: v1
 kind: Service
 metadata: {name: web}
@@ -93,19 +97,31 @@ async function assemble(output: string): Promise<void> {
       output,
       disableExperimentalSEAWarning: true,
       useCodeCache: true,
-      execArgv: EXEC_ARGV,
+      execArgv: [...NODE_ARGV, ...V8_ARGV],
       // The agent is root: ignore NODE_OPTIONS of the environment.
       execArgvExtension: 'none',
     }),
   );
   // The seed makes the code cache reproducible; V8 ignores it when it compares the flags of a cache with its own.
-  const args = ['-C', folder, '-u', 'NODE_OPTIONS', process.execPath, '--random-seed=1', '--build-sea', 'sea.json'];
+  const args = [
+    '-C',
+    folder,
+    '-u',
+    'NODE_OPTIONS',
+    process.execPath,
+    '--random-seed=1',
+    ...V8_ARGV,
+    '--build-sea',
+    'sea.json',
+  ];
   await run('env', args);
 }
 
 /** Throws when the executable does not work. */
 async function tryOut(output: string): Promise<void> {
-  const version = await run(output, ['version']);
+  const { exitCode, stdout: version, stderr } = await realCommands.run({ file: output, args: ['version'] }, NEVER);
+  // Such as "Code cache data rejected": each start would compile everything again.
+  if (exitCode !== 0 || stderr !== '') throw new Error(`${output} version ended with ${exitCode}: ${stderr}`);
   if (!version.startsWith('slicewire ')) throw new Error(`${output} version: ${version}`);
   const help = await run(output, ['run', '--help']);
   if (!help.includes('--proxy-mode')) throw new Error(`${output} run --help: ${help}`);
