@@ -43,6 +43,8 @@ const { functions: libc } = dlopen('libc.so.6', {
   getsockname: { return: 'int32', arguments: ['int32', 'buffer', 'buffer'] },
   fcntl: { return: 'int32', arguments: ['int32', 'int32', 'int32'] },
   close: { return: 'int32', arguments: ['int32'] },
+  mallopt: { return: 'int32', arguments: ['int32', 'int32'] },
+  malloc_trim: { return: 'int32', arguments: ['uint64'] },
   alarm: { return: 'uint32', arguments: ['uint32'] },
   _exit: { return: 'void', arguments: ['int32'] },
   __errno_location: { return: 'pointer', arguments: [] },
@@ -182,6 +184,19 @@ export function close(descriptor: number): void {
 /** The kernel ends the process after some seconds with SIGALRM, whatever its threads do. It replaces an earlier alarm (alarm(2)). */
 export function alarm(seconds: number): void {
   libc.alarm(seconds);
+}
+
+/** malloc.h */
+const M_ARENA_MAX = -8;
+
+/** At most so many arenas of malloc for the threads that start from now on, beside those that exist (mallopt(3)). Throws when the C library refuses. */
+export function shareArenas(most: number): void {
+  if (libc.mallopt(M_ARENA_MAX, most) === 0) throw new Error(`mallopt: M_ARENA_MAX=${most} is refused`);
+}
+
+/** Returns the free pages of all arenas of malloc to the system (malloc_trim(3)). */
+export function returnFreed(): void {
+  libc.malloc_trim(0n);
 }
 
 /** Ends the process at once, without waiting for threads (_exit(2)). */

@@ -1,4 +1,5 @@
 /** Bundles a program and its imports into one file. */
+import { isAscii } from 'node:buffer';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -24,9 +25,21 @@ const SHARED = {
 
 const THREAD: BuildOptions = { ...SHARED, entryPoints: [join(ROOT, 'src/documents/worker.ts')], format: 'cjs' };
 
-/** `entry`: relative to the repository. Throws esbuild's errors. */
+/** `entry`: relative to the repository. Throws esbuild's errors, and one when the text is not ASCII. */
 export async function bundle(entry: string, outfile: string): Promise<void> {
   await build(await optionsOf(entry, outfile));
+  asciiOf(outfile);
+}
+
+/**
+ * The text of a bundle. Throws when it is not ASCII: V8 keeps a program with a single other letter in two bytes a character. esbuild
+ * escapes letters, but not those of regular expressions.
+ */
+function asciiOf(file: string): string {
+  const text = readFileSync(file);
+  const at = isAscii(text) ? -1 : text.findIndex((byte) => byte > 127);
+  if (at < 0) return text.toString('latin1');
+  throw new Error(`the bundle ${file} is not ASCII: ${text.subarray(Math.max(0, at - 40), at + 40)}`);
 }
 
 /** The texts of the executable, each a file in the folder: its first code, `boot.js`, and the assets `program` and `client-node`. */
@@ -46,8 +59,7 @@ export async function bundleExecutable(folder: string): Promise<void> {
     },
   });
   await build({ ...cjs, external: [], entryPoints: [CLIENT_NODE_CONFIG], outfile: file(ASSETS.clientNode) });
-  for (const name of [ASSETS.program, ASSETS.clientNode])
-    writeFileSync(file(name), wrapped(readFileSync(file(name), 'utf8')));
+  for (const name of [ASSETS.program, ASSETS.clientNode]) writeFileSync(file(name), wrapped(asciiOf(file(name))));
 }
 
 /**

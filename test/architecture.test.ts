@@ -87,7 +87,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/api/': {
     imports: ['src/documents/', 'src/model/', 'src/host/clock.ts'],
     types: ['src/producers/'],
-    modules: ['node:', '@kubernetes/client-node', 'pbf', 'zod'],
+    modules: ['node:', '@kubernetes/client-node', 'pbf', 'zod/mini'],
   },
   'src/documents/': { modules: ['node:', 'yaml'] },
   'src/producers/': { imports: ['src/model/'] },

@@ -75,6 +75,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
         hasTable: () => false,
         keys: () => Promise.resolve([]),
         deleteTable: () => undefined,
+        seen: { label: () => undefined, labelled: new Map(), isAsLeft: () => false, believe: () => undefined },
         close: () => undefined,
       }),
       openIpvs: () => Promise.reject(new Error('there is no IPVS')),
@@ -92,6 +93,7 @@ function nothingOutside(answers: Answers, onSynced: () => void): Outside {
         whyNotWritable: () => Promise.resolve(undefined),
         isReadOnly: () => Promise.resolve(false),
       },
+      record: { place: () => 'nowhere', read: () => undefined, write: () => undefined, remove: () => false },
       removeLeftTraces: () => Promise.resolve([]),
     },
     files: {

@@ -4,7 +4,7 @@ import { realOutside } from '../agent/outside.ts';
 import type { RunOptions } from '../agent/reload.ts';
 import { startReportFor } from '../agent/start-report.ts';
 import { syncOnce } from '../agent/sync-once.ts';
-import { growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
+import { collectSoon, growSparingly, memoryProblem, memoryRoom } from '../host/memory.ts';
 
 /** Resolves with the exit status. Stopping removes no rules (invariant 10). */
 export async function runCommand({
@@ -14,6 +14,7 @@ export async function runCommand({
   ...rest
 }: Omit<RunOptions, 'recordings' | 'outside'>): Promise<number> {
   growSparingly();
+  collectSoon();
   const memory = memoryRoom();
   log.info({ node: config.nodeName, mode: config.mode, source: config.source, memory }, 'starting');
   const problem = memoryProblem(memory);

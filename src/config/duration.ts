@@ -19,10 +19,10 @@ const LONGEST_TEXT = 100;
 export function parseDuration(text: string): number | undefined {
   if (text.length > LONGEST_TEXT) return undefined;
   if (/^[+-]?0$/.test(text)) return 0;
-  const whole = /^([+-]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h))+)$/.exec(text);
+  const whole = /^([+-]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|\u00b5s|ms|s|m|h))+)$/.exec(text);
   if (whole === null) return undefined;
   let total = 0;
-  for (const [, number, unit] of (whole[2] ?? '').matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)/g)) {
+  for (const [, number, unit] of (whole[2] ?? '').matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|ms|s|m|h)/g)) {
     total += Number(number) * (UNITS[unit ?? ''] ?? Number.NaN);
   }
   if (total > LONGEST) return undefined;

@@ -44,7 +44,7 @@ export class Pace {
       server: client.server,
       get: (path, query, signal, protobuf) => paced(() => client.get(path, query, signal, protobuf), signal),
       write: (request, signal) => paced(() => client.write(request, signal), signal),
-      lines: (path, query, signal, onOpen) => client.lines(path, query, signal, onOpen),
+      watch: (path, query, signal, options) => client.watch(path, query, signal, options),
     };
   }
 

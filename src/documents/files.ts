@@ -4,8 +4,10 @@ import { type Patience, Thread } from './thread.ts';
 
 /** Most threads that may hang in system calls at a time; each holds a few megabytes. */
 export const MOST_STUCK = 4;
-/** Milliseconds until an idle thread ends: its memory is worth more than the 50 ms of its start. */
+/** Milliseconds until an idle thread of manifests ends: between two readings of a folder it is to stay. */
 const IDLE = 30_000;
+/** Of single files, which change rarely: the 5 MB of a thread are worth more than the 50 ms of its start. */
+const IDLE_SINGLE = 500;
 export const PATIENCE: Patience = { reading: 5000, parsing: 30_000 };
 
 /** A path that does not answer. */
@@ -46,6 +48,7 @@ interface Job {
 
 export class DocumentFiles {
   readonly #patience: Patience;
+  readonly #keep: number;
   /** Requests in the order in which the thread answers. */
   #jobs: Job[] = [];
   #thread: Thread | undefined;
@@ -56,8 +59,10 @@ export class DocumentFiles {
   /** Stamp of the file that is being parsed. */
   #stamp: string | undefined;
 
-  constructor(patience: Patience = PATIENCE) {
+  /** `keep`: milliseconds until an idle thread ends. */
+  constructor(patience: Patience = PATIENCE, keep = IDLE) {
     this.#patience = patience;
+    this.#keep = keep;
   }
 
   /** Paths that do not answer now. */
@@ -148,7 +153,7 @@ export class DocumentFiles {
     this.#idle = setTimeout(() => {
       this.#thread = undefined;
       thread?.end();
-    }, IDLE).unref();
+    }, this.#keep).unref();
   }
 
   /** The first job ended the thread, or hangs in it; a new thread gets the others. */
@@ -170,7 +175,7 @@ export type DocumentReader = Pick<DocumentFiles, 'read' | 'parse' | 'list' | 'st
 /** For manifests. */
 export const documentFiles = new DocumentFiles();
 /** For the configuration and the kubeconfig: a dead mount of manifests must not block them. */
-export const singleFiles = new DocumentFiles();
+export const singleFiles = new DocumentFiles(PATIENCE, IDLE_SINGLE);
 
 function endText(cause: unknown): string {
   const { code, message } = (cause ?? {}) as NodeJS.ErrnoException;

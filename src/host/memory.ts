@@ -2,13 +2,16 @@
 import { totalmem } from 'node:os';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { returnFreed, shareArenas } from '../../native/libc.ts';
 
 /**
  * Keeps V8's space for young objects at its first size. It would grow to three times 16 MB while lists are read, and stay
  * unused afterwards. This saves 45 MB at the peak, and costs no time.
+ * Threads that start from now on share the arenas of malloc that exist: each would keep freed memory of its own.
  */
 export function growSparingly(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
+  shareArenas(1);
 }
 
 /** Bytes: the memory limit of this process's cgroup, undefined for none; and the limit of V8's heap. */
@@ -37,17 +40,41 @@ export function memoryProblem({ limit, objects }: MemoryRoom): string | undefine
 /** Bytes beside the heap: code, buffers, and the tools that the process starts. */
 const BESIDE_OBJECTS = 128 * 2 ** 20;
 
-/** With a larger heap, in bytes, `releaseMemory` would block the event loop for too long. */
-const MOST_RELEASED = 160 * 1024 * 1024;
+/** Milliseconds in which V8 ends its collections after `releaseMemory`. */
+const SETTLE = 3000;
+/** V8's own values (its flag-definitions.h) of what `releaseMemory` and `collectSoon` set. */
+const USUAL = ['--no-memory-saver-mode', '--memory-reducer-delay-ms=8000', '--bytecode-old-age=6'];
 
 /**
- * Returns memory of the start to the system. V8 does so by itself only when it allocates again, and an agent at rest does not.
- * It takes 200 ms for each 100 MB of heap; a large heap stays as it is.
+ * V8's memory reducer (its memory-reducer.cc) looks every 8 s, when it has work, whether the program rests. Then it collects
+ * twice with compaction, in small steps beside the program. From now on it looks every half second, until `releaseMemory` has
+ * done its work. It begins 30 s after the start of the process; the executable has it begin after one (scripts/build.ts).
+ */
+export function collectSoon(): void {
+  setFlagsFromString('--memory-reducer-delay-ms=500');
+}
+
+let settled: NodeJS.Timeout | undefined;
+
+/**
+ * Returns memory of the start to the system within some seconds, without holding the event loop for long. V8 does so by itself only
+ * when it finds the program at rest, and takes a start for work long after its end. "Memory saver" tells it not to look.
  */
 export function releaseMemory(): void {
-  if (getHeapStatistics().used_heap_size > MOST_RELEASED) return;
+  clearTimeout(settled);
+  collectSoon();
+  setFlagsFromString('--memory-saver-mode');
+  // Compiled code of functions that only the start ran is dropped: two collections, instead of six, without a call of the function.
+  setFlagsFromString('--bytecode-old-age=2');
+  settled = setTimeout(() => {
+    for (const flag of USUAL) setFlagsFromString(flag);
+    returnFreed();
+  }, SETTLE).unref();
+}
+
+/** One collection at once: it holds the event loop for 50 ms for each 100 MB of heap. */
+export function collectNow(): void {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as (options: object) => void;
-  // "last-resort" also compacts, and returns pages to the system (v8: src/extensions/gc-extension.cc).
-  collect({ type: 'major', flavor: 'last-resort' });
+  collect({ type: 'major' });
 }

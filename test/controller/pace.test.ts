@@ -33,8 +33,8 @@ class Bench {
       server: 'https://api',
       get: answer,
       write: answer,
-      async *lines() {
-        yield 'a line';
+      async *watch() {
+        yield { type: 'BOOKMARK' };
       },
     });
   }
@@ -80,7 +80,7 @@ describe('a rate of requests', () => {
     await write(one);
     await write(other);
     assert.deepEqual(bench.asked, [0, 0]);
-    assert.deepEqual(await Array.fromAsync(one.lines('/services', {}, NEVER)), ['a line']);
+    assert.deepEqual(await Array.fromAsync(one.watch('/services', {}, NEVER)), [{ type: 'BOOKMARK' }]);
   });
 
   it('keeps nobody who stops', async () => {

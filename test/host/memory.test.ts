@@ -65,3 +65,28 @@ describe('room for memory', () => {
     }
   });
 });
+
+/** A process with 60 MB of garbage, in objects of middle age and in freed memory of malloc; prints what it holds before and after. */
+const GARBAGE = `
+import { setTimeout as pause } from 'node:timers/promises';
+import { collectSoon, releaseMemory } from ${JSON.stringify(MEMORY)};
+collectSoon();
+let kept = Array.from({ length: 400_000 }, (_, i) => ({ text: 'object ' + i, i }));
+const before = process.memoryUsage().heapTotal;
+kept = kept.slice(0, 10);
+releaseMemory();
+const late = performance.now() + 30_000;
+while (process.memoryUsage().heapTotal > before / 2 && performance.now() < late) await pause(100);
+process.stdout.write(JSON.stringify({ before, after: process.memoryUsage().heapTotal, kept: kept.length }));
+`;
+
+describe('memory of a start', () => {
+  it('is returned by a program at rest, which allocates nothing', async () => {
+    const flags = ['--gc-memory-reducer-start-delay-ms=100', '--input-type=module', '-e', GARBAGE];
+    const { exitCode, stdout, stderr } = await realCommands.run({ file: process.execPath, args: flags }, NEVER);
+    assert.equal(exitCode, 0, stderr);
+    const { before, after } = JSON.parse(stdout) as { before: number; after: number };
+    assert.ok(before > 20 * MB, `${before} bytes of heap before`);
+    assert.ok(after <= before / 2, `${after} bytes of heap of ${before} after`);
+  });
+});

@@ -1,7 +1,7 @@
 /** Deleted objects are forgotten: after ten thousand endpoints come and go, memory use is as before (cil#28696). */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { releaseMemory } from '../../src/host/memory.ts';
+import { collectNow } from '../../src/host/memory.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
 import { Rig } from '../helpers/rig.ts';
@@ -18,7 +18,7 @@ const PORTS = [
 
 /** Bytes in use after a garbage collection. */
 function used(): number {
-  releaseMemory();
+  collectNow();
   return process.memoryUsage().heapUsed;
 }
 

@@ -1,5 +1,5 @@
 /** Collects the faults of one object while it is decoded. */
-import type { z } from 'zod';
+import type * as z from 'zod/mini';
 import type { Fault, ObjectKind } from '../../model/objects.ts';
 import { shapeProblem } from './shape-problem.ts';
 

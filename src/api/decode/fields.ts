@@ -2,7 +2,7 @@
  * Checks that all decoders share. Every value that later reaches a command line or a netlink message passes one of them:
  * names by Kubernetes' own rules, addresses and numbers by parsing.
  */
-import type { z } from 'zod';
+import * as z from 'zod/mini';
 import { type Cidr, parseCidr } from '../../model/address.ts';
 import { PROTOCOLS, type Protocol } from '../../model/objects.ts';
 import type { FaultList } from './faults.ts';
@@ -24,8 +24,12 @@ export function objectKey(object: unknown): string | undefined {
 }
 
 /** Check the shape; undefined, with faults, when it differs. */
-export function parse<S extends z.ZodType>(schema: S, object: unknown, faults: FaultList): z.infer<S> | undefined {
-  const result = schema.safeParse(object);
+export function parse<S extends z.core.$ZodType>(
+  schema: S,
+  object: unknown,
+  faults: FaultList,
+): z.infer<S> | undefined {
+  const result = z.safeParse(schema, object);
   return result.success ? result.data : faults.shape(result.error.issues, object);
 }
 

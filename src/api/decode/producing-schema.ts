@@ -1,93 +1,91 @@
 /** Shapes of the API objects that producers of slices read. Slices and Endpoints keep unknown fields: other programs wrote them. */
-import { z } from 'zod';
-import { metadata, serviceAddresses, servicePort } from './schema.ts';
+import * as z from 'zod/mini';
+import { flag, metadata, serviceAddresses, servicePort, text } from './schema.ts';
 
-const containers = z
-  .array(
+const containers = z.nullish(
+  z.array(
     z.object({
-      restartPolicy: z.string().nullish(),
-      ports: z
-        .array(z.object({ name: z.string().nullish(), protocol: z.string().nullish(), containerPort: z.number() }))
-        .nullish(),
+      restartPolicy: text,
+      ports: z.nullish(z.array(z.object({ name: text, protocol: text, containerPort: z.number() }))),
     }),
-  )
-  .nullish();
+  ),
+);
 
 /** v1 Pod, as far as it is used. */
 export const podSchema = z.object({
   metadata,
-  spec: z
-    .object({
-      nodeName: z.string().nullish(),
-      hostname: z.string().nullish(),
-      subdomain: z.string().nullish(),
+  spec: z.prefault(
+    z.object({
+      nodeName: text,
+      hostname: text,
+      subdomain: text,
       containers,
       initContainers: containers,
-    })
-    .prefault({}),
-  status: z
-    .object({
-      phase: z.string().nullish(),
-      podIP: z.string().nullish(),
-      podIPs: z.array(z.object({ ip: z.string().nullish() })).nullish(),
-      conditions: z
-        .array(z.object({ type: z.string(), status: z.string(), lastTransitionTime: z.string().nullish() }))
-        .nullish(),
-    })
-    .nullish(),
+    }),
+    {},
+  ),
+  status: z.nullish(
+    z.object({
+      phase: text,
+      podIP: text,
+      podIPs: z.nullish(z.array(z.object({ ip: text }))),
+      conditions: z.nullish(z.array(z.object({ type: z.string(), status: z.string(), lastTransitionTime: text }))),
+    }),
+  ),
 });
 export type ApiPod = z.infer<typeof podSchema>;
 
 /** v1 Service, as far as its endpoints are concerned. */
 export const selectingServiceSchema = z.object({
   metadata,
-  spec: z
-    .object({
+  spec: z.prefault(
+    z.object({
       ...serviceAddresses,
-      selector: z.record(z.string(), z.string()).nullish(),
-      publishNotReadyAddresses: z.boolean().nullish(),
-      trafficDistribution: z.string().nullish(),
-      ports: z
-        .array(
+      selector: z.nullish(z.record(z.string(), z.string())),
+      publishNotReadyAddresses: flag,
+      trafficDistribution: text,
+      ports: z.nullish(
+        z.array(
           z.object({
             ...servicePort,
-            targetPort: z.union([z.number(), z.string()]).nullish(),
-            appProtocol: z.string().nullish(),
+            targetPort: z.nullish(z.union([z.number(), z.string()])),
+            appProtocol: text,
           }),
-        )
-        .nullish(),
-    })
-    .prefault({}),
+        ),
+      ),
+    }),
+    {},
+  ),
 });
 export type ApiSelectingService = z.infer<typeof selectingServiceSchema>;
 
 /** v1 Node, as far as its zone is concerned. */
 export const zonedNodeSchema = z.object({
   metadata,
-  status: z
-    .object({
-      allocatable: z.object({ cpu: z.union([z.string(), z.number()]).nullish() }).nullish(),
-      conditions: z.array(z.object({ type: z.string(), status: z.string() })).nullish(),
-    })
-    .nullish(),
+  status: z.nullish(
+    z.object({
+      allocatable: z.nullish(z.object({ cpu: z.nullish(z.union([z.string(), z.number()])) })),
+      conditions: z.nullish(z.array(z.object({ type: z.string(), status: z.string() }))),
+    }),
+  ),
 });
 export type ApiZonedNode = z.infer<typeof zonedNodeSchema>;
 
-const writtenMetadata = metadata.loose().extend({
-  uid: z.string().exactOptional(),
-  resourceVersion: z.string().exactOptional(),
-  managedFields: z.unknown().optional(),
-  ownerReferences: z
-    .array(z.looseObject({ apiVersion: z.string(), kind: z.string(), name: z.string(), uid: z.string() }))
-    .nullable()
-    .exactOptional(),
+const writtenMetadata = z.looseObject({
+  ...metadata.shape,
+  uid: z.exactOptional(z.string()),
+  resourceVersion: z.exactOptional(z.string()),
+  managedFields: z.optional(z.unknown()),
+  ownerReferences: z.exactOptional(
+    z.nullable(z.array(z.looseObject({ apiVersion: z.string(), kind: z.string(), name: z.string(), uid: z.string() }))),
+  ),
 });
 
 const reference = z.looseObject({
-  kind: z.string().exactOptional(),
-  namespace: z.string().exactOptional(),
-  name: z.string().exactOptional(),
-  uid: z.string().exactOptional(),
+  kind: z.exactOptional(z.string()),
+  namespace: z.exactOptional(z.string()),
+  name: z.exactOptional(z.string()),
+  uid: z.exactOptional(z.string()),
 });
 const names = z.array(z.looseObject({ name: z.string() }));
 
@@ -95,45 +93,46 @@ const names = z.array(z.looseObject({ name: z.string() }));
 export const sliceObjectSchema = z.looseObject({
   metadata: writtenMetadata,
   addressType: z.string(),
-  endpoints: z
-    .array(
-      z.looseObject({
-        addresses: z.array(z.string()),
-        conditions: z
-          .looseObject({
-            ready: z.boolean().nullable().exactOptional(),
-            serving: z.boolean().nullable().exactOptional(),
-            terminating: z.boolean().nullable().exactOptional(),
-          })
-          .exactOptional(),
-        hostname: z.string().nullable().exactOptional(),
-        targetRef: reference.nullable().exactOptional(),
-        nodeName: z.string().nullable().exactOptional(),
-        zone: z.string().nullable().exactOptional(),
-        hints: z
-          .looseObject({ forZones: names.exactOptional(), forNodes: names.exactOptional() })
-          .nullable()
-          .exactOptional(),
-      }),
-    )
-    .nullable()
-    .exactOptional(),
-  ports: z
-    .array(
-      z.looseObject({
-        name: z.string().nullable().exactOptional(),
-        protocol: z.string().nullable().exactOptional(),
-        port: z.number().nullable().exactOptional(),
-        appProtocol: z.string().nullable().exactOptional(),
-      }),
-    )
-    .nullable()
-    .exactOptional(),
+  endpoints: z.exactOptional(
+    z.nullable(
+      z.array(
+        z.looseObject({
+          addresses: z.array(z.string()),
+          conditions: z.exactOptional(
+            z.looseObject({
+              ready: z.exactOptional(z.nullable(z.boolean())),
+              serving: z.exactOptional(z.nullable(z.boolean())),
+              terminating: z.exactOptional(z.nullable(z.boolean())),
+            }),
+          ),
+          hostname: z.exactOptional(z.nullable(z.string())),
+          targetRef: z.exactOptional(z.nullable(reference)),
+          nodeName: z.exactOptional(z.nullable(z.string())),
+          zone: z.exactOptional(z.nullable(z.string())),
+          hints: z.exactOptional(
+            z.nullable(z.looseObject({ forZones: z.exactOptional(names), forNodes: z.exactOptional(names) })),
+          ),
+        }),
+      ),
+    ),
+  ),
+  ports: z.exactOptional(
+    z.nullable(
+      z.array(
+        z.looseObject({
+          name: z.exactOptional(z.nullable(z.string())),
+          protocol: z.exactOptional(z.nullable(z.string())),
+          port: z.exactOptional(z.nullable(z.number())),
+          appProtocol: z.exactOptional(z.nullable(z.string())),
+        }),
+      ),
+    ),
+  ),
 });
 
 /** The API treats `key:` without a value, as a person may write it, like an absent key. */
-function handWritten<S extends z.ZodType>(schema: S) {
-  return z.preprocess(withoutNulls, schema);
+function handWritten<S extends z.core.$ZodType>(schema: S) {
+  return z.pipe(z.transform(withoutNulls), schema);
 }
 
 function withoutNulls(value: unknown): unknown {
@@ -141,43 +140,44 @@ function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
 }
 
-const addresses = z
-  .array(
+const addresses = z.exactOptional(
+  z.array(
     handWritten(
       z.looseObject({
         ip: z.string(),
-        hostname: z.string().exactOptional(),
-        nodeName: z.string().exactOptional(),
-        targetRef: handWritten(reference).exactOptional(),
+        hostname: z.exactOptional(z.string()),
+        nodeName: z.exactOptional(z.string()),
+        targetRef: z.exactOptional(handWritten(reference)),
       }),
     ),
-  )
-  .exactOptional();
+  ),
+);
 
 /** v1 Endpoints, whole. */
 export const endpointsSchema = z.looseObject({
   metadata: writtenMetadata,
-  subsets: z
-    .array(
-      handWritten(
-        z.looseObject({
-          addresses,
-          notReadyAddresses: addresses,
-          ports: z
-            .array(
-              handWritten(
-                z.looseObject({
-                  name: z.string().exactOptional(),
-                  port: z.number(),
-                  protocol: z.string().exactOptional(),
-                  appProtocol: z.string().exactOptional(),
-                }),
+  subsets: z.exactOptional(
+    z.nullable(
+      z.array(
+        handWritten(
+          z.looseObject({
+            addresses,
+            notReadyAddresses: addresses,
+            ports: z.exactOptional(
+              z.array(
+                handWritten(
+                  z.looseObject({
+                    name: z.exactOptional(z.string()),
+                    port: z.number(),
+                    protocol: z.exactOptional(z.string()),
+                    appProtocol: z.exactOptional(z.string()),
+                  }),
+                ),
               ),
-            )
-            .exactOptional(),
-        }),
+            ),
+          }),
+        ),
       ),
-    )
-    .nullable()
-    .exactOptional(),
+    ),
+  ),
 });

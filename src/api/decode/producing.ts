@@ -2,7 +2,7 @@
  * Decodes API objects for the producers of slices: Pods, Services with their selectors and target ports, Nodes with zone and CPUs,
  * and existing slices and Endpoints, which keep the API's shape.
  */
-import type { z } from 'zod';
+import type * as z from 'zod/mini';
 import { type Address, FAMILIES, type Family, familyOf, parseAddress } from '../../model/address.ts';
 import { CONTROL_PLANE_LABELS, TOPOLOGY_ANNOTATIONS, ZONE_LABEL } from '../../model/labels.ts';
 import type { Fault, ObjectKind } from '../../model/objects.ts';
@@ -46,7 +46,7 @@ export interface Decoded<T> {
   readonly faults: readonly Fault[];
 }
 
-interface DecodeInput<S extends z.ZodType> {
+interface DecodeInput<S extends z.core.$ZodType> {
   readonly kind: ObjectKind;
   readonly key: string;
   readonly schema: S;
@@ -54,7 +54,7 @@ interface DecodeInput<S extends z.ZodType> {
   readonly isRead?: (object: unknown) => object is z.infer<S>;
 }
 
-function decoded<S extends z.ZodType, T>(
+function decoded<S extends z.core.$ZodType, T>(
   { kind, key, schema, isRead }: DecodeInput<S>,
   object: unknown,
   convert: (parsed: z.infer<S>, faults: FaultList) => T | undefined,

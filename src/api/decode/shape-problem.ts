@@ -1,5 +1,5 @@
 /** Faults of an object's shape in words for users: the schema library's own words are for those who write schemas. */
-import type { z } from 'zod';
+import type * as z from 'zod/mini';
 
 const WANTED: Readonly<Record<string, string>> = {
   number: 'a number',
