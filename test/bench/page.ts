@@ -12,9 +12,13 @@ import type { NftablesResult } from './nftables.ts';
 import { modesSection, nftablesAims, nftablesSection } from './nftables-page.ts';
 import type { ProducersResult } from './producers.ts';
 import { type RecorderResult, recorderAims, recorderSection } from './recorder.ts';
+import type { RivalsResult } from './rivals.ts';
+import { rivalsSection, trafficSection } from './rivals-page.ts';
 import type { RolloutResult } from './rollout.ts';
 import type { ShapesResult } from './shapes.ts';
 import { type Aim, median, most, ms, percent, quantile, ratio, size, spread, spreadOf, table } from './text.ts';
+import { todayBesideThen } from './then.ts';
+import type { TrafficResult } from './traffic.ts';
 
 export interface Results {
   readonly machine: string;
@@ -32,6 +36,8 @@ export interface Results {
   readonly drift: readonly DriftResult[];
   readonly nftables: NftablesResult;
   readonly modes: ModesResult;
+  readonly rivals: RivalsResult;
+  readonly traffic: TrafficResult;
 }
 
 export function page(results: Results): string {
@@ -40,9 +46,15 @@ export function page(results: Results): string {
   const recorder = (all: Results) => recorderSection(all.recorder);
   const drift = (all: Results) => driftSection(all.drift);
   const modes = (all: Results) => modesSection(all.modes);
+  const then = (all: Results) => todayBesideThen(all.rivals);
+  const rivals = (all: Results) => rivalsSection(all.rivals);
+  const traffic = (all: Results) => trafficSection(all.traffic);
   const sections = [
     head,
     aims,
+    then,
+    rivals,
+    traffic,
     modes,
     nftables,
     cold,

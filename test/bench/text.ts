@@ -43,7 +43,7 @@ export function spreadOf(values: readonly number[]): string {
 export const size = ({ services, endpoints }: { services: number; endpoints: number }) =>
   `${services.toLocaleString('en')} × ${endpoints}`;
 export const ms = (value: number, digits = 0) => `${value.toFixed(digits)} ms`;
-export const percent = (share: number) => `${(share * 100).toFixed(1)} %`;
+export const percent = (share: number, digits = 1) => `${(share * 100).toFixed(digits)} %`;
 export const ratio = (a: number, b: number) => (a / b).toFixed(2);
 export const most = (values: readonly number[]) => Math.max(...values);
 

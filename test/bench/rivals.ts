@@ -1,0 +1,325 @@
+/**
+ * slicewire and the real kube-proxy, one after the other in the same namespace with the same API server: cold starts, memory, rest,
+ * single changes, changes without end, restart. Without a kube-proxy, slicewire alone is measured, and the result says so.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { type ClusterShape, churnStep, clusterIP, FIRST, lastAddress } from './cluster.ts';
+import { HealthWatch } from './health-watch.ts';
+import { KernelProbe } from './kernel-probe.ts';
+import { KubeProxy, kubeProxyVersion } from './kube-proxy.ts';
+import { tableText } from './nftables.ts';
+import { MemorySampler, processorTime, residentMemory } from './process-cost.ts';
+import { receivedBytes } from './received.ts';
+import { serverVersion } from './server-process.ts';
+import { type Summary, summary } from './text.ts';
+import { Trial } from './trial.ts';
+
+export type RivalMode = 'iptables' | 'nftables';
+export type ProxyName = 'slicewire' | 'kube-proxy';
+
+/** What is measured of one proxy in one cluster. */
+export interface RivalPlan {
+  readonly shape: ClusterShape;
+  readonly mode: RivalMode;
+  readonly proxy: ProxyName;
+  /** Cold starts. */
+  readonly runs: number;
+  /** Seconds at rest that are watched; 0: none. */
+  readonly rest: number;
+  /** Single changes, and seconds of changes without end; 0: none. */
+  readonly changes: number;
+  readonly churn: number;
+  readonly restarts: boolean;
+  /** nftables mode of slicewire: whether `nft -f` of the same state is measured beside it. */
+  readonly hasFloor: boolean;
+}
+
+export interface RivalMeasured extends Pick<RivalPlan, 'shape' | 'mode' | 'proxy'> {
+  /** Milliseconds from exec to the end of the first sync, of each run. */
+  readonly cold: readonly number[];
+  /** Milliseconds of processor time until then, with children. */
+  readonly processor: readonly number[];
+  /** Milliseconds of `nft -f` of the same state, in another namespace. */
+  readonly floor?: readonly number[];
+  /** Megabytes with children, at the peak of each run. */
+  readonly peak: readonly number[];
+  /** Megabytes at rest, and of this what is of no file. */
+  readonly resident: number;
+  readonly anonymous: number;
+  /** Share of a core at rest. */
+  readonly idle?: number;
+  /** Milliseconds from the event to the kernel. */
+  readonly change?: readonly number[];
+  readonly churn?: ChurnMeasured;
+  /** Milliseconds. */
+  readonly restart?: number;
+  /** slicewire: milliseconds that `/livez` was kept waiting at most during a cold start. */
+  readonly health?: number;
+  /** TLS included: bytes that the proxy received for each changed slice of 100 endpoints. */
+  readonly received?: number;
+}
+
+export interface ChurnMeasured {
+  readonly perSecond: number;
+  readonly seconds: number;
+  /** Share of a core, with children. */
+  readonly processor: number;
+  readonly delays: Summary;
+  readonly syncs: number;
+}
+
+export interface RivalsResult {
+  /** Version of kube-proxy; undefined: none was given. */
+  readonly kubeProxy?: string;
+  /** The API server: `made up`, or the versions of the real ones. */
+  readonly server: string;
+  readonly measured: readonly RivalMeasured[];
+  /** What could not be measured, and why. */
+  readonly missing: readonly string[];
+}
+
+const MEGABYTE = 2 ** 20;
+/** Milliseconds after a sync until memory is looked at. */
+const SETTLE = 5000;
+/** Milliseconds between two single changes: more than minSyncPeriod, so that each is written at once. */
+const BETWEEN = 1200;
+/** Milliseconds. */
+const PATIENCE = 300_000;
+const FLOORS = 3;
+const PER_SECOND = 100;
+/** Seconds of a first round, that what is measured is not the compiler's. */
+const WARM = 5;
+
+const plan = (proxy: ProxyName, mode: RivalMode, services: number, endpoints: number): RivalPlan => ({
+  ...{ shape: { services, endpoints }, mode, proxy },
+  ...{ runs: 3, rest: 0, changes: 0, churn: 0, restarts: true, hasFloor: false },
+});
+const SMALL = { runs: 5 };
+const MIDDLE = { runs: 5, changes: 15, churn: 15 };
+const LARGE = { rest: 20, changes: 10, churn: 20 };
+/** In this order: what is compared follows each other. */
+export const RIVAL_PLANS: readonly RivalPlan[] = [
+  { ...plan('slicewire', 'nftables', 1, 1), ...SMALL },
+  { ...plan('kube-proxy', 'nftables', 1, 1), ...SMALL },
+  { ...plan('slicewire', 'iptables', 1, 1), ...SMALL },
+  { ...plan('kube-proxy', 'iptables', 1, 1), ...SMALL },
+  { ...plan('slicewire', 'nftables', 1000, 5), ...MIDDLE },
+  { ...plan('kube-proxy', 'nftables', 1000, 5), ...MIDDLE },
+  { ...plan('slicewire', 'iptables', 1000, 5), ...MIDDLE },
+  { ...plan('kube-proxy', 'iptables', 1000, 5), ...MIDDLE },
+  { ...plan('slicewire', 'nftables', 10_000, 5), ...LARGE, hasFloor: true },
+  // A minute for each start, and seconds for each change.
+  { ...plan('kube-proxy', 'nftables', 10_000, 5), ...LARGE, runs: 1, changes: 4, restarts: false },
+  { ...plan('slicewire', 'iptables', 10_000, 5), ...LARGE, runs: 2 },
+  { ...plan('slicewire', 'nftables', 44_000, 1), runs: 2, hasFloor: true },
+  { ...plan('slicewire', 'nftables', 5000, 50), runs: 1 },
+];
+/** What is never run here. */
+const TOO_LONG = [
+  'kube-proxy, iptables, 10,000 × 5: one `iptables-restore` of its layout takes longer than 450 s',
+  'kube-proxy, 44,000 × 1: its first sync takes 16 minutes in nftables mode (k8s#139513)',
+];
+
+export interface RivalsOptions {
+  /** Path of the binary; undefined: slicewire alone. */
+  readonly kubeProxy: string | undefined;
+  readonly plans?: readonly RivalPlan[];
+}
+
+export async function measureRivals({ kubeProxy, plans = RIVAL_PLANS }: RivalsOptions): Promise<RivalsResult> {
+  const missing = [...(kubeProxy === undefined ? ['kube-proxy: no binary was given (`--kube-proxy PATH`)'] : TOO_LONG)];
+  const version = kubeProxy === undefined ? undefined : await kubeProxyVersion(kubeProxy);
+  const measured: RivalMeasured[] = [];
+  for (const one of plans.filter(({ proxy }) => proxy === 'slicewire' || kubeProxy !== undefined)) {
+    process.stdout.write(`  ${one.proxy} ${one.mode} ${one.shape.services} × ${one.shape.endpoints}\n`);
+    try {
+      measured.push(await measureOne(one, kubeProxy ?? ''));
+    } catch (error) {
+      // A rival that fails is no reason to lose what was measured of the others; ours must not fail.
+      if (one.proxy === 'slicewire') throw error;
+      missing.push(`${one.proxy}, ${one.mode}, ${one.shape.services} × ${one.shape.endpoints}: ${firstLine(error)}`);
+      process.stdout.write(`  ${String(error)}\n`);
+    }
+  }
+  return { ...(version === undefined ? {} : { kubeProxy: version }), server: await serverVersion(), measured, missing };
+}
+
+const firstLine = (error: unknown) => String(error).split('\n')[0] ?? '';
+
+async function measureOne(one: RivalPlan, kubeProxy: string): Promise<RivalMeasured> {
+  const { shape, mode, proxy } = one;
+  const starts = await Trial.of({ shape, mode }, async (trial) => await new Measurement(trial, one, kubeProxy).all());
+  if (shape.services !== 1) return { shape, mode, proxy, ...starts };
+  // The bytes of a slice depend on nothing else: they are measured once for each mode, in a cluster of one full slice.
+  const full = { services: FIRST + 1, endpoints: 100 };
+  const received = await Trial.of({ shape: full, mode }, async (trial) => {
+    await trial.empty('node');
+    const running = await new Measurement(trial, one, kubeProxy).start();
+    return await receivedBytes(trial, running.pid).finally(() => running.stop());
+  });
+  return { shape, mode, proxy, ...starts, received };
+}
+
+/** Either proxy, running. */
+interface Running {
+  readonly pid: number;
+  readonly milliseconds: number;
+  syncs(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+class Measurement {
+  readonly #trial: Trial;
+  readonly #plan: RivalPlan;
+  readonly #kubeProxy: string;
+
+  constructor(trial: Trial, one: RivalPlan, kubeProxy: string) {
+    this.#trial = trial;
+    this.#plan = one;
+    this.#kubeProxy = kubeProxy;
+  }
+
+  async start(meanwhile: (pid: number) => void = () => undefined): Promise<Running> {
+    const { mode, proxy } = this.#plan;
+    if (proxy === 'kube-proxy') {
+      const { lab, server } = this.#trial;
+      const options = { lab, file: this.#kubeProxy, kubeconfig: server.kubeconfig, mode };
+      const started = await KubeProxy.start(options, { within: PATIENCE, meanwhile });
+      this.#trial.stopAtEnd(started);
+      const { pid, milliseconds } = started;
+      return { pid, milliseconds, syncs: async () => (await started.syncs()).count, stop: () => started.stop() };
+    }
+    const flags = [`--${mode}-min-sync-period`, '1s'];
+    const { agent, pid, milliseconds } = await this.#trial.start({ flags, meanwhile });
+    const syncs = async () => await Promise.resolve(agent.log.filter(({ msg }) => msg.startsWith('synced')).length);
+    return { pid, milliseconds, syncs, stop: () => agent.stop() };
+  }
+
+  async all(): Promise<Omit<RivalMeasured, 'shape' | 'mode' | 'proxy'>> {
+    const { runs, rest, changes, churn, restarts, hasFloor, proxy } = this.#plan;
+    const cold: number[] = [];
+    const processor: number[] = [];
+    const peak: number[] = [];
+    let running: Running | undefined;
+    for (let i = 0; i < runs; i++) {
+      await running?.stop();
+      await this.#trial.empty('node');
+      let sampler: MemorySampler | undefined;
+      running = await this.start((pid) => {
+        sampler = new MemorySampler(pid, 10);
+      });
+      processor.push(costOf(running.pid));
+      cold.push(running.milliseconds);
+      if (sampler !== undefined) peak.push((await sampler.stop()).peak / MEGABYTE);
+    }
+    if (running === undefined) throw new Error('nothing was started');
+    await pause(SETTLE);
+    const { now, anonymous } = residentMemory(running.pid);
+    const idle = rest > 0 ? await this.#idle(running, rest) : undefined;
+    const change = changes > 0 ? await this.#changes(changes) : undefined;
+    const flow = churn > 0 ? await this.#churn(running, churn) : undefined;
+    await running.stop();
+    const floor = hasFloor ? await this.#floor() : undefined;
+    const restart = restarts ? await this.#restart() : undefined;
+    const health = proxy === 'slicewire' ? await this.#health() : undefined;
+    return {
+      ...{ cold, processor, peak, resident: now / MEGABYTE, anonymous: anonymous / MEGABYTE },
+      ...known({ idle, change, churn: flow, floor, restart, health }),
+    };
+  }
+
+  async #idle({ pid }: Running, seconds: number): Promise<number> {
+    const before = costOf(pid);
+    await pause(seconds * 1000);
+    return (costOf(pid) - before) / (seconds * 1000);
+  }
+
+  async #floor(): Promise<number[]> {
+    const text = await tableText(this.#trial);
+    const took: number[] = [];
+    for (let i = 0; i < FLOORS; i++) {
+      await this.#trial.empty('other');
+      took.push(await this.#trial.nft(text));
+    }
+    return took;
+  }
+
+  async #restart(): Promise<number> {
+    const running = await this.start();
+    await running.stop();
+    return running.milliseconds;
+  }
+
+  /** In a start of its own: asking costs the agent time. */
+  async #health(): Promise<number> {
+    await this.#trial.empty('node');
+    const watch = await HealthWatch.start(this.#trial.lab);
+    const running = await this.start();
+    const { longest } = await watch.end();
+    await running.stop();
+    return longest;
+  }
+
+  async #changes(times: number): Promise<number[]> {
+    const { shape, server, lab } = this.#trial;
+    const probe = await KernelProbe.start({ lab, by: 'nft' });
+    const took: number[] = [];
+    try {
+      // The first two compile the code.
+      for (let i = -2; i < times; i++) {
+        await pause(BETWEEN);
+        const n = FIRST + (((i + 2) * 37) % (shape.services - FIRST));
+        const turn = i + 3;
+        const address = lastAddress(shape, n, { turn });
+        await probe.expect([{ address, server: { protocol: 'TCP', address: clusterIP(n), port: 80 } }]);
+        const { at } = await server.put(n, turn);
+        const seen = (await probe.seen(PATIENCE)).get(address) ?? Number.NaN;
+        if (i >= 0) took.push((seen - at) / 1e6);
+      }
+    } finally {
+      await probe.stop();
+    }
+    return took;
+  }
+
+  async #churn(running: Running, seconds: number): Promise<ChurnMeasured> {
+    const { shape, server, lab } = this.#trial;
+    // After all turns of the single changes.
+    const turn = 200;
+    const probe = await KernelProbe.start({ lab, by: 'nft' });
+    try {
+      await server.churn({ perSecond: PER_SECOND, seconds: WARM, turn });
+      const from = turn + Math.ceil((PER_SECOND * WARM) / (shape.services - FIRST));
+      const steps = Array.from({ length: PER_SECOND * seconds }, (_, i) => churnStep(shape, i, from));
+      const last = new Map(steps.map(({ n, turn: at }) => [n, at]));
+      // Where a Service has its turn again before the last one was written, only that one is sure to be in the kernel.
+      const awaited = [...last].map(([n, at]) => ({ address: lastAddress(shape, n, { turn: at }) }));
+      await probe.expect(awaited);
+      const [before, synced] = [costOf(running.pid), await running.syncs()];
+      const changes = await server.churn({ perSecond: PER_SECOND, seconds, turn: from });
+      const seen = await probe.seen(PATIENCE);
+      const delays = changes.flatMap(({ address, at }) => {
+        const there = seen.get(address);
+        return there === undefined ? [] : [(there - at) / 1e6];
+      });
+      const processor = (costOf(running.pid) - before) / (seconds * 1000);
+      return {
+        ...{ perSecond: PER_SECOND, seconds, processor, delays: summary(delays) },
+        syncs: (await running.syncs()) - synced,
+      };
+    } finally {
+      await probe.stop();
+    }
+  }
+}
+
+/** Without what is undefined. */
+function known<T extends object>(values: { [Key in keyof T]: T[Key] | undefined }): Partial<T> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
+}
+
+/** Milliseconds of processor time, with children that have ended. */
+function costOf(pid: number): number {
+  const { user, system } = processorTime(pid);
+  return user + system;
+}
