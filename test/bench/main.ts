@@ -23,10 +23,11 @@ import { measureModes } from './modes.ts';
 import { measureNftables, type NftablesStartOptions } from './nftables.ts';
 import { page, type Results } from './page.ts';
 import { measureProducers } from './producers.ts';
+import { writeFigures } from './readme-figures.ts';
 import { measureRecorder, RECORDER_SHAPES } from './recorder.ts';
 import { measureRivals } from './rivals.ts';
 import { measureRollout } from './rollout.ts';
-import { useRealServer } from './server-process.ts';
+import { MADE_UP, serverVersion, useRealServer } from './server-process.ts';
 import { measureShapes } from './shapes.ts';
 import { measureTraffic } from './traffic.ts';
 import { NEVER } from './trial.ts';
@@ -65,6 +66,7 @@ const start = (
 });
 const NFTABLES = {
   starts: [
+    start(1, 1, { runs: 3 }),
     start(1000, 5, { runs: 3, hasRival: true }),
     start(10_000, 5, { runs: 3, hasRival: true, rest: 30 }),
     start(10_000, 5, { runs: 3, asJson: true }),
@@ -100,7 +102,24 @@ if ((kubeApiserver === undefined) !== (etcd === undefined)) {
 }
 if (kubeApiserver !== undefined && etcd !== undefined) useRealServer({ kubeApiserver, etcd });
 
-const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } = {
+const server = await serverVersion();
+/** Parts that have their API server from `Trial`: the others have one of their own, or none. */
+const BESIDE = [
+  'cold',
+  'change',
+  'churn',
+  'large',
+  'rollout',
+  'connections',
+  'shapes',
+  'nftables',
+  'rivals',
+  'traffic',
+];
+
+type Part = Exclude<keyof Results, 'servers'>;
+
+const PARTS: { readonly [One in Part]: () => Promise<Results[One]> } = {
   cold: () => measureEach(COLD, measureCold),
   change: () => measureEach(CHANGE, (shape) => measureChange({ shape, changes: 40 })),
   churn: () => measureChurn({ shape: { services: 10_000, endpoints: 5 }, perSecond: 100, seconds: 60 }),
@@ -143,14 +162,18 @@ const known = existsSync(DATA) ? (JSON.parse(readFileSync(DATA, 'utf8')) as Part
 const unknown = asked.filter((part) => !(part in PARTS));
 if (unknown.length > 0) throw new Error(`there is no part ${unknown.join(', ')}: ${Object.keys(PARTS).join(', ')}`);
 const results: Partial<Record<keyof Results, unknown>> = { ...known };
-for (const part of Object.keys(PARTS) as (keyof Results)[]) {
+let servers = known.servers ?? {};
+for (const part of Object.keys(PARTS) as Part[]) {
   if (asked.length > 0 && part in known && !asked.includes(part)) continue;
   process.stdout.write(`${part}\n`);
   results[part] = await PARTS[part]();
+  servers = { ...servers, [part]: BESIDE.includes(part) ? server : MADE_UP };
+  results.servers = servers;
   // What was measured is kept, whatever becomes of the rest. Tenths of a microsecond are noise.
   const rounded = (_: string, value: unknown) => (typeof value === 'number' ? Math.round(value * 1e4) / 1e4 : value);
   writeFileSync(DATA, `${JSON.stringify(results, rounded)}\n`);
 }
 writeFileSync(docs('benchmarks.svg'), chart(results as Results));
 writeFileSync(docs('benchmarks.md'), page(results as Results));
+writeFigures();
 process.stdout.write(`written: ${docs('benchmarks.md')}\n`);

@@ -15,6 +15,7 @@ import { type RecorderResult, recorderAims, recorderSection } from './recorder.t
 import type { RivalsResult } from './rivals.ts';
 import { rivalsSection, trafficSection } from './rivals-page.ts';
 import type { RolloutResult } from './rollout.ts';
+import { MADE_UP } from './server-process.ts';
 import type { ShapesResult } from './shapes.ts';
 import { type Aim, median, most, ms, percent, quantile, ratio, size, spread, spreadOf, table } from './text.ts';
 import { todayBesideThen } from './then.ts';
@@ -38,6 +39,8 @@ export interface Results {
   readonly modes: ModesResult;
   readonly rivals: RivalsResult;
   readonly traffic: TrafficResult;
+  /** Which API server each part had beside it: `made up`, or the versions of a real one. */
+  readonly servers?: Readonly<Record<string, string>>;
 }
 
 export function page(results: Results): string {
@@ -76,7 +79,9 @@ export function page(results: Results): string {
 
 const isPlain = ({ backend, shape }: ColdResult) => backend === 'nft' && shape.nodePorts === undefined;
 
-function head({ machine }: Results): string {
+function head({ machine, servers = {} }: Results): string {
+  const real = Object.entries(servers).filter(([, server]) => server !== MADE_UP);
+  const others = real.map(([part, server]) => `Part \`${part}\` was measured with ${server} instead.\n`).join('');
   return `# Benchmarks
 
 \`npm run bench\` writes this page, its chart and [its figures](benchmarks.json); do not edit it.
@@ -86,10 +91,10 @@ Every figure has its floor or its rival beside it, measured in the same run; sev
 A profile of the agent is in [profile.md](profile.md); IPVS mode has [its own page](benchmarks-ipvs.md).
 
 The agent is the executable of \`npm run build\`, a process in a network namespace.
-The cluster is an API server in another process: TLS, lists in pages, watches with bookmarks, objects as long as real ones.
-"N × E" is N Services of E endpoints, pods of 100 nodes.
+The cluster is a made-up API server in another process: TLS, lists in pages, watches with bookmarks, objects as long as real ones.
+${others}"N × E" is N Services of E endpoints, pods of 100 nodes.
 
-![slicewire beside the bare tool and beside the layout of kube-proxy](benchmarks.svg)`;
+![slicewire beside kube-proxy, beside its layout and beside the bare tool](benchmarks.svg)`;
 }
 
 function aims(results: Results): string {

@@ -1,6 +1,7 @@
 /** The part of docs/benchmarks.md that has slicewire beside the real kube-proxy. */
 import type { RivalMeasured, RivalsResult } from './rivals.ts';
-import { median, ms, percent, ratio, size, spread, spreadOf, table } from './text.ts';
+import { MADE_UP } from './server-process.ts';
+import { duration, median, ms, percent, ratio, size, spread, spreadOf, table } from './text.ts';
 import type { Rate, TrafficResult, WayMeasured } from './traffic.ts';
 
 const NONE = 'not run';
@@ -18,7 +19,7 @@ export function rivalsSection(rivals: RivalsResult): string {
     rivals.kubeProxy === undefined ? 'No binary of kube-proxy was given.' : `${rivalName(rivals)} is its binary.`;
   return `## Beside kube-proxy
 
-${given} The API server: ${server}.
+${given} The API server: ${server}.${server === MADE_UP ? '' : ' An event is dated just before its write to etcd.'}
 Both proxies run one after the other in the same namespace, beside the same API server, with minSyncPeriod 1 s.
 
 - Cold start: from exec until both address families were synced, by slicewire's log and by kube-proxy's metric
@@ -35,46 +36,44 @@ ${table(
     spreadOf(one.peak),
     one.resident.toFixed(0),
     one.anonymous.toFixed(0),
-    one.restart === undefined ? NONE : spread([one.restart]),
+    one.restart === undefined ? NONE : spread(one.restart),
   ]),
 )}
 
 - One change: one endpoint, from the API server's event to the kernel's notification; more than minSyncPeriod after the last one.
-- Changes without end: 100 a second, of one endpoint each; delay from event to kernel, processor as the share of a core, syncs of all families.
+- 100 changes a second, of one endpoint each: the delay from event to kernel of each Service's last change; the syncs meanwhile; the
+  processor time until the last change was in the kernel, as a share of the seconds in which changes came.
 - At rest: share of a core while nothing happens.
-- A changed slice: bytes that the proxy receives for a change of a slice of 100 endpoints, TLS included.
 
 ${table(
-  [
-    'cluster',
-    'mode',
-    'proxy',
-    'one change',
-    'processor of 100 a second',
-    'delay p50',
-    'p99',
-    'syncs',
-    'at rest',
-    'a changed slice',
-  ],
+  ['cluster', 'mode', 'proxy', 'one change', 'processor of 100 a second', 'delay p50', 'p99', 'syncs', 'at rest'],
   measured
-    .filter(({ change, churn, received }) => (change ?? churn ?? received) !== undefined)
+    .filter(({ change, churn }) => (change ?? churn) !== undefined)
     .map((one) => [
       ...of(one),
-      one.change === undefined ? NONE : ms(median(one.change), 1),
+      one.change === undefined ? NONE : duration(median(one.change)),
       ...churnCells(one),
       one.idle === undefined ? NONE : percent(one.idle, 2),
-      one.received === undefined ? NONE : `${one.received.toFixed(0)} bytes`,
     ]),
 )}
 
+${receivedText(measured, name)}
+
 ${missing.length === 0 ? '' : `Not measured:\n\n${missing.map((one) => `- ${one}`).join('\n')}`}`.trimEnd();
+}
+
+/** TLS included. */
+function receivedText(measured: readonly RivalMeasured[], name: (one: RivalMeasured) => string): string {
+  const all = measured.flatMap((one) =>
+    one.received === undefined ? [] : [`${name(one)} ${Math.round(one.received).toLocaleString('en')} bytes`],
+  );
+  return all.length === 0 ? '' : `A change of a slice of 100 endpoints brings them, TLS included: ${all.join(', ')}.`;
 }
 
 function churnCells({ churn }: RivalMeasured): string[] {
   if (churn === undefined) return [NONE, NONE, NONE, NONE];
   const { processor, delays, syncs, seconds } = churn;
-  return [percent(processor), ms(delays.p50), ms(delays.p99), `${syncs} in ${seconds} s`];
+  return [percent(processor), duration(delays.p50), duration(delays.p99), `${syncs} in ${seconds} s`];
 }
 
 export function trafficSection(traffic: TrafficResult): string {

@@ -15,6 +15,9 @@ export interface RealServer {
   readonly etcd: string;
 }
 
+/** The API server of `server.ts`. */
+export const MADE_UP = 'made up';
+
 let real: RealServer | undefined;
 
 /** Every API server that is started from now on is the real one instead of the made-up one. */
@@ -24,7 +27,7 @@ export function useRealServer(paths: RealServer): void {
 
 /** `made up`, or the versions of the real one. */
 export async function serverVersion(): Promise<string> {
-  if (real === undefined) return 'made up';
+  if (real === undefined) return MADE_UP;
   const said = async (file: string) => {
     const { stdout, stderr } = await realCommands.run({ file, args: ['--version'] }, new AbortController().signal);
     return /\d+\.\d+\.\d+/.exec(stdout || stderr)?.[0] ?? 'of unknown version';

@@ -52,7 +52,7 @@ const SECONDS = 1;
 /** Of connections and bytes before what is measured, which compile the code. */
 const WARM = 0.2;
 /** Milliseconds. */
-const PATIENCE = 300_000;
+const PATIENCE = 150_000;
 
 export async function measureTraffic(sizes: readonly number[], kubeProxy: string | undefined): Promise<TrafficResult> {
   const clusters: TrafficResult['clusters'][number][] = [];
@@ -93,25 +93,47 @@ async function withLabs<T>(
   process.stdout.write(`    ${way.proxy}, ${way.mode}\n`);
   return await Trial.of({ shape, mode: way.mode }, async (trial) => {
     await trial.empty('node');
-    await fill(trial, way, kubeProxy);
+    const filled = await fill(trial, way, kubeProxy);
     await trial.server.stop();
-    return await withLabs(others, shape, kubeProxy, [...prepared, { way, trial }], work);
+    return await withLabs(others, shape, kubeProxy, [...prepared, { way: filled, trial }], work);
   });
 }
 
-/** The proxy ends once its rules are there: what is measured is the kernel's work alone. */
-async function fill(trial: Trial, { proxy, mode }: Way, file: string | undefined): Promise<void> {
-  const { shape, lab, server } = trial;
-  if (proxy === 'none') return;
-  if (proxy === 'slicewire') return await (await trial.start()).agent.stop();
-  if (proxy === 'kube-proxy' && file !== undefined) {
-    const options = { lab, file, kubeconfig: server.kubeconfig, mode };
-    return await (await KubeProxy.start(options, { within: PATIENCE })).stop();
+/**
+ * The proxy ends once its rules are there: what is measured is the kernel's work alone. Returns whose rules they are: those of a
+ * kube-proxy that does not come to an end are the layout's.
+ */
+async function fill(trial: Trial, way: Way, file: string | undefined): Promise<Way> {
+  const { proxy, mode } = way;
+  if (proxy === 'none') return way;
+  if (proxy === 'slicewire') {
+    await (await trial.start()).agent.stop();
+    return way;
   }
-  // Without endpoints but the last's: a restore with all of them takes minutes.
-  const services = proxiedServices(shape).map((one, n) => (n === shape.services - 1 ? one : { ...one, endpoints: [] }));
-  if (mode === 'nftables') await trial.nft(kubeProxyTable(proxiedServices(shape)), 'node');
-  else await trial.restore(kubeProxyRules(services), { namespace: 'node', isEmptied: false });
+  if (proxy === 'kube-proxy' && file !== undefined) {
+    const { lab, server } = trial;
+    try {
+      const started = await KubeProxy.start({ lab, file, kubeconfig: server.kubeconfig, mode }, { within: PATIENCE });
+      await started.stop();
+      return way;
+    } catch (error) {
+      process.stdout.write(`    ${String(error)}\n    its layout is loaded as text instead\n`);
+      await trial.empty('node');
+    }
+  }
+  await loadLayout(trial, mode);
+  return { ...way, proxy: 'layout' };
+}
+
+async function loadLayout(trial: Trial, mode: RivalMode): Promise<void> {
+  const services = proxiedServices(trial.shape);
+  if (mode === 'nftables') {
+    await trial.nft(kubeProxyTable(services), 'node');
+    return;
+  }
+  // No endpoints but the last's: a restore with all of them takes minutes.
+  const bare = services.map((one, n) => (n === services.length - 1 ? one : { ...one, endpoints: [] }));
+  await trial.restore(kubeProxyRules(bare), { namespace: 'node', isEmptied: false });
 }
 
 type Measured = { -readonly [Key in keyof Rate]: number[] };
