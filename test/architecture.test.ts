@@ -199,9 +199,9 @@ const PURE_FILES = [
     'trackers',
     'writes',
   ].map((name) => `virtual-servers/${name}`),
-  ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view'].map(
-    (name) => `nft-table/${name}`,
-  ),
+  ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view']
+    .concat('columns', 'element-rows', 'element-table', 'elements-view', 'key-rows', 'row-states')
+    .map((name) => `nft-table/${name}`),
 ];
 
 /** The folder, or file, whose rule counts for a file. */

@@ -10,7 +10,7 @@ import { type Clock, realClock, sleep } from '../host/clock.ts';
 import { FAMILIES } from '../model/address.ts';
 import type { Source, SourceEvent, SourceKind, SourcePod, WatchStatus } from '../model/events.ts';
 import type { Listener } from '../model/listener.ts';
-import type { Fault, NodeView, Service, Slice } from '../model/objects.ts';
+import type { Fault, NodeView } from '../model/objects.ts';
 import { kubernetesSource } from '../source/kubernetes.ts';
 import { manifestsSource } from '../source/manifests/index.ts';
 import type { NodeReader } from '../source/manifests/node-guard.ts';
@@ -99,10 +99,8 @@ class Intake {
   readonly emit = (event: SourceEvent): void => {
     // A stopped source may be in the middle of a page: ignore the rest of it.
     if (this.#signal.aborted) return;
-    const before = objectOf(event, this.#cache);
-    for (const fault of this.#cache.take(event)) this.#onFault(fault);
-    // The cache keeps an object that is the same.
-    if (objectOf(event, this.#cache) !== before) this.#tap?.event(event, before);
+    const faults = this.#cache.take(event, (before) => this.#tap?.event(event, before));
+    for (const fault of faults) this.#onFault(fault);
     if (event.kind === 'synced' && this.#cache.isSynced) this.#resolve();
     if (this.#cache.hasChanges) this.#onChange();
   };
@@ -117,13 +115,6 @@ class Intake {
         `the source ended before the initial lists were complete: ${this.#cache.waitingFor.join(', ')} are missing`,
       );
   }
-}
-
-/** The present value of the event's object. */
-function objectOf(event: SourceEvent, cache: Cache): Service | Slice | NodeView | undefined {
-  if (event.kind === 'service') return cache.service(event.key);
-  if (event.kind === 'slice') return cache.slices.get(event.key);
-  return event.kind === 'node' ? cache.node : undefined;
 }
 
 function buildSource({ config, log, follow, outside }: ObjectFeedOptions): Source {

@@ -21,7 +21,7 @@ import { questionsOf } from './questions/parameters.ts';
 import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Servers } from './servers.ts';
-import { ServedByFamily, sentencesOf, verdictOf } from './verdict.ts';
+import { sentencesOf, verdictOf } from './verdict.ts';
 
 export interface ReportingOptions {
   readonly log: Log;
@@ -41,7 +41,6 @@ export class Reporting {
   readonly #options: ReportingOptions;
   #config: Config;
   #agent: Agent | undefined;
-  #served = new ServedByFamily();
 
   constructor(config: Config, feed: ObjectFeed, options: ReportingOptions) {
     const { log, signal, outside } = options;
@@ -81,8 +80,6 @@ export class Reporting {
   use(agent: Agent, config: Config): void {
     this.#config = config;
     this.#agent = agent;
-    // The new generation reports all its ServicePorts again.
-    this.#served = new ServedByFamily();
     this.metrics.renew();
     this.#servers.renew();
     this.others.renew();
@@ -93,7 +90,6 @@ export class Reporting {
   }
 
   readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
-    this.#served.update(changes);
     this.metrics.update(changes);
     this.#servers.update(changes);
   };
@@ -107,7 +103,7 @@ export class Reporting {
   /** A sync ended. `since`: when it began, on the clock that never runs backwards. */
   async synced(report: SyncReport, since: number): Promise<void> {
     const families = this.#agent?.onNode.families ?? [];
-    const { complete, causes, refused } = verdictOf(report, families, this.#served);
+    const { complete, causes, refused } = verdictOf(report, families, () => this.#agent?.model.ports.keys() ?? []);
     this.health.synced(complete, since, causes);
     this.health.refused(sentencesOf(refused));
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();

@@ -7,9 +7,9 @@
  * match or target that all of them need.
  */
 import { firstLine } from '../answers/words.ts';
-import { FAMILIES, type Family } from '../model/address.ts';
+import type { Family } from '../model/address.ts';
 import type { ServiceKey } from '../model/objects.ts';
-import { familyOfPort, type ServicePort, type ServicePortKey } from '../model/service-port.ts';
+import { familyOfPort, type ServicePortKey, serviceOfPort } from '../model/service-port.ts';
 import type { FailedStep } from '../reconcile/step.ts';
 import type { SyncReport } from '../sync/status.ts';
 
@@ -31,10 +31,11 @@ export interface Verdict {
   readonly refused: ReadonlyMap<ServiceKey, RefusedService>;
 }
 
+/** `served` lists the ServicePorts of all Services. */
 export function verdictOf(
   { outcome, failed }: Pick<SyncReport, 'outcome' | 'failed'>,
   families: readonly Family[],
-  served: ServedByFamily,
+  served: () => Iterable<ServicePortKey>,
 ): Verdict {
   const refused = new Map<ServiceKey, RefusedService>();
   const refusedIn = new Map<Family, Set<ServiceKey>>(families.map((family) => [family, new Set()]));
@@ -50,7 +51,7 @@ export function verdictOf(
   const [first] = refused.values();
   for (const family of families) {
     if (first === undefined || causes.has(family)) continue;
-    if (!served.areAllRefused(family, refusedIn.get(family) ?? new Set())) continue;
+    if (!areAllRefused(served(), family, refusedIn.get(family) ?? new Set())) continue;
     causes.set(family, `the kernel refuses every Service: ${firstLine(first.cause)}`);
   }
   if (outcome !== 'complete' && failed.length === 0) {
@@ -74,31 +75,18 @@ export function sentencesOf(refused: ReadonlyMap<ServiceKey, RefusedService>): s
   return more > 0 ? [...sentences, `and ${more} more Services; the log names them`] : sentences;
 }
 
-/** The ServicePorts of each family, as the model reports them. */
-export class ServedByFamily {
-  readonly #ports = new Map<Family, Set<ServicePortKey>>(FAMILIES.map((family) => [family, new Set()]));
-
-  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
-    for (const [key, port] of changes) {
-      const ports = this.#ports.get(familyOfPort(key));
-      if (port === undefined) ports?.delete(key);
-      else ports?.add(key);
-    }
+/** Whether all Services of a family are refused, in several namespaces. Ends with the first Service that is not. */
+function areAllRefused(ports: Iterable<ServicePortKey>, family: Family, refused: ReadonlySet<ServiceKey>): boolean {
+  if (new Set(refused.values().map(namespaceOf)).size < 2) return false;
+  let hasAny = false;
+  for (const key of ports) {
+    if (familyOfPort(key) !== family) continue;
+    if (!refused.has(serviceOfPort(key))) return false;
+    hasAny = true;
   }
-
-  /** Whether all Services of a family are refused, in several namespaces. Ends with the first Service that is not. */
-  areAllRefused(family: Family, refused: ReadonlySet<ServiceKey>): boolean {
-    if (new Set(refused.values().map(namespaceOf)).size < 2) return false;
-    const ports = this.#ports.get(family) ?? new Set();
-    return ports.size > 0 && ports.values().every((key) => refused.has(serviceOf(key)));
-  }
+  return hasAny;
 }
 
 function namespaceOf(service: ServiceKey): string {
   return service.split('/')[0] ?? '';
-}
-
-/** `namespace/name[:port]/PROTOCOL/family` */
-function serviceOf(key: ServicePortKey): ServiceKey {
-  return /^[^/]*\/[^/:]*/.exec(key)?.[0] ?? key;
 }

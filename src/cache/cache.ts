@@ -1,4 +1,4 @@
-/** The objects as they are now, and the changes that no sync has taken yet. */
+/** The objects as they are now, packed, and the changes that no sync has taken yet. An object is unpacked when it is asked for. */
 
 import type { Cidr } from '../model/address.ts';
 import { sameData } from '../model/equal.ts';
@@ -6,15 +6,20 @@ import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
+import type { Packed } from '../model/packed/bytes.ts';
+import { packService, unpackService } from '../model/packed/service.ts';
 import type { Objects } from '../model/proxy-model.ts';
 import { type ChangeCounts, type Changes, PendingChanges } from './pending-changes.ts';
 import { SlicesByService } from './slices-by-service.ts';
+
+/** Called with an object as it was. */
+export type OnChanged = (before: Service | Slice | NodeView | undefined) => void;
 
 export class Cache implements Objects {
   /** Faults of objects. */
   readonly faults = new FaultBook();
   readonly #changes = new PendingChanges();
-  readonly #services = new Map<ServiceKey, Service>();
+  readonly #services = new Map<ServiceKey, Packed<Service>>();
   /** To read; events alone change it. */
   readonly slices = new SlicesByService((service) => this.#changes.touch('slices', service));
   readonly #synced = new Set<SourceKind>();
@@ -46,32 +51,34 @@ export class Cache implements Objects {
   }
 
   service(key: ServiceKey): Service | undefined {
-    return this.#services.get(key);
+    const packed = this.#services.get(key);
+    return packed === undefined ? undefined : unpackService(key, packed);
   }
 
-  services(): IterableIterator<Service> {
-    return this.#services.values();
+  *services(): Generator<Service> {
+    for (const [key, packed] of this.#services) yield unpackService(key, packed);
   }
 
   slicesOf(key: ServiceKey): readonly Slice[] {
     return this.slices.of(key);
   }
 
-  /** Apply one event. Returns the faults that are new with it, for the log. */
-  readonly take: (event: SourceEvent) => readonly Fault[] = (event) => {
+  /**
+   * Apply one event. Returns the faults that are new with it, for the log. `changed` is called with the former object of an event
+   * that changed one; undefined: there was none.
+   */
+  readonly take = (event: SourceEvent, changed: OnChanged = () => undefined): readonly Fault[] => {
     if (event.kind === 'synced') {
       this.#synced.add(event.of);
       return [];
     }
-    if (event.kind === 'service') this.#setService(event.key, event.service);
-    else if (event.kind === 'slice') {
-      this.#changes.count('slices');
-      if (this.slices.set(event.key, event.slice) && event.triggeredAt > 0) {
-        this.#changes.addTrigger(event.triggeredAt);
-      }
-    } else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
+    if (event.kind === 'service') this.#setService(event.key, event.service, changed);
+    else if (event.kind === 'slice') this.#setSlice(event, changed);
+    else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
+      const before = this.#node;
       this.#node = event.node;
       this.#changes.touchNode();
+      changed(before);
     } else if (event.kind === 'serviceCidr') {
       if (event.cidrs === undefined) this.#serviceCidrs.delete(event.key);
       else this.#serviceCidrs.set(event.key, event.cidrs);
@@ -94,11 +101,22 @@ export class Cache implements Objects {
     return this.#changes.counts(of);
   }
 
-  #setService(key: ServiceKey, service: Service | undefined): void {
+  #setService(key: ServiceKey, service: Service | undefined, changed: OnChanged): void {
     this.#changes.count('services');
-    if (sameData(service, this.#services.get(key))) return;
-    if (service === undefined) this.#services.delete(key);
-    else this.#services.set(key, service);
+    const before = this.#services.get(key);
+    const packed = service && packService(service);
+    if (packed === before) return;
+    if (packed === undefined) this.#services.delete(key);
+    else this.#services.set(key, packed);
     this.#changes.touch('services', key);
+    changed(before === undefined ? undefined : unpackService(key, before));
+  }
+
+  #setSlice({ key, slice, triggeredAt }: SourceEvent & { readonly kind: 'slice' }, changed: OnChanged): void {
+    this.#changes.count('slices');
+    const before = this.slices.get(key);
+    const isNew = this.slices.set(key, slice);
+    if (isNew && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
+    if (isNew || (slice === undefined && before !== undefined)) changed(before);
   }
 }

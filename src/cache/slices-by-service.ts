@@ -1,16 +1,24 @@
-/** EndpointSlices, kept by name under the Service that they name. */
-import { sameData } from '../model/equal.ts';
+/** EndpointSlices, kept by name under the Service that they name, each packed (`model/packed/`). */
 import type { ServiceKey, Slice, SliceKey } from '../model/objects.ts';
+import type { Packed } from '../model/packed/bytes.ts';
+import { Names } from '../model/packed/names.ts';
+import { keyOfSlice, packSlice, unpackSlice } from '../model/packed/slice.ts';
+
+/** Names of nodes that went and came until those of nodes that are gone are forgotten. */
+const NAMES = 1000;
 
 /**
  * An endpoint that moves from one slice to another is in at least one of them at any time, whatever the order of the events:
  * a slice replaces the slice of its own name alone.
  */
 export class SlicesByService {
-  /** Most Services have one slice: a list each takes a quarter of the memory of a map. */
-  readonly #slices = new Map<ServiceKey, readonly Slice[]>();
+  /** Most Services have one slice: it stands there without a list. */
+  readonly #slices = new Map<ServiceKey, Packed<Slice> | readonly Packed<Slice>[]>();
+  /** Of slices whose name does not begin with that of their Service. */
   readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
   readonly #onTouch: (service: ServiceKey) => void;
+  #names = new Names();
+  #namesAtMost = NAMES;
 
   /** `onTouch` is called for each Service whose slices changed. */
   constructor(onTouch: (service: ServiceKey) => void) {
@@ -18,38 +26,80 @@ export class SlicesByService {
   }
 
   of(key: ServiceKey): readonly Slice[] {
-    return this.#slices.get(key) ?? [];
+    return this.#of(key).map((slice) => unpackSlice(key, slice, this.#names));
   }
 
   get(key: SliceKey): Slice | undefined {
-    const service = this.#serviceOfSlice.get(key);
-    return service === undefined ? undefined : this.of(service).find((slice) => slice.key === key);
+    const service = this.#serviceOf(key);
+    if (service === undefined) return undefined;
+    const found = this.#of(service).find((slice) => keyOfSlice(service, slice) === key);
+    return found && unpackSlice(service, found, this.#names);
   }
 
   *all(): Generator<Slice> {
-    for (const slices of this.#slices.values()) yield* slices;
+    for (const key of this.#slices.keys()) yield* this.of(key);
   }
 
   /** Set or remove a slice. Returns whether the slice exists and changed. */
   set(key: SliceKey, slice: Slice | undefined): boolean {
-    const before = this.#serviceOfSlice.get(key);
+    const before = this.#serviceOf(key);
     const now = slice?.service;
     if (before !== undefined && before !== now) this.#drop(before, key);
     if (slice === undefined) return false;
-    const ofService = this.#slices.get(slice.service) ?? [];
-    const at = ofService.findIndex((other) => other.key === key);
-    if (at >= 0 && sameData(slice, ofService[at])) return false;
-    this.#slices.set(slice.service, at < 0 ? [...ofService, slice] : ofService.with(at, slice));
-    this.#serviceOfSlice.set(key, slice.service);
-    this.#onTouch(slice.service);
+    this.#forgetNames();
+    const { service } = slice;
+    const packed = packSlice(slice, this.#names);
+    const ofService = this.#of(service);
+    const at = ofService.findIndex((other) => keyOfSlice(service, other) === key);
+    if (at >= 0 && ofService[at] === packed) return false;
+    this.#put(service, at < 0 ? [...ofService, packed] : ofService.with(at, packed));
+    if (likelyService(key) !== service) this.#serviceOfSlice.set(key, service);
+    this.#onTouch(service);
     return true;
   }
 
   #drop(service: ServiceKey, key: SliceKey): void {
-    const left = (this.#slices.get(service) ?? []).filter((other) => other.key !== key);
-    if (left.length > 0) this.#slices.set(service, left);
-    else this.#slices.delete(service);
+    this.#put(
+      service,
+      this.#of(service).filter((other) => keyOfSlice(service, other) !== key),
+    );
     this.#serviceOfSlice.delete(key);
     this.#onTouch(service);
   }
+
+  #of(service: ServiceKey): readonly Packed<Slice>[] {
+    const slices = this.#slices.get(service) ?? [];
+    return typeof slices === 'string' ? [slices] : slices;
+  }
+
+  #put(service: ServiceKey, slices: readonly Packed<Slice>[]): void {
+    const [only] = slices;
+    if (only === undefined) this.#slices.delete(service);
+    else this.#slices.set(service, slices.length === 1 ? only : slices);
+  }
+
+  /** undefined: there is no such slice. */
+  #serviceOf(key: SliceKey): ServiceKey | undefined {
+    const known = this.#serviceOfSlice.get(key);
+    if (known !== undefined) return known;
+    const service = likelyService(key);
+    return this.#of(service).some((slice) => keyOfSlice(service, slice) === key) ? service : undefined;
+  }
+
+  /** Where nodes come and go, names of those that are gone would add up. */
+  #forgetNames(): void {
+    if (this.#names.size < this.#namesAtMost) return;
+    const [before, now] = [this.#names, new Names()];
+    for (const [service] of this.#slices) {
+      const slices = this.#of(service).map((slice) => packSlice(unpackSlice(service, slice, before), now));
+      this.#put(service, slices);
+    }
+    this.#names = now;
+    this.#namesAtMost = now.size * 2 + NAMES;
+  }
+}
+
+/** The Service of a slice by its name: the API server makes names of slices by five characters after a `-` (generateName). */
+function likelyService(key: SliceKey): ServiceKey {
+  return key.slice(0, key.lastIndexOf('-'));
 }

@@ -7,7 +7,8 @@
  * invariant 12).
  */
 import type { Address, Family } from './address.ts';
-import type { Fault, Protocol, Service, ServiceKey } from './objects.ts';
+import type { Fault, Protocol, ServiceKey } from './objects.ts';
+import type { PortsOfService } from './packed/ports.ts';
 import type { Frontend, FrontendRole, ServicePort } from './service-port.ts';
 
 /** The destination of a connection. Without an address it is a node port. */
@@ -18,13 +19,6 @@ export interface FrontendAt {
   readonly port: number;
 }
 
-/** A Service's claim. The lowest rank wins. */
-interface Claim {
-  readonly service: ServiceKey;
-  readonly rank: number;
-  readonly createdAt: number;
-}
-
 const RANK: Readonly<Record<FrontendRole, number>> = {
   'cluster-ip': 0,
   'load-balancer': 1,
@@ -32,79 +26,132 @@ const RANK: Readonly<Record<FrontendRole, number>> = {
   'node-port': 0,
 };
 
-/** All claims of all Services. */
+/** Services, the strongest claim first. Most addresses have one, which stands there without a list. */
+type Claimants = ServiceKey | ServiceKey[];
+
+/**
+ * All claims of all Services. A cluster IP is claimed with all of its ports; other addresses and node ports by port, so that Services
+ * with different ports may share them. A Service's claims are not kept: they follow from what it asks for.
+ */
 export class Claims {
-  readonly #byClaimKey = new Map<string, Claim[]>();
-  /** The keys of the claims of each Service. */
-  readonly #byService = new Map<ServiceKey, readonly string[]>();
+  /** By cluster IP, and by `socketKey` of the other frontends. */
+  readonly #claimants = new Map<string, Claimants>();
+  readonly #askedBy: (service: ServiceKey) => PortsOfService;
+
+  /** `askedBy` says what a Service asks for now. */
+  constructor(askedBy: (service: ServiceKey) => PortsOfService) {
+    this.#askedBy = askedBy;
+  }
 
   /**
-   * Replaces the claims of a Service, which is undefined when it was deleted.
-   * Returns the other Services whose claims this may decide anew.
+   * A Service asks for something else than before; `askedBy` says already so. Returns the other Services whose claims this may decide
+   * anew.
    */
-  replace(key: ServiceKey, service: Service | undefined, ports: readonly ServicePort[]): Set<ServiceKey> {
-    const before = this.#byService.get(key) ?? [];
-    const after = new Map<string, number>();
-    for (const port of ports) {
-      for (const frontend of port.frontends) addClaimKeys(after, port, frontend);
-    }
+  replace(key: ServiceKey, before: readonly ServicePort[], after: readonly ServicePort[]): Set<ServiceKey> {
     const affected = new Set<ServiceKey>();
-    const createdAt = service?.createdAt ?? 0;
-    for (const claimKey of before) this.#drop(claimKey, key, affected);
-    for (const [claimKey, rank] of after) this.#add(claimKey, { service: key, rank, createdAt }, affected);
-    if (after.size > 0) this.#byService.set(key, [...after.keys()]);
-    else this.#byService.delete(key);
+    for (const claim of claimsOf(before)) {
+      this.#drop(claim, key);
+      for (const other of this.#all(claim)) affected.add(other);
+    }
+    for (const claim of claimsOf(after)) {
+      for (const other of this.#all(claim)) affected.add(other);
+      this.#add(claim, key);
+    }
+    // Others may claim a port of its cluster IP as another address of theirs.
+    for (const ports of [before, after]) {
+      for (const socket of clusterSockets(ports)) for (const other of this.#all(socket)) affected.add(other);
+    }
     affected.delete(key);
     return affected;
   }
 
   /** The other Service that has this frontend's address or port; undefined when there is none. */
   rival(port: ServicePort, frontend: Frontend): ServiceKey | undefined {
-    for (const key of claimKeys(port, frontend)) {
-      const winner = this.#byClaimKey.get(key)?.[0];
-      if (winner !== undefined && winner.service !== port.service) return winner.service;
-    }
-    return undefined;
+    const { family, protocol } = port;
+    const { role, address } = frontend;
+    const isCluster = role === 'cluster-ip' && address !== undefined;
+    const holder = isCluster ? this.#all(address)[0] : this.holder({ family, protocol, address, port: frontend.port });
+    return holder === port.service ? undefined : holder;
   }
 
   /** The Service that has this frontend; undefined when there is none. */
   holder(at: FrontendAt): ServiceKey | undefined {
-    return this.#byClaimKey.get(socketKey(at))?.[0]?.service;
+    const { address } = at;
+    const ofCluster =
+      address === undefined ? undefined : this.#all(address).find((key) => this.#rankAt(socketKey(at), key) === 0);
+    return ofCluster ?? this.#all(socketKey(at))[0];
   }
 
-  #drop(key: string, service: ServiceKey, affected: Set<ServiceKey>): void {
-    const left = (this.#byClaimKey.get(key) ?? []).filter((claim) => claim.service !== service);
-    for (const claim of left) affected.add(claim.service);
-    if (left.length > 0) this.#byClaimKey.set(key, left);
-    else this.#byClaimKey.delete(key);
+  #all(claim: string): readonly ServiceKey[] {
+    const claimants = this.#claimants.get(claim) ?? [];
+    return typeof claimants === 'string' ? [claimants] : claimants;
   }
 
-  #add(key: string, claim: Claim, affected: Set<ServiceKey>): void {
-    const others = this.#byClaimKey.get(key);
-    if (others === undefined) {
-      this.#byClaimKey.set(key, [claim]);
+  #drop(claim: string, service: ServiceKey): void {
+    const claimants = this.#claimants.get(claim);
+    if (claimants === service) this.#claimants.delete(claim);
+    if (claimants === undefined || typeof claimants === 'string') return;
+    const left = claimants.filter((other) => other !== service);
+    if (left.length > 1) this.#claimants.set(claim, left);
+    else if (left[0] !== undefined) this.#claimants.set(claim, left[0]);
+    else this.#claimants.delete(claim);
+  }
+
+  #add(claim: string, service: ServiceKey): void {
+    const claimants = this.#claimants.get(claim);
+    if (claimants === undefined) {
+      this.#claimants.set(claim, service);
       return;
     }
-    for (const other of others) affected.add(other.service);
-    this.#byClaimKey.set(key, [...others, claim].sort(compareClaims));
+    const all = typeof claimants === 'string' ? [claimants] : claimants;
+    // They are in order: of many, few are compared.
+    let [first, end] = [0, all.length];
+    while (first < end) {
+      const middle = (first + end) >> 1;
+      if (this.#isStronger(claim, all[middle] ?? '', service)) first = middle + 1;
+      else end = middle;
+    }
+    this.#claimants.set(claim, all.toSpliced(first, 0, service));
+  }
+
+  #isStronger(claim: string, a: ServiceKey, b: ServiceKey): boolean {
+    const [ageOfA, ageOfB] = [this.#askedBy(a).createdAt, this.#askedBy(b).createdAt];
+    return (this.#rankAt(claim, a) - this.#rankAt(claim, b) || ageOfA - ageOfB || (a < b ? -1 : 1)) < 0;
+  }
+
+  /** The rank of a Service's strongest frontend there; the lowest wins. Of a cluster IP that is 0. */
+  #rankAt(claim: string, service: ServiceKey): number {
+    let rank = Number.POSITIVE_INFINITY;
+    for (const port of this.#askedBy(service).ports) {
+      for (const frontend of port.frontends) {
+        const isThere = claim === frontend.address || claim === socketOf(port, frontend);
+        if (isThere) rank = Math.min(rank, RANK[frontend.role]);
+      }
+    }
+    return rank;
   }
 }
 
-function compareClaims(a: Claim, b: Claim): number {
-  return a.rank - b.rank || a.createdAt - b.createdAt || (a.service < b.service ? -1 : 1);
+/** Each once. */
+function claimsOf(ports: readonly ServicePort[]): Set<string> {
+  const claims = new Set<string>();
+  for (const port of ports) {
+    for (const frontend of port.frontends) {
+      const isCluster = frontend.role === 'cluster-ip' && frontend.address !== undefined;
+      claims.add(isCluster ? frontend.address : socketOf(port, frontend));
+    }
+  }
+  return claims;
 }
 
-function addClaimKeys(into: Map<string, number>, port: ServicePort, frontend: Frontend): void {
-  for (const key of claimKeys(port, frontend)) {
-    into.set(key, Math.min(RANK[frontend.role], into.get(key) ?? Number.POSITIVE_INFINITY));
+function* clusterSockets(ports: readonly ServicePort[]): Generator<string> {
+  for (const port of ports) {
+    for (const frontend of port.frontends) if (frontend.role === 'cluster-ip') yield socketOf(port, frontend);
   }
 }
 
-/** A cluster IP belongs to one Service with all ports. Services with different ports may share other addresses. */
-function claimKeys(port: ServicePort, frontend: Frontend): string[] {
-  const { family, protocol } = port;
-  const socket = socketKey({ family, protocol, address: frontend.address, port: frontend.port });
-  return frontend.role === 'cluster-ip' ? [`cluster-ip/${frontend.address}`, socket] : [socket];
+function socketOf({ family, protocol }: ServicePort, { address, port }: Frontend): string {
+  return socketKey({ family, protocol, address, port });
 }
 
 function socketKey({ family, protocol, address, port }: FrontendAt): string {

@@ -2,8 +2,11 @@
 import { Claims, type FrontendAt, rivalFault, strongerTwin, twinFault } from './claims.ts';
 import { sameData } from './equal.ts';
 import type { Fault, Service, ServiceKey, Slice } from './objects.ts';
+import type { Packed } from './packed/bytes.ts';
+import { type PortsOfService, packPorts, unpackPorts } from './packed/ports.ts';
+import { PortsView } from './ports-view.ts';
 import type { IdleHints } from './selection.ts';
-import { type Location, type ServicePort, type ServicePortKey, servicePorts } from './service-port.ts';
+import { type Frontend, type Location, type ServicePort, type ServicePortKey, servicePorts } from './service-port.ts';
 
 /** The objects that the model reads: the cache, or a plain object in a test. */
 export interface Objects {
@@ -25,12 +28,14 @@ export interface ProxyModelOptions {
   readonly servesExternalIPs?: boolean;
 }
 
-/** Holds all ServicePorts. */
+/** Holds all ServicePorts, those of a Service packed in one text. */
 export class ProxyModel {
-  readonly #claims = new Claims();
+  readonly ports: ReadonlyMap<ServicePortKey, ServicePort>;
+  readonly #claims: Claims;
   /** ServicePorts of each Service before claims are decided. */
-  readonly #asked = new Map<ServiceKey, readonly ServicePort[]>();
-  readonly #ports = new Map<ServicePortKey, ServicePort>();
+  readonly #asked = new Map<ServiceKey, Packed<PortsOfService>>();
+  /** ServicePorts of the Services that lost a claim, after that was decided. */
+  readonly #settled = new Map<ServiceKey, Packed<PortsOfService>>();
   /** Faults of external IPs that are not served. */
   readonly #leftAside = new Map<ServiceKey, Fault>();
   readonly #servesExternalIPs: boolean;
@@ -40,10 +45,8 @@ export class ProxyModel {
   constructor(location: Location, { servesExternalIPs = true }: ProxyModelOptions = {}) {
     this.#location = location;
     this.#servesExternalIPs = servesExternalIPs;
-  }
-
-  get ports(): ReadonlyMap<ServicePortKey, ServicePort> {
-    return this.#ports;
+    this.#claims = new Claims((key) => unpacked(key, this.#asked.get(key)));
+    this.ports = new PortsView(this.#asked, (key) => this.#portsOf(key));
   }
 
   /** The number of times that a Service was settled (docs/architecture.md, invariant 11). */
@@ -54,13 +57,10 @@ export class ProxyModel {
   /** The ServicePort of a frontend; undefined when there is no such frontend. The cost is that of one Service. */
   frontend(at: FrontendAt): ServicePort | undefined {
     const holder = this.#claims.holder(at);
-    for (const { key, family, protocol } of (holder === undefined ? undefined : this.#asked.get(holder)) ?? []) {
-      if (family !== at.family || protocol !== at.protocol) continue;
-      const port = this.#ports.get(key);
-      if (port?.frontends.some(({ address, port: number }) => address === at.address && number === at.port))
-        return port;
-    }
-    return undefined;
+    const isThere = ({ address, port }: Frontend) => address === at.address && port === at.port;
+    return (holder === undefined ? [] : this.#portsOf(holder)).find(
+      ({ family, protocol, frontends }) => family === at.family && protocol === at.protocol && frontends.some(isThere),
+    );
   }
 
   /**
@@ -73,17 +73,26 @@ export class ProxyModel {
       this.#location = location;
       for (const key of this.#asked.keys()) keys.add(key);
     }
+    const touchedNow = new Map<ServiceKey, Touched>();
     const settle = new Set(keys);
-    const before = new Map<ServiceKey, readonly ServicePort[]>();
     for (const key of keys) {
       const service = this.#served(key, objects.service(key));
-      const asked = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
-      before.set(key, this.#asked.get(key) ?? []);
-      if (service === undefined) this.#asked.delete(key);
-      else this.#asked.set(key, asked);
-      for (const other of this.#claims.replace(key, service, asked)) settle.add(other);
+      const ports = service === undefined ? [] : servicePorts(service, objects.slicesOf(key), location);
+      const former = this.#asked.get(key);
+      const asks = { createdAt: service?.createdAt ?? 0, ports };
+      touchedNow.set(key, { was: this.#settled.get(key) ?? former, asks });
+      const packed = service === undefined ? undefined : packPorts(asks);
+      if (packed === former) continue;
+      if (packed === undefined) this.#asked.delete(key);
+      else this.#asked.set(key, packed);
+      const affected = this.#claims.replace(key, unpacked(key, former).ports, ports);
+      for (const other of affected) settle.add(other);
     }
-    return this.#settle(settle, before);
+    return this.#settle(settle, touchedNow);
+  }
+
+  #portsOf(key: ServiceKey): readonly ServicePort[] {
+    return unpacked(key, this.#settled.get(key) ?? this.#asked.get(key)).ports;
   }
 
   /** The Service without the fields that this agent does not serve. */
@@ -96,35 +105,32 @@ export class ProxyModel {
     return { ...service, externalIPs: [] };
   }
 
-  #settle(keys: ReadonlySet<ServiceKey>, asked: ReadonlyMap<ServiceKey, readonly ServicePort[]>): ModelChanges {
+  /** Of Services that are not touched but affected, all is as it was but their claims. */
+  #settle(keys: ReadonlySet<ServiceKey>, touched: ReadonlyMap<ServiceKey, Touched>): ModelChanges {
     this.#visited += keys.size;
-    const before = new Map<ServicePortKey, ServicePort>();
-    const ports = new Map<ServicePortKey, ServicePort | undefined>();
-    const faults = new Map<ServiceKey, readonly Fault[]>();
+    const changes = { ports: new Map(), before: new Map(), faults: new Map() };
     for (const key of keys) {
       const leftAside = this.#leftAside.get(key);
-      const found: Fault[] = leftAside === undefined ? [] : [leftAside];
-      const now = new Set<ServicePortKey>();
-      for (const port of this.#asked.get(key) ?? []) {
-        const settled = this.#withoutLost(port, found);
-        if (settled.idleHints !== undefined) found.push(hintsFault(settled, settled.idleHints));
-        now.add(port.key);
-        const was = this.#ports.get(port.key);
-        if (sameData(settled, was)) continue;
-        if (was !== undefined) before.set(port.key, was);
-        this.#ports.set(port.key, settled);
-        ports.set(port.key, settled);
-      }
-      for (const { key: old } of asked.get(key) ?? []) {
-        const was = now.has(old) ? undefined : this.#ports.get(old);
-        if (was === undefined) continue;
-        before.set(old, was);
-        this.#ports.delete(old);
-        ports.set(old, undefined);
-      }
-      faults.set(key, found);
+      const faults: Fault[] = leftAside === undefined ? [] : [leftAside];
+      const asked = this.#asked.get(key);
+      const { was, asks } = touched.get(key) ?? {
+        was: this.#settled.get(key) ?? asked,
+        asks: unpacked(key, asked),
+      };
+      const { createdAt, ports } = asks;
+      const settled = ports.map((port) => {
+        const left = this.#withoutLost(port, faults);
+        if (left.idleHints !== undefined) faults.push(hintsFault(left, left.idleHints));
+        return left;
+      });
+      const isAsAsked = settled.every((port, i) => port === ports[i]);
+      const now = isAsAsked ? asked : packPorts({ createdAt, ports: settled });
+      if (isAsAsked || now === undefined) this.#settled.delete(key);
+      else this.#settled.set(key, now);
+      if (now !== was) addChanges(changes, unpacked(key, was).ports, settled);
+      changes.faults.set(key, faults);
     }
-    return { ports, before, faults };
+    return changes;
   }
 
   #withoutLost(port: ServicePort, faults: Fault[]): ServicePort {
@@ -139,6 +145,38 @@ export class ProxyModel {
       return twin === undefined;
     });
     return frontends.length === port.frontends.length ? port : { ...port, frontends };
+  }
+}
+
+/** A touched Service: its ServicePorts as they were, and what it asks for now. */
+interface Touched {
+  readonly was: Packed<PortsOfService> | undefined;
+  readonly asks: PortsOfService;
+}
+
+const NO_PORTS: PortsOfService = { createdAt: 0, ports: [] };
+
+function unpacked(key: ServiceKey, packed: Packed<PortsOfService> | undefined): PortsOfService {
+  return packed === undefined ? NO_PORTS : unpackPorts(key, packed);
+}
+
+/** Adds what differs between the ServicePorts of a Service before and now. */
+function addChanges(
+  changes: { ports: Map<ServicePortKey, ServicePort | undefined>; before: Map<ServicePortKey, ServicePort> },
+  were: readonly ServicePort[],
+  are: readonly ServicePort[],
+): void {
+  const left = new Map(were.map((port) => [port.key, port]));
+  for (const port of are) {
+    const was = left.get(port.key);
+    left.delete(port.key);
+    if (sameData(port, was)) continue;
+    if (was !== undefined) changes.before.set(port.key, was);
+    changes.ports.set(port.key, port);
+  }
+  for (const [key, was] of left) {
+    changes.before.set(key, was);
+    changes.ports.set(key, undefined);
   }
 }
 

@@ -36,6 +36,11 @@ export function familyOfPort(key: ServicePortKey): Family {
   return key.endsWith('/IPv6') ? 'IPv6' : 'IPv4';
 }
 
+/** The Service in a key. */
+export function serviceOfPort(key: ServicePortKey): ServiceKey {
+  return /^[^/]*\/[^/:]*/.exec(key)?.[0] ?? key;
+}
+
 /** A port of a Service in one family. Its frontends share the backends. */
 export interface ServicePort {
   readonly key: ServicePortKey;

@@ -66,7 +66,7 @@ export interface FamilyMode {
   readonly rendered: number;
   readonly compared: number;
   /** Accept changes of this family. Pure. */
-  desire(changes: PortChanges): void;
+  desire(changes: PortChanges, before: ReadonlyMap<ServicePortKey, ServicePort>): void;
   /** See `Mode.settle`. */
   settle?(): void;
   /** Throws when the family cannot be read; `isKnown` then says whether an older reading still counts. */
@@ -156,9 +156,12 @@ class FamiliesMode implements Mode {
     return { rendered, compared, steps: this.#steps };
   }
 
-  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+  desire(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void {
     const byFamily = Map.groupBy(changes, ([key]) => familyOfPort(key));
-    for (const mode of this.#families) mode.desire(byFamily.get(mode.family) ?? []);
+    for (const mode of this.#families) mode.desire(byFamily.get(mode.family) ?? [], before);
   }
 
   settle(): void {

@@ -67,8 +67,11 @@ class Handover implements Mode {
     return this.#next.inspection;
   }
 
-  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
-    this.#next.desire(changes);
+  desire(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void {
+    this.#next.desire(changes, before);
   }
 
   settle(): void {

@@ -122,8 +122,14 @@ export interface Mode {
   readonly probe: KernelProbe;
   readonly metrics: ModeMetrics;
   readonly inspection: ModeInspection;
-  /** Accept changes of the model. Pure. */
-  desire(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void;
+  /**
+   * Accept changes of the model (undefined: deleted). `before` has the value that each changed or deleted ServicePort had in the last
+   * call. Pure.
+   */
+  desire(
+    changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): void;
   /** Render the objects that the changes share. `plan` does it too; an earlier call blocks the event loop for less time. Pure. */
   settle(): void;
   /** Read the kernel. Plans leave out the parts that could not be read (invariant 2). `unknown`: no part could be read. */

@@ -206,7 +206,7 @@ export class SyncLoop {
     for (const [key, port] of ports) changes.ports.set(key, port);
     for (const [key, port] of before) if (!changes.before.has(key)) changes.before.set(key, port);
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
-    mode.desire(changes.ports);
+    mode.desire(changes.ports, changes.before);
     flows.update(changes.ports, changes.before);
     onPorts?.(changes.ports);
     this.#unreported = noChanges();

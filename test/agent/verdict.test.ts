@@ -1,9 +1,9 @@
 /** What a sync that was not complete means for each family: who is to blame decides. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ServedByFamily, sentencesOf, verdictOf } from '../../src/agent/verdict.ts';
+import { sentencesOf, verdictOf } from '../../src/agent/verdict.ts';
 import { FAMILIES } from '../../src/model/address.ts';
-import type { ServicePort } from '../../src/model/service-port.ts';
+import type { ServicePortKey } from '../../src/model/service-port.ts';
 import type { FailedStep } from '../../src/reconcile/step.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import { service, slice } from '../helpers/objects.ts';
@@ -12,11 +12,11 @@ import { Rig } from '../helpers/rig.ts';
 const BOTH = ['IPv4', 'IPv6'] as const;
 const LOCK = 'iptables-restore did not get the xtables lock: flock (process 7) holds it';
 
-function served(...keys: string[]): ServedByFamily {
-  const made = new ServedByFamily();
-  made.update(new Map(keys.map((key) => [key, { key } as ServicePort])));
-  return made;
-}
+type Served = () => Iterable<ServicePortKey>;
+const served =
+  (...keys: ServicePortKey[]): Served =>
+  () =>
+    keys;
 
 const WEB_AND_GAME = served('default/web/TCP/IPv4', 'default/web/TCP/IPv6', 'default/game:play/SCTP/IPv4');
 
@@ -27,7 +27,7 @@ function step(blame: FailedStep['blame'], fields: Partial<FailedStep> = {}): Fai
   return { key, family, kind: 'rules', owner: undefined, line: undefined, blame, cause, ...fields };
 }
 
-const judge = (of: ServedByFamily, ...failed: FailedStep[]) => verdictOf({ outcome: 'partial', failed }, BOTH, of);
+const judge = (of: Served, ...failed: FailedStep[]) => verdictOf({ outcome: 'partial', failed }, BOTH, of);
 
 describe('the verdict of a sync', () => {
   it('lets no family pay for a Service that the kernel refuses, and names it in one line', () => {
@@ -56,7 +56,8 @@ describe('the verdict of a sync', () => {
   });
 
   it('blames the family when every Service that it has is refused: a match that this kernel does not have', () => {
-    const of = served('shop/web/TCP/IPv4', 'shop/web/TCP/IPv6', 'default/game:play/SCTP/IPv4', 'default/dns/UDP/IPv6');
+    const keys = ['shop/web/TCP/IPv4', 'shop/web/TCP/IPv6', 'default/game:play/SCTP/IPv4', 'default/dns/UDP/IPv6'];
+    const of = served(...keys);
     const refuse = (owner: string, family: string) => step('content', { owner, key: `${family} nat KUBE-SEP-X` });
     const all = [refuse('shop/web', 'IPv4'), refuse('default/game', 'IPv4')];
     const { complete, causes } = judge(of, ...all);
@@ -69,8 +70,7 @@ describe('the verdict of a sync', () => {
     // What is refused in one family says nothing of the other.
     assert.deepEqual(judge(of, ...all, refuse('shop/web', 'IPv6')).complete, ['IPv6']);
     assert.deepEqual(judge(of, ...all, refuse('shop/web', 'IPv6'), refuse('default/dns', 'IPv6')).complete, []);
-    of.update(new Map([['default/api/TCP/IPv4', { key: 'default/api/TCP/IPv4' } as ServicePort]]));
-    assert.deepEqual(judge(of, ...all).complete, ['IPv4', 'IPv6']);
+    assert.deepEqual(judge(served(...keys, 'default/api/TCP/IPv4'), ...all).complete, ['IPv4', 'IPv6']);
   });
 
   it('lets no family pay for one tenant, though it has no other Service', () => {

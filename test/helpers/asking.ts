@@ -110,7 +110,9 @@ const RIGS: Readonly<Record<ModeName, (settings: Settings, options: NodeOptions)
   },
   nftables(settings, options) {
     const nodePortAddresses: 'all' | readonly Address[] = options.nodePortAddresses ?? 'all';
-    return nftRig({ settings: (family) => ({ ...settings(family), nodePortAddresses }) }).rig;
+    const ofFamily = (family: Family) =>
+      nodePortAddresses === 'all' ? 'all' : nodePortAddresses.filter((each) => familyOf(each) === family);
+    return nftRig({ settings: (family) => ({ ...settings(family), nodePortAddresses: ofFamily(family) }) }).rig;
   },
   ipvs(settings, { nodePortAddresses }) {
     const ports = nodePortAddresses === undefined ? {} : { nodePortCidrs: nodePortAddresses.map(hostCidr) };

@@ -36,7 +36,7 @@ const location = { nodeName: 'node', zone: '' };
 let last = new Map<string, undefined>();
 for (let n = Number(process.argv[2]); ; n++) {
   const ports = generation(n).flatMap(({ service, slices }) => servicePorts(service, slices, location));
-  mode.desire(new Map([...last, ...ports.map((port) => [port.key, port] as const)]));
+  mode.desire(new Map([...last, ...ports.map((port) => [port.key, port] as const)]), new Map());
   last = new Map(ports.map((port) => [port.key, undefined]));
   if (!mode.isObserved) await mode.observe(signal);
   if (n === Number(process.argv[2])) {

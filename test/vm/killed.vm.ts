@@ -89,7 +89,7 @@ describe('an agent that is killed', () => {
     for (const lab of labs) {
       const kernel = await kernelIn(lab, 'node');
       const mode = modeIn(lab, kernel, { sysctls: await settledSysctls(lab), families: ['IPv4'] });
-      mode.desire(portsOf(0));
+      mode.desire(portsOf(0), new Map());
       assert.equal((await mode.observe(NEVER)).kind, 'known');
       assert.equal((await mode.plan().apply(NEVER)).outcome, 'complete');
       assert.equal((await mode.observe(NEVER)).kind, 'known');
@@ -101,7 +101,7 @@ describe('an agent that is killed', () => {
       const fresh = ipvsRig({ families: ['IPv4'] });
       fresh.kernel.others.clear();
       for (const address of (await kernel.addresses('IPv4')).others) fresh.kernel.others.add(address as Address);
-      fresh.rig.mode.desire(portsOf(0));
+      fresh.rig.mode.desire(portsOf(0), new Map());
       await fresh.rig.mode.observe(NEVER);
       await fresh.rig.mode.plan().apply(NEVER);
       const there = (await kernel.servers()).map(({ protocol, address, port }) => `${protocol} ${address}:${port}`);

@@ -41,7 +41,7 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   const service: Service = {
     key,
     ...(metadata.uid ? { uid: metadata.uid } : {}),
-    createdAt: Date.parse(metadata.creationTimestamp ?? '') || 0,
+    createdAt: Math.max(0, Date.parse(metadata.creationTimestamp ?? '') || 0),
     type: readType(spec.type, faults),
     clusterIPs: trimmed(clusterIPs),
     externalIPs: trimmed(readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults)),

@@ -1,5 +1,6 @@
 /** The rules of one family, for modes that write through iptables. By itself it desires nothing, so all our rules are removed. */
 import type { Family } from '../../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
 import type { Heard, Mode, RuleCount, SetAside } from '../mode.ts';
@@ -38,7 +39,7 @@ export class RulesFamily implements FamilyMode {
     return this.tables.compared;
   }
 
-  desire(_changes: PortChanges): void {}
+  desire(_changes: PortChanges, _before: ReadonlyMap<ServicePortKey, ServicePort>): void {}
 
   async observe(signal: AbortSignal): Promise<SeenFamily> {
     const part = await this.#heard.observe(signal);

@@ -1,6 +1,5 @@
 /** Corrects what is believed of a table by a reading of some of its objects. */
-import type { Bytes, NftPart } from '../../host/nftables-kernel.ts';
-import type { Entry } from './layout.ts';
+import type { NftPart } from '../../host/nftables-kernel.ts';
 import { entryText } from './print.ts';
 import type { TableState } from './state.ts';
 
@@ -8,13 +7,11 @@ import type { TableState } from './state.ts';
 export function correctTable(state: TableState, { chains, elements }: NftPart): readonly string[] {
   const { family } = state;
   const drift = [...state.chains.correct(chains).keys()].map((name) => `${family} chain ${name}`);
-  for (const [set, tracker] of state.elements) {
+  for (const [set, table] of state.elements) {
     const found = elements.get(set.name);
     if (found === undefined) continue;
-    const read = new Map<Bytes, Entry | undefined>();
-    for (const [key, value] of found) read.set(key, value && { ...value, owner: undefined });
-    for (const [key, former] of tracker.correct(read)) {
-      const entry = read.get(key) ?? former;
+    for (const [key, former] of table.correct(found)) {
+      const entry = found.get(key) ?? former;
       drift.push(`${family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, family)}`);
     }
   }

@@ -18,6 +18,7 @@ export interface DesiredSink {
   chain(name: string, chain: NftChain | undefined): void;
   set(name: string, set: NftSet | undefined): void;
   element(set: NftSet, key: string, entry: Entry | undefined): void;
+  isDesired(set: NftSet, key: string): boolean;
 }
 
 export interface TableLayout {

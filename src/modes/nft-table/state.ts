@@ -1,12 +1,12 @@
-/** Desired and believed state of one family's table: trackers for chains, sets, and the elements of each set. Does no I/O. */
-import type { Bytes, NftElement, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
+/** Desired and believed state of one family's table: chains, sets, and the elements of each set. Does no I/O. */
+import type { NftElement, NftSet, NftState, ReadChain } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
 import { Tracker } from '../../reconcile/tracker.ts';
+import { ElementTable } from './element-table.ts';
 import type { DesiredSink, Entry, NftChain, TableLayout } from './layout.ts';
 import type { Transaction } from './plan.ts';
 import { entryText } from './print.ts';
 
-const NONE: ReadonlyMap<Bytes, Entry> = new Map();
 /** Most changed elements of a set that drift names; all of them are counted. */
 const MOST_NAMED = 50;
 
@@ -20,23 +20,19 @@ export function isHooked({ hook }: ReadChain): boolean {
   return hook !== undefined;
 }
 
-export function sameEntry(a: NftElement, b: NftElement): boolean {
-  return a.data === b.data && a.end === b.end && a.isCounted === b.isCounted;
-}
-
 export class TableState implements DesiredSink {
   readonly family: Family;
   readonly chains = new Tracker<string, NftChain, ReadChain>(sameChain);
   readonly sets = new Tracker<string, NftSet>((a, b) => a.name === b.name);
-  /** A tracker for each set whose elements we write. */
-  readonly elements: ReadonlyMap<NftSet, Tracker<Bytes, Entry>>;
+  /** For each set whose elements we write. */
+  readonly elements: ReadonlyMap<NftSet, ElementTable>;
   readonly #layout: TableLayout;
   #hasTable = false;
 
   constructor(family: Family, layout: TableLayout) {
     this.family = family;
     this.#layout = layout;
-    this.elements = new Map(layout.sets.map((set) => [set, new Tracker<Bytes, Entry>(sameEntry)]));
+    this.elements = new Map(layout.sets.map((set) => [set, new ElementTable(set, family)]));
   }
 
   /** False until the kernel is read, and after a write whose outcome is unknown. */
@@ -54,19 +50,11 @@ export class TableState implements DesiredSink {
     return this.chains.compared + this.sets.compared + ofElements;
   }
 
-  /** Number of rules and elements that are believed to be installed. */
-  get counts(): { readonly rules: number; readonly elements: number } {
-    let rules = 0;
-    for (const chain of this.chains.applied?.values() ?? []) rules += chain.rules.length;
-    const elements = [...this.elements.values()].reduce((sum, { applied }) => sum + (applied?.size ?? 0), 0);
-    return { rules, elements };
-  }
-
   /** Throws RangeError for a set whose elements we do not write. */
-  elementsOf(set: NftSet): Tracker<Bytes, Entry> {
-    const tracker = this.elements.get(set);
-    if (tracker === undefined) throw new RangeError(`${set.name} has no elements of ours`);
-    return tracker;
+  elementsOf(set: NftSet): ElementTable {
+    const table = this.elements.get(set);
+    if (table === undefined) throw new RangeError(`${set.name} has no elements of ours`);
+    return table;
   }
 
   chain(name: string, chain: NftChain | undefined): void {
@@ -81,6 +69,10 @@ export class TableState implements DesiredSink {
     this.elementsOf(set).desire(key, entry);
   }
 
+  isDesired(set: NftSet, key: string): boolean {
+    return this.elementsOf(set).desired.has(key);
+  }
+
   /** Believe what was read; undefined: the table does not exist. Returns the changes of other programs: none if nothing was known. */
   observe(state: NftState | undefined): readonly string[] {
     const found = observed(state, this.#layout);
@@ -89,7 +81,7 @@ export class TableState implements DesiredSink {
     this.#hasTable = state !== undefined;
     this.chains.observe(chains);
     this.sets.observe(sets);
-    for (const [set, tracker] of this.elements) tracker.observe(elements.get(set) ?? NONE);
+    for (const [set, table] of this.elements) table.observe(elements.get(set) ?? []);
     return drift;
   }
 
@@ -100,12 +92,10 @@ export class TableState implements DesiredSink {
 
   #drift({ chains, elements }: ReturnType<typeof observed>): readonly string[] {
     const ofChains = this.chains.driftFrom(chains).map((name) => `${this.family} chain ${name}`);
-    const ofElements = [...this.elements].flatMap(([set, tracker]) => {
-      const found = elements.get(set) ?? NONE;
-      return tracker.driftFrom(found).map((key, i) => {
-        const entry = i < MOST_NAMED ? (found.get(key) ?? tracker.applied?.get(key)) : undefined;
-        return `${this.family} ${set.name} ${entry === undefined ? '' : entryText(set, entry, this.family)}`;
-      });
+    const ofElements = [...this.elements].flatMap(([set, table]) => {
+      const drift = table.driftFrom(elements.get(set) ?? []);
+      const text = (element: NftElement, i: number) => (i < MOST_NAMED ? entryText(set, element, this.family) : '');
+      return drift.map((element, i) => `${this.family} ${set.name} ${text(element, i)}`);
     });
     return [...ofChains, ...ofElements];
   }
@@ -122,20 +112,30 @@ export class TableState implements DesiredSink {
   forget(): void {
     this.chains.forget();
     this.sets.forget();
-    for (const tracker of this.elements.values()) tracker.forget();
+    for (const table of this.elements.values()) table.forget();
   }
+}
+
+/** Number of rules and elements that are believed to be installed. */
+export function countsOf({ chains, elements: tables }: TableState): {
+  readonly rules: number;
+  readonly elements: number;
+} {
+  let rules = 0;
+  for (const chain of chains.applied?.values() ?? []) rules += chain.rules.length;
+  const elements = [...tables.values()].reduce((sum, { applied }) => sum + (applied?.size ?? 0), 0);
+  return { rules, elements };
 }
 
 function observed(state: NftState | undefined, layout: TableLayout) {
   const chains: ReadonlyMap<string, ReadChain> = state?.chains ?? new Map();
   const sets = new Map<string, NftSet>();
-  const elements = new Map<NftSet, Map<Bytes, Entry>>();
+  const elements = new Map<NftSet, readonly NftElement[]>();
   for (const [name, found] of state?.sets ?? []) {
     const set = layout.setNamed(name);
     if (set === undefined) continue;
     sets.set(name, set);
-    const entries = found.map((element) => [element.key, { ...element, owner: undefined }] as const);
-    elements.set(set, new Map(entries));
+    elements.set(set, found);
   }
   return { chains, sets, elements };
 }

@@ -27,9 +27,9 @@ import type { NftablesSettings } from './settings.ts';
 export class NftablesDesired {
   readonly #settings: NftablesSettings;
   readonly #sink: DesiredSink;
-  readonly #rendered = new Map<ServicePortKey, RenderedElements>();
-  /** Shared elements, chains and memories, each with its number of holders. */
+  /** Shared elements that several ServicePorts hold, each with their number: most have one holder. */
   readonly #shared = new Map<string, number>();
+  /** Chains and memories, each with its number of holders. */
   readonly #chains = new Map<string, number>();
   readonly #memories = new Map<string, number>();
 
@@ -41,24 +41,25 @@ export class NftablesDesired {
     for (const [set, element] of elementsOfNode(settings)) this.#putShared(set, element, element.key);
   }
 
-  /** Accept changed ServicePorts of this family (undefined: deleted). Returns the number of rendered elements. */
-  update(ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>): number {
+  /**
+   * Accept changed ServicePorts of this family (undefined: deleted), with their values before. These are rendered once more, because
+   * memory for what was rendered of each would be more than for all else. Returns the number of rendered elements.
+   */
+  update(
+    ports: Iterable<readonly [ServicePortKey, ServicePort | undefined]>,
+    before: ReadonlyMap<ServicePortKey, ServicePort>,
+  ): number {
     const added: RenderedElements[] = [];
     const removed: RenderedElements[] = [];
-    // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
     for (const [key, port] of ports) {
-      const before = this.#rendered.get(key);
-      if (before !== undefined) {
-        for (const [set, entries] of before.elements) {
-          for (const { key: gone } of entries) this.#sink.element(SETS[set], gone, undefined);
-        }
-        removed.push(before);
-      }
-      if (port === undefined) this.#rendered.delete(key);
-      else {
-        const rendered = renderPort(port, this.#settings);
-        this.#rendered.set(key, rendered);
-        added.push(rendered);
+      const former = before.get(key);
+      if (former !== undefined) removed.push(renderPort(former, this.#settings));
+      if (port !== undefined) added.push(renderPort(port, this.#settings));
+    }
+    // Removals first: an element that moves from one ServicePort to another must not be deleted after it was added.
+    for (const { elements } of removed) {
+      for (const [set, entries] of elements) {
+        for (const { key: gone } of entries) this.#sink.element(SETS[set], gone, undefined);
       }
     }
     let count = 0;
@@ -90,8 +91,11 @@ export class NftablesDesired {
       this.#holdChain(name, () => chain, by);
     }
     for (const [set, element] of shared) {
-      const held = countHolder(this.#shared, `${set} ${element.key}`, by);
-      if (held !== undefined) this.#putShared(set, held ? element : undefined, element.key);
+      const [name, isHeld] = [`${set} ${element.key}`, this.#sink.isDesired(SETS[set], element.key)];
+      const holders = (this.#shared.get(name) ?? (isHeld ? 1 : 0)) + by;
+      if (holders > 1) this.#shared.set(name, holders);
+      else this.#shared.delete(name);
+      if (isHeld !== holders > 0) this.#putShared(set, holders > 0 ? element : undefined, element.key);
     }
   }
 

@@ -1,6 +1,7 @@
 /** nftables mode: one table for each family, with maps whose elements are the Services (docs/nftables.md). */
 import type { NftKernel, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
+import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
 import {
   type FamilyMode,
@@ -12,6 +13,7 @@ import {
 } from '../families.ts';
 import type { FamilyInspection } from '../inspection.ts';
 import type { ConnectionCount, Heard, Mode, RuleCount, SetAside } from '../mode.ts';
+import { countsOf } from '../nft-table/state.ts';
 import { NftTable } from '../nft-table/table.ts';
 import { NftablesDesired } from './desire.ts';
 import { LAYOUT } from './layout.ts';
@@ -79,8 +81,8 @@ class NftablesFamily implements FamilyMode {
     return this.#table.state.compared;
   }
 
-  desire(changes: PortChanges): void {
-    this.#rendered += this.#desired.update(changes);
+  desire(changes: PortChanges, before: ReadonlyMap<ServicePortKey, ServicePort>): void {
+    this.#rendered += this.#desired.update(changes, before);
   }
 
   async observe(): Promise<SeenFamily> {
@@ -105,7 +107,7 @@ class NftablesFamily implements FamilyMode {
   }
 
   ruleCounts(): readonly RuleCount[] {
-    const { rules, elements } = this.#table.state.counts;
+    const { rules, elements } = countsOf(this.#table.state);
     return [{ family: this.family, table: 'nftables', total: rules, last: 0, elements }];
   }
 
