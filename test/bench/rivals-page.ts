@@ -59,7 +59,20 @@ ${table(
 
 ${receivedText(measured, name)}
 
+${holdsText(measured)}
+
 ${missing.length === 0 ? '' : `Not measured:\n\n${missing.map((one) => `- ${one}`).join('\n')}`}`.trimEnd();
+}
+
+function holdsText(measured: readonly RivalMeasured[]): string {
+  const rows = measured.flatMap(({ shape, mode, holds }) =>
+    holds === undefined ? [] : [[size(shape), mode, ms(holds.lists), ms(holds.sync), ms(holds.after)]],
+  );
+  if (rows.length === 0) return '';
+  return `The longest wait for an answer of slicewire's \`/livez\`, asked every 10 ms in one more cold start, by phase: until all lists were there,
+in the first sync, and in the 5 s after it. It is the longest hold of the event loop, and what else the machine did meanwhile.
+
+${table(['cluster', 'mode', 'lists', 'first sync', 'after it'], rows)}`;
 }
 
 /** TLS included. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { receivedOf } from './received.ts';
-import type { RivalMeasured, RivalsResult } from './rivals.ts';
+import { holdsOf, type RivalMeasured, type RivalsResult } from './rivals.ts';
 import { rivalsSection, trafficSection } from './rivals-page.ts';
 import { GOALS, todayBesideThen } from './then.ts';
 import type { TrafficResult } from './traffic.ts';
@@ -93,6 +93,27 @@ describe('connections a second', () => {
     assert.deepEqual(rowOf(text, 'slicewire, nftables', 'GB/s').slice(1), [
       ...['1.80 GB/s', '2.00 GB/s', '0.90', '500 ms', '450 ms'],
     ]);
+  });
+});
+
+describe('waits for health', () => {
+  it('belong to the phase in which they began', () => {
+    const waits = [
+      { from: 90, milliseconds: 30 },
+      { from: 50, milliseconds: 20 },
+      { from: 100, milliseconds: 11 },
+      { from: 250, milliseconds: 70 },
+    ];
+    assert.deepEqual(holdsOf(waits, { lists: 100, synced: 200 }), { lists: 30, sync: 11, after: 70 });
+    assert.deepEqual(holdsOf([], { lists: 100, synced: 200 }), { lists: 0, sync: 0, after: 0 });
+  });
+
+  it('are a table, and the longest of them is a goal', () => {
+    const shape = { services: 44_000, endpoints: 1 };
+    const result = rivals(measured('slicewire', { shape, holds: { lists: 30, sync: 41, after: 20 } }));
+    assert.deepEqual(rowOf(rivalsSection(result), '44,000 × 1', '41 ms').slice(2), ['30 ms', '41 ms', '20 ms']);
+    const goal = rowOf(todayBesideThen(result), 'longest wait for health');
+    assert.deepEqual([goal[4], goal.at(-1)], ['41 ms', 'reached']);
   });
 });
 

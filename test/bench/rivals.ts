@@ -4,15 +4,15 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClusterShape, churnStep, clusterIP, FIRST, lastAddress } from './cluster.ts';
-import { HealthWatch } from './health-watch.ts';
+import { HealthWatch, type Wait } from './health-watch.ts';
 import { KernelProbe } from './kernel-probe.ts';
 import { KubeProxy, kubeProxyVersion } from './kube-proxy.ts';
 import { tableText } from './nftables.ts';
 import { MemorySampler, processorTime, residentMemory } from './process-cost.ts';
 import { receivedBytes } from './received.ts';
 import { serverVersion } from './server-process.ts';
-import { type Summary, summary } from './text.ts';
-import { Trial } from './trial.ts';
+import { most, type Summary, summary } from './text.ts';
+import { Trial, timeOf } from './trial.ts';
 
 export type RivalMode = 'iptables' | 'nftables';
 export type ProxyName = 'slicewire' | 'kube-proxy';
@@ -54,10 +54,18 @@ export interface RivalMeasured extends Pick<RivalPlan, 'shape' | 'mode' | 'proxy
   readonly churn?: ChurnMeasured;
   /** Milliseconds of each start over what is there. */
   readonly restart?: readonly number[];
-  /** slicewire: milliseconds that `/livez` was kept waiting at most during a cold start. */
-  readonly health?: number;
+  /** slicewire: how long `/livez` was kept waiting in a cold start. */
+  readonly holds?: Holds;
   /** TLS included: bytes that the proxy received for each changed slice of 100 endpoints. */
   readonly received?: number;
+}
+
+/** The longest wait of each phase, in milliseconds. */
+export interface Holds {
+  /** From exec until all lists were there; from then until the first sync was complete; in the seconds after it. */
+  readonly lists: number;
+  readonly sync: number;
+  readonly after: number;
 }
 
 export interface ChurnMeasured {
@@ -191,8 +199,7 @@ class Measurement {
       const { pid, milliseconds } = started;
       return { pid, milliseconds, syncs: async () => (await started.syncs()).count, stop: () => started.stop() };
     }
-    const flags = [`--${mode}-min-sync-period`, '1s'];
-    const { agent, pid, milliseconds } = await this.#trial.start({ flags, meanwhile });
+    const { agent, pid, milliseconds } = await this.#trial.start({ flags: this.#flags, meanwhile });
     const syncs = async () => await Promise.resolve(agent.log.filter(({ msg }) => msg.startsWith('synced')).length);
     return { pid, milliseconds, syncs, stop: () => agent.stop() };
   }
@@ -223,10 +230,10 @@ class Measurement {
     await running.stop();
     const floor = hasFloor ? await this.#floor() : undefined;
     const restart = restarts > 0 ? await this.#restarts(restarts) : undefined;
-    const health = proxy === 'slicewire' ? await this.#health() : undefined;
+    const holds = proxy === 'slicewire' ? await this.#holds() : undefined;
     return {
       ...{ cold, processor, peak, resident: now / MEGABYTE, anonymous: anonymous / MEGABYTE },
-      ...known({ idle, change, churn: flow, floor, restart, health }),
+      ...known({ idle, change, churn: flow, floor, restart, holds }),
     };
   }
 
@@ -257,13 +264,23 @@ class Measurement {
   }
 
   /** In a start of its own: asking costs the agent time. */
-  async #health(): Promise<number> {
+  async #holds(): Promise<Holds> {
     await this.#trial.empty('node');
     const watch = await HealthWatch.start(this.#trial.lab);
-    const running = await this.start();
-    const { longest } = await watch.end();
-    await running.stop();
-    return longest;
+    const { agent } = await this.#trial.start({ flags: this.#flags });
+    await pause(SETTLE);
+    const { waits } = await watch.end();
+    const holds = holdsOf(waits, {
+      lists: timeOf(agent, 'initial lists are complete'),
+      synced: timeOf(agent, 'synced'),
+    });
+    await agent.stop();
+    return holds;
+  }
+
+  /** Of slicewire. */
+  get #flags(): readonly string[] {
+    return [`--${this.#plan.mode}-min-sync-period`, '1s'];
   }
 
   async #changes(times: number): Promise<number[]> {
@@ -320,6 +337,17 @@ class Measurement {
       await probe.stop();
     }
   }
+}
+
+/** `at`: when the lists were complete and when the first sync was, in milliseconds since 1970. A wait belongs where it began. */
+export function holdsOf(waits: readonly Wait[], at: { readonly lists: number; readonly synced: number }): Holds {
+  const within = (from: number, to: number) =>
+    most([0, ...waits.filter((wait) => wait.from >= from && wait.from < to).map(({ milliseconds }) => milliseconds)]);
+  return {
+    lists: within(0, at.lists),
+    sync: within(at.lists, at.synced),
+    after: within(at.synced, Number.POSITIVE_INFINITY),
+  };
 }
 
 /** Without what is undefined. */

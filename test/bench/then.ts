@@ -1,7 +1,7 @@
 /** What slicewire set out to halve: the figures of a day, what was aimed at then, and what is found today beside kube-proxy. */
 import type { ProxyName, RivalMeasured, RivalMode, RivalsResult } from './rivals.ts';
 import { rivalName } from './rivals-page.ts';
-import { median, ms, percent, ratio, table } from './text.ts';
+import { median, most, ms, percent, ratio, table } from './text.ts';
 
 /** One figure at one size. Smaller is better. */
 interface Goal {
@@ -88,7 +88,10 @@ export const GOALS: readonly Goal[] = [
   },
   {
     ...{ what: 'longest wait for health in a cold start', mode: 'nftables', ...at(44_000, 1, '335 ms', 50) },
-    ...{ value: (one) => one.health, text: (value) => ms(value) },
+    ...{
+      value: ({ holds }) => (holds === undefined ? undefined : most(Object.values(holds))),
+      text: (value) => ms(value),
+    },
   },
   {
     ...{ what: 'at rest', mode: 'nftables', ...at(10_000, 5, '1.2 %', 0.001) },
