@@ -70,7 +70,7 @@ function holdsText(measured: readonly RivalMeasured[]): string {
   );
   if (rows.length === 0) return '';
   return `The longest wait for an answer of slicewire's \`/livez\`, asked every 10 ms in one more cold start, by phase: until all lists were there,
-in the first sync, and in the 5 s after it. It is the longest hold of the event loop, and what else the machine did meanwhile.
+in the first sync, and in the 3 s after it. It is the longest hold of the event loop, and what else the machine did meanwhile.
 
 ${table(['cluster', 'mode', 'lists', 'first sync', 'after it'], rows)}`;
 }
