@@ -3,6 +3,7 @@
  * programs, both as JSON. It has the objects of the shape, obeys the same commands, and listens on the loopback of the namespace.
  * `default/kubernetes` is the server's own; a change is said to be sent just before its write, which etcd has to finish first.
  */
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,18 +38,26 @@ const NEVER = new AbortController().signal;
 
 const shape = JSON.parse(process.argv[2] ?? '') as ClusterShape;
 const { kubeApiserver, etcd } = JSON.parse(process.argv[3] ?? '') as RealServer;
-const folder = await mkdtemp(join(tmpdir(), 'kube-apiserver-'));
-const children: Child[] = [];
+/** In memory where there is such a folder: etcd waits for the disk at each write, and tens of thousands of objects are made. */
+const MEMORY = '/dev/shm';
+const folder = await mkdtemp(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'kube-apiserver-'));
+/** Those that run. */
+const children = new Set<Child>();
 const log: string[] = [];
 
 function start(file: string, ...args: readonly string[]): void {
   const child = startChild({ file, args, onErrorLine: (line) => void log.push(line) });
-  children.push(child);
-  void child.ended.then((status) => log.push(`${file} ended with status ${status}`));
+  children.add(child);
+  void child.ended.then((status) => {
+    children.delete(child);
+    log.push(`${file} ended with status ${status}`);
+  });
 }
 
+/** At once: who waits for the end of this process waits two seconds, and what the servers hold is thrown away. */
 async function end(): Promise<void> {
-  for (const child of children.toReversed()) await child.stop();
+  for (const { pid } of children) if (pid !== undefined) process.kill(pid, 'SIGKILL');
+  await Promise.all([...children].map(({ ended }) => ended));
   await rm(folder, { recursive: true, force: true });
 }
 
