@@ -98,7 +98,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/cache/': { imports: ['src/model/'] },
   'src/model/': { modules: ['ipaddr.js'] },
   'src/reconcile/': {},
-  'src/sync/': { imports: [...PURE, 'src/host/clock.ts'], types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'] },
+  'src/sync/': {
+    imports: [...PURE, 'src/host/clock.ts', 'src/host/portions.ts'],
+    types: ['src/cache/', 'src/modes/mode.ts', 'src/host/'],
+  },
   'src/serve/': { imports: ['src/answers/problem.ts', 'src/model/', 'src/host/clock.ts'], modules: ['node:'] },
   'src/telemetry/': {
     imports: ['src/model/'],
@@ -200,7 +203,7 @@ const PURE_FILES = [
     'writes',
   ].map((name) => `virtual-servers/${name}`),
   ...['bytes', 'canonical', 'correct', 'groups', 'idle', 'layout', 'plan', 'print', 'state', 'table-view']
-    .concat('columns', 'element-rows', 'element-table', 'elements-view', 'key-rows', 'row-states')
+    .concat('columns', 'element-rows', 'element-table', 'elements-view', 'key-rows', 'parts', 'row-states')
     .map((name) => `nft-table/${name}`),
 ];
 

@@ -4,12 +4,15 @@ import { STATUS_CODES } from 'node:http';
 import type { RequestOptions } from 'node:https';
 import type { Readable } from 'node:stream';
 import { breath } from '../host/clock.ts';
+import { acceptOf, JSON_TYPE } from './accept.ts';
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from './answer.ts';
 import { ConnectionDead, PINGS, type PingTimes } from './http2.ts';
-import { BrokenLine, linesOf } from './lines.ts';
+import { BrokenStream, linesOf } from './lines.ts';
 import { PROTOBUF } from './protobuf/envelope.ts';
+import { framesOf } from './protobuf/frames.ts';
+import type { KindReader } from './protobuf/kind.ts';
 import { ProtobufUnreadable } from './protobuf/wire.ts';
-import { readStatus } from './status.ts';
+import { fieldsOf, readStatus } from './status.ts';
 import { tlsProblem } from './tls-problem.ts';
 import { type Connect, connect as connectToServer, type Requests } from './transport.ts';
 
@@ -41,20 +44,30 @@ export class ApiError extends Error {
 /** The server answered in protobuf, and the answer cannot be decoded. A request for JSON may succeed. */
 export class UnreadableAnswer extends ApiError {}
 
-/** Decodes an answer in protobuf into the shape of its JSON. Throws ProtobufUnreadable. */
-export type ProtobufReader = (bytes: Buffer) => unknown;
-
 export type Query = Readonly<Record<string, string | undefined>>;
 
 export interface ApiClient {
   /** URL of the server, for the log. */
   readonly server: string;
-  /** One answer: in protobuf where a reader is given and the server supports it, otherwise JSON. Throws ApiError. */
-  get(path: string, query: Query, signal: AbortSignal, protobuf?: ProtobufReader): Promise<unknown>;
+  /** An object, or with a reader for it a list: in protobuf where the server supports it, otherwise JSON. Throws ApiError. */
+  get(path: string, query: Query, signal: AbortSignal, protobuf?: KindReader): Promise<unknown>;
   /** Create, replace or delete an object; returns the object as the server stored it. Throws ApiError. */
   write(request: WriteRequest, signal: AbortSignal): Promise<unknown>;
-  /** The lines of a watch; `onOpen` is called when the answer begins. Ends when the server ends the watch; throws ApiError. */
-  lines(path: string, query: Query, signal: AbortSignal, onOpen?: () => void): AsyncIterable<string>;
+  /** The events of a watch. Ends when the server ends the watch; throws ApiError. */
+  watch(path: string, query: Query, signal: AbortSignal, options?: WatchOptions): AsyncIterable<WatchEvent>;
+}
+
+export interface WatchOptions {
+  /** Asks for protobuf; a server that has none answers in JSON. */
+  readonly protobuf?: KindReader | undefined;
+  /** Called when the answer begins. */
+  readonly onOpen?: () => void;
+}
+
+/** As it was received: any value. */
+export interface WatchEvent {
+  readonly type?: unknown;
+  readonly object?: unknown;
 }
 
 /** A client that owns its connections. */
@@ -101,26 +114,32 @@ export function apiClient(
       return parseJson(await wholeBody(answer, path), path);
     },
     async get(path, query, signal, protobuf) {
-      const accept = protobuf === undefined ? JSON_TYPE : `${PROTOBUF}, ${JSON_TYPE}`;
-      const answer = await send({ path, query, signal, accept });
+      const answer = await send({ path, query, signal, hasProtobuf: protobuf !== undefined });
       if (answer.status !== 200) throw await statusError(answer, path);
       const bytes = await wholeBody(answer, path);
       // Parsing a page blocks the event loop; let waiting work run first.
       await breath();
-      return protobuf !== undefined && isProtobuf(answer) ? readWith(protobuf, bytes, path) : parseJson(bytes, path);
+      return protobuf !== undefined && isProtobuf(answer)
+        ? readWith(() => protobuf.list(bytes), path)
+        : parseJson(bytes, path);
     },
-    async *lines(path, query, signal, onOpen) {
-      const answer = await send({ path, query, signal, isWatch: true });
+    async *watch(path, query, signal, { protobuf, onOpen } = {}) {
+      const answer = await send({ path, query, signal, isWatch: true, hasProtobuf: protobuf !== undefined });
       if (answer.status !== 200) throw await statusError(answer, path);
       onOpen?.();
       const { body } = answer;
       const seconds = Number(query.timeoutSeconds ?? Number.NaN);
       const late = Number.isNaN(seconds) ? undefined : endLate(body, seconds * 1000 + overdue);
       try {
-        body.setEncoding('utf8');
-        yield* linesOf(readPieces<string>(answer));
+        if (protobuf !== undefined && isProtobuf(answer)) {
+          const frames = framesOf(readPieces<Buffer>(answer));
+          for await (const frame of frames) yield readWith(() => protobuf.event(frame), path);
+        } else {
+          body.setEncoding('utf8');
+          for await (const line of linesOf(readPieces<string>(answer))) yield parseEvent(line, path);
+        }
       } catch (error) {
-        throw error instanceof BrokenLine ? new ApiError(`the watch of ${path} ${error.message}`, 0) : error;
+        throw error instanceof BrokenStream ? new ApiError(`the watch of ${path} ${error.message}`, 0) : error;
       } finally {
         clearTimeout(late);
         body.destroy();
@@ -149,8 +168,6 @@ async function wholeBody(answer: Incoming, path: string): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
-const JSON_TYPE = 'application/json';
-
 function isProtobuf({ headers }: Incoming): boolean {
   return headers['content-type']?.split(';')[0]?.trim() === PROTOBUF;
 }
@@ -160,8 +177,8 @@ interface RequestInput {
   readonly path: string;
   readonly query: Query;
   readonly signal: AbortSignal;
-  /** Content types; JSON by default. */
-  readonly accept?: string;
+  /** Protobuf can be read. */
+  readonly hasProtobuf?: boolean;
   /** JSON. */
   readonly body?: string;
   readonly isWatch?: boolean;
@@ -176,13 +193,16 @@ interface Sender {
 /** Throws ApiError when the server does not answer, and the signal's reason when it aborted. */
 async function request(
   { credentials, transport, userAgent }: Sender,
-  { method = 'GET', path, query, signal, accept = JSON_TYPE, body, isWatch = false }: RequestInput,
+  { method = 'GET', path, query, signal, hasProtobuf = false, body, isWatch = false }: RequestInput,
 ): Promise<Incoming> {
   const url = new URL(credentials.server.replace(/\/$/, '') + path);
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
   const auth: RequestOptions = { headers: {} };
   await credentials.apply(auth);
-  const headers: Record<string, string | number> = { accept, 'user-agent': userAgent };
+  const headers: Record<string, string | number> = {
+    accept: acceptOf({ hasProtobuf, isWatch }),
+    'user-agent': userAgent,
+  };
   // One name in two spellings would be two fields in HTTP/2.
   for (const [name, value] of Object.entries(auth.headers ?? {})) headers[name.toLowerCase()] = String(value);
   if (body !== undefined) {
@@ -249,12 +269,26 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
   return new ApiError(`${path}: ${status} ${message}`, status, { retryAfter, reasons });
 }
 
-function readWith(protobuf: ProtobufReader, bytes: Buffer, path: string): unknown {
+function readWith<T>(read: () => T, path: string): T {
   try {
-    return protobuf(bytes);
+    return read();
   } catch (error) {
-    if (!(error instanceof ProtobufUnreadable)) throw error;
-    throw new UnreadableAnswer(`${path}: the protobuf answer cannot be read: ${error.message}`, 0);
+    throw unreadable(error, path);
+  }
+}
+
+/** ProtobufUnreadable as UnreadableAnswer; any other error as it is. */
+export function unreadable(error: unknown, path: string): unknown {
+  if (!(error instanceof ProtobufUnreadable)) return error;
+  return new UnreadableAnswer(`${path}: the protobuf answer cannot be read: ${error.message}`, 0);
+}
+
+/** A line of a watch in JSON. Throws ApiError. */
+export function parseEvent(line: string, path: string): WatchEvent {
+  try {
+    return fieldsOf(JSON.parse(line));
+  } catch {
+    throw new ApiError(`the watch of ${path} sent a line that is not JSON: ${line.slice(0, 100)}`, 0);
   }
 }
 

@@ -3,10 +3,10 @@
 /** Characters of a line: an object has at most 1.5 MB in etcd, and its JSON some times as many. */
 export const LONGEST_LINE = 16 * 1024 * 1024;
 
-/** A line that is longer, or a text that ends within a line. */
-export class BrokenLine extends Error {}
+/** A watch that cannot be read on: an event is too long, or is cut off. */
+export class BrokenStream extends Error {}
 
-/** Lines without their ends; empty ones are left out. Throws BrokenLine. */
+/** Lines without their ends; empty ones are left out. Throws BrokenStream. */
 export async function* linesOf(pieces: AsyncIterable<string>, longest = LONGEST_LINE): AsyncGenerator<string> {
   // A long line comes in many pieces: they are joined once, at its end.
   let begun: string[] = [];
@@ -26,9 +26,9 @@ export async function* linesOf(pieces: AsyncIterable<string>, longest = LONGEST_
     length += piece.length - start;
     if (length > longest) throw tooLong(longest);
   }
-  if (length > 0) throw new BrokenLine('was cut off in the middle of an event');
+  if (length > 0) throw new BrokenStream('was cut off in the middle of an event');
 }
 
-function tooLong(longest: number): BrokenLine {
-  return new BrokenLine(`sent an event of more than ${longest} characters`);
+function tooLong(longest: number): BrokenStream {
+  return new BrokenStream(`sent an event of more than ${longest} characters`);
 }

@@ -16,17 +16,20 @@
  */
 import { breath, type Clock, sleep } from '../host/clock.ts';
 import { backoff } from './backoff.ts';
-import { type ApiClient, ApiError, type ProtobufReader, type Query, UnreadableAnswer } from './client.ts';
+import { type ApiClient, ApiError, type Query, UnreadableAnswer, unreadable, type WatchEvent } from './client.ts';
+import { KnownObjects } from './known-objects.ts';
+import type { KindReader } from './protobuf/kind.ts';
 import { isOlder } from './resource-version.ts';
 import { fieldsOf, statusOf } from './status.ts';
+import { Turn } from './turn.ts';
 
 export interface Resource {
   /** `/api/v1/services` */
   readonly path: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
-  /** Decodes the list from protobuf; without it, or where the server has no protobuf, the list is JSON. */
-  readonly protobuf?: ProtobufReader;
+  /** Reads lists and watches in protobuf; without it, or where the server has no protobuf, they are JSON. */
+  readonly protobuf?: KindReader;
 }
 
 /** An object as it was received, with what the reflector reads of it. */
@@ -75,8 +78,6 @@ export const MOST_PAGES = 10_000;
 const WATCH_SECONDS = 300;
 /** Milliseconds; a watch that ends sooner, without an event, counts as a failure. */
 export const SHORT_WATCH = 1000;
-/** Objects of a page that are processed at a time: a slice of 100 endpoints takes about half a millisecond. */
-const ITEMS_A_BREATH = 50;
 /** Failed watches in a row after which the list is read again. */
 const RELIST_AFTER = 5;
 
@@ -84,13 +85,12 @@ const GONE = 410;
 
 export class Reflector {
   readonly #options: ReflectorOptions;
-  /** resourceVersion of each object: a relist passes on only objects that differ. */
-  #known = new Map<string, string>();
+  readonly #known = new KnownObjects();
   #version = '';
   #failures = 0;
   #isSynced = false;
-  /** Decodes lists in protobuf; undefined once a list could not be decoded. */
-  #protobuf: ProtobufReader | undefined;
+  /** Undefined once something could not be decoded. */
+  #protobuf: KindReader | undefined;
   /** An expired version leads to an immediate list, but only once until a watch works again. */
   #mayRelist = true;
 
@@ -134,7 +134,8 @@ export class Reflector {
   }
 
   /** After an unreadable protobuf answer, ask for JSON. */
-  #withoutProtobuf(error: unknown): unknown {
+  #withoutProtobuf(cause: unknown): unknown {
+    const error = unreadable(cause, this.#options.resource.path);
     if (!(error instanceof UnreadableAnswer)) return error;
     this.#protobuf = undefined;
     return new ApiError(`${error.message}; requesting JSON from now on`, 0);
@@ -148,21 +149,17 @@ export class Reflector {
 
   async #list(signal: AbortSignal): Promise<void> {
     const { sink, pageSize } = this.#options;
-    const before = this.#known;
-    const seen = new Map<string, string>();
     let version: string;
     try {
-      version = await this.#pages(String(pageSize), seen, signal);
+      version = await this.#pages(String(pageSize), signal);
     } catch (error) {
       if (!isExpired(error)) throw error;
       // The continue token expired. The server offers another one, but that reads the rest at another
       // version, and a watch from there would miss changes of the first pages: read the whole list at once instead.
-      seen.clear();
-      version = await this.#pages(undefined, seen, signal);
+      version = await this.#pages(undefined, signal);
     }
-    this.#known = seen;
     this.#version = version;
-    for (const key of before.keys()) if (!seen.has(key)) sink.gone(key);
+    for (const key of this.#known.listEnds()) sink.gone(key);
     sink.reached?.(version);
     this.#succeeded();
     if (!this.#isSynced) sink.synced();
@@ -180,12 +177,14 @@ export class Reflector {
   }
 
   /** Read pages to the end; returns the resourceVersion of the list. */
-  async #pages(limit: string | undefined, seen: Map<string, string>, signal: AbortSignal): Promise<string> {
-    const { resource, client } = this.#options;
+  async #pages(limit: string | undefined, signal: AbortSignal): Promise<string> {
+    const { resource, client, clock } = this.#options;
+    const turn = new Turn(clock);
     const ask = (next?: string) =>
       client
         .get(resource.path, { ...this.#selectors(), limit, continue: next }, signal, this.#protobuf)
         .then((it) => asList(it, resource));
+    this.#known.listBegins();
     let asked = ask();
     for (let token: string | undefined, count = 1; ; count++) {
       const page = await asked;
@@ -202,9 +201,12 @@ export class Reflector {
         asked = ask(page.continue);
         asked.catch(() => undefined);
       }
-      for (const [i, item] of page.items.entries()) {
-        if (i % ITEMS_A_BREATH === ITEMS_A_BREATH - 1) await breath();
-        this.#seen(receivedOf(item, resource), seen);
+      turn.begin();
+      for (const item of page.items) {
+        this.#seen(receivedOf(item, resource));
+        if (!turn.isOver()) continue;
+        await breath();
+        turn.begin();
       }
       if (isLast) return page.version;
     }
@@ -213,13 +215,12 @@ export class Reflector {
   /** After a restore an object with the same version may differ. */
   #distrust(version: string): void {
     this.#options.sink.restored(this.#version, version);
-    for (const key of this.#known.keys()) this.#known.set(key, '');
+    this.#known.distrust();
     this.#version = '';
   }
 
-  #seen({ object, key, version }: ReceivedObject, seen: Map<string, string>): void {
-    seen.set(key, version);
-    if (version !== '' && this.#known.get(key) === version) return;
+  #seen({ object, key, version }: ReceivedObject): void {
+    if (!this.#known.isNews(key, version)) return;
     this.#options.sink.set(key, object);
     this.#known.set(key, version);
   }
@@ -227,6 +228,7 @@ export class Reflector {
   async #watch(signal: AbortSignal): Promise<void> {
     const { resource, client, clock, random, sink } = this.#options;
     const start = clock.now();
+    const turn = new Turn(clock);
     let openedAt: number | undefined;
     let events = 0;
     const query: Query = {
@@ -241,11 +243,13 @@ export class Reflector {
       sink.opened();
     };
     try {
-      for await (const line of client.lines(resource.path, query, signal, onOpen)) {
-        this.#event(line);
+      for await (const event of client.watch(resource.path, query, signal, { protobuf: this.#protobuf, onOpen })) {
+        turn.begin();
+        this.#event(event);
         events += 1;
         this.#mayRelist = true;
         this.#succeeded();
+        if (turn.isOver()) await breath();
       }
     } catch (error) {
       // A watch that was open for a while and broke is a first failure: something on the way may end silent connections again and again.
@@ -260,15 +264,8 @@ export class Reflector {
     this.#succeeded();
   }
 
-  #event(line: string): void {
+  #event({ type, object }: WatchEvent): void {
     const { sink, resource } = this.#options;
-    let event: unknown;
-    try {
-      event = JSON.parse(line);
-    } catch {
-      throw new ApiError(`the watch of ${resource.path} sent a line that is not JSON: ${line.slice(0, 100)}`, 0);
-    }
-    const { type, object } = fieldsOf(event);
     if (type === 'ERROR') {
       const { code } = fieldsOf(object);
       throw new ApiError(statusOf(object).message ?? 'the watch failed', typeof code === 'number' ? code : 0);
@@ -318,11 +315,16 @@ function receivedOf(object: unknown, { path }: Resource, isBookmark = false): Re
 function asList(
   answer: unknown,
   resource: Resource,
-): { items: readonly unknown[]; continue: string | undefined; version: string } {
+): { items: Iterable<unknown>; continue: string | undefined; version: string } {
   const { items, metadata } = (answer ?? {}) as { readonly items?: unknown; readonly metadata?: unknown };
   const { continue: next, resourceVersion: version } = (metadata ?? {}) as Readonly<Record<string, unknown>>;
-  const isList = items === null || items === undefined || Array.isArray(items);
+  const isList = items === null || items === undefined || isIterable(items);
   if (typeof version !== 'string' || !isList || (typeof next !== 'string' && next !== undefined && next !== null))
     throw new ApiError(`${resource.path}: the answer is not a list`, 0);
   return { items: items ?? [], continue: next ?? undefined, version };
+}
+
+/** Of JSON an array; a reader of protobuf gives objects that are decoded as they are taken. */
+function isIterable(items: unknown): items is Iterable<unknown> {
+  return typeof items === 'object' && items !== null && Symbol.iterator in items;
 }

@@ -1,5 +1,5 @@
 /** A Status: why the API server refused a request (k8s.io/apimachinery meta/v1). */
-import { readStatusMessage } from './protobuf/envelope.ts';
+import { readStatusMessage } from './protobuf/kind.ts';
 
 export interface Status {
   /** undefined where the answer has none. */

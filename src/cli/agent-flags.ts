@@ -34,7 +34,7 @@ function sourceFlags(command: Command): void {
     .option('--master <url>', 'address of the API server; overrides the kubeconfig')
     .option(
       '--kube-api-content-type <type>',
-      'encoding of lists: application/vnd.kubernetes.protobuf (default; JSON if the API server lacks it) or application/json',
+      'encoding of lists and watches: application/vnd.kubernetes.protobuf (default; JSON if the API server lacks it) or application/json',
     );
 }
 

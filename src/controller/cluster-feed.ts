@@ -10,6 +10,7 @@ import {
   decodeSliceObject,
   decodeZonedNode,
 } from '../api/decode/producing.ts';
+import { PODS } from '../api/protobuf/pod.ts';
 import { PAGE, Reflector, type ReflectorSink } from '../api/reflector.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
 import type { Clock } from '../host/clock.ts';
@@ -73,7 +74,7 @@ export class ClusterFeed {
         ...watchSink(watch),
       };
       return new Reflector({
-        resource: { path: PATHS[kind] },
+        resource: kind === 'pods' ? { path: PATHS[kind], protobuf: PODS } : { path: PATHS[kind] },
         client,
         clock,
         sink,

@@ -12,10 +12,11 @@ import { phrasesOf } from './changes.ts';
 import { type Change, deltaOf, reversed } from './delta.ts';
 import { FlightLog } from './flight-log.ts';
 import { PendingChanges } from './pending.ts';
+import type { PlanRecord } from './records.ts';
 import { Sinks } from './sinks.ts';
 import { SyncStatistics } from './statistics.ts';
 import type { PresentObjects } from './store.ts';
-import { refusedIn, syncRecord } from './sync-record.ts';
+import { isLong, planRecord, refusedIn, syncRecord } from './sync-record.ts';
 
 /** Bytes in memory: some 60,000 changes of slices of 10 endpoints, or 20,000 of 100, because they are compressed; little beside the agent's own memory. */
 export const MEMORY = 8 * 1024 * 1024;
@@ -33,7 +34,7 @@ interface RunningSync {
   readonly at: number;
   readonly trigger: string;
   readonly upTo: number;
-  readonly plans: Plan[];
+  readonly plans: (Plan | PlanRecord)[];
   readonly times: number[];
 }
 
@@ -106,7 +107,8 @@ export class Recorder {
 
   /** A plan of the sync that runs, before it is applied. */
   planned(plan: Plan): void {
-    this.#running?.plans.push(plan);
+    // The steps of a long plan are not needed any more, and hold all that they write.
+    this.#running?.plans.push(isLong(plan) ? planRecord(plan) : plan);
   }
 
   /** The sync that runs ended. One that was aborted has no report: the next `syncBegan` forgets it. */

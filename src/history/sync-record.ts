@@ -23,11 +23,15 @@ export function refusedIn({ outcome, failed }: SyncReport): {
 /** Steps of a plan whose text is hashed. The text of a whole node's plan would take a second. */
 const HASHED = 1000;
 
+/** Its text is not hashed. */
+export function isLong({ steps }: Plan): boolean {
+  return steps.length > HASHED;
+}
+
 /** The digest of a plan's text, by which a replay is compared. */
 export function planRecord(plan: Plan): PlanRecord {
-  const steps = plan.steps.length;
-  const hash = steps > HASHED ? '' : createHash('sha256').update(planText(plan)).digest('hex').slice(0, 32);
-  return { steps, digest: hash };
+  const hash = isLong(plan) ? '' : createHash('sha256').update(planText(plan)).digest('hex').slice(0, 32);
+  return { steps: plan.steps.length, digest: hash };
 }
 
 type Facts = Pick<
@@ -43,7 +47,7 @@ type Facts = Pick<
   | 'changes'
   | 'services'
   | 'times'
-> & { readonly plans: readonly Plan[] };
+> & { readonly plans: readonly (Plan | PlanRecord)[] };
 
 export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
   const { outcome, applied, duration, reading, desiring, writing, drift, failed } = report;
@@ -63,7 +67,7 @@ export function syncRecord(report: SyncReport, facts: Facts): SyncRecord {
     failed: failed
       .slice(0, LINES)
       .map(({ key, owner, cause }) => cut(`${owner === undefined ? key : `Service ${owner}, ${key}`}: ${cause}`)),
-    plans: facts.plans.map(planRecord),
+    plans: facts.plans.map((plan) => ('digest' in plan ? plan : planRecord(plan))),
     times,
   };
 }

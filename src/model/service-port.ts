@@ -3,7 +3,6 @@ import { type Address, type Cidr, FAMILIES, type Family, familyOf, holdsAll, soc
 import { type EndpointsByPort, isOnNode, mergeSlices, type PortEndpoint, portKey } from './endpoints.ts';
 import type { Protocol, Service, ServiceKey, ServicePortSpec, Slice, TrafficPolicy } from './objects.ts';
 import { type IdleHints, type Selection, selectEndpoints } from './selection.ts';
-import { trimmed } from './trimmed.ts';
 
 export type FrontendRole = 'cluster-ip' | 'external-ip' | 'load-balancer' | 'node-port';
 
@@ -148,19 +147,19 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
     service: service.key,
     family,
     protocol: spec.protocol,
-    frontends: trimmed(frontends),
-    cluster: trimmed(selection.cluster.map(toBackend)),
-    local: trimmed(selection.local.map(toBackend)),
+    frontends,
+    cluster: selection.cluster.map(toBackend),
+    local: selection.local.map(toBackend),
     hasAny: selection.hasAny,
     internalPolicy,
     externalPolicy,
     affinitySeconds: service.affinitySeconds,
     sourceRanges: rangesOf(service, family),
     healthCheckNodePort,
-    readyLocal: healthCheckNodePort === 0 ? [] : trimmed(readyLocal(mineOf, location.nodeName)),
+    readyLocal: healthCheckNodePort === 0 ? [] : readyLocal(mineOf, location.nodeName),
     idleHints: selection.idleHints,
     flowTargets: spec.protocol === 'UDP' ? flowTargets(mineOf, location.nodeName) : undefined,
-    alsoAnswering: spec.protocol === 'UDP' ? trimmed([]) : alsoAnswering(mineOf, selection),
+    alsoAnswering: spec.protocol === 'UDP' ? [] : alsoAnswering(mineOf, selection),
   };
 }
 
@@ -171,12 +170,12 @@ function servicePort({ service, spec, clusterIP, endpoints, location }: PortInpu
 function rangesOf({ sourceRanges }: Service, family: Family): readonly Cidr[] | undefined {
   if (sourceRanges === undefined) return undefined;
   const mine = sourceRanges.filter((range) => familyOf(range) === family);
-  return mine.some(holdsAll) || (mine.length === 0 && sourceRanges.some(holdsAll)) ? undefined : trimmed(mine);
+  return mine.some(holdsAll) || (mine.length === 0 && sourceRanges.some(holdsAll)) ? undefined : mine;
 }
 
 function flowTargets(endpoints: readonly PortEndpoint[], nodeName: string): FlowTargets {
   const answering = endpoints.filter(isAnswering);
-  const bytes = (list: readonly PortEndpoint[]) => trimmed(list.map((e) => socketBytes(e.endpoint.address, e.port)));
+  const bytes = (list: readonly PortEndpoint[]) => list.map((e) => socketBytes(e.endpoint.address, e.port));
   return { all: bytes(answering), local: bytes(answering.filter((e) => isOnNode(e, nodeName))) };
 }
 
@@ -187,9 +186,9 @@ function isAnswering({ endpoint }: PortEndpoint): boolean {
 function alsoAnswering(endpoints: readonly PortEndpoint[], { cluster, local }: Selection): readonly string[] {
   const answering = endpoints.filter(isAnswering);
   // All selected endpoints answer.
-  if (answering.length === cluster.length) return trimmed([]);
+  if (answering.length === cluster.length) return [];
   const selected = new Set([...cluster, ...local]);
-  return trimmed(answering.filter((e) => !selected.has(e)).map(({ text }) => text));
+  return answering.filter((e) => !selected.has(e)).map(({ text }) => text);
 }
 
 function backend(e: PortEndpoint, nodeName: string): Backend {

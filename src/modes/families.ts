@@ -44,6 +44,8 @@ export interface FamilyReport extends ApplyReport {
 }
 
 export interface FamilyPlan extends Plan {
+  /** See `ModePlan`. */
+  readonly isPart?: boolean;
   /** After this plan, nothing of this family needs the node's part. */
   readonly removesAll?: boolean;
   /** Write it. Failures are in the report; only an abort is thrown. */
@@ -74,7 +76,7 @@ export interface FamilyMode {
   /** See `Mode.refresh`. */
   refresh?(signal: AbortSignal): Promise<void>;
   /** Pure. Only called when the family is known. */
-  plan(setAside: SetAside): FamilyPlan;
+  plan(setAside: SetAside, mayBePart: boolean): FamilyPlan;
   /** Discard the believed state. */
   forget?(): void;
   /** See `KernelProbe`. */
@@ -193,10 +195,11 @@ class FamiliesMode implements Mode {
     for (const mode of this.#families) if (mode.isKnown) await mode.refresh?.(signal);
   }
 
-  plan(setAside: SetAside = NOBODY): ModePlan {
-    const parts = partsOf(this.#families, this.#node, setAside);
+  plan(setAside: SetAside = NOBODY, mayBePart = false): ModePlan {
+    const parts = partsOf(this.#families, this.#node, setAside, mayBePart);
     this.#steps += parts.steps.length;
-    return { steps: parts.steps, apply: (signal) => this.#apply(parts, setAside, signal) };
+    const isPart = parts.families.values().some((plan) => plan?.isPart === true);
+    return { steps: parts.steps, isPart, apply: (signal) => this.#apply(parts, setAside, signal) };
   }
 
   async cleanup(signal: AbortSignal): Promise<readonly string[]> {
@@ -229,9 +232,9 @@ class FamiliesMode implements Mode {
   }
 }
 
-function partsOf(modes: readonly FamilyMode[], ofNode: NodePart, setAside: SetAside): Parts {
+function partsOf(modes: readonly FamilyMode[], ofNode: NodePart, setAside: SetAside, mayBePart = false): Parts {
   for (const mode of modes) mode.settle?.();
-  const families = new Map(modes.map((mode) => [mode, mode.isKnown ? mode.plan(setAside) : undefined]));
+  const families = new Map(modes.map((mode) => [mode, mode.isKnown ? mode.plan(setAside, mayBePart) : undefined]));
   const plans = [...families.values()].filter((plan) => plan !== undefined);
   const node = ofNode.plan(plans.every(({ removesAll = false }) => removesAll));
   return { node, families, steps: [...node.steps, ...plans.flatMap((plan) => plan.steps)] };

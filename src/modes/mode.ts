@@ -66,6 +66,8 @@ export class CleanupIncomplete extends Error {
 
 /** The writes to make. `apply` may be called once. */
 export interface ModePlan extends Plan {
+  /** More is pending than is planned: another plan follows this one. */
+  readonly isPart?: boolean;
   /** Write it. Failures are in the report; only an abort is thrown. */
   apply(signal: AbortSignal): Promise<ApplyReport>;
 }
@@ -136,8 +138,11 @@ export interface Mode {
   observe(signal: AbortSignal): Promise<Observed<ObserveReport>>;
   /** Read again the state that changes by itself, such as the connections of draining endpoints. Cheap. Throws on failure. */
   refresh(signal: AbortSignal): Promise<void>;
-  /** The writes that are needed now, in the parts of the kernel that were read. Pure. */
-  plan(setAside?: SetAside): ModePlan;
+  /**
+   * The writes that are needed now, in the parts of the kernel that were read. `mayBePart`: where very much is new, these may be the
+   * first of them (`ModePlan.isPart`). Pure.
+   */
+  plan(setAside?: SetAside, mayBePart?: boolean): ModePlan;
   /** Remove all our objects and nothing else; returns a line for each. If a part fails, it removes the rest and throws. */
   cleanup(signal: AbortSignal): Promise<readonly string[]>;
 }

@@ -8,8 +8,8 @@ import { decodeService } from '../api/decode/service.ts';
 import { decodeServiceCidr } from '../api/decode/service-cidr.ts';
 import { decodeSlice } from '../api/decode/slice.ts';
 import type { PingTimes } from '../api/http2.ts';
-import { readServices } from '../api/protobuf/service.ts';
-import { readSlices } from '../api/protobuf/slice.ts';
+import { SERVICES } from '../api/protobuf/service.ts';
+import { SLICES } from '../api/protobuf/slice.ts';
 import { PAGE, Reflector, type ReflectorSink, type Resource } from '../api/reflector.ts';
 import type { Connect } from '../api/transport.ts';
 import { Watch, type WatchLog, watchSink } from '../api/watch.ts';
@@ -29,7 +29,7 @@ export interface KubernetesOptions extends ClusterConfig {
   readonly nodeName: string;
   /** Watch ServiceCIDRs as well; API servers have them from 1.33 on. */
   readonly hasServiceCidrs: boolean;
-  /** Ask for lists in protobuf, which costs both sides less; watches are JSON. */
+  /** Ask for protobuf, which costs both sides less. */
   readonly readsProtobuf: boolean;
   readonly clock: Clock;
   readonly log: WatchLog;
@@ -93,7 +93,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
         path: '/api/v1/services',
         labelSelector: SERVED,
         fieldSelector: 'spec.clusterIP!=None',
-        ...(readsProtobuf ? { protobuf: readServices } : {}),
+        ...(readsProtobuf ? { protobuf: SERVICES } : {}),
       },
       decode: decodeService,
     },
@@ -102,7 +102,7 @@ function watched({ nodeName, hasServiceCidrs, readsProtobuf }: KubernetesOptions
       resource: {
         path: '/apis/discovery.k8s.io/v1/endpointslices',
         labelSelector: SERVED,
-        ...(readsProtobuf ? { protobuf: readSlices } : {}),
+        ...(readsProtobuf ? { protobuf: SLICES } : {}),
       },
       decode: decodeSlice,
     },
@@ -118,8 +118,8 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
   return {
     set(key, object) {
       // The API server checks names, so an invalid one does not come from it.
-      if (kind.of === 'nodes' || kind.of === 'servicecidrs' || objectKey(object) === key)
-        emit({ ...kind.decode(object, key), ...versionOf(object) });
+      if (kind.of !== 'nodes' && kind.of !== 'servicecidrs' && objectKey(object) !== key) return;
+      emit(withVersion(kind.decode(object, key), versionOf(object)));
     },
     gone: (key) => emit(goneEvent(kind.of, key)),
     synced: () => emit({ kind: 'synced', of: kind.of }),
@@ -127,9 +127,14 @@ function eventSink(kind: WatchedKind, emit: EventSink, watch: Watch<SourceKind>)
   };
 }
 
+function withVersion(event: SourceEvent, resourceVersion: string | undefined): SourceEvent {
+  const hasIt = event.kind === 'service' || event.kind === 'slice' || event.kind === 'node';
+  return hasIt && resourceVersion !== undefined ? { ...event, resourceVersion } : event;
+}
+
 /** Where an object of the API server has a resourceVersion, as it always should. */
-function versionOf(object: unknown): { readonly resourceVersion?: string } {
+function versionOf(object: unknown): string | undefined {
   const { metadata } = (object ?? {}) as { readonly metadata?: { readonly resourceVersion?: unknown } };
   const version = metadata?.resourceVersion;
-  return typeof version === 'string' && version !== '' ? { resourceVersion: version } : {};
+  return typeof version === 'string' && version !== '' ? version : undefined;
 }

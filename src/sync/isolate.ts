@@ -7,6 +7,7 @@
  * blame. Only a refusal costs writes: the number of culprits times the logarithm of the number of owners.
  * `SyncLoop` remembers the refused Services, so that the next sync does not search again.
  */
+import { breath } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Mode } from '../modes/mode.ts';
 import { type ApplyReport, type FailedStep, failedReport, NOTHING_TO_DO, type Plan } from '../reconcile/step.ts';
@@ -31,6 +32,8 @@ interface Isolation {
   last: ApplyReport;
   applied: number;
   tries: number;
+  /** After the last write more is pending. */
+  isPart: boolean;
 }
 
 /** Write everything pending except the owners in `refused`, and add newly refused owners to it. The mode must be observed. */
@@ -39,10 +42,16 @@ export async function applyIsolating(
   refused: Refused,
   { onPlan, signal }: { readonly onPlan: OnPlan; readonly signal: AbortSignal },
 ): Promise<ApplyReport> {
-  const state: Isolation = { mode, signal, refused, onPlan, last: NOTHING_TO_DO, applied: 0, tries: 0 };
+  const state: Isolation = { mode, signal, refused, onPlan, last: NOTHING_TO_DO, applied: 0, tries: 0, isPart: false };
   for (;;) {
-    const report = await attempt(state);
+    const report = await attempt(state, true);
     const refusals = report.failed.filter((step) => step.blame === 'content');
+    if (state.isPart && report.outcome === 'complete') {
+      state.tries -= 1;
+      await breath();
+      signal.throwIfAborted();
+      continue;
+    }
     if (refusals.length === 0) return reportOf(state, report);
     const named = refusals.filter((step) => step.line !== undefined && !refused.has(whoOf(step)));
     if (named.length === 0 || state.tries > MOST_NAMED) return await isolateByHalves(state, refusals);
@@ -55,7 +64,7 @@ function whoOf(step: FailedStep): string {
   return step.owner ?? step.key;
 }
 
-async function attempt(state: Isolation): Promise<ApplyReport> {
+async function attempt(state: Isolation, mayBePart = false): Promise<ApplyReport> {
   const { mode, signal, refused } = state;
   if (!mode.isObserved) {
     const seen = await mode.observe(signal);
@@ -65,7 +74,8 @@ async function attempt(state: Isolation): Promise<ApplyReport> {
     }
   }
   state.tries += 1;
-  const plan = mode.plan(new Set(refused.keys()));
+  const plan = mode.plan(new Set(refused.keys()), mayBePart);
+  state.isPart = plan.isPart === true;
   state.onPlan(plan);
   const report = await plan.apply(signal);
   state.applied += report.applied;

@@ -4,6 +4,7 @@
  */
 import type { Cache } from '../cache/cache.ts';
 import { breath, type Clock } from '../host/clock.ts';
+import { inPortions } from '../host/portions.ts';
 import { causeOf } from '../model/cause.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Flows } from '../model/flows.ts';
@@ -165,8 +166,14 @@ export class SyncLoop {
     this.#hasBegun = true;
     if (!mode.readsApart) this.#mustObserve = true;
     const begun = { left: touched, reading: mode.readsApart ? reading : undefined };
-    const first = touched.filter((key) => isNeededFirst(cache.service(key))).slice(0, PORTION);
-    if (seen?.isBare !== true || first.length === 0 || first.length === touched.length) return begun;
+    if (seen?.isBare !== true) return begun;
+    const first: ServiceKey[] = [];
+    const look = (key: ServiceKey) => {
+      if (isNeededFirst(cache.service(key))) first.push(key);
+    };
+    await inPortions(touched, look, signal);
+    first.splice(PORTION);
+    if (first.length === 0 || first.length === touched.length) return begun;
     this.#desirePortion(first);
     const { outcome } = await applyIsolating(mode, this.#refused.services, { onPlan, signal });
     if (outcome === 'complete') onFirst?.(first);

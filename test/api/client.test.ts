@@ -5,13 +5,16 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import test, { describe, type TestContext } from 'node:test';
 import { setImmediate as breath } from 'node:timers/promises';
-import { type ApiClient, ApiError, apiClient, UnreadableAnswer } from '../../src/api/client.ts';
+import { type ApiClient, ApiError, apiClient, UnreadableAnswer, type WatchEvent } from '../../src/api/client.ts';
+import type { KindReader } from '../../src/api/protobuf/kind.ts';
 import { ProtobufUnreadable } from '../../src/api/protobuf/wire.ts';
 import { statusBytes } from '../helpers/api-protobuf.ts';
 import { until } from '../helpers/until.ts';
 
 const NEVER = new AbortController().signal;
 const TEST = { userAgent: 'test' };
+const DROP = 'drop=metadata.managedFields';
+const JSON_ACCEPT = `application/json;${DROP}, application/json;q=0.5`;
 
 async function listen(t: TestContext, server: net.Server): Promise<string> {
   const sockets = new Set<net.Socket>();
@@ -53,10 +56,8 @@ async function rawly(t: TestContext, pieces: (string | Buffer)[], then: 'end' | 
   return clientOf(await listen(t, server));
 }
 
-async function linesOf(client: ApiClient): Promise<string[]> {
-  const lines: string[] = [];
-  for await (const line of client.lines('/', {}, NEVER)) lines.push(line);
-  return lines;
+async function eventsOf(client: ApiClient, protobuf?: KindReader): Promise<WatchEvent[]> {
+  return await Array.fromAsync(client.watch('/', {}, NEVER, { protobuf }));
 }
 
 function apiError(message: RegExp, status: number, retryAfter?: number) {
@@ -86,20 +87,19 @@ describe('pieces', () => {
 
   test('a character split over pieces of a watch is one character', async (t) => {
     const client = await rawly(t, [`${HEAD}connection: close\r\n\r\n`, ...bytes(`${text}\n${text}\n`)], 'end');
-    assert.deepEqual(await linesOf(client), [text, text]);
+    const event = { name: 'Zoë 東京 🦊' };
+    assert.deepEqual(await eventsOf(client), [event, event]);
   });
 
   test('several lines in one piece, and empty ones between, are split', async (t) => {
     const client = await serving(t, (_, response) => response.end('{"a":1}\n\n{"b":2}\n'));
-    assert.deepEqual(await linesOf(client), ['{"a":1}', '{"b":2}']);
+    assert.deepEqual(await eventsOf(client), [{ a: 1 }, { b: 2 }]);
   });
 
   test('a line of a megabyte arrives whole', async (t) => {
     const line = JSON.stringify({ text: 'x'.repeat(1_000_000) });
     const client = await serving(t, (_, response) => response.end(`${line}\n`));
-    const lines = await linesOf(client);
-    assert.equal(lines.length, 1);
-    assert.ok(lines[0] === line);
+    assert.deepEqual(await eventsOf(client), [JSON.parse(line)]);
   });
 });
 
@@ -116,20 +116,20 @@ describe('an answer that breaks off', () => {
 
     test(`${what}: a watch fails`, async (t) => {
       const client = await rawly(t, [...pieces], then);
-      await assert.rejects(linesOf(client), apiError(/connection lost/, 0));
+      await assert.rejects(eventsOf(client), apiError(/connection lost/, 0));
     });
   }
 
   test('within an event, in order: the watch fails', async (t) => {
     const client = await serving(t, (_, response) => response.end('{"a":1}\n{"type":"ADD'));
-    const lines: string[] = [];
+    const events: WatchEvent[] = [];
     await assert.rejects(
       async () => {
-        for await (const line of client.lines('/watched', {}, NEVER)) lines.push(line);
+        for await (const event of client.watch('/watched', {}, NEVER)) events.push(event);
       },
       apiError(/the watch of \/watched was cut off in the middle of an event/, 0),
     );
-    assert.deepEqual(lines, ['{"a":1}']);
+    assert.deepEqual(events, [{ a: 1 }]);
   });
 
   test('before it began: a get fails', async (t) => {
@@ -158,7 +158,7 @@ describe('an answer that is another than asked for', () => {
       await assert.rejects(client.get('/p', {}, NEVER), apiError(message, status));
       await assert.rejects(
         async () => {
-          for await (const _ of client.lines('/p', {}, NEVER));
+          for await (const _ of client.watch('/p', {}, NEVER));
         },
         apiError(message, status),
       );
@@ -185,7 +185,7 @@ describe('a server that is not there', () => {
     await once(server, 'close');
     const failure = apiError(/^http:\/\/127\.0\.0\.1:\d+ cannot be reached: .*ECONNREFUSED/, 0);
     await assert.rejects(clientOf(url).get('/', {}, NEVER), failure);
-    await assert.rejects(linesOf(clientOf(url)), failure);
+    await assert.rejects(eventsOf(clientOf(url)), failure);
   });
 
   test('is named when its name does not resolve', async () => {
@@ -245,7 +245,7 @@ describe('a request', () => {
     );
     await client.get('/', {}, NEVER);
     await client.get('/', {}, NEVER);
-    assert.deepEqual(seen, ['Bearer 1', 'application/json', 'GET', 'Bearer 2', 'application/json', 'GET']);
+    assert.deepEqual(seen, ['Bearer 1', JSON_ACCEPT, 'GET', 'Bearer 2', JSON_ACCEPT, 'GET']);
   });
 
   test('whose credentials fail, fails with their reason', async () => {
@@ -276,7 +276,7 @@ describe('abort', () => {
     const abort = new AbortController();
     const client = await serving(t, (_, response) => response.write('{}\n'));
     await assert.rejects(async () => {
-      for await (const _ of client.lines('/', {}, abort.signal)) abort.abort();
+      for await (const _ of client.watch('/', {}, abort.signal)) abort.abort();
     });
   });
 
@@ -288,16 +288,20 @@ describe('abort', () => {
       });
       response.write('{}\n');
     });
-    for await (const _ of client.lines('/', {}, NEVER)) break;
+    for await (const _ of client.watch('/', {}, NEVER)) break;
     await until('the end of the connection', () => isClosed);
   });
 });
 
 describe('protobuf', () => {
   const TYPE = 'application/vnd.kubernetes.protobuf';
-  const read = (bytes: Buffer): unknown => {
+  const whole = (bytes: Buffer) => {
     if (bytes.length === 0) throw new ProtobufUnreadable('it is empty');
-    return { read: bytes.toString('hex') };
+    return { type: bytes.toString('hex'), object: undefined };
+  };
+  const read: KindReader = {
+    list: (bytes) => ({ metadata: { resourceVersion: whole(bytes).type, continue: undefined }, items: [] }),
+    event: whole,
   };
   /** What was accepted, and the answer. */
   const answering = async (t: TestContext, status: number, type: string, body: Uint8Array) => {
@@ -311,14 +315,15 @@ describe('protobuf', () => {
 
   test('is asked for where there is a reader, which gets every byte as it came', async (t) => {
     const { client, accepted } = await answering(t, 200, TYPE, Buffer.of(0x6b, 0xff, 0x00, 0x80));
-    assert.deepEqual(await client.get('/', {}, NEVER, read), { read: '6bff0080' });
-    assert.deepEqual(accepted, [`${TYPE}, application/json`]);
+    const { metadata } = (await client.get('/', {}, NEVER, read)) as { metadata: { resourceVersion: string } };
+    assert.equal(metadata.resourceVersion, '6bff0080');
+    assert.deepEqual(accepted, [`${TYPE};${DROP}, application/json;${DROP}, application/json;q=0.5`]);
   });
 
   test('is not asked for where there is none', async (t) => {
     const { client, accepted } = await answering(t, 200, 'application/json', Buffer.from('{"a":1}'));
     assert.deepEqual(await client.get('/', {}, NEVER), { a: 1 });
-    assert.deepEqual(accepted, ['application/json']);
+    assert.deepEqual(accepted, [JSON_ACCEPT]);
   });
 
   test('is not expected of a server that has JSON alone', async (t) => {

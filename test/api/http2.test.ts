@@ -46,12 +46,13 @@ function web(name: string): object {
 function watch(
   client: OpenClient,
   signal: AbortSignal,
-): { readonly lines: string[]; readonly ended: Promise<unknown> } {
-  const lines: string[] = [];
+): { readonly events: unknown[]; readonly ended: Promise<unknown> } {
+  const events: unknown[] = [];
   const run = async () => {
-    for await (const line of client.lines(SERVICES, { watch: '1', resourceVersion: '1000' }, signal)) lines.push(line);
+    for await (const event of client.watch(SERVICES, { watch: '1', resourceVersion: '1000' }, signal))
+      events.push(event);
   };
-  return { lines, ended: run().then(() => 'the server ended it', String) };
+  return { events, ended: run().then(() => 'the server ended it', String) };
 }
 
 describe('a server with HTTP/2', () => {
@@ -65,7 +66,7 @@ describe('a server with HTTP/2', () => {
     assert.equal(await server.connections(), 1);
     assert.deepEqual(new Set(server.requests().map(({ httpVersion }) => httpVersion)), new Set(['2.0']));
     server.put(web('a'));
-    await until('the event on each', () => watches.every(({ lines }) => lines.length === 1));
+    await until('the event on each', () => watches.every(({ events }) => events.length === 1));
     stop.abort(new Error('enough'));
     await Promise.all(watches.map(({ ended }) => ended));
     await until('the watches are closed', () => server.watches === 0);
@@ -283,7 +284,7 @@ describe('a connection that the server gives up', () => {
     // Many times what a PING has for its answer.
     await aWhile(500);
     streams[0]?.write('{"a":1}\n');
-    await until('its line', () => watched.lines.length === 1);
+    await until('its event', () => watched.events.length === 1);
   });
 
   test('is asked again what it refused before it did anything', async (t) => {
@@ -358,7 +359,7 @@ describe('a watch that nobody ends', () => {
       const run = async () => {
         // The server of the tests takes this for no limit.
         const query = { watch: '1', resourceVersion: '1000', timeoutSeconds: '0' };
-        for await (const _ of client.lines(SERVICES, query, NEVER));
+        for await (const _ of client.watch(SERVICES, query, NEVER));
       };
       await assert.rejects(run(), /the server did not end the watch within 0 s/);
     });

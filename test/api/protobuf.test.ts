@@ -5,9 +5,9 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { decodeService } from '../../src/api/decode/service.ts';
 import { decodeSlice } from '../../src/api/decode/slice.ts';
-import { readStatusMessage } from '../../src/api/protobuf/envelope.ts';
-import { readServices } from '../../src/api/protobuf/service.ts';
-import { readSlices } from '../../src/api/protobuf/slice.ts';
+import { readStatusMessage } from '../../src/api/protobuf/kind.ts';
+import { SERVICES } from '../../src/api/protobuf/service.ts';
+import { SLICES } from '../../src/api/protobuf/slice.ts';
 import { ProtobufUnreadable } from '../../src/api/protobuf/wire.ts';
 import { objectsOf } from '../bench/cluster.ts';
 import { listBytes, statusBytes } from '../helpers/api-protobuf.ts';
@@ -15,8 +15,8 @@ import type { ApiObject } from '../helpers/api-store.ts';
 import { service, slice } from '../helpers/objects.ts';
 
 const KINDS = {
-  Service: { apiVersion: 'v1', read: readServices, decode: decodeService },
-  EndpointSlice: { apiVersion: 'discovery.k8s.io/v1', read: readSlices, decode: decodeSlice },
+  Service: { apiVersion: 'v1', reader: SERVICES, decode: decodeService },
+  EndpointSlice: { apiVersion: 'discovery.k8s.io/v1', reader: SLICES, decode: decodeSlice },
 } as const;
 type Kind = keyof typeof KINDS;
 
@@ -27,8 +27,8 @@ function listOf(kind: Kind, objects: readonly object[], metadata: object = { res
 
 /** What follows from the same objects in both. */
 function same(kind: Kind, objects: readonly object[]): void {
-  const { read, decode } = KINDS[kind];
-  const { items } = read(listOf(kind, objects));
+  const { reader, decode } = KINDS[kind];
+  const items = [...reader.list(listOf(kind, objects)).items];
   assert.equal(items.length, objects.length);
   for (const [i, object] of objects.entries()) {
     const { namespace, name } = (object as ApiObject).metadata;
@@ -38,6 +38,11 @@ function same(kind: Kind, objects: readonly object[]): void {
     assert.equal(metadata.resourceVersion ?? '', (object as ApiObject).metadata.resourceVersion ?? '');
     assert.deepEqual(decode(items[i], key), decode(object, key));
   }
+}
+
+/** The Services of a list. */
+function itemsOf(bytes: Buffer) {
+  return [...SERVICES.list(bytes).items];
 }
 
 /** The items of a recorded list of a real API server. */
@@ -106,8 +111,8 @@ describe('lists in protobuf', () => {
       ['EndpointSlice', 'list-endpointslices'],
     ] as const;
     for (const [kind, file] of lists) {
-      const { read, decode } = KINDS[kind];
-      const { metadata, items } = read(recordedBytes(file));
+      const { reader, decode } = KINDS[kind];
+      const { metadata, items } = reader.list(recordedBytes(file));
       const objects = recorded(`protobuf/${file}.as-json`) as ApiObject[];
       assert.ok(objects.length > 1, file);
       assert.match(metadata.resourceVersion ?? '', /^\d+$/);
@@ -117,7 +122,7 @@ describe('lists in protobuf', () => {
           const { namespace, name } = (item as ApiObject).metadata;
           return decode(item, `${namespace}/${name}`);
         });
-      assert.deepEqual(decoded(items), decoded(objects), file);
+      assert.deepEqual(decoded([...items]), decoded(objects), file);
     }
   });
 
@@ -192,9 +197,9 @@ describe('lists in protobuf', () => {
     const item = of(2, meta, endpoint, of(3, of(1, 'http'), of(2, 'UDP'), int(3, 80)), of(4, 'IPv4'));
     const list = of(2, of(1, of(2, '7')), item);
     const type = of(1, of(1, 'discovery.k8s.io/v1'), of(2, 'EndpointSliceList'));
-    const { metadata, items } = readSlices(Buffer.concat([Buffer.from('k8s\0'), type, list]));
+    const { metadata, items } = SLICES.list(Buffer.concat([Buffer.from('k8s\0'), type, list]));
     assert.equal(metadata.resourceVersion, '7');
-    const [first = assert.fail()] = items;
+    const [first = assert.fail()] = [...items];
     assert.deepEqual(decodeSlice(first, 'default/web-1'), {
       kind: 'slice',
       key: 'default/web-1',
@@ -226,7 +231,7 @@ describe('lists in protobuf', () => {
       of(2, named, spec, of(3, of(1, of(1, of(1, '192.0.2.1'), of(3, 'VIP'))))),
     );
     const head = of(1, of(1, 'v1'), of(2, 'ServiceList'));
-    const [web = assert.fail()] = readServices(Buffer.concat([Buffer.from('k8s\0'), head, services])).items;
+    const [web = assert.fail()] = itemsOf(Buffer.concat([Buffer.from('k8s\0'), head, services]));
     const event = decodeService(web, 'default/web');
     assert.ok(event.kind === 'service' && event.service !== undefined);
     const { clusterIPs, loadBalancerIPs, internalTrafficPolicy, ports, createdAt } = event.service;
@@ -237,7 +242,7 @@ describe('lists in protobuf', () => {
   });
 
   it('have the version and the token of the page', () => {
-    const { metadata } = readServices(
+    const { metadata } = SERVICES.list(
       listOf('Service', [], { resourceVersion: '3952', continue: 'eyJ2', remainingItemCount: 7 }),
     );
     assert.deepEqual({ ...metadata }, { resourceVersion: '3952', continue: 'eyJ2' });
@@ -247,15 +252,15 @@ describe('lists in protobuf', () => {
     const whole = listOf('Service', [FULL]);
     const end = whole.length - Buffer.from('\x1a\0\x22\0').length;
     for (let length = 0; length < end; length++) {
-      assert.throws(() => readServices(whole.subarray(0, length)), ProtobufUnreadable, `${length} of ${whole.length}`);
+      assert.throws(() => itemsOf(whole.subarray(0, length)), ProtobufUnreadable, `${length} of ${whole.length}`);
     }
-    assert.equal(readServices(whole).items.length, 1);
+    assert.equal(itemsOf(whole).length, 1);
   });
 
   it('are refused when they are something else', () => {
-    assert.throws(() => readServices(listOf('EndpointSlice', [])), /it is EndpointSliceList, not ServiceList/);
-    assert.throws(() => readServices(Buffer.from('{"kind":"ServiceList"}')), /does not begin with the magic bytes/);
-    assert.throws(() => readSlices(Buffer.alloc(0)), ProtobufUnreadable);
+    assert.throws(() => SERVICES.list(listOf('EndpointSlice', [])), /it is EndpointSliceList, not ServiceList/);
+    assert.throws(() => SERVICES.list(Buffer.from('{"kind":"ServiceList"}')), /does not begin with the magic bytes/);
+    assert.throws(() => SLICES.list(Buffer.alloc(0)), ProtobufUnreadable);
   });
 
   it('are refused where a field has the wrong wire type, has no number, or comes at the wrong end', () => {
@@ -263,7 +268,7 @@ describe('lists in protobuf', () => {
       const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
       return Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7')), of(2, ...item))]);
     };
-    assert.equal(readServices(list(of(2, of(3, '10.96.0.1')))).items[0]?.spec.clusterIP, '10.96.0.1');
+    assert.equal(itemsOf(list(of(2, of(3, '10.96.0.1'))))[0]?.spec.clusterIP, '10.96.0.1');
     for (const wrong of [
       of(2, int(3, 1), of(1, 'a')),
       of(2, of(1, of(3, '80'))),
@@ -271,7 +276,7 @@ describe('lists in protobuf', () => {
       of(1, of(11, of(2, 'web'), of(1, 'kubernetes.io/service-name'))),
       int(2, 1),
     ]) {
-      assert.throws(() => readServices(list(wrong)), ProtobufUnreadable, wrong.toString('hex'));
+      assert.throws(() => itemsOf(list(wrong)), ProtobufUnreadable, wrong.toString('hex'));
     }
   });
 
@@ -280,12 +285,12 @@ describe('lists in protobuf', () => {
     const item = of(2, ...future, of(2, ...future, of(3, '10.96.0.1'), ...future), ...future);
     const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
     const bytes = Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7'), ...future), item, ...future)]);
-    assert.equal(readServices(bytes).items[0]?.spec.clusterIP, '10.96.0.1');
+    assert.equal(itemsOf(bytes)[0]?.spec.clusterIP, '10.96.0.1');
   });
 
   it('without a version are refused, as watches begin there', () => {
     for (const metadata of [{}, { resourceVersion: '' }])
-      assert.throws(() => readServices(listOf('Service', [], metadata)), /it has no resourceVersion/);
+      assert.throws(() => SERVICES.list(listOf('Service', [], metadata)), /it has no resourceVersion/);
   });
 
   it('have times that are none, too', () => {
@@ -294,7 +299,7 @@ describe('lists in protobuf', () => {
     const type = of(1, of(1, 'v1'), of(2, 'ServiceList'));
     const item = of(2, of(1, created), of(2, of(3, '10.96.0.1'), of(1, int(3, 80))));
     const bytes = Buffer.concat([Buffer.from('k8s\0'), type, of(2, of(1, of(2, '7')), item)]);
-    const event = decodeService(readServices(bytes).items[0], 'default/web');
+    const event = decodeService(itemsOf(bytes)[0], 'default/web');
     assert.ok(event.kind === 'service');
     assert.equal(event.service?.createdAt, 0);
   });
@@ -304,10 +309,10 @@ describe('lists in protobuf', () => {
       slice({ name: 'web-1', service: 'web', endpoints: ['10.0.0.1', { addresses: ['10.0.0.2'], nodeName: 'n' }] }),
     ];
     anyBytes(listOf('Service', [FULL, FULL]), (bytes) => {
-      for (const item of readServices(bytes).items) decodeService(item, 'default/full');
+      for (const item of itemsOf(bytes)) decodeService(item, 'default/full');
     });
     anyBytes(listOf('EndpointSlice', slices), (bytes) => {
-      for (const item of readSlices(bytes).items) decodeSlice(item, 'default/web-1');
+      for (const item of SLICES.list(bytes).items) decodeSlice(item, 'default/web-1');
     });
   });
 });

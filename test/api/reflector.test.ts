@@ -192,7 +192,7 @@ describe('events', () => {
     test(`a line that is no event (${line}) is a failure; the watch goes on from the last version`, async (t) => {
       const server = await serverWith(t, 'a');
       const following = await watching(t, server);
-      server.sendLine(line);
+      server.sendRaw(line);
       await following.hears('failed 1');
       await until('the watch is closed', () => server.watches === 0);
       server.put(web('b'));
@@ -205,9 +205,7 @@ describe('events', () => {
   test('of a type that is not known change nothing', async (t) => {
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
-    server.sendLine(
-      '{"type":"NEWS","object":{"metadata":{"name":"a","namespace":"default","resourceVersion":"1001"}}}',
-    );
+    server.sendRaw('{"type":"NEWS","object":{"metadata":{"name":"a","namespace":"default","resourceVersion":"1001"}}}');
     server.put(web('b'));
     await following.hears('set default/b 1002');
     assert.deepEqual(following.reported, ['set default/a 1001', 'synced', 'set default/b 1002']);
@@ -543,7 +541,7 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     server.put(web('b'));
     await following.hears('set default/b 1002');
     const back = { type: 'BOOKMARK', object: { kind: 'Service', metadata: { resourceVersion: '900' } } };
-    server.sendLine(JSON.stringify(back));
+    server.sendRaw(JSON.stringify(back));
     await following.hears('restored 1002 900');
     await until('the second list', () => server.requests({ kind: 'list' }).length === 2 && server.watches === 1);
     assert.deepEqual(keys(following), ['default/a', 'default/b']);
@@ -553,7 +551,7 @@ describe('a version that goes back, as after a restore of etcd (KEP-5504)', () =
     const server = await serverWith(t, 'a');
     const following = await watching(t, server);
     for (const version of ['1002', '9999', '10000', 'x-1', '10001']) {
-      server.sendLine(
+      server.sendRaw(
         JSON.stringify({ type: 'BOOKMARK', object: { kind: 'Service', metadata: { resourceVersion: version } } }),
       );
     }

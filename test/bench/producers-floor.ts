@@ -19,8 +19,7 @@ const list = (await client.get(path, {}, signal)) as {
 };
 const { name } = list.items[0]?.metadata ?? { name: '' };
 const query = { watch: '1', resourceVersion: list.metadata.resourceVersion };
-for await (const line of client.lines('/api/v1/pods', query, signal)) {
-  JSON.parse(line);
+for await (const _ of client.watch('/api/v1/pods', query, signal)) {
   const slice = {
     ...list.items[0],
     apiVersion: 'discovery.k8s.io/v1',

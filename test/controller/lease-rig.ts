@@ -175,7 +175,7 @@ export class Replica {
           this.line.onWrite();
           return written;
         }, signal),
-      lines: () => {
+      watch: () => {
         throw new Error('nothing is watched');
       },
     };

@@ -263,7 +263,7 @@ class AskedRights implements ApiClient {
     return { metadata: { resourceVersion: '2' }, ...body };
   }
 
-  async *lines(path: string, _: unknown, signal: AbortSignal): AsyncGenerator<string> {
+  async *watch(path: string, _: unknown, signal: AbortSignal): AsyncGenerator<object> {
     this.#ask(path, 'watch');
     await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
   }

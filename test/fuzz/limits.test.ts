@@ -11,7 +11,8 @@ import { LONGEST, MOST_FAULTS } from '../../src/api/decode/faults.ts';
 import { isObjectName, isPortName } from '../../src/api/decode/fields.ts';
 import { decodeService, MOST_FRONTENDS } from '../../src/api/decode/service.ts';
 import { decodeSlice, MOST_ENDPOINTS, MOST_PAIRS } from '../../src/api/decode/slice.ts';
-import { BrokenLine, LONGEST_LINE, linesOf } from '../../src/api/lines.ts';
+import { BrokenStream, LONGEST_LINE, linesOf } from '../../src/api/lines.ts';
+import { LONGEST_FRAME } from '../../src/api/protobuf/frames.ts';
 import { MOST_PAGES } from '../../src/api/reflector.ts';
 import { MOST_LINKS } from '../../src/documents/bounded-file.ts';
 import * as documents from '../../src/documents/documents.ts';
@@ -54,6 +55,7 @@ const LIMITS: readonly (readonly [string, number])[] = [
   ['faults that are reported', MOST_FAULTS],
   ['characters of a value', LONGEST],
   ['characters of a line', LONGEST_LINE],
+  ['bytes of an event of a watch', LONGEST_FRAME],
   ['bytes of an answer of the API server', LONGEST_ANSWER],
   ['bytes of an answer that refuses', LONGEST_STATUS],
   ['pages of a list', MOST_PAGES],
@@ -173,7 +175,7 @@ describe('limits', () => {
     };
     assert.deepEqual(await read(['abc', 'def', 'ghij\n', '\nk', '\n']), ['abcdefghij', 'k']);
     await assert.rejects(read(['abc', 'def', 'ghijk']), /sent an event of more than 10 characters/);
-    await assert.rejects(read(['0123456789x\n']), BrokenLine);
+    await assert.rejects(read(['0123456789x\n']), BrokenStream);
     await assert.rejects(read(['ab\ncd']), /was cut off in the middle of an event/);
   });
 });

@@ -18,7 +18,7 @@ export const CONTINUE_EXPIRED =
 export const NO_STREAMING =
   'a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled';
 
-interface StatusBody {
+export interface StatusBody {
   readonly kind: 'Status';
   readonly apiVersion: 'v1';
   readonly [field: string]: unknown;

@@ -1,7 +1,7 @@
 /** Pages of lists and lines of watches, as a kube-apiserver makes them from its store. */
-import { CONTINUE_EXPIRED, pageToken, readPageToken, type Target } from './api-answers.ts';
+import { CONTINUE_EXPIRED, pageToken, readPageToken, type StatusBody, type Target } from './api-answers.ts';
 import { type Selects, selects } from './api-selectors.ts';
-import { type ApiObject, type ApiStore, type Change, type Collection, objectText } from './api-store.ts';
+import type { ApiObject, ApiStore, Change, Collection, ToldObject } from './api-store.ts';
 
 /** A page, or a refusal in the words of a Status. */
 export type ListPage =
@@ -111,22 +111,29 @@ export interface Watched {
   readonly after: number;
 }
 
+/** What a watch is told. */
+export interface ToldEvent {
+  readonly type: string;
+  /** A Status in an event of the type ERROR. */
+  readonly object: ToldObject;
+}
+
 /**
- * The line by which a watch hears of a change, without its end; undefined when it does not. An object that a write makes match a
- * selector is added for its watchers, one that no longer matches is deleted.
+ * How a watch hears of a change; undefined when it does not. An object that a write makes match a selector is added for its
+ * watchers, one that no longer matches is deleted.
  */
-export function changeLine(watched: Watched, { kind, version, before, after }: Change): string | undefined {
+export function changeEvent(watched: Watched, { kind, version, before, after }: Change): ToldEvent | undefined {
   if (kind !== watched.collection.kind || version <= watched.after) return undefined;
-  if (isWatched(watched, after)) return eventLine(isWatched(watched, before) ? 'MODIFIED' : 'ADDED', objectText(after));
+  if (isWatched(watched, after)) return { type: isWatched(watched, before) ? 'MODIFIED' : 'ADDED', object: after };
   if (!isWatched(watched, before)) return undefined;
   // The last state, with the version of the deletion.
   const last = { ...before, metadata: { ...before.metadata, resourceVersion: String(version) } };
-  return eventLine('DELETED', JSON.stringify(last));
+  return { type: 'DELETED', object: last };
 }
 
-/** `object` is JSON. */
-export function eventLine(type: string, object: string): string {
-  return `{"type":"${type}","object":${object}}`;
+/** The end of a watch that cannot go on. */
+export function errorEvent(status: StatusBody): ToldEvent {
+  return { type: 'ERROR', object: { metadata: {}, ...status } };
 }
 
 export function isWatched(
@@ -138,8 +145,10 @@ export function isWatched(
 }
 
 /** A bookmark of a watch that wants them, at this version. */
-export function bookmarkLine({ collection }: Pick<Watched, 'collection'>, version: number): string {
+export function bookmarkEvent({ collection }: Pick<Watched, 'collection'>, version: number): ToldEvent {
   const { kind, apiVersion, bookmark } = collection;
-  const metadata = { resourceVersion: String(version), creationTimestamp: null };
-  return eventLine('BOOKMARK', JSON.stringify({ kind, apiVersion, metadata, ...bookmark }));
+  return {
+    type: 'BOOKMARK',
+    object: { kind, apiVersion, metadata: { resourceVersion: String(version), creationTimestamp: null }, ...bookmark },
+  };
 }

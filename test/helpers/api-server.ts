@@ -11,22 +11,30 @@ import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
-  JSON_TYPE,
   NO_STREAMING,
+  type StatusBody,
   sendJson,
   sendProtobuf,
   sendStatus,
   sendText,
   statusBody,
   type Target,
-  takesProtobuf,
   targetOf,
 } from './api-answers.ts';
 import { makeCertificate } from './api-certificate.ts';
-import { bookmarkLine, changeLine, eventLine, isWatched, listPage, type Watched } from './api-lists.ts';
+import { eventBytes, type Form, formOf, told, watchType } from './api-forms.ts';
+import {
+  bookmarkEvent,
+  changeEvent,
+  errorEvent,
+  isWatched,
+  listPage,
+  type ToldEvent,
+  type Watched,
+} from './api-lists.ts';
 import { listBytes } from './api-protobuf.ts';
 import { SelectorInvalid, selects } from './api-selectors.ts';
-import { type ApiObject, ApiStore, type Change, itemText, objectText } from './api-store.ts';
+import { type ApiObject, ApiStore, type Change, itemText } from './api-store.ts';
 import { write } from './api-writes.ts';
 
 export type { ApiObject } from './api-store.ts';
@@ -38,6 +46,10 @@ export interface ApiServerOptions {
   readonly token?: string;
   /** What comes before `/api` in paths, as behind a gateway: `/k8s/cluster-1`. */
   readonly prefix?: string;
+  /** Leaves out managedFields for those who ask for it (KEP-5958), as Kubernetes 1.38 can. */
+  readonly knowsDrop?: boolean;
+  /** It has JSON alone when false. */
+  readonly hasProtobuf?: boolean;
 }
 
 /** One request that was made. */
@@ -67,6 +79,7 @@ interface Failure extends FailFilter {
 
 interface Watch extends Watched {
   readonly wantsBookmarks: boolean;
+  readonly form: Form;
   readonly response: http.ServerResponse;
   isSilent: boolean;
 }
@@ -203,13 +216,14 @@ export class ApiServer {
   bookmark(): void {
     for (const watch of this.#watches) {
       if (this.#store.lastChange(watch.collection.kind) <= watch.after) continue;
-      if (watch.wantsBookmarks) sendLine(watch, bookmarkLine(watch, this.#store.version));
+      if (watch.wantsBookmarks) send(watch, bookmarkEvent(watch, this.#store.version));
     }
   }
 
-  /** Send a line as it is to each watch, such as one that is not JSON. */
-  sendLine(line: string): void {
-    for (const watch of this.#watches) if (!watch.isSilent) watch.response.write(`${line}\n`);
+  /** Send something as it is to each watch: a text as a line, such as one that is not JSON, or bytes. */
+  sendRaw(what: string | Uint8Array): void {
+    const bytes = typeof what === 'string' ? `${what}\n` : what;
+    for (const watch of this.#watches) if (!watch.isSilent) watch.response.write(bytes);
   }
 
   /** End every watch in order, as the server does when their time is up. */
@@ -363,50 +377,58 @@ export class ApiServer {
       sendStatus(response, page.status, page.body);
       return;
     }
-    const { head, items } = page;
+    const { head } = page;
+    const form = this.#formOf(target, response);
+    const items = page.items.map((item) => told(item, form));
     const isSent =
-      takesProtobuf(response) &&
+      form.isProtobuf &&
       sendProtobuf(response, 200, {}, () => (this.garbleProtobuf ? [Buffer.from('k8s')] : listBytes(head, items)));
     if (isSent) return;
     sendText(response, 200, `${JSON.stringify(head).slice(0, -1)},"items":[${items.map(itemText).join(',')}]}`);
   }
 
-  #watch({ collection, namespace }: Target, query: URLSearchParams, response: http.ServerResponse): void {
+  #formOf({ collection }: Target, { req }: http.ServerResponse): Form {
+    const { knowsDrop, hasProtobuf = true } = this.#options;
+    return formOf(hasProtobuf ? req.headers.accept : 'application/json', collection.kind, knowsDrop);
+  }
+
+  #watch(target: Target, query: URLSearchParams, response: http.ServerResponse): void {
+    const { collection, namespace } = target;
     const selected = selects(query);
-    const text = query.get('resourceVersion') ?? '';
-    const version = Number(text);
-    const isFresh = version === 0;
+    const version = Number(query.get('resourceVersion') ?? '');
+    const form = this.#formOf(target, response);
     const watch: Watch = {
       collection,
       namespace,
       selected,
       response,
+      form,
       wantsBookmarks: query.get('allowWatchBookmarks') === 'true' || query.get('allowWatchBookmarks') === '1',
       after: version,
       isSilent: false,
     };
-    response.writeHead(200, JSON_TYPE);
+    response.writeHead(200, watchType(form));
     response.flushHeaders();
     const problem = this.#watchProblem(query, version);
     if (problem) {
-      send(watch, 'ERROR', problem);
+      send(watch, errorEvent(problem));
       response.end();
       return;
     }
-    if (isFresh)
+    if (version === 0)
       for (const [, object] of this.#store.from(this.#store.version, collection.kind)) this.#greet(watch, object);
-    else for (const change of this.#store.changesSince(version)) sendLine(watch, changeLine(watch, change));
+    else for (const change of this.#store.changesSince(version)) send(watch, changeEvent(watch, change));
     this.#keep(watch, Number(query.get('timeoutSeconds') ?? 0));
   }
 
-  #watchProblem(query: URLSearchParams, version: number): object | undefined {
+  #watchProblem(query: URLSearchParams, version: number): StatusBody | undefined {
     if (query.get('sendInitialEvents') === 'true') return statusBody(500, { message: NO_STREAMING });
     if (version === 0 || version >= this.#store.oldest) return undefined;
     return statusBody(410, { message: `too old resource version: ${version} (${this.#store.version})` });
   }
 
   #greet(watch: Watch, object: ApiObject): void {
-    if (isWatched(watch, object)) sendLine(watch, eventLine('ADDED', objectText(object)));
+    if (isWatched(watch, object)) send(watch, { type: 'ADDED', object });
   }
 
   #keep(watch: Watch, seconds: number): void {
@@ -423,7 +445,7 @@ export class ApiServer {
   }
 
   #tell(change: Change): void {
-    for (const watch of this.#watches) sendLine(watch, changeLine(watch, change));
+    for (const watch of this.#watches) send(watch, changeEvent(watch, change));
   }
 }
 
@@ -443,12 +465,8 @@ async function bodyOf(request: http.IncomingMessage): Promise<string> {
   return text;
 }
 
-function send(watch: Watch, type: string, object: object): void {
-  sendLine(watch, eventLine(type, JSON.stringify(object)));
-}
-
-function sendLine(watch: Watch, line: string | undefined): void {
-  if (line !== undefined && !watch.isSilent) watch.response.write(`${line}\n`);
+function send(watch: Watch, event: ToldEvent | undefined): void {
+  if (event !== undefined && !watch.isSilent) watch.response.write(eventBytes(event, watch.form));
 }
 
 function isMeant({ kind, resource }: FailFilter, request: ApiRequest): boolean {

@@ -17,11 +17,19 @@ export interface ApiObject {
   [field: string]: unknown;
 }
 
+/** What is told of an object; a Status, and the object of a bookmark, have no name. */
+export interface ToldObject {
+  readonly kind: string;
+  readonly apiVersion?: string;
+  readonly metadata: object;
+  readonly [field: string]: unknown;
+}
+
 /** Objects as JSON: each is written once, however often it is sent. */
-const texts = new WeakMap<ApiObject, string>();
+const texts = new WeakMap<ToldObject, string>();
 
 /** As an item of a list, which does not say what it is. */
-export function itemText(object: ApiObject): string {
+export function itemText(object: ToldObject): string {
   const known = texts.get(object);
   if (known !== undefined) return known;
   const { kind: _, apiVersion: __, ...item } = object;
@@ -31,7 +39,7 @@ export function itemText(object: ApiObject): string {
 }
 
 /** With its kind and version. */
-export function objectText(object: ApiObject): string {
+export function objectText(object: ToldObject): string {
   const { kind, apiVersion } = object;
   // Every item has metadata: there is something behind the comma.
   return `${JSON.stringify({ kind, apiVersion }).slice(0, -1)},${itemText(object).slice(1)}`;

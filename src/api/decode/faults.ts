@@ -19,7 +19,7 @@ export class FaultList {
   readonly list: Fault[] = [];
   readonly #kind: ObjectKind;
   readonly #object: string;
-  readonly #uid: { readonly uid?: string };
+  readonly #whole: unknown;
   /** Faults that the last one of the list stands for. */
   #more = 0;
 
@@ -27,8 +27,7 @@ export class FaultList {
   constructor(kind: ObjectKind, object: string, whole?: unknown) {
     this.#kind = kind;
     this.#object = object;
-    const uid = (whole as { metadata?: { uid?: unknown } } | null | undefined)?.metadata?.uid;
-    this.#uid = typeof uid === 'string' && uid !== '' ? { uid } : {};
+    this.#whole = whole;
   }
 
   /** The object cannot be used and is not programmed. */
@@ -85,13 +84,18 @@ export class FaultList {
     return {
       kind: this.#kind,
       object: oneLine(this.#object),
-      ...this.#uid,
+      ...uidOf(this.#whole),
       field: oneLine(field),
       value: valueText(value),
       problem: oneLine(problem),
       effect,
     };
   }
+}
+
+function uidOf(whole: unknown): { readonly uid?: string } {
+  const uid = (whole as { metadata?: { uid?: unknown } } | null | undefined)?.metadata?.uid;
+  return typeof uid === 'string' && uid !== '' ? { uid } : {};
 }
 
 /** `spec.ports[0].port` */

@@ -18,6 +18,7 @@ import type {
   TargetPort,
   ZonedNode,
 } from '../../producers/objects.ts';
+import { PodMessage } from '../protobuf/pod.ts';
 import { FaultList } from './faults.ts';
 import {
   isPortName,
@@ -45,13 +46,21 @@ export interface Decoded<T> {
   readonly faults: readonly Fault[];
 }
 
+interface DecodeInput<S extends z.ZodType> {
+  readonly kind: ObjectKind;
+  readonly key: string;
+  readonly schema: S;
+  /** Whether the object has the schema's shape already: a reader of protobuf made it. */
+  readonly isRead?: (object: unknown) => object is z.infer<S>;
+}
+
 function decoded<S extends z.ZodType, T>(
-  { kind, key, schema }: { readonly kind: ObjectKind; readonly key: string; readonly schema: S },
+  { kind, key, schema, isRead }: DecodeInput<S>,
   object: unknown,
   convert: (parsed: z.infer<S>, faults: FaultList) => T | undefined,
 ): Decoded<T> {
   const faults = new FaultList(kind, key, object);
-  const parsed = parse(schema, object, faults);
+  const parsed = isRead?.(object) ? object : parse(schema, object, faults);
   const value = parsed === undefined ? undefined : convert(parsed, faults);
   return { value, faults: trimmed(faults.list) };
 }
@@ -63,7 +72,8 @@ export interface PodDefaults {
 
 /** A v1 Pod. */
 export function decodePod(object: unknown, key: string, defaults: PodDefaults): Decoded<PodView> {
-  return decoded({ kind: 'Pod', key, schema: podSchema }, object, (pod, faults) =>
+  const isRead = (it: unknown) => it instanceof PodMessage;
+  return decoded({ kind: 'Pod', key, schema: podSchema, isRead }, object, (pod, faults) =>
     toPod(pod, { key, faults, defaults }),
   );
 }

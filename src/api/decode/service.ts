@@ -4,6 +4,8 @@ import type { SourceEvent } from '../../model/events.ts';
 import { isUnserved } from '../../model/labels.ts';
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
+import { append } from '../append.ts';
+import { ObjectMeta } from '../protobuf/metadata.ts';
 import { ServiceMessage } from '../protobuf/service.ts';
 import { FaultList } from './faults.ts';
 import {
@@ -33,17 +35,17 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
   if (spec.type === 'ExternalName' || isUnserved(metadata.labels)) return undefined;
   const clusterIPs = readClusterIPs(spec, faults);
   if (clusterIPs === undefined || clusterIPs.length === 0) return undefined;
-  const ports = (spec.ports ?? []).map((port, i) => readPort(port, `spec.ports[${i}]`, faults));
+  const ports = (spec.ports ?? []).map((port, i) => readPort(port, i, faults));
   if (ports.length === 0)
     return faults.setAside('spec.ports', '', 'must list a port; without one there is nothing to serve');
   if (faults.list.length > 0) return undefined;
   const affinity = readAffinity(spec, faults);
   const service: Service = {
     key,
-    ...(metadata.uid ? { uid: metadata.uid } : {}),
-    createdAt: Math.max(0, Date.parse(metadata.creationTimestamp ?? '') || 0),
+    uid: metadata.uid ?? '',
+    createdAt: createdAt(metadata),
     type: readType(spec.type, faults),
-    clusterIPs: trimmed(clusterIPs),
+    clusterIPs: clusterIPs.length > 1 ? trimmed(clusterIPs) : clusterIPs,
     externalIPs: trimmed(readAddresses(spec.externalIPs ?? [], 'spec.externalIPs', faults)),
     loadBalancerIPs: trimmed(readIngress(api, faults)),
     sourceRanges: readSourceRanges(spec.loadBalancerSourceRanges ?? [], faults),
@@ -57,9 +59,20 @@ function toService(api: ApiService, key: string, faults: FaultList): Service | u
     healthCheckNodePort: readHealthPort(spec.healthCheckNodePort ?? 0, faults),
   };
   const frontends = frontendsOf(service);
-  if (frontends <= MOST_FRONTENDS) return service;
+  if (frontends <= MOST_FRONTENDS) return service.uid === '' ? withoutUid(service) : service;
   const problem = `at all addresses of the Service, with its source ranges, make ${frontends} frontends; ${MOST_FRONTENDS} is the limit`;
   return faults.setAside('spec.ports', `${service.ports.length} ports`, problem);
+}
+
+/** Of a manifest. */
+function withoutUid({ uid: _, ...service }: Service): Service {
+  return service;
+}
+
+/** Milliseconds since 1970; 0 for an earlier time, and for one that is none. */
+function createdAt(metadata: ApiService['metadata']): number {
+  const time = metadata instanceof ObjectMeta ? metadata.createdAt : Date.parse(metadata.creationTimestamp ?? '') || 0;
+  return Math.max(0, time);
 }
 
 /**
@@ -79,36 +92,48 @@ function readClusterIPs(spec: ApiService['spec'], faults: FaultList): Address[] 
   const listed = spec.clusterIPs ?? [];
   const texts = listed.length > 0 ? listed : [spec.clusterIP ?? ''];
   if (texts[0] === '' || texts[0] === 'None') return undefined;
-  const found: Address[] = [];
-  for (const [i, text] of texts.entries()) {
-    const field = listed.length > 0 ? `spec.clusterIPs[${i}]` : 'spec.clusterIP';
+  let found: Address[] = [];
+  for (let i = 0; i < texts.length; i++) {
+    const text = texts[i] ?? '';
     const address = parseAddress(text);
-    const family = spec.ipFamilies?.[i];
-    if (address === undefined) faults.setAside(field, text, 'must be an IP address');
-    else if (family !== undefined && familyOf(address) !== family) {
-      faults.setAside(field, text, `must be an ${family} address, as spec.ipFamilies[${i}] says`);
-    } else if (found.some((other) => familyOf(other) === familyOf(address))) {
-      faults.setAside(field, text, 'must not be of the same family as the address before it');
-    } else found.push(address);
+    const problem = clusterIPProblem(address, i, spec.ipFamilies?.[i], found);
+    if (address !== undefined && problem === undefined) found = append(found, address);
+    else faults.setAside(listed.length > 0 ? `spec.clusterIPs[${i}]` : 'spec.clusterIP', text, problem ?? '');
   }
   return found;
 }
 
+/** `before`: the addresses before it. undefined: there is none. */
+function clusterIPProblem(
+  address: Address | undefined,
+  i: number,
+  family: string | undefined,
+  before: readonly Address[],
+): string | undefined {
+  if (address === undefined) return 'must be an IP address';
+  if (family !== undefined && familyOf(address) !== family)
+    return `must be an ${family} address, as spec.ipFamilies[${i}] says`;
+  const isTwice = before.length > 0 && before.some((other) => familyOf(other) === familyOf(address));
+  return isTwice ? 'must not be of the same family as the address before it' : undefined;
+}
+
 type ApiPort = NonNullable<ApiService['spec']['ports']>[number];
 
-function readPort(port: ApiPort, field: string, faults: FaultList): ServicePortSpec | undefined {
+function readPort(port: ApiPort, i: number, faults: FaultList): ServicePortSpec | undefined {
   const name = port.name ?? '';
   const protocol = readProtocol(port.protocol);
   const nodePort = port.nodePort ?? 0;
-  if (!isPortName(name)) return faults.setAside(`${field}.name`, name, PORT_NAME_PROBLEM);
-  if (protocol === undefined) return faults.setAside(`${field}.protocol`, port.protocol, PROTOCOL_PROBLEM);
-  if (!isPortNumber(port.port)) return faults.setAside(`${field}.port`, port.port, PORT_PROBLEM);
-  if (nodePort !== 0 && !isPortNumber(nodePort)) return faults.setAside(`${field}.nodePort`, nodePort, PORT_PROBLEM);
+  if (!isPortName(name)) return faults.setAside(`spec.ports[${i}].name`, name, PORT_NAME_PROBLEM);
+  if (protocol === undefined) return faults.setAside(`spec.ports[${i}].protocol`, port.protocol, PROTOCOL_PROBLEM);
+  if (!isPortNumber(port.port)) return faults.setAside(`spec.ports[${i}].port`, port.port, PORT_PROBLEM);
+  if (nodePort !== 0 && !isPortNumber(nodePort))
+    return faults.setAside(`spec.ports[${i}].nodePort`, nodePort, PORT_PROBLEM);
   return { name, protocol, port: port.port, nodePort };
 }
 
 /** Leaves out repeated ports and port names: an API server refuses them, but a manifest may have them. */
-function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): ServicePortSpec[] {
+function uniquePorts(ports: readonly ServicePortSpec[], faults: FaultList): readonly ServicePortSpec[] {
+  if (ports.length === 1) return ports;
   const seen = new Set<string>();
   const unique: ServicePortSpec[] = [];
   for (const [i, spec] of ports.entries()) {
@@ -171,7 +196,10 @@ function readAffinity(spec: ApiService['spec'], faults: FaultList): number {
   return DEFAULT_AFFINITY_SECONDS;
 }
 
-function readAddresses(texts: readonly string[], field: string, faults: FaultList): Address[] {
+const NO_ADDRESSES: readonly Address[] = [];
+
+function readAddresses(texts: readonly string[], field: string, faults: FaultList): readonly Address[] {
+  if (texts.length === 0) return NO_ADDRESSES;
   const found = new Set<Address>();
   for (const [i, text] of texts.entries()) {
     const address = parseAddress(text);
@@ -182,9 +210,11 @@ function readAddresses(texts: readonly string[], field: string, faults: FaultLis
 }
 
 /** Ingress addresses of ipMode VIP: traffic to others is translated before it reaches the node (KEP-1860). Host names are skipped. */
-function readIngress(api: ApiService, faults: FaultList): Address[] {
+function readIngress(api: ApiService, faults: FaultList): readonly Address[] {
+  const ingress = api.status?.loadBalancer?.ingress ?? [];
+  if (ingress.length === 0) return NO_ADDRESSES;
   const found = new Set<Address>();
-  for (const [i, { ip, hostname, ipMode }] of (api.status?.loadBalancer?.ingress ?? []).entries()) {
+  for (const [i, { ip, hostname, ipMode }] of ingress.entries()) {
     const field = `status.loadBalancer.ingress[${i}]`;
     if (ip === undefined || ip === null || ip === '') {
       const isNamed = hostname !== undefined && hostname !== null && hostname !== '';

@@ -4,6 +4,7 @@ import type { SourceEvent } from '../../model/events.ts';
 import { isUnserved, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
 import type { Endpoint, Slice, SlicePort } from '../../model/objects.ts';
 import { trimmed } from '../../model/trimmed.ts';
+import { append } from '../append.ts';
 import { SliceMessage } from '../protobuf/slice.ts';
 import { FaultList } from './faults.ts';
 import {
@@ -46,15 +47,19 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
       'the endpoints are host names, not addresses; the proxy serves addresses only',
     );
   const service = labels[SERVICE_NAME_LABEL] ?? '';
-  const field = `metadata.labels[${SERVICE_NAME_LABEL}]`;
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(service)) {
-    return faults.setAside(field, service, 'must be the name of the Service of the slice');
+    return faults.setAside(
+      `metadata.labels[${SERVICE_NAME_LABEL}]`,
+      service,
+      'must be the name of the Service of the slice',
+    );
   }
   const family = api.addressType;
   if (family !== 'IPv4' && family !== 'IPv6') {
     return faults.setAside('addressType', family, 'must be IPv4, IPv6 or FQDN');
   }
-  const [endpoints, ports] = [api.endpoints?.length ?? 0, api.ports?.length ?? 0];
+  const endpoints = api.endpoints?.length ?? 0;
+  const ports = api.ports?.length ?? 0;
   if (endpoints > MOST_ENDPOINTS)
     return faults.setAside(
       'endpoints',
@@ -78,19 +83,19 @@ function toSlice(api: ApiSlice, key: string, faults: FaultList): Slice | undefin
 }
 
 function readPorts(ports: NonNullable<ApiSlice['ports']>, faults: FaultList): readonly SlicePort[] {
-  const found: SlicePort[] = [];
-  for (const [i, { name, protocol: text, port }] of ports.entries()) {
-    const field = `ports[${i}]`;
+  let found: SlicePort[] = [];
+  for (let i = 0; i < ports.length; i++) {
+    const { name, protocol: text, port } = ports[i] ?? {};
     const protocol = readProtocol(text);
     // A manifest may leave the name out; an API server fills in "".
     const label = name ?? '';
-    if (!isPortName(label)) faults.leaveOut(`${field}.name`, label, PORT_NAME_PROBLEM);
-    else if (protocol === undefined) faults.leaveOut(`${field}.protocol`, text, PROTOCOL_PROBLEM);
+    if (!isPortName(label)) faults.leaveOut(`ports[${i}].name`, label, PORT_NAME_PROBLEM);
+    else if (protocol === undefined) faults.leaveOut(`ports[${i}].protocol`, text, PROTOCOL_PROBLEM);
     else if (port === undefined || port === null || !isPortNumber(port)) {
-      faults.leaveOut(`${field}.port`, port, PORT_PROBLEM);
-    } else found.push({ name: label, protocol, port });
+      faults.leaveOut(`ports[${i}].port`, port, PORT_PROBLEM);
+    } else found = append(found, { name: label, protocol, port });
   }
-  return trimmed(found);
+  return found.length > 1 ? trimmed(found) : found;
 }
 
 type ApiEndpoint = NonNullable<ApiSlice['endpoints']>[number];
@@ -100,53 +105,48 @@ function readEndpoints(
   family: Slice['family'],
   faults: FaultList,
 ): readonly Endpoint[] {
-  const found: Endpoint[] = [];
-  for (const [i, endpoint] of endpoints.entries()) {
-    // Only the first address counts (KEP-752: all of them reach the same endpoint).
-    const text = endpoint.addresses?.[0];
-    const field = `endpoints[${i}].addresses[0]`;
-    const address = text === undefined ? undefined : parseAddress(text);
-    if (address === undefined) faults.leaveOut(field, text, 'must be an IP address');
-    else if (familyOf(address) !== family)
-      faults.leaveOut(field, text, `must be an ${family} address, as addressType says`);
-    else found.push(toEndpoint(endpoint, { address, field: `endpoints[${i}]`, faults }));
-  }
-  return trimmed(found);
+  const context = { family, faults };
+  const found = endpoints.map((endpoint, i) => readEndpoint(endpoint, i, context));
+  return found.every((one) => one !== undefined) ? found : found.filter((one) => one !== undefined);
 }
 
-/** Shared by all endpoints without hints: there are very many. */
-const NO_NAMES: readonly string[] = [];
-
 interface EndpointContext {
-  readonly address: Endpoint['address'];
-  readonly field: string;
+  readonly family: Slice['family'];
   readonly faults: FaultList;
 }
 
-function toEndpoint(api: ApiEndpoint, { address, field, faults }: EndpointContext): Endpoint {
-  const names = (which: 'forZones' | 'forNodes') => {
-    const list = api.hints?.[which];
-    return (list ?? []).length === 0 ? NO_NAMES : readHints(list ?? [], `${field}.hints.${which}`, faults);
-  };
+function readEndpoint(api: ApiEndpoint, i: number, { family, faults }: EndpointContext): Endpoint | undefined {
+  // Only the first address counts (KEP-752: all of them reach the same endpoint).
+  const text = api.addresses?.[0];
+  const address = text === undefined ? undefined : parseAddress(text);
+  if (address === undefined) return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, 'must be an IP address');
+  if (familyOf(address) !== family) {
+    const problem = `must be an ${family} address, as addressType says`;
+    return faults.leaveOut(`endpoints[${i}].addresses[0]`, text, problem);
+  }
   return {
     address,
     ready: api.conditions?.ready ?? true,
     serving: api.conditions?.serving ?? true,
     terminating: api.conditions?.terminating ?? false,
     nodeName: api.nodeName ?? '',
-    zoneHints: names('forZones'),
-    nodeHints: names('forNodes'),
+    zoneHints: readHints(api, i, 'forZones', faults),
+    nodeHints: readHints(api, i, 'forNodes', faults),
   };
 }
 
-type ApiHints = readonly { readonly name: string }[];
+/** Shared by all endpoints without hints: there are very many. */
+const NO_NAMES: readonly string[] = [];
 
 /** Valid hints: names that a Node can have as its name or as the value of its zone label. */
-function readHints(hints: ApiHints, field: string, faults: FaultList): readonly string[] {
-  const found: string[] = [];
-  for (const [i, { name }] of hints.entries()) {
-    if (/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/.test(name)) found.push(name);
-    else faults.leaveOut(`${field}[${i}].name`, name, 'must be the name of a zone or node');
+function readHints(api: ApiEndpoint, i: number, which: 'forZones' | 'forNodes', faults: FaultList): readonly string[] {
+  const hints = api.hints?.[which];
+  if (hints === undefined || hints === null || hints.length === 0) return NO_NAMES;
+  let found: string[] = [];
+  for (let n = 0; n < hints.length; n++) {
+    const name = hints[n]?.name ?? '';
+    if (/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?$/.test(name)) found = append(found, name);
+    else faults.leaveOut(`endpoints[${i}].hints.${which}[${n}].name`, name, 'must be the name of a zone or node');
   }
   return found;
 }

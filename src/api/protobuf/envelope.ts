@@ -1,52 +1,57 @@
 /**
- * Answers of an API server in protobuf: the envelope around every object, lists and Status (`generated.proto` of
- * k8s.io/apimachinery meta/v1 and runtime).
+ * The envelope around every object that an API server sends in protobuf, and a Status in it (`generated.proto` of
+ * k8s.io/apimachinery pkg/runtime and meta/v1).
  */
-import { ProtobufUnreadable, WireReader } from './wire.ts';
+import { ProtobufUnreadable, type WireReader } from './wire.ts';
 
 export const PROTOBUF = 'application/vnd.kubernetes.protobuf';
 
-/** The first bytes of every answer. */
+/** The first bytes of every object. */
 const MAGIC = Buffer.from('k8s\0');
 
-/** A page of a list, in the shape of its JSON. */
-export class ListMessage<T> {
-  readonly metadata: { resourceVersion: string | undefined; continue: string | undefined } = {
-    resourceVersion: undefined,
-    continue: undefined,
-  };
-  readonly items: T[] = [];
+/** Reads the fields of an object into itself. */
+export type Body = (from: WireReader, end: number) => void;
+
+/** Read an object (`Unknown` of pkg/runtime) up to `end`; `bodyOf` says how one of its kind is read. Throws ProtobufUnreadable. */
+export function readEnvelope(from: WireReader, end: number, bodyOf: (kind: string) => Body): void {
+  if (!from.startsWith(MAGIC, end)) throw new ProtobufUnreadable('it does not begin with the magic bytes');
+  const envelope = { kind: '', isThere: false };
+  from.into(
+    envelope,
+    (tag, it) => {
+      if (tag === 1) it.kind = from.into({ name: '' }, kindField).name;
+      else if (tag === 2) {
+        bodyOf(it.kind)(from, from.end());
+        it.isThere = true;
+      }
+    },
+    end,
+  );
+  if (!envelope.isThere) throw new ProtobufUnreadable('it has no object');
 }
 
-function listMetaField(tag: number, meta: ListMessage<unknown>['metadata'], from: WireReader): void {
-  if (tag === 2) meta.resourceVersion = from.text() || undefined;
-  else if (tag === 3) meta.continue = from.text();
+function kindField(tag: number, kind: { name: string }, from: WireReader): void {
+  if (tag === 2) kind.name = from.common();
 }
 
-/** A page of a list. Throws ProtobufUnreadable. */
-export function readList<T>(bytes: Buffer, kind: string, item: (from: WireReader) => T): ListMessage<T> {
-  const read = readAnswer(bytes, kind, new ListMessage<T>(), (tag, list, from) => {
-    if (tag === 1) from.into(list.metadata, listMetaField);
-    else if (tag === 2) list.items.push(item(from));
-  });
-  if (read.metadata.resourceVersion === undefined) throw new ProtobufUnreadable('it has no resourceVersion');
-  return read;
+/** Throws ProtobufUnreadable. */
+export function wrongKind(found: string, wanted: string): ProtobufUnreadable {
+  return new ProtobufUnreadable(`it is ${found || 'of no kind'}, not ${wanted}`);
 }
 
-/** A Status: the API server's answer to a failed request. */
+/** A Status: the API server's answer to a failed request, and the object of an event of the type ERROR. */
 export class StatusMessage {
   message: string | undefined = undefined;
   reason: string | undefined = undefined;
+  code: number | undefined = undefined;
   readonly details: { readonly causes: { reason: string | undefined }[] } = { causes: [] };
 }
 
-/** Decode a Status. Throws ProtobufUnreadable. */
-export function readStatusMessage(bytes: Buffer): StatusMessage {
-  return readAnswer(bytes, 'Status', new StatusMessage(), (tag, status, from) => {
-    if (tag === 3) status.message = from.text() || undefined;
-    else if (tag === 4) status.reason = from.text() || undefined;
-    else if (tag === 5) from.into(status.details, detailsField);
-  });
+export function statusField(tag: number, status: StatusMessage, from: WireReader): void {
+  if (tag === 3) status.message = from.text() || undefined;
+  else if (tag === 4) status.reason = from.text() || undefined;
+  else if (tag === 5) from.into(status.details, detailsField);
+  else if (tag === 6) status.code = from.int();
 }
 
 function detailsField(tag: number, { causes }: StatusMessage['details'], from: WireReader): void {
@@ -55,43 +60,4 @@ function detailsField(tag: number, { causes }: StatusMessage['details'], from: W
     if (inner === 1) it.reason = from.text() || undefined;
   });
   causes.push(cause);
-}
-
-/** An object with its kind (`Unknown` of k8s.io/apimachinery/pkg/runtime). */
-type Envelope<T> = { kind: string; object: T; isThere: boolean };
-
-function readAnswer<T>(
-  bytes: Buffer,
-  kind: string,
-  object: T,
-  field: (tag: number, object: T, from: WireReader) => void,
-): T {
-  if (!bytes.subarray(0, MAGIC.length).equals(MAGIC))
-    throw new ProtobufUnreadable('it does not begin with the magic bytes');
-  const from = new WireReader(bytes.subarray(MAGIC.length));
-  const envelope: Envelope<T> = { kind: '', object, isThere: false };
-  try {
-    from.into(
-      envelope,
-      (tag, it) => {
-        if (tag === 1) it.kind = from.into({ name: '' }, kindField).name;
-        else if (tag === 2) {
-          if (it.kind !== kind) throw new ProtobufUnreadable(`it is ${it.kind || 'of no kind'}, not ${kind}`);
-          from.into(it.object, field);
-          it.isThere = true;
-        }
-      },
-      from.length,
-    );
-  } catch (error) {
-    // The library's errors are plain ones: a number that does not end, an unknown wire type.
-    const isPlain = error instanceof Error && error.constructor === Error;
-    throw isPlain ? new ProtobufUnreadable(error.message) : error;
-  }
-  if (!envelope.isThere) throw new ProtobufUnreadable('it has no object');
-  return envelope.object;
-}
-
-function kindField(tag: number, kind: { name: string }, from: WireReader): void {
-  if (tag === 2) kind.name = from.text();
 }

@@ -1,6 +1,6 @@
 /** ObjectMeta of k8s.io/apimachinery meta/v1, as far as it is used: `managedFields` and other labels are skipped. */
 import { HEADLESS_LABEL, PROXY_NAME_LABEL, SERVICE_NAME_LABEL, TRIGGER_ANNOTATION } from '../../model/labels.ts';
-import { addEntry, asKey, seconds, type WireReader } from './wire.ts';
+import { addEntry, asKey, milliseconds, seconds, type WireReader } from './wire.ts';
 
 /** Labels and annotations that are read; all others are skipped. */
 const LABELS = [PROXY_NAME_LABEL, HEADLESS_LABEL, SERVICE_NAME_LABEL].map(asKey);
@@ -17,8 +17,13 @@ export class ObjectMeta {
 
   /** RFC 3339, to the second. */
   get creationTimestamp(): string | undefined {
-    const date = new Date((this.created ?? Number.NaN) * 1000);
-    return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+    const { createdAt } = this;
+    return createdAt === 0 ? undefined : new Date(createdAt).toISOString();
+  }
+
+  /** Milliseconds since 1970; 0 for a time that is none. */
+  get createdAt(): number {
+    return milliseconds(this.created);
   }
 }
 

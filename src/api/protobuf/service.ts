@@ -1,9 +1,10 @@
 /**
- * A list of v1 Services in protobuf, as far as it is used. The numbers are those of Kubernetes' own `generated.proto`
+ * v1 Services in protobuf, as far as it is used. The numbers are those of Kubernetes' own `generated.proto`
  * (k8s.io/api core/v1); they never change.
  */
+import { append } from '../append.ts';
 import type { ApiService } from '../decode/schema.ts';
-import { readList } from './envelope.ts';
+import { kindReader } from './kind.ts';
 import { metaField, ObjectMeta } from './metadata.ts';
 import type { WireReader } from './wire.ts';
 
@@ -31,33 +32,36 @@ function affinityField(tag: number, config: AffinityConfig, from: WireReader): v
   });
 }
 
+/** Every list before something is in it: `append` makes another. */
+const NOTHING: never[] = [];
+
 class ServiceSpec {
-  ports: Port[] = [];
+  ports: Port[] = NOTHING;
   clusterIP = '';
   type: string | undefined = undefined;
-  externalIPs: string[] = [];
+  externalIPs: string[] = NOTHING;
   sessionAffinity: string | undefined = undefined;
-  loadBalancerSourceRanges: string[] = [];
+  loadBalancerSourceRanges: string[] = NOTHING;
   externalTrafficPolicy: string | undefined = undefined;
   healthCheckNodePort = 0;
   sessionAffinityConfig: AffinityConfig | undefined = undefined;
-  clusterIPs: string[] = [];
-  ipFamilies: string[] = [];
+  clusterIPs: string[] = NOTHING;
+  ipFamilies: string[] = NOTHING;
   internalTrafficPolicy: string | undefined = undefined;
 }
 
 function specField(tag: number, spec: ServiceSpec, from: WireReader): void {
-  if (tag === 1) spec.ports.push(from.into(new Port(), portField));
+  if (tag === 1) spec.ports = append(spec.ports, from.into(new Port(), portField));
   else if (tag === 3) spec.clusterIP = from.text();
   else if (tag === 4) spec.type = from.commonOrNone();
-  else if (tag === 5) spec.externalIPs.push(from.text());
+  else if (tag === 5) spec.externalIPs = append(spec.externalIPs, from.text());
   else if (tag === 7) spec.sessionAffinity = from.commonOrNone();
-  else if (tag === 9) spec.loadBalancerSourceRanges.push(from.text());
+  else if (tag === 9) spec.loadBalancerSourceRanges = append(spec.loadBalancerSourceRanges, from.text());
   else if (tag === 11) spec.externalTrafficPolicy = from.commonOrNone();
   else if (tag === 12) spec.healthCheckNodePort = from.int();
   else if (tag === 14) spec.sessionAffinityConfig = from.into({ clientIP: undefined }, affinityField);
-  else if (tag === 18) spec.clusterIPs.push(from.text());
-  else if (tag === 19) spec.ipFamilies.push(from.common());
+  else if (tag === 18) spec.clusterIPs = append(spec.clusterIPs, from.text());
+  else if (tag === 19) spec.ipFamilies = append(spec.ipFamilies, from.common());
   else if (tag === 22) spec.internalTrafficPolicy = from.common();
 }
 
@@ -73,11 +77,13 @@ function ingressField(tag: number, ingress: Ingress, from: WireReader): void {
   else if (tag === 3) ingress.ipMode = from.common();
 }
 
+function balancerField(tag: number, ingress: Ingress[], from: WireReader): void {
+  if (tag === 1) ingress.push(from.into(new Ingress(), ingressField));
+}
+
 function statusField(tag: number, ingress: Ingress[], from: WireReader): void {
   if (tag !== 1) return;
-  from.into(ingress, (inner) => {
-    if (inner === 1) ingress.push(from.into(new Ingress(), ingressField));
-  });
+  from.into(ingress, balancerField);
 }
 
 /** A Service from protobuf: it has the schema's shape already. */
@@ -93,6 +99,4 @@ function serviceField(tag: number, service: ServiceMessage, from: WireReader): v
   else if (tag === 3) service.status = { loadBalancer: { ingress: from.into([], statusField) } };
 }
 
-/** A page of a list of Services. Throws ProtobufUnreadable. */
-export const readServices = (bytes: Buffer) =>
-  readList(bytes, 'ServiceList', (from) => from.into(new ServiceMessage(), serviceField));
+export const SERVICES = kindReader('Service', (from, end) => from.into(new ServiceMessage(), serviceField, end));

@@ -1,19 +1,37 @@
-/** A list of EndpointSlices in protobuf, as far as it is used (`generated.proto` of k8s.io/api discovery/v1). */
+/** EndpointSlices in protobuf, as far as it is used (`generated.proto` of k8s.io/api discovery/v1). */
+import { append } from '../append.ts';
 import type { ApiSlice } from '../decode/schema.ts';
-import { readList } from './envelope.ts';
+import { kindReader } from './kind.ts';
 import { metaField, ObjectMeta } from './metadata.ts';
 import type { WireReader } from './wire.ts';
 
-class Conditions {
-  ready: boolean | undefined = undefined;
-  serving: boolean | undefined = undefined;
-  terminating: boolean | undefined = undefined;
+interface Conditions {
+  readonly ready: boolean | undefined;
+  readonly serving: boolean | undefined;
+  readonly terminating: boolean | undefined;
 }
 
-function conditionsField(tag: number, conditions: Conditions, from: WireReader): void {
-  if (tag === 1) conditions.ready = from.bool();
-  else if (tag === 2) conditions.serving = from.bool();
-  else if (tag === 3) conditions.terminating = from.bool();
+/** One of the 27 conditions that there are: very many endpoints have the same. */
+const VALUES = [undefined, false, true] as const;
+const CONDITIONS: readonly Conditions[] = VALUES.flatMap((terminating) =>
+  VALUES.flatMap((serving) => VALUES.map((ready) => ({ ready, serving, terminating }))),
+);
+
+/** Places in VALUES, while conditions are read. */
+const conditions = { ready: 0, serving: 0, terminating: 0 };
+
+function conditionsField(tag: number, it: typeof conditions, from: WireReader): void {
+  if (tag === 1) it.ready = from.bool() ? 2 : 1;
+  else if (tag === 2) it.serving = from.bool() ? 2 : 1;
+  else if (tag === 3) it.terminating = from.bool() ? 2 : 1;
+}
+
+function readConditions(from: WireReader): Conditions | undefined {
+  conditions.ready = 0;
+  conditions.serving = 0;
+  conditions.terminating = 0;
+  const { ready, serving, terminating } = from.into(conditions, conditionsField);
+  return CONDITIONS[ready + 3 * serving + 9 * terminating];
 }
 
 type Named = { name: string };
@@ -28,16 +46,19 @@ function hintsField(tag: number, hints: Hints, from: WireReader): void {
   else if (tag === 2) hints.forNodes.push(from.into({ name: '' }, nameField));
 }
 
+/** Every list before something is in it: `append` makes another. */
+const NOTHING: never[] = [];
+
 class EndpointMessage {
-  addresses: string[] = [];
+  addresses: string[] = NOTHING;
   conditions: Conditions | undefined = undefined;
   nodeName: string | undefined = undefined;
   hints: Hints | undefined = undefined;
 }
 
 function endpointField(tag: number, endpoint: EndpointMessage, from: WireReader): void {
-  if (tag === 1) endpoint.addresses.push(from.text());
-  else if (tag === 2) endpoint.conditions = from.into(new Conditions(), conditionsField);
+  if (tag === 1) endpoint.addresses = append(endpoint.addresses, from.text());
+  else if (tag === 2) endpoint.conditions = readConditions(from);
   else if (tag === 6) endpoint.nodeName = from.common();
   else if (tag === 8) endpoint.hints = from.into({ forZones: [], forNodes: [] }, hintsField);
 }
@@ -58,17 +79,15 @@ function endpointPortField(tag: number, port: EndpointPort, from: WireReader): v
 export class SliceMessage implements ApiSlice {
   metadata: ApiSlice['metadata'] = new ObjectMeta();
   addressType = '';
-  endpoints: EndpointMessage[] = [];
-  ports: EndpointPort[] = [];
+  endpoints: EndpointMessage[] = NOTHING;
+  ports: EndpointPort[] = NOTHING;
 }
 
 function sliceField(tag: number, slice: SliceMessage, from: WireReader): void {
   if (tag === 1) slice.metadata = from.into(new ObjectMeta(), metaField);
-  else if (tag === 2) slice.endpoints.push(from.into(new EndpointMessage(), endpointField));
-  else if (tag === 3) slice.ports.push(from.into(new EndpointPort(), endpointPortField));
+  else if (tag === 2) slice.endpoints = append(slice.endpoints, from.into(new EndpointMessage(), endpointField));
+  else if (tag === 3) slice.ports = append(slice.ports, from.into(new EndpointPort(), endpointPortField));
   else if (tag === 4) slice.addressType = from.common();
 }
 
-/** A page of a list of EndpointSlices. Throws ProtobufUnreadable. */
-export const readSlices = (bytes: Buffer) =>
-  readList(bytes, 'EndpointSliceList', (from) => from.into(new SliceMessage(), sliceField));
+export const SLICES = kindReader('EndpointSlice', (from, end) => from.into(new SliceMessage(), sliceField, end));

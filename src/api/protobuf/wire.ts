@@ -3,9 +3,25 @@
  * «Encoding»). A field that nobody reads is skipped by its length.
  */
 import { PbfReader } from 'pbf';
+import { sharedText } from './texts.ts';
 
 /** The answer is not of its content type, or is cut off. */
 export class ProtobufUnreadable extends Error {}
+
+/** The library's errors are plain ones: a number that does not end, an unknown wire type. Others stay as they are. */
+export function asUnreadable(error: unknown): unknown {
+  const isPlain = error instanceof Error && error.constructor === Error;
+  return isPlain ? new ProtobufUnreadable(error.message) : error;
+}
+
+/** Throws ProtobufUnreadable for an error of the library. */
+export function orUnreadable<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw asUnreadable(error);
+  }
+}
 
 /** Wire types. */
 const VARINT = 0;
@@ -13,9 +29,6 @@ const WITH_LENGTH = 2;
 
 export class WireReader extends PbfReader {
   readonly #bytes: Buffer;
-  /** One string for all equal texts: a node's name is in very many endpoints. */
-  readonly #known = new Map<string, string>();
-
   constructor(bytes: Buffer) {
     super(bytes);
     this.#bytes = bytes;
@@ -42,10 +55,9 @@ export class WireReader extends PbfReader {
 
   /** The next text, as one shared string for equal texts. */
   common(): string {
-    const text = this.text();
-    const known = this.#known.get(text);
-    if (known !== undefined) return known;
-    this.#known.set(text, text);
+    const end = this.end();
+    const text = sharedText(this.#bytes, this.pos, end);
+    this.pos = end;
     return text;
   }
 
@@ -59,9 +71,17 @@ export class WireReader extends PbfReader {
     const end = this.end();
     const start = this.pos;
     this.pos = end;
-    const isIt = ({ bytes }: Key) =>
-      bytes.length === end - start && this.#bytes.compare(bytes, 0, bytes.length, start, end) === 0;
-    return keys.find(isIt)?.text;
+    for (const { bytes, text } of keys)
+      if (bytes.length === end - start && this.#bytes.compare(bytes, 0, bytes.length, start, end) === 0) return text;
+    return undefined;
+  }
+
+  /** Whether the next bytes, up to `end`, begin with these; goes on behind them if so. */
+  startsWith(beginning: Buffer, end: number): boolean {
+    const until = this.pos + beginning.length;
+    if (until > end || this.#bytes.compare(beginning, 0, beginning.length, this.pos, until) !== 0) return false;
+    this.pos = until;
+    return true;
   }
 
   int(): number {
@@ -97,29 +117,76 @@ export function asKey(text: string): Key {
   return { text, bytes: Buffer.from(text) };
 }
 
+/** An entry of a map, while it is read. One is enough: nothing is read within it. */
+const entry = { keys: [] as readonly Key[], key: undefined as string | undefined, value: '', hasKey: false };
+
+function entryField(tag: number, it: typeof entry, from: WireReader): void {
+  if (tag === 1) {
+    it.key = from.oneOf(it.keys);
+    it.hasKey = true;
+  } else if (tag === 2) {
+    if (!it.hasKey) throw new ProtobufUnreadable('a value comes before its key');
+    if (it.key !== undefined) it.value = from.text();
+  }
+}
+
 /** Add an entry of a map if its key is one of these. Returns the map; the first entry creates it. */
 export function addEntry(
   map: Record<string, string> | undefined,
   keys: readonly Key[],
   from: WireReader,
 ): Record<string, string> | undefined {
-  const entry = { key: undefined as string | undefined, value: '', hasKey: false };
-  from.into(entry, (tag, it) => {
-    if (tag === 1) {
-      it.key = from.oneOf(keys);
-      it.hasKey = true;
-    } else if (tag === 2) {
-      if (!it.hasKey) throw new ProtobufUnreadable('a value comes before its key');
-      if (it.key !== undefined) it.value = from.text();
-    }
-  });
+  entry.keys = keys;
+  entry.key = undefined;
+  entry.value = '';
+  entry.hasKey = false;
+  from.into(entry, entryField);
   if (entry.key === undefined) return map;
-  return { ...map, [entry.key]: entry.value };
+  const all = map ?? {};
+  all[entry.key] = entry.value;
+  return all;
+}
+
+const label = { key: '', value: '' };
+
+function labelField(tag: number, it: typeof label, from: WireReader): void {
+  if (tag === 1) it.key = from.common();
+  else if (tag === 2) it.value = from.common();
+}
+
+/** Add an entry of a map, whatever its key is. Returns the map; the first entry creates it. */
+export function addLabel(map: Record<string, string> | undefined, from: WireReader): Record<string, string> {
+  label.key = '';
+  label.value = '';
+  const { key, value } = from.into(label, labelField);
+  const all = map ?? {};
+  all[key] = value;
+  return all;
+}
+
+const time = { seconds: undefined as number | undefined };
+
+function timeField(tag: number, it: typeof time, from: WireReader): void {
+  if (tag === 1) it.seconds = from.int();
 }
 
 /** Seconds since 1970; undefined for an unset time. */
 export function seconds(from: WireReader): number | undefined {
-  return from.into<{ value: number | undefined }>({ value: undefined }, (tag, it) => {
-    if (tag === 1) it.value = from.int();
-  }).value;
+  time.seconds = undefined;
+  return from.into(time, timeField).seconds;
+}
+
+/** Milliseconds since 1970 of the last time that a Date can be. */
+const LAST = 8.64e15;
+
+/** Milliseconds since 1970 of a time in seconds; 0 for a time that is unset or none. */
+export function milliseconds(value: number | undefined): number {
+  const time = (value ?? 0) * 1000;
+  return Math.abs(time) <= LAST ? time : 0;
+}
+
+/** RFC 3339; undefined for a time that is unset or none. */
+export function isoTime(from: WireReader): string | undefined {
+  const time = milliseconds(seconds(from));
+  return time === 0 ? undefined : new Date(time).toISOString();
 }

@@ -76,8 +76,13 @@ function portSpec(from: Unpacker): ServicePortSpec {
   return { protocol, name: from.text(), port: from.number(), nodePort: from.number() };
 }
 
+/** Each byte in two digits. */
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+/** Bytes before which a uid has a hyphen. */
+const HYPHENS = [4, 6, 8, 10];
+
 function uuid(from: Unpacker): string {
-  let hex = '';
-  for (let i = 0; i < 16; i++) hex += from.byte().toString(16).padStart(2, '0');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  let text = '';
+  for (let i = 0; i < 16; i++) text += (HYPHENS.includes(i) ? '-' : '') + (HEX[from.byte()] ?? '');
+  return text;
 }

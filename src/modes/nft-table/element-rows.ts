@@ -73,28 +73,34 @@ export class ElementRows {
     return this.#keys.key(row);
   }
 
+  owner(row: number): ServiceKey | undefined {
+    return this.#owners[row];
+  }
+
   entry(row: number): Entry {
     const [end, data] = [this.#end(row), this.#dataOf(row)];
     const entry = { key: this.key(row), end, data, owner: this.#owners[row] };
-    return this.#is(row, COUNTED) ? { ...entry, isCounted: true } : entry;
+    return has(this.#forms.at(row), COUNTED) ? { ...entry, isCounted: true } : entry;
   }
 
   /** Whether the row has this value. */
   holds(row: number, { end, data, isCounted }: NftElement): boolean {
-    return this.#is(row, COUNTED) === (isCounted === true) && this.#end(row) === end && this.#dataOf(row) === data;
+    return (
+      has(this.#forms.at(row), COUNTED) === (isCounted === true) && this.#end(row) === end && this.#dataOf(row) === data
+    );
   }
 
   #end(row: number): Bytes {
-    return this.#is(row, HAS_END) ? (this.#ends?.at(row) ?? '') : '';
+    return has(this.#forms.at(row), HAS_END) ? (this.#ends?.at(row) ?? '') : '';
   }
 
   #dataOf(row: number): string {
     return this.#verdicts === undefined ? this.#data.at(row) : this.#verdicts.at(row);
   }
+}
 
-  #is(row: number, bit: number): boolean {
-    return (this.#forms.at(row) & bit) !== 0;
-  }
+function has(form: number, bit: number): boolean {
+  return (form & bit) !== 0;
 }
 
 /** Each field fills whole words of 4 bytes. */

@@ -4,6 +4,7 @@
  */
 import type { Bytes, NftElement, NftSet } from '../../host/nftables-kernel.ts';
 import type { Family } from '../../model/address.ts';
+import type { ServiceKey } from '../../model/objects.ts';
 import type { Delta, Tracker } from '../../reconcile/tracker.ts';
 import { ElementRows, type Owned } from './element-rows.ts';
 import { ElementsView } from './elements-view.ts';
@@ -138,14 +139,30 @@ export class ElementTable
     this.#believe(key, value);
   }
 
-  /** The writes that make the kernel match the desired state. Throws while its state is unknown. */
-  delta(): Delta<Bytes, Entry> {
+  /** The number of elements that may differ. */
+  get pending(): number {
+    return this.#pending.size + this.#odd.size;
+  }
+
+  /** The Service of each element that may differ; undefined where it has none, or where the kernel has the element already. */
+  *newOwners(): Generator<ServiceKey | undefined> {
+    for (const row of this.#pending) {
+      yield this.#states.is(row, APPLIED) ? undefined : this.#rows.owner(row);
+    }
+  }
+
+  /**
+   * The writes that make the kernel match the desired state, all of them or those for elements of some Services. Throws while its
+   * state is unknown.
+   */
+  delta(owners?: ReadonlySet<ServiceKey>): Delta<Bytes, Entry> {
     this.#mustBeKnown();
     const create = new Map<Bytes, Entry>();
     const update = new Map<Bytes, { from: Entry; to: Entry }>();
     const remove = new Map<Bytes, Entry>(this.#odd);
     this.#compared += this.#pending.size + this.#odd.size;
     for (const row of this.#pending) {
+      if (owners !== undefined && !owners.has(this.#rows.owner(row) ?? '')) continue;
       const entry = this.#rows.entry(row);
       const from = this.#states.is(row, APPLIED) ? this.#appliedAt(row) : undefined;
       if (!this.#differs(row)) this.#pending.delete(row);

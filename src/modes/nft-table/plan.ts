@@ -34,6 +34,8 @@ export interface TablePlan {
   readonly family: Family;
   readonly steps: readonly Step[];
   readonly transactions: readonly Transaction[];
+  /** More is pending than is planned. */
+  readonly isPart?: boolean;
 }
 
 /** Most changes of a transaction, unless one Service has more: building and committing it blocks the event loop. */

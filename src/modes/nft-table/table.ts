@@ -10,6 +10,7 @@ import { correctTable } from './correct.ts';
 import { Idle, type IdleOptions } from './idle.ts';
 import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
+import { firstPart } from './parts.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { isHooked, TableState } from './state.ts';
 
@@ -106,23 +107,22 @@ export class NftTable {
     return elements.keys().some((name) => setNamed(name)?.hasRanges === true);
   }
 
-  /** Throws when nothing is known. */
-  plan(setAside: SetAside): TablePlan {
+  /** Throws when nothing is known. `mayBePart`: of very many new elements, a part may be planned (`TablePlan.isPart`). */
+  plan(setAside: SetAside, mayBePart: boolean): TablePlan {
     const { state } = this;
     const { layout, untouched } = this.#options;
     const due = this.#idle.begin();
+    const part = mayBePart ? firstPart(state, layout, setAside) : undefined;
     const elements = [...state.elements]
       .filter(([set]) => !untouched.includes(set))
       .map(([set, tracker]) => {
-        const delta = tracker.delta();
+        const delta = tracker.delta(layout.afterFrontend.has(set) ? part : undefined);
         return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
       });
     const [chains, sets] = [due('chain', state.chains.delta(), isHooked), due('set', state.sets.delta())];
     const { room } = this.#kernel;
-    return planTable(
-      { family: state.family, layout, hasTable: state.hasTable, chains, sets, elements, room },
-      setAside,
-    );
+    const pending = { family: state.family, layout, hasTable: state.hasTable, chains, sets, elements, room };
+    return { ...planTable(pending, setAside), isPart: part !== undefined };
   }
 
   /** Write a plan. `isMistaken`: another program changed the table since it was read. */

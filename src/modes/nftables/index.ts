@@ -93,9 +93,9 @@ class NftablesFamily implements FamilyMode {
     return { drift, udpFrontends: udpFrontendsIn(this.family, installed) };
   }
 
-  plan(setAside: SetAside): FamilyPlan {
-    const plan = this.#table.plan(setAside);
-    return { steps: plan.steps, apply: (signal) => this.#table.apply(plan, signal) };
+  plan(setAside: SetAside, mayBePart: boolean): FamilyPlan {
+    const plan = this.#table.plan(setAside, mayBePart);
+    return { steps: plan.steps, isPart: plan.isPart === true, apply: (signal) => this.#table.apply(plan, signal) };
   }
 
   async stands(): Promise<boolean> {

@@ -14,6 +14,7 @@ const TARGETS: Readonly<Record<string, () => Promise<Target>>> = {
   'iptables-save': async () => (await import('./save.ts')).save,
   iptables: async () => (await import('./iptables.ts')).iptables,
   recording: async () => (await import('./recording.ts')).recording,
+  frames: async () => (await import('./frames.ts')).frames,
   protobuf: async () => (await import('./protobuf.ts')).protobuf,
 };
 

@@ -1,11 +1,13 @@
 /** Answers of the API server in protobuf. */
 
 import { objectKey } from '../../../src/api/decode/fields.ts';
+import { decodePod } from '../../../src/api/decode/producing.ts';
 import { decodeService } from '../../../src/api/decode/service.ts';
 import { decodeSlice } from '../../../src/api/decode/slice.ts';
-import { readStatusMessage } from '../../../src/api/protobuf/envelope.ts';
-import { readServices } from '../../../src/api/protobuf/service.ts';
-import { readSlices } from '../../../src/api/protobuf/slice.ts';
+import { type KindReader, readStatusMessage } from '../../../src/api/protobuf/kind.ts';
+import { PODS } from '../../../src/api/protobuf/pod.ts';
+import { SERVICES } from '../../../src/api/protobuf/service.ts';
+import { SLICES } from '../../../src/api/protobuf/slice.ts';
 import { ProtobufUnreadable } from '../../../src/api/protobuf/wire.ts';
 import { listBytes } from '../../helpers/api-protobuf.ts';
 import type { ApiObject } from '../../helpers/api-store.ts';
@@ -18,31 +20,41 @@ import { shown, sure, type Target } from '../target.ts';
 function smallLists(): Buffer[] {
   const objects = objectTexts().map((text): ApiObject & { kind: string } => JSON.parse(text.toString()));
   return objects
-    .filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
+    .filter(({ kind }) => ['Service', 'EndpointSlice', 'Pod'].includes(kind))
     .map((object) => {
-      const apiVersion = object.kind === 'Service' ? 'v1' : 'discovery.k8s.io/v1';
+      const apiVersion = object.kind === 'EndpointSlice' ? 'discovery.k8s.io/v1' : 'v1';
       const list = { kind: `${object.kind}List`, apiVersion, metadata: { resourceVersion: '7', continue: 'more' } };
       return Buffer.concat(listBytes(list, [object]));
     });
 }
 
 const READERS = [
-  { read: readServices, decode: decodeService },
-  { read: readSlices, decode: decodeSlice },
+  { reader: SERVICES, decode: decodeService },
+  { reader: SLICES, decode: decodeSlice },
 ] as const;
 
 /** A kind that is not wanted is refused, so that each input is read by all. */
 function readAll(input: Buffer): void {
-  for (const { read, decode } of READERS) {
-    const list = unlessUnreadable(() => read(input));
+  for (const { reader, decode } of READERS) {
+    const list = unlessUnreadable(() => wholeList(reader, input));
     if (list === undefined) continue;
     sure(typeof list.metadata.resourceVersion === 'string', () => `resourceVersion: ${shown(list.metadata)}`);
     for (const item of list.items) soundEvent(decode(item, objectKey(item) ?? 'default/nameless'));
+  }
+  const pods = unlessUnreadable(() => wholeList(PODS, input));
+  for (const item of pods?.items ?? []) {
+    const { value } = decodePod(item, 'default/pod', { isHandWritten: false });
+    sure(value === undefined || Array.isArray(value.addresses), () => `Pod: ${shown(value)}`);
   }
   const status = unlessUnreadable(() => readStatusMessage(input));
   if (status === undefined) return;
   for (const text of [status.message, status.reason, ...status.details.causes.map(({ reason }) => reason)])
     sure(text === undefined || typeof text === 'string', () => `a text of the Status is ${shown(text)}`);
+}
+
+function wholeList({ list }: KindReader, input: Buffer) {
+  const { metadata, items } = list(input);
+  return { metadata, items: [...items] };
 }
 
 function unlessUnreadable<T>(read: () => T): T | undefined {

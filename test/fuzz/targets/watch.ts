@@ -1,7 +1,7 @@
 /** Lists and watches in JSON: the first line of an input is the answer to the list, the rest is the watch. Answers that refuse, too. */
-import { type ApiClient, ApiError } from '../../../src/api/client.ts';
+import { type ApiClient, ApiError, parseEvent } from '../../../src/api/client.ts';
 import { objectKey } from '../../../src/api/decode/fields.ts';
-import { BrokenLine, linesOf } from '../../../src/api/lines.ts';
+import { BrokenStream, linesOf } from '../../../src/api/lines.ts';
 import { Reflector, type ReflectorSink } from '../../../src/api/reflector.ts';
 import { readStatus } from '../../../src/api/status.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
@@ -47,7 +47,7 @@ async function* piecesOf(text: string): AsyncGenerator<string> {
 
 /** An error of the program's own making has a class of its own, and a sentence. */
 function soundFailure(error: Error): void {
-  const isOwn = error instanceof ApiError || error instanceof BrokenLine;
+  const isOwn = error instanceof ApiError || error instanceof BrokenStream;
   sure(isOwn, () => `failure: ${error.stack}`);
   sure(error.message.length < 3000 || error.message.includes('\n') === false, () => 'failure: a long text');
 }
@@ -70,11 +70,11 @@ async function follow(list: string, watch: string): Promise<void> {
         return Promise.reject(new ApiError('not JSON', 0));
       }
     },
-    async *lines() {
+    async *watch() {
       // Each watch would be the same again, for ever.
       watches += 1;
       if (watches > 2) stop.abort();
-      yield* linesOf(piecesOf(watch), 100_000);
+      for await (const line of linesOf(piecesOf(watch), 100_000)) yield parseEvent(line, 'api');
       stop.abort();
     },
   };

@@ -1,6 +1,7 @@
 /** What the simulated API server answers, before anything goes wrong on the way: the words and bytes of a real one. */
 import { STATUS_CODES } from 'node:http';
-import { NO_STREAMING, statusBody, type Target, targetOf } from '../../helpers/api-answers.ts';
+import { NO_STREAMING, type StatusBody, statusBody, type Target, targetOf } from '../../helpers/api-answers.ts';
+import { type Form, formOf } from '../../helpers/api-forms.ts';
 import { listPage, type Watched } from '../../helpers/api-lists.ts';
 import { listBytes, NotProtobuf, PROTOBUF_TYPE, statusBytes } from '../../helpers/api-protobuf.ts';
 import { SelectorInvalid, selects } from '../../helpers/api-selectors.ts';
@@ -35,7 +36,8 @@ export interface WatchAnswer {
   /** Seconds; 0: without an end. */
   readonly timeout: number;
   /** A Status: the watch ends with it. */
-  readonly problem: object | undefined;
+  readonly problem: StatusBody | undefined;
+  readonly form: Form;
 }
 
 const JSON_TYPE = { 'content-type': 'application/json' };
@@ -126,7 +128,8 @@ function list(store: ApiStore, target: Target, asked: Asked): WholeAnswer {
   const page = listPage(store, target, asked.url.searchParams);
   if (page.kind === 'refused') return statusAnswer(asked, page.status, page.body);
   const { head, items } = page;
-  const bytes = takesProtobuf(asked) ? protobuf(() => listBytes(head, items)) : undefined;
+  const { isProtobuf } = formOf(asked.accept, target.collection.kind);
+  const bytes = isProtobuf ? protobuf(() => listBytes(head, items)) : undefined;
   if (bytes !== undefined) return { kind: 'whole', status: 200, headers: PROTOBUF_TYPE, bytes };
   return textAnswer(200, `${JSON.stringify(head).slice(0, -1)},"items":[${items.map(itemText).join(',')}]}`, {});
 }
@@ -159,6 +162,7 @@ function watching(
     watched: { collection, namespace, selected: selects(query), after },
     wantsBookmarks: bookmarks === 'true' || bookmarks === '1',
     timeout: Number(query.get('timeoutSeconds') ?? 0),
+    form: formOf(asked.accept, collection.kind),
     problem: streaming ?? (isOld ? statusBody(410, old) : undefined),
   };
 }

@@ -1,7 +1,8 @@
 /** What goes wrong with one request to the API server: the fault at a numbered call. */
 import { ANSWER_TIMEOUT, type Incoming, type Outgoing } from '../../../src/api/answer.ts';
 import { statusBody } from '../../helpers/api-answers.ts';
-import { eventLine } from '../../helpers/api-lists.ts';
+import { eventBytes, formOf, unreadableFrame, watchType } from '../../helpers/api-forms.ts';
+import { errorEvent } from '../../helpers/api-lists.ts';
 import { PROTOBUF_TYPE } from '../../helpers/api-protobuf.ts';
 import { statusAnswer, takesProtobuf, type WholeAnswer } from './answers.ts';
 import { connectionRefused, connectionReset } from './errors.ts';
@@ -38,14 +39,11 @@ const ANY: readonly Failure[] = [
 
 /** What can go wrong with this request, in an order that stays. */
 export function failuresOf({ url, headers, isWatch, method }: Outgoing, isDone: boolean): readonly Failure[] {
-  if (isWatch) return [...ANY, 'expired', 'expired event', 'ends at once'];
-  if (isDone && method !== 'GET') return LOST;
   const accept = String(headers.accept ?? '');
-  return [
-    ...ANY,
-    ...(takesProtobuf({ accept }) ? (['garbled'] as const) : []),
-    ...(url.searchParams.has('continue') ? (['expired'] as const) : []),
-  ];
+  const garbled = takesProtobuf({ accept }) ? (['garbled'] as const) : [];
+  if (isWatch) return [...ANY, 'expired', 'expired event', 'ends at once', ...garbled];
+  if (isDone && method !== 'GET') return LOST;
+  return [...ANY, ...garbled, ...(url.searchParams.has('continue') ? (['expired'] as const) : [])];
 }
 
 /** The failure that a variant means. */
@@ -55,8 +53,10 @@ export function failureOf(outgoing: Outgoing, variant: number, isDone: boolean):
 }
 
 /** The answer of a failure; throws the error of one without an answer. `unanswered` never ends by itself. */
-export function failed(failure: Failure, { url, headers }: Outgoing): WholeAnswer {
+export function failed(failure: Failure, { url, headers, isWatch }: Outgoing): WholeAnswer {
   const asked = { accept: String(headers.accept ?? '') };
+  // Those that ask for protobuf ask for kinds that are told in it.
+  const form = formOf(asked.accept, 'Service');
   switch (failure) {
     case 'refused':
       throw connectionRefused(url);
@@ -76,19 +76,18 @@ export function failed(failure: Failure, { url, headers }: Outgoing): WholeAnswe
     case 'expired':
       return statusAnswer(asked, 410);
     case 'garbled':
+      if (isWatch) return { kind: 'whole', status: 200, headers: watchType(form), bytes: unreadableFrame() };
       return whole(200, PROTOBUF_TYPE, 'k8s\0\x0a\x7f');
     case 'page of a proxy':
       return whole(200, { 'content-type': 'text/html' }, '<html>\n<body>Please wait.</body>\n</html>\n');
     case 'expired event': {
       const status = statusBody(410, { message: 'too old resource version' });
-      return whole(200, JSON_TYPE, `${eventLine('ERROR', JSON.stringify(status))}\n`);
+      return { kind: 'whole', status: 200, headers: watchType(form), bytes: eventBytes(errorEvent(status), form) };
     }
     case 'ends at once':
-      return whole(200, JSON_TYPE, '');
+      return whole(200, watchType(form), '');
   }
 }
-
-const JSON_TYPE = { 'content-type': 'application/json' };
 
 function whole(status: number, headers: Readonly<Record<string, string>>, text: string): WholeAnswer {
   return { kind: 'whole', status, headers, bytes: Buffer.from(text, 'latin1') };

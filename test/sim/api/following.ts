@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { type ApiClient, apiClient } from '../../../src/api/client.ts';
-import { readServices } from '../../../src/api/protobuf/service.ts';
+import { SERVICES as IN_PROTOBUF } from '../../../src/api/protobuf/service.ts';
 import { Reflector, type Resource } from '../../../src/api/reflector.ts';
 import { realClock } from '../../../src/host/clock.ts';
 import { service } from '../../helpers/objects.ts';
@@ -12,7 +12,7 @@ import { SimTime } from '../engine/time.ts';
 import { SimApi, type SimApiOptions } from './api.ts';
 
 export const SERVICES: Resource = { path: '/api/v1/services' };
-export const SERVICES_IN_PROTOBUF: Resource = { ...SERVICES, protobuf: readServices };
+export const SERVICES_IN_PROTOBUF: Resource = { ...SERVICES, protobuf: IN_PROTOBUF };
 
 /** A world with an API server. Its time is the time of the test until the test ends. */
 export class ApiWorld {

@@ -1,6 +1,7 @@
-/** One watch of the simulated API server: lines in order, late or not at all, torn, and its end. */
-import { changeLine, eventLine, isWatched, type Watched } from '../../helpers/api-lists.ts';
-import { type ApiStore, objectText } from '../../helpers/api-store.ts';
+/** One watch of the simulated API server: events in order, late or not at all, torn, and its end. */
+import { eventBytes, type Form } from '../../helpers/api-forms.ts';
+import { changeEvent, errorEvent, isWatched, type ToldEvent, type Watched } from '../../helpers/api-lists.ts';
+import type { ApiStore } from '../../helpers/api-store.ts';
 import type { SimTime, TimerOwner } from '../engine/time.ts';
 import type { WatchAnswer } from './answers.ts';
 import type { SimBody } from './body.ts';
@@ -15,18 +16,18 @@ export interface WatchOptions {
   readonly answer: WatchAnswer;
   readonly body: SimBody;
   readonly time: SimTime;
-  /** Milliseconds until a line of this watch arrives. */
+  /** Milliseconds until an event of this watch arrives. */
   readonly lag: () => number;
-  /** The line of a bookmark; undefined when there is none now. */
-  readonly bookmark: () => string | undefined;
+  /** undefined when there is no bookmark now. */
+  readonly bookmark: () => ToldEvent | undefined;
 }
 
 export class SimWatch {
   readonly watched: Watched;
   readonly body: SimBody;
   readonly #options: WatchOptions;
-  readonly #underWay: string[] = [];
-  /** When the last line arrives. */
+  readonly #underWay: Buffer[] = [];
+  /** When the last event arrives. */
   #due = 0;
   readonly #cancels = new Set<() => void>();
   #isSilent = false;
@@ -44,23 +45,23 @@ export class SimWatch {
     const { answer } = this.#options;
     const { problem, timeout, wantsBookmarks } = answer;
     if (problem !== undefined) {
-      this.say(eventLine('ERROR', JSON.stringify(problem)));
+      this.say(errorEvent(problem));
       this.body.end();
       return;
     }
     if (this.watched.after === 0) this.#greet(store);
-    else for (const change of store.changesSince(this.watched.after)) this.say(changeLine(this.watched, change));
+    else for (const change of store.changesSince(this.watched.after)) this.say(changeEvent(this.watched, change));
     if (wantsBookmarks) this.#bookmarkLater();
     if (timeout > 0) this.#after(timeout * 1000, () => this.body.end());
   }
 
-  /** A line, without its end, arrives behind those before it. */
-  say(line: string | undefined): void {
-    if (line === undefined) return;
+  /** An event arrives behind those before it. */
+  say(event: ToldEvent | undefined): void {
+    if (event === undefined) return;
     const { now } = this.#options.time;
     const due = Math.max(now + this.#options.lag(), this.#due);
     this.#due = due;
-    this.#underWay.push(line);
+    this.#underWay.push(eventBytes(event, this.#options.answer.form));
     if (due > now) this.#after(due - now, () => this.#deliver());
     else if (this.#underWay.length === 1) this.#deliver();
     // Those before it are due at this moment as well; it follows them.
@@ -73,11 +74,11 @@ export class SimWatch {
     if (error !== undefined) this.#after(error.after, () => this.body.fail(error.error));
   }
 
-  /** Its next line ends in the middle; the line that a quiet watch would say is the beginning of an event. */
+  /** Its next event ends in the middle; what a quiet watch would say is the beginning of an event. */
   tear(how: 'reset' | 'short', within: number): void {
     this.#tear = how;
     this.#after(within, () => {
-      if (this.#tear !== undefined) this.#send(eventLine('MODIFIED', '{"kind":"'));
+      if (this.#tear !== undefined) this.#send(beginning(this.#options.answer.form));
     });
   }
 
@@ -94,17 +95,16 @@ export class SimWatch {
 
   #greet(store: ApiStore): void {
     for (const [, object] of store.from(store.version, this.watched.collection.kind))
-      if (isWatched(this.watched, object)) this.say(eventLine('ADDED', objectText(object)));
+      if (isWatched(this.watched, object)) this.say({ type: 'ADDED', object });
   }
 
-  /** The next line arrives. */
+  /** The next event arrives. */
   #deliver(): void {
-    const line = this.#underWay.shift();
-    if (line !== undefined && !this.#isSilent) this.#send(line);
+    const bytes = this.#underWay.shift();
+    if (bytes !== undefined && !this.#isSilent) this.#send(bytes);
   }
 
-  #send(line: string): void {
-    const bytes = Buffer.from(`${line}\n`);
+  #send(bytes: Buffer): void {
     if (this.#tear === undefined) {
       this.body.send(bytes);
       return;
@@ -133,4 +133,11 @@ export class SimWatch {
     );
     this.#cancels.add(cancel);
   }
+}
+
+/** Of an event of which less than a half arrives. */
+function beginning({ isProtobuf }: Form): Buffer {
+  return isProtobuf
+    ? Buffer.from('\x00\x00\x01\x00\x0a\x08MODIFIED', 'latin1')
+    : Buffer.from('{"type":"MODIFIED","object":{"kind":"');
 }

@@ -1,6 +1,7 @@
 /** All answers that the simulated API server has under way: its watches, and the bodies of its lists. */
 import { ConnectionDead } from '../../../src/api/http2.ts';
-import { bookmarkLine, changeLine } from '../../helpers/api-lists.ts';
+import { watchType } from '../../helpers/api-forms.ts';
+import { bookmarkEvent, changeEvent } from '../../helpers/api-lists.ts';
 import type { ApiStore, Change } from '../../helpers/api-store.ts';
 import type { SimTime } from '../engine/time.ts';
 import type { WatchAnswer, WholeAnswer } from './answers.ts';
@@ -37,7 +38,7 @@ export class Watches {
   }
 
   tell(change: Change): void {
-    for (const { watch } of [...this.#open]) watch.say(changeLine(watch.watched, change));
+    for (const { watch } of [...this.#open]) watch.say(changeEvent(watch.watched, change));
   }
 
   open(answer: WatchAnswer, what: string, caller: Caller): Answered {
@@ -51,7 +52,7 @@ export class Watches {
     const bookmark = () => {
       // As the real server: none before something of that kind changed after the version at which the watch began.
       const isNews = this.#store.lastChange(collection.kind) > after;
-      return isNews ? bookmarkLine(answer.watched, this.#store.version) : undefined;
+      return isNews ? bookmarkEvent(answer.watched, this.#store.version) : undefined;
     };
     const lag = () => this.#lags.get(collection.kind) ?? 0;
     const watch = new SimWatch({ answer, body, time: this.#time, lag, bookmark });
@@ -62,9 +63,8 @@ export class Watches {
       if (how.kind === 'pause') watch.pause(how.milliseconds);
       else watch.tear(how.kind, CUT_WITHIN);
     };
-    const headers = { 'content-type': 'application/json' };
     const reset = () => body.fail(connectionReset());
-    return { ...incoming(200, headers, body), begin: () => undefined, cut, reset };
+    return { ...incoming(200, watchType(answer.form), body), begin: () => undefined, cut, reset };
   }
 
   whole(answer: WholeAnswer, what: string, caller: Caller): Answered {

@@ -85,8 +85,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'drop-moved-endpoint',
     what: 'A slice replaces all slices of its Service',
     file: 'src/cache/slices-by-service.ts',
-    from: 'this.#slices.set(slice.service, at < 0 ? [...ofService, slice] : ofService.with(at, slice));',
-    to: 'this.#slices.set(slice.service, [slice]);',
+    from: 'this.#put(service, at < 0 ? [...ofService, packed] : ofService.with(at, packed));',
+    to: 'this.#put(service, [packed]);',
   },
   {
     name: 'leak-socket',

@@ -1,0 +1,35 @@
+/**
+ * A first part of very many new elements, to be planned and written before the others: a plan of all would need as much memory as the
+ * table, and would hold the event loop for as long as it takes. Pure.
+ */
+import type { ServiceKey } from '../../model/objects.ts';
+import type { SetAside } from '../mode.ts';
+import type { TableLayout } from './layout.ts';
+import type { TableState } from './state.ts';
+
+/** Elements of one set that are planned at once. */
+const MOST = 5000;
+
+/**
+ * Services whose elements are a part; undefined: all is planned at once. Only where all that is pending is new and has an owner: then no
+ * Service takes over a frontend of another one, and each can be written without the others.
+ */
+export function firstPart(
+  { elements }: TableState,
+  { afterFrontend }: TableLayout,
+  setAside: SetAside,
+): ReadonlySet<ServiceKey> | undefined {
+  const owned = [...elements].filter(([set]) => afterFrontend.has(set)).map(([, table]) => table);
+  const [largest] = owned.toSorted((a, b) => b.pending - a.pending);
+  if (largest === undefined || largest.pending <= MOST) return undefined;
+  const part = new Set<ServiceKey>();
+  let chosen = 0;
+  for (const owner of largest.newOwners()) {
+    if (owner === undefined) return undefined;
+    if (setAside.has(owner) || (chosen >= MOST && !part.has(owner))) continue;
+    part.add(owner);
+    chosen += 1;
+  }
+  const areNew = owned.every((table) => table.newOwners().every((owner) => owner !== undefined));
+  return areNew && part.size > 0 ? part : undefined;
+}
