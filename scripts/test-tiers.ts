@@ -49,7 +49,7 @@ export const TIERS: readonly Tier[] = [
           'test/{model,modes,native,producers,reconcile,recordings,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
           'test/sim/**/*.test.ts',
-          'test/bench/{cluster,process-cost}.test.ts',
+          'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
           'test/deploy/manifests.test.ts',
           'test/*.test.ts',
@@ -83,7 +83,7 @@ export const TIERS: readonly Tier[] = [
       },
       {
         name: 'commands',
-        files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe}.test.ts'],
+        files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
         concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'ip', 'sysctl', 'gcc'],

@@ -8,7 +8,7 @@ import { type Started, type Trial, timeOf } from './trial.ts';
 export interface StartsResult {
   /** Milliseconds of each run, from exec to the end of the first sync. */
   readonly cold: readonly number[];
-  /** From the end of the lists to DNS and the API server's Service; undefined where all is one write. */
+  /** From the end of the lists to DNS and the API server's Service; empty where all is one write. */
   readonly first: readonly number[];
   /** Longest wait for an answer about health, and questions without one. */
   readonly health: readonly number[];
@@ -82,7 +82,10 @@ export class AgentStarts {
     this.#unanswered += unanswered;
     if (sampler !== undefined) this.#peak.push((await sampler.stop()).peak / MEGABYTE);
     const { agent } = started;
-    this.#first.push(timeOf(agent, "DNS and the API server's Service") - timeOf(agent, 'initial lists are complete'));
+    const first = agent.log.find(({ msg }) => msg.includes("DNS and the API server's Service"));
+    if (first !== undefined) {
+      this.#first.push(Date.parse(String(first.time)) - timeOf(agent, 'initial lists are complete'));
+    }
     return started;
   }
 

@@ -2,6 +2,8 @@
 import type { ModesResult } from './modes.ts';
 import { isPlain, type NftablesResult } from './nftables.ts';
 import type { Results } from './page.ts';
+import type { RivalMeasured, RivalsResult } from './rivals.ts';
+import { rivalName } from './rivals-page.ts';
 import { median, size } from './text.ts';
 
 interface Bar {
@@ -33,7 +35,7 @@ export function chart(results: Results): string {
   }
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${top}" width="${WIDTH}" height="${top}" role="img">`,
-    '<title>slicewire beside the bare tool and beside the layout of kube-proxy</title>',
+    '<title>slicewire beside kube-proxy, beside its layout and beside the bare tool</title>',
     '<style>text{font:13px system-ui,sans-serif;fill:#1f2937}.h{font-weight:600;font-size:15px}.n{fill:#6b7280;font-size:12px}</style>',
     `<rect width="${WIDTH}" height="${top}" fill="#ffffff"/>`,
     ...parts,
@@ -42,7 +44,7 @@ export function chart(results: Results): string {
   ].join('\n');
 }
 
-function panelsOf({ cold, change, connections, large, modes, nftables }: Results): Panel[] {
+function panelsOf({ cold, change, connections, large, modes, nftables, rivals }: Results): Panel[] {
   const nft = cold.filter(({ backend, shape }) => backend === 'nft' && shape.nodePorts === undefined);
   const starts = nft.flatMap(({ shape, cold: own, floor, rival }) => {
     const name = `${shape.services.toLocaleString('en')} × ${shape.endpoints}`;
@@ -75,6 +77,7 @@ function panelsOf({ cold, change, connections, large, modes, nftables }: Results
     bar('one flat chain, the restore alone', 1, `${median(large.flat).toFixed(0)} ms`),
   ];
   return [
+    ...besideRival(rivals),
     ...sideBySide(modes),
     againstLayout(nftables),
     {
@@ -93,6 +96,33 @@ function panelsOf({ cold, change, connections, large, modes, nftables }: Results
       note: '1 = one restore of a flat chain',
       bars: flaps,
     },
+  ];
+}
+
+/** In the clusters where both proxies were measured, as multiples of slicewire. */
+function besideRival(rivals: RivalsResult): Panel[] {
+  const pairs = rivals.measured.flatMap((own) => {
+    const isSame = ({ mode, shape }: RivalMeasured) =>
+      mode === own.mode && shape.services === own.shape.services && shape.endpoints === own.shape.endpoints;
+    const theirs = rivals.measured.find((one) => one.proxy === 'kube-proxy' && isSame(one));
+    return own.proxy === 'slicewire' && theirs !== undefined ? [[own, theirs] as const] : [];
+  });
+  if (pairs.length === 0) return [];
+  const note = `1 = slicewire in the same cluster; ${rivalName(rivals)} is its binary`;
+  const bars = (value: (one: RivalMeasured) => number, text: (value: number) => string) =>
+    pairs.flatMap(([own, theirs]) =>
+      [own, theirs].map((one) =>
+        bar(`${one.proxy}, ${one.mode}, ${size(one.shape)}`, value(one) / value(own), text(value(one))),
+      ),
+    );
+  const cold = bars((one) => median(one.cold), seconds);
+  const memory = bars(
+    ({ anonymous }) => anonymous,
+    (value) => `${value.toFixed(0)} MB`,
+  );
+  return [
+    { title: 'Beside kube-proxy: cold start', note, bars: cold },
+    { title: 'Beside kube-proxy: memory at rest, not of a file', note, bars: memory },
   ];
 }
 

@@ -1,15 +1,18 @@
 /** Asks the agent for its health again and again, inside the node's namespace, and tells how long it was kept waiting. */
 import { Agent, get } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { HealthAnswer } from './health-watch.ts';
+import type { HealthAnswer, Wait } from './health-watch.ts';
 import { obey } from './inside.ts';
 
 const URL = 'http://127.0.0.1:10256/livez';
 /** Milliseconds between two questions. */
 const BETWEEN = 10;
+/** Milliseconds: shorter waits are not told one by one. */
+const TOLD = 10;
 
 const agent = new Agent({ keepAlive: true });
-const answer = { asked: 0, longest: 0, unanswered: 0 };
+const waits: Wait[] = [];
+const answer = { asked: 0, longest: 0, unanswered: 0, waits };
 let isOver = false;
 
 function ask(): Promise<boolean> {
@@ -27,7 +30,9 @@ async function watch(): Promise<void> {
     const isAnswered = await ask();
     if (isAnswered) {
       answer.asked += 1;
-      answer.longest = Math.max(answer.longest, performance.now() - start);
+      const milliseconds = performance.now() - start;
+      answer.longest = Math.max(answer.longest, milliseconds);
+      if (milliseconds > TOLD) waits.push({ from: Date.now() - milliseconds, milliseconds });
       // Before the first answer the agent is not there yet.
     } else if (answer.asked > 0) answer.unanswered += 1;
     await pause(BETWEEN);

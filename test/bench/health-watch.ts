@@ -11,6 +11,15 @@ export interface HealthAnswer {
   readonly longest: number;
   /** Questions without an answer after the first that had one. */
   readonly unanswered: number;
+  /** The longer ones. */
+  readonly waits: readonly Wait[];
+}
+
+/** A question that was not answered at once. */
+export interface Wait {
+  /** Milliseconds since 1970. */
+  readonly from: number;
+  readonly milliseconds: number;
 }
 
 export class HealthWatch {

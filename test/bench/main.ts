@@ -1,10 +1,14 @@
 /**
  * `npm run bench`: measures, and writes docs/benchmarks.md with its chart. `npm run bench -- churn cold` measures these
  * parts alone; the figures of the others stay those of docs/benchmarks.json.
+ *
+ *   --kube-proxy PATH                    the real kube-proxy is measured beside slicewire (parts `rivals` and `traffic`)
+ *   --kube-apiserver PATH --etcd PATH    the real API server takes the place of the made-up one (not in a virtual machine)
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { realCommands } from '../../src/host/commands.ts';
 import { measureChange } from './change.ts';
 import { chart } from './chart.ts';
@@ -19,9 +23,13 @@ import { measureModes } from './modes.ts';
 import { measureNftables, type NftablesStartOptions } from './nftables.ts';
 import { page, type Results } from './page.ts';
 import { measureProducers } from './producers.ts';
+import { writeFigures } from './readme-figures.ts';
 import { measureRecorder, RECORDER_SHAPES } from './recorder.ts';
+import { measureRivals } from './rivals.ts';
 import { measureRollout } from './rollout.ts';
+import { MADE_UP, serverVersion, useRealServer } from './server-process.ts';
 import { measureShapes } from './shapes.ts';
+import { measureTraffic } from './traffic.ts';
 import { NEVER } from './trial.ts';
 
 const docs = (name: string) => fileURLToPath(new URL(`../../docs/${name}`, import.meta.url));
@@ -58,6 +66,7 @@ const start = (
 });
 const NFTABLES = {
   starts: [
+    start(1, 1, { runs: 3 }),
     start(1000, 5, { runs: 3, hasRival: true }),
     start(10_000, 5, { runs: 3, hasRival: true, rest: 30 }),
     start(10_000, 5, { runs: 3, asJson: true }),
@@ -80,7 +89,37 @@ const FLOWS = [
 
 const PRODUCERS = [1000, 10_000].map((services) => ({ services, pods: 5, changes: 100, rolled: 400 }));
 
-const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } = {
+const { positionals: asked, values } = parseArgs({
+  allowPositionals: true,
+  options: { 'kube-proxy': { type: 'string' }, 'kube-apiserver': { type: 'string' }, etcd: { type: 'string' } },
+});
+const { 'kube-proxy': kubeProxy, 'kube-apiserver': kubeApiserver, etcd } = values;
+for (const [option, path] of Object.entries(values)) {
+  if (!existsSync(path)) throw new Error(`--${option} ${path}: there is no such file`);
+}
+if ((kubeApiserver === undefined) !== (etcd === undefined)) {
+  throw new Error('--kube-apiserver and --etcd belong together: a real API server keeps its objects in etcd');
+}
+if (kubeApiserver !== undefined && etcd !== undefined) useRealServer({ kubeApiserver, etcd });
+
+const server = await serverVersion();
+/** Parts that have their API server from `Trial`: the others have one of their own, or none. */
+const BESIDE = [
+  'cold',
+  'change',
+  'churn',
+  'large',
+  'rollout',
+  'connections',
+  'shapes',
+  'nftables',
+  'rivals',
+  'traffic',
+];
+
+type Part = Exclude<keyof Results, 'servers'>;
+
+const PARTS: { readonly [One in Part]: () => Promise<Results[One]> } = {
   cold: () => measureEach(COLD, measureCold),
   change: () => measureEach(CHANGE, (shape) => measureChange({ shape, changes: 40 })),
   churn: () => measureChurn({ shape: { services: 10_000, endpoints: 5 }, perSecond: 100, seconds: 60 }),
@@ -95,6 +134,8 @@ const PARTS: { readonly [Part in keyof Results]: () => Promise<Results[Part]> } 
   explain: async () => (await measureEach(EXPLAIN_SHAPES, measureExplain)).flat(),
   nftables: () => measureNftables(NFTABLES),
   modes: () => measureModes(1000),
+  rivals: () => measureRivals({ kubeProxy }),
+  traffic: () => measureTraffic([1000, 10_000], kubeProxy),
   machine: describeMachine,
 };
 
@@ -118,18 +159,21 @@ async function describeMachine(): Promise<string> {
 }
 
 const known = existsSync(DATA) ? (JSON.parse(readFileSync(DATA, 'utf8')) as Partial<Results>) : {};
-const asked = process.argv.slice(2);
 const unknown = asked.filter((part) => !(part in PARTS));
 if (unknown.length > 0) throw new Error(`there is no part ${unknown.join(', ')}: ${Object.keys(PARTS).join(', ')}`);
 const results: Partial<Record<keyof Results, unknown>> = { ...known };
-for (const part of Object.keys(PARTS) as (keyof Results)[]) {
+let servers = known.servers ?? {};
+for (const part of Object.keys(PARTS) as Part[]) {
   if (asked.length > 0 && part in known && !asked.includes(part)) continue;
   process.stdout.write(`${part}\n`);
   results[part] = await PARTS[part]();
+  servers = { ...servers, [part]: BESIDE.includes(part) ? server : MADE_UP };
+  results.servers = servers;
   // What was measured is kept, whatever becomes of the rest. Tenths of a microsecond are noise.
   const rounded = (_: string, value: unknown) => (typeof value === 'number' ? Math.round(value * 1e4) / 1e4 : value);
   writeFileSync(DATA, `${JSON.stringify(results, rounded)}\n`);
 }
 writeFileSync(docs('benchmarks.svg'), chart(results as Results));
 writeFileSync(docs('benchmarks.md'), page(results as Results));
+writeFigures();
 process.stdout.write(`written: ${docs('benchmarks.md')}\n`);

@@ -102,7 +102,7 @@ ${table(
     ratio(median(m.cold), median(m.floor)),
     m.rival.length > 0 ? spread(m.rival) : 'not run',
     m.rivalChange.length > 0 ? ms(median(m.rivalChange)) : 'not run',
-    ms(most(m.first)),
+    m.first.length > 0 ? ms(most(m.first)) : 'with all',
     ms(most(m.health)),
     spreadOf(m.peak),
     m.resident.toFixed(0),

@@ -73,7 +73,7 @@ async function measureStart({ shape, runs, hasRival, rest, asJson }: NftablesSta
     for (let i = 1; i <= runs; i++) {
       await trial.empty('node');
       await starts.once(i === runs ? rest : 0);
-      text = loadable(await trial.lab.exec('node', 'nft', 'list', 'table', 'ip', 'slicewire'));
+      text = await tableText(trial);
       await trial.empty('other');
       floor.push(await trial.nft(text));
     }
@@ -101,6 +101,11 @@ export async function measureRival(trial: Trial): Promise<RivalMeasured> {
   }
   await trial.empty('other');
   return { load, change };
+}
+
+/** slicewire's table as the node's kernel has it, for `nft -f`. */
+export async function tableText({ lab }: Trial): Promise<string> {
+  return loadable(await lab.exec('node', 'nft', 'list', 'table', 'ip', 'slicewire'));
 }
 
 /** The types of keys as `nft` reads them: what it prints of a number within a key, it does not take back. */

@@ -12,9 +12,14 @@ import type { NftablesResult } from './nftables.ts';
 import { modesSection, nftablesAims, nftablesSection } from './nftables-page.ts';
 import type { ProducersResult } from './producers.ts';
 import { type RecorderResult, recorderAims, recorderSection } from './recorder.ts';
+import type { RivalsResult } from './rivals.ts';
+import { rivalsSection, trafficSection } from './rivals-page.ts';
 import type { RolloutResult } from './rollout.ts';
+import { MADE_UP } from './server-process.ts';
 import type { ShapesResult } from './shapes.ts';
 import { type Aim, median, most, ms, percent, quantile, ratio, size, spread, spreadOf, table } from './text.ts';
+import { todayBesideThen } from './then.ts';
+import type { TrafficResult } from './traffic.ts';
 
 export interface Results {
   readonly machine: string;
@@ -32,6 +37,10 @@ export interface Results {
   readonly drift: readonly DriftResult[];
   readonly nftables: NftablesResult;
   readonly modes: ModesResult;
+  readonly rivals: RivalsResult;
+  readonly traffic: TrafficResult;
+  /** Which API server each part had beside it: `made up`, or the versions of a real one. */
+  readonly servers?: Readonly<Record<string, string>>;
 }
 
 export function page(results: Results): string {
@@ -40,9 +49,15 @@ export function page(results: Results): string {
   const recorder = (all: Results) => recorderSection(all.recorder);
   const drift = (all: Results) => driftSection(all.drift);
   const modes = (all: Results) => modesSection(all.modes);
+  const then = (all: Results) => todayBesideThen(all.rivals);
+  const rivals = (all: Results) => rivalsSection(all.rivals);
+  const traffic = (all: Results) => trafficSection(all.traffic);
   const sections = [
     head,
     aims,
+    then,
+    rivals,
+    traffic,
     modes,
     nftables,
     cold,
@@ -64,7 +79,9 @@ export function page(results: Results): string {
 
 const isPlain = ({ backend, shape }: ColdResult) => backend === 'nft' && shape.nodePorts === undefined;
 
-function head({ machine }: Results): string {
+function head({ machine, servers = {} }: Results): string {
+  const real = Object.entries(servers).filter(([, server]) => server !== MADE_UP);
+  const others = real.map(([part, server]) => `Part \`${part}\` was measured with ${server} instead.\n`).join('');
   return `# Benchmarks
 
 \`npm run bench\` writes this page, its chart and [its figures](benchmarks.json); do not edit it.
@@ -74,10 +91,10 @@ Every figure has its floor or its rival beside it, measured in the same run; sev
 A profile of the agent is in [profile.md](profile.md); IPVS mode has [its own page](benchmarks-ipvs.md).
 
 The agent is the executable of \`npm run build\`, a process in a network namespace.
-The cluster is an API server in another process: TLS, lists in pages, watches with bookmarks, objects as long as real ones.
-"N × E" is N Services of E endpoints, pods of 100 nodes.
+The cluster is a made-up API server in another process: TLS, lists in pages, watches with bookmarks, objects as long as real ones.
+${others}"N × E" is N Services of E endpoints, pods of 100 nodes.
 
-![slicewire beside the bare tool and beside the layout of kube-proxy](benchmarks.svg)`;
+![slicewire beside kube-proxy, beside its layout and beside the bare tool](benchmarks.svg)`;
 }
 
 function aims(results: Results): string {

@@ -75,16 +75,26 @@ function orNothing<T>(read: () => T[]): T[] {
   }
 }
 
-/** Bytes resident of all processes of a tree together; what they share counts for each. */
+/**
+ * Bytes resident of all processes of a tree together; what they share counts for each. A child that has its parent's address
+ * space until it executes its program (vfork) counts once: its size is the parent's to the page.
+ */
 export function treeMemory(pid: number): number {
+  const seen = new Set<number>();
   let sum = 0;
-  for (const one of treeOf(pid)) for (const pages of orNothing(() => [residentPages(one)])) sum += pages * PAGE;
+  for (const one of treeOf(pid)) {
+    for (const { size, resident } of orNothing(() => [pagesOf(one)])) {
+      if (!seen.has(size)) sum += resident * PAGE;
+      seen.add(size);
+    }
+  }
   return sum;
 }
 
-/** The second number of statm, which is much cheaper to make for the kernel than status. */
-function residentPages(pid: number): number {
-  return Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[1]);
+/** Pages, from statm, which is much cheaper to make for the kernel than status. */
+function pagesOf(pid: number): { size: number; resident: number } {
+  const [size, resident] = readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ').map(Number);
+  return { size: size ?? 0, resident: resident ?? 0 };
 }
 
 /** Of x86-64, and of arm64 as distributions configure it. */

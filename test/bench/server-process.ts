@@ -1,11 +1,39 @@
 /** The API server of the benchmark (`server.ts`), seen from its parent. */
 import { fileURLToPath } from 'node:url';
+import { realCommands } from '../../src/host/commands.ts';
 import type { Lab } from '../../src/lab/lab.ts';
 import type { ClusterShape } from './cluster.ts';
 import { InsideProcess } from './inside.ts';
 import type { Churn, ServerAnswer, ServerCommand, SliceChange } from './server-protocol.ts';
 
 const PROGRAM = fileURLToPath(new URL('./server.ts', import.meta.url));
+const REAL_PROGRAM = fileURLToPath(new URL('./real-server.ts', import.meta.url));
+
+/** Paths of the programs of a real API server. */
+export interface RealServer {
+  readonly kubeApiserver: string;
+  readonly etcd: string;
+}
+
+/** The API server of `server.ts`. */
+export const MADE_UP = 'made up';
+
+let real: RealServer | undefined;
+
+/** Every API server that is started from now on is the real one instead of the made-up one. */
+export function useRealServer(paths: RealServer): void {
+  real = paths;
+}
+
+/** `made up`, or the versions of the real one. */
+export async function serverVersion(): Promise<string> {
+  if (real === undefined) return MADE_UP;
+  const said = async (file: string) => {
+    const { stdout, stderr } = await realCommands.run({ file, args: ['--version'] }, new AbortController().signal);
+    return /\d+\.\d+\.\d+/.exec(stdout || stderr)?.[0] ?? 'of unknown version';
+  };
+  return `kube-apiserver ${await said(real.kubeApiserver)}, etcd ${await said(real.etcd)}`;
+}
 
 export class ServerProcess {
   readonly #process: InsideProcess<ServerCommand, ServerAnswer, never>;
@@ -14,8 +42,9 @@ export class ServerProcess {
 
   /** Resolves when it has all objects and listens on the loopback of the namespace. Stop it with `stop()`. */
   static async start(lab: Lab, shape: ClusterShape, namespace = 'node'): Promise<ServerProcess> {
-    const args = [JSON.stringify(shape)];
-    const inside = new InsideProcess<ServerCommand, ServerAnswer, never>({ lab, namespace, program: PROGRAM, args });
+    const args = [JSON.stringify(shape), ...(real === undefined ? [] : [JSON.stringify(real)])];
+    const program = real === undefined ? PROGRAM : REAL_PROGRAM;
+    const inside = new InsideProcess<ServerCommand, ServerAnswer, never>({ lab, namespace, program, args });
     try {
       return new ServerProcess(inside, (await inside.ask({ kind: 'ready' })).kubeconfig);
     } catch (error) {

@@ -12,6 +12,9 @@ export const SOCK_NONBLOCK = 0o4000;
 const SOL_SOCKET = 1;
 const SO_ERROR = 4;
 const SO_LINGER = 13;
+const SO_SNDTIMEO = 21;
+const MSG_DONTWAIT = 0x40;
+const MSG_NOSIGNAL = 0x4000;
 
 const { dlopen, getInt32 } = process.getBuiltinModule('node:ffi');
 const { functions: libc } = dlopen('libc.so.6', {
@@ -19,6 +22,8 @@ const { functions: libc } = dlopen('libc.so.6', {
   connect: { return: 'int32', arguments: ['int32', 'buffer', 'uint32'] },
   listen: { return: 'int32', arguments: ['int32', 'int32'] },
   accept4: { return: 'int32', arguments: ['int32', 'pointer', 'pointer', 'int32'] },
+  send: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
+  recv: { return: 'int64', arguments: ['int32', 'buffer', 'uint64', 'int32'] },
   getsockname: { return: 'int32', arguments: ['int32', 'buffer', 'buffer'] },
   getsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'buffer'] },
   setsockopt: { return: 'int32', arguments: ['int32', 'int32', 'int32', 'buffer', 'uint32'] },
@@ -97,6 +102,31 @@ const AT_ONCE = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0]);
 /** From now on closing it sends a reset, and leaves no port in TIME_WAIT. */
 export function resetAtClose(descriptor: number): void {
   libc.setsockopt(descriptor, SOL_SOCKET, SO_LINGER, AT_ONCE, AT_ONCE.length);
+}
+
+/** Connecting and sending of a socket that blocks are given up after so long: EINPROGRESS, EAGAIN. */
+export function giveUpAfter(descriptor: number, milliseconds: number): void {
+  // struct timeval
+  const time = Buffer.alloc(16);
+  time.writeBigInt64LE(BigInt(Math.floor(milliseconds / 1000)), 0);
+  time.writeBigInt64LE(BigInt((milliseconds % 1000) * 1000), 8);
+  libc.setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, time, time.length);
+}
+
+/** Returns how many bytes the kernel took. Throws SystemError. */
+export function send(descriptor: number, bytes: Uint8Array): number {
+  const sent = Number(libc.send(descriptor, bytes, BigInt(bytes.length), MSG_NOSIGNAL));
+  if (sent < 0) throw new SystemError('send', errno());
+  return sent;
+}
+
+/** Bytes that were there; 0 at the end, undefined when there are none yet. Throws SystemError. */
+export function receiveNow(descriptor: number, into: Uint8Array): number | undefined {
+  const received = Number(libc.recv(descriptor, into, BigInt(into.length), MSG_DONTWAIT));
+  if (received >= 0) return received;
+  const number = errno();
+  if (number === EAGAIN) return undefined;
+  throw new SystemError('recv', number);
 }
 
 /** struct sockaddr_in */

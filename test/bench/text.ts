@@ -43,7 +43,10 @@ export function spreadOf(values: readonly number[]): string {
 export const size = ({ services, endpoints }: { services: number; endpoints: number }) =>
   `${services.toLocaleString('en')} × ${endpoints}`;
 export const ms = (value: number, digits = 0) => `${value.toFixed(digits)} ms`;
-export const percent = (share: number) => `${(share * 100).toFixed(1)} %`;
+/** `3.1 ms`, from a second on `27.9 s` */
+export const duration = (milliseconds: number) =>
+  milliseconds < 1000 ? ms(milliseconds, 1) : `${(milliseconds / 1000).toFixed(1)} s`;
+export const percent = (share: number, digits = 1) => `${(share * 100).toFixed(digits)} %`;
 export const ratio = (a: number, b: number) => (a / b).toFixed(2);
 export const most = (values: readonly number[]) => Math.max(...values);
 

@@ -39,7 +39,7 @@ export class Trial {
   readonly server: ServerProcess;
   readonly #options: TrialOptions;
   /** Stopped in the end, whatever became of them. */
-  readonly #agents: AgentProcess[] = [];
+  readonly #running: { stop(): Promise<void> }[] = [];
   readonly #restorers = new Map<string, Restorer>();
 
   /** All that was made is removed, also after a failure. */
@@ -52,7 +52,7 @@ export class Trial {
       try {
         return await work(trial);
       } finally {
-        for (const one of [...trial.#agents, ...trial.#restorers.values()]) await one.stop();
+        for (const one of [...trial.#running, ...trial.#restorers.values()]) await one.stop();
         await server.stop();
       }
     } finally {
@@ -72,6 +72,11 @@ export class Trial {
 
   get backend(): IptablesVariant {
     return this.#options.backend ?? 'nft';
+  }
+
+  /** Something else that runs in the lab: it is stopped before the lab is removed. Stopping it twice must do no harm. */
+  stopAtEnd(running: { stop(): Promise<void> }): void {
+    this.#running.push(running);
   }
 
   /** Start the agent; `meanwhile` is told its process id at once. */
@@ -101,7 +106,7 @@ export class Trial {
     ];
     const start = performance.now();
     const agent = new AgentProcess(this.lab, args, this.#options.isSource === true ? undefined : EXECUTABLE);
-    this.#agents.push(agent);
+    this.stopAtEnd(agent);
     const { pid } = agent;
     if (pid === undefined) throw new Error('the agent was not started');
     meanwhile(pid);

@@ -297,6 +297,7 @@ export function itemBytes(item: ApiObject): Uint8Array {
   const known = items.get(item);
   if (known !== undefined) return known;
   const { kind, apiVersion: _, ...object } = item;
+  expect(kind in MESSAGES, kind, 'no table of this kind');
   const bytes = bytesOf((pbf) => pbf.writeMessage(2, (it, inner) => writeFields(inner, kind, it), object));
   items.set(item, bytes);
   return bytes;

@@ -331,8 +331,13 @@ export class ApiServer {
   }
 
   async #takeEvent(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
-    const event = JSON.parse(await bodyOf(request)) as ApiObject;
-    this.events.push(event);
+    const text = await bodyOf(request);
+    // kube-proxy's are protobuf, which nothing here reads.
+    const isJson = request.headers['content-type']?.includes('json') ?? true;
+    const event = isJson
+      ? (JSON.parse(text) as ApiObject)
+      : { kind: 'Event', apiVersion: 'events.k8s.io/v1', metadata: { name: 'unread' } };
+    if (isJson) this.events.push(event);
     sendJson(response, 201, event);
   }
 

@@ -1,0 +1,65 @@
+/** Writes to a real kube-apiserver on the loopback, many at a time over kept connections. */
+import { Agent, request } from 'node:https';
+
+export interface KubeClientOptions {
+  readonly port: number;
+  readonly token: string;
+  /** The server's certificates (PEM). */
+  readonly authority: string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+export class KubeClient {
+  readonly #options: KubeClientOptions;
+  readonly #agent: Agent;
+
+  constructor(options: KubeClientOptions) {
+    this.#options = options;
+    this.#agent = new Agent({ keepAlive: true, ca: options.authority });
+  }
+
+  async status(method: string, path: string): Promise<number> {
+    return (await this.#ask(method, path)).status;
+  }
+
+  /** Throws what the server said where it is no success. */
+  async write(method: 'POST' | 'PUT', path: string, object: object): Promise<void> {
+    const { status, text } = await this.#ask(method, path, JSON.stringify(object));
+    if (status < 200 || status > 299) throw new Error(`${method} ${path}: ${status} ${text}`);
+  }
+
+  /** Watches of EndpointSlices that are open, by the server's own metric. */
+  async watches(): Promise<number> {
+    const { text } = await this.#ask('GET', '/metrics');
+    const lines = text.split('\n').filter((line) => line.startsWith('apiserver_longrunning_requests{'));
+    return lines
+      .filter((line) => line.includes('verb="WATCH"') && line.includes('resource="endpointslices"'))
+      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #ask(method: string, path: string, body?: string): Promise<Answer> {
+    const { port, token } = this.#options;
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    return new Promise((resolve, reject) => {
+      const sent = request({ host: '127.0.0.1', port, method, path, headers, agent: this.#agent }, (response) => {
+        let text = '';
+        response.setEncoding('utf8');
+        response.on('data', (piece: string) => {
+          text += piece;
+        });
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
+        response.on('error', reject);
+      });
+      sent.on('error', reject);
+      sent.end(body);
+    });
+  }
+}
