@@ -59,6 +59,10 @@ export class Cache implements Objects {
     for (const [key, packed] of this.#services) yield unpackService(key, packed);
   }
 
+  get serviceCount(): number {
+    return this.#services.size;
+  }
+
   slicesOf(key: ServiceKey): readonly Slice[] {
     return this.slices.of(key);
   }

@@ -151,11 +151,14 @@ export class ElementTable
     return this.#pending.size + this.#odd.size;
   }
 
-  /** The Service of each element that may differ; undefined where it has none, or where the kernel has the element already. */
-  *newOwners(): Generator<ServiceKey | undefined> {
-    for (const row of this.#pending) {
-      yield this.#states.is(row, APPLIED) ? undefined : this.#rows.owner(row);
-    }
+  /** The kernel has no element that is not desired just so. */
+  get isOnlyNew(): boolean {
+    return this.#states.only(APPLIED) + this.#others.size + this.#odd.size === 0;
+  }
+
+  /** The Service of each element that may differ. */
+  *pendingOwners(): Generator<ServiceKey | undefined> {
+    for (const row of this.#pending) yield this.#rows.owner(row);
   }
 
   /**
