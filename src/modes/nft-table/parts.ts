@@ -19,12 +19,12 @@ export function firstPart(
   { afterFrontend }: TableLayout,
   setAside: SetAside,
 ): ReadonlySet<ServiceKey> | undefined {
-  const owned = [...elements].filter(([set]) => afterFrontend.has(set)).map(([, table]) => table);
-  const [largest] = owned.toSorted((a, b) => b.pending - a.pending);
-  if (largest === undefined || largest.pending <= MOST || !owned.every(({ isOnlyNew }) => isOnlyNew)) return undefined;
+  const owned = [...elements].filter(([set]) => afterFrontend.has(set)).map(([, { pending }]) => pending);
+  const [largest] = owned.toSorted((a, b) => b.count - a.count);
+  if (largest === undefined || largest.count <= MOST || !owned.every(({ isOnlyNew }) => isOnlyNew)) return undefined;
   const part = new Set<ServiceKey>();
   let chosen = 0;
-  for (const owner of largest.pendingOwners()) {
+  for (const owner of largest.owners) {
     if (owner === undefined) return undefined;
     if (chosen >= MOST) break;
     if (setAside.has(owner)) continue;
