@@ -217,8 +217,9 @@ export class SyncLoop {
     for (const key of portion) this.#refused.services.delete(key);
     const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
     for (const { left } of this.#takers) {
+      // Of a ServicePort that is waiting already, it took no later value.
+      for (const [key, port] of before) if (!left.ports.has(key)) left.before.set(key, port);
       for (const [key, port] of ports) left.ports.set(key, port);
-      for (const [key, port] of before) if (!left.before.has(key)) left.before.set(key, port);
     }
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
     for (const taker of this.#takers) {

@@ -31,3 +31,23 @@ it('a Service keeps the chain that it shares with one whose change was taken in 
   rig.remove('Service', 'default/a').remove('Service', 'default/b');
   assert.deepEqual((await rig.sync()).failed, []);
 });
+
+it('a Service that was never taken is not released when it changes', async () => {
+  const { rig, kernel } = nftRig({ families: ['IPv4'] });
+  rig.put(web('a', '10.96.0.1'), ready('a', '10.1.0.1'));
+  assert.equal((await rig.sync()).outcome, 'complete');
+  const chains = [...(kernel.tables.get('IPv4')?.chains.keys() ?? [])];
+
+  const { mode } = rig;
+  const desire = mode.desire.bind(mode);
+  mode.desire = () => {
+    mode.desire = desire;
+    throw new Error('an error of a test');
+  };
+  rig.put(web('b', '10.96.0.2'), ready('b', '10.1.0.2'));
+  assert.equal((await rig.sync()).outcome, 'failed');
+  rig.put(ready('b', '10.1.0.2', '10.1.0.4'));
+  assert.deepEqual((await rig.sync()).failed, []);
+  const now = kernel.tables.get('IPv4')?.chains;
+  for (const name of chains) assert.ok(now?.has(name), `the chain ${name} went`);
+});
