@@ -19,10 +19,12 @@ type ElementTracker = Tracker<Bytes, Entry>;
 
 export interface PendingElements {
   readonly count: number;
+  /** Another number after each change but a successful write of what is desired. */
+  readonly version: number;
   /** The kernel has no element that is not desired just so. */
   readonly isOnlyNew: boolean;
-  /** The Service of each. */
-  readonly owners: Iterable<ServiceKey | undefined>;
+  /** The row of each, and its Service. */
+  readonly rows: Iterable<readonly [number, ServiceKey | undefined]>;
 }
 
 export class ElementTable
@@ -39,8 +41,7 @@ export class ElementTable
   /** Rows that may differ. */
   readonly #pending = new Set<number>();
   #isKnown = false;
-  #compared = 0;
-  #writes = 0;
+  readonly #counts = { compared: 0, writes: 0, version: 0 };
 
   constructor(set: NftSet, family: Family) {
     this.#rows = new ElementRows(set, family);
@@ -57,15 +58,16 @@ export class ElementTable
 
   /** See `Tracker`. */
   get compared(): number {
-    return this.#compared;
+    return this.#counts.compared;
   }
 
   get writes(): number {
-    return this.#writes;
+    return this.#counts.writes;
   }
 
   /** Sets the desired value; undefined removes it. Throws RangeError for a value that the set cannot have. */
   desire(key: Bytes, entry: Entry | undefined): void {
+    this.#counts.version += 1;
     const row = this.#rows.find(key);
     if (entry !== undefined) this.#desireAt(row, entry);
     else if (row >= 0 && this.#states.is(row, DESIRED)) this.#undesire(row);
@@ -124,6 +126,7 @@ export class ElementTable
   /** Corrects the believed values of some keys; see `Tracker`. */
   correct(read: ReadonlyMap<Bytes, NftElement | undefined>): ReadonlyMap<Bytes, Entry | undefined> {
     this.#mustBeKnown();
+    this.#counts.version += 1;
     const drift = new Map<Bytes, Entry | undefined>();
     for (const [key, value] of read) {
       const former = this.#seen.get(key);
@@ -137,6 +140,7 @@ export class ElementTable
 
   /** Forgets the believed state. */
   forget(): void {
+    this.#counts.version += 1;
     this.#isKnown = false;
     this.#others.clear();
     this.#odd.clear();
@@ -150,7 +154,7 @@ export class ElementTable
   /** A write succeeded: the kernel has this value now; undefined when it was removed. */
   wrote(key: Bytes, value: Entry | undefined): void {
     this.#mustBeKnown();
-    this.#writes += 1;
+    this.#counts.writes += 1;
     this.#believe(key, value);
   }
 
@@ -158,23 +162,24 @@ export class ElementTable
   get pending(): PendingElements {
     return {
       count: this.#pending.size + this.#odd.size,
+      version: this.#counts.version,
       isOnlyNew: this.#states.only(APPLIED) + this.#others.size + this.#odd.size === 0,
-      owners: this.#pending.values().map((row) => this.#rows.owner(row)),
+      rows: this.#pending.values().map((row) => [row, this.#rows.owner(row)] as const),
     };
   }
 
   /**
-   * The writes that make the kernel match the desired state, all of them or those for elements of some Services. Throws while its
-   * state is unknown.
+   * The writes that make the kernel match the desired state, all of them or those of some rows that `pending` named, since when the
+   * version is the same. Throws while the kernel's state is unknown.
    */
-  delta(owners?: ReadonlySet<ServiceKey>): Delta<Bytes, Entry> {
+  delta(rows: Iterable<number> = this.#pending): Delta<Bytes, Entry> {
     this.#mustBeKnown();
     const create = new Map<Bytes, Entry>();
     const update = new Map<Bytes, { from: Entry; to: Entry }>();
     const remove = new Map<Bytes, Entry>(this.#odd);
-    this.#compared += this.#pending.size + this.#odd.size;
-    for (const row of this.#pending) {
-      if (owners !== undefined && !owners.has(this.#rows.owner(row) ?? '')) continue;
+    this.#counts.compared += this.#odd.size;
+    for (const row of rows) {
+      this.#counts.compared += 1;
       const entry = this.#rows.entry(row);
       const from = this.#states.is(row, APPLIED) ? this.#appliedAt(row) : undefined;
       if (!this.#differs(row)) this.#pending.delete(row);
@@ -260,6 +265,7 @@ export class ElementTable
 
   /** Neither desired nor applied. */
   #drop(row: number): void {
+    this.#counts.version += 1;
     this.#rows.remove(row);
     this.#pending.delete(row);
   }

@@ -11,7 +11,7 @@ import { correctTable } from './correct.ts';
 import { Idle, type IdleOptions } from './idle.ts';
 import { tableInspection } from './inspect.ts';
 import type { TableLayout } from './layout.ts';
-import { firstPart } from './parts.ts';
+import { Parts } from './parts.ts';
 import { planTable, type TablePlan, type Transaction } from './plan.ts';
 import { RememberedTable } from './remembered.ts';
 import { isHooked, TableState } from './state.ts';
@@ -32,6 +32,7 @@ export class NftTable {
   readonly #kernel: NftKernel;
   readonly #options: TableOptions;
   readonly #idle: Idle;
+  readonly #parts: Parts;
   /** Takes in what is desired. */
   readonly remembered: RememberedTable;
   #isWaiting = false;
@@ -45,6 +46,7 @@ export class NftTable {
     this.#kernel = kernel;
     this.#options = options;
     this.#idle = new Idle(options);
+    this.#parts = new Parts(this.state, options.layout);
     this.remembered = new RememberedTable(this.state, options.record);
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
@@ -119,14 +121,14 @@ export class NftTable {
     const { state } = this;
     const { layout, untouched } = this.#options;
     const due = this.#idle.begin();
-    const part = mayBePart ? firstPart(state, layout, setAside) : undefined;
+    const part = mayBePart ? this.#parts.next(setAside) : undefined;
     // Before the last part nothing is written that must follow the elements of all Services, such as what refuses other ports.
     const isDue = (set: NftSet) =>
       part === undefined || layout.afterFrontend.has(set) || layout.neededFirst.includes(set);
     const elements = [...state.elements]
       .filter(([set]) => !untouched.includes(set) && isDue(set))
       .map(([set, tracker]) => {
-        const delta = tracker.delta(layout.afterFrontend.has(set) ? part : undefined);
+        const delta = tracker.delta(part?.get(set));
         return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;
       });
     const [chains, sets] = [due('chain', state.chains.delta(), isHooked), due('set', state.sets.delta())];
@@ -136,14 +138,14 @@ export class NftTable {
   }
 
   /** Write a plan. `isMistaken`: another program changed the table since it was read. */
-  async apply({ transactions }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
+  async apply({ transactions, isPart = false }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
     const { family } = this;
     try {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
       this.#isWaiting = isWaiting;
       if (isLost) this.remembered.forget();
-      else if (!this.#hasDrift) await this.remembered.keepSoon();
+      else if (!this.#hasDrift && !isPart) await this.remembered.keepSoon();
       return report;
     } catch (error) {
       // It is unknown which transactions were committed.
