@@ -64,10 +64,16 @@ export class SeenTables implements TableLabels {
   }
 
   /** The table was read; `began`: when, on the clock `performance`. undefined: there is none. */
-  read(family: Family, found: Omit<Seen, 'due'> | undefined, began: number): void {
+  read(family: Family, found: Pick<Seen, 'handle' | 'generation'> | undefined, began: number): void {
+    if (found === undefined) {
+      this.#seen.delete(family);
+      return;
+    }
+    // Nothing else of it is kept: the objects that were read are garbage soon.
+    const { handle, generation } = found;
     const now = performance.now();
-    if (found === undefined) this.#seen.delete(family);
-    else this.#seen.set(family, { ...found, due: now + Math.min((now - began) / READING_SHARE, LONGEST_REST) });
+    const due = now + Math.min((now - began) / READING_SHARE, LONGEST_REST);
+    this.#seen.set(family, { handle, generation, due });
   }
 
   isUnchanged(family: Family): boolean {

@@ -2,14 +2,11 @@
  * v1 Pods in protobuf, as far as the controllers use them (`generated.proto` of k8s.io/api core/v1). A Pod is large, and most of it is
  * skipped: volumes, environments, probes, statuses of containers.
  */
-import { append } from '../append.ts';
+import { append, NOTHING } from '../append.ts';
 import type { ApiPod } from '../decode/producing-schema.ts';
 import { kindReader } from './kind.ts';
 import { metaField, ObjectMeta } from './metadata.ts';
 import { addLabel, isoTime, type WireReader } from './wire.ts';
-
-/** Every list before something is in it: `append` makes another. */
-const NOTHING: never[] = [];
 
 /** With all labels: selectors may ask for any of them. */
 class PodMeta extends ObjectMeta {

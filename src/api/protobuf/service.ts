@@ -2,7 +2,7 @@
  * v1 Services in protobuf, as far as it is used. The numbers are those of Kubernetes' own `generated.proto`
  * (k8s.io/api core/v1); they never change.
  */
-import { append } from '../append.ts';
+import { append, NOTHING } from '../append.ts';
 import type { ApiService } from '../decode/schema.ts';
 import { kindReader } from './kind.ts';
 import { metaField, ObjectMeta } from './metadata.ts';
@@ -31,9 +31,6 @@ function affinityField(tag: number, config: AffinityConfig, from: WireReader): v
     if (inner === 1) clientIP.timeoutSeconds = from.int();
   });
 }
-
-/** Every list before something is in it: `append` makes another. */
-const NOTHING: never[] = [];
 
 class ServiceSpec {
   ports: Port[] = NOTHING;

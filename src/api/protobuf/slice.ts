@@ -1,5 +1,5 @@
 /** EndpointSlices in protobuf, as far as it is used (`generated.proto` of k8s.io/api discovery/v1). */
-import { append } from '../append.ts';
+import { append, NOTHING } from '../append.ts';
 import type { ApiSlice } from '../decode/schema.ts';
 import { kindReader } from './kind.ts';
 import { metaField, ObjectMeta } from './metadata.ts';
@@ -45,9 +45,6 @@ function hintsField(tag: number, hints: Hints, from: WireReader): void {
   if (tag === 1) hints.forZones.push(from.into({ name: '' }, nameField));
   else if (tag === 2) hints.forNodes.push(from.into({ name: '' }, nameField));
 }
-
-/** Every list before something is in it: `append` makes another. */
-const NOTHING: never[] = [];
 
 class EndpointMessage {
   addresses: string[] = NOTHING;

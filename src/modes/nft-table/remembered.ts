@@ -47,7 +47,7 @@ export class RememberedTable implements DesiredSink {
     return this.#state.isDesired(set, key);
   }
 
-  /** The table is as an agent left it, which may be as it is desired. The answer stays until `adopt`. Throws when the kernel does not answer. */
+  /** The table is as an agent left it, which may be as it is desired. The answer stays until `adopt`, which asks again. */
   get mayBeAsLeft(): boolean {
     if (this.#state.isKnown) return false;
     if (this.#left === undefined) this.#left = this.#record?.left(this.#state.family) ?? null;
@@ -67,6 +67,8 @@ export class RememberedTable implements DesiredSink {
       elements: [...elements].map(([set, { desired }]) => [set, desired.values()] as const),
     });
     if (digest.value !== left.digest || this.#wishes !== wishes) return false;
+    // The desired state took its time: another program may have written meanwhile.
+    if (this.#record.left(this.#state.family) === undefined) return false;
     this.#record.believe(this.#state.family, left);
     this.#state.observe('as desired');
     this.#digest = digest;
