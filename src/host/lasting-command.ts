@@ -117,7 +117,9 @@ class ChildCommand implements LastingCommand {
     const { stdin } = this.#streams;
     for (const chunk of chunksOf(lines)) {
       if (this.#hasEnded) return;
-      if (!stdin.write(chunk)) await Promise.race([once(stdin, 'drain'), this.#ended]);
+      if (stdin.write(chunk)) continue;
+      // A process that refuses a line takes no more: its status and its complaint tell why, not the broken pipe.
+      await Promise.race([once(stdin, 'drain').catch(() => this.#ended), this.#ended]);
     }
   }
 

@@ -28,6 +28,13 @@ describe('a lasting command', () => {
     assert.ok(shell.hasEnded);
   });
 
+  it('gives them also when it ends long before it was told all', async () => {
+    const lines = Array.from({ length: 200_000 }, (_, i) => `line ${i}`);
+    const shell = startCommand('sh', ['-c', 'read a; exec 0<&-; sleep 0.05; echo "line 1 failed" >&2; exit 1']);
+    const result = await shell.ask(lines, 'done', NEVER);
+    assert.deepEqual(result, { exitCode: 1, stdout: '', stderr: 'line 1 failed\n' });
+  });
+
   it('gives no status when a signal ended it', async () => {
     const shell = startCommand('sh', ['-c', 'read a; kill -9 $$']);
     assert.equal((await shell.ask(['a'], 'a', NEVER))?.exitCode, undefined);
