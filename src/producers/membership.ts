@@ -62,8 +62,8 @@ export class Membership {
       if (listedUnder !== undefined) this.#servicesByLabel.add(listedUnder, key);
     }
     // In this order an index that both need stays.
-    for (const label of Object.keys(service?.selector ?? {})) this.#pods.index(label);
-    for (const label of Object.keys(before?.selector ?? {})) this.#pods.unindex(label);
+    this.#pods.index(Object.keys(service?.selector ?? {}));
+    this.#pods.unindex(Object.keys(before?.selector ?? {}));
     return before;
   }
 
