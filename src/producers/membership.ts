@@ -4,10 +4,10 @@
  */
 import { sameData } from '../model/equal.ts';
 import type { Labels } from '../model/labels.ts';
+import type { Packed } from '../model/packed/bytes.ts';
 import { Lists } from './few.ts';
 import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 import { pack } from './packing.ts';
-import type { Packed } from './packing-form.ts';
 import { type LabelOf, PodRows } from './pod-rows.ts';
 import { unpack } from './unpacking.ts';
 

@@ -2,10 +2,11 @@
  * The Pods of a cluster in little memory. Pods of one workload share their labels and ports; what each has of its own is packed.
  * Labels are an index: but only labels of names that some selector has, since a Pod has many others.
  */
+
+import type { Packed } from '../model/packed/bytes.ts';
 import { type Few, Lists, membersOf, withMember, withoutMember } from './few.ts';
 import type { ObjectKey, PodView } from './objects.ts';
 import { pack } from './packing.ts';
-import type { Packed } from './packing-form.ts';
 import { unpack } from './unpacking.ts';
 
 type Shared = Pick<PodView, 'namespace' | 'labels' | 'ports' | 'subdomain'>;
