@@ -1,5 +1,5 @@
 /** The answer of `slicewire explain`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { answer, answeredBy, family, moment, protocol } from './form.ts';
 
 /** A step of a packet's way through the kernel. */

@@ -1,5 +1,5 @@
 /** The form that all answers share. A program reads `apiVersion` and `kind` first; fields are only added within a version. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { API_VERSION } from './head.ts';
 
 /** A moment: RFC 3339 in UTC with milliseconds. */

@@ -1,5 +1,5 @@
 /** The answer of `slicewire history`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { answer, answeredBy, milliseconds, moment } from './form.ts';
 
 export const changeSchema = z.object({

@@ -1,5 +1,5 @@
 /** What the agent of a network namespace says of itself to a second one: a line of JSON on an abstract Unix socket. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { moment } from './form.ts';
 
 /** Most bytes of the line. */

@@ -1,5 +1,5 @@
 /** The form of a Problem: the sentence that says why a question has no answer. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { answer } from './form.ts';
 
 export const problemSchema = z.object({

@@ -1,5 +1,5 @@
 /** The answer of `slicewire replay`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { answer, moment } from './form.ts';
 
 export const replayedSyncSchema = z.object({

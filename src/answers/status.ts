@@ -1,5 +1,5 @@
 /** The answer of `slicewire status`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { answer, answeredBy, milliseconds, moment } from './form.ts';
 import { syncSchema } from './history.ts';
 

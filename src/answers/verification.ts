@@ -1,5 +1,5 @@
 /** The answer of `slicewire verify`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { answer, answeredBy, family } from './form.ts';
 
 export const differenceSchema = z.object({

@@ -59,6 +59,10 @@ export class Cache implements Objects {
     for (const [key, packed] of this.#services) yield unpackService(key, packed);
   }
 
+  get serviceCount(): number {
+    return this.#services.size;
+  }
+
   slicesOf(key: ServiceKey): readonly Slice[] {
     return this.slices.of(key);
   }
@@ -73,8 +77,14 @@ export class Cache implements Objects {
       return [];
     }
     if (event.kind === 'service') this.#setService(event.key, event.service, changed);
-    else if (event.kind === 'slice') this.#setSlice(event, changed);
-    else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
+    else if (event.kind === 'slice') {
+      const { key, slice, triggeredAt } = event;
+      this.#changes.count('slices');
+      const before = this.slices.get(key);
+      const isNew = this.slices.set(key, slice);
+      if (isNew && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
+      if (isNew || (slice === undefined && before !== undefined)) changed(before);
+    } else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
       const before = this.#node;
       this.#node = event.node;
       this.#changes.touchNode();
@@ -110,13 +120,5 @@ export class Cache implements Objects {
     else this.#services.set(key, packed);
     this.#changes.touch('services', key);
     changed(before === undefined ? undefined : unpackService(key, before));
-  }
-
-  #setSlice({ key, slice, triggeredAt }: SourceEvent & { readonly kind: 'slice' }, changed: OnChanged): void {
-    this.#changes.count('slices');
-    const before = this.slices.get(key);
-    const isNew = this.slices.set(key, slice);
-    if (isNew && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
-    if (isNew || (slice === undefined && before !== undefined)) changed(before);
   }
 }

@@ -17,6 +17,7 @@ export class SlicesByService {
   /** Of slices whose name does not begin with that of their Service. */
   readonly #serviceOfSlice = new Map<SliceKey, ServiceKey>();
   readonly #onTouch: (service: ServiceKey) => void;
+  #count = 0;
   #names = new Names();
   #namesAtMost = NAMES;
 
@@ -34,6 +35,11 @@ export class SlicesByService {
     if (service === undefined) return undefined;
     const found = this.#of(service).find((slice) => keyOfSlice(service, slice) === key);
     return found && unpackSlice(service, found, this.#names);
+  }
+
+  /** The number of all slices. */
+  get count(): number {
+    return this.#count;
   }
 
   *all(): Generator<Slice> {
@@ -73,6 +79,7 @@ export class SlicesByService {
   }
 
   #put(service: ServiceKey, slices: readonly Packed<Slice>[]): void {
+    this.#count += slices.length - this.#of(service).length;
     const [only] = slices;
     if (only === undefined) this.#slices.delete(service);
     else this.#slices.set(service, slices.length === 1 ? only : slices);

@@ -158,12 +158,7 @@ export class Recorder {
 
 /** `10,000 Services` */
 function listed(objects: PresentObjects): string[] {
-  const count = (objects: Iterable<unknown>, what: string) => {
-    let number = 0;
-    for (const _ of objects) number += 1;
-    return countText(number, what);
-  };
-  const lists = [count(objects.services(), 'Service'), count(objects.slices.all(), 'EndpointSlice')];
+  const lists = [countText(objects.serviceCount, 'Service'), countText(objects.slices.count, 'EndpointSlice')];
   return objects.node === undefined ? lists : [...lists, `Node ${objects.node.name}`];
 }
 

@@ -1,5 +1,5 @@
 /** Shapes of the values in a recording. A recording may come from anywhere: every value is checked before it counts. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { type Address, type Cidr, parseAddress, parseCidr } from '../model/address.ts';
 
 /** Namespaces, names and zones end up in rules: only what Kubernetes allows in them. */

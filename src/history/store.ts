@@ -7,6 +7,7 @@ import { appliedToService, appliedToSlice, type Change, type Delta } from './del
 export interface PresentObjects extends Objects {
   readonly node: NodeView | undefined;
   services(): Iterable<Service>;
+  readonly serviceCount: number;
   readonly slices: SliceLookup;
 }
 
@@ -14,18 +15,27 @@ export interface SliceLookup {
   get(key: SliceKey): Slice | undefined;
   /** All slices, also those whose Service does not exist. */
   all(): Iterable<Slice>;
+  readonly count: number;
 }
 
 export class ObjectStore implements PresentObjects {
   readonly #services = new Map<ServiceKey, Service>();
   readonly #slices = new Map<SliceKey, Slice>();
-  readonly slices: SliceLookup = {
-    get: (key) => this.#slices.get(key),
-    all: () => this.#slices.values(),
-  };
+  readonly slices: SliceLookup;
   /** Made when it is needed; undefined after a change. */
   #byService: Map<ServiceKey, Slice[]> | undefined;
   #node: NodeView | undefined;
+
+  constructor() {
+    const slices = this.#slices;
+    this.slices = {
+      get: (key) => slices.get(key),
+      all: () => slices.values(),
+      get count() {
+        return slices.size;
+      },
+    };
+  }
 
   /** A copy of the lists; the objects in them never change. */
   static copyOf(objects: PresentObjects): ObjectStore {
@@ -46,6 +56,10 @@ export class ObjectStore implements PresentObjects {
 
   services(): Iterable<Service> {
     return this.#services.values();
+  }
+
+  get serviceCount(): number {
+    return this.#services.size;
   }
 
   slicesOf(key: ServiceKey): readonly Slice[] {

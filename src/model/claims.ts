@@ -26,6 +26,13 @@ const RANK: Readonly<Record<FrontendRole, number>> = {
   'node-port': 0,
 };
 
+/** How strong the claims of a Service are. */
+interface Terms {
+  readonly createdAt: number;
+  /** By claim and by `socketKey` of a cluster IP: the rank of the Service's strongest frontend there; the lowest wins. */
+  readonly ranks: ReadonlyMap<string, number>;
+}
+
 /** Services, the strongest claim first. Most addresses have one, which stands there without a list. */
 type Claimants = ServiceKey | ServiceKey[];
 
@@ -37,6 +44,8 @@ export class Claims {
   /** By cluster IP, and by `socketKey` of the other frontends. */
   readonly #claimants = new Map<string, Claimants>();
   readonly #askedBy: (service: ServiceKey) => PortsOfService;
+  /** Of the Services that were compared since the last `forgetTerms`: to look through all ports for each claim takes too long. */
+  readonly #terms = new Map<ServiceKey, Terms>();
 
   /** `askedBy` says what a Service asks for now. */
   constructor(askedBy: (service: ServiceKey) => PortsOfService) {
@@ -49,6 +58,7 @@ export class Claims {
    */
   replace(key: ServiceKey, before: readonly ServicePort[], after: readonly ServicePort[]): Set<ServiceKey> {
     const affected = new Set<ServiceKey>();
+    this.#terms.delete(key);
     for (const claim of claimsOf(before)) {
       this.#drop(claim, key);
       for (const other of this.#all(claim)) affected.add(other);
@@ -63,6 +73,11 @@ export class Claims {
     }
     affected.delete(key);
     return affected;
+  }
+
+  /** Gives back the memory of comparisons. */
+  forgetTerms(): void {
+    this.#terms.clear();
   }
 
   /** The other Service that has this frontend's address or port; undefined when there is none. */
@@ -115,21 +130,34 @@ export class Claims {
   }
 
   #isStronger(claim: string, a: ServiceKey, b: ServiceKey): boolean {
-    const [ageOfA, ageOfB] = [this.#askedBy(a).createdAt, this.#askedBy(b).createdAt];
+    const [ageOfA, ageOfB] = [this.#termsOf(a).createdAt, this.#termsOf(b).createdAt];
     return (this.#rankAt(claim, a) - this.#rankAt(claim, b) || ageOfA - ageOfB || (a < b ? -1 : 1)) < 0;
   }
 
-  /** The rank of a Service's strongest frontend there; the lowest wins. Of a cluster IP that is 0. */
   #rankAt(claim: string, service: ServiceKey): number {
-    let rank = Number.POSITIVE_INFINITY;
-    for (const port of this.#askedBy(service).ports) {
-      for (const frontend of port.frontends) {
-        const isThere = claim === frontend.address || claim === socketOf(port, frontend);
-        if (isThere) rank = Math.min(rank, RANK[frontend.role]);
-      }
-    }
-    return rank;
+    return this.#termsOf(service).ranks.get(claim) ?? Number.POSITIVE_INFINITY;
   }
+
+  #termsOf(service: ServiceKey): Terms {
+    let terms = this.#terms.get(service);
+    if (terms === undefined) {
+      terms = termsOf(this.#askedBy(service));
+      this.#terms.set(service, terms);
+    }
+    return terms;
+  }
+}
+
+function termsOf({ createdAt, ports }: PortsOfService): Terms {
+  const ranks = new Map<string, number>();
+  for (const port of ports) {
+    for (const frontend of port.frontends) {
+      const { role, address } = frontend;
+      const claims = [socketOf(port, frontend), ...(role === 'cluster-ip' && address !== undefined ? [address] : [])];
+      for (const claim of claims) ranks.set(claim, Math.min(RANK[role], ranks.get(claim) ?? Number.POSITIVE_INFINITY));
+    }
+  }
+  return { createdAt, ranks };
 }
 
 /** Each once. */

@@ -57,6 +57,7 @@ export class ProxyModel {
   /** The ServicePort of a frontend; undefined when there is no such frontend. The cost is that of one Service. */
   frontend(at: FrontendAt): ServicePort | undefined {
     const holder = this.#claims.holder(at);
+    this.#claims.forgetTerms();
     const isThere = ({ address, port }: Frontend) => address === at.address && port === at.port;
     return (holder === undefined ? [] : this.#portsOf(holder)).find(
       ({ family, protocol, frontends }) => family === at.family && protocol === at.protocol && frontends.some(isThere),
@@ -88,7 +89,9 @@ export class ProxyModel {
       const affected = this.#claims.replace(key, unpacked(key, former).ports, ports);
       for (const other of affected) settle.add(other);
     }
-    return this.#settle(settle, touchedNow);
+    const changes = this.#settle(settle, touchedNow);
+    this.#claims.forgetTerms();
+    return changes;
   }
 
   #portsOf(key: ServiceKey): readonly ServicePort[] {

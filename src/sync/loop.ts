@@ -60,10 +60,17 @@ export class SyncLoop {
   readonly #triggers: Triggers;
   /** Touched Services whose desired state is not rendered yet. */
   readonly #owed = new Set<ServiceKey>();
-  #unreported = noChanges();
+  /** Each takes a change once, also when another one throws: the mode counts the holders of what Services share. */
+  readonly #takers: readonly Taker[];
 
   constructor(parts: SyncParts) {
     this.#parts = parts;
+    const { mode, flows, onPorts } = parts;
+    this.#takers = [
+      { take: ({ ports, before }) => mode.desire(ports, before), left: noChanges() },
+      { take: ({ ports, before }) => flows.update(ports, before), left: noChanges() },
+      { take: ({ ports }) => onPorts?.(ports), left: noChanges() },
+    ];
     this.#refused = new RefusedServices(parts.retry);
     this.#triggers = new Triggers(parts.clock.wall());
   }
@@ -205,18 +212,20 @@ export class SyncLoop {
   }
 
   #desirePortion(portion: readonly ServiceKey[]): void {
-    const { cache, model, mode, flows, nodeName, onFault, onPorts } = this.#parts;
+    const { cache, model, nodeName, onFault } = this.#parts;
     // A changed or deleted Service is no longer the refused one.
     for (const key of portion) this.#refused.services.delete(key);
     const { ports, before, faults } = model.update(portion, cache, { nodeName, zone: this.#zone });
-    const changes = this.#unreported;
-    for (const [key, port] of ports) changes.ports.set(key, port);
-    for (const [key, port] of before) if (!changes.before.has(key)) changes.before.set(key, port);
+    for (const { left } of this.#takers) {
+      // Of a ServicePort that is waiting already, it took no later value.
+      for (const [key, port] of before) if (!left.ports.has(key)) left.before.set(key, port);
+      for (const [key, port] of ports) left.ports.set(key, port);
+    }
     for (const [key, found] of faults) for (const fault of this.faults.set(key, found)) onFault(fault);
-    mode.desire(changes.ports, changes.before);
-    flows.update(changes.ports, changes.before);
-    onPorts?.(changes.ports);
-    this.#unreported = noChanges();
+    for (const taker of this.#takers) {
+      taker.take(taker.left);
+      taker.left = noChanges();
+    }
     for (const key of portion) this.#owed.delete(key);
   }
 
@@ -240,10 +249,16 @@ export class SyncLoop {
   }
 }
 
-/** Changes of the model that are not reported to all parts yet, with the values before. */
+/** Changes of the model, with the values before. */
 interface Changes {
   readonly ports: Map<ServicePortKey, ServicePort | undefined>;
   readonly before: Map<ServicePortKey, ServicePort>;
+}
+
+interface Taker {
+  readonly take: (changes: Changes) => void;
+  /** Changes that it did not take yet. */
+  left: Changes;
 }
 
 function noChanges(): Changes {

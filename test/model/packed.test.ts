@@ -115,6 +115,16 @@ describe('packed', () => {
       assert.equal(new Unpacker(packer.end()).text(), text);
     }
   });
+
+  it('no number that would be read back as another one is taken, and none is read after the end', () => {
+    const packer = new Packer();
+    for (const number of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
+      packer.byte(7);
+      assert.throws(() => packer.number(number), RangeError, `${number}`);
+    }
+    packer.byte(200);
+    assert.throws(() => new Unpacker(packer.end()).number(), /in the middle of a number/);
+  });
 });
 
 function isEqual(a: unknown, b: unknown): boolean {

@@ -44,7 +44,7 @@ export class RecordedAnswers implements Answers {
       source: 'a recording',
       health: { live: false, ready: false, healthy, reasons: [reason, ...(last?.failed ?? [])] },
       heard: [],
-      objects: { services: count(objects?.services() ?? []), slices: count(objects?.slices.all() ?? []) },
+      objects: { services: objects?.serviceCount ?? 0, slices: objects?.slices.count ?? 0 },
       syncs: syncs.slice(-SYNCS).reverse(),
       latency: null,
       faults: [],
@@ -98,10 +98,4 @@ function by({ parts: { settings, nodeName, version } }: StartLine, at: number): 
 
 function endOf({ start }: RecordedFlight, last: string | undefined): string {
   return last ?? momentOf(start?.at ?? 0);
-}
-
-function count(objects: Iterable<unknown>): number {
-  let number = 0;
-  for (const _ of objects) number += 1;
-  return number;
 }

@@ -29,8 +29,12 @@ export class Packer {
     this.#bytes[this.#at++] = value;
   }
 
-  /** A whole number from 0 on, up to `Number.MAX_SAFE_INTEGER`: seven bits a byte, the last ones first. */
+  /** A whole number from 0 on, up to `Number.MAX_SAFE_INTEGER`: seven bits a byte, the last ones first. Throws RangeError for others. */
   number(value: number): void {
+    if (!Number.isSafeInteger(value) || value < 0) {
+      this.#at = 0;
+      throw new RangeError(`${value} cannot be packed: it is no whole number from 0 on`);
+    }
     this.#room(SMALL);
     let left = value;
     for (; left > 127; left = Math.floor(left / 128)) this.#bytes[this.#at++] = (left % 128) | 128;
@@ -94,11 +98,13 @@ export class Unpacker {
     return this.#packed.charCodeAt(this.#at++);
   }
 
+  /** Throws RangeError where the text ends before the number does. */
   number(): number {
     let value = 0;
     for (let unit = 1; ; unit *= 128) {
       const byte = this.byte();
       if (byte < 128) return value + byte * unit;
+      if (Number.isNaN(byte)) throw new RangeError('a packed text ends in the middle of a number');
       value += (byte - 128) * unit;
     }
   }

@@ -17,6 +17,14 @@ export function sameEntry(a: NftElement, b: NftElement): boolean {
 
 type ElementTracker = Tracker<Bytes, Entry>;
 
+export interface PendingElements {
+  readonly count: number;
+  /** The kernel has no element that is not desired just so. */
+  readonly isOnlyNew: boolean;
+  /** The Service of each. */
+  readonly owners: Iterable<ServiceKey | undefined>;
+}
+
 export class ElementTable
   implements Pick<ElementTracker, 'desired' | 'applied' | 'desire' | 'wrote' | 'delta' | 'forget'>
 {
@@ -146,16 +154,13 @@ export class ElementTable
     this.#believe(key, value);
   }
 
-  /** The number of elements that may differ. */
-  get pending(): number {
-    return this.#pending.size + this.#odd.size;
-  }
-
-  /** The Service of each element that may differ; undefined where it has none, or where the kernel has the element already. */
-  *newOwners(): Generator<ServiceKey | undefined> {
-    for (const row of this.#pending) {
-      yield this.#states.is(row, APPLIED) ? undefined : this.#rows.owner(row);
-    }
+  /** The elements that may differ. */
+  get pending(): PendingElements {
+    return {
+      count: this.#pending.size + this.#odd.size,
+      isOnlyNew: this.#states.only(APPLIED) + this.#others.size + this.#odd.size === 0,
+      owners: this.#pending.values().map((row) => this.#rows.owner(row)),
+    };
   }
 
   /**

@@ -7,8 +7,8 @@ import type { SetAside } from '../mode.ts';
 import type { TableLayout } from './layout.ts';
 import type { TableState } from './state.ts';
 
-/** Elements of one set that are planned at once. */
-const MOST = 5000;
+/** Elements of one set that are planned at once: some 20 ms. */
+const MOST = 2500;
 
 /**
  * Services whose elements are a part; undefined: all is planned at once. Only where all that is pending is new and has an owner: then no
@@ -19,17 +19,17 @@ export function firstPart(
   { afterFrontend }: TableLayout,
   setAside: SetAside,
 ): ReadonlySet<ServiceKey> | undefined {
-  const owned = [...elements].filter(([set]) => afterFrontend.has(set)).map(([, table]) => table);
-  const [largest] = owned.toSorted((a, b) => b.pending - a.pending);
-  if (largest === undefined || largest.pending <= MOST) return undefined;
+  const owned = [...elements].filter(([set]) => afterFrontend.has(set)).map(([, { pending }]) => pending);
+  const [largest] = owned.toSorted((a, b) => b.count - a.count);
+  if (largest === undefined || largest.count <= MOST || !owned.every(({ isOnlyNew }) => isOnlyNew)) return undefined;
   const part = new Set<ServiceKey>();
   let chosen = 0;
-  for (const owner of largest.newOwners()) {
+  for (const owner of largest.owners) {
     if (owner === undefined) return undefined;
-    if (setAside.has(owner) || (chosen >= MOST && !part.has(owner))) continue;
+    if (chosen >= MOST) break;
+    if (setAside.has(owner)) continue;
     part.add(owner);
     chosen += 1;
   }
-  const areNew = owned.every((table) => table.newOwners().every((owner) => owner !== undefined));
-  return areNew && part.size > 0 ? part : undefined;
+  return part.size > 0 ? part : undefined;
 }

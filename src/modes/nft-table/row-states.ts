@@ -6,14 +6,21 @@ export const APPLIED = 2;
 /** A mark for the time of one comparison. */
 export const SEEN = 4;
 
+const BOTH = DESIRED | APPLIED;
+
 export class RowStates {
   readonly #bits = new BitsColumn();
-  #desired = 0;
-  #applied = 0;
+  /** The number of rows by state, without the mark. */
+  readonly #counts = [0, 0, 0, 0];
 
   /** The number of rows with this bit: `DESIRED` or `APPLIED`. */
   count(bit: number): number {
-    return bit === DESIRED ? this.#desired : this.#applied;
+    return this.only(bit) + this.only(DESIRED | APPLIED);
+  }
+
+  /** The number of rows with just these of both bits. */
+  only(bits: number): number {
+    return this.#counts[bits] ?? 0;
   }
 
   at(row: number): number {
@@ -26,10 +33,10 @@ export class RowStates {
 
   mark(row: number, bit: number, isSet: boolean): void {
     if (this.is(row, bit) === isSet) return;
-    this.#bits.set(row, this.at(row) ^ bit);
-    const by = isSet ? 1 : -1;
-    if (bit === DESIRED) this.#desired += by;
-    else if (bit === APPLIED) this.#applied += by;
+    const before = this.at(row);
+    this.#bits.set(row, before ^ bit);
+    this.#counts[before & BOTH] = this.only(before & BOTH) - 1;
+    this.#counts[(before ^ bit) & BOTH] = this.only((before ^ bit) & BOTH) + 1;
   }
 
   /** Marks the rows below `end` that have another bit. */

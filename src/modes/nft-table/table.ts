@@ -120,8 +120,11 @@ export class NftTable {
     const { layout, untouched } = this.#options;
     const due = this.#idle.begin();
     const part = mayBePart ? firstPart(state, layout, setAside) : undefined;
+    // Before the last part nothing is written that must follow the elements of all Services, such as what refuses other ports.
+    const isDue = (set: NftSet) =>
+      part === undefined || layout.afterFrontend.has(set) || layout.neededFirst.includes(set);
     const elements = [...state.elements]
-      .filter(([set]) => !untouched.includes(set))
+      .filter(([set]) => !untouched.includes(set) && isDue(set))
       .map(([set, tracker]) => {
         const delta = tracker.delta(layout.afterFrontend.has(set) ? part : undefined);
         return [set, layout.lasting.includes(set) ? due(set.name, delta) : delta] as const;

@@ -40,6 +40,21 @@ describe('very many new Services', () => {
     assert.equal((await rig.sync()).applied, 0);
   });
 
+  it('are all written before a cluster IP refuses ports that its Service does not have', async () => {
+    const { rig, kernel } = many();
+    const services: number[] = [];
+    kernel.options = {
+      ...kernel.options,
+      onAnswer: () => {
+        if ((sizeOf(kernel, 'cluster-ips') ?? 0) > 0) services.push(sizeOf(kernel, 'services') ?? 0);
+      },
+    };
+    await rig.sync();
+    assert.ok(services.length > 0);
+    assert.deepEqual(new Set(services), new Set([SERVICES]));
+    assert.equal(sizeOf(kernel, 'cluster-ips'), SERVICES);
+  });
+
   it('are all in the plan that people ask for', async () => {
     const { rig } = many();
     const { plan } = await rig.loop.plan(new AbortController().signal);
