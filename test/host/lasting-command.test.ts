@@ -48,6 +48,16 @@ describe('a lasting command', () => {
     );
   });
 
+  it('is not started where no more files can be opened', async () => {
+    const text = `import { openSync } from 'node:fs';
+      import { startCommand } from '${MODULE}';
+      try { for (;;) openSync('/dev/null'); } catch {}
+      try { startCommand('cat', []); } catch (error) { process.exitCode = 7; process.stdout.write(error.message); }`;
+    const args = ['-c', 'ulimit -n 64; exec "$0" --input-type=module -e "$1"', process.execPath, text];
+    const failed = promisify(execFile)('sh', args);
+    await assert.rejects(failed, { code: 7, stdout: 'cannot start cat: too many open files' });
+  });
+
   it('ends when the signal aborts, and rejects with its reason', async () => {
     const silent = startCommand('sleep', ['1000']);
     const aborting = new AbortController();
