@@ -51,7 +51,8 @@ export class Pace {
   async #repeated<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const { clock } = this.#options;
     for (let repeats = 0; ; repeats++) {
-      await sleepIfAny(clock, this.#waitsUntil - clock.now(), signal);
+      // While it sleeps, the server may ask another request to wait longer.
+      while (clock.now() < this.#waitsUntil) await sleep(clock, this.#waitsUntil - clock.now(), signal);
       try {
         return await ask();
       } catch (error) {

@@ -1,9 +1,9 @@
 /** The EndpointSlices that the cluster has, packed, with an index by Service. */
 import { MANAGED_BY_LABEL, MIRROR_MANAGER, SERVICE_NAME_LABEL, SLICES_MANAGER } from '../model/labels.ts';
+import type { Packed } from '../model/packed/bytes.ts';
 import { Lists } from '../producers/few.ts';
 import type { ObjectKey, SliceObject } from '../producers/objects.ts';
 import { pack } from '../producers/packing.ts';
-import type { Packed } from '../producers/packing-form.ts';
 import { unpack } from '../producers/unpacking.ts';
 
 interface Row {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import {
+  CommandNotStarted,
   type CommandResult,
   type CommandRunner,
   chunksOf,
@@ -34,10 +35,16 @@ export const lastingCommands: CommandRunner = {
   start: ({ file, args }) => startCommand(file, args),
 };
 
-/** Starts at once. It keeps this process from ending only while a piece is under way, and ends with it, because its input then ends. */
+/** Starts at once. Throws CommandNotStarted where no more files can be opened. It keeps this process from ending only while a piece is under way, and ends with it, because its input then ends. */
 export function startCommand(file: string, args: readonly string[], idle = IDLE): LastingCommand {
-  const child = spawn(file, args, { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, LC_ALL: 'C' } });
-  return new ChildCommand(file, { child, streams: child, idle });
+  const child: ChildProcess = spawn(file, args, { stdio: 'pipe', env: { ...process.env, LC_ALL: 'C' } });
+  const { stdin, stdout, stderr } = child;
+  // Node.js makes no streams when the limit of open files is reached, and tells that in an event.
+  if (!stdin || !stdout || !stderr) {
+    child.on('error', () => undefined);
+    throw new CommandNotStarted(file, 'too many open files');
+  }
+  return new ChildCommand(file, { child, streams: { stdin, stdout, stderr }, idle });
 }
 
 class ChildCommand implements LastingCommand {
@@ -117,7 +124,9 @@ class ChildCommand implements LastingCommand {
     const { stdin } = this.#streams;
     for (const chunk of chunksOf(lines)) {
       if (this.#hasEnded) return;
-      if (!stdin.write(chunk)) await Promise.race([once(stdin, 'drain'), this.#ended]);
+      if (stdin.write(chunk)) continue;
+      // A process that refuses a line takes no more: its status and its complaint tell why, not the broken pipe.
+      await Promise.race([once(stdin, 'drain').catch(() => this.#ended), this.#ended]);
     }
   }
 

@@ -6,7 +6,7 @@
  * after the last COMMIT tells that all before it is done (iptables-restore.c and xtables-restore.c of iptables). Where a tool does not
  * do this, each restore has a process of its own. The tool reads what the kernel has anew for each table.
  */
-import type { CommandResult, CommandRunner, LastingCommand } from './commands.ts';
+import { CommandNotStarted, type CommandResult, type CommandRunner, type LastingCommand } from './commands.ts';
 
 /** Restores of one process: what the tool does not free stays small. */
 const MOST_RESTORES = 500;
@@ -68,16 +68,17 @@ export class LastingRestore {
     return this.#answers ? process : undefined;
   }
 
-  async #greets(process: LastingCommand, signal: AbortSignal): Promise<boolean> {
+  /** undefined: not known. */
+  async #greets(process: LastingCommand, signal: AbortSignal): Promise<boolean | undefined> {
     const tooLong = AbortSignal.timeout(this.#options.patience ?? PATIENCE);
     try {
       return (
         (await process.ask(this.#counted([], GREETING), GREETING, AbortSignal.any([signal, tooLong]))) === undefined
       );
-    } catch {
-      // A program that cannot be started is reported by the process of its own.
+    } catch (error) {
       signal.throwIfAborted();
-      return false;
+      // A program that cannot be started is reported by the process of its own, and tried again.
+      return error instanceof CommandNotStarted ? undefined : false;
     }
   }
 

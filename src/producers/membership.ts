@@ -4,10 +4,10 @@
  */
 import { sameData } from '../model/equal.ts';
 import type { Labels } from '../model/labels.ts';
+import type { Packed } from '../model/packed/bytes.ts';
 import { Lists } from './few.ts';
 import type { ObjectKey, PodView, SelectingService } from './objects.ts';
 import { pack } from './packing.ts';
-import type { Packed } from './packing-form.ts';
 import { type LabelOf, PodRows } from './pod-rows.ts';
 import { unpack } from './unpacking.ts';
 
@@ -62,8 +62,8 @@ export class Membership {
       if (listedUnder !== undefined) this.#servicesByLabel.add(listedUnder, key);
     }
     // In this order an index that both need stays.
-    for (const label of Object.keys(service?.selector ?? {})) this.#pods.index(label);
-    for (const label of Object.keys(before?.selector ?? {})) this.#pods.unindex(label);
+    this.#pods.index(Object.keys(service?.selector ?? {}));
+    this.#pods.unindex(Object.keys(before?.selector ?? {}));
     return before;
   }
 

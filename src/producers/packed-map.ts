@@ -1,6 +1,7 @@
 /** Objects by key, each packed. What `get` returns is new each time. */
+
+import type { Packed } from '../model/packed/bytes.ts';
 import { pack } from './packing.ts';
-import type { Packed } from './packing-form.ts';
 import { unpack } from './unpacking.ts';
 
 export class PackedMap<T> {

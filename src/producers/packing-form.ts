@@ -1,9 +1,5 @@
 /** The form of packed data: the first byte of each value. */
 
-declare const content: unique symbol;
-/** A packed value of this type. */
-export type Packed<T> = string & { readonly [content]?: T };
-
 /** A byte from `FIRST_WORD` on is a word. */
 export const NULL = 0;
 export const FALSE = 1;
@@ -16,12 +12,10 @@ export const OBJECT = 7;
 /** An object with the fields of an earlier one. */
 export const OBJECT_AGAIN = 8;
 export const TEXT = 9;
-/** A text with characters of two bytes. */
-export const WIDE = 10;
 /** A text that was there before. */
-export const TEXT_AGAIN = 11;
+export const TEXT_AGAIN = 10;
 /** A text that begins as the last one of the same field. */
-export const TEXT_ALIKE = 12;
+export const TEXT_ALIKE = 11;
 /** Texts with a form of their own (`packing-texts.ts`). */
 export const NUMBER = 16;
 export const IPV4 = 17;

@@ -59,12 +59,12 @@ export function timeText(seconds: number): string {
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 
-/** The UUID of 16 bytes. */
-export function uuidText(packed: string, at: number): string {
+/** The UUID of the next 16 bytes. */
+export function uuidText(byte: () => number): string {
   let text = '';
   for (let i = 0; i < 16; i++) {
     if (i === 4 || i === 6 || i === 8 || i === 10) text += '-';
-    text += HEX[packed.charCodeAt(at + i)];
+    text += HEX[byte()];
   }
   return text;
 }

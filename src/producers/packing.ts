@@ -1,8 +1,10 @@
 /**
  * Plain data (what JSON can say, and undefined) as one string of one-byte characters: a fifth of the memory that the objects take.
  * Words of the API are one byte, addresses, UUIDs, times and numbers are binary, and what an object repeats is written once.
+ * `model/packed` has a form of its own for each kind, without names of fields; here fields of other writers must survive.
  * The form is for this process's memory alone. Objects have their fields in the same order when they are unpacked.
  */
+import { Packer as Bytes, type Packed } from '../model/packed/bytes.ts';
 import {
   ARRAY,
   DOUBLE,
@@ -14,7 +16,6 @@ import {
   NUMBER,
   OBJECT,
   OBJECT_AGAIN,
-  type Packed,
   TEXT,
   TEXT_AGAIN,
   TEXT_ALIKE,
@@ -22,7 +23,6 @@ import {
   TRUE,
   UNDEFINED,
   UUID,
-  WIDE,
 } from './packing-form.ts';
 import { ipv4Bits, numberOf, timeOf } from './packing-texts.ts';
 import { WORDS } from './packing-words.ts';
@@ -42,34 +42,33 @@ export function pack<T>(value: T): Packed<T> {
 const double = new DataView(new ArrayBuffer(8));
 
 class Packer {
-  /** What is written; it grows. */
-  #bytes = Buffer.alloc(4096);
-  #at = 0;
+  readonly #bytes = new Bytes();
   readonly #texts = new Map<string, number>();
   readonly #shapes: (readonly string[])[] = [];
   /** The last text of each field. */
   readonly #last = new Map<string, string>();
 
-  pack(value: unknown): string {
-    this.#at = 0;
+  pack<T>(value: T): Packed<T> {
     this.#shapes.length = 0;
     if (this.#texts.size > 0) this.#texts.clear();
     if (this.#last.size > 0) this.#last.clear();
+    // A value that was refused left what it began to write.
+    this.#bytes.end();
     this.value(value, '');
-    return this.#bytes.toString('latin1', 0, this.#at);
+    return this.#bytes.end();
   }
 
   /** `field`: the name of the field, or of the list. */
   value(value: unknown, field: string): void {
     if (typeof value === 'string') this.#text(value, field);
     else if (typeof value === 'number') this.#number(value);
-    else if (value === null) this.#byte(NULL);
-    else if (value === undefined) this.#byte(UNDEFINED);
-    else if (value === true) this.#byte(TRUE);
-    else if (value === false) this.#byte(FALSE);
+    else if (value === null) this.#bytes.byte(NULL);
+    else if (value === undefined) this.#bytes.byte(UNDEFINED);
+    else if (value === true) this.#bytes.byte(TRUE);
+    else if (value === false) this.#bytes.byte(FALSE);
     else if (Array.isArray(value)) {
-      this.#byte(ARRAY);
-      this.#count(value.length);
+      this.#bytes.byte(ARRAY);
+      this.#bytes.number(value.length);
       for (const item of value) this.value(item, field);
     } else if (typeof value === 'object') this.#object(value);
     else throw new TypeError(`cannot pack a ${typeof value}`);
@@ -81,12 +80,12 @@ class Packer {
     if (before < 0) {
       // Objects with ever other fields would be compared for long.
       if (this.#shapes.length < MOST_SHAPES) this.#shapes.push(names);
-      this.#byte(OBJECT);
-      this.#count(names.length);
+      this.#bytes.byte(OBJECT);
+      this.#bytes.number(names.length);
       for (const name of names) this.#text(name, '');
     } else {
-      this.#byte(OBJECT_AGAIN);
-      this.#count(before);
+      this.#bytes.byte(OBJECT_AGAIN);
+      this.#bytes.number(before);
     }
     const fields: readonly unknown[] = Object.values(value);
     for (const [i, name] of names.entries()) this.value(fields[i], name);
@@ -94,54 +93,34 @@ class Packer {
 
   #number(value: number): void {
     if (Number.isSafeInteger(value) && value >= 0 && !Object.is(value, -0)) {
-      this.#byte(INTEGER);
-      this.#count(value);
+      this.#bytes.byte(INTEGER);
+      this.#bytes.number(value);
       return;
     }
-    this.#byte(DOUBLE);
+    this.#bytes.byte(DOUBLE);
     double.setFloat64(0, value);
-    for (let i = 0; i < 8; i++) this.#byte(double.getUint8(i));
+    for (let i = 0; i < 8; i++) this.#bytes.byte(double.getUint8(i));
   }
 
   #text(text: string, field: string): void {
     if (this.#binary(text)) return;
     const word = text.length <= LONGEST_WORD ? BYTE_OF.get(text) : undefined;
     if (word !== undefined) {
-      this.#byte(word);
+      this.#bytes.byte(word);
       return;
     }
     const before = this.#texts.get(text);
     if (before !== undefined) {
-      this.#byte(TEXT_AGAIN);
-      this.#count(before);
+      this.#bytes.byte(TEXT_AGAIN);
+      this.#bytes.number(before);
       return;
     }
     this.#texts.set(text, this.#texts.size);
     const alike = alikeLength(text, this.#last.get(field) ?? '');
     this.#last.set(field, text);
-    const start = this.#at;
-    this.#byte(alike > 0 ? TEXT_ALIKE : TEXT);
-    if (alike > 0) this.#count(alike);
-    this.#count(text.length - alike);
-    this.#room(text.length);
-    let highest = 0;
-    for (let i = alike; i < text.length; i++) {
-      const code = text.charCodeAt(i);
-      highest |= code;
-      this.#bytes[this.#at++] = code;
-    }
-    if (highest <= 0xff) return;
-    this.#at = start;
-    this.#wide(text);
-  }
-
-  #wide(text: string): void {
-    this.#byte(WIDE);
-    this.#count(text.length);
-    for (let i = 0; i < text.length; i++) {
-      this.#byte(text.charCodeAt(i) & 0xff);
-      this.#byte(text.charCodeAt(i) >> 8);
-    }
+    this.#bytes.byte(alike > 0 ? TEXT_ALIKE : TEXT);
+    if (alike > 0) this.#bytes.number(alike);
+    this.#bytes.text(alike > 0 ? text.slice(alike) : text);
   }
 
   /** Writes a text that has a shorter form; returns whether it has one. */
@@ -150,49 +129,29 @@ class Packer {
     if (!isHexDigit(first)) return false;
     const number = numberOf(text, first);
     if (number !== undefined) {
-      this.#byte(NUMBER);
-      this.#count(number);
+      this.#bytes.byte(NUMBER);
+      this.#bytes.number(number);
       return true;
     }
     const bits = ipv4Bits(text, first);
     if (bits !== undefined) {
-      this.#byte(IPV4);
-      for (let shift = 24; shift >= 0; shift -= 8) this.#byte((bits >>> shift) & 0xff);
+      this.#bytes.byte(IPV4);
+      for (let shift = 24; shift >= 0; shift -= 8) this.#bytes.byte((bits >>> shift) & 0xff);
       return true;
     }
     const time = timeOf(text, first);
     if (time !== undefined) {
-      this.#byte(TIME);
-      this.#count(time);
+      this.#bytes.byte(TIME);
+      this.#bytes.number(time);
       return true;
     }
     if (!isUuid(text)) return false;
-    this.#byte(UUID);
+    this.#bytes.byte(UUID);
     for (let i = 0; i < 36; i += 2) {
       if (text.charCodeAt(i) === DASH) i += 1;
-      this.#byte(hexDigit(text.charCodeAt(i)) * 16 + hexDigit(text.charCodeAt(i + 1)));
+      this.#bytes.byte(hexDigit(text.charCodeAt(i)) * 16 + hexDigit(text.charCodeAt(i + 1)));
     }
     return true;
-  }
-
-  /** 7 bits a byte, the lowest first; the highest bit says that more follow. */
-  #count(count: number): void {
-    let rest = count;
-    while (rest > 0x7f) {
-      this.#byte((rest % 0x80) | 0x80);
-      rest = Math.floor(rest / 0x80);
-    }
-    this.#byte(rest);
-  }
-
-  #byte(byte: number): void {
-    if (this.#at === this.#bytes.length) this.#room(1);
-    this.#bytes[this.#at++] = byte;
-  }
-
-  #room(more: number): void {
-    const { length } = this.#bytes;
-    if (this.#at + more > length) this.#bytes = Buffer.concat([this.#bytes, Buffer.alloc(length + more)]);
   }
 }
 

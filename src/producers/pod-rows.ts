@@ -2,10 +2,11 @@
  * The Pods of a cluster in little memory. Pods of one workload share their labels and ports; what each has of its own is packed.
  * Labels are an index: but only labels of names that some selector has, since a Pod has many others.
  */
+
+import type { Packed } from '../model/packed/bytes.ts';
 import { type Few, Lists, membersOf, withMember, withoutMember } from './few.ts';
 import type { ObjectKey, PodView } from './objects.ts';
 import { pack } from './packing.ts';
-import type { Packed } from './packing-form.ts';
 import { unpack } from './unpacking.ts';
 
 type Shared = Pick<PodView, 'namespace' | 'labels' | 'ports' | 'subdomain'>;
@@ -76,28 +77,29 @@ export class PodRows {
     this.#rows.set(key, { workload, node: this.#joined(pod.nodeName, key), own });
   }
 
-  /** A selector with a label of this name is there: the Pods are found by it from now on. */
-  index(label: string): void {
-    const known = this.#byLabel.get(label);
-    if (known !== undefined) {
-      known.wanted += 1;
-      return;
+  /** A selector with labels of these names is there: the Pods are found by them from now on. One pass, however many names. */
+  index(names: readonly string[]): void {
+    const added = new Map<string, LabelIndex>();
+    for (const name of names) {
+      const known = this.#byLabel.get(name);
+      if (known === undefined) added.set(name, { wanted: 1, workloads: new Lists() });
+      else known.wanted += 1;
     }
-    const workloads = new Lists<Workload>();
-    this.#byLabel.set(label, { wanted: 1, workloads });
+    if (added.size === 0) return;
+    for (const [name, fresh] of added) this.#byLabel.set(name, fresh);
     for (const workload of this.#workloads.values()) {
-      const { namespace, labels } = unpack(workload.shared);
-      const value = labelValue(labels, label);
-      if (value !== undefined) workloads.add(valueKey(namespace, value), workload);
+      for (const [name, key] of keysOf(unpack(workload.shared))) added.get(name)?.workloads.add(key, workload);
     }
   }
 
-  /** A selector with a label of this name is gone. */
-  unindex(label: string): void {
-    const known = this.#byLabel.get(label);
-    if (known === undefined) return;
-    known.wanted -= 1;
-    if (known.wanted === 0) this.#byLabel.delete(label);
+  /** A selector with labels of these names is gone. */
+  unindex(names: readonly string[]): void {
+    for (const name of names) {
+      const known = this.#byLabel.get(name);
+      if (known === undefined) continue;
+      known.wanted -= 1;
+      if (known.wanted === 0) this.#byLabel.delete(name);
+    }
   }
 
   /** The number of workloads with a label that is an index. */
@@ -124,16 +126,14 @@ export class PodRows {
     return [...membersOf(this.#nodes.get(node)?.pods)].flatMap((key) => this.get(key) ?? []);
   }
 
-  #workloadOf({ namespace, labels, ports, subdomain }: PodView): Workload {
+  #workloadOf(pod: PodView): Workload {
+    const { namespace, labels, ports, subdomain } = pod;
     const shared = pack<Shared>({ namespace, labels, ports, subdomain });
     const known = this.#workloads.get(shared);
     if (known !== undefined) return known;
     const workload: Workload = { shared, pods: undefined };
     this.#workloads.set(shared, workload);
-    for (const [name, { workloads }] of this.#byLabel) {
-      const value = labelValue(labels, name);
-      if (value !== undefined) workloads.add(valueKey(namespace, value), workload);
-    }
+    for (const [name, key] of keysOf(pod)) this.#byLabel.get(name)?.workloads.add(key, workload);
     return workload;
   }
 
@@ -141,11 +141,7 @@ export class PodRows {
     workload.pods = withoutMember(workload.pods, key);
     if (workload.pods !== undefined) return;
     this.#workloads.delete(workload.shared);
-    const { namespace, labels } = unpack(workload.shared);
-    for (const [name, { workloads }] of this.#byLabel) {
-      const value = labelValue(labels, name);
-      if (value !== undefined) workloads.remove(valueKey(namespace, value), workload);
-    }
+    for (const [name, key] of keysOf(unpack(workload.shared))) this.#byLabel.get(name)?.workloads.remove(key, workload);
   }
 
   #joined(nodeName: string, key: ObjectKey): PodsOnNode {
@@ -161,9 +157,9 @@ export class PodRows {
   }
 }
 
-/** Names of labels may be those of what every object has. */
-function labelValue(labels: PodView['labels'], name: string): string | undefined {
-  return Object.hasOwn(labels, name) ? labels[name] : undefined;
+/** The name of each label, and its key in the index of that name. */
+function keysOf({ namespace, labels }: Pick<PodView, 'namespace' | 'labels'>): [name: string, key: string][] {
+  return Object.entries(labels).map(([name, value]) => [name, valueKey(namespace, value)]);
 }
 
 function valueKey(namespace: string, value: string): string {

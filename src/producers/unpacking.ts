@@ -1,4 +1,5 @@
 /** Packed data as it was before (`packing.ts`). */
+import { Unpacker as Bytes, type Packed } from '../model/packed/bytes.ts';
 import {
   ARRAY,
   DOUBLE,
@@ -10,7 +11,6 @@ import {
   NUMBER,
   OBJECT,
   OBJECT_AGAIN,
-  type Packed,
   TEXT,
   TEXT_AGAIN,
   TEXT_ALIKE,
@@ -18,36 +18,29 @@ import {
   TRUE,
   UNDEFINED,
   UUID,
-  WIDE,
 } from './packing-form.ts';
 import { ipv4Text, timeText, uuidText } from './packing-texts.ts';
 import { WORDS } from './packing-words.ts';
 
 /** The value that was packed, as a new one. */
 export function unpack<T>(packed: Packed<T>): T {
-  return unpacker.unpack(packed) as T;
+  return new Unpacker(packed).value('') as T;
 }
 
 const double = new DataView(new ArrayBuffer(8));
 
 class Unpacker {
-  #packed = '';
-  #at = 0;
+  readonly #bytes: Bytes;
   readonly #texts: string[] = [];
   readonly #shapes: (readonly string[])[] = [];
   readonly #last = new Map<string, string>();
 
-  unpack(packed: string): unknown {
-    this.#packed = packed;
-    this.#at = 0;
-    this.#texts.length = 0;
-    this.#shapes.length = 0;
-    if (this.#last.size > 0) this.#last.clear();
-    return this.value('');
+  constructor(packed: Packed<unknown>) {
+    this.#bytes = new Bytes(packed);
   }
 
   value(field: string): unknown {
-    const kind = this.#byte();
+    const kind = this.#bytes.byte();
     switch (kind) {
       case NULL:
         return null;
@@ -58,32 +51,32 @@ class Unpacker {
       case UNDEFINED:
         return undefined;
       case INTEGER:
-        return this.#count();
+        return this.#bytes.number();
       case DOUBLE:
-        for (let i = 0; i < 8; i++) double.setUint8(i, this.#byte());
+        for (let i = 0; i < 8; i++) double.setUint8(i, this.#bytes.byte());
         return double.getFloat64(0);
       case ARRAY:
         return this.#list(field);
       case OBJECT:
         return this.#object(this.#newShape());
       case OBJECT_AGAIN:
-        return this.#object(this.#shapes[this.#count()] ?? []);
+        return this.#object(this.#shapes[this.#bytes.number()] ?? []);
       default:
         return this.#text(kind, field);
     }
   }
 
   #list(field: string): unknown[] {
-    const length = this.#count();
+    const length = this.#bytes.number();
     const list: unknown[] = [];
     for (let i = 0; i < length; i++) list.push(this.value(field));
     return list;
   }
 
   #newShape(): readonly string[] {
-    const length = this.#count();
+    const length = this.#bytes.number();
     const names: string[] = [];
-    for (let i = 0; i < length; i++) names.push(this.#text(this.#byte(), ''));
+    for (let i = 0; i < length; i++) names.push(this.#text(this.#bytes.byte(), ''));
     this.#shapes.push(names);
     return names;
   }
@@ -102,20 +95,19 @@ class Unpacker {
   #text(kind: number, field: string): string {
     switch (kind) {
       case TEXT_AGAIN:
-        return this.#texts[this.#count()] ?? '';
+        return this.#texts[this.#bytes.number()] ?? '';
       case NUMBER:
-        return String(this.#count());
+        return String(this.#bytes.number());
       case IPV4:
-        return ipv4Text(this.#byte(), this.#byte(), this.#byte(), this.#byte());
+        return ipv4Text(this.#bytes.byte(), this.#bytes.byte(), this.#bytes.byte(), this.#bytes.byte());
       case TIME:
-        return timeText(this.#count());
+        return timeText(this.#bytes.number());
       case UUID:
-        this.#at += 16;
-        return uuidText(this.#packed, this.#at - 16);
+        return uuidText(() => this.#bytes.byte());
       case TEXT:
-      case TEXT_ALIKE:
-      case WIDE: {
-        const text = this.#newText(kind, field);
+      case TEXT_ALIKE: {
+        const alike = kind === TEXT_ALIKE ? (this.#last.get(field) ?? '').slice(0, this.#bytes.number()) : '';
+        const text = alike + this.#bytes.text();
         this.#texts.push(text);
         this.#last.set(field, text);
         return text;
@@ -124,32 +116,4 @@ class Unpacker {
         return WORDS[kind - FIRST_WORD] ?? '';
     }
   }
-
-  #newText(kind: number, field: string): string {
-    const alike = kind === TEXT_ALIKE ? (this.#last.get(field) ?? '').slice(0, this.#count()) : '';
-    const length = this.#count();
-    if (kind === WIDE) {
-      let text = '';
-      for (let i = 0; i < length; i++) text += String.fromCharCode(this.#byte() + this.#byte() * 0x100);
-      return text;
-    }
-    this.#at += length;
-    return alike + this.#packed.slice(this.#at - length, this.#at);
-  }
-
-  #count(): number {
-    let count = 0;
-    for (let unit = 1; ; unit *= 0x80) {
-      const byte = this.#byte();
-      count += (byte & 0x7f) * unit;
-      if (byte < 0x80) return count;
-    }
-  }
-
-  #byte(): number {
-    return this.#packed.charCodeAt(this.#at++);
-  }
 }
-
-/** One value is unpacked at a time. */
-const unpacker = new Unpacker();

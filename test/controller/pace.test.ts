@@ -116,6 +116,18 @@ describe('a server that asks to wait', () => {
     assert.deepEqual([bench.waits, bench.asked.length], [[1000], 6]);
   });
 
+  it('gets no request before the longest of several waits has ended', async () => {
+    const bench = new Bench({ errors: [tooMany(1000), tooMany(3000)] });
+    const client = bench.client();
+    const all = Promise.all([write(client), write(client)]);
+    await breath();
+    await bench.pass(2900);
+    assert.deepEqual(bench.asked, [0, 0]);
+    await bench.pass(200);
+    await all;
+    assert.deepEqual(bench.asked, [0, 0, 3000, 3000]);
+  });
+
   it('gets it ten times more, and then the failure is that of the object', async () => {
     const bench = new Bench({ errors: Array.from({ length: 11 }, () => tooMany(100)) });
     const failed = assert.rejects(write(bench.client()), /too many requests/);

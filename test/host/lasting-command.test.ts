@@ -28,6 +28,13 @@ describe('a lasting command', () => {
     assert.ok(shell.hasEnded);
   });
 
+  it('gives them also when it ends long before it was told all', async () => {
+    const lines = Array.from({ length: 200_000 }, (_, i) => `line ${i}`);
+    const shell = startCommand('sh', ['-c', 'read a; exec 0<&-; sleep 0.05; echo "line 1 failed" >&2; exit 1']);
+    const result = await shell.ask(lines, 'done', NEVER);
+    assert.deepEqual(result, { exitCode: 1, stdout: '', stderr: 'line 1 failed\n' });
+  });
+
   it('gives no status when a signal ended it', async () => {
     const shell = startCommand('sh', ['-c', 'read a; kill -9 $$']);
     assert.equal((await shell.ask(['a'], 'a', NEVER))?.exitCode, undefined);
@@ -39,6 +46,16 @@ describe('a lasting command', () => {
       missing.ask(['a'], 'a', NEVER),
       (error) => error instanceof CommandNotStarted && error.isMissing,
     );
+  });
+
+  it('is not started where no more files can be opened', async () => {
+    const text = `import { openSync } from 'node:fs';
+      import { startCommand } from '${MODULE}';
+      try { for (;;) openSync('/dev/null'); } catch {}
+      try { startCommand('cat', []); } catch (error) { process.exitCode = 7; process.stdout.write(error.message); }`;
+    const args = ['-c', 'ulimit -n 64; exec "$0" --input-type=module -e "$1"', process.execPath, text];
+    const failed = promisify(execFile)('sh', args);
+    await assert.rejects(failed, { code: 7, stdout: 'cannot start cat: too many open files' });
   });
 
   it('ends when the signal aborts, and rejects with its reason', async () => {

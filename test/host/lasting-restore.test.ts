@@ -1,7 +1,7 @@
 /** One process of iptables-restore for many restores; test/netns/lasting-restore.test.ts has the real tools. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { CommandResult, CommandRunner } from '../../src/host/commands.ts';
+import { CommandNotStarted, type CommandResult, type CommandRunner } from '../../src/host/commands.ts';
 import { IptablesError, IptablesTools } from '../../src/host/iptables-tools.ts';
 import { LastingRestore } from '../../src/host/lasting-restore.ts';
 import { NEVER } from '../helpers/rig.ts';
@@ -87,6 +87,19 @@ describe('a lasting restore', () => {
     for (let i = 0; i < 3; i++) await tools.restore(() => TABLE, NEVER);
     assert.equal(processes.length, 1);
     assert.deepEqual(ran, Array(3).fill('ip6tables-legacy-restore --noflush --wait 5'));
+  });
+
+  it('tries again where the tool could not be started once', async () => {
+    const { start, processes } = fakeStart(() => undefined);
+    const error = new CommandNotStarted('iptables-restore', 'Resource temporarily unavailable');
+    const broken = { hasEnded: true, ask: () => Promise.reject(error), end: () => undefined };
+    let starts = 0;
+    const restore = lasting((command) => (starts++ === 0 ? broken : start(command)));
+    assert.deepEqual(
+      [await restore.restore(() => TABLE, NEVER), await restore.restore(() => TABLE, NEVER)],
+      ['unable', 'done'],
+    );
+    assert.equal(processes.length, 1);
   });
 
   it('gives up where the tool prints no comments', async () => {

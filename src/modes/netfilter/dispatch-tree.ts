@@ -60,13 +60,13 @@ interface Node {
   dirty: boolean;
 }
 
-/** What one list has and the other has not, compared by `sign`. */
+/** The items of only one of two lists: of the earlier (`gone`) and of the later one (`come`). */
 export interface Exchange<T> {
   readonly gone: readonly T[];
   readonly come: readonly T[];
 }
 
-/** What the tree need not be told of is in neither: each entry that it is told of renders a leaf anew. */
+/** Items are the same when `sign` gives the same text. A tree is told of differences alone, because each entry that is set renders a leaf. */
 export function exchange<T>(before: readonly T[], after: readonly T[], sign: (one: T) => string): Exchange<T> {
   if (before.length === 0) return { gone: before, come: after };
   const had = new Set(before.map(sign));
