@@ -82,8 +82,8 @@ class Handover implements Mode {
     const seen = await this.#next.observe(signal);
     if (seen.kind === 'unknown' || this.#isPredecessorGone) return seen;
     const old = await this.#predecessor.observe(signal);
-    // The predecessor's rules may still serve.
-    const value = { ...seen.value, isBare: false };
+    // The predecessor's rules may still serve, and were read.
+    const value = { ...seen.value, isBare: false, isAsLeft: false };
     if (old.kind === 'unknown') return { kind: 'known', value: { ...value, unread: [...value.unread, old.cause] } };
     const unread = [...value.unread, ...old.value.unread];
     const udpFrontends = [...value.udpFrontends, ...old.value.udpFrontends];

@@ -6,6 +6,7 @@ import type { ServerId } from '../../src/host/ipvs-kernel.ts';
 import type { Address } from '../../src/model/address.ts';
 import { handover } from '../../src/modes/handover.ts';
 import { iptablesMode } from '../../src/modes/iptables/index.ts';
+import type { Mode } from '../../src/modes/mode.ts';
 import { FakeIptables } from '../helpers/fake-iptables.ts';
 import type { FakeIpvs } from '../helpers/fake-ipvs.ts';
 import { ipvsRig } from '../helpers/ipvs-rig.ts';
@@ -23,10 +24,11 @@ interface Kernels {
   readonly iptables: FakeIptables;
 }
 
-function toIptables({ kernel, iptables }: Kernels): Rig {
+function toIptables({ kernel, iptables }: Kernels, change: (next: Mode) => void = () => undefined): Rig {
   const predecessor = ipvsRig({ families: ['IPv4'], kernel, iptables, isPredecessor: true }).rig.mode;
   const tools = new IptablesTools(iptables, 'IPv4', 'auto');
   const next = iptablesMode([{ settings: defaultSettings('IPv4'), tools, sysctls: fakeSysctls() }]);
+  change(next);
   return new Rig({ commands: iptables, mode: handover(next, predecessor) }).put(...OBJECTS);
 }
 
@@ -55,6 +57,17 @@ describe('from ipvs to iptables', () => {
     assert.deepEqual([made.kernel.device, made.kernel.sets.size], [false, 0]);
     assert.doesNotMatch(made.iptables.save('IPv4'), /IPVS|KUBE-NODE-PORT |KUBE-LOAD-BALANCER/);
     assert.ok(hasIptablesRules(made));
+  });
+
+  it('says that the kernel was read while the predecessor is read, also where the new rules are as an agent left them', async () => {
+    const rig = toIptables(ipvsRig({ families: ['IPv4'] }), (mode) => {
+      const observe = mode.observe.bind(mode);
+      mode.observe = async (signal) => {
+        const seen = await observe(signal);
+        return seen.kind === 'known' ? { kind: 'known', value: { ...seen.value, isAsLeft: true } } : seen;
+      };
+    });
+    assert.deepEqual([(await rig.sync()).isAsLeft, (await rig.sync()).outcome], [false, 'complete']);
   });
 
   it('keeps open connections: server, address and source chain stay until they end', async () => {
