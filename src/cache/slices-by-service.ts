@@ -5,7 +5,7 @@ import { Names } from '../model/packed/names.ts';
 import { keyOfSlice, packSlice, unpackSlice } from '../model/packed/slice.ts';
 
 /** Names of nodes that went and came until those of nodes that are gone are forgotten. */
-const NAMES = 1000;
+const NAMES = 20_000;
 
 /**
  * An endpoint that moves from one slice to another is in at least one of them at any time, whatever the order of the events:
