@@ -23,14 +23,21 @@ import { createLog } from '../../src/telemetry/log.ts';
 export type Answers = Readonly<Record<string, Buffer>>;
 
 const SERVER = 'https://192.0.2.1:6443';
+/** Milliseconds for the first sync: it takes less than a second. */
+const LONGEST = 120_000;
 
-export async function warmUp(answers: Answers): Promise<void> {
+/** Throws when there was no first sync in time: a build must not wait for ever. */
+export async function warmUp(answers: Answers, longest = LONGEST): Promise<void> {
   const flags = { proxyMode: 'nftables', master: SERVER, hostnameOverride: 'node-0', clusterCidr: '10.128.0.0/9' };
   const config = configFromFlags(flags);
   const log = await createLog(config.log);
   const stop = new AbortController();
   const recordings = new Recordings(new Recorder(realClock), log);
-  const outside = nothingOutside(answers, () => stop.abort(new Error('the first sync is done')));
+  let isSynced = false;
+  const outside = nothingOutside(answers, () => {
+    isSynced = true;
+    stop.abort(new Error('the first sync is done'));
+  });
   const hangups = new Hangups(() => undefined);
   // The command of a process, too: it ends at once.
   await realCommands.run({ file: process.execPath, args: ['--version'] }, stop.signal);
@@ -44,9 +51,12 @@ export async function warmUp(answers: Answers): Promise<void> {
     configDigest: undefined,
     outside,
   });
+  const late = setTimeout(() => stop.abort(new Error('the first sync is late')), longest);
   await agent.run().catch((error: unknown) => {
     if (!stop.signal.aborted) throw error;
   });
+  clearTimeout(late);
+  if (!isSynced) throw new Error(`the agent of the warm-up has no complete first sync after ${longest / 1000} s`);
 }
 
 function nothingOutside(answers: Answers, onSynced: () => void): Outside {

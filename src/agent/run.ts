@@ -112,6 +112,7 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
   const { log, grace, reporting, readings, recorder, watch, onSynced, outside } = options;
   const { clock, loop, turns } = agent;
   const status = new SyncStatus();
+  let mustRelease = true;
   return async () => {
     const { loss } = options.asked;
     const by = loss?.by;
@@ -150,7 +151,10 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     // A Service that the kernel refuses must not delay units that wait for readiness.
     if (report.outcome !== 'failed') onSynced();
     // Last: it takes a moment, and nobody should wait for it.
-    if (isFirst && report.outcome === 'complete') outside.process.releaseMemory();
+    if (mustRelease && report.outcome !== 'failed') {
+      mustRelease = false;
+      outside.process.releaseMemory();
+    }
     return report.outcome === 'complete';
   };
 }

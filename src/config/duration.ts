@@ -3,7 +3,9 @@
 const UNITS: Readonly<Record<string, number>> = {
   ns: 1e-6,
   us: 1e-3,
-  µs: 1e-3,
+  // Go takes both letters: the micro sign, and the Greek mu.
+  '\u00b5s': 1e-3,
+  '\u03bcs': 1e-3,
   ms: 1,
   s: 1000,
   m: 60_000,
@@ -19,10 +21,10 @@ const LONGEST_TEXT = 100;
 export function parseDuration(text: string): number | undefined {
   if (text.length > LONGEST_TEXT) return undefined;
   if (/^[+-]?0$/.test(text)) return 0;
-  const whole = /^([+-]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|\u00b5s|ms|s|m|h))+)$/.exec(text);
+  const whole = /^([+-]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|[\u00b5\u03bc]s|ms|s|m|h))+)$/.exec(text);
   if (whole === null) return undefined;
   let total = 0;
-  for (const [, number, unit] of (whole[2] ?? '').matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|ms|s|m|h)/g)) {
+  for (const [, number, unit] of (whole[2] ?? '').matchAll(/(\d+(?:\.\d*)?|\.\d+)(ns|us|[\u00b5\u03bc]s|ms|s|m|h)/g)) {
     total += Number(number) * (UNITS[unit ?? ''] ?? Number.NaN);
   }
   if (total > LONGEST) return undefined;

@@ -1,7 +1,6 @@
 /** Memory of this process. */
 import { totalmem } from 'node:os';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { returnFreed, shareArenas } from '../../native/libc.ts';
 
 /**
@@ -70,11 +69,4 @@ export function releaseMemory(): void {
     for (const flag of USUAL) setFlagsFromString(flag);
     returnFreed();
   }, SETTLE).unref();
-}
-
-/** One collection at once: it holds the event loop for 50 ms for each 100 MB of heap. */
-export function collectNow(): void {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as (options: object) => void;
-  collect({ type: 'major' });
 }

@@ -30,6 +30,9 @@ describe('durations are Go’s', () => {
   const cases: readonly [string, number | undefined][] = [
     ['30s', 30_000],
     ['1m30s', 90_000],
+    // The micro sign and the Greek letter: Go takes both.
+    ['2000\u00b5s', 2],
+    ['2000\u03bcs', 2],
     ['1h', 3_600_000],
     ['1.5s', 1500],
     ['100ms', 100],

@@ -66,7 +66,7 @@ describe('room for memory', () => {
   });
 });
 
-/** A process with 60 MB of garbage, in objects of middle age and in freed memory of malloc; prints what it holds before and after. */
+/** A process with some tens of megabytes of garbage in V8's heap; prints what the heap takes before and after. */
 const GARBAGE = `
 import { setTimeout as pause } from 'node:timers/promises';
 import { collectSoon, releaseMemory } from ${JSON.stringify(MEMORY)};

@@ -85,7 +85,7 @@ describe('the executable', () => {
   });
 
   it('has its code compiled: the cache in it is of use', async () => {
-    // Node.js warns when it is not.
+    // The first code of the executable warns when it is not (scripts/executable/boot.ts).
     const { exitCode, stdout, stderr } = await run('env', ...only(), executable, 'version');
     assert.deepEqual([exitCode, stderr], [0, '']);
     assert.match(stdout, /^slicewire \d/);

@@ -51,10 +51,6 @@ export class NftTable {
     this.inspection = tableInspection({ state: this.state, kernel, ...options });
   }
 
-  get family(): Family {
-    return this.state.family;
-  }
-
   /** A deletion must wait. */
   get isWaiting(): boolean {
     return this.#isWaiting || this.#idle.size > 0;
@@ -64,7 +60,7 @@ export class NftTable {
   async lookups(
     set: NftSet,
   ): Promise<readonly { readonly key: Bytes; readonly owner: ServiceKey; readonly count: number }[]> {
-    const counts = await this.#kernel.counts(this.family, set.name);
+    const counts = await this.#kernel.counts(this.state.family, set.name);
     return [...counts].flatMap(([key, count]) => {
       const owner = this.state.elementsOf(set).desired.get(key)?.owner;
       return owner === undefined ? [] : [{ key, owner, count }];
@@ -77,10 +73,10 @@ export class NftTable {
    */
   async observe(): Promise<readonly string[] | undefined | 'as left'> {
     try {
-      if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.family)) return undefined;
+      if (this.state.isKnown && !this.#hasDrift && this.#kernel.isUnchanged(this.state.family)) return undefined;
       if (await this.remembered.adopt()) return 'as left';
       const part = await this.#readTouched();
-      const found = part === undefined ? await this.#kernel.read(this.family) : undefined;
+      const found = part === undefined ? await this.#kernel.read(this.state.family) : undefined;
       this.remembered.changes();
       if (part !== undefined) return correctTable(this.state, part);
       this.#hasDrift = false;
@@ -94,8 +90,8 @@ export class NftTable {
   /** What the notices of other programs' transactions say; see `KernelProbe.heard`. Throws when the kernel does not answer. */
   async heard(): Promise<Heard> {
     if (!this.state.isKnown) return { kind: 'nothing' };
-    const touched = await this.#kernel.touched?.(this.family);
-    if (touched === undefined && !this.#kernel.isUnchanged(this.family)) return { kind: 'unknown' };
+    const touched = await this.#kernel.touched?.(this.state.family);
+    if (touched === undefined && !this.#kernel.isUnchanged(this.state.family)) return { kind: 'unknown' };
     const { by, isWhole = false, chains, elements } = touched ?? NOTHING_TOUCHED;
     if (!isWhole && chains.size === 0 && elements.size === 0) {
       if (!this.#hasDrift) await this.remembered.keep();
@@ -111,9 +107,9 @@ export class NftTable {
     const isTouched = this.#isTouched;
     this.#isTouched = false;
     if (!isTouched || !this.state.isKnown || this.#hasDrift) return undefined;
-    const touched = await this.#kernel.touched?.(this.family);
+    const touched = await this.#kernel.touched?.(this.state.family);
     if (touched === undefined || touched.isWhole === true || hasRanges(touched, this.#options.layout)) return undefined;
-    return await this.#kernel.readPart?.(this.family, touched);
+    return await this.#kernel.readPart?.(this.state.family, touched);
   }
 
   /** Throws when nothing is known. `mayBePart`: of very many new elements, a part may be planned (`TablePlan.isPart`). */
@@ -139,7 +135,7 @@ export class NftTable {
 
   /** Write a plan. `isMistaken`: another program changed the table since it was read. */
   async apply({ transactions, isPart = false }: TablePlan, signal: AbortSignal): Promise<FamilyReport> {
-    const { family } = this;
+    const { family } = this.state;
     try {
       const target = { family, kernel: this.#kernel, wrote: (done: Transaction) => this.remembered.wrote(done) };
       const { isWaiting, isLost, ...report } = await applyTransactions(transactions, target, signal);
@@ -157,18 +153,18 @@ export class NftTable {
   /** Whether the written table is installed. If another program wrote anything, the table is read to find out. */
   async stands(): Promise<boolean> {
     if (this.remembered.mayBeAsLeft) return true;
-    const answer = await this.#kernel.stands(this.family);
+    const answer = await this.#kernel.stands(this.state.family);
     if (answer !== 'unclear') return answer === 'yes';
-    this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.family)).length > 0;
+    this.#hasDrift = this.state.driftFrom(await this.#kernel.read(this.state.family)).length > 0;
     return !this.#hasDrift;
   }
 
   /** Remove the table; returns a line if it existed. */
   async cleanup(): Promise<readonly string[]> {
-    if ((await this.#kernel.read(this.family)) === undefined) return [];
-    const [refusal] = await this.#kernel.commit(this.family, [{ kind: 'delete-table' }]);
-    if (refusal !== undefined) throw new Error(`${this.family} table: ${refusal.cause}`);
-    return [`${this.family} nftables table`];
+    if ((await this.#kernel.read(this.state.family)) === undefined) return [];
+    const [refusal] = await this.#kernel.commit(this.state.family, [{ kind: 'delete-table' }]);
+    if (refusal !== undefined) throw new Error(`${this.state.family} table: ${refusal.cause}`);
+    return [`${this.state.family} nftables table`];
   }
 }
 
