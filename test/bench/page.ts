@@ -293,8 +293,7 @@ A restart is the time from exec to the end of the first sync when the kernel is 
 A restart above the aim of 3 s reads and decodes the lists, renders all rules once, and compares them.
 
 The time of a rule grows where chains have few rules: a chain costs the tool more than a rule does, and 44,000 × 1 has a chain for three rules.
-The longest wait for health is mostly the one garbage collection after the first sync that gives memory back
-(200 ms for each 100 MB, omitted above 160 MB of objects); agent, tool, API server and the client of \`/livez\` share two cores meanwhile.`;
+Agent, tool, API server and the client of \`/livez\` share two cores while health is waited for.`;
 }
 
 function memory({ cold: all }: Results): string {
@@ -360,9 +359,9 @@ ${table(
 )}
 
 The agent adds a few milliseconds; the floor itself grows.
-For each written rule with a match or target of xtables the kernel walks every reachable rule,
+In each commit that adds a rule the kernel walks every reachable rule of the table,
 once for each built-in chain that leads there (nft_table_validate), half a microsecond each; the column without jumps shows the time without that walk.
-A DNAT rule always has such a target, and all of them belong to the one table nat, so no shape of rules in iptables avoids the walk.
+All DNAT rules belong to the one table nat, so no shape of rules in iptables avoids the walk.
 Fewer rules, fewer comments and fewer matches shorten it (next table).
 nftables mode writes elements of maps instead of rules, and avoids it.`;
 }

@@ -163,11 +163,13 @@ ${shareTable(memoryByFunction(churnHeap.head), 'MB')}
 
 - A cold start waits for the tool, not for the agent: the agent computes for two or three seconds, mostly while lists are still arriving.
   So it writes the rules in portions (a third of the tool's time), and at a restart reads them while the lists arrive.
-- Garbage collection was the longest step that held the event loop: the one collection after the first sync that gives memory back takes 0.2 s for each 100 MB.
-  The agent omits it above 160 MB, and the room for young objects does not grow.
+- Garbage collection was the longest step that held the event loop: one collection after the first sync gave memory back, in 0.2 s for each 100 MB.
+  V8's memory reducer does it now, in small steps beside the program, and the room for young objects does not grow.
+- A third of a cold start was garbage collection, because each Service was some thirty objects that survived.
+  Objects are packed now, each one short text ([performance.md](performance.md)).
 - Planning was next: each rule was searched from its start to find the chain that it refers to. The rule's last word names it.
 - With JSON, parsing the lists and checking their schema cost about as much as rendering all rules.
-  Hence protobuf, whose unused fields are skipped. Pages are decoded 50 objects at a time, with a breath of the event loop between.
+  Hence protobuf, whose unused fields are skipped. Objects are decoded one by one, with a breath of the event loop after 8 ms.
 - Names of chains are hashes; all chains of a Service share one hash, which is now computed once.
 - Under churn no function stands out: a change is parsed, rendered and written, and the writing processes are most of the cost.
   The memory that remains after it is replaced objects that are not collected yet.
