@@ -179,14 +179,16 @@ function blocksOf(writes: readonly Write[], { inserted, moved, gone }: JumpWrite
   const mangle = newBlock('mangle', inserted, [...moved, ...gone]);
   const nat = newBlock('nat', inserted, [...moved, ...gone]);
   const last = newBlock('filter', [], gone);
+  // By themselves, because a rule of another program may still refer to such a chain: then only its deletion is refused.
+  const natDrops = newBlock('nat', [], []);
   for (const { key, from, to } of writes) {
     const { table, chain: name } = splitChainKey(key);
     if (table === 'filter') addFilter({ first, last }, { name, from, to });
     else if (to !== undefined) (table === 'nat' ? nat : mangle).chains.push({ name, rules: to });
-    else drop(table === 'nat' ? nat : mangle, name);
+    else drop(table === 'nat' ? natDrops : mangle, name);
   }
   const between = [mangle, nat].filter((block) => !isEmptyBlock(block));
-  const all = between.length === 0 ? [together(first, last)] : [first, ...between, last];
+  const all = [...(between.length === 0 ? [together(first, last)] : [first, ...between, last]), natDrops];
   const blocks = all.filter((block) => !isEmptyBlock(block));
   for (const block of blocks) block.chains.sort(byNameDown);
   return blocks;

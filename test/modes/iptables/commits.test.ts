@@ -34,20 +34,35 @@ async function committed({ kernel, rig }: Awaited<ReturnType<typeof node>>): Pro
 }
 
 describe('the transactions of a sync', () => {
-  it('are one of nat for an endpoint that is changed, added or removed', async () => {
+  it('are one of nat for an endpoint that is changed or added', async () => {
     const one = await node(ofNodePort(NODE_PORT), ready('10.1.0.1', '10.1.0.2'));
-    for (const endpoints of [['10.1.0.1', '10.1.0.3'], ['10.1.0.1', '10.1.0.3', '10.1.0.4'], ['10.1.0.4']]) {
+    for (const endpoints of [
+      ['10.1.0.1', '10.1.0.3'],
+      ['10.1.0.1', '10.1.0.3', '10.1.0.4'],
+    ]) {
       one.rig.put(ready(...endpoints));
       assert.deepEqual(await committed(one), [['nat']], endpoints.join());
     }
   });
 
-  it('are one of nat for a Service that is added, with its endpoints, and one when it is removed', async () => {
+  it('are another of nat, which adds no rule, where a chain is deleted', async () => {
+    const one = await node(ofNodePort(NODE_PORT), ready('10.1.0.1', '10.1.0.2', '10.1.0.3'));
+    one.rig.put(ready('10.1.0.1'));
+    assert.deepEqual(await committed(one), [['nat', 'nat']]);
+    const lines = one.kernel.ran.at(-1)?.lines ?? [];
+    const last = lines.slice(lines.lastIndexOf('*nat'));
+    assert.deepEqual(
+      [last.some((line) => line.startsWith('-X ')), last.some((line) => line.startsWith('-A '))],
+      [true, false],
+    );
+  });
+
+  it('are one of nat for a Service that is added, with its endpoints, and two when it is removed', async () => {
     const one = await node();
     one.rig.put(ofNodePort(NODE_PORT), ready('10.1.0.1'));
     assert.deepEqual(await committed(one), [['nat']]);
     one.rig.remove('Service', 'default/web').remove('EndpointSlice', 'default/web-1');
-    assert.deepEqual(await committed(one), [['nat']]);
+    assert.deepEqual(await committed(one), [['nat', 'nat']]);
     assert.ok(!one.kernel.save('IPv4').includes('default/web'));
   });
 
@@ -68,10 +83,10 @@ describe('the transactions of a sync', () => {
     assert.ok(!one.kernel.save('IPv4').includes('default/web'));
   });
 
-  it('are two for the last endpoint, which the refusal precedes, and for the first, which it outlasts', async () => {
+  it('are of both tables for the last endpoint, which the refusal precedes, and for the first, which it outlasts', async () => {
     const one = await node(ofNodePort(NODE_PORT), ready('10.1.0.1'));
     one.rig.put(ready());
-    assert.deepEqual(await committed(one), [['filter', 'nat']]);
+    assert.deepEqual(await committed(one), [['filter', 'nat', 'nat']]);
     one.rig.put(ready('10.1.0.2'));
     assert.deepEqual(await committed(one), [['nat', 'filter']]);
   });
