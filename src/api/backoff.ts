@@ -3,8 +3,8 @@
 const FIRST = 800;
 const MOST = 30_000;
 
-/** Milliseconds, at least `retryAfter` (a Retry-After of the server, at most an hour). `failures` counts from 1; `random` is in [0, 1). */
+/** Milliseconds, at least `retryAfter` (a Retry-After of the server). `failures` counts from 1; `random` is in [0, 1). */
 export function backoff(failures: number, random: number, retryAfter = 0): number {
   const base = Math.min(MOST, FIRST * 2 ** Math.min(failures - 1, 16));
-  return Math.max(Math.min(retryAfter, 3_600_000), base * (0.5 + random));
+  return Math.max(retryAfter, base * (0.5 + random));
 }

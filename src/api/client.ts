@@ -21,7 +21,7 @@ export class ApiError extends Error {
   readonly code = 'API';
   /** HTTP status, or the code of a Status in a watch; 0 without an answer. */
   readonly status: number;
-  /** Milliseconds of the server's Retry-After. */
+  /** Milliseconds of the server's Retry-After, at most an hour. */
   readonly retryAfter: number | undefined;
   /** The server did not answer, or an open connection died. */
   readonly lack: 'unreachable' | undefined;
@@ -85,6 +85,9 @@ export interface Credentials {
   readonly server: string;
   apply(options: RequestOptions): Promise<void>;
 }
+
+/** Milliseconds: a Retry-After of more counts as this. Whoever sends a day must not stop agent or controller for a day. */
+const LONGEST_WAIT = 3_600_000;
 
 /** Milliseconds that a watch may last beyond its timeoutSeconds; after that something on the way holds it open. */
 const OVERDUE = 60_000;
@@ -260,7 +263,7 @@ async function statusError(answer: Incoming, path: string): Promise<ApiError> {
     // The body was cut off: the HTTP status is the message.
   }
   const seconds = Number(answer.headers['retry-after']);
-  const retryAfter = Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined;
+  const retryAfter = Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, LONGEST_WAIT) : undefined;
   const { status } = answer;
   const { message = answer.statusText || (STATUS_CODES[status] ?? ''), reasons } = readStatus(
     Buffer.concat(pieces),

@@ -53,7 +53,7 @@ class Packer {
     if (this.#texts.size > 0) this.#texts.clear();
     if (this.#last.size > 0) this.#last.clear();
     // A value that was refused left what it began to write.
-    this.#bytes.end();
+    this.#bytes.begin();
     this.value(value, '');
     return this.#bytes.end();
   }

@@ -104,6 +104,14 @@ describe('packed', () => {
     );
   });
 
+  it('nothing of an object that could not be packed is left for the next one', () => {
+    const [one] = fc.sample(service, 1);
+    assert.ok(one);
+    const packed = packService(one);
+    assert.throws(() => packService({ ...one, affinitySeconds: -1 }), RangeError);
+    assert.equal(packService(one), packed);
+  });
+
   it('numbers may be as large as a number is exact, and texts as long as the room has to grow for them', () => {
     const packer = new Packer();
     for (const number of [0, 127, 128, 2 ** 31, 2 ** 32 + 1, Number.MAX_SAFE_INTEGER]) {
@@ -122,6 +130,7 @@ describe('packed', () => {
       packer.byte(7);
       assert.throws(() => packer.number(number), RangeError, `${number}`);
     }
+    packer.begin();
     packer.byte(200);
     assert.throws(() => new Unpacker(packer.end()).number(), /in the middle of a number/);
   });

@@ -11,12 +11,17 @@ const FIRST_ROOM = 1024;
 /** Most bytes that one number, or the head of a text, takes. */
 const SMALL = 16;
 
-/** Writes values one after another. */
+/** Writes values one after another, between `begin` and `end`. */
 export class Packer {
   #bytes = Buffer.alloc(FIRST_ROOM);
   #at = 0;
 
-  /** What was written since the last call. */
+  /** Forgets what an error left behind. */
+  begin(): void {
+    this.#at = 0;
+  }
+
+  /** What was written since `begin`. */
   end<T>(): Packed<T> {
     const packed = this.#bytes.toString('latin1', 0, this.#at);
     this.#at = 0;
@@ -32,7 +37,6 @@ export class Packer {
   /** A whole number from 0 on, up to `Number.MAX_SAFE_INTEGER`: seven bits a byte, the last ones first. Throws RangeError for others. */
   number(value: number): void {
     if (!Number.isSafeInteger(value) || value < 0) {
-      this.#at = 0;
       throw new RangeError(`${value} cannot be packed: it is no whole number from 0 on`);
     }
     this.#room(SMALL);

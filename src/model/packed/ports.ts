@@ -29,6 +29,7 @@ const HAS_TARGETS = 1;
 const HAS_HINTS = 2;
 
 export function packPorts({ createdAt, ports }: PortsOfService): Packed<PortsOfService> {
+  packer.begin();
   packer.number(createdAt);
   packer.list(ports, packPort);
   return packer.end();

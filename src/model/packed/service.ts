@@ -20,6 +20,7 @@ const HAS_MILLISECONDS = 128;
 export function packService(service: Service): Packed<Service> {
   const { type, uid, createdAt, clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports } = service;
   const isUuid = uid !== undefined && UUID.test(uid);
+  packer.begin();
   packer.byte(
     TYPES.indexOf(type) |
       (service.internalTrafficPolicy === 'Local' ? INTERNAL_LOCAL : 0) |

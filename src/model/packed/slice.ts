@@ -19,6 +19,7 @@ const OTHER = 1;
 export function packSlice(slice: Slice, names: Names): Packed<Slice> {
   const { key, service, family, ports, endpoints } = slice;
   const isOfService = key.startsWith(service);
+  packer.begin();
   packer.byte((family === 'IPv4' ? 0 : 2) | (isOfService ? OF_SERVICE : OTHER));
   packer.text(isOfService ? key.slice(service.length) : key);
   packer.list(ports, ({ name, protocol, port }) => {
