@@ -1,4 +1,4 @@
-/** Texts with a binary form: UUIDs, IPv4 addresses, times, and numbers. A text that another form would not give back is none of them. */
+/** Texts with a binary form: IPv4 addresses, times, and numbers. A text that another form would not give back is none of them. */
 
 const ZERO = 0x30;
 const NINE = 0x39;
@@ -55,16 +55,4 @@ export function timeText(seconds: number): string {
     lastTime = { seconds, text: new Date(seconds * 1000).toISOString().replace('.000Z', 'Z') };
   }
   return lastTime.text;
-}
-
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-
-/** The UUID of the next 16 bytes. */
-export function uuidText(byte: () => number): string {
-  let text = '';
-  for (let i = 0; i < 16; i++) {
-    if (i === 4 || i === 6 || i === 8 || i === 10) text += '-';
-    text += HEX[byte()];
-  }
-  return text;
 }

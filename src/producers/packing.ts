@@ -5,6 +5,7 @@
  * The form is for this process's memory alone. Objects have their fields in the same order when they are unpacked.
  */
 import { Packer as Bytes, type Packed } from '../model/packed/bytes.ts';
+import { isUuid, packUuid } from '../model/packed/uuid.ts';
 import {
   ARRAY,
   DOUBLE,
@@ -147,10 +148,7 @@ class Packer {
     }
     if (!isUuid(text)) return false;
     this.#bytes.byte(UUID);
-    for (let i = 0; i < 36; i += 2) {
-      if (text.charCodeAt(i) === DASH) i += 1;
-      this.#bytes.byte(hexDigit(text.charCodeAt(i)) * 16 + hexDigit(text.charCodeAt(i + 1)));
-    }
+    packUuid(this.#bytes, text);
     return true;
   }
 }
@@ -163,13 +161,6 @@ function alikeLength(a: string, b: string): number {
   return length < LEAST_ALIKE ? 0 : length;
 }
 
-const DASH = 0x2d;
-const UUID_TEXT = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-function isUuid(text: string): boolean {
-  return text.length === 36 && text.charCodeAt(8) === DASH && UUID_TEXT.test(text);
-}
-
 function isHexDigit(code: number): boolean {
   return (code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x66);
 }
@@ -178,10 +169,6 @@ function sameNames(a: readonly string[], b: readonly string[]): boolean {
   if (a.length !== b.length) return false;
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
   return true;
-}
-
-function hexDigit(code: number): number {
-  return code < 0x3a ? code - 0x30 : code - 0x57;
 }
 
 /** One value is packed at a time. */

@@ -1,5 +1,6 @@
 /** Packed data as it was before (`packing.ts`). */
 import { Unpacker as Bytes, type Packed } from '../model/packed/bytes.ts';
+import { unpackUuid } from '../model/packed/uuid.ts';
 import {
   ARRAY,
   DOUBLE,
@@ -19,7 +20,7 @@ import {
   UNDEFINED,
   UUID,
 } from './packing-form.ts';
-import { ipv4Text, timeText, uuidText } from './packing-texts.ts';
+import { ipv4Text, timeText } from './packing-texts.ts';
 import { WORDS } from './packing-words.ts';
 
 /** The value that was packed, as a new one. */
@@ -103,7 +104,7 @@ class Unpacker {
       case TIME:
         return timeText(this.#bytes.number());
       case UUID:
-        return uuidText(() => this.#bytes.byte());
+        return unpackUuid(this.#bytes);
       case TEXT:
       case TEXT_ALIKE: {
         const alike = kind === TEXT_ALIKE ? (this.#last.get(field) ?? '').slice(0, this.#bytes.number()) : '';

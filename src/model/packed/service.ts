@@ -2,6 +2,7 @@
 import type { Address, Cidr } from '../address.ts';
 import { PROTOCOLS, type Service, type ServiceKey, type ServicePortSpec } from '../objects.ts';
 import { type Packed, Packer, Unpacker } from './bytes.ts';
+import { isUuid, packUuid, unpackUuid } from './uuid.ts';
 
 const packer = new Packer();
 const TYPES: readonly Service['type'][] = ['ClusterIP', 'NodePort', 'LoadBalancer'];
@@ -11,25 +12,23 @@ const INTERNAL_LOCAL = 4;
 const EXTERNAL_LOCAL = 8;
 const HAS_RANGES = 16;
 const HAS_UID = 32;
-/** The form of nearly every uid (RFC 9562), which takes 16 bytes instead of 36. */
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const HAS_UUID = 64;
 /** Milliseconds of the time of creation: the API server's times have whole seconds. */
 const HAS_MILLISECONDS = 128;
 
 export function packService(service: Service): Packed<Service> {
   const { type, uid, createdAt, clusterIPs, externalIPs, loadBalancerIPs, sourceRanges, ports } = service;
-  const isUuid = uid !== undefined && UUID.test(uid);
+  const hasUuid = uid !== undefined && isUuid(uid);
   packer.begin();
   packer.byte(
     TYPES.indexOf(type) |
       (service.internalTrafficPolicy === 'Local' ? INTERNAL_LOCAL : 0) |
       (service.externalTrafficPolicy === 'Local' ? EXTERNAL_LOCAL : 0) |
       (sourceRanges === undefined ? 0 : HAS_RANGES) |
-      (uid === undefined ? 0 : isUuid ? HAS_UUID : HAS_UID) |
+      (uid === undefined ? 0 : hasUuid ? HAS_UUID : HAS_UID) |
       (createdAt % 1000 === 0 ? 0 : HAS_MILLISECONDS),
   );
-  if (isUuid) for (const byte of Buffer.from(uid.replaceAll('-', ''), 'hex')) packer.byte(byte);
+  if (hasUuid) packUuid(packer, uid);
   else if (uid !== undefined) packer.text(uid);
   packer.number(createdAt % 1000 === 0 ? createdAt / 1000 : createdAt);
   const addresses = (all: readonly Address[]) => packer.list(all, (address) => packer.address(address));
@@ -52,7 +51,7 @@ export function unpackService(key: ServiceKey, packed: Packed<Service>): Service
   const from = new Unpacker(packed);
   const bits = from.byte();
   const has = (bit: number) => (bits & bit) !== 0;
-  const uid = has(HAS_UUID) ? uuid(from) : has(HAS_UID) ? from.text() : undefined;
+  const uid = has(HAS_UUID) ? unpackUuid(from) : has(HAS_UID) ? from.text() : undefined;
   const time = from.number();
   const addresses = () => from.list(() => from.address());
   return {
@@ -75,15 +74,4 @@ export function unpackService(key: ServiceKey, packed: Packed<Service>): Service
 function portSpec(from: Unpacker): ServicePortSpec {
   const protocol = PROTOCOLS[from.byte()] ?? 'TCP';
   return { protocol, name: from.text(), port: from.number(), nodePort: from.number() };
-}
-
-/** Each byte in two digits. */
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-/** Bytes before which a uid has a hyphen. */
-const HYPHENS = [4, 6, 8, 10];
-
-function uuid(from: Unpacker): string {
-  let text = '';
-  for (let i = 0; i < 16; i++) text += (HYPHENS.includes(i) ? '-' : '') + (HEX[from.byte()] ?? '');
-  return text;
 }
