@@ -71,7 +71,7 @@ export class Cache implements Objects {
    * Apply one event. Returns the faults that are new with it, for the log. `changed` is called with the former object of an event
    * that changed one; undefined: there was none.
    */
-  readonly take = (event: SourceEvent, changed: OnChanged = () => undefined): readonly Fault[] => {
+  readonly take = (event: SourceEvent, changed?: OnChanged): readonly Fault[] => {
     if (event.kind === 'synced') {
       this.#synced.add(event.of);
       return [];
@@ -80,15 +80,12 @@ export class Cache implements Objects {
     else if (event.kind === 'slice') {
       const { key, slice, triggeredAt } = event;
       this.#changes.count('slices');
-      const before = this.slices.get(key);
-      const isNew = this.slices.set(key, slice);
-      if (isNew && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
-      if (isNew || (slice === undefined && before !== undefined)) changed(before);
+      if (this.slices.set(key, slice, changed) && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
     } else if (event.kind === 'node' && !sameData(event.node, this.#node)) {
       const before = this.#node;
       this.#node = event.node;
       this.#changes.touchNode();
-      changed(before);
+      changed?.(before);
     } else if (event.kind === 'serviceCidr') {
       if (event.cidrs === undefined) this.#serviceCidrs.delete(event.key);
       else this.#serviceCidrs.set(event.key, event.cidrs);
@@ -111,7 +108,7 @@ export class Cache implements Objects {
     return this.#changes.counts(of);
   }
 
-  #setService(key: ServiceKey, service: Service | undefined, changed: OnChanged): void {
+  #setService(key: ServiceKey, service: Service | undefined, changed: OnChanged | undefined): void {
     this.#changes.count('services');
     const before = this.#services.get(key);
     const packed = service && packService(service);
@@ -119,6 +116,6 @@ export class Cache implements Objects {
     if (packed === undefined) this.#services.delete(key);
     else this.#services.set(key, packed);
     this.#changes.touch('services', key);
-    changed(before === undefined ? undefined : unpackService(key, before));
+    changed?.(before === undefined ? undefined : unpackService(key, before));
   }
 }

@@ -32,9 +32,7 @@ export class SlicesByService {
 
   get(key: SliceKey): Slice | undefined {
     const service = this.#serviceOf(key);
-    if (service === undefined) return undefined;
-    const found = this.#of(service).find((slice) => keyOfSlice(service, slice) === key);
-    return found && unpackSlice(service, found, this.#names);
+    return service === undefined ? undefined : this.#found(service, key);
   }
 
   /** The number of all slices. */
@@ -46,21 +44,34 @@ export class SlicesByService {
     for (const key of this.#slices.keys()) yield* this.of(key);
   }
 
-  /** Set or remove a slice. Returns whether the slice exists and changed. */
-  set(key: SliceKey, slice: Slice | undefined): boolean {
+  /**
+   * Set or remove a slice. Returns whether the slice exists and changed. `changed` is called with the former slice where there is
+   * another one now, or none.
+   */
+  set(key: SliceKey, slice: Slice | undefined, changed?: (before: Slice | undefined) => void): boolean {
     const before = this.#serviceOf(key);
     const now = slice?.service;
-    if (before !== undefined && before !== now) this.#drop(before, key);
-    if (slice === undefined) return false;
+    // A slice is unpacked only for somebody who asks for it.
+    let former: Slice | undefined;
+    if (before !== undefined && before !== now) {
+      former = changed && this.#found(before, key);
+      this.#drop(before, key);
+    }
+    if (slice === undefined) {
+      if (before !== undefined) changed?.(former);
+      return false;
+    }
     this.#forgetNames();
     const { service } = slice;
     const packed = packSlice(slice, this.#names);
     const ofService = this.#of(service);
     const at = ofService.findIndex((other) => keyOfSlice(service, other) === key);
     if (at >= 0 && ofService[at] === packed) return false;
+    if (at >= 0) former = changed && this.#found(service, key);
     this.#put(service, at < 0 ? [...ofService, packed] : ofService.with(at, packed));
     if (likelyService(key) !== service) this.#serviceOfSlice.set(key, service);
     this.#onTouch(service);
+    changed?.(former);
     return true;
   }
 
@@ -71,6 +82,11 @@ export class SlicesByService {
     );
     this.#serviceOfSlice.delete(key);
     this.#onTouch(service);
+  }
+
+  #found(service: ServiceKey, key: SliceKey): Slice | undefined {
+    const found = this.#of(service).find((slice) => keyOfSlice(service, slice) === key);
+    return found && unpackSlice(service, found, this.#names);
   }
 
   #of(service: ServiceKey): readonly Packed<Slice>[] {
