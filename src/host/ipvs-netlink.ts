@@ -32,7 +32,7 @@ import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
 import * as rtnetlink from '../../native/rtnetlink.ts';
 import { type Address, addressOctets, addressOfBytes, type Family } from '../model/address.ts';
 import { causeOf } from '../model/cause.ts';
-import { breath } from './clock.ts';
+import { breath, realClock, sleep } from './clock.ts';
 import { readAddresses, SERVICE_DEVICE, serviceDevice } from './devices.ts';
 import { templatesOf } from './ipvs-affinity.ts';
 import {
@@ -102,7 +102,7 @@ export class NetlinkKernel implements IpvsKernel {
       let end = at + 1;
       while (end < writes.length && end - at < MOST_REQUESTS && this.#socketOf(writes[end] as KernelWrite) === socket)
         end += 1;
-      outcomes.push(...(await this.#send(socket, writes.slice(at, end))));
+      outcomes.push(...(await this.#sendUntilReleased(socket, writes.slice(at, end), signal)));
       at = end;
     }
     return outcomes;
@@ -175,6 +175,28 @@ export class NetlinkKernel implements IpvsKernel {
     return kind.endsWith('-set') || kind.endsWith('-entry') ? this.#sockets.sets : this.#sockets.generic;
   }
 
+  /**
+   * A rule of nftables that was deleted holds its sets until a worker of the kernel has released it, some time after the commit
+   * (nf_tables_api.c, nf_tables_trans_destroy_work). So a set in use is asked for again, for a while.
+   */
+  async #sendUntilReleased(socket: NetlinkSocket, writes: readonly KernelWrite[], signal: AbortSignal) {
+    const outcomes = await this.#send(socket, writes);
+    const until = realClock.now() + RELEASE;
+    for (;;) {
+      const busy = outcomes
+        .keys()
+        .filter((at) => outcomes[at]?.message === SET_IN_USE)
+        .toArray();
+      if (busy.length === 0 || realClock.now() >= until) return outcomes;
+      await sleep(realClock, RELEASE_CHECK, signal);
+      const again = await this.#send(
+        socket,
+        busy.map((at) => writes[at] as KernelWrite),
+      );
+      for (const [i, at] of busy.entries()) outcomes[at] = again[i];
+    }
+  }
+
   async #send(socket: NetlinkSocket, writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
     try {
       const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
@@ -232,12 +254,16 @@ export class NetlinkKernel implements IpvsKernel {
   }
 }
 
+const SET_IN_USE = 'the set is in use';
+/** Milliseconds for which a set that is still in use is asked for again, and between two attempts. */
+const RELEASE = 3000;
+const RELEASE_CHECK = 20;
 /** Errors that do not depend on the request. */
 const ENVIRONMENT: ReadonlySet<number> = new Set([EPERM, EINTR, EAGAIN, ENOMEM, EBUSY, ENOBUFS]);
 /** Errors of ipset. Their numbers begin at 4096, above every errno. */
 const SET_ERRORS: Readonly<Record<number, { readonly failure: Failure; readonly text: string }>> = {
   [ipset.IPSET_ERR_FIND_TYPE]: { failure: 'refused', text: 'the kernel has no such set type' },
-  [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: 'the set is in use' },
+  [ipset.IPSET_ERR_BUSY]: { failure: 'environment', text: SET_IN_USE },
   [ipset.IPSET_ERR_EXIST]: { failure: 'missing', text: 'the entry is not in the set' },
   [ipset.IPSET_ERR_REFERENCED]: { failure: 'environment', text: 'a rule refers to the set' },
   [ipset.IPSET_ERR_TYPE_SPECIFIC]: { failure: 'refused', text: 'the set is full (its maxelem)' },

@@ -58,7 +58,8 @@ describe('the agent as a process in IPVS mode', () => {
   /** iptables asks for the sets that rules name over a raw socket. */
   it('needs NET_ADMIN and NET_RAW alone, once --init-only wrote the settings and loaded the modules', async () => {
     await node.stop();
-    assert.equal((await node.run('cleanup', MODE)).status, 0);
+    const cleaned = await node.run('cleanup', MODE);
+    assert.equal(cleaned.status, 0, cleaned.error);
     const init = await node.run('run', '--init-only', MODE);
     assert.equal(init.status, 0, init.error);
     const set = '-all,+net_admin,+net_raw';
