@@ -1,0 +1,45 @@
+/**
+ * What the live page shows at a glance: the messages of `/live`, a stream of server-sent events. The first message has everything; each
+ * later one has only the fields that changed, with `syncs` and `latency` reduced to entries that are new or changed.
+ */
+import * as z from 'zod';
+import { answeredBy, milliseconds, moment } from './form.ts';
+import { syncSchema } from './history.ts';
+import { statusSchema } from './status.ts';
+
+/** Latency of the changes that came into the kernel in one slot of time. */
+export const latencySlotSchema = z.object({
+  at: moment.describe('the beginning of the slot'),
+  changes: z.number().int(),
+  p50: milliseconds,
+  p99: milliseconds,
+  most: milliseconds,
+});
+
+export const liveSchema = z.object({
+  by: answeredBy,
+  startedAt: moment.nullable(),
+  source: z.string(),
+  health: statusSchema.shape.health,
+  sentence: z.string().describe('the health of the agent in one sentence'),
+  objects: statusSchema.shape.objects,
+  lastChange: z
+    .object({ at: moment, milliseconds, object: z.string() })
+    .nullable()
+    .describe('the last change that came into the kernel, and how long it took'),
+  latency: z
+    .array(latencySlotSchema)
+    .describe('of the last 15 minutes, by slots of 15 s; slots without a change are left out'),
+  syncs: z.array(syncSchema).describe('of the last 15 minutes, at most 200, the latest last'),
+  heard: statusSchema.shape.heard,
+  faults: statusSchema.shape.faults.describe('the first 100'),
+  setAside: statusSchema.shape.setAside.describe('the first 100'),
+  drift: z
+    .array(z.object({ at: moment, what: z.string(), by: z.string().describe('the program; "" when it is not known') }))
+    .describe('changes by other programs; the last of them'),
+  revision: z.number().int().describe('grows whenever the list of Services, or the state of one, may have changed'),
+});
+
+export type Live = z.infer<typeof liveSchema>;
+export type LiveDelta = Partial<Live>;
+export type LatencySlot = z.infer<typeof latencySlotSchema>;
