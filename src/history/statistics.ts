@@ -2,8 +2,8 @@
 
 import type { RecordedSync } from '../answers/history.ts';
 import type { ServiceKey } from '../model/objects.ts';
-import { recordedSync } from './history.ts';
 import { Latencies, type Latency } from './latency.ts';
+import { recordedSync } from './recorded-sync.ts';
 import { ANOTHER_WROTE, type SyncRecord } from './records.ts';
 
 const LAST_SYNCS = 20;
