@@ -4,7 +4,8 @@ import { describe, it } from 'node:test';
 import { Command } from 'commander';
 import { parse } from 'yaml';
 import { goArguments } from '../../src/cli/arguments.ts';
-import { withControllerFlags } from '../../src/cli/controller-flags.ts';
+import { withFlags } from '../../src/cli/tree.ts';
+import { COMMANDS } from '../../src/commands/table.ts';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import {
   agentOf,
@@ -138,7 +139,8 @@ describe('the values of deploy/chart', () => {
       const [controller = assert.fail()] = template.spec.containers;
       assert.equal(replicas, 3);
       assert.deepEqual(controller.resources, { requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '1Gi' } });
-      const parsed = withControllerFlags(new Command()).exitOverride();
+      const entry = COMMANDS.find(({ name }) => name === controller.args[0]) ?? assert.fail();
+      const parsed = withFlags(new Command(), entry).exitOverride();
       parsed.parse(goArguments(controller.args.slice(1)), { from: 'user' });
       const { leader, log } = controllerConfig(parsed.opts());
       assert.deepEqual([leader?.namespace, log.verbosity], ['net', 2]);
