@@ -23,6 +23,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   lab: 'nodes in namespaces',
   explain: 'walks packets (pure)',
   answers: 'forms of answers',
+  page: 'the live page',
   history: 'the flight recorder',
   replay: 'recordings, run again',
   config: 'flags, files → Config',

@@ -14,7 +14,7 @@ import { parseArgs } from 'node:util';
 import { realCommands } from '../src/host/commands.ts';
 import { mayChangeNetwork } from '../src/host/node-facts.ts';
 import { bundleExecutable } from './bundle.ts';
-import { ASSETS, wrapped } from './executable/program.ts';
+import { ASSETS, PAGE_ASSETS, wrapped } from './executable/program.ts';
 import { checkRuntime, compareWithRelease, RuntimeRefused, sha256 } from './runtime.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -123,7 +123,7 @@ async function assemble(output: string): Promise<void> {
     JSON.stringify({
       // The executable contains these paths: keep them the same everywhere.
       main: 'boot.js',
-      assets: Object.fromEntries(Object.values(ASSETS).map((name) => [name, name])),
+      assets: Object.fromEntries([...Object.values(ASSETS), ...PAGE_ASSETS].map((name) => [name, name])),
       output,
       disableExperimentalSEAWarning: true,
       // The first code is a few lines. It has the compiled code of the program.

@@ -16,6 +16,7 @@ import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
+import { readPageFile } from './page-files.ts';
 import { Inquiries } from './questions/inquiries.ts';
 import { questionsOf } from './questions/parameters.ts';
 import { healthOf } from './questions/status-answer.ts';
@@ -160,6 +161,7 @@ export class Reporting {
         byPath: questionsOf(inquiries, () => realClock.wall()),
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
+      readPage: readPageFile,
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },
