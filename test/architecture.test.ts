@@ -38,7 +38,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/agent/': {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
-      .concat('src/answers/', 'src/explain/', 'src/replay/', 'src/serve/')
+      .concat('src/answers/', 'src/explain/', 'src/overview/', 'src/replay/', 'src/serve/')
       .concat('src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
@@ -56,6 +56,10 @@ const RULES: Readonly<Record<string, Rule>> = {
       'src/modes/netfilter/',
     ].concat('src/modes/virtual-servers/objects.ts', 'src/modes/virtual-servers/sets.ts'),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
+  },
+  'src/overview/': {
+    imports: [...PURE, 'src/answers/words.ts', 'src/explain/', 'src/modes/'],
+    types: ['src/answers/'],
   },
   'src/history/': {
     imports: [...PURE, 'src/answers/head.ts', 'src/answers/words.ts', 'src/host/clock.ts'],
@@ -76,7 +80,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/answers/': { modules: ['zod'] },
   // It runs in a browser: nothing of it may need Node.js, or bring in zod.
   'src/page/': {
-    imports: ['src/answers/words.ts'],
+    imports: ['src/answers/live-delta.ts', 'src/answers/words.ts'],
     types: ['src/answers/'],
     modules: ['preact', 'preact/hooks', 'uplot'],
   },

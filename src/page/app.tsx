@@ -129,11 +129,11 @@ function Shown({
   readonly connection: Connection;
   readonly theme: Themes;
 }) {
-  const { live, clockAhead } = connection;
+  const { live } = connection;
   const revision = live?.revision ?? 0;
   switch (route.view) {
     case 'overview':
-      if (live !== undefined) return <Ticking {...{ connection, clockAhead, theme }} />;
+      if (live !== undefined) return <Ticking connection={connection} theme={theme} />;
       return <Empty>Connecting to the agent…</Empty>;
     case 'services':
       return <ServicesView search={route.search} revision={revision} />;
@@ -148,17 +148,12 @@ function Shown({
   }
 }
 
-function Ticking({
-  connection: { live },
-  clockAhead,
-  theme,
-}: {
-  readonly connection: Connection;
-  readonly clockAhead: number;
-  readonly theme: Themes;
-}) {
+function Ticking({ connection, theme }: { readonly connection: Connection; readonly theme: Themes }) {
+  const { live, state, heardAt, clockAhead } = connection;
   const now = useNow();
-  return live === undefined ? null : <Overview live={live} now={now + clockAhead} theme={theme.seen} />;
+  // Where the agent is gone, its time stands still.
+  const seen = state === 'gone' ? heardAt : Math.max(now, heardAt);
+  return live === undefined ? null : <Overview live={live} now={seen + clockAhead} theme={theme.seen} />;
 }
 
 function titleOf(route: Route, { live }: Connection): string {

@@ -5,7 +5,7 @@ import { clockTime, numberText, timeBetween } from '../answers/words.ts';
 import { Card, Empty, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
 import { linkTo } from './routes.ts';
-import { lastChangeText, signOfHealth } from './says.ts';
+import { sentenceText, signOfHealth } from './says.ts';
 import { Timeline } from './timeline.tsx';
 
 interface OverviewProps {
@@ -38,15 +38,13 @@ export function Overview({ live, now, theme }: OverviewProps) {
 
 function Health({ live, at }: { readonly live: Live; readonly at: string }) {
   const kind = signOfHealth(live);
-  const change = live.sentence.includes('last change') ? undefined : lastChangeText(live, at);
   return (
     <section class={`health ${kind}`} aria-label="Health">
       <Sign kind={kind} />
       <div>
         <h1 class="sentence" data-testid="sentence">
-          <Said>{live.sentence}</Said>
+          <Said>{sentenceText(live, at)}.</Said>
         </h1>
-        {change !== undefined && <p class="change">{change[0]?.toUpperCase() + change.slice(1)}.</p>}
         {live.health.reasons.length > 0 && (
           <ul class="reasons">
             {live.health.reasons.map((reason) => (

@@ -19,9 +19,9 @@ export function signOfState(state: ServiceState): SignKind {
   return signs[state];
 }
 
-export function signOfHealth({ health }: Pick<Live, 'health'>): SignKind {
+export function signOfHealth({ health, setAside }: Pick<Live, 'health' | 'setAside'>): SignKind {
   if (!health.live) return 'bad';
-  if (!health.ready || !health.healthy) return 'warn';
+  if (!health.ready || !health.healthy || setAside.length > 0) return 'warn';
   return 'ok';
 }
 
@@ -40,11 +40,15 @@ export function signOfVerdict(kind: Explanation['verdict']['kind']): SignKind {
   return signs[kind];
 }
 
-/** `last change 4 s ago, 6 ms from event to kernel`; undefined: there was none. `now`: a moment by the agent's clock. */
-export function lastChangeText({ lastChange }: Pick<Live, 'lastChange'>, now: string): string | undefined {
-  if (lastChange === null) return undefined;
-  return `last change ${timeBetween(lastChange.at, now)} ago, ${millisecondsText(lastChange.milliseconds)} from event to kernel`;
+/** The agent's sentence, in which the time since the last change goes on. `now`: a moment by the agent's clock. */
+export function sentenceText({ sentence, lastChange }: Pick<Live, 'sentence' | 'lastChange'>, now: string): string {
+  const said = sentence.indexOf(LAST_CHANGE);
+  if (lastChange === null || said < 0) return sentence;
+  const ago = timeBetween(lastChange.at, now);
+  return `${sentence.slice(0, said)}${LAST_CHANGE}${ago} ago, ${millisecondsText(lastChange.milliseconds)} from event to kernel`;
 }
+
+const LAST_CHANGE = '; last change ';
 
 /** What the chart of latencies shows, in one sentence. */
 export function latencyText(slots: Live['latency']): string {
