@@ -78,6 +78,12 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/host/'],
   },
   'src/answers/': { modules: ['zod'] },
+  // It runs in a browser: nothing of it may need Node.js, or bring in zod.
+  'src/page/': {
+    imports: ['src/answers/live-delta.ts', 'src/answers/words.ts'],
+    types: ['src/answers/'],
+    modules: ['preact', 'preact/hooks', 'uplot'],
+  },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
   'src/config/': {
     imports: ['src/documents/', 'src/model/', 'package.json'],

@@ -17,6 +17,7 @@ import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
+import { readPageFile } from './page-files.ts';
 import { Inquiries } from './questions/inquiries.ts';
 import type { InquiryParts } from './questions/inquiry-parts.ts';
 import { Overview } from './questions/overview.ts';
@@ -174,6 +175,7 @@ export class Reporting {
         live: this.#page.open,
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
+      readPage: readPageFile,
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },

@@ -28,6 +28,8 @@ export interface Asked {
   /** The addresses of this end and of the client's, as Node.js writes them. */
   readonly local: string;
   readonly remote: string;
+  /** The header `If-None-Match`; undefined: the request has none. */
+  readonly known?: string | undefined;
   /** The body's beginning, for the few requests that have one. */
   body(): Promise<string>;
   /** Aborts when the client is gone. */
@@ -215,6 +217,7 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     encodings: request.headers['accept-encoding']?.toString(),
     local: request.socket.localAddress ?? '',
     remote: request.socket.remoteAddress ?? '',
+    known: request.headers['if-none-match'],
     signal,
     async body() {
       let text = '';

@@ -78,7 +78,7 @@ function problemAnswer(status: number, message: string): Answer {
 }
 
 /** Why this client is not answered. */
-function refusalOf({ host, local, remote }: Asked, isLocal: boolean): string | undefined {
+export function refusalOf({ host, local, remote }: Asked, isLocal: boolean): string | undefined {
   if (isLocal && !(isOfLoopback(local) && isOfLoopback(remote))) {
     return `questions are answered on this machine alone: the request came from ${remote} to ${local}; --metrics-bind-address opens them to others`;
   }
