@@ -16,6 +16,7 @@ import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { endSoonAfter } from '../host/last-resort.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
+import { pluginArguments } from '../kubectl/plugin-name.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
@@ -51,7 +52,9 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
   });
   const program = buildProgram({ signal, hangups, setStatus: (value) => (status = value) });
+  const plugin = pluginArguments(process.argv0, args);
   try {
+    if (plugin !== undefined) return await (await import('../kubectl/program.ts')).runPlugin(plugin, { signal, print });
     mustBeCommand(program, args);
     await program.parseAsync(goArguments(args), { from: 'user' });
     return status;
