@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { explanationSchema } from '../src/answers/explanation.ts';
 import { historySchema } from '../src/answers/history.ts';
+import { nodesSchema } from '../src/answers/nodes.ts';
 import { problemSchema } from '../src/answers/problem-schema.ts';
 import { replaySchema } from '../src/answers/replay.ts';
 import { statusSchema } from '../src/answers/status.ts';
@@ -22,6 +23,7 @@ const SCHEMAS = {
   status: statusSchema,
   history: historySchema,
   replay: replaySchema,
+  nodes: nodesSchema,
   problem: problemSchema,
 } as const;
 
