@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { nodesSchema } from '../../src/answers/nodes.ts';
+import { WrongQuestion } from '../../src/answers/problem.ts';
 import { AgentCluster, agentPod } from '../helpers/agent-cluster.ts';
 import {
   change,
@@ -155,6 +156,24 @@ describe('kubectl slicewire of nodes that all answer', () => {
       assert.match(out, /^2 of 3 nodes are healthy:\n {2}node-02: the disk is on fire\n/);
       assert.equal(status, 2);
       assert.equal((await cluster.run('status', '--node', 'node-02')).status, 2);
+    } finally {
+      await cluster.stop();
+    }
+  });
+
+  it('says why a node does not know the Service', async () => {
+    const cluster = await AgentCluster.start();
+    try {
+      const explain = await explaining(['10.244.1.11']);
+      await cluster.addAgent('node-01', { '/explain': explain, '/status': () => statusAnswer('node-01') });
+      const refuse = () => Promise.reject(new WrongQuestion('no Service shop/web'));
+      await cluster.addAgent('node-02', { '/explain': refuse, '/status': () => staleStatus('node-02') });
+      const { status, out } = await cluster.run('explain', '10.244.9.9', 'svc/shop/web', '--all-nodes');
+      assert.match(
+        flat(out),
+        /^1 of 2 nodes has it: node-02: no answer: no Service shop\/web; stale for 40 s because connection refused The answer/,
+      );
+      assert.equal(status, 1);
     } finally {
       await cluster.stop();
     }
