@@ -36,6 +36,7 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
   cleanup: async ({ flags, signal, print }) =>
     await cleanupCommand({ config: (await prepare(flags)).config, signal, print }),
   explain: question(({ explainCommand }) => explainCommand),
+  exposure: question(({ exposureCommand }) => exposureCommand),
   verify: question(({ verifyCommand }) => verifyCommand),
   status: question(({ statusCommand }) => statusCommand),
   history: question(({ historyCommand }) => historyCommand),
