@@ -55,8 +55,8 @@ _slicewire() {
     return
   fi
   local found=1
-  (( $#closed )) && _describe -o slicewire closed && found=0
-  (( $#open )) && _describe -o slicewire open -S '' && found=0
+  (( $#closed )) && _describe -t words slicewire closed && found=0
+  (( $#open )) && _describe -t words slicewire open -S '' && found=0
   return found
 }
 if [[ $funcstack[1] == _slicewire ]]; then _slicewire "$@"; else compdef _slicewire slicewire; fi
