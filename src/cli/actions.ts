@@ -57,6 +57,8 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
     // The process ends with its standard input.
     return await new Promise<never>(() => undefined);
   },
+  completion: async (asked) => await (await import('./complete.ts')).completionCommand(asked),
+  complete: async (asked) => await (await import('./complete.ts')).completeCommand(asked),
   version: async ({ print }) => {
     print(versionText());
     return 0;
