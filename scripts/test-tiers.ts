@@ -51,7 +51,7 @@ export const TIERS: readonly Tier[] = [
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
-          'test/deploy/manifests.test.ts',
+          'test/deploy/{manifests,monitoring}.test.ts',
           'test/*.test.ts',
         ],
         except: ['test/native/abi.test.ts', 'test/scripts/executable.test.ts', 'test/sim/tier/*.test.ts'],
@@ -116,6 +116,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 4,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        // Alerts and metrics by Prometheus' own program.
+        name: 'alerts',
+        files: ['test/deploy/promtool.test.ts'],
+        concurrency: 1,
+        needsRoot: false,
+        tools: ['promtool'],
       },
       {
         // They count processes, or need every processor in time.
