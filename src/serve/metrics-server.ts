@@ -1,7 +1,8 @@
-/** /metrics, /proxyMode, /configz, /healthz, with profiling /debug (docs/operations.md, Ports), and the questions of questions.ts. */
+/** /metrics, /proxyMode, /configz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of questions.ts and the page. */
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
+import { pageAnswer, type ReadPage } from './page.ts';
 import { profilingAnswer } from './profiling.ts';
-import { type Questions, questionAnswer } from './questions.ts';
+import { type Questions, questionAnswer, refusalOf } from './questions.ts';
 
 /** Metrics in Prometheus' form. */
 export interface MetricsText {
@@ -16,6 +17,7 @@ export interface MetricsServerParts {
   readonly metrics: () => MetricsText;
   readonly hasProfiling: () => boolean;
   readonly questions: Questions;
+  readonly readPage: ReadPage;
   /** Set the verbosity of the log. */
   readonly setVerbosity: (verbosity: number) => void;
 }
@@ -37,6 +39,7 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
       default:
         return (
           (await questionAnswer(parts.questions, asked)) ??
+          pageAnswer(parts.readPage, (one) => refusalOf(one, parts.questions.isLocal()), asked) ??
           (await (parts.hasProfiling() ? profilingAnswer(asked) : NOT_FOUND))
         );
     }
