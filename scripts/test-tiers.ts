@@ -55,7 +55,7 @@ export const TIERS: readonly Tier[] = [
           'test/*.test.ts',
         ],
         except: [
-          'test/deploy/image.test.ts',
+          'test/deploy/{image,promtool}.test.ts',
           'test/native/abi.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',
@@ -121,6 +121,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 4,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        // Alerts and metrics by Prometheus' own program.
+        name: 'alerts',
+        files: ['test/deploy/promtool.test.ts'],
+        concurrency: 1,
+        needsRoot: false,
+        tools: ['promtool'],
       },
       {
         // They count processes, or need every processor in time.
