@@ -83,7 +83,7 @@ export function chartTexts(): Map<string, string> {
   const config = description === undefined ? configSchema() : { description, ...configSchema() };
   const schema: Schema = { ...given, properties: { ...given.properties, config } };
   const table = ['| value | default | meaning |', '| --- | --- | --- |', ...rows(schema, parse(text('values.yaml')))];
-  const [before = '', after = ''] = text('README.md').split(new RegExp(`(?<=${BEGIN}\n)[^]*(?=${END})`));
+  const [before = '', after = ''] = text('README.md').split(new RegExp(`(?<=${BEGIN}\n)[\\s\\S]*(?=${END})`));
   return new Map([
     ['values.schema.json', `${JSON.stringify(schema, undefined, 2)}\n`],
     ['README.md', `${before}\n${table.join('\n')}\n\n${after}`],
