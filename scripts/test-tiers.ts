@@ -36,7 +36,7 @@ export const TIERS: readonly Tier[] = [
     parts: [
       {
         name: 'check',
-        programs: [['tsc'], ['biome', 'check']],
+        programs: [['tsc'], ['tsc', '-p', 'src/page'], ['biome', 'check']],
         concurrency: 1,
         needsRoot: false,
         tools: [],
