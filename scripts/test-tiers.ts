@@ -123,6 +123,14 @@ export const TIERS: readonly Tier[] = [
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
       },
       {
+        // Alerts and metrics by Prometheus' own program.
+        name: 'alerts',
+        files: ['test/deploy/promtool.test.ts'],
+        concurrency: 1,
+        needsRoot: false,
+        tools: ['promtool'],
+      },
+      {
         // They count processes, or need every processor in time.
         name: 'alone',
         files: ['test/netns/{rest,dense}.test.ts'],
