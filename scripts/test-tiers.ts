@@ -55,7 +55,7 @@ export const TIERS: readonly Tier[] = [
           'test/*.test.ts',
         ],
         except: [
-          'test/deploy/image.test.ts',
+          'test/deploy/{image,promtool}.test.ts',
           'test/native/abi.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',

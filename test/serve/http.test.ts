@@ -8,6 +8,7 @@ import type { Address } from '../../src/model/address.ts';
 import { HttpServer, keepOpen, textAnswer } from '../../src/serve/http.ts';
 import { metricsHandler, scrapeHandler } from '../../src/serve/metrics-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
+import { OWN_FACTS } from '../helpers/own-facts.ts';
 import { until } from '../helpers/until.ts';
 
 const LOOPBACK = '127.0.0.1' as Address;
@@ -138,6 +139,7 @@ describe('the metrics server', () => {
     hasProfiling: () => hasProfiling,
     questions: { byPath: new Map(), isLocal: () => true },
     readPage: () => gzipSync('page'),
+    component: OWN_FACTS,
     setVerbosity: (value) => (verbosity = value),
   });
   let server: HttpServer;
