@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
 import { mayChangeNetwork } from '../../src/host/node-facts.ts';
 import { bundleExecutable } from '../bundle.ts';
-import { ASSETS, wrapped } from './program.ts';
+import { ASSETS, PAGE_ASSETS, wrapped } from './program.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const NEVER = new AbortController().signal;
@@ -85,7 +85,7 @@ async function assemble({ node, output }: Making, folder: string): Promise<void>
     JSON.stringify({
       // The executable contains these paths: keep them the same everywhere.
       main: 'boot.js',
-      assets: Object.fromEntries(Object.values(ASSETS).map((name) => [name, name])),
+      assets: Object.fromEntries([...Object.values(ASSETS), ...PAGE_ASSETS].map((name) => [name, name])),
       executable: node,
       output,
       disableExperimentalSEAWarning: true,
