@@ -16,10 +16,10 @@ describe('before a release', () => {
   });
 
   it('names the files that are not committed, the first five of them', () => {
-    const changes = [' M src/a.ts', '?? b c.txt', ...[1, 2, 3, 4].map((n) => ` M ${n}.ts`), ''].join('\n');
+    const changes = [' M a.ts', '?? b c.txt', ...[1, 2, 3, 4].map((n) => ` M ${n}.ts`), ''].join('\n');
     refused(
       () => checkRepository({ ...CLEAN, changes }),
-      /differs from the commit: src\/a\.ts, b c\.txt, 1\.ts, 2\.ts, 3\.ts and 1 more\. Commit these files/,
+      /differs from the commit: a\.ts, b c\.txt, 1\.ts, 2\.ts, 3\.ts and 1 more\. Commit these files/,
     );
   });
 
