@@ -14,7 +14,7 @@ import type { ServicePort } from '../../model/service-port.ts';
 import { firstLines, type KernelLines, kernelPlaces } from '../../overview/kernel-lines.ts';
 import { type RowFacts, serviceRow, setAsideRow } from '../../overview/rows.ts';
 import { serviceContent } from '../../overview/service.ts';
-import { answeredByOf, type InquiryParts, recorderOf, refusedServices } from './inquiry-parts.ts';
+import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { liveOf } from './live-facts.ts';
 import { packetFacts } from './packet-facts.ts';
 import { ServiceSearch } from './service-search.ts';
@@ -27,10 +27,10 @@ export interface ServicesQuestion {
 }
 
 export class Overview {
-  readonly #parts: InquiryParts;
+  readonly #parts: PageParts;
   readonly #search: ServiceSearch;
 
-  constructor(parts: InquiryParts) {
+  constructor(parts: PageParts) {
     this.#parts = parts;
     this.#search = new ServiceSearch(
       () => parts.feed().cache,
@@ -104,7 +104,7 @@ function unknownService(key: ServiceKey, cache: Cache): string {
 }
 
 /** What rows are made from, now. */
-function rowFacts(parts: InquiryParts): RowFacts {
+function rowFacts(parts: PageParts): RowFacts {
   const { cache } = parts.feed();
   const agent = parts.agent();
   const pending = recorderOf(parts)?.pending.services() ?? new Set();
