@@ -1,13 +1,15 @@
 /** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
+import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
+import type { Flags } from '../config/flags.ts';
 import { realClock } from '../host/clock.ts';
 import { type Family, isLoopback } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
-import { metricsHandler } from '../serve/metrics-server.ts';
+import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
@@ -17,6 +19,8 @@ import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
+import { ownFacts } from './own-facts.ts';
+import { readPageFile } from './page-files.ts';
 import { Inquiries } from './questions/inquiries.ts';
 import type { InquiryParts } from './questions/inquiry-parts.ts';
 import { Overview } from './questions/overview.ts';
@@ -33,6 +37,8 @@ export interface ReportingOptions {
   readonly expected: readonly Family[];
   readonly recordings: Recordings;
   readonly outside: Outside;
+  /** The command line. */
+  readonly flags: Flags;
 }
 
 export class Reporting {
@@ -76,7 +82,11 @@ export class Reporting {
       log,
       signal,
       events: this.events,
-      handlers: { healthz: this.#healthHandler(), metrics: this.#metricsHandler(new Inquiries(parts), overview) },
+      handlers: {
+        healthz: this.#healthHandler(),
+        metrics: this.#metricsHandler(new Inquiries(parts), overview),
+        scrape: scrapeHandler(() => this.metrics.current),
+      },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
     });
@@ -170,6 +180,8 @@ export class Reporting {
         live: this.#page.open,
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
+      readPage: readPageFile,
+      component: ownFacts(this.#options.flags, AGENT_FLAGS),
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },

@@ -10,6 +10,7 @@ import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
+import { pluginArguments } from '../kubectl/plugin-name.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
@@ -34,7 +35,9 @@ const PLAIN = [
 /** Parse, run, and resolve with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal, hangups: Hangups): Promise<number> {
   let status = 0;
-  if (args.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.begin();
+  // What stands after -- is no flag of this command.
+  const own = args.slice(0, args.includes('--') ? args.indexOf('--') : args.length);
+  if (own.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.begin();
   // A reader that closed its end, as in `plan | head`, is no error; the rest of the command goes on.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;
@@ -42,7 +45,9 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
   const program = programOf(async ({ command, words, flags }) => {
     status = await ACTIONS[command.name]({ words, flags, signal, print }, hangups);
   });
+  const plugin = pluginArguments(process.argv0, args);
   try {
+    if (plugin !== undefined) return await (await import('../kubectl/program.ts')).runPlugin(plugin, { signal, print });
     mustBeCommand(args);
     await program.parseAsync(goArguments(args), { from: 'user' });
     return status;

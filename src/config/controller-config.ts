@@ -8,7 +8,7 @@ import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
 import { durationText } from './duration.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
-import { type ListenAddress, parseListen } from './listen.ts';
+import { type ListenAddress, parseListen, readScrape } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';
 import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
 
@@ -34,6 +34,8 @@ export interface ControllerConfig {
   readonly leader: LeaderSettings | undefined;
   /** Health and metrics. */
   readonly listen: ListenAddress;
+  /** For /metrics alone (--scrape-bind-address). */
+  readonly scrape: ListenAddress | undefined;
   readonly log: LogConfig;
 }
 
@@ -69,7 +71,7 @@ export function controllerConfig(flags: Flags): ControllerConfig {
       batchPeriod: period('mirroring-endpointslice-updates-batch-period'),
     },
     leader: readLeader(read),
-    listen: readListen(read),
+    ...readServers(read),
     log: readLog(read),
   };
   if (faults.length > 0) throw new ConfigError(faults.join('; '));
@@ -146,6 +148,11 @@ function readLeader(read: Reader): LeaderSettings | undefined {
     retryPeriod,
   };
   return isOn(read, 'leader-elect', true) ? lease : undefined;
+}
+
+function readServers(read: Reader): Pick<ControllerConfig, 'listen' | 'scrape'> {
+  const listen = readListen(read);
+  return { listen, scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]) };
 }
 
 function readListen(read: Reader): ListenAddress {

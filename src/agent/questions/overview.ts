@@ -99,8 +99,8 @@ function isServiceSetAside({ kind, effect }: Fault): boolean {
 
 function unknownService(key: ServiceKey, cache: Cache): string {
   const near = nearestService(key, cache.services());
-  const meant = near === undefined ? '' : `; did you mean ${near}?`;
-  return `no Service ${key} is known; headless Services and those of type ExternalName are not served${meant}`;
+  if (near !== undefined) return `no Service ${key}; did you mean ${near}?`;
+  return `no Service ${key}; headless Services and those of type ExternalName are not served`;
 }
 
 /** What rows are made from, now. */
