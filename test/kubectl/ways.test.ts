@@ -78,6 +78,34 @@ describe('kubectl slicewire finds its way', () => {
     }
   });
 
+  it('and says that the program for the credentials failed', async () => {
+    const cluster = await AgentCluster.start();
+    try {
+      const kubeconfig = await cluster.server.kubeconfig();
+      const config = JSON.parse(await readFile(kubeconfig, 'utf8')) as object;
+      const exec = (command: string) => ({
+        apiVersion: 'client.authentication.k8s.io/v1',
+        interactiveMode: 'Never',
+        command,
+      });
+      const failing = async (command: string) => {
+        await writeFile(
+          kubeconfig,
+          JSON.stringify({ ...config, users: [{ name: 'test', user: { exec: exec(command) } }] }),
+        );
+        const options = { signal: new AbortController().signal, print: () => undefined };
+        await runPlugin(['status', '--kubeconfig', kubeconfig, '--context', ''], options);
+      };
+      const head = /^the credentials for http:\S+ cannot be had: /.source;
+      await assert.rejects(failing('false'), {
+        message: new RegExp(`${head}the program that the kubeconfig names .* failed`),
+      });
+      await assert.rejects(failing('not-there'), { message: new RegExp(`${head}spawn not-there ENOENT`) });
+    } finally {
+      await cluster.stop();
+    }
+  });
+
   it('ends at once when it is interrupted', async () => {
     const cluster = await AgentCluster.start();
     try {
