@@ -41,6 +41,8 @@ for command in $missing; do
     modprobe) packages="$packages kmod" ;;
     newuidmap) packages="$packages uidmap" ;;
     systemd-analyze) packages="$packages systemd" ;;
+    script) packages="$packages bsdutils" ;;
+    stty) packages="$packages coreutils" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     *) packages="$packages $command" ;;
   esac

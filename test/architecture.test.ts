@@ -33,7 +33,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/lab/', 'src/replay/')
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
-    modules: ['commander', 'node:'],
+    modules: ['commander', 'log-update', 'node:'],
   },
   'src/agent/': {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
