@@ -138,6 +138,17 @@ const TABLE = [
     example: 'history shop/web --since 10m',
   },
   {
+    name: 'exposure',
+    words: [],
+    subject: ASK,
+    summary: 'tell what this node answers from outside the cluster, to whom, and what looks wrong',
+    flags: [question(OUTPUT), ANSWERER],
+    takes: 'agent',
+    notes: ASKED,
+    status: 'Exit status: 0 answered, 1 error.',
+    example: 'exposure',
+  },
+  {
     name: 'record',
     words: ['<file>'],
     subject: RECORDINGS,
