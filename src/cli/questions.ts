@@ -38,7 +38,10 @@ interface Question<A> {
 async function ask<A>(answerer: Answerer, question: Question<A>, { flags, signal }: AskedOnCommandLine): Promise<A> {
   const { path, parameters, schema } = question;
   if (answerer.who === 'agent')
-    return await askAgent({ listen: answerer.listen, path, ...(parameters && { parameters }), signal }, schema);
+    return await askAgent(
+      { listen: answerer.listen, path, ...(parameters && { parameters }), mustBeAgent: flags.watch === true, signal },
+      schema,
+    );
   if (answerer.who === 'recording') return await question.answer(await recordedAnswers(answerer.file), signal);
   return await withInquiries(flags, signal, (answers, until) => question.answer(answers, until));
 }
