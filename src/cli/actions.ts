@@ -35,6 +35,7 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
   cleanup: async ({ flags, signal, print }) =>
     await cleanupCommand({ config: (await prepare(flags)).config, signal, print }),
   explain: question(({ explainCommand }) => explainCommand),
+  exposure: question(({ exposureCommand }) => exposureCommand),
   verify: question(({ verifyCommand }) => verifyCommand),
   status: question(({ statusCommand }) => statusCommand),
   history: question(({ historyCommand }) => historyCommand),
@@ -55,6 +56,8 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
     // The process ends with its standard input.
     return await new Promise<never>(() => undefined);
   },
+  completion: async (asked) => await (await import('./complete.ts')).completionCommand(asked),
+  complete: async (asked) => await (await import('./complete.ts')).completeCommand(asked),
   version: async ({ print }) => {
     print(versionText());
     return 0;
