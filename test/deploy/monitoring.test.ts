@@ -101,6 +101,10 @@ type Deployed = ObjectOf & {
   };
 };
 
+function deployed(objects: readonly object[] = []): readonly Deployed[] {
+  return objects as readonly Deployed[];
+}
+
 /** The flags of a container on a node with this address. */
 function flagsOf({ args }: Container, hostIp: string): Flags {
   const pairs = args.slice(1).map((arg) => {
@@ -120,7 +124,7 @@ for (const [overlay, part, port] of [
   describe(`deploy/monitoring/overlays/${overlay}`, async () => {
     const found = await kustomize(`monitoring/overlays/${overlay}`);
     const options = found === undefined ? NO_KUBECTL : {};
-    const all = (found ?? []) as readonly Deployed[];
+    const all = deployed(found);
     const one = (...kinds: readonly string[]) =>
       all.find(({ kind }) => kinds.includes(kind)) ?? assert.fail(kinds.join());
 
@@ -161,8 +165,7 @@ for (const [overlay, part, port] of [
     });
 
     it('changes nothing else of the overlay without monitoring', options, async () => {
-      const plain = ((await kustomize(part === 'agent' ? `overlays/${overlay}` : overlay)) ??
-        []) as readonly Deployed[];
+      const plain = deployed(await kustomize(part === 'agent' ? `overlays/${overlay}` : overlay));
       const others = (objects: readonly Deployed[]) =>
         objects.filter(({ kind }) => !['PodMonitor', 'PrometheusRule', 'DaemonSet', 'Deployment'].includes(kind));
       assert.deepEqual(others(all), others(plain));
