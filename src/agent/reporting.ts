@@ -21,6 +21,7 @@ import { questionsOf } from './questions/parameters.ts';
 import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Servers } from './servers.ts';
+import { ServiceMetrics } from './service-metrics.ts';
 import { sentencesOf, verdictOf } from './verdict.ts';
 
 export interface ReportingOptions {
@@ -36,6 +37,7 @@ export class Reporting {
   readonly health: Health;
   readonly events: NodeEvents;
   readonly metrics: MetricsFeed;
+  readonly services: ServiceMetrics;
   readonly others: OtherProxies;
   readonly #servers: Servers;
   readonly #options: ReportingOptions;
@@ -55,6 +57,7 @@ export class Reporting {
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
     });
+    this.services = new ServiceMetrics({ log, signal, clock: realClock });
     this.#servers = new Servers({
       open: outside.process.listen,
       log,
@@ -81,16 +84,19 @@ export class Reporting {
     this.#config = config;
     this.#agent = agent;
     this.metrics.renew();
+    this.services.renew();
     this.#servers.renew();
     this.others.renew();
     this.events.use(agent.feed, config);
     this.health.tune(this.#healthSettings(config, agent.feed, agent));
-    this.metrics.use(agent);
+    this.metrics.use(agent, config);
+    this.services.use(agent, config);
     this.#servers.listen(config);
   }
 
   readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
     this.metrics.update(changes);
+    this.services.update(changes);
     this.#servers.update(changes);
   };
 
@@ -108,6 +114,7 @@ export class Reporting {
     this.health.refused(sentencesOf(refused));
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
     this.metrics.synced(report, complete);
+    if (report.outcome !== 'failed') this.services.settled();
     this.events.emitRefused(refused);
     this.others.found(signsIn(report.drift));
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
@@ -154,7 +161,10 @@ export class Reporting {
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
-      metrics: () => this.metrics.current,
+      metrics: () => ({
+        contentType: this.metrics.current.contentType,
+        text: async () => `${await this.metrics.current.text()}${await this.services.text()}`,
+      }),
       hasProfiling: () => this.#config.serve.profiling,
       questions: {
         byPath: questionsOf(inquiries, () => realClock.wall()),

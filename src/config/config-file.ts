@@ -23,6 +23,7 @@ const BESIDE_FILE = [
     'allow-node-address-ports',
     'iptables-backend',
     'nftables-count-connections',
+    'service-metrics',
     'record-dir',
     'record-size',
     'output',

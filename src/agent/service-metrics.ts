@@ -1,0 +1,205 @@
+/**
+ * The metrics of Services, where --service-metrics asks for them: connections, bytes and endpoints of each port of a Service. The kernel's
+ * counters are read when somebody asks, never twice at the same time, for at most a hundredth of the time.
+ */
+import type { Config } from '../config/config.ts';
+import { breath, type Clock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Labels, Sample } from '../telemetry/registry.ts';
+import { type ServiceMetric, seriesText } from '../telemetry/service-series.ts';
+import type { Agent } from './agent.ts';
+import { endpointsSetAside, ServiceEndpoints } from './service-endpoints.ts';
+import { type FrontendTraffic, type PortTraffic, ServiceTraffic } from './service-traffic.ts';
+
+/** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
+const LOOK_PAUSE = 1000;
+const LOOK_SHARE = 100;
+/** Most series: what one Prometheus takes from one target without trouble. */
+const MOST_SERIES = 100_000;
+
+export interface ServiceMetricsOptions {
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly mostSeries?: number;
+}
+
+export class ServiceMetrics {
+  readonly #options: ServiceMetricsOptions;
+  #traffic = new ServiceTraffic();
+  readonly #endpoints = new ServiceEndpoints();
+  #agent: Agent | undefined;
+  #isOn = false;
+  #looking: Promise<void> | undefined;
+  #nextLook = 0;
+  /** Why the counters could not be read at the last look. */
+  #failure: string | undefined;
+  #isOverBound = false;
+
+  constructor(options: ServiceMetricsOptions) {
+    this.#options = options;
+  }
+
+  /** Count for this agent from now on, before it reports ServicePorts. */
+  use(agent: Agent, { serviceMetrics }: Pick<Config, 'serviceMetrics'>): void {
+    if (!serviceMetrics) this.#traffic = new ServiceTraffic();
+    if (agent.mode.name !== this.#agent?.mode.name) this.#traffic.begin();
+    this.#agent = agent;
+    this.#isOn = serviceMetrics;
+    this.#nextLook = 0;
+  }
+
+  /** Another generation begins: it reports all of its ServicePorts. */
+  renew(): void {
+    this.#traffic.renew();
+  }
+
+  /** All ServicePorts are reported and written. */
+  settled(): void {
+    this.#traffic.settled();
+  }
+
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    if (this.#isOn) this.#traffic.update(changes);
+  }
+
+  /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted. A look is begun where one is due. */
+  connectionsOf(service: ServiceKey): readonly FrontendTraffic[] | undefined {
+    if (!this.#isOn) return undefined;
+    void this.#look();
+    return this.#traffic.of(service).flatMap(({ frontends }) => frontends);
+  }
+
+  /** In Prometheus' form; "" where the metrics are off. */
+  async text(): Promise<string> {
+    const agent = this.#agent;
+    if (!this.#isOn || agent === undefined) return '';
+    await this.#look();
+    const { connections, bytes, endpoints, leftOut } = await this.#samples(agent);
+    const served = connections.length + bytes.length + endpoints.length;
+    this.#warnOf(leftOut, served);
+    const series = [
+      { labels: { state: 'served' }, value: served },
+      { labels: { state: 'left out' }, value: leftOut },
+    ];
+    const texts: string[] = [];
+    const add = async (name: ServiceMetric, samples: readonly Sample[]) => {
+      texts.push(await seriesText(name, samples, breath));
+    };
+    await add('slicewire_service_connections_total', connections);
+    if (bytes.length > 0) await add('slicewire_service_bytes_total', bytes);
+    await add('slicewire_service_endpoints', endpoints);
+    await add('slicewire_service_series', series);
+    return texts.join('');
+  }
+
+  /** Read the counters where that is due; a look that runs is waited for. Never rejects. */
+  async #look(): Promise<void> {
+    const { clock } = this.#options;
+    if (this.#looking === undefined && clock.now() < this.#nextLook) return;
+    this.#looking ??= this.#read().finally(() => {
+      this.#looking = undefined;
+    });
+    await this.#looking;
+  }
+
+  async #read(): Promise<void> {
+    const { clock, signal, log } = this.#options;
+    const agent = this.#agent;
+    if (agent?.mode.isObserved !== true) return;
+    const start = clock.now();
+    try {
+      const counts = await agent.mode.metrics.connectionCounts({ signal, between: agent.turns.between });
+      // Another generation may have begun meanwhile: its counters are read next time.
+      if (agent === this.#agent) this.#traffic.take(counts);
+      this.#failure = undefined;
+    } catch (error) {
+      const cause = causeOf(error);
+      const follows = 'the metrics of Services keep their last values';
+      if (cause !== this.#failure && !signal.aborted)
+        log.warn({ cause }, `connections to Services cannot be counted: ${cause}; ${follows}`);
+      this.#failure = cause;
+    }
+    const now = clock.now();
+    this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start) * LOOK_SHARE);
+  }
+
+  async #samples({ feed: { cache }, model }: Agent): Promise<Collected> {
+    const into: Collected = { connections: [], bytes: [], endpoints: [], leftOut: 0 };
+    const { mostSeries = MOST_SERIES } = this.#options;
+    this.#endpoints.prepare(model.location, (service) => this.#traffic.of(service).length > 0);
+    const setAside = endpointsSetAside(cache);
+    let series = 0;
+    let visited = 0;
+    for (const ports of this.#traffic.ports) {
+      visited += 1;
+      if (visited % 100 === 0) await breath();
+      const samples = samplesOf(ports, this.#endpoints.of(ports, cache), setAside.get(ports[0]?.service ?? '') ?? 0);
+      const own = samples.connections.length + samples.bytes.length + samples.endpoints.length;
+      if (series + own > mostSeries) {
+        into.leftOut += own;
+        continue;
+      }
+      series += own;
+      into.connections.push(...samples.connections);
+      into.bytes.push(...samples.bytes);
+      into.endpoints.push(...samples.endpoints);
+    }
+    return into;
+  }
+
+  #warnOf(leftOut: number, served: number): void {
+    const isOver = leftOut > 0;
+    if (isOver && !this.#isOverBound) {
+      this.#options.log.warn(
+        { served, leftOut },
+        `the metrics of Services have ${served + leftOut} series, and ${leftOut} of them are left out: at most ${this.#options.mostSeries ?? MOST_SERIES} are served`,
+      );
+    }
+    this.#isOverBound = isOver;
+  }
+}
+
+interface Collected {
+  readonly connections: Sample[];
+  readonly bytes: Sample[];
+  readonly endpoints: Sample[];
+  leftOut: number;
+}
+
+/** The samples of one Service. */
+function samplesOf(
+  ports: readonly PortTraffic[],
+  counts: ReturnType<ServiceEndpoints['of']>,
+  setAside: number,
+): Omit<Collected, 'leftOut'> {
+  const samples: Omit<Collected, 'leftOut'> = { connections: [], bytes: [], endpoints: [] };
+  const { connections, bytes, endpoints } = samples;
+  for (const port of ports) {
+    const labels = labelsOf(port);
+    connections.push({ labels, value: port.frontends.reduce((sum, one) => sum + one.connections, 0) });
+    const counted = port.frontends.flatMap(({ bytes: each }) => each ?? []);
+    for (const direction of counted.length > 0 ? (['in', 'out'] as const) : []) {
+      const value = counted.reduce((sum, each) => sum + each[direction], 0);
+      bytes.push({ labels: { ...labels, direction }, value });
+    }
+  }
+  for (const { port, policy, isUsed, reason, count } of counts) {
+    const state = isUsed ? 'used' : 'not used';
+    endpoints.push({ labels: { ...labelsOf(port), policy, state, reason }, value: count });
+  }
+  const [first] = ports;
+  if (setAside > 0 && first !== undefined) {
+    // A slice's faults name no port: the endpoints are missing in all of them.
+    const { service } = first;
+    endpoints.push({ labels: { service, state: 'not used', reason: 'set-aside' }, value: setAside });
+  }
+  return samples;
+}
+
+function labelsOf({ service, name, protocol, family }: PortTraffic): Labels {
+  return { service, port: name, protocol, ip_family: family };
+}
