@@ -8,9 +8,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { explanationSchema } from '../src/answers/explanation.ts';
+import { exposureSchema } from '../src/answers/exposure.ts';
 import { historySchema } from '../src/answers/history.ts';
+import { liveSchema } from '../src/answers/live.ts';
 import { problemSchema } from '../src/answers/problem-schema.ts';
 import { replaySchema } from '../src/answers/replay.ts';
+import { serviceSchema } from '../src/answers/service.ts';
+import { servicesSchema } from '../src/answers/services.ts';
 import { statusSchema } from '../src/answers/status.ts';
 import { verificationSchema } from '../src/answers/verification.ts';
 
@@ -22,6 +26,10 @@ const SCHEMAS = {
   status: statusSchema,
   history: historySchema,
   replay: replaySchema,
+  live: liveSchema,
+  services: servicesSchema,
+  service: serviceSchema,
+  exposure: exposureSchema,
   problem: problemSchema,
 } as const;
 

@@ -24,6 +24,8 @@ const FOLDERS: Readonly<Record<string, string>> = {
   lab: 'nodes in namespaces',
   explain: 'walks packets (pure)',
   answers: 'forms of answers',
+  page: 'the live page',
+  overview: "the page's answers (pure)",
   history: 'the flight recorder',
   replay: 'recordings, run again',
   config: 'flags, files → Config',

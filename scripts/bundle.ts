@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
 import { ASSETS, CLIENT_NODE, wrapped } from './executable/program.ts';
+import { PAGE_BUNDLE, pageFiles } from './page.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -42,7 +43,7 @@ function asciiOf(file: string): string {
   throw new Error(`the bundle ${file} is not ASCII: ${text.subarray(Math.max(0, at - 40), at + 40)}`);
 }
 
-/** The texts of the executable, each a file in the folder: its first code, `boot.js`, and the assets `program` and `client-node`. */
+/** The texts of the executable, each a file in the folder: its first code, `boot.js`, and the assets `program`, `client-node` and those of the page. */
 export async function bundleExecutable(folder: string): Promise<void> {
   const cjs = { ...SHARED, format: 'cjs' as const, external: ['node:ffi', CLIENT_NODE] } satisfies BuildOptions;
   const file = (name: string) => join(folder, name);
@@ -60,14 +61,15 @@ export async function bundleExecutable(folder: string): Promise<void> {
   });
   await build({ ...cjs, external: [], entryPoints: [CLIENT_NODE_CONFIG], outfile: file(ASSETS.clientNode) });
   for (const name of [ASSETS.program, ASSETS.clientNode]) writeFileSync(file(name), wrapped(asciiOf(file(name))));
+  for (const [name, packed] of await pageFiles()) writeFileSync(file(name), packed);
 }
 
 /**
- * The npm packages of which something is in the bundle of `entry`, as the lock file names them
+ * The npm packages of which something is in the bundle of `entry` or in the page, as the lock file names them
  * (`node_modules/pino`), sorted.
  */
 export async function bundledPackages(entry: string): Promise<string[]> {
-  const builds = [await optionsOf(entry, 'bundle.mjs'), THREAD];
+  const builds = [await optionsOf(entry, 'bundle.mjs'), THREAD, PAGE_BUNDLE];
   const metafiles = await Promise.all(
     builds.map(async (options) => (await build({ ...options, write: false, metafile: true })).metafile),
   );

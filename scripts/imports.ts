@@ -16,12 +16,12 @@ export interface Import {
   readonly isLate: boolean;
 }
 
-/** Paths of the TypeScript files under these folders, from the root of the repository, sorted. */
+/** Paths of the TypeScript files, with those of the page that hold JSX, under these folders, from the root of the repository, sorted. */
 export function sourceFiles(...folders: readonly string[]): string[] {
   const files = folders.flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
   );
-  return files.filter((file) => file.endsWith('.ts')).sort();
+  return files.filter((file) => /\.tsx?$/.test(file)).sort();
 }
 
 /** The imports of one file, in the order of its lines. `file` is a path from the root of the repository. */

@@ -36,7 +36,7 @@ export const TIERS: readonly Tier[] = [
     parts: [
       {
         name: 'check',
-        programs: [['tsc'], ['biome', 'check']],
+        programs: [['tsc'], ['tsc', '-p', 'src/page'], ['biome', 'check']],
         concurrency: 1,
         needsRoot: false,
         tools: [],
@@ -51,10 +51,15 @@ export const TIERS: readonly Tier[] = [
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
-          'test/deploy/manifests.test.ts',
+          'test/deploy/*.test.ts',
           'test/*.test.ts',
         ],
-        except: ['test/native/abi.test.ts', 'test/scripts/executable.test.ts', 'test/sim/tier/*.test.ts'],
+        except: [
+          'test/deploy/image.test.ts',
+          'test/native/abi.test.ts',
+          'test/scripts/executable.test.ts',
+          'test/sim/tier/*.test.ts',
+        ],
         concurrency: 2,
         needsRoot: false,
         tools: ['openssl'],

@@ -38,7 +38,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/agent/': {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
       .concat(PURE)
-      .concat('src/answers/', 'src/explain/', 'src/replay/', 'src/serve/')
+      .concat('src/answers/', 'src/explain/', 'src/overview/', 'src/replay/', 'src/serve/')
       .concat('src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['node:'],
   },
@@ -57,6 +57,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     ].concat('src/modes/virtual-servers/objects.ts', 'src/modes/virtual-servers/sets.ts'),
     types: ['src/modes/', 'src/host/', 'src/answers/'],
   },
+  'src/overview/': {
+    imports: [...PURE, 'src/answers/words.ts', 'src/explain/', 'src/modes/'],
+    types: ['src/answers/'],
+  },
   'src/history/': {
     imports: [...PURE, 'src/answers/head.ts', 'src/answers/words.ts', 'src/host/clock.ts'],
     types: ['src/answers/', 'src/sync/'],
@@ -74,6 +78,12 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/host/'],
   },
   'src/answers/': { modules: ['zod'] },
+  // It runs in a browser: nothing of it may need Node.js, or bring in zod.
+  'src/page/': {
+    imports: ['src/answers/live-delta.ts', 'src/answers/words.ts'],
+    types: ['src/answers/'],
+    modules: ['preact', 'preact/hooks', 'uplot'],
+  },
   'src/lab/': { imports: ['src/host/', 'src/model/'], modules: ['node:'] },
   'src/config/': {
     imports: ['src/documents/', 'src/model/', 'package.json'],

@@ -5,6 +5,9 @@ export const CLIENT_NODE = '@kubernetes/client-node';
 /** Names of the executable's assets. */
 export const ASSETS = { program: 'program', compiled: 'compiled', clientNode: 'client-node' } as const;
 
+/** The files of the live page, which are assets too, each compressed by gzip. */
+export const PAGE_ASSETS = ['page.html', 'page.js', 'page.css', 'icon.svg'] as const;
+
 /** A bundle in CommonJS is the body of such a function. */
 export type Program = (load: (name: string) => unknown, module: { exports: object }, exports: object) => void;
 

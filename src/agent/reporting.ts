@@ -7,17 +7,21 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
-import { metricsHandler } from '../serve/metrics-server.ts';
+import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
 import type { ObjectFeed } from './feed.ts';
+import { LivePage } from './live-page.ts';
 import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
+import { readPageFile } from './page-files.ts';
 import { Inquiries } from './questions/inquiries.ts';
-import { questionsOf } from './questions/parameters.ts';
+import type { InquiryParts } from './questions/inquiry-parts.ts';
+import { Overview } from './questions/overview.ts';
+import { pageQuestions, questionsOf } from './questions/parameters.ts';
 import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Servers } from './servers.ts';
@@ -43,6 +47,7 @@ export class Reporting {
   readonly #options: ReportingOptions;
   #config: Config;
   #agent: Agent | undefined;
+  readonly #page: LivePage;
 
   constructor(config: Config, feed: ObjectFeed, options: ReportingOptions) {
     const { log, signal, outside } = options;
@@ -58,12 +63,29 @@ export class Reporting {
       refused: () => this.events.refusedCount,
     });
     this.services = new ServiceMetrics({ log, signal, clock: realClock });
+    const parts: InquiryParts = {
+      who: 'agent',
+      clock: realClock,
+      startedAt: realClock.wall(),
+      config: () => this.#config,
+      feed: () => this.#agent?.feed ?? feed,
+      agent: () => this.#agent,
+      health: () => healthOf(this.health.state),
+      recordings: this.#options.recordings,
+      trafficOf: (service) => this.services.trafficOf(service),
+    };
+    const overview = new Overview(parts);
+    this.#page = new LivePage(overview);
     this.#servers = new Servers({
       open: outside.process.listen,
       log,
       signal,
       events: this.events,
-      handlers: { healthz: this.#healthHandler(), metrics: this.#metricsHandler(feed) },
+      handlers: {
+        healthz: this.#healthHandler(),
+        metrics: this.#metricsHandler(new Inquiries(parts), overview),
+        scrape: scrapeHandler(this.#allMetrics),
+      },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
     });
@@ -92,6 +114,7 @@ export class Reporting {
     this.metrics.use(agent, config);
     this.services.use(agent, config);
     this.#servers.listen(config);
+    this.#page.happened();
   }
 
   readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
@@ -104,6 +127,7 @@ export class Reporting {
   queued(): void {
     this.health.queued();
     this.metrics.queued();
+    this.#page.happened();
   }
 
   /** A sync ended. `since`: when it began, on the clock that never runs backwards. */
@@ -118,6 +142,7 @@ export class Reporting {
     this.events.emitRefused(refused);
     this.others.found(signsIn(report.drift));
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
+    this.#page.happened();
     if (report.outcome !== 'failed') await this.#servers.sync();
   }
 
@@ -147,29 +172,23 @@ export class Reporting {
     });
   }
 
-  #metricsHandler(feed: ObjectFeed) {
-    const inquiries = new Inquiries({
-      who: 'agent',
-      clock: realClock,
-      startedAt: realClock.wall(),
-      config: () => this.#config,
-      feed: () => this.#agent?.feed ?? feed,
-      agent: () => this.#agent,
-      health: () => healthOf(this.health.state),
-      recordings: this.#options.recordings,
-    });
+  readonly #allMetrics = () => ({
+    contentType: this.metrics.current.contentType,
+    text: async () => `${await this.metrics.current.text()}${await this.services.text()}`,
+  });
+
+  #metricsHandler(inquiries: Inquiries, overview: Overview) {
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
-      metrics: () => ({
-        contentType: this.metrics.current.contentType,
-        text: async () => `${await this.metrics.current.text()}${await this.services.text()}`,
-      }),
+      metrics: this.#allMetrics,
       hasProfiling: () => this.#config.serve.profiling,
       questions: {
-        byPath: questionsOf(inquiries, () => realClock.wall()),
+        byPath: new Map([...questionsOf(inquiries, () => realClock.wall()), ...pageQuestions(overview)]),
+        live: this.#page.open,
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
+      readPage: readPageFile,
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },

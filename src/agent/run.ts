@@ -1,6 +1,7 @@
 /** Runs one generation of the agent: syncs after changes, checks the kernel, deletes stale flows; until the agent stops or another generation takes over. */
 import type { Config } from '../config/config.ts';
 import type { RecorderHooks } from '../history/guarded.ts';
+import { ANOTHER_WROTE } from '../history/records.ts';
 import { aborted, type Clock, sleep } from '../host/clock.ts';
 import { WRITE_GRACE, whileWriting } from '../host/last-resort.ts';
 import { type Committer, committerText } from '../host/ruleset-notices.ts';
@@ -117,6 +118,8 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const { loss } = options.asked;
     const by = loss?.by;
     const trigger = triggerOf(agent, status, options);
+    // Without the name of the program: each label of a metric is a series for ever.
+    reporting.metrics.current.triggered(loss === undefined || trigger === 'start' ? trigger : 'another program wrote');
     // The resync is due: read the kernel again.
     if (readings.isDue) {
       loop.distrust();
@@ -181,7 +184,9 @@ function triggerOf(
   const { loss } = asked;
   asked.loss = undefined;
   if (lastComplete === undefined && failingSince === undefined) return 'start';
-  if (loss !== undefined) return `another program wrote${loss.by === undefined ? '' : `: ${committerText(loss.by)}`}`;
+  if (loss !== undefined) {
+    return loss.by === undefined ? 'another program wrote' : `${ANOTHER_WROTE}${committerText(loss.by)}`;
+  }
   if (readings.isDue) return 'resync';
   if (feed.cache.hasChanges) return 'changes';
   if (failingSince !== undefined) return 'retry';

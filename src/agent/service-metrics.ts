@@ -67,7 +67,7 @@ export class ServiceMetrics {
   }
 
   /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted. A look is begun where one is due. */
-  connectionsOf(service: ServiceKey): readonly FrontendTraffic[] | undefined {
+  trafficOf(service: ServiceKey): readonly FrontendTraffic[] | undefined {
     if (!this.#isOn) return undefined;
     void this.#look();
     return this.#traffic.of(service).flatMap(({ frontends }) => frontends);

@@ -24,7 +24,7 @@ export const liveSchema = z.object({
   sentence: z.string().describe('the health of the agent in one sentence'),
   objects: statusSchema.shape.objects,
   lastChange: z
-    .object({ at: moment, milliseconds, object: z.string() })
+    .object({ at: moment, milliseconds, object: z.string().describe('"Service shop/web", or "Node"') })
     .nullable()
     .describe('the last change that came into the kernel, and how long it took'),
   latency: z

@@ -5,14 +5,18 @@ import { answer, answeredBy, family, protocol } from './form.ts';
 import { serviceRowSchema } from './services.ts';
 
 export const frontendSchema = z.object({
-  port: z.string().describe('the name of the port; its number when it has none'),
+  port: z
+    .string()
+    .describe('the name of the port; its number when it has none; "" for a health check, which all ports share'),
   kind: z.enum(['cluster IP', 'external IP', 'load balancer', 'node port', 'health check']),
   address: z.string().describe('"" for a node port: all addresses that serve node ports'),
   number: z.number().int(),
   protocol,
   family,
   policy: z.enum(['Cluster', 'Local']).describe('which endpoints it uses'),
-  sources: z.array(z.string()).describe('loadBalancerSourceRanges that restrict it; empty: everybody'),
+  sources: z
+    .array(z.string())
+    .describe('loadBalancerSourceRanges that restrict it; empty: everybody; "nobody" where none is of its family'),
   endpoints: z.number().int().describe('endpoints that it uses on this node'),
   connections: z
     .object({ total: z.number().int(), bytes: z.number().int().nullable() })

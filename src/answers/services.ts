@@ -7,14 +7,14 @@ export const SERVICE_STATES = ['refused', 'fault', 'waiting', 'no endpoints', 's
 
 export const serviceRowSchema = z.object({
   service: z.string().describe('namespace/name'),
-  type: z.string().describe('ClusterIP, NodePort, LoadBalancer, ExternalName'),
+  type: z.string().describe('ClusterIP, NodePort, LoadBalancer; "" when the Service is set aside'),
   addresses: z.array(z.string()).describe('cluster IPs, external IPs and load-balancer addresses; the first of them'),
   ports: z.array(z.string()).describe('such as "80/TCP" or "80:30080/TCP"; the first of them'),
   endpoints: z.number().int().describe('endpoints that this node uses for at least one port'),
   state: z
     .enum(SERVICE_STATES)
     .describe(
-      'refused: the kernel refuses it; fault: an object of it is set aside; waiting: a change is not in the kernel yet; not proxied: headless, without an address, or of another proxy',
+      'refused: the kernel refuses it; fault: an object of it is set aside; waiting: a change is not in the kernel yet; not proxied: without a cluster IP of a family that this node serves',
     ),
   why: z.string().describe('the reason of the state, as a sentence; "" for served'),
 });

@@ -6,10 +6,9 @@ import type { SourceEvent, SourceKind } from '../model/events.ts';
 import { SOURCE_KINDS } from '../model/events.ts';
 import { FaultBook } from '../model/fault-book.ts';
 import type { Fault, NodeView, Service, ServiceKey, Slice } from '../model/objects.ts';
-import type { Packed } from '../model/packed/bytes.ts';
-import { packService, unpackService } from '../model/packed/service.ts';
 import type { Objects } from '../model/proxy-model.ts';
 import { type ChangeCounts, type Changes, PendingChanges } from './pending-changes.ts';
+import { ServicesByName } from './services-by-name.ts';
 import { SlicesByService } from './slices-by-service.ts';
 
 /** Called with an object as it was. */
@@ -19,7 +18,8 @@ export class Cache implements Objects {
   /** Faults of objects. */
   readonly faults = new FaultBook();
   readonly #changes = new PendingChanges();
-  readonly #services = new Map<ServiceKey, Packed<Service>>();
+  /** To read; events alone change it. */
+  readonly byName = new ServicesByName();
   /** To read; events alone change it. */
   readonly slices = new SlicesByService((service) => this.#changes.touch('slices', service));
   readonly #synced = new Set<SourceKind>();
@@ -51,16 +51,15 @@ export class Cache implements Objects {
   }
 
   service(key: ServiceKey): Service | undefined {
-    const packed = this.#services.get(key);
-    return packed === undefined ? undefined : unpackService(key, packed);
+    return this.byName.get(key);
   }
 
-  *services(): Generator<Service> {
-    for (const [key, packed] of this.#services) yield unpackService(key, packed);
+  services(): Generator<Service> {
+    return this.byName.all();
   }
 
   get serviceCount(): number {
-    return this.#services.size;
+    return this.byName.count;
   }
 
   slicesOf(key: ServiceKey): readonly Slice[] {
@@ -76,8 +75,14 @@ export class Cache implements Objects {
       this.#synced.add(event.of);
       return [];
     }
-    if (event.kind === 'service') this.#setService(event.key, event.service, changed);
-    else if (event.kind === 'slice') {
+    if (event.kind === 'service') {
+      this.#changes.count('services');
+      const former = this.byName.set(event.key, event.service);
+      if (former !== undefined) {
+        this.#changes.touch('services', event.key);
+        changed?.(former());
+      }
+    } else if (event.kind === 'slice') {
       const { key, slice, triggeredAt } = event;
       this.#changes.count('slices');
       if (this.slices.set(key, slice, changed) && triggeredAt > 0) this.#changes.addTrigger(triggeredAt);
@@ -100,22 +105,11 @@ export class Cache implements Objects {
 
   /** Mark everything as changed, for another mode that takes over. */
   touchAll(): void {
-    for (const key of this.#services.keys()) this.#changes.touch('services', key);
+    for (const key of this.byName.keys()) this.#changes.touch('services', key);
     this.#changes.touchNode();
   }
 
   counts(of: 'services' | 'slices'): ChangeCounts {
     return this.#changes.counts(of);
-  }
-
-  #setService(key: ServiceKey, service: Service | undefined, changed: OnChanged | undefined): void {
-    this.#changes.count('services');
-    const before = this.#services.get(key);
-    const packed = service && packService(service);
-    if (packed === before) return;
-    if (packed === undefined) this.#services.delete(key);
-    else this.#services.set(key, packed);
-    this.#changes.touch('services', key);
-    changed?.(before === undefined ? undefined : unpackService(key, before));
   }
 }

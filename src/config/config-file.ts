@@ -24,6 +24,7 @@ const BESIDE_FILE = [
     'iptables-backend',
     'nftables-count-connections',
     'service-metrics',
+    'scrape-bind-address',
     'record-dir',
     'record-size',
     'output',

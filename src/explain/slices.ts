@@ -19,8 +19,13 @@ import type { Subject } from './subject.ts';
 
 type ListedEndpoint = ExplainedSlice['endpoints'][number];
 
+/** What the reasons of endpoints are made from. */
+export type SliceFacts = Pick<ExplainFacts, 'node' | 'faultsOf'> & {
+  readonly objects: Pick<ExplainFacts['objects'], 'slicesOf'>;
+};
+
 /** The slices of the packet's family, sorted by name. */
-export function explainSlices(subject: Subject, facts: ExplainFacts): ExplainedSlice[] {
+export function explainSlices(subject: Subject, facts: SliceFacts): ExplainedSlice[] {
   const { service, spec, port } = subject;
   const slices = facts.objects.slicesOf(service.key).filter(({ family }) => family === port.family);
   const { name: nodeName, zone } = facts.node;
@@ -40,7 +45,7 @@ export function explainSlices(subject: Subject, facts: ExplainFacts): ExplainedS
 
 interface SliceContext {
   readonly subject: Subject;
-  readonly facts: ExplainFacts;
+  readonly facts: SliceFacts;
   readonly slices: readonly Slice[];
 }
 
@@ -81,7 +86,7 @@ function wordsOf(use: EndpointUse, endpoint: Endpoint, { subject, facts }: Slice
   }
 }
 
-function readyWords(endpoint: Endpoint, { list, port }: Subject, { node }: ExplainFacts): string {
+function readyWords(endpoint: Endpoint, { list, port }: Subject, { node }: SliceFacts): string {
   if (list === 'Local') return 'ready, and on this node';
   const isHinted = endpoint.zoneHints.length + endpoint.nodeHints.length > 0;
   if (!isHinted || port.idleHints !== undefined) return endpoint.terminating ? 'ready (and terminating)' : 'ready';

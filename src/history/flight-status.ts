@@ -1,7 +1,7 @@
 /** The flight recorder's part of the answer of `status`. */
 import { momentOf } from '../answers/head.ts';
 import type { Status } from '../answers/status.ts';
-import { recordedSync } from './history.ts';
+import { recordedSync } from './recorded-sync.ts';
 import type { Recorder } from './recorder.ts';
 
 /** Syncs that `status` lists. */

@@ -1,10 +1,11 @@
 /** Answers of the flight recorder: what changed, when it was in the kernel, and what stood at a moment. */
 import { momentOf } from '../answers/head.ts';
-import type { History, RecordedChange, RecordedSync } from '../answers/history.ts';
+import type { History, RecordedChange } from '../answers/history.ts';
 import { breath } from '../host/clock.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import { serviceLines, sliceLines } from './describe.ts';
 import { type FlightData, objectsAt, timeline, type WrittenChange } from './past.ts';
+import { recordedSync } from './recorded-sync.ts';
 import type { LogRecord, SyncRecord } from './records.ts';
 import type { PresentObjects } from './store.ts';
 
@@ -51,17 +52,6 @@ function stoodLines(objects: PresentObjects, key: ServiceKey): History['stood'] 
     { object: `Service ${key}`, lines: service === undefined ? ['it did not exist'] : serviceLines(service) },
     ...slices,
   ];
-}
-
-/** The answer's form of a sync. */
-export function recordedSync(record: SyncRecord): RecordedSync {
-  const { number, at, trigger, outcome, changes, services, steps, milliseconds, drift, failed } = record;
-  return {
-    ...{ number, at: momentOf(at), trigger, outcome, changes, services: [...services], steps },
-    milliseconds: { ...milliseconds },
-    drift: [...drift],
-    failed: [...failed],
-  };
 }
 
 async function search(

@@ -1,11 +1,11 @@
-/** How long changes took to the kernel, of the last hour: a histogram for each minute, so that its size does not follow the changes. */
+/** How long changes took to the kernel: a histogram for each slot of time, so that its size does not follow the changes. */
 
-/** Counters of a minute: each spans a fifth of a doubling, from 0.1 ms on. The last one has everything above half an hour. */
+/** Counters of a slot: each spans a fifth of a doubling, from 0.1 ms on. The last one has everything above half an hour. */
 const COUNTERS = 125;
 const PER_DOUBLING = 5;
 const LEAST = 0.1;
-const MINUTES = 60;
-const MINUTE = 60_000;
+/** Slots of the hour that `status` shows, and their milliseconds. */
+const MINUTES = { slots: 60, length: 60_000 } as const;
 
 export interface Latency {
   /** Changes that were counted. */
@@ -14,55 +14,83 @@ export interface Latency {
   readonly p50: number;
   readonly p99: number;
   readonly most: number;
-  /** The time of the first minute with a change; in the form of `at`. */
+  /** The time of the first slot with a change; in the form of `at`. */
   readonly since: number;
 }
 
-interface Minute {
-  /** Minutes since the clock's beginning. */
+interface Slot {
+  /** Slots since the clock's beginning. */
   of: number;
   most: number;
   readonly counters: Uint32Array;
+  /** The summary of this slot alone; undefined: not known, or not any more. */
+  summary: Latency | undefined;
 }
 
 export class Latencies {
-  readonly #minutes: Minute[] = Array.from({ length: MINUTES }, () => ({
-    of: Number.NEGATIVE_INFINITY,
-    most: 0,
-    counters: new Uint32Array(COUNTERS),
-  }));
+  readonly #length: number;
+  readonly #slots: readonly Slot[];
+
+  /** `length`: milliseconds of a slot. */
+  constructor({ slots, length }: { readonly slots: number; readonly length: number } = MINUTES) {
+    this.#length = length;
+    this.#slots = Array.from({ length: slots }, () => ({
+      of: Number.NEGATIVE_INFINITY,
+      most: 0,
+      counters: new Uint32Array(COUNTERS),
+      summary: undefined,
+    }));
+  }
 
   /** Bytes that are held. */
   get bytes(): number {
-    return MINUTES * COUNTERS * 4;
+    return this.#slots.length * COUNTERS * 4;
   }
 
   /** `at`: milliseconds of any clock; `latency`: milliseconds. */
   add(at: number, latency: number): void {
-    const of = Math.floor(at / MINUTE);
-    const minute = this.#minutes[((of % MINUTES) + MINUTES) % MINUTES];
-    if (minute === undefined) return;
-    if (minute.of !== of) {
-      minute.of = of;
-      minute.most = 0;
-      minute.counters.fill(0);
+    const of = Math.floor(at / this.#length);
+    const { length } = this.#slots;
+    const slot = this.#slots[((of % length) + length) % length];
+    if (slot === undefined) return;
+    if (slot.of !== of) {
+      slot.of = of;
+      slot.most = 0;
+      slot.counters.fill(0);
     }
-    minute.most = Math.max(minute.most, latency);
+    slot.summary = undefined;
+    slot.most = Math.max(slot.most, latency);
     const counter = counterOf(latency);
-    minute.counters[counter] = (minute.counters[counter] ?? 0) + 1;
+    slot.counters[counter] = (slot.counters[counter] ?? 0) + 1;
   }
 
-  /** undefined: there was no change in the hour before `now`. */
+  /** Of all slots until `now`; undefined: there was no change. */
   summary(now: number): Latency | undefined {
-    const first = Math.floor(now / MINUTE) - MINUTES + 1;
-    const recent = this.#minutes.filter(({ of }) => of >= first);
+    return this.#summaryOf(this.#recent(now));
+  }
+
+  /** Each slot until `now` that has a change, the latest last; `since` is the beginning of the slot. */
+  bySlot(now: number): Latency[] {
+    const recent = this.#recent(now).sort((a, b) => a.of - b.of);
+    return recent.flatMap((slot) => {
+      slot.summary ??= this.#summaryOf([slot]);
+      return slot.summary ?? [];
+    });
+  }
+
+  #recent(now: number): Slot[] {
+    const first = Math.floor(now / this.#length) - this.#slots.length + 1;
+    return this.#slots.filter(({ of }) => of >= first);
+  }
+
+  #summaryOf(slots: readonly Slot[]): Latency | undefined {
     const total = new Float64Array(COUNTERS);
-    for (const { counters } of recent) for (const [i, count] of counters.entries()) total[i] = (total[i] ?? 0) + count;
+    for (const { counters } of slots) for (const [i, count] of counters.entries()) total[i] = (total[i] ?? 0) + count;
     const changes = total.reduce((sum, count) => sum + count, 0);
     if (changes === 0) return undefined;
-    const most = Math.max(...recent.map((minute) => minute.most));
+    const most = Math.max(...slots.map((slot) => slot.most));
     const at = (share: number) => Math.min(most, quantile(total, changes * share));
-    const since = Math.min(...recent.map(({ of }) => of)) * MINUTE;
+    const since = Math.min(...slots.map(({ of }) => of)) * this.#length;
     return { changes, p50: at(0.5), p99: at(0.99), most, since };
   }
 }

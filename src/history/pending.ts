@@ -6,7 +6,7 @@ const MOST = 5000;
 /** Bytes of one: an object with three fields, and its place in the list; the text of its Service is shared. */
 const BYTES = 64;
 
-interface PendingChange {
+export interface PendingChange {
   readonly number: number;
   /** On the clock that never goes backwards. */
   readonly receivedAt: number;
@@ -45,6 +45,14 @@ export class PendingChanges {
     return this.#changes.some((change) => change.service === service);
   }
 
+  /** The Services of the changes that were received until then; of all by default. */
+  services(until = Number.POSITIVE_INFINITY): ReadonlySet<ServiceKey> {
+    const services = new Set<ServiceKey>();
+    for (const { receivedAt, service } of this.#changes)
+      if (receivedAt <= until && service !== '') services.add(service);
+    return services;
+  }
+
   /** The Services of the changes after the first number and up to the second, each once. */
   servicesBetween(after: number, upTo: number, most: number): ServiceKey[] {
     const services = new Set<ServiceKey>();
@@ -55,18 +63,18 @@ export class PendingChanges {
     return [...services];
   }
 
-  /** Takes out the changes up to a number, except for those of some Services; returns when they were received. */
-  written(upTo: number, without: ReadonlySet<ServiceKey>): number[] {
-    const times: number[] = [];
+  /** Takes out the changes up to a number, except for those of some Services, in their order. */
+  written(upTo: number, without: ReadonlySet<ServiceKey>): PendingChange[] {
+    const written: PendingChange[] = [];
     const left: PendingChange[] = [];
     for (const change of this.#changes) {
-      const { number, receivedAt, service } = change;
-      if (number <= upTo && !without.has(service)) times.push(receivedAt);
+      const { number, service } = change;
+      if (number <= upTo && !without.has(service)) written.push(change);
       else left.push(change);
     }
     this.#changes = left;
     if (without.size === 0) this.#dropped = undefined;
-    return times;
+    return written;
   }
 
   clear(): void {

@@ -124,7 +124,9 @@ export class Recorder {
     const [now, endedAt] = [this.#clock.now(), this.#clock.wall()];
     if (hasWritten) {
       if (this.#source !== undefined) this.#source.isWritten = true;
-      for (const at of this.pending.written(upTo, new Set(without))) this.statistics.wrote(endedAt, now - at);
+      for (const { receivedAt, service } of this.pending.written(upTo, new Set(without))) {
+        this.statistics.wrote(endedAt, now - receivedAt, service);
+      }
     }
     const number = ++this.#numbers.sync;
     const oldest = this.pending.oldest(upTo + 1);

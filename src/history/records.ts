@@ -2,6 +2,9 @@
 import type { ServiceKey } from '../model/objects.ts';
 import type { Change, Delta } from './delta.ts';
 
+/** The trigger of a sync after another program wrote; the program follows, where it is known. */
+export const ANOTHER_WROTE = 'another program wrote: ';
+
 /** The facts of a change of an object. */
 export interface ChangeHead {
   readonly number: number;

@@ -12,6 +12,16 @@ export class FaultBook {
     return [...this.#faults.values()].flat();
   }
 
+  /** The first faults, at most so many. */
+  first(most: number): Fault[] {
+    const found: Fault[] = [];
+    for (const faults of this.#faults.values()) {
+      if (found.length >= most) break;
+      found.push(...faults.slice(0, most - found.length));
+    }
+    return found;
+  }
+
   /** All faults of one object, by the key under which they were set. */
   of(key: string): readonly Fault[] {
     return this.#faults.get(key) ?? [];

@@ -46,7 +46,7 @@ export class ProxyModel {
     this.#location = location;
     this.#servesExternalIPs = servesExternalIPs;
     this.#claims = new Claims((key) => unpacked(key, this.#asked.get(key)));
-    this.ports = new PortsView(this.#asked, (key) => this.#portsOf(key));
+    this.ports = new PortsView(this.#asked, (key) => this.portsOf(key));
   }
 
   /** The number of times that a Service was settled (docs/architecture.md, invariant 11). */
@@ -63,7 +63,7 @@ export class ProxyModel {
     const holder = this.#claims.holder(at);
     this.#claims.forgetTerms();
     const isThere = ({ address, port }: Frontend) => address === at.address && port === at.port;
-    return (holder === undefined ? [] : this.#portsOf(holder)).find(
+    return (holder === undefined ? [] : this.portsOf(holder)).find(
       ({ family, protocol, frontends }) => family === at.family && protocol === at.protocol && frontends.some(isThere),
     );
   }
@@ -98,7 +98,8 @@ export class ProxyModel {
     return changes;
   }
 
-  #portsOf(key: ServiceKey): readonly ServicePort[] {
+  /** The ServicePorts of a Service. */
+  portsOf(key: ServiceKey): readonly ServicePort[] {
     return unpacked(key, this.#settled.get(key) ?? this.#asked.get(key)).ports;
   }
 

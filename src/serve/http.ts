@@ -23,9 +23,13 @@ export interface Asked {
   readonly query: URLSearchParams;
   /** The header `Host`; undefined: the request has none. */
   readonly host: string | undefined;
+  /** The header `Accept-Encoding`; undefined: the request has none. */
+  readonly encodings?: string | undefined;
   /** The addresses of this end and of the client's, as Node.js writes them. */
   readonly local: string;
   readonly remote: string;
+  /** The header `If-None-Match`; undefined: the request has none. */
+  readonly known?: string | undefined;
   /** The body's beginning, for the few requests that have one. */
   body(): Promise<string>;
   /** Aborts when the client is gone. */
@@ -210,8 +214,10 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     path,
     query: new URLSearchParams(query),
     host: request.headers.host,
+    encodings: request.headers['accept-encoding']?.toString(),
     local: request.socket.localAddress ?? '',
     remote: request.socket.remoteAddress ?? '',
+    known: request.headers['if-none-match'],
     signal,
     async body() {
       let text = '';

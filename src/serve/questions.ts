@@ -1,5 +1,6 @@
 /**
- * The questions that the metrics server answers: /explain, /verify, /status, /history and /recording (docs/operations.md, Questions).
+ * The questions that the metrics server answers: /explain, /verify, /status, /history, /recording, and those of the live page, with
+ * the stream of its events (docs/operations.md, Questions).
  *
  * They tell more than metrics do, so not everybody may ask: where the server listens at loopback, both ends must be of this machine.
  * A page in a browser must not ask either. It can by DNS rebinding, with a name of its own in `Host`: only the address at which the
@@ -30,16 +31,24 @@ export interface Questions {
   readonly byPath: ReadonlyMap<string, Question>;
   /** The server listens at loopback. */
   readonly isLocal: () => boolean;
+  /** Opens the stream of `/live` (`live.ts`). Throws NoAnswer. */
+  readonly live?: (asked: Asked) => Answer;
 }
 
+/** Path of the stream of events. */
+const LIVE = '/live';
+
 /** The answer; undefined when the path is no question. The method is GET or HEAD. */
-export async function questionAnswer({ byPath, isLocal }: Questions, asked: Asked): Promise<Answer | undefined> {
+export async function questionAnswer(questions: Questions, asked: Asked): Promise<Answer | undefined> {
+  const { byPath, isLocal, live } = questions;
   const question = byPath.get(asked.path);
-  if (question === undefined) return undefined;
+  const stream = asked.path === LIVE ? live : undefined;
+  if (question === undefined && stream === undefined) return undefined;
   const refusal = refusalOf(asked, isLocal());
   if (refusal !== undefined) return problemAnswer(403, refusal);
   try {
-    checkParameters(asked, question);
+    checkParameters(asked, question ?? NO_PARAMETERS);
+    if (question === undefined) return stream?.(asked);
     const answer = await inTime(question, asked);
     if (!(Symbol.asyncIterator in answer)) return jsonAnswer(200, `${JSON.stringify(answer)}\n`);
     return { status: 200, headers: FILE_HEADERS, body: answer };
@@ -69,7 +78,7 @@ function problemAnswer(status: number, message: string): Answer {
 }
 
 /** Why this client is not answered. */
-function refusalOf({ host, local, remote }: Asked, isLocal: boolean): string | undefined {
+export function refusalOf({ host, local, remote }: Asked, isLocal: boolean): string | undefined {
   if (isLocal && !(isOfLoopback(local) && isOfLoopback(remote))) {
     return `questions are answered on this machine alone: the request came from ${remote} to ${local}; --metrics-bind-address opens them to others`;
   }
@@ -96,7 +105,9 @@ function plain(address: string): string {
   return address.replace(/%.*$/, '');
 }
 
-function checkParameters({ query, path }: Asked, { parameters }: Question): void {
+const NO_PARAMETERS = { parameters: [] } as const;
+
+function checkParameters({ query, path }: Asked, { parameters }: Pick<Question, 'parameters'>): void {
   const takes = parameters.length === 0 ? 'no parameter' : parameters.join(', ');
   for (const name of new Set(query.keys())) {
     if (!parameters.includes(name)) throw new WrongQuestion(`${path} has no parameter ${name}: it takes ${takes}`);

@@ -274,7 +274,7 @@ describe('the past, from the present and the changes since', () => {
   });
 
   it('reaches back as far as the memory holds, and memory is bounded', async () => {
-    const most = 1_200_000;
+    const most = 1_400_000;
     const it = new RecordedRig({ most });
     for (let i = 0; i < 20; i++) it.put(web(`s${i}`));
     await it.sync('start');

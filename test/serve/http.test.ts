@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import type { Address } from '../../src/model/address.ts';
 import { HttpServer, keepOpen, textAnswer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
@@ -116,6 +117,7 @@ describe('the metrics server', () => {
     metrics: () => ({ contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('a 1\n') }),
     hasProfiling: () => hasProfiling,
     questions: { byPath: new Map(), isLocal: () => true },
+    readPage: () => gzipSync('page'),
     setVerbosity: (value) => (verbosity = value),
   });
   let server: HttpServer;

@@ -42,6 +42,7 @@ describe('questions to the metrics server', () => {
       metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('') }),
       hasProfiling: () => false,
       setVerbosity: () => undefined,
+      readPage: () => new Uint8Array(),
       questions: { byPath: QUESTIONS, isLocal: () => isLocal },
     });
     // Not a loopback address where others can be: 127.0.0.1 is one of several ways to reach it.

@@ -3,44 +3,22 @@
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
 import type { Explanation } from '../../answers/explanation.ts';
-import type { AnsweredBy } from '../../answers/form.ts';
-import { API_VERSION, momentOf } from '../../answers/head.ts';
+import { API_VERSION } from '../../answers/head.ts';
 import type { History } from '../../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
 import type { Status } from '../../answers/status.ts';
 import type { Verification } from '../../answers/verification.ts';
 import type { Cache } from '../../cache/cache.ts';
-import type { Config } from '../../config/config.ts';
-import { version } from '../../config/version.ts';
 import type { AskedText } from '../../explain/explain.ts';
 import { nearestService } from '../../explain/nearest.ts';
 import { flightStatus } from '../../history/flight-status.ts';
 import type { HistoryQuestion } from '../../history/history.ts';
-import type { Recorder } from '../../history/recorder.ts';
 import { recordingStream, rememberedRecording } from '../../history/stream.ts';
-import type { Clock } from '../../host/clock.ts';
 import { routeTo } from '../../host/devices.ts';
-import type { Agent } from '../agent.ts';
-import type { ObjectFeed } from '../feed.ts';
 import { recordingContext } from '../recording/context.ts';
-import type { Recordings } from '../recording/recordings.ts';
+import { answeredByOf, type InquiryParts, presentAgent, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { FewAtATime, OneAtATime } from './one-at-a-time.ts';
 import { sourceText, statusOf } from './status-answer.ts';
-
-/** The parts that the answers come from. A reload of the configuration replaces some of them. */
-export interface InquiryParts {
-  readonly who: AnsweredBy['who'];
-  readonly clock: Pick<Clock, 'now' | 'wall'>;
-  /** Milliseconds since 1970; undefined: no agent runs. */
-  readonly startedAt: number | undefined;
-  readonly config: () => Config;
-  readonly feed: () => ObjectFeed;
-  /** undefined until the first lists are complete. */
-  readonly agent: () => Agent | undefined;
-  readonly health: () => Status['health'];
-  /** undefined where nothing is recorded. */
-  readonly recordings: Pick<Recordings, 'recorder' | 'flights' | 'fault'> | undefined;
-}
 
 export interface ExplainQuestion extends AskedText {
   /** Milliseconds since 1970: what stood then; undefined: now. */
@@ -71,18 +49,18 @@ export class Inquiries implements Answers {
 
   status(): Status {
     const { clock, startedAt, config, feed, agent, health } = this.#parts;
-    const recorder = this.#recorder();
+    const recorder = recorderOf(this.#parts);
     const { cache, watches } = feed();
     const present = agent();
     return statusOf({
-      by: this.#by(),
+      by: answeredByOf(this.#parts),
       startedAt,
       families: present?.onNode.families ?? [],
       source: sourceText(config().source),
       health: health(),
       watches: watches(),
       wallAtZero: clock.wall() - clock.now(),
-      objects: { services: cache.counts('services').total, slices: cache.counts('slices').total },
+      objects: { services: cache.serviceCount, slices: cache.slices.count },
       faults: [...cache.faults.all, ...(present?.loop.faults.all ?? [])],
       refused: refusedServices(present),
       flight: recorder && flightStatus(recorder, { now: clock.wall(), folder: config().recording?.folder ?? '' }),
@@ -94,8 +72,8 @@ export class Inquiries implements Answers {
     return this.#explaining.run(signal, async () => {
       const { who, config, recordings } = this.#parts;
       const { at, ...asked } = question;
-      const by = this.#by(at);
-      const agent = this.#present();
+      const by = answeredByOf(this.#parts, at);
+      const agent = presentAgent(this.#parts);
       if (at !== undefined) {
         mustRecord(recordings);
         const objects = await recordings.flights.objectsAt(at);
@@ -106,7 +84,7 @@ export class Inquiries implements Answers {
       }
       const knowsPods = who === 'command' || config().source.kind === 'manifests';
       const { explainNow } = await import('./explain-now.ts');
-      return await explainNow(asked, { by, agent, recorder: this.#recorder(), knowsPods }, signal);
+      return await explainNow(asked, { by, agent, recorder: recorderOf(this.#parts), knowsPods }, signal);
     });
   }
 
@@ -114,9 +92,9 @@ export class Inquiries implements Answers {
   recording(of: 'remembered' | AbortSignal): AsyncIterable<Uint8Array> {
     const { recordings, config } = this.#parts;
     mustRecord(recordings);
-    this.#present();
+    presentAgent(this.#parts);
     const { recorder } = recordings;
-    const context = recordingContext(() => this.#present(), config);
+    const context = recordingContext(() => presentAgent(this.#parts), config);
     const pieces =
       of === 'remembered' ? rememberedRecording(recorder, context) : recordingStream(recorder, context, of);
     return this.#recording.pass(pieces);
@@ -125,12 +103,12 @@ export class Inquiries implements Answers {
   /** Throws NoAnswer, the errors of reading the kernel, and the signal's reason. */
   verify(signal: AbortSignal): Promise<Verification> {
     return this.#verifying.run(signal, async () => {
-      const { mode, loop, turns } = this.#present();
+      const { mode, loop, turns } = presentAgent(this.#parts);
       // Not in the middle of a sync.
       await turns.between(() => Promise.resolve());
       const comparison = await mode.inspection.compare(signal, new Set(loop.refused.keys()));
       const { verificationOf } = await import('../../explain/verification.ts');
-      return verificationOf(comparison, this.#by());
+      return verificationOf(comparison, answeredByOf(this.#parts));
     });
   }
 
@@ -142,30 +120,8 @@ export class Inquiries implements Answers {
       const content = await recordings.flights.history(question);
       const { service } = question;
       if (service !== undefined && content.changes.length === 0) mustBeKnown(service, this.#parts.feed().cache);
-      return { apiVersion: API_VERSION, kind: 'History', by: this.#by(question.at), ...content };
+      return { apiVersion: API_VERSION, kind: 'History', by: answeredByOf(this.#parts, question.at), ...content };
     });
-  }
-
-  /** undefined where nothing is recorded, or not any more. */
-  #recorder(): Recorder | undefined {
-    const { recordings } = this.#parts;
-    return recordings?.fault === undefined ? recordings?.recorder : undefined;
-  }
-
-  /** The agent's parts. Throws NoAnswer while they are not built yet. */
-  #present(): Agent {
-    const agent = this.#parts.agent();
-    if (agent?.mode.isObserved === true) return agent;
-    const waiting = this.#parts.feed().cache.waitingFor;
-    const why =
-      waiting.length === 0 ? 'the kernel is not read yet' : `the first lists of ${waiting.join(', ')} have not arrived`;
-    throw new NoAnswer(`the agent cannot tell yet: ${why}; slicewire status tells more`);
-  }
-
-  #by(at = this.#parts.clock.wall()): AnsweredBy {
-    const { who, config } = this.#parts;
-    const { mode, nodeName } = config();
-    return { who, mode, node: nodeName, version: version(), at: momentOf(at) };
   }
 }
 
@@ -187,10 +143,3 @@ function mustBeKnown(key: string, objects: Pick<Cache, 'service' | 'services'>):
 
 const NO_HISTORY =
   'the past is known to an agent that runs, or to a recording: leave out the source of objects, or use --recording FILE';
-
-/** The Services that the kernel refuses, with the cause. */
-function refusedServices(agent: Agent | undefined): ReadonlyMap<string, string> {
-  const refused = new Map<string, string>();
-  for (const [key, { cause }] of agent?.loop.refused ?? []) refused.set(key, cause);
-  return refused;
-}

@@ -4,6 +4,51 @@ import { parseDuration } from '../../config/duration.ts';
 import { MOMENT_FORMS, parseMoment, parseSince, SINCE_FORMS } from '../../config/moments.ts';
 import type { Question } from '../../serve/questions.ts';
 import type { Inquiries } from './inquiries.ts';
+import type { Overview } from './overview.ts';
+
+/** Rows of a list: by default, and at most. */
+const ROWS = 100;
+export const MOST_ROWS = 500;
+/** Characters of a search, at most: a name of a Service has 317. */
+const LONGEST_SEARCH = 400;
+
+/** The questions of the live page. */
+export function pageQuestions(overview: Overview): ReadonlyMap<string, Question> {
+  return new Map<string, Question>([
+    [
+      '/services',
+      {
+        parameters: ['search', 'offset', 'limit'],
+        answer: async (query, signal) => {
+          const [offset, limit] = [whole(query, 'offset', 9_999_999) ?? 0, whole(query, 'limit', MOST_ROWS) ?? ROWS];
+          return await overview.services({ search: searchIn(query), offset, limit }, signal);
+        },
+      },
+    ],
+    [
+      '/service',
+      {
+        parameters: ['name'],
+        answer: async (query) => await Promise.resolve(overview.service(serviceKey(required(query, 'name')))),
+      },
+    ],
+  ]);
+}
+
+function searchIn(query: URLSearchParams): string {
+  const text = query.get('search') ?? '';
+  if (text.length <= LONGEST_SEARCH) return text;
+  throw new WrongQuestion(`search: it has ${text.length} characters, and may have at most ${LONGEST_SEARCH}`);
+}
+
+/** A whole number from 0 on. */
+function whole(query: URLSearchParams, name: string, most: number): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const number = /^\d{1,7}$/.test(text) ? Number(text) : most + 1;
+  if (number > most) throw new WrongQuestion(`${name}: ${text}: must be a number from 0 to ${most}`);
+  return number;
+}
 
 export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMap<string, Question> {
   return new Map<string, Question>([

@@ -49,7 +49,7 @@ export function statusOf(facts: StatusFacts): Status {
   };
 }
 
-function heardOf({ of, heardAt, failure }: WatchStatus, wallAtZero: number): Status['heard'][number] {
+export function heardOf({ of, heardAt, failure }: WatchStatus, wallAtZero: number): Status['heard'][number] {
   const cause =
     failure === undefined ? '' : `not followed since ${momentOf(wallAtZero + failure.since)}: ${failure.cause}`;
   return { of: WORDS[of], at: heardAt > 0 ? momentOf(wallAtZero + heardAt) : null, failure: cause };

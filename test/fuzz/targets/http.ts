@@ -3,6 +3,7 @@
  * health, metrics and questions.
  */
 import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { questionsOf } from '../../../src/agent/questions/parameters.ts';
 import { readQuestion } from '../../../src/explain/question.ts';
 import type { Address } from '../../../src/model/address.ts';
@@ -70,6 +71,7 @@ const metrics = metricsHandler({
   metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('# nothing\n') }),
   hasProfiling: () => true,
   questions: { byPath: questionsOf(inquiries as never, () => NOW), isLocal: () => true },
+  readPage: () => gzipSync('page'),
   setVerbosity: (verbosity) => soundNumber(verbosity, 'verbosity', 0, 999),
 });
 const probes = healthHandler({ health, wall: () => NOW, onAnswer: () => undefined });

@@ -1,0 +1,60 @@
+/**
+ * The live page: src/page as the files that a browser loads, each compressed. The same sources make the same bytes.
+ *
+ *   node scripts/page.ts      writes dist/page, from where an agent that runs from its sources serves the page
+ */
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { constants, gzipSync } from 'node:zlib';
+import { type BuildOptions, build } from 'esbuild';
+import type { PAGE_ASSETS } from './executable/program.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const SOURCE = join(ROOT, 'src/page');
+
+/** Browsers of 2024 and later: they know `light-dark()`. */
+export const PAGE_BUNDLE = {
+  absWorkingDir: ROOT,
+  entryPoints: [join(SOURCE, 'main.tsx'), join(SOURCE, 'page.css')],
+  entryNames: '[name]',
+  outdir: join(ROOT, 'dist/page'),
+  bundle: true,
+  format: 'esm',
+  platform: 'browser',
+  target: ['chrome123', 'firefox120', 'safari17.5'],
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  tsconfigRaw: {},
+  minify: true,
+  charset: 'utf8',
+  legalComments: 'none',
+  logLevel: 'error',
+} satisfies BuildOptions;
+
+/** The compressed files by their names. Throws esbuild's errors. */
+export async function pageFiles(): Promise<Map<string, Buffer>> {
+  const { outputFiles } = await build({ ...PAGE_BUNDLE, write: false });
+  const made = (ending: string) => outputFiles.find(({ path }) => path.endsWith(ending))?.contents ?? Buffer.alloc(0);
+  const texts: Readonly<Record<(typeof PAGE_ASSETS)[number], Uint8Array>> = {
+    'page.html': readFileSync(join(SOURCE, 'page.html')),
+    'page.js': made('.js'),
+    'page.css': made('.css'),
+    'icon.svg': readFileSync(join(SOURCE, 'icon.svg')),
+  };
+  return new Map(
+    Object.entries(texts).map(([name, text]) => [name, gzipSync(text, { level: constants.Z_BEST_COMPRESSION })]),
+  );
+}
+
+/** Writes them for an agent that runs from its sources; each is whole at every moment. */
+export async function writePage(folder = join(ROOT, 'dist/page')): Promise<void> {
+  mkdirSync(folder, { recursive: true });
+  for (const [name, packed] of await pageFiles()) {
+    const file = join(folder, `${name}.gz`);
+    writeFileSync(`${file}.${process.pid}`, packed);
+    renameSync(`${file}.${process.pid}`, file);
+  }
+}
+
+if (import.meta.main) await writePage();

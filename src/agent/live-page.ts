@@ -1,0 +1,26 @@
+/** The live page's side of the agent: it notices what happens, and tells those who read. */
+import type { Live } from '../answers/live.ts';
+import { liveDelta } from '../answers/live-delta.ts';
+import { type Clock, realClock } from '../host/clock.ts';
+import type { Answer, Asked } from '../serve/http.ts';
+import { LiveStream } from '../serve/live.ts';
+import type { Overview } from './questions/overview.ts';
+
+export class LivePage {
+  readonly #stream: LiveStream<Live>;
+  /** `liveSchema.revision` */
+  #revision = 0;
+
+  constructor(overview: Pick<Overview, 'live'>, clock: Pick<Clock, 'now' | 'after'> = realClock) {
+    this.#stream = new LiveStream({ whole: () => overview.live(this.#revision), delta: liveDelta }, clock);
+  }
+
+  /** The page may show something else now. Costs next to nothing while nobody reads. */
+  readonly happened = (): void => {
+    this.#revision += 1;
+    this.#stream.touch();
+  };
+
+  /** The stream of `/live`. Throws NoAnswer where too many read. */
+  readonly open = (asked: Pick<Asked, 'encodings' | 'signal'>): Answer => this.#stream.open(asked);
+}

@@ -1,0 +1,58 @@
+/** The parts that answers come from. */
+import type { AnsweredBy } from '../../answers/form.ts';
+import { momentOf } from '../../answers/head.ts';
+import { NoAnswer } from '../../answers/problem.ts';
+import type { Status } from '../../answers/status.ts';
+import type { Config } from '../../config/config.ts';
+import { version } from '../../config/version.ts';
+import type { Recorder } from '../../history/recorder.ts';
+import type { Clock } from '../../host/clock.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+import type { Agent } from '../agent.ts';
+import type { ObjectFeed } from '../feed.ts';
+import type { Recordings } from '../recording/recordings.ts';
+import type { FrontendTraffic } from '../service-traffic.ts';
+
+/** A reload of the configuration replaces some of them. */
+export interface InquiryParts {
+  readonly who: AnsweredBy['who'];
+  readonly clock: Pick<Clock, 'now' | 'wall'>;
+  /** Milliseconds since 1970; undefined: no agent runs. */
+  readonly startedAt: number | undefined;
+  readonly config: () => Config;
+  readonly feed: () => ObjectFeed;
+  /** undefined until the first lists are complete. */
+  readonly agent: () => Agent | undefined;
+  readonly health: () => Status['health'];
+  /** What came to the frontends of a Service; undefined where it is not counted. */
+  readonly trafficOf?: (service: ServiceKey) => readonly FrontendTraffic[] | undefined;
+  /** undefined where nothing is recorded. */
+  readonly recordings: Pick<Recordings, 'recorder' | 'flights' | 'fault'> | undefined;
+}
+
+/** undefined where nothing is recorded, or not any more. */
+export function recorderOf({ recordings }: InquiryParts): Recorder | undefined {
+  return recordings?.fault === undefined ? recordings?.recorder : undefined;
+}
+
+/** The agent's parts. Throws NoAnswer while they are not built yet. */
+export function presentAgent(parts: InquiryParts): Agent {
+  const agent = parts.agent();
+  if (agent?.mode.isObserved === true) return agent;
+  const waiting = parts.feed().cache.waitingFor;
+  const why =
+    waiting.length === 0 ? 'the kernel is not read yet' : `the first lists of ${waiting.join(', ')} have not arrived`;
+  throw new NoAnswer(`the agent cannot tell yet: ${why}; slicewire status tells more`);
+}
+
+export function answeredByOf({ who, config, clock }: InquiryParts, at = clock.wall()): AnsweredBy {
+  const { mode, nodeName } = config();
+  return { who, mode, node: nodeName, version: version(), at: momentOf(at) };
+}
+
+/** The Services that the kernel refuses, with the cause. */
+export function refusedServices(agent: Agent | undefined): ReadonlyMap<string, string> {
+  const refused = new Map<string, string>();
+  for (const [key, { cause }] of agent?.loop.refused ?? []) refused.set(key, cause);
+  return refused;
+}

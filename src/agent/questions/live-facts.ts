@@ -1,0 +1,75 @@
+/** What the live page shows at a glance, from the parts of an agent that runs. */
+import { momentOf } from '../../answers/head.ts';
+import type { Live } from '../../answers/live.ts';
+import type { FaultBook } from '../../model/fault-book.ts';
+import { faultText } from '../../model/objects.ts';
+import { healthSentence } from '../../overview/sentence.ts';
+import { answeredByOf, type InquiryParts, recorderOf, refusedServices } from './inquiry-parts.ts';
+import { heardOf, sourceText } from './status-answer.ts';
+
+/** Faults, and refused Services, that are listed. */
+const MOST = 100;
+/** Milliseconds for which a change may wait without being worth a word: most syncs take less. */
+const PATIENCE = 1000;
+
+/** `revision`: see `liveSchema`. */
+export function liveOf(parts: InquiryParts, revision: number): Live {
+  const { clock, startedAt, config, feed, agent, health } = parts;
+  const by = answeredByOf(parts);
+  const { cache, watches } = feed();
+  const loop = agent()?.loop;
+  const books = loop === undefined ? [cache.faults] : [cache.faults, loop.faults];
+  const recorder = recorderOf(parts);
+  const refused = refusedServices(agent());
+  const wallAtZero = clock.wall() - clock.now();
+  const common = { by, health: health(), objects: { services: cache.serviceCount, slices: cache.slices.count } };
+  const flight = flightOf(parts);
+  const waiting = recorder?.pending.services(clock.now() - PATIENCE) ?? new Set();
+  const sentence = healthSentence({
+    health: common.health,
+    services: common.objects.services,
+    refused: [...refused.keys()],
+    setAside: books.reduce((sum, { counts }) => sum + (counts.get('object set aside') ?? 0), 0),
+    waiting: [...waiting].filter((key) => !refused.has(key)).length,
+    lastChange: flight.lastChange,
+    now: by.at,
+  });
+  return {
+    ...common,
+    startedAt: startedAt === undefined ? null : momentOf(startedAt),
+    source: sourceText(config().source),
+    sentence,
+    heard: watches().map((watch) => heardOf(watch, wallAtZero)),
+    faults: firstFaults(books),
+    setAside: [...refused].slice(0, MOST).map(([key, cause]) => (cause === '' ? key : `${key}: ${cause}`)),
+    ...flight,
+    revision,
+  };
+}
+
+type Flight = Pick<Live, 'lastChange' | 'latency' | 'syncs' | 'drift'>;
+
+function flightOf(parts: InquiryParts): Flight {
+  const statistics = recorderOf(parts)?.statistics;
+  if (statistics === undefined) return { lastChange: null, latency: [], syncs: [], drift: [] };
+  const now = parts.clock.wall();
+  const last = statistics.lastWritten;
+  return {
+    lastChange:
+      last === undefined
+        ? null
+        : { at: momentOf(last.at), milliseconds: last.milliseconds, object: objectOf(last.service) },
+    latency: statistics.latencySlots(now).map(({ since, ...slot }) => ({ at: momentOf(since), ...slot })),
+    syncs: statistics.recentSyncs(now),
+    drift: statistics.lastDrifts.map(({ at, what, by }) => ({ at: momentOf(at), what, by })),
+  };
+}
+
+function objectOf(service: string): string {
+  return service === '' ? 'Node' : `Service ${service}`;
+}
+
+function firstFaults(books: readonly FaultBook[]): Live['faults'] {
+  const first = books.flatMap((book) => book.first(MOST)).slice(0, MOST);
+  return first.map((fault) => ({ object: `${fault.kind} ${fault.object}`, text: faultText(fault) }));
+}

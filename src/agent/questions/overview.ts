@@ -1,0 +1,121 @@
+/** Answers for the live page: the list of Services, one Service, what is exposed, and what happens. Nothing here writes to the kernel. */
+import { API_VERSION } from '../../answers/head.ts';
+import type { Live } from '../../answers/live.ts';
+import { WrongQuestion } from '../../answers/problem.ts';
+import type { ServiceAnswer } from '../../answers/service.ts';
+import type { ServiceRow, Services } from '../../answers/services.ts';
+import type { Cache } from '../../cache/cache.ts';
+import { nearestService } from '../../explain/nearest.ts';
+import { inPortions } from '../../host/portions.ts';
+import { type Fault, faultText, type ServiceKey } from '../../model/objects.ts';
+import { type RowFacts, serviceRow, setAsideRow } from '../../overview/rows.ts';
+import { serviceContent } from '../../overview/service.ts';
+import { answeredByOf, type InquiryParts, recorderOf, refusedServices } from './inquiry-parts.ts';
+import { liveOf } from './live-facts.ts';
+import { ServiceSearch } from './service-search.ts';
+
+export interface ServicesQuestion {
+  /** "" for all. */
+  readonly search: string;
+  readonly offset: number;
+  readonly limit: number;
+}
+
+export class Overview {
+  readonly #parts: InquiryParts;
+  readonly #search: ServiceSearch;
+
+  constructor(parts: InquiryParts) {
+    this.#parts = parts;
+    this.#search = new ServiceSearch(
+      () => parts.feed().cache,
+      () => parts.clock.now(),
+    );
+  }
+
+  /** `revision`: see `liveSchema`. */
+  live(revision: number): Live {
+    return liveOf(this.#parts, revision);
+  }
+
+  /** Throws NoAnswer where too many ask, and the signal's reason. */
+  async services({ search, offset, limit }: ServicesQuestion, signal: AbortSignal): Promise<Services> {
+    const found = await this.#search.find(search, signal);
+    const facts = rowFacts(this.#parts);
+    const rows: ServiceRow[] = [];
+    await inPortions(found.slice(offset, offset + limit), (key) => rows.push(this.#row(key, facts)), signal);
+    const head = { apiVersion: API_VERSION, kind: 'Services', by: answeredByOf(this.#parts) } as const;
+    return { ...head, search, total: found.length, offset, rows };
+  }
+
+  /** Throws WrongQuestion when there is no such Service. */
+  service(key: ServiceKey): ServiceAnswer {
+    const { cache } = this.#parts.feed();
+    const facts = rowFacts(this.#parts);
+    const service = cache.service(key);
+    const by = answeredByOf(this.#parts);
+    const head = { apiVersion: API_VERSION, kind: 'Service', by } as const;
+    const faults = facts.faultsOf(key);
+    if (service === undefined) {
+      if (!faults.some(isServiceSetAside)) throw new WrongQuestion(unknownService(key, cache));
+      const listed = faults.map((fault) => ({ object: `${fault.kind} ${fault.object}`, text: faultText(fault) }));
+      const nothing = { frontends: [], slices: [], affinitySeconds: null, rules: [], rulesOmitted: 0 };
+      return { ...head, row: setAsideRow(key, faults), ...nothing, faults: listed };
+    }
+    const content = serviceContent(service, {
+      ...facts,
+      objects: cache,
+      node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
+      traffic: this.#parts.trafficOf?.(key),
+      explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
+    });
+    return { ...head, ...content, rules: [], rulesOmitted: 0 };
+  }
+
+  #row(key: ServiceKey, facts: RowFacts): ServiceRow {
+    const service = this.#parts.feed().cache.service(key);
+    return service === undefined ? setAsideRow(key, facts.faultsOf(key)) : serviceRow(service, facts);
+  }
+}
+
+function isServiceSetAside({ kind, effect }: Fault): boolean {
+  return kind === 'Service' && effect === 'object set aside';
+}
+
+function unknownService(key: ServiceKey, cache: Cache): string {
+  const near = nearestService(key, cache.services());
+  const meant = near === undefined ? '' : `; did you mean ${near}?`;
+  return `no Service ${key} is known; headless Services and those of type ExternalName are not served${meant}`;
+}
+
+/** What rows are made from, now. */
+function rowFacts(parts: InquiryParts): RowFacts {
+  const { cache } = parts.feed();
+  const agent = parts.agent();
+  const pending = recorderOf(parts)?.pending.services() ?? new Set();
+  const setAside = slicesSetAside(cache.faults);
+  return {
+    portsOf: (key) => agent?.model.portsOf(key) ?? [],
+    faultsOf: (key) => [
+      ...cache.faults.of(`service ${key}`),
+      ...(agent?.loop.faults.of(key) ?? []),
+      ...(cache.faults.counts.size === 0 ? [] : sliceFaults(key, cache)),
+      ...(setAside.get(key) ?? []),
+    ],
+    isPending: (key) => agent === undefined || pending.has(key),
+    refused: refusedServices(agent),
+    families: agent?.onNode.families ?? [],
+  };
+}
+
+/** Faults of the slices of a Service that are not set aside as a whole. */
+function sliceFaults(key: ServiceKey, cache: Cache): Fault[] {
+  return cache.slicesOf(key).flatMap((slice) => cache.faults.of(`slice ${slice.key}`));
+}
+
+/** Faults of slices that are set aside as a whole, by the Service that their name begins with: the Service that they name is not known. */
+function slicesSetAside(faults: Cache['faults']): ReadonlyMap<ServiceKey, readonly Fault[]> {
+  if (!faults.counts.has('object set aside')) return new Map();
+  const slices = faults.all.filter(({ kind, effect }) => kind === 'EndpointSlice' && effect === 'object set aside');
+  return Map.groupBy(slices, ({ object }) => object.slice(0, object.lastIndexOf('-')));
+}

@@ -1,0 +1,145 @@
+/** The sorted list of Services, and those that fit a search. Kept until they may have changed; made in portions, because there may be very many. */
+import type { Cache } from '../../cache/cache.ts';
+import { breath } from '../../host/clock.ts';
+import { inPortions } from '../../host/portions.ts';
+import type { ServiceKey } from '../../model/objects.ts';
+import { fits, fitsByName, type Term, termsOf } from '../../overview/search.ts';
+import { OneAtATime } from './one-at-a-time.ts';
+
+/** Searches whose results are kept. */
+const KEPT = 8;
+/** Services that are sorted between two breaths of the event loop. */
+const RUN = 2000;
+/**
+ * A search that looks at Services, not at their names alone, is done again after a change only when this many times its own time has
+ * passed: it takes a tenth of a core at most, however often objects change.
+ */
+const REST = 10;
+
+interface Found {
+  readonly cache: Cache;
+  readonly names: number;
+  readonly objects: number;
+  /** Names alone decided. */
+  readonly isByName: boolean;
+  readonly endedAt: number;
+  readonly took: number;
+  readonly keys: readonly ServiceKey[];
+}
+
+export class ServiceSearch {
+  readonly #cache: () => Cache;
+  readonly #now: () => number;
+  readonly #turn = new OneAtATime('services');
+  readonly #found = new Map<string, Found>();
+  #order: { readonly cache: Cache; readonly names: number; readonly keys: readonly ServiceKey[] } | undefined;
+
+  constructor(cache: () => Cache, now: () => number) {
+    this.#cache = cache;
+    this.#now = now;
+  }
+
+  /** The keys of the Services that fit, sorted; with those that are set aside. Throws NoAnswer where too many ask, and the signal's reason. */
+  async find(search: string, signal: AbortSignal): Promise<readonly ServiceKey[]> {
+    const known = this.#known(search);
+    if (known !== undefined) return known;
+    return await this.#turn.run(signal, async () => this.#known(search) ?? (await this.#search(search, signal)));
+  }
+
+  #known(search: string): readonly ServiceKey[] | undefined {
+    const found = this.#found.get(search);
+    const cache = this.#cache();
+    if (found === undefined || found.cache !== cache || found.names !== cache.byName.version) return undefined;
+    const isFresh = found.isByName || found.objects === objectsVersion(cache);
+    return isFresh || this.#now() - found.endedAt < REST * found.took ? found.keys : undefined;
+  }
+
+  async #search(search: string, signal: AbortSignal): Promise<readonly ServiceKey[]> {
+    const cache = this.#cache();
+    const [names, objects, began] = [cache.byName.version, objectsVersion(cache), this.#now()];
+    const all = await this.#sorted(cache, signal);
+    const terms = termsOf(search);
+    const keys = terms.length === 0 ? all : await fitting(all, { terms, cache, signal });
+    const endedAt = this.#now();
+    const isByName = terms.every(({ isNumber, isAddress }) => !isNumber && !isAddress);
+    this.#found.delete(search);
+    this.#found.set(search, { cache, names, objects, isByName, endedAt, took: endedAt - began, keys });
+    const [oldest] = this.#found.keys();
+    if (this.#found.size > KEPT && oldest !== undefined) this.#found.delete(oldest);
+    return keys;
+  }
+
+  async #sorted(cache: Cache, signal: AbortSignal): Promise<readonly ServiceKey[]> {
+    const names = cache.byName.version;
+    if (this.#order?.cache === cache && this.#order.names === names) return this.#order.keys;
+    const keys = await sorted([...new Set([...cache.byName.keys(), ...setAsideServices(cache)])], signal);
+    this.#order = { cache, names, keys };
+    return keys;
+  }
+}
+
+/** The Services of which nothing is known but their faults. */
+function setAsideServices({ faults }: Cache): ServiceKey[] {
+  if (!faults.counts.has('object set aside')) return [];
+  return faults.all
+    .filter(({ kind, effect }) => kind === 'Service' && effect === 'object set aside')
+    .map(({ object }) => object);
+}
+
+/** Grows with each event of a Service or an EndpointSlice. */
+function objectsVersion(cache: Cache): number {
+  return cache.counts('services').total + cache.counts('slices').total;
+}
+
+interface Searching {
+  readonly terms: readonly Term[];
+  readonly cache: Cache;
+  readonly signal: AbortSignal;
+}
+
+async function fitting(all: readonly ServiceKey[], { terms, cache, signal }: Searching): Promise<ServiceKey[]> {
+  const found: ServiceKey[] = [];
+  const look = (key: ServiceKey) => {
+    const byName = fitsByName(terms, key);
+    if (byName === false) return;
+    const service = byName === undefined ? cache.service(key) : undefined;
+    const isFitting = byName ?? (service !== undefined && fits(terms, service, () => cache.slicesOf(key)));
+    if (isFitting) found.push(key);
+  };
+  await inPortions(all, look, signal);
+  return found;
+}
+
+/** Runs are sorted, then merged, with a breath after each. Lists of an API server are sorted, which makes it fast. */
+async function sorted(keys: readonly ServiceKey[], signal: AbortSignal): Promise<readonly ServiceKey[]> {
+  let runs: (readonly ServiceKey[])[] = [];
+  for (let i = 0; i < keys.length; i += RUN) {
+    runs.push(keys.slice(i, i + RUN).sort());
+    await breath();
+    signal.throwIfAborted();
+  }
+  while (runs.length > 1) {
+    const merged: (readonly ServiceKey[])[] = [];
+    for (let i = 0; i < runs.length; i += 2) {
+      merged.push(merge(runs[i] ?? [], runs[i + 1] ?? []));
+      await breath();
+      signal.throwIfAborted();
+    }
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+function merge(a: readonly ServiceKey[], b: readonly ServiceKey[]): readonly ServiceKey[] {
+  const merged: ServiceKey[] = [];
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    const [left, right] = [a[i], b[j]];
+    const isLeft = right === undefined || (left !== undefined && left <= right);
+    const next = isLeft ? left : right;
+    if (next !== undefined) merged.push(next);
+    if (isLeft) i += 1;
+    else j += 1;
+  }
+  return merged;
+}

@@ -1,0 +1,109 @@
+/** The chart of latency from event to kernel, drawn by uPlot. Its figures are beside it as a table. */
+import { useEffect, useRef } from 'preact/hooks';
+import uPlot from 'uplot';
+import type { LatencySlot } from '../answers/live.ts';
+import { clockTime, millisecondsText, numberText } from '../answers/words.ts';
+import { Table } from './bits.tsx';
+import { LOOK_BACK } from './delta.ts';
+import { useWidth } from './hooks.ts';
+import { latencyText } from './says.ts';
+
+const HEIGHT = 210;
+/** Of the marks in the legend, as the series are drawn. */
+const DASHES = ['none', 'solid', 'dashed', 'dotted'] as const;
+/** Seconds of a slot. */
+const SLOT = 15;
+
+interface ChartProps {
+  readonly slots: readonly LatencySlot[];
+  /** The agent's time in milliseconds since 1970. */
+  readonly now: number;
+  /** Changes with the colours. */
+  readonly theme: string;
+}
+
+export function LatencyChart({ slots, now, theme }: ChartProps) {
+  const [box, width] = useWidth<HTMLDivElement>();
+  const plot = useRef<uPlot>(undefined);
+  const end = Math.ceil(now / 1000 / SLOT) * SLOT;
+  useEffect(() => {
+    if (box.current === null || width === 0) return;
+    const made = new uPlot(optionsOf(width, box.current), columnsOf(slots, end), box.current);
+    plot.current = made;
+    return () => made.destroy();
+  }, [width, theme]);
+  useEffect(() => plot.current?.setData(columnsOf(slots, end)), [slots, end]);
+  return (
+    <figure class="chart">
+      <figcaption>{latencyText([...slots])}</figcaption>
+      <div ref={box} class="plot" role="img" aria-label={latencyText([...slots])} />
+      <details>
+        <summary>The figures</summary>
+        <Table label="Latency by time" heads={['Time', 'Changes', 'Half within', '99 % within', 'At most']}>
+          {slots.toReversed().map((slot) => (
+            <tr key={slot.at}>
+              <td>{clockTime(slot.at, slot.at).slice(0, 8)}</td>
+              <td class="number">{numberText(slot.changes)}</td>
+              <td class="number">{millisecondsText(slot.p50)}</td>
+              <td class="number">{millisecondsText(slot.p99)}</td>
+              <td class="number">{millisecondsText(slot.most)}</td>
+            </tr>
+          ))}
+        </Table>
+      </details>
+    </figure>
+  );
+}
+
+/** Columns of uPlot, each slot of the last 15 minutes in its place; null where no change came. `end` in seconds. */
+function columnsOf(slots: readonly LatencySlot[], end: number): uPlot.AlignedData {
+  const bySlot = new Map(slots.map((slot) => [Math.floor(Date.parse(slot.at) / 1000 / SLOT) * SLOT, slot]));
+  const times = Array.from({ length: LOOK_BACK / 1000 / SLOT + 1 }, (_, i) => end - LOOK_BACK / 1000 + i * SLOT);
+  const column = (field: 'p50' | 'p99' | 'most') => times.map((time) => bySlot.get(time)?.[field] ?? null);
+  return [times, column('p50'), column('p99'), column('most')];
+}
+
+function optionsOf(width: number, box: HTMLElement): uPlot.Options {
+  const [text, grid] = [colourOf('--muted', box), colourOf('--line', box)];
+  const axis = {
+    stroke: text,
+    font: '12px system-ui, sans-serif',
+    grid: { stroke: grid, width: 1 },
+    ticks: { show: false },
+  };
+  const value = (_plot: uPlot, given: number | null) => (given === null ? '–' : millisecondsText(given));
+  const series = (label: string, colour: string, more: Partial<uPlot.Series>): uPlot.Series => {
+    const stroke = colourOf(colour, box);
+    return { label, stroke, value, width: 2, points: { show: true, size: 5, fill: stroke, stroke }, ...more };
+  };
+  return {
+    width,
+    height: HEIGHT,
+    scales: { y: { range: (_plot, _least, most) => [0, most > 0 ? most * 1.15 : 10] } },
+    series: [
+      { label: 'Time', value: '{HH}:{mm}:{ss}' },
+      series('half within', '--chart-1', { fill: colourOf('--chart-fill', box) }),
+      series('99 % within', '--chart-2', { dash: [6, 4] }),
+      series('at most', '--chart-3', {
+        width: 0,
+        points: { show: true, size: 7, width: 2, fill: 'transparent', stroke: colourOf('--chart-3', box) },
+      }),
+    ],
+    axes: [
+      { ...axis, values: '{HH}:{mm}', space: 70, size: 28 },
+      { ...axis, size: 64, values: (_plot, splits) => splits.map((split) => millisecondsText(split)) },
+    ],
+    cursor: { y: false, points: { size: 8 } },
+    legend: { markers: { width: 2, dash: (_plot, i) => DASHES[i] ?? 'solid', fill: () => 'transparent' } },
+  };
+}
+
+/** A colour of the style sheet as canvas takes it. */
+function colourOf(name: string, box: HTMLElement): string {
+  const probe = document.createElement('span');
+  probe.style.color = `var(${name})`;
+  box.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

@@ -1,0 +1,93 @@
+/** What the views share: the time, the width of an element, and answers of the agent. */
+import type { RefObject } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ask, Unanswered } from './ask.ts';
+
+/** Milliseconds since 1970, renewed each second. */
+export function useNow(): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** An element and its width in pixels; 0 before it is measured. */
+export function useWidth<E extends HTMLElement>(): [RefObject<E | null>, number] {
+  const element = useRef<E>(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    if (element.current === null) return;
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
+    observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  return [element, width];
+}
+
+export interface Answered<T> {
+  readonly answer: T | undefined;
+  /** Why there is none, or no newer one; undefined: nothing is wrong. */
+  readonly problem: string | undefined;
+  readonly isLoading: boolean;
+}
+
+/** Asks when the path changes, and again when `revision` does. `path` undefined: nothing is asked. */
+export function useAnswer<T>(path: string | undefined, revision: number | string): Answered<T> {
+  const [state, setState] = useState<Answered<T> & { readonly of: string | undefined }>({ ...NOTHING, of: undefined });
+  const asking = useRef<Asking>(undefined);
+  useEffect(() => {
+    if (path === undefined) return;
+    setState({ ...NOTHING, isLoading: true, of: path });
+    asking.current = keepAsking<T>(path, (change) =>
+      setState((before) => ({ ...before, ...change, isLoading: false })),
+    );
+    return () => asking.current?.stop();
+  }, [path]);
+  useEffect(() => asking.current?.again(), [revision]);
+  // In the first pass after a change the state is still that of the former path.
+  return state.of === path ? state : { ...NOTHING, isLoading: path !== undefined };
+}
+
+const NOTHING = { answer: undefined, problem: undefined, isLoading: false } as const;
+/** Milliseconds between two questions for the same. */
+const PAUSE = 400;
+
+interface Asking {
+  again(): void;
+  stop(): void;
+}
+
+/** Asks now and after each `again`, one question at a time. */
+export function keepAsking<T>(
+  path: string,
+  onEnd: (change: { readonly answer?: T; readonly problem: string | undefined }) => void,
+): Asking {
+  const stop = new AbortController();
+  let isBusy = false;
+  let isWanted = false;
+  const work = async () => {
+    isBusy = true;
+    do {
+      isWanted = false;
+      try {
+        onEnd({ answer: await ask<T>(path, stop.signal), problem: undefined });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        onEnd({ problem: error instanceof Unanswered ? error.message : String(error) });
+      }
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      // Another question may have come in the pause.
+    } while (isWanted && !stop.signal.aborted);
+    isBusy = false;
+  };
+  void work();
+  return {
+    again() {
+      if (isBusy) isWanted = true;
+      else void work();
+    },
+    stop: () => stop.abort(),
+  };
+}

@@ -1,0 +1,54 @@
+/** The views of the page and their links. A link carries the question, so that it can be sent to somebody. Pure. */
+
+export type Route =
+  | { readonly view: 'overview' }
+  | { readonly view: 'services'; readonly search: string }
+  | { readonly view: 'service'; readonly name: string }
+  | { readonly view: 'explain'; readonly from: string; readonly to: string }
+  | { readonly view: 'exposure'; readonly search: string }
+  | { readonly view: 'unknown'; readonly path: string };
+
+export type View = Route['view'];
+
+/** The fragment of the address, such as `#/service?name=shop%2Fweb`. An unknown one is a route of its own. */
+export function routeOf(fragment: string): Route {
+  const text = fragment.replace(/^#/, '');
+  const [path = '', query = ''] = cut(text, '?');
+  const of = new URLSearchParams(query);
+  switch (path) {
+    case '':
+    case '/':
+      return { view: 'overview' };
+    case '/services':
+      return { view: 'services', search: of.get('search') ?? '' };
+    case '/service':
+      return { view: 'service', name: of.get('name') ?? '' };
+    case '/explain':
+      return { view: 'explain', from: of.get('from') ?? '', to: of.get('to') ?? '' };
+    case '/exposure':
+      return { view: 'exposure', search: of.get('search') ?? '' };
+    default:
+      return { view: 'unknown', path };
+  }
+}
+
+/** The link of a route; empty fields are left out. */
+export function linkTo(route: Exclude<Route, { readonly view: 'unknown' }>): string {
+  const { view, ...fields } = route;
+  if (view === 'overview') return '#/';
+  const given = Object.entries(fields).filter(([, value]) => value !== '');
+  const query = new URLSearchParams(given).toString();
+  return query === '' ? `#/${view}` : `#/${view}?${query}`;
+}
+
+/** The path of a question to the agent, such as `/services?search=web&offset=0`. */
+export function questionOf(path: string, parameters: Readonly<Record<string, string | number>>): string {
+  const query = new URLSearchParams(Object.entries(parameters).map(([name, value]) => [name, String(value)]));
+  return `${path}?${query.toString()}`;
+}
+
+/** The parts before and after the first separator. */
+function cut(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + separator.length)];
+}

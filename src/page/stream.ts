@@ -1,0 +1,79 @@
+/**
+ * Follows `/live`. A tab that nobody sees has no stream, so it costs the agent nothing. Says when the agent is gone, and goes on trying.
+ */
+import type { Live, LiveDelta } from '../answers/live.ts';
+import { merged } from './delta.ts';
+
+export interface Connection {
+  /** The last that the agent said; undefined before its first message. */
+  readonly live: Live | undefined;
+  /** `hidden`: the tab is not seen, and the stream is closed. */
+  readonly state: 'connecting' | 'open' | 'gone' | 'hidden';
+  /** When the agent was last heard, in milliseconds since 1970 by this browser's clock; 0: never. */
+  readonly heardAt: number;
+  /** Add this to the browser's clock for the agent's, in milliseconds. */
+  readonly clockAhead: number;
+}
+
+export const UNCONNECTED: Connection = { live: undefined, state: 'connecting', heardAt: 0, clockAhead: 0 };
+
+/** Milliseconds. */
+const RETRY = 1000;
+const SILENCE = 10_000;
+const PROBE = 4000;
+
+/** Calls `onChange` with each message and each change of state, until the returned function is called. */
+export function follow(onChange: (connection: Connection) => void): () => void {
+  let connection = UNCONNECTED;
+  let source: EventSource | undefined;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  const set = (change: Partial<Connection>) => {
+    connection = { ...connection, ...change };
+    onChange(connection);
+  };
+  const close = () => {
+    clearTimeout(retry);
+    source?.close();
+    source = undefined;
+  };
+  const lose = () => {
+    close();
+    if (connection.state !== 'gone') set({ state: 'gone' });
+    retry = setTimeout(open, RETRY);
+  };
+  const open = () => {
+    close();
+    let live: Live | undefined;
+    source = new EventSource('/live');
+    source.onerror = lose;
+    source.addEventListener('live', ({ data }: MessageEvent<string>) => {
+      const message: LiveDelta = JSON.parse(data);
+      live = merged(live, message);
+      const now = Date.now();
+      const clock = message.by === undefined ? {} : { clockAhead: Date.parse(message.by.at) - now };
+      set({ live, state: 'open', heardAt: now, ...clock });
+    });
+  };
+  // A forwarded port may stay open while nobody is behind it: then nothing says that the stream is dead.
+  const watch = setInterval(() => {
+    if (connection.state !== 'open' || Date.now() - connection.heardAt < SILENCE) return;
+    fetch('/healthz', { signal: AbortSignal.timeout(PROBE), cache: 'no-store' }).then(
+      () => set({ heardAt: Date.now() }),
+      () => connection.state === 'open' && lose(),
+    );
+  }, PROBE);
+  const onVisibility = () => {
+    if (document.visibilityState === 'visible') open();
+    else {
+      close();
+      set({ state: 'hidden' });
+    }
+  };
+  document.addEventListener('visibilitychange', onVisibility);
+  if (document.visibilityState === 'visible') open();
+  return () => {
+    close();
+    clearInterval(watch);
+    document.removeEventListener('visibilitychange', onVisibility);
+  };
+}

@@ -1,0 +1,59 @@
+/** Dark and light: as the system has it, or as it was chosen here. */
+import { useEffect, useState } from 'preact/hooks';
+
+const CHOICES = ['auto', 'light', 'dark'] as const;
+export type Theme = (typeof CHOICES)[number];
+
+const KEY = 'slicewire-theme';
+const DARK = '(prefers-color-scheme: dark)';
+
+export interface Themes {
+  readonly chosen: Theme;
+  /** The one that is seen. */
+  readonly seen: 'light' | 'dark';
+  /** The next choice. */
+  next(): void;
+}
+
+export function useTheme(): Themes {
+  const [chosen, setChosen] = useState(stored);
+  const [isSystemDark, setSystemDark] = useState(matchMedia(DARK).matches);
+  useEffect(() => {
+    const media = matchMedia(DARK);
+    const onChange = () => setSystemDark(media.matches);
+    media.addEventListener('change', onChange);
+    return () => media.removeEventListener('change', onChange);
+  }, []);
+  return {
+    chosen,
+    seen: chosen === 'auto' ? (isSystemDark ? 'dark' : 'light') : chosen,
+    next() {
+      const theme = CHOICES[(CHOICES.indexOf(chosen) + 1) % CHOICES.length] ?? 'auto';
+      show(theme);
+      setChosen(theme);
+    },
+  };
+}
+
+/** Before the first drawing, so that nothing flashes. */
+export function showStoredTheme(): void {
+  show(stored());
+}
+
+function show(theme: Theme): void {
+  document.documentElement.dataset.theme = theme;
+  try {
+    localStorage.setItem(KEY, theme);
+  } catch {
+    // A browser that stores nothing shows the theme until the page is left.
+  }
+}
+
+function stored(): Theme {
+  try {
+    const text = localStorage.getItem(KEY);
+    return CHOICES.find((theme) => theme === text) ?? 'auto';
+  } catch {
+    return 'auto';
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * The files of the live page (docs/operations.md, The page). They are kept and sent compressed. Who may not ask questions does not get
+ * the page either: it would show nothing.
+ */
+import { createHash } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+import { type Answer, type Asked, textAnswer } from './http.ts';
+
+/** By path: the name of the file, and what it is. */
+const FILES: ReadonlyMap<string, { readonly name: string; readonly type: string }> = new Map([
+  ['/', { name: 'page.html', type: 'text/html; charset=utf-8' }],
+  ['/page/page.js', { name: 'page.js', type: 'text/javascript; charset=utf-8' }],
+  ['/page/page.css', { name: 'page.css', type: 'text/css; charset=utf-8' }],
+  ['/page/icon.svg', { name: 'icon.svg', type: 'image/svg+xml' }],
+]);
+
+/** A file of the page, as gzip wrote it. Throws with the reason when there is none. */
+export type ReadPage = (name: string) => Uint8Array;
+
+/** Nothing of another host, no text of the page itself as a script or style, and in no frame. */
+const HEADERS = {
+  'content-security-policy': "default-src 'self'",
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+  // A newer agent has another page: the browser asks each time whether its own is still right.
+  'cache-control': 'no-cache',
+  vary: 'accept-encoding',
+} as const;
+
+/** The answer; undefined when the path is none of the page. The method is GET or HEAD. `refusalOf`: why this client is not answered. */
+export function pageAnswer(
+  read: ReadPage,
+  refusalOf: (asked: Asked) => string | undefined,
+  asked: Asked,
+): Answer | undefined {
+  const file = FILES.get(asked.path);
+  if (file === undefined) return undefined;
+  const refusal = refusalOf(asked);
+  if (refusal !== undefined) return textAnswer(403, `${refusal}\n`);
+  const packed = readOr(read, file.name);
+  if (typeof packed === 'string') return textAnswer(503, `${packed}\n`);
+  const isPacked = acceptsGzip(asked.encodings);
+  const etag = `"${createHash('sha256').update(packed).digest('base64url')}${isPacked ? '-gzip' : ''}"`;
+  const headers = { ...HEADERS, etag };
+  if (asked.known?.split(/\s*,\s*/).includes(etag) === true) return { status: 304, headers, body: '' };
+  const encoding = isPacked ? { 'content-encoding': 'gzip' } : {};
+  const body = isPacked ? Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength) : gunzipSync(packed);
+  return { status: 200, headers: { ...headers, 'content-type': file.type, ...encoding }, body };
+}
+
+/** The file, or why there is none. */
+function readOr(read: ReadPage, name: string): Uint8Array | string {
+  try {
+    return read(name);
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** RFC 9110, section 12.5.3; a weight of 0 refuses. */
+function acceptsGzip(encodings = ''): boolean {
+  return encodings.split(',').some((one) => /^\s*(?:gzip|\*)\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
+}
