@@ -82,9 +82,13 @@ export class Reporting {
       signal,
       events: this.events,
       handlers: {
-        healthz: this.#healthHandler(),
+        healthz: healthHandler({
+          health: this.health,
+          wall: () => realClock.wall(),
+          onAnswer: (path, status) => this.metrics.current.answered(path, status),
+        }),
         metrics: this.#metricsHandler(new Inquiries(parts), overview),
-        scrape: scrapeHandler(this.#allMetrics),
+        scrape: scrapeHandler(() => allMetrics(this)),
       },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
@@ -164,24 +168,11 @@ export class Reporting {
     };
   }
 
-  #healthHandler() {
-    return healthHandler({
-      health: this.health,
-      wall: () => realClock.wall(),
-      onAnswer: (path, status) => this.metrics.current.answered(path, status),
-    });
-  }
-
-  readonly #allMetrics = () => ({
-    contentType: this.metrics.current.contentType,
-    text: async () => `${await this.metrics.current.text()}${await this.services.text()}`,
-  });
-
   #metricsHandler(inquiries: Inquiries, overview: Overview) {
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
-      metrics: this.#allMetrics,
+      metrics: () => allMetrics(this),
       hasProfiling: () => this.#config.serve.profiling,
       questions: {
         byPath: new Map([...questionsOf(inquiries, () => realClock.wall()), ...pageQuestions(overview)]),
@@ -194,4 +185,12 @@ export class Reporting {
       },
     });
   }
+}
+
+/** The metrics, and those of Services where they are on. */
+function allMetrics({ metrics: { current }, services }: Reporting) {
+  return {
+    contentType: current.contentType,
+    text: async () => `${await current.text()}${await services.text()}`,
+  };
 }
