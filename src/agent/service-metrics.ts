@@ -2,17 +2,20 @@
  * The metrics of Services, where --service-metrics asks for them: connections, bytes and endpoints of each port of a Service. The kernel's
  * counters are read when somebody asks, never twice at the same time, for at most a hundredth of the time.
  */
+import type { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import type { ServiceKey } from '../model/objects.ts';
+import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Mode, ModeMetrics } from '../modes/mode.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Labels, Sample } from '../telemetry/registry.ts';
 import { type ServiceMetric, seriesText } from '../telemetry/service-series.ts';
-import type { Agent } from './agent.ts';
 import { endpointsSetAside, ServiceEndpoints } from './service-endpoints.ts';
 import { type FrontendTraffic, type PortTraffic, ServiceTraffic } from './service-traffic.ts';
+import type { Turns } from './turns.ts';
 
 /** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
 const LOOK_PAUSE = 1000;
@@ -20,8 +23,16 @@ const LOOK_SHARE = 100;
 /** Most series: what one Prometheus takes from one target without trouble. */
 const MOST_SERIES = 100_000;
 
+/** The parts of an agent that are measured. */
+export interface MeasuredAgent {
+  readonly mode: Pick<Mode, 'name' | 'isObserved'> & { readonly metrics: Pick<ModeMetrics, 'connectionCounts'> };
+  readonly turns: Pick<Turns, 'between'>;
+  readonly feed: { readonly cache: Cache };
+  readonly model: Pick<ProxyModel, 'location'>;
+}
+
 export interface ServiceMetricsOptions {
-  readonly log: Log;
+  readonly log: Pick<Log, 'warn'>;
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly mostSeries?: number;
@@ -31,7 +42,7 @@ export class ServiceMetrics {
   readonly #options: ServiceMetricsOptions;
   #traffic = new ServiceTraffic();
   readonly #endpoints = new ServiceEndpoints();
-  #agent: Agent | undefined;
+  #agent: MeasuredAgent | undefined;
   #isOn = false;
   #looking: Promise<void> | undefined;
   #nextLook = 0;
@@ -44,7 +55,7 @@ export class ServiceMetrics {
   }
 
   /** Count for this agent from now on, before it reports ServicePorts. */
-  use(agent: Agent, { serviceMetrics }: Pick<Config, 'serviceMetrics'>): void {
+  use(agent: MeasuredAgent, { serviceMetrics }: Pick<Config, 'serviceMetrics'>): void {
     if (!serviceMetrics) this.#traffic = new ServiceTraffic();
     if (agent.mode.name !== this.#agent?.mode.name) this.#traffic.begin();
     this.#agent = agent;
@@ -127,7 +138,7 @@ export class ServiceMetrics {
     this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start) * LOOK_SHARE);
   }
 
-  async #samples({ feed: { cache }, model }: Agent): Promise<Collected> {
+  async #samples({ feed: { cache }, model }: MeasuredAgent): Promise<Collected> {
     const into: Collected = { connections: [], bytes: [], endpoints: [], leftOut: 0 };
     const { mostSeries = MOST_SERIES } = this.#options;
     this.#endpoints.prepare(model.location, (service) => this.#traffic.of(service).length > 0);
