@@ -1,14 +1,13 @@
 /** The endpoints of Services by what becomes of them on this node. A Service is counted anew only when it or one of its slices changed. */
 import type { Cache } from '../cache/cache.ts';
-import { countUses, isOfEndpoint, isSliceUsed } from '../model/endpoint-uses.ts';
+import { countUses, isOfEndpoint, isSliceUsed, type SliceUse } from '../model/endpoint-uses.ts';
 import { sameData } from '../model/equal.ts';
 import type { ServiceKey, Slice, TrafficPolicy } from '../model/objects.ts';
-import type { Location, ServicePortKey } from '../model/service-port.ts';
+import type { Location } from '../model/service-port.ts';
 import type { PortTraffic } from './service-traffic.ts';
 
-/** Endpoints of a ServicePort with the same fate. */
+/** Endpoints of a ServicePort with the same fate, under a policy. */
 export interface EndpointCount {
-  readonly port: PortTraffic;
   /** The policy under which they are used or not. */
   readonly policy: TrafficPolicy;
   readonly isUsed: boolean;
@@ -17,12 +16,23 @@ export interface EndpointCount {
   readonly count: number;
 }
 
-type Counted = Omit<EndpointCount, 'port'>;
+/** Of one ServicePort. */
+export type PortEndpoints = readonly EndpointCount[];
 
 interface Known {
   /** Of its slices, and its ServicePorts. */
   readonly version: readonly unknown[];
-  readonly counts: ReadonlyMap<ServicePortKey, readonly Counted[]>;
+  /** In the order of the ServicePorts. */
+  readonly counts: readonly PortEndpoints[];
+}
+
+/** One text for all Services. */
+const REASONS = new Map<SliceUse, string>();
+
+function reasonOf(use: SliceUse): string {
+  const known = REASONS.get(use) ?? use.replaceAll(' ', '-');
+  REASONS.set(use, known);
+  return known;
 }
 
 export class ServiceEndpoints {
@@ -42,40 +52,36 @@ export class ServiceEndpoints {
     for (const key of this.#known.keys()) if (!isThere(key)) this.#known.delete(key);
   }
 
-  /** Of all ServicePorts of a Service. */
-  of(ports: readonly PortTraffic[], cache: Cache): EndpointCount[] {
+  /** Of all ServicePorts of a Service, in their order. */
+  of(ports: readonly PortTraffic[], cache: Cache): readonly PortEndpoints[] {
     const [first] = ports;
     if (first === undefined) return [];
     const version = [cache.slices.versionOf(first.service), ...ports];
     const before = this.#known.get(first.service);
     const isSame = before?.version.length === version.length && before.version.every((part, i) => part === version[i]);
-    const known = isSame ? before : { version, counts: this.#count(ports, cache.slicesOf(first.service)) };
-    this.#known.set(first.service, known);
-    return ports.flatMap((port) => (known.counts.get(port.key) ?? []).map((count) => ({ port, ...count })));
+    if (isSame) return before.counts;
+    const counts = this.#count(ports, cache.slicesOf(first.service));
+    this.#known.set(first.service, { version, counts });
+    return counts;
   }
 
   #count(ports: readonly PortTraffic[], slices: readonly Slice[]): Known['counts'] {
     this.#counted += 1;
-    const counts = new Map<ServicePortKey, Counted[]>();
-    for (const { key, portName: name, protocol, family, policies } of ports) {
-      const mine: Counted[] = [];
+    // Endpoints of a family in which the Service has no address: no ServicePort has them.
+    const foreign = slices.filter(({ family }) => !ports.some((port) => port.family === family));
+    const others = foreign.reduce((sum, { endpoints }) => sum + endpoints.length, 0);
+    return ports.map(({ portName: name, protocol, family, policies }, i) => {
+      const counts: EndpointCount[] = [];
       const asked = { name, protocol, family, slices, location: this.#location };
       for (const [policy, byUse] of countUses(asked, policies)) {
         if (!byUse.has('ready')) byUse.set('ready', 0);
         for (const [use, count] of byUse) {
-          mine.push({ policy, isUsed: isSliceUsed(use), reason: use.replaceAll(' ', '-'), count });
+          counts.push({ policy, isUsed: isSliceUsed(use), reason: reasonOf(use), count });
         }
+        if (others > 0 && i === 0) counts.push({ policy, isUsed: false, reason: 'other-family', count: others });
       }
-      counts.set(key, mine);
-    }
-    // Endpoints of a family in which the Service has no address: no ServicePort has them.
-    const [first] = ports;
-    const foreign = slices.filter(({ family }) => !ports.some((port) => port.family === family));
-    const count = foreign.reduce((sum, { endpoints }) => sum + endpoints.length, 0);
-    for (const policy of count > 0 ? (first?.policies ?? []) : []) {
-      counts.get(first?.key ?? '')?.push({ policy, isUsed: false, reason: 'other-family', count });
-    }
-    return counts;
+      return counts;
+    });
   }
 }
 

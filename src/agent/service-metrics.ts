@@ -11,15 +11,16 @@ import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { Mode, ModeMetrics } from '../modes/mode.ts';
 import type { Log } from '../telemetry/log.ts';
-import type { Labels, Sample } from '../telemetry/registry.ts';
-import { type ServiceMetric, seriesText } from '../telemetry/service-series.ts';
-import { endpointsSetAside, ServiceEndpoints } from './service-endpoints.ts';
+import { labelsText, SeriesText } from '../telemetry/service-series.ts';
+import { endpointsSetAside, type PortEndpoints, ServiceEndpoints } from './service-endpoints.ts';
 import { type FrontendTraffic, type PortTraffic, ServiceTraffic } from './service-traffic.ts';
 import type { Turns } from './turns.ts';
 
 /** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
 const LOOK_PAUSE = 1000;
 const LOOK_SHARE = 100;
+/** Services that are written before other work has its turn: about a millisecond. */
+const PORTION = 50;
 /** Most series: what one Prometheus takes from one target without trouble. */
 const MOST_SERIES = 100_000;
 
@@ -89,22 +90,12 @@ export class ServiceMetrics {
     const agent = this.#agent;
     if (!this.#isOn || agent === undefined) return '';
     await this.#look();
-    const { connections, bytes, endpoints, leftOut } = await this.#samples(agent);
-    const served = connections.length + bytes.length + endpoints.length;
-    this.#warnOf(leftOut, served);
-    const series = [
-      { labels: { state: 'served' }, value: served },
-      { labels: { state: 'left out' }, value: leftOut },
-    ];
-    const texts: string[] = [];
-    const add = async (name: ServiceMetric, samples: readonly Sample[]) => {
-      texts.push(await seriesText(name, samples, breath));
-    };
-    await add('slicewire_service_connections_total', connections);
-    if (bytes.length > 0) await add('slicewire_service_bytes_total', bytes);
-    await add('slicewire_service_endpoints', endpoints);
-    await add('slicewire_service_series', series);
-    return texts.join('');
+    const { into, leftOut } = await this.#collect(agent);
+    this.#warnOf(leftOut, into.count);
+    const served = into.count;
+    into.add('slicewire_service_series', labelsText({ state: 'served' }), served);
+    into.add('slicewire_service_series', labelsText({ state: 'left out' }), leftOut);
+    return into.text;
   }
 
   /** Read the counters where that is due; a look that runs is waited for. Never rejects. */
@@ -138,28 +129,23 @@ export class ServiceMetrics {
     this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start) * LOOK_SHARE);
   }
 
-  async #samples({ feed: { cache }, model }: MeasuredAgent): Promise<Collected> {
-    const into: Collected = { connections: [], bytes: [], endpoints: [], leftOut: 0 };
+  async #collect({ feed: { cache }, model }: MeasuredAgent): Promise<{ into: SeriesText; leftOut: number }> {
     const { mostSeries = MOST_SERIES } = this.#options;
+    const into = new SeriesText();
     this.#endpoints.prepare(model.location, (service) => this.#traffic.of(service).length > 0);
     const setAside = endpointsSetAside(cache);
-    let series = 0;
+    let leftOut = 0;
     let visited = 0;
     for (const ports of this.#traffic.ports) {
       visited += 1;
-      if (visited % 100 === 0) await breath();
-      const samples = samplesOf(ports, this.#endpoints.of(ports, cache), setAside.get(ports[0]?.service ?? '') ?? 0);
-      const own = samples.connections.length + samples.bytes.length + samples.endpoints.length;
-      if (series + own > mostSeries) {
-        into.leftOut += own;
-        continue;
-      }
-      series += own;
-      into.connections.push(...samples.connections);
-      into.bytes.push(...samples.bytes);
-      into.endpoints.push(...samples.endpoints);
+      if (visited % PORTION === 0) await breath();
+      const endpoints = this.#endpoints.of(ports, cache);
+      const missing = setAside.get(ports[0]?.service ?? '') ?? 0;
+      const own = seriesOf(ports, endpoints, missing);
+      if (into.count + own.length > mostSeries) leftOut += own.length;
+      else for (const one of own) into.add(...one);
     }
-    return into;
+    return { into, leftOut };
   }
 
   #warnOf(leftOut: number, served: number): void {
@@ -174,43 +160,31 @@ export class ServiceMetrics {
   }
 }
 
-interface Collected {
-  readonly connections: Sample[];
-  readonly bytes: Sample[];
-  readonly endpoints: Sample[];
-  leftOut: number;
-}
+type Series = Parameters<SeriesText['add']>;
 
-/** The samples of one Service. */
-function samplesOf(
-  ports: readonly PortTraffic[],
-  counts: ReturnType<ServiceEndpoints['of']>,
-  setAside: number,
-): Omit<Collected, 'leftOut'> {
-  const samples: Omit<Collected, 'leftOut'> = { connections: [], bytes: [], endpoints: [] };
-  const { connections, bytes, endpoints } = samples;
-  for (const port of ports) {
-    const labels = labelsOf(port);
-    connections.push({ labels, value: port.frontends.reduce((sum, one) => sum + one.connections, 0) });
-    const counted = port.frontends.flatMap(({ bytes: each }) => each ?? []);
-    for (const direction of counted.length > 0 ? (['in', 'out'] as const) : []) {
-      const value = counted.reduce((sum, each) => sum + each[direction], 0);
-      bytes.push({ labels: { ...labels, direction }, value });
+/** The series of one Service. */
+function seriesOf(ports: readonly PortTraffic[], endpoints: readonly PortEndpoints[], setAside: number): Series[] {
+  const series: Series[] = [];
+  for (const [i, { service, name, protocol, family, frontends }] of ports.entries()) {
+    const labels = labelsText({ service, port: name, protocol, ip_family: family });
+    const connections = frontends.reduce((sum, one) => sum + one.connections, 0);
+    series.push(['slicewire_service_connections_total', labels, connections]);
+    if (frontends.some(({ bytes }) => bytes !== undefined)) {
+      for (const direction of ['in', 'out'] as const) {
+        const bytes = frontends.reduce((sum, one) => sum + (one.bytes?.[direction] ?? 0), 0);
+        series.push(['slicewire_service_bytes_total', `${labels},direction="${direction}"`, bytes]);
+      }
     }
-  }
-  for (const { port, policy, isUsed, reason, count } of counts) {
-    const state = isUsed ? 'used' : 'not used';
-    endpoints.push({ labels: { ...labelsOf(port), policy, state, reason }, value: count });
+    for (const { policy, isUsed, reason, count } of endpoints[i] ?? []) {
+      const fate = labelsText({ policy, state: isUsed ? 'used' : 'not used', reason });
+      series.push(['slicewire_service_endpoints', `${labels},${fate}`, count]);
+    }
   }
   const [first] = ports;
   if (setAside > 0 && first !== undefined) {
     // A slice's faults name no port: the endpoints are missing in all of them.
-    const { service } = first;
-    endpoints.push({ labels: { service, state: 'not used', reason: 'set-aside' }, value: setAside });
+    const labels = labelsText({ service: first.service, state: 'not used', reason: 'set-aside' });
+    series.push(['slicewire_service_endpoints', labels, setAside]);
   }
-  return samples;
-}
-
-function labelsOf({ service, name, protocol, family }: PortTraffic): Labels {
-  return { service, port: name, protocol, ip_family: family };
+  return series;
 }

@@ -1,8 +1,7 @@
 /**
- * The metrics of Services (--service-metrics). They have many series, so their text is made apart from the registry: piece by piece, with
- * other work in between.
+ * The metrics of Services (--service-metrics) in Prometheus' form. They have many series, so their text is made apart from the registry:
+ * Service by Service, without an object for each series.
  */
-import type { Labels, Sample } from './registry.ts';
 
 export const SERVICE_METRICS = {
   slicewire_service_connections_total: [
@@ -25,29 +24,11 @@ export const SERVICE_METRICS = {
 
 export type ServiceMetric = keyof typeof SERVICE_METRICS;
 
-/** Samples that are written before other work has its turn: less than a millisecond. */
-const PORTION = 500;
-
-/** The text of a metric in Prometheus' form. `breath` lets other work run. */
-export async function seriesText(
-  name: ServiceMetric,
-  samples: Iterable<Sample>,
-  breath: () => Promise<void>,
-): Promise<string> {
-  const [type, help] = SERVICE_METRICS[name];
-  let text = `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
-  let written = 0;
-  for (const { labels, value } of samples) {
-    text += `${name}{${labelsText(labels)}} ${value}\n`;
-    written += 1;
-    if (written % PORTION === 0) await breath();
-  }
-  return text;
-}
-
-function labelsText(labels: Labels): string {
+/** Labels as they stand between the braces. Empty ones are left out, as in Prometheus' data model. */
+export function labelsText(labels: Readonly<Record<string, string>>): string {
   let text = '';
-  for (const [name, value] of Object.entries(labels)) {
+  for (const name in labels) {
+    const value = labels[name] ?? '';
     if (value === '') continue;
     text += `${text === '' ? '' : ','}${name}="${/[\\"\n]/.test(value) ? escaped(value) : value}"`;
   }
@@ -56,4 +37,31 @@ function labelsText(labels: Labels): string {
 
 function escaped(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}
+
+/** The text of these metrics, line by line. */
+export class SeriesText {
+  readonly #lines = new Map<ServiceMetric, string>();
+  #count = 0;
+
+  /** The number of series so far. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** `labels`: as `labelsText` writes them. */
+  add(name: ServiceMetric, labels: string, value: number): void {
+    this.#lines.set(name, `${this.#lines.get(name) ?? ''}${name}{${labels}} ${value}\n`);
+    this.#count += 1;
+  }
+
+  /** In Prometheus' form; a metric without series is left out. */
+  get text(): string {
+    let text = '';
+    for (const [name, lines] of this.#lines) {
+      const [type, help] = SERVICE_METRICS[name];
+      text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines}`;
+    }
+    return text;
+  }
 }
