@@ -116,7 +116,7 @@ export const TIERS: readonly Tier[] = [
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',
         ],
-        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense}.test.ts'],
+        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense,scrape}.test.ts'],
         // They wait for the kernel, and for silence, more than they compute.
         concurrency: 4,
         needsRoot: true,
@@ -125,10 +125,10 @@ export const TIERS: readonly Tier[] = [
       {
         // Alerts and metrics by Prometheus' own program.
         name: 'alerts',
-        files: ['test/deploy/promtool.test.ts'],
-        concurrency: 1,
-        needsRoot: false,
-        tools: ['promtool'],
+        files: ['test/deploy/promtool.test.ts', 'test/netns/scrape.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['promtool', 'curl', 'nft', 'iptables', 'ip', 'sysctl'],
       },
       {
         // They count processes, or need every processor in time.
