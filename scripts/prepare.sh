@@ -41,6 +41,8 @@ for command in $missing; do
     modprobe) packages="$packages kmod" ;;
     newuidmap) packages="$packages uidmap" ;;
     systemd-analyze) packages="$packages systemd" ;;
+    # Text needs a font.
+    chromium) packages="$packages chromium fonts-inter fonts-jetbrains-mono" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     *) packages="$packages $command" ;;
   esac

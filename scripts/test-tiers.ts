@@ -48,6 +48,7 @@ export const TIERS: readonly Tier[] = [
           'test/{agent,answers,api,cache,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
           'test/{model,modes,native,producers,reconcile,recordings,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
+          'test/page/*.test.ts',
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
@@ -116,6 +117,13 @@ export const TIERS: readonly Tier[] = [
         concurrency: 4,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        name: 'browser',
+        files: ['test/page/browser/*.test.ts'],
+        concurrency: 1,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ip', 'sysctl', 'chromium'],
       },
       {
         // They count processes, or need every processor in time.

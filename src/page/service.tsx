@@ -62,8 +62,8 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
       <Endpoints slices={slices} />
       <Card title="In the kernel" aside={<span class="muted">as the agent believes</span>}>
         {rules.length === 0 && <Empty>The kernel has nothing for this Service.</Empty>}
-        {rules.map(({ where, lines }) => (
-          <details key={where} class="rules" open={rules.length <= 4}>
+        {rules.map(({ where, lines }, i) => (
+          <details key={where} class="rules" open={i === 0 || rules.length <= 4}>
             <summary>
               <Said class="mono">{where}</Said> <span class="muted">{countText(lines.length, 'line')}</span>
             </summary>
