@@ -17,7 +17,8 @@ const LAYER = 92;
 /** What a folder does, in a few words. A folder that is not named here has no picture. */
 const FOLDERS: Readonly<Record<string, string>> = {
   'main.ts': 'the process',
-  cli: 'commands and flags',
+  cli: 'runs the commands',
+  commands: 'commands as data',
   agent: 'puts the parts together',
   demo: 'slicewire demo',
   lab: 'nodes in namespaces',

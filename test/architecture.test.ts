@@ -30,7 +30,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/main.ts': { imports: ['src/cli/', 'src/host/'] },
   'src/cli/': {
     imports: ['src/agent/', 'src/answers/', 'src/api/', 'src/config/', 'src/controller/', 'src/demo/', 'src/documents/']
-      .concat('src/explain/', 'src/history/', 'src/host/', 'src/lab/', 'src/replay/')
+      .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/lab/', 'src/replay/')
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['commander', 'node:'],
@@ -90,6 +90,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     types: ['src/host/', 'src/controller/', 'src/modes/', 'src/api/'],
     modules: ['node:os'],
   },
+  'src/commands/': { imports: ['src/config/'] },
   'src/source/': {
     imports: ['src/api/', 'src/documents/', 'src/producers/', 'src/model/', 'src/host/clock.ts'],
     modules: ['node:'],

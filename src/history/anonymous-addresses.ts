@@ -21,7 +21,8 @@ export class AnonymousAddresses {
   }
 
   address(address: Address): Address {
-    return addressOfBytes(this.#replaced(addressOctets(address)));
+    const octets = addressOctets(address);
+    return isSpecial(octets) ? address : addressOfBytes(this.#replaced(octets));
   }
 
   /** Ranges so large that they say nothing about a network stay. */
@@ -80,12 +81,16 @@ export class AnonymousAddresses {
   }
 }
 
-/** Bytes at the start that have a meaning of their own: loopback, unspecified, link-local. All of them: the address stays. */
+/** Whether it is the unspecified or the loopback address of IPv6. A range that begins with such an address has others in it. */
+function isSpecial(octets: Uint8Array): boolean {
+  return octets.length === 16 && octets.subarray(0, 15).every((octet) => octet === 0) && (octets[15] ?? 0) <= 1;
+}
+
+/** Bytes at the start that have a meaning of their own: loopback, unspecified, link-local, reserved. All of them: the address stays. */
 function keptBytes(octets: Uint8Array): number {
   const [a, b] = octets;
   if (octets.length === 4) return a === 127 || a === 0 ? 4 : a === 169 && b === 254 ? 2 : 0;
-  if (octets.subarray(0, 15).every((octet) => octet === 0) && (octets[15] ?? 0) <= 1) return 16;
-  return a === 0xfe && b === 0x80 ? 2 : 0;
+  return (a === 0 && b === 0) || (a === 0xfe && b === 0x80) ? 2 : 0;
 }
 
 function flipped(byte: number, flips: Uint8Array): number {

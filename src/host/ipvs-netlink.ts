@@ -102,7 +102,8 @@ export class NetlinkKernel implements IpvsKernel {
       let end = at + 1;
       while (end < writes.length && end - at < MOST_REQUESTS && this.#socketOf(writes[end] as KernelWrite) === socket)
         end += 1;
-      outcomes.push(...(await this.#sendUntilReleased(socket, writes.slice(at, end), signal)));
+      const send = (some: readonly KernelWrite[]) => this.#send(socket, some);
+      outcomes.push(...(await untilReleased(send, writes.slice(at, end), signal)));
       at = end;
     }
     return outcomes;
@@ -175,28 +176,6 @@ export class NetlinkKernel implements IpvsKernel {
     return kind.endsWith('-set') || kind.endsWith('-entry') ? this.#sockets.sets : this.#sockets.generic;
   }
 
-  /**
-   * A rule of nftables that was deleted holds its sets until a worker of the kernel has released it, some time after the commit
-   * (nf_tables_api.c, nf_tables_trans_destroy_work). So a set in use is asked for again, for a while.
-   */
-  async #sendUntilReleased(socket: NetlinkSocket, writes: readonly KernelWrite[], signal: AbortSignal) {
-    const outcomes = await this.#send(socket, writes);
-    const until = realClock.now() + RELEASE;
-    for (;;) {
-      const busy = outcomes
-        .keys()
-        .filter((at) => outcomes[at]?.message === SET_IN_USE)
-        .toArray();
-      if (busy.length === 0 || realClock.now() >= until) return outcomes;
-      await sleep(realClock, RELEASE_CHECK, signal);
-      const again = await this.#send(
-        socket,
-        busy.map((at) => writes[at] as KernelWrite),
-      );
-      for (const [i, at] of busy.entries()) outcomes[at] = again[i];
-    }
-  }
-
   async #send(socket: NetlinkSocket, writes: readonly KernelWrite[]): Promise<(KernelError | undefined)[]> {
     try {
       const needsDevice = writes.some(({ kind }) => kind === 'add-address' || kind === 'remove-address');
@@ -251,6 +230,29 @@ export class NetlinkKernel implements IpvsKernel {
     const known = this.#revisions.get(key) ?? ipset.typeRevision(this.#sockets.sets, type, family);
     this.#revisions.set(key, known);
     return known;
+  }
+}
+
+/**
+ * A rule of nftables that was deleted holds its sets until a worker of the kernel has released it, some time after the commit
+ * (nf_tables_api.c, nf_tables_trans_destroy_work). So a set in use is asked for again, for a while.
+ */
+async function untilReleased(
+  send: (writes: readonly KernelWrite[]) => Promise<(KernelError | undefined)[]>,
+  writes: readonly KernelWrite[],
+  signal: AbortSignal,
+): Promise<(KernelError | undefined)[]> {
+  const outcomes = await send(writes);
+  const until = realClock.now() + RELEASE;
+  for (;;) {
+    const busy = outcomes
+      .keys()
+      .filter((at) => outcomes[at]?.message === SET_IN_USE)
+      .toArray();
+    if (busy.length === 0 || realClock.now() >= until) return outcomes;
+    await sleep(realClock, RELEASE_CHECK, signal);
+    const again = await send(busy.map((at) => writes[at] as KernelWrite));
+    for (const [i, at] of busy.entries()) outcomes[at] = again[i];
   }
 }
 

@@ -20,7 +20,7 @@ import type {
 } from './objects.ts';
 import { endpointId, portsKey, sameEndpoint } from './pod-endpoint.ts';
 import { type SliceContent, sliceOf } from './slice-object.ts';
-import { inSafeOrder, reuse } from './write-order.ts';
+import { safeWrites } from './write-order.ts';
 
 const SKIP_LABEL = 'endpointslice.kubernetes.io/skip-mirror';
 /** Leader election by Endpoints, which is no longer usual. */
@@ -73,14 +73,16 @@ export function reconcileMirror(input: MirrorInput): MirrorResult {
   const byKey = Map.groupBy(existing, ({ ports, addressType }) => groupKey(ports, addressType));
   const fills = [...groups].map(([key, group]) => fill(endpoints, group, byKey.get(key) ?? []));
   const unwanted = [...byKey].filter(([key]) => !groups.has(key)).flatMap(([, slices]) => slices);
-  const create = fills.flatMap((one) => one.create);
-  const reused = reuse(create, [...fills.flatMap((one) => one.remove), ...unwanted], () => true);
-  const update = inSafeOrder([...fills.flatMap((one) => one.update), ...reused.update], existing);
+  const of = (kind: 'create' | 'update' | 'remove') => fills.flatMap((one) => one[kind]);
   const isTerminating = (endpoints.metadata.deletionTimestamp ?? null) !== null;
+  const changes = safeWrites(
+    { create: of('create'), update: of('update'), remove: [...of('remove'), ...unwanted] },
+    { before: existing, isTerminating },
+  );
   const sum = (of: 'added' | 'updated' | 'removed') => fills.reduce((total, one) => total + one[of], 0);
   const full = [...groups.values()].filter((group) => group.endpoints.size > 0);
   return {
-    changes: { create: isTerminating ? [] : reused.create, update, remove: reused.remove },
+    changes,
     notices: noticesOf(invalid, tooMany, input.mostPerSubset),
     counts: {
       endpoints: full.reduce((total, group) => total + group.endpoints.size, 0),

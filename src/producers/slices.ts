@@ -21,7 +21,7 @@ import { belongsInSlices, endpointId, podEndpoint, portsKey, portsOn } from './p
 import { sliceOf } from './slice-object.ts';
 import { type SlicesInHand, withoutHints } from './slices-in-hand.ts';
 import type { TopologyBook } from './topology.ts';
-import { byStanding, inSafeOrder, reuse } from './write-order.ts';
+import { byStanding, safeWrites } from './write-order.ts';
 
 export interface SlicesInput {
   readonly service: SelectingService;
@@ -92,7 +92,10 @@ function ofFamily(input: SlicesInput, family: Family): SlicesResult {
   const withPlaceholder = keepPlaceholder(filled, remove, placeholder(service, family));
   const { slices, notices } = hint(input, withPlaceholder.slices, family);
   return {
-    changes: settled(service, { ...slices, remove: withPlaceholder.remove }, owned),
+    changes: safeWrites(
+      { ...slices, remove: withPlaceholder.remove },
+      { before: owned, isTerminating: service.terminating },
+    ),
     onUnknownNode,
     notices,
     counts: {
@@ -197,20 +200,6 @@ function hint({ service, topology }: SlicesInput, slices: SlicesInHand, family: 
   const notices = topology.release(service.key, family);
   const { distribution } = service;
   return { slices: distribution ? hintByDistribution(slices, distribution) : withoutHints(slices), notices };
-}
-
-/** Creates become updates of slices that would be removed. A terminating Service gets no new slices. */
-function settled(
-  service: SelectingService,
-  { create, update, remove }: SlicesInHand & { readonly remove: readonly SliceObject[] },
-  owned: readonly SliceObject[],
-): SliceChanges {
-  const reused = reuse(create, remove, (slice) => owned.includes(slice));
-  return {
-    create: service.terminating ? [] : reused.create,
-    update: inSafeOrder([...update, ...reused.update], owned),
-    remove: reused.remove,
-  };
 }
 
 /** Whether the slice is of this Service, and not of an earlier one of the same name, which the garbage collector deletes. */

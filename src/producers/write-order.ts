@@ -2,7 +2,7 @@
  * The order of writes, and the slices that are reused instead of removed. Watchers see one write after another, and a write may fail:
  * an endpoint must never disappear between two writes.
  */
-import type { SliceEndpoint, SliceObject } from './objects.ts';
+import type { SliceChanges, SliceEndpoint, SliceObject } from './objects.ts';
 import { endpointId } from './pod-endpoint.ts';
 
 /**
@@ -22,11 +22,39 @@ export function byStanding(
   return sorted;
 }
 
+export interface WrittenFor {
+  /** The slices as they are, those of the parent alone. */
+  readonly before: readonly SliceObject[];
+  /** The parent, a Service or Endpoints, is being deleted. */
+  readonly isTerminating: boolean;
+}
+
+/**
+ * The writes in a safe order. Creates become updates of slices that would be removed, except where slices would exchange endpoints in a
+ * circle: there a slice is written anew before the old one goes. A parent that is terminating gets no new slices.
+ */
+export function safeWrites(
+  { create, update, remove }: SliceChanges,
+  { before, isTerminating }: WrittenFor,
+): SliceChanges {
+  const reusable = new Set(before);
+  for (;;) {
+    const reused = reuse(create, remove, (slice) => reusable.has(slice));
+    const { ordered, circling } = inSafeOrder([...update, ...reused.update], before);
+    const moved = reused.update.find((slice) => circling.has(slice));
+    const old = moved && remove.find(({ metadata }) => metadata.name === moved.metadata.name);
+    if (old === undefined || isTerminating) {
+      return { create: isTerminating ? [] : reused.create, update: ordered, remove: reused.remove };
+    }
+    reusable.delete(old);
+  }
+}
+
 /**
  * Turns creates into updates of slices that would be removed, where these have the same family and `mayReuse` allows it. Each slice
  * gets the new content with most of its endpoints: two slices that swap their endpoints have no safe order of writing.
  */
-export function reuse(
+function reuse(
   create: readonly SliceObject[],
   remove: readonly SliceObject[],
   mayReuse: (slice: SliceObject) => boolean,
@@ -97,27 +125,37 @@ function inPlaceOf({ metadata }: SliceObject, fresh: SliceObject): SliceObject {
   };
 }
 
-/**
- * Updates in an order in which an address is in its new slice before it leaves the old one, even if another Pod has it then. Updates
- * in a circle keep their order.
- */
-export function inSafeOrder(updates: readonly SliceObject[], before: readonly SliceObject[]): SliceObject[] {
-  if (updates.length < 2) return [...updates];
+interface SafeOrder {
+  /** In an order in which an address is in its new slice before it leaves the old one, even if another Pod has it then. */
+  readonly ordered: readonly SliceObject[];
+  /** Updates that exchange addresses in a circle: no order of them is safe, and they keep theirs. */
+  readonly circling: ReadonlySet<SliceObject>;
+}
+
+/** `before`: the slices as they are. */
+function inSafeOrder(updates: readonly SliceObject[], before: readonly SliceObject[]): SafeOrder {
   const was = new Map(before.map((slice) => [slice.metadata.name, new Set(addressesOf(slice))]));
   const addressesBefore = ({ metadata }: SliceObject): ReadonlySet<string> => was.get(metadata.name) ?? new Set();
   // When two Pods share an address, a slice that already has it need not come first.
   const homes = homesOf(updates, (slice) => [...new Set(addressesOf(slice)).difference(addressesBefore(slice))]);
   const ordered = new Set<SliceObject>();
-  const visiting = new Set<SliceObject>();
+  const circling = new Set<SliceObject>();
+  const way: SliceObject[] = [];
   const visit = (slice: SliceObject): void => {
-    if (ordered.has(slice) || visiting.has(slice)) return;
-    visiting.add(slice);
+    if (ordered.has(slice)) return;
+    const met = way.indexOf(slice);
+    if (met >= 0) {
+      for (const one of way.slice(met)) circling.add(one);
+      return;
+    }
+    way.push(slice);
     for (const address of addressesBefore(slice).difference(new Set(addressesOf(slice)))) {
       const home = homes.get(address);
       if (home !== undefined) visit(home);
     }
+    way.pop();
     ordered.add(slice);
   };
   for (const slice of updates) visit(slice);
-  return [...ordered];
+  return { ordered: [...ordered], circling };
 }

@@ -16,7 +16,8 @@ import { ServiceAccount } from 'kubernetes-models/v1/ServiceAccount';
 import { type ApiClient, ApiError } from '../../src/api/client.ts';
 import { decodeSelectingService } from '../../src/api/decode/producing.ts';
 import { goArguments } from '../../src/cli/arguments.ts';
-import { withControllerFlags } from '../../src/cli/controller-flags.ts';
+import { withFlags } from '../../src/cli/tree.ts';
+import { COMMANDS } from '../../src/commands/table.ts';
 import { type ControllerConfig, controllerConfig } from '../../src/config/controller-config.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
 import { ClusterCache } from '../../src/controller/cluster-cache.ts';
@@ -357,7 +358,8 @@ describe('deploy/controller', async () => {
   function configured(): ControllerConfig {
     const [command, ...args] = podOf(all).containers[0]?.args ?? [];
     assert.equal(command, 'controller');
-    const parsed = withControllerFlags(new Command()).exitOverride().parse(goArguments(args), { from: 'user' });
+    const entry = COMMANDS.find(({ name }) => name === 'controller') ?? assert.fail();
+    const parsed = withFlags(new Command(), entry).exitOverride().parse(goArguments(args), { from: 'user' });
     assert.deepEqual(parsed.args, []);
     return controllerConfig(parsed.opts());
   }

@@ -53,6 +53,16 @@ describe('anonymous addresses', () => {
     });
   }
 
+  it('in a range at the beginning of all IPv6 addresses stay in it', () => {
+    const replaced = new AnonymousAddresses(SECRET);
+    for (const text of ['::/16', '::/20', '::/40']) {
+      const range = parseCidr(text);
+      assert.ok(range !== undefined);
+      assert.equal(cidrContains(range, '0:1::1' as Address), text !== '::/40');
+      assert.equal(cidrContains(replaced.cidr(range), replaced.address('0:1::1' as Address)), text !== '::/40');
+    }
+  });
+
   it('leave loopback and the whole range alone', () => {
     const replaced = new AnonymousAddresses(SECRET);
     for (const text of ['127.0.0.1', '::1', '0.0.0.0', '::']) assert.equal(replaced.address(text as Address), text);

@@ -342,3 +342,17 @@ describe('a headless Service', () => {
     assert.deepEqual(story.sizes, [0]);
   });
 });
+
+describe('slices that would exchange endpoints', () => {
+  it('are not both rewritten: one is written anew before the old one goes', () => {
+    const hosts = (...numbers: number[]) => numbers.map((n) => podView(n, { hostname: `host-${n}`, subdomain: 'web' }));
+    const story = new ServiceStory(serviceView(), podViews(1, 4));
+    story.mostPerSlice = 3;
+    assert.deepEqual(story.sync().writes, writes(2, 0, 0));
+    // A new set of ports makes new slices, and an endpoint with another host name counts as new: it goes to the end.
+    story.service = serviceView({ ports: [] });
+    story.pods = [...podViews(1, 4).filter(({ name }) => name !== 'pod-2'), ...hosts(2)];
+    assert.deepEqual(story.sync().writes, writes(1, 1, 1));
+    assert.deepEqual(story.sizes.sort(), [1, 3]);
+  });
+});

@@ -1,0 +1,82 @@
+/** What each command does. The larger ones are loaded when they run. */
+import { writeFile } from 'node:fs/promises';
+import { prepare } from '../agent/load-config.ts';
+import type { CommandName } from '../commands/table.ts';
+import { fileText } from '../config/config-file.ts';
+import { controllerConfig } from '../config/controller-config.ts';
+import { versionText } from '../config/version.ts';
+import { DEMO_MODES } from '../demo/scene.ts';
+import type { Hangups } from '../host/hangups.ts';
+import { endSoonAfter } from '../host/last-resort.ts';
+import type { AskedOnCommandLine } from './asked.ts';
+import { cleanupCommand } from './cleanup.ts';
+import { initCommand } from './init.ts';
+import { planCommand } from './plan.ts';
+import { runCommand } from './run.ts';
+
+/** Resolves with the exit status. */
+type Action = (asked: AskedOnCommandLine, hangups: Hangups) => Promise<number>;
+
+type Questions = typeof import('./questions.ts');
+
+const question =
+  (actionOf: (questions: Questions) => (asked: AskedOnCommandLine) => Promise<number>): Action =>
+  async (asked) => {
+    endSoonAfter(asked.signal);
+    return await actionOf(await import('./questions.ts'))(asked);
+  };
+
+export const ACTIONS: Readonly<Record<CommandName, Action>> = {
+  run: runOrAct,
+  plan: async ({ flags, signal, print }) => {
+    const output = flags.output === 'json' ? 'json' : 'text';
+    endSoonAfter(signal);
+    return await planCommand({ ...(await prepare(flags)), signal, output, print });
+  },
+  cleanup: async ({ flags, signal, print }) =>
+    await cleanupCommand({ config: (await prepare(flags)).config, signal, print }),
+  explain: question(({ explainCommand }) => explainCommand),
+  exposure: question(({ exposureCommand }) => exposureCommand),
+  verify: question(({ verifyCommand }) => verifyCommand),
+  status: question(({ statusCommand }) => statusCommand),
+  history: question(({ historyCommand }) => historyCommand),
+  record: question(({ recordCommand }) => recordCommand),
+  replay: question(({ replayCommand }) => replayCommand),
+  controller: async ({ flags, signal }, hangups) => {
+    const { controllerCommand } = await import('./controller.ts');
+    endSoonAfter(signal);
+    return await controllerCommand(controllerConfig(flags), signal, hangups);
+  },
+  demo: async ({ flags, signal, print }) => {
+    const { demoCommand } = await import('../demo/index.ts');
+    const mode = DEMO_MODES.find((one) => one === flags.mode) ?? 'iptables';
+    return await demoCommand({ mode, signal, print });
+  },
+  'demo-host': async () => {
+    await import('../lab/host-process.ts');
+    // The process ends with its standard input.
+    return await new Promise<never>(() => undefined);
+  },
+  version: async ({ print }) => {
+    print(versionText());
+    return 0;
+  },
+};
+
+/** `run`, or the action of kube-proxy's flags --version, --write-config-to, --cleanup and --init-only. */
+async function runOrAct({ flags, signal, print }: AskedOnCommandLine, hangups: Hangups): Promise<number> {
+  if (flags.version === true) {
+    print(versionText());
+    return 0;
+  }
+  // Removing rules takes the time that it needs.
+  if (flags.cleanup !== true) endSoonAfter(signal);
+  const prepared = await prepare(flags);
+  if (typeof flags.writeConfigTo === 'string') {
+    await writeFile(flags.writeConfigTo, fileText(prepared.config));
+    return 0;
+  }
+  if (flags.cleanup === true) return await cleanupCommand({ config: prepared.config, signal, print });
+  if (flags.initOnly === true) return await initCommand({ ...prepared, signal });
+  return await runCommand({ ...prepared, signal, hangups, flags });
+}
