@@ -7,7 +7,7 @@ import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import { Health } from '../serve/health.ts';
 import type { HealthSettings } from '../serve/health-record.ts';
 import { healthHandler } from '../serve/health-server.ts';
-import { metricsHandler } from '../serve/metrics-server.ts';
+import { metricsHandler, scrapeHandler } from '../serve/metrics-server.ts';
 import type { SyncReport } from '../sync/status.ts';
 import { type Log, levelOf } from '../telemetry/log.ts';
 import type { Agent } from './agent.ts';
@@ -77,7 +77,11 @@ export class Reporting {
       log,
       signal,
       events: this.events,
-      handlers: { healthz: this.#healthHandler(), metrics: this.#metricsHandler(new Inquiries(parts), overview) },
+      handlers: {
+        healthz: this.#healthHandler(),
+        metrics: this.#metricsHandler(new Inquiries(parts), overview),
+        scrape: scrapeHandler(() => this.metrics.current),
+      },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
     });

@@ -118,6 +118,8 @@ function syncer(agent: Agent, options: GenerationOptions & SyncerInput): () => P
     const { loss } = options.asked;
     const by = loss?.by;
     const trigger = triggerOf(agent, status, options);
+    // Without the name of the program: each label of a metric is a series for ever.
+    reporting.metrics.current.triggered(loss === undefined || trigger === 'start' ? trigger : 'another program wrote');
     // The resync is due: read the kernel again.
     if (readings.isDue) {
       loop.distrust();

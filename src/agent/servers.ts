@@ -11,7 +11,8 @@ import type { Log } from '../telemetry/log.ts';
 import { CannotRun } from './cannot-run.ts';
 import type { NodeEvents } from './node-events.ts';
 
-type ServerName = 'healthz' | 'metrics';
+/** `scrape` serves /metrics alone. */
+type ServerName = 'healthz' | 'metrics' | 'scrape';
 
 export interface ServersOptions {
   readonly open: OpenServer;
@@ -58,6 +59,7 @@ export class Servers {
     this.#hardFail = serve.hardFail;
     this.#listenAt('healthz', serve.healthz);
     this.#listenAt('metrics', serve.metrics);
+    this.#listenAt('scrape', serve.scrape);
   }
 
   /** Forget the ServicePorts of the former generation, as ServiceHealth.renew. */

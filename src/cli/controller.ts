@@ -5,6 +5,7 @@ import { loadCredentials } from '../api/credentials.ts';
 import { EventRecorder } from '../api/recorder.ts';
 import type { Connect } from '../api/transport.ts';
 import type { ControllerConfig } from '../config/controller-config.ts';
+import type { ListenAddress } from '../config/listen.ts';
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
 import { ClusterFeed } from '../controller/cluster-feed.ts';
@@ -16,7 +17,8 @@ import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly, releaseMemory } from '../host/memory.ts';
 import { controllerHandler } from '../serve/controller-server.ts';
-import { keepOpen, type OpenServer } from '../serve/http.ts';
+import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
+import { scrapeHandler } from '../serve/metrics-server.ts';
 import { ControllerMetrics } from '../telemetry/controller-metrics.ts';
 import { FaultLog, SEE_ALL_OF_CONTROLLER } from '../telemetry/fault-log.ts';
 import { createLog, type Log } from '../telemetry/log.ts';
@@ -66,19 +68,30 @@ export async function runController(
     queues: () => parts.queues,
     isLeader: () => elector?.isLeader ?? true,
     leaseName: config.leader?.name ?? '',
+    watches: () => feed.watches,
   });
   const context = { cache, client, clock: realClock, metrics, events: eventSinkOf(config, log, signal, connect) };
   const parts = new Parts(config, context, (milliseconds) =>
     log.warn(`the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`),
   );
-  const listening = keepOpen({
-    ...(open === undefined ? {} : { open }),
-    listen: config.listen,
-    handler: controllerHandler({ cache: feed, metrics, clock: realClock }),
-    clock: realClock,
-    signal,
-    onFailure: (error) => log.error({ listen: config.listen.text }, `cannot listen: ${error.message}; trying again`),
-  });
+  const serve = (listen: ListenAddress, handler: Handler) =>
+    keepOpen({
+      ...(open === undefined ? {} : { open }),
+      ...{ listen, handler, clock: realClock, signal },
+      onFailure: (error) =>
+        log.error({ listen: listen.text }, `cannot listen at ${listen.text}: ${error.message}; trying again`),
+    });
+  const listening = Promise.all([
+    serve(config.listen, controllerHandler({ cache: feed, metrics, clock: realClock })),
+    ...(config.scrape === undefined
+      ? []
+      : [
+          serve(
+            config.scrape,
+            scrapeHandler(() => metrics),
+          ),
+        ]),
+  ]);
   const lead = async (until: AbortSignal) => {
     log.info('this replica writes from now on');
     await parts.run(release, until);

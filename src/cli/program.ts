@@ -10,6 +10,7 @@ import type { Hangups } from '../host/hangups.ts';
 import { IptablesError } from '../host/iptables-tools.ts';
 import { IpvsUnusable } from '../host/ipvs-kernel.ts';
 import { NftUnusable } from '../host/nftables-kernel.ts';
+import { pluginArguments } from '../kubectl/plugin-name.ts';
 import { CleanupIncomplete } from '../modes/mode.ts';
 import { ManifestsUnusable } from '../source/manifests/index.ts';
 import { KernelNotRead } from '../sync/loop.ts';
@@ -42,7 +43,9 @@ export async function main(args: readonly string[], signal: AbortSignal, hangups
   const program = programOf(async ({ command, words, flags }) => {
     status = await ACTIONS[command.name]({ words, flags, signal, print }, hangups);
   });
+  const plugin = pluginArguments(process.argv0, args);
   try {
+    if (plugin !== undefined) return await (await import('../kubectl/program.ts')).runPlugin(plugin, { signal, print });
     mustBeCommand(args);
     await program.parseAsync(goArguments(args), { from: 'user' });
     return status;

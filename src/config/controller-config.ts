@@ -8,7 +8,7 @@ import type { SlicesSettings } from '../controller/slices-controller.ts';
 import type { Address } from '../model/address.ts';
 import { durationText } from './duration.ts';
 import { ConfigError, type Flags, flagText, textFlag } from './flags.ts';
-import { type ListenAddress, parseListen } from './listen.ts';
+import { type ListenAddress, parseListen, readScrape } from './listen.ts';
 import { type LogConfig, readLog } from './log.ts';
 import { checkOrder, isOn, type Reader, readDuration, readInteger, readTimeout } from './readers.ts';
 
@@ -34,6 +34,8 @@ export interface ControllerConfig {
   readonly leader: LeaderSettings | undefined;
   /** Health and metrics. */
   readonly listen: ListenAddress;
+  /** For /metrics alone (--scrape-bind-address). */
+  readonly scrape: ListenAddress | undefined;
   readonly log: LogConfig;
 }
 
@@ -49,6 +51,7 @@ export function controllerConfig(flags: Flags): ControllerConfig {
   };
   const workers = (flag: string) => readInteger(read, flag, { initial: 5, least: 1, most: 1000 });
   const period = (flag: string) => readTimeout(read, flag, '0s');
+  const listen = readListen(read);
   const config: ControllerConfig = {
     kubeconfig: read.text('kubeconfig'),
     master: read.text('master'),
@@ -69,7 +72,8 @@ export function controllerConfig(flags: Flags): ControllerConfig {
       batchPeriod: period('mirroring-endpointslice-updates-batch-period'),
     },
     leader: readLeader(read),
-    listen: readListen(read),
+    listen,
+    scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]),
     log: readLog(read),
   };
   if (faults.length > 0) throw new ConfigError(faults.join('; '));

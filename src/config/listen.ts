@@ -13,7 +13,9 @@ export interface ServeConfig {
   /** undefined: --healthz-port=0 turned it off. */
   readonly healthz: ListenAddress | undefined;
   readonly metrics: ListenAddress;
-  /** Exit if the health or metrics port cannot be bound. */
+  /** For /metrics alone (--scrape-bind-address). */
+  readonly scrape: ListenAddress | undefined;
+  /** Exit if one of their ports cannot be bound. */
   readonly hardFail: boolean;
   /** /debug/pprof on the metrics server. */
   readonly profiling: boolean;
@@ -32,9 +34,14 @@ export function readServe(read: Reader, { isIPv6, hasFile }: { isIPv6: boolean; 
     hasFile,
   });
   if (metrics === 'off') read.fault('metrics-port', 'must be 1 to 65535: the metrics server cannot be turned off');
+  const others = [
+    ...(metrics === 'off' ? [] : [{ flag: 'metrics-bind-address', listen: metrics, hasMetrics: true }]),
+    ...(healthz === 'off' ? [] : [{ flag: 'healthz-bind-address', listen: healthz, hasMetrics: false }]),
+  ];
   return {
     healthz: healthz === 'off' ? undefined : healthz,
     metrics: metrics === 'off' ? { address: '127.0.0.1' as Address, port: METRICS_PORT, text: '' } : metrics,
+    scrape: readScrape(read, METRICS_PORT, others),
     hardFail: isOn(read, 'bind-address-hard-fail', false),
     profiling: isOn(read, 'profiling', false),
   };
@@ -63,6 +70,46 @@ function readListen(read: Reader, { name, host, port, hasFile }: ListenInput): L
   if (found === undefined)
     read.fault(flag, 'must be an IP address, or one with a port from 1 to 65535, such as 0.0.0.0:10256');
   return found ?? { address: host as Address, port, text };
+}
+
+/** Another server of the same process, and the flag that gives its address. */
+export interface OtherServer {
+  readonly flag: string;
+  readonly listen: ListenAddress;
+  /** It serves /metrics, too. */
+  readonly hasMetrics: boolean;
+}
+
+/**
+ * --scrape-bind-address serves /metrics alone, so that the server with the questions and the configuration can stay on loopback.
+ * undefined: without the flag, and where a server with /metrics listens at that address already.
+ */
+export function readScrape(read: Reader, standard: number, others: readonly OtherServer[]): ListenAddress | undefined {
+  const flag = 'scrape-bind-address';
+  const text = read.text(flag);
+  if (text === undefined) return undefined;
+  const found = parseListen(text, standard);
+  if (found === undefined) {
+    read.fault(flag, `must be an IP address, or one with a port from 1 to 65535, such as 192.0.2.7:${standard}`);
+    return undefined;
+  }
+  for (const other of others) {
+    const { listen, hasMetrics } = other;
+    if (listen.port !== found.port) continue;
+    const isCovered = listen.address === found.address || isAny(listen);
+    if (isCovered && hasMetrics) return undefined;
+    if (!isCovered && !isAny(found)) continue;
+    const instead = isAny(found) && !isCovered ? 'one address of this node' : 'another address';
+    read.fault(
+      flag,
+      `must not take the port of ${read.name(other.flag)}, which is ${listen.text}: give ${instead}, or another port`,
+    );
+  }
+  return found;
+}
+
+function isAny({ address }: ListenAddress): boolean {
+  return address === '0.0.0.0' || address === '::';
 }
 
 /** `127.0.0.1:10249`, `[::1]:10249`, or an address alone. */

@@ -30,10 +30,11 @@ export function restartWithoutNodeVariables(): void {
   if (!isSea()) return;
   const removed = [...REMOVED_VARIABLES].filter(([name]) => process.env[name] !== undefined);
   if (removed.length === 0) return;
-  const { env, execPath, argv } = process;
+  const { env, execPath, argv0, argv } = process;
   for (const [name, effect] of removed) {
     process.stderr.write(`slicewire: ${name} is ignored (it ${effect}): restarting without it\n`);
   }
   const kept = Object.entries(env).filter(([name]) => !REMOVED_VARIABLES.has(name));
-  process.execve?.(execPath, [execPath, ...argv.slice(2)], Object.fromEntries(kept));
+  // The name is kept: it may say that the process is a plugin of kubectl.
+  process.execve?.(execPath, [argv0, ...argv.slice(2)], Object.fromEntries(kept));
 }

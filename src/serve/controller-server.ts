@@ -1,10 +1,11 @@
 /** /metrics, /healthz, /livez and /readyz of `slicewire controller`. */
 import type { Clock } from '../host/clock.ts';
 import { type Asked, type Handler, NOT_FOUND, textAnswer } from './http.ts';
+import { type MetricsText, metricsAnswer } from './metrics-server.ts';
 
 export interface ControllerServerParts {
   readonly cache: { readonly isSynced: boolean; readonly watches: readonly Watch[] };
-  readonly metrics: { readonly contentType: string; text(): Promise<string> };
+  readonly metrics: MetricsText;
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -20,10 +21,8 @@ export function controllerHandler(parts: ControllerServerParts): Handler {
   return async ({ path, method }: Asked) => {
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     switch (path) {
-      case '/metrics': {
-        const { metrics } = parts;
-        return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() };
-      }
+      case '/metrics':
+        return await metricsAnswer(parts.metrics);
       case '/healthz':
       case '/livez':
         return textAnswer(200, 'ok');

@@ -1,14 +1,20 @@
 /** /metrics, /proxyMode, /configz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of questions.ts and the page. */
-import { type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
+import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { pageAnswer, type ReadPage } from './page.ts';
 import { profilingAnswer } from './profiling.ts';
 import { type Questions, questionAnswer, refusalOf } from './questions.ts';
+
+/** Metrics in Prometheus' form. */
+export interface MetricsText {
+  readonly contentType: string;
+  text(): Promise<string>;
+}
 
 export interface MetricsServerParts {
   readonly mode: () => string;
   /** The configuration in force, as a KubeProxyConfiguration. */
   readonly config: () => object;
-  readonly metrics: () => { readonly contentType: string; text(): Promise<string> };
+  readonly metrics: () => MetricsText;
   readonly hasProfiling: () => boolean;
   readonly questions: Questions;
   readonly readPage: ReadPage;
@@ -22,10 +28,8 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
     if (path === '/debug/flags/v' && method === 'PUT' && parts.hasProfiling()) return await setVerbosity(parts, asked);
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     switch (path) {
-      case '/metrics': {
-        const metrics = parts.metrics();
-        return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() };
-      }
+      case '/metrics':
+        return await metricsAnswer(parts.metrics());
       case '/proxyMode':
         return textAnswer(200, parts.mode());
       case '/configz':
@@ -40,6 +44,18 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
         );
     }
   };
+}
+
+/** /metrics, and nothing else: for an address that other machines reach. */
+export function scrapeHandler(metrics: () => MetricsText): Handler {
+  return async ({ path, method }: Asked) => {
+    if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
+    return path === '/metrics' ? await metricsAnswer(metrics()) : NOT_FOUND;
+  };
+}
+
+export async function metricsAnswer(metrics: MetricsText): Promise<Answer> {
+  return { status: 200, headers: { 'content-type': metrics.contentType }, body: await metrics.text() };
 }
 
 async function setVerbosity({ setVerbosity: set }: MetricsServerParts, asked: Asked) {

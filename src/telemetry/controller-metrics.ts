@@ -16,6 +16,7 @@ export interface ControllerMetricsOptions {
   /** Whether this replica holds the lease. */
   readonly isLeader: () => boolean;
   readonly leaseName: string;
+  readonly watches: () => readonly { readonly of: string; readonly failure: object | undefined }[];
 }
 
 /** Numbers of one Service or Endpoints object; the gauges are their sums. */
@@ -239,7 +240,8 @@ class Totals {
   }
 }
 
-function addRead(registry: MetricRegistry, { queues, isLeader, leaseName }: ControllerMetricsOptions): void {
+function addRead(registry: MetricRegistry, options: ControllerMetricsOptions): void {
+  const { queues, isLeader, leaseName, watches } = options;
   const samples = (of: 'depth' | 'adds' | 'retries') => () =>
     queues().map((queue) => ({ labels: { name: queue.name }, value: queue[of] }));
   registry.readGauge('workqueue_depth', 'Keys that wait for a worker', ['name'], samples('depth'));
@@ -248,4 +250,7 @@ function addRead(registry: MetricRegistry, { queues, isLeader, leaseName }: Cont
   registry.readGauge('leader_election_master_status', '1 while this replica holds the lease', ['name'], () => [
     { labels: { name: leaseName }, value: isLeader() ? 1 : 0 },
   ]);
+  registry.readGauge('slicewire_watch_failing', '1 while the watch of a kind fails', ['kind'], () =>
+    watches().map(({ of, failure }) => ({ labels: { kind: of }, value: failure === undefined ? 0 : 1 })),
+  );
 }

@@ -15,7 +15,7 @@ export interface MetricsOptions {
 }
 
 /** Metrics whose values are read, with their type, help text and labels. */
-const READ = {
+export const READ = {
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: [
     'gauge',
     'Services whose EndpointSlices changed since the last sync',
@@ -84,6 +84,7 @@ export class Metrics {
   readonly #syncs: SyncMetrics;
   readonly #sweeps: SweepMetrics;
   readonly #notices: Counter;
+  readonly #triggers: Counter;
   readonly #answers: Readonly<Record<'healthz' | 'livez' | 'readyz', Counter>>;
 
   constructor({ mode, families, version, read }: MetricsOptions) {
@@ -96,6 +97,9 @@ export class Metrics {
       'Checks at once after a write of another program, by what it had touched',
       ['touched'],
     );
+    this.#triggers = registry.counter('slicewire_sync_triggers_total', 'Syncs that began, by what asked for them', [
+      'trigger',
+    ]);
     this.#answers = {
       healthz: registry.counter('kubeproxy_proxy_healthz_total', 'Answers of /healthz, by status', ['code']),
       livez: registry.counter('kubeproxy_proxy_livez_total', 'Answers of /livez, by status', ['code']),
@@ -120,6 +124,11 @@ export class Metrics {
   /** `now`: seconds since 1970. */
   synced(facts: SyncFacts, now: number): void {
     this.#syncs.synced(facts, now);
+  }
+
+  /** A sync begins. `trigger`: from a small set of words. */
+  triggered(trigger: string): void {
+    this.#triggers.inc({ trigger });
   }
 
   /** A check after a write of another program is done. */

@@ -4,15 +4,6 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
-import { DaemonSet } from 'kubernetes-models/apps/v1/DaemonSet';
-import { Deployment } from 'kubernetes-models/apps/v1/Deployment';
-import { PodDisruptionBudget } from 'kubernetes-models/policy/v1/PodDisruptionBudget';
-import { ClusterRole } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRole';
-import { ClusterRoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/ClusterRoleBinding';
-import { Role } from 'kubernetes-models/rbac.authorization.k8s.io/v1/Role';
-import { RoleBinding } from 'kubernetes-models/rbac.authorization.k8s.io/v1/RoleBinding';
-import { ConfigMap } from 'kubernetes-models/v1/ConfigMap';
-import { ServiceAccount } from 'kubernetes-models/v1/ServiceAccount';
 import { type ApiClient, ApiError } from '../../src/api/client.ts';
 import { decodeSelectingService } from '../../src/api/decode/producing.ts';
 import { goArguments } from '../../src/cli/arguments.ts';
@@ -25,59 +16,19 @@ import { ClusterFeed } from '../../src/controller/cluster-feed.ts';
 import { Expectations } from '../../src/controller/expectations.ts';
 import { LeaderElector } from '../../src/controller/leader.ts';
 import { deleteEndpoints, mustBeGone, SliceWriter, writeEndpoints } from '../../src/controller/writer.ts';
-import { realCommands } from '../../src/host/commands.ts';
 import { RECORD_FOLDER } from '../../src/host/record-file.ts';
 import { reconcileMirror } from '../../src/producers/mirror.ts';
 import type { EndpointsObject, SliceObject } from '../../src/producers/objects.ts';
 import { reconcileSlices } from '../../src/producers/slices.ts';
 import { TopologyBook } from '../../src/producers/topology.ts';
 import { Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
-import { flagsFromText, objectsOf } from '../helpers/documents.ts';
+import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
+import { flagsFromText } from '../helpers/documents.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
-
-type ObjectOf = {
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
-} & Readonly<Record<string, unknown>>;
-/** Each checks itself against the schema. */
-const KINDS: Readonly<Record<string, new (data: never) => { validate(): void }>> = {
-  DaemonSet,
-  Deployment,
-  PodDisruptionBudget,
-  ClusterRole,
-  ClusterRoleBinding,
-  Role,
-  RoleBinding,
-  ConfigMap,
-  ServiceAccount,
-};
-
-/** `folder`: under deploy/. */
-async function kustomize(folder: string): Promise<ObjectOf[] | undefined> {
-  const args = ['kustomize', here(`../../deploy/${folder}`)];
-  const result = await realCommands.run({ file: 'kubectl', args }, NEVER).catch(() => undefined);
-  if (result === undefined) return undefined;
-  assert.equal(result.exitCode, 0, result.stderr);
-  return objectsOf(result.stdout) as ObjectOf[];
-}
-
-const NO_KUBECTL = { skip: 'kubectl, which has kustomize, is not on this machine' };
-
-function isRightBySchemas(objects: readonly ObjectOf[]): void {
-  assert.ok(objects.length >= 4);
-  for (const { kind, ...object } of objects) {
-    const Kind = KINDS[kind] ?? assert.fail(`no schema for ${kind}`);
-    new Kind({ kind, ...object } as never).validate();
-    assert.throws(
-      () => new Kind({ ...object, kind, metadata: 5 } as never).validate(),
-      `the schema of ${kind} refuses nothing`,
-    );
-  }
-}
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string };

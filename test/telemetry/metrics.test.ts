@@ -115,6 +115,7 @@ describe('metrics', () => {
       queues: () => [],
       isLeader: () => true,
       leaseName: '',
+      watches: () => [],
     });
     const platform = `${process.platform}/${process.arch}`;
     const wanted = `slicewire_build_info{version="9.9.9",node_version="${process.versions.node}",platform="${platform}"} 1`;

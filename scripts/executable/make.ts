@@ -1,0 +1,128 @@
+/** Makes the executable of one platform and tries it out. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { realCommands } from '../../src/host/commands.ts';
+import { mayChangeNetwork } from '../../src/host/node-facts.ts';
+import { bundleExecutable } from '../bundle.ts';
+import { ASSETS, PAGE_ASSETS, wrapped } from './program.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const NEVER = new AbortController().signal;
+/**
+ * Node.js must not offer these in a daemon of root: SIGUSR1 opens the debugger to every user of the machine, and
+ * OPENSSL_CONF can load libraries. src/host/environment.ts has the others.
+ */
+const NODE_ARGV = ['--disable-sigusr1', '--openssl-config=/dev/null'];
+/** V8 may hand memory back one second after the start of the process (src/host/memory.ts). */
+const V8_ARGV = ['--gc-memory-reducer-start-delay-ms=1000'];
+const EXEC_ARGV = [...NODE_ARGV, ...V8_ARGV];
+/** With these V8 makes the same compiled code each time: without threads beside, and without chance. */
+const REPRODUCIBLE = ['--random-seed=1', '--predictable', '--single-threaded'];
+
+/** Where compiled code has the hash of V8's flags (V8's class SerializedCodeData). */
+const FLAGS_HASH = { start: 12, end: 16 } as const;
+
+const SAMPLE = `apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {clusterIP: 10.96.0.10, ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [{addresses: [10.244.1.11]}]
+`;
+
+export interface Making {
+  /** The Node.js that goes into the executable. It must have this process's version. */
+  readonly node: string;
+  /** The words before a command of the platform (platform.ts). */
+  readonly emulator: readonly string[];
+  /** An absolute path. */
+  readonly output: string;
+}
+
+/** Throws when a step fails, or when the executable does not work. */
+export async function makeExecutable(making: Making): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'slicewire-make-'));
+  try {
+    await bundleExecutable(folder);
+    await compile(making, folder);
+    await assemble(making, folder);
+    await tryOut(making, folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/**
+ * Makes the compiled code of the program. V8 refuses code that was made with other flags than its own, or by another build of V8, so
+ * the Node.js of the platform makes it. The code gets the hash of the executable's flags: those that make it reproducible change the
+ * order of V8's work, not the code.
+ */
+async function compile({ node, emulator }: Making, folder: string): Promise<void> {
+  const maker = join(ROOT, 'scripts/executable/cached.ts');
+  const make = async (program: string, output: string, flags: readonly string[]) => {
+    const command = [...emulator, node, ...flags, ...EXEC_ARGV, maker];
+    await run('env', ['-i', ...command, join(folder, program), join(folder, output)]);
+    return readFileSync(join(folder, output));
+  };
+  writeFileSync(join(folder, 'empty'), wrapped(''));
+  const empty = await make('empty', 'empty-compiled', []);
+  const compiled = await make(ASSETS.program, ASSETS.compiled, REPRODUCIBLE);
+  empty.copy(compiled, FLAGS_HASH.start, FLAGS_HASH.start, FLAGS_HASH.end);
+  writeFileSync(join(folder, ASSETS.compiled), compiled);
+}
+
+/** Puts the bundle and Node.js into one file. Only Node.js of the same version can do that for another platform. */
+async function assemble({ node, output }: Making, folder: string): Promise<void> {
+  writeFileSync(
+    join(folder, 'sea.json'),
+    JSON.stringify({
+      // The executable contains these paths: keep them the same everywhere.
+      main: 'boot.js',
+      assets: Object.fromEntries([...Object.values(ASSETS), ...PAGE_ASSETS].map((name) => [name, name])),
+      executable: node,
+      output,
+      disableExperimentalSEAWarning: true,
+      // The first code is a few lines. It has the compiled code of the program.
+      useCodeCache: false,
+      execArgv: EXEC_ARGV,
+      // The agent is root: ignore NODE_OPTIONS of the environment.
+      execArgvExtension: 'none',
+    }),
+  );
+  await run('env', ['-C', folder, '-u', 'NODE_OPTIONS', process.execPath, '--build-sea', 'sea.json']);
+}
+
+/** Throws when the executable does not work. */
+async function tryOut({ emulator, output }: Making, folder: string): Promise<void> {
+  const command = [...emulator, output];
+  const { stdout: version, stderr } = await realCommands.run(
+    { file: 'env', args: ['-i', ...command, 'version'] },
+    NEVER,
+  );
+  // The first code warns on standard error where V8 refuses the compiled code.
+  if (!version.startsWith('slicewire ') || stderr !== '') throw new Error(`${output} version: ${version}${stderr}`);
+  const help = await run('env', [...command, 'run', '--help']);
+  if (!help.includes('--proxy-mode')) throw new Error(`${output} run --help: ${help}`);
+  // A plan reads the kernel; a build of an image may not.
+  if (!(await mayChangeNetwork())) return;
+  const sample = join(folder, 'sample.yaml');
+  writeFileSync(sample, SAMPLE);
+  const plan = await run('env', [...command, 'plan', '--manifests', sample, '--output', 'json'], [0, 2]);
+  const { steps } = JSON.parse(plan) as { steps: readonly { readonly key: string }[] };
+  if (!steps.some(({ key }) => key.startsWith('IPv4 nat KUBE-SVC-'))) throw new Error(`${output} plan: ${plan}`);
+}
+
+async function run(file: string, args: readonly string[], statuses: readonly number[] = [0]): Promise<string> {
+  const { exitCode, stdout, stderr } = await realCommands.run({ file, args }, NEVER);
+  if (exitCode === undefined || !statuses.includes(exitCode)) {
+    throw new Error(`${file} ${args.join(' ')} ended with ${exitCode}: ${stderr}${stdout}`);
+  }
+  return stdout;
+}

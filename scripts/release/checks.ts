@@ -1,0 +1,58 @@
+/** What must be true before a release is made. */
+import { ReleaseRefused } from './refused.ts';
+
+export interface Repository {
+  /** The version of package.json. */
+  readonly version: string;
+  /** Output of `git status --porcelain`. */
+  readonly changes: string;
+  /** The tags of the commit that is checked out. */
+  readonly tags: readonly string[];
+}
+
+/** Longest list of changed files in a message. */
+const MOST_NAMED = 5;
+
+/** Throws ReleaseRefused: the tree has changes, or the commit is not the one that is tagged with the version. */
+export function checkRepository({ version, changes, tags }: Repository): void {
+  const files = changes.split('\n').filter((line) => line !== '');
+  if (files.length > 0) {
+    const named = files.slice(0, MOST_NAMED).map((line) => line.slice(3));
+    const more = files.length > MOST_NAMED ? ` and ${files.length - MOST_NAMED} more` : '';
+    throw new ReleaseRefused(
+      `the working tree differs from the commit: ${named.join(', ')}${more}. Commit these files, or make a trial with --trial`,
+    );
+  }
+  const tag = `v${version}`;
+  const versions = tags.filter((one) => /^v\d/.test(one));
+  if (versions.length === 0)
+    throw new ReleaseRefused(
+      `the commit has no tag: set it with git tag --annotate ${tag}, or make a trial with --trial`,
+    );
+  if (!versions.includes(tag))
+    throw new ReleaseRefused(
+      `the commit has the tag ${versions.join(', ')}, but package.json has the version ${version}`,
+    );
+}
+
+/** Throws ReleaseRefused when the versions of Chart.yaml are not the given one. */
+export function checkChart(
+  chart: { readonly version?: unknown; readonly appVersion?: unknown },
+  version: string,
+): void {
+  for (const field of ['version', 'appVersion'] as const)
+    if (chart[field] !== version)
+      throw new ReleaseRefused(
+        `deploy/chart/Chart.yaml: ${field} is ${String(chart[field])}, but package.json has the version ${version}`,
+      );
+}
+
+/** Throws ReleaseRefused unless the image is named by its digest, or was built on this machine (localhost/). */
+export function checkBaseImage(image: string | undefined): string {
+  if (image === undefined)
+    throw new ReleaseRefused(
+      'the images need a base: --base-image debian@sha256:…, with the digest of a Debian for amd64 and arm64. --without-images makes a release without them',
+    );
+  if (/@sha256:[0-9a-f]{64}$/.test(image) || image.startsWith('localhost/')) return image;
+  throw new ReleaseRefused(`--base-image ${image}: name this image by its digest, as in debian@sha256:…`);
+}

@@ -1,0 +1,90 @@
+/** The image of one platform, as an archive of the OCI image layout, built by buildah from stages of deploy/Dockerfile. */
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Platform } from '../executable/platform.ts';
+import { writeTar } from './archive.ts';
+import { contentsOf } from './contents.ts';
+import { stagesOf } from './dockerfile.ts';
+import { run } from './run.ts';
+import { sbomText } from './sbom.ts';
+
+const DOCKERFILE = fileURLToPath(new URL('../../deploy/Dockerfile', import.meta.url));
+
+export interface ImageSource {
+  readonly platform: Platform;
+  readonly version: string;
+  readonly baseImage: string;
+  readonly epoch: number;
+  /** Path of the executable. */
+  readonly executable: string;
+  /** Paths of LICENSE, NOTICE and LICENSE-nodejs, by these names. */
+  readonly licences: Readonly<Record<string, string>>;
+}
+
+/** Writes the archive and the bill of materials of the image. Throws with what buildah says. */
+export async function writeImage(source: ImageSource, archive: string, sbom: string): Promise<void> {
+  const { platform, version, baseImage, epoch, executable } = source;
+  const stages = stagesOf(await readFile(DOCKERFILE, 'utf8'));
+  const folder = await mkdtemp(join(tmpdir(), 'slicewire-image-'));
+  const tag = (part: string) => `localhost/slicewire-${part}-${platform.architecture}:${version}`;
+  const [system, image] = [tag('system'), tag('release')];
+  try {
+    const build = (name: string, file: string, ...options: readonly string[]) =>
+      buildah(folder, name, file, [`--timestamp=${epoch}`, `--arch=${platform.architecture}`, ...options]);
+    await build(system, stages.system, '--build-arg', `BASE_IMAGE=${baseImage}`);
+    const text = sbomText(await contentsOf({ platform, executable, epoch, system: await filesOf(system) }));
+    await writeFile(sbom, text);
+    await fill(folder, source, text);
+    await build(image, stages.image(system));
+    const layout = join(folder, 'layout');
+    await run('buildah', ['push', '--quiet', image, `oci:${layout}:${version}`]);
+    await writeTar({ from: layout, name: '.', file: archive, epoch });
+  } finally {
+    // There is nothing to remove where the build failed.
+    await run('buildah', ['rmi', '--force', image, system]).catch(() => undefined);
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function buildah(folder: string, tag: string, file: string, options: readonly string[]): Promise<void> {
+  const context = join(folder, 'context');
+  await mkdir(context, { recursive: true });
+  const path = join(folder, 'Dockerfile');
+  await writeFile(path, file);
+  await run('buildah', [
+    'bud',
+    '--quiet',
+    '--no-cache',
+    '--format=oci',
+    ...options,
+    '--tag',
+    tag,
+    '--file',
+    path,
+    context,
+  ]);
+}
+
+/** The files of the system that the bill of materials needs. */
+async function filesOf(image: string): Promise<{ status: string; osRelease: string }> {
+  const container = (await run('buildah', ['from', '--quiet', image])).trim();
+  try {
+    const text = (path: string) => run('buildah', ['run', container, '--', 'cat', path]);
+    return { status: await text('/var/lib/dpkg/status'), osRelease: await text('/usr/lib/os-release') };
+  } finally {
+    await run('buildah', ['rm', container]);
+  }
+}
+
+async function fill(folder: string, { executable, licences }: ImageSource, sbom: string): Promise<void> {
+  const documents = join(folder, 'context/doc');
+  await mkdir(documents);
+  await cp(executable, join(folder, 'context/slicewire'));
+  for (const [name, path] of Object.entries(licences)) await cp(path, join(documents, name));
+  await writeFile(join(documents, 'sbom.spdx.json'), sbom);
+  // The rights of the files here must not be in the image: they depend on who builds.
+  for (const name of [...Object.keys(licences), 'sbom.spdx.json']) await chmod(join(documents, name), 0o644);
+  await chmod(documents, 0o755);
+}

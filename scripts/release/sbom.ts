@@ -1,0 +1,182 @@
+/**
+ * The software bill of materials of an executable or an image, as SPDX 2.3 in JSON (https://spdx.github.io/spdx-spec/v2.3/).
+ * The same input makes the same text: the only time in it is given, and its namespace has the hash of the rest.
+ */
+import { createHash } from 'node:crypto';
+import type { DebianPackage } from './dpkg.ts';
+
+export interface NpmPackage {
+  /** `@kubernetes/client-node` */
+  readonly name: string;
+  readonly version: string;
+  /** SPDX' name of the licence. */
+  readonly license: string;
+  /** As the lock file has it: `sha512-` and base64. */
+  readonly integrity: string;
+}
+
+export interface Contents {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+  /** amd64 or arm64. */
+  readonly architecture: string;
+  /** Seconds since 1970. */
+  readonly epoch: number;
+  /** SHA-256 of the executable. */
+  readonly executable: string;
+  readonly node: {
+    readonly version: string;
+    /** SHA-256 of bin/node. */
+    readonly sha256: string;
+    /** What Node.js is made of, each with its version, as process.versions has them. */
+    readonly parts: Readonly<Record<string, string>>;
+  };
+  readonly npm: readonly NpmPackage[];
+  /** Only of an image. */
+  readonly image?: { readonly packages: readonly DebianPackage[]; readonly distribution: string | undefined };
+}
+
+interface SpdxPackage {
+  readonly SPDXID: string;
+  readonly name: string;
+  readonly versionInfo?: string;
+  readonly licenseDeclared: string;
+  readonly checksums?: readonly { readonly algorithm: string; readonly checksumValue: string }[];
+  readonly purl?: string;
+  readonly rest?: Readonly<Record<string, string>>;
+}
+
+/** What a document says where it knows nothing (SPDX 2.3, clause 7). */
+const NOTHING_SAID = 'NOASSERTION';
+/** Numbers of interfaces, which process.versions has beside the parts. */
+const INTERFACES: ReadonlySet<string> = new Set(['node', 'modules', 'napi']);
+
+/** The text of the document. */
+export function sbomText(contents: Contents): string {
+  const { name, version, architecture, epoch, image } = contents;
+  const title = `${name}-${version}${image === undefined ? '' : '-image'}-linux-${architecture}`;
+  const [own, node] = [ownPackage(contents), nodePackage(contents)];
+  const parts = partsOf(contents);
+  const npm = contents.npm.map(npmPackage);
+  const debian = image?.packages.map((one) => debianPackage(one, image.distribution)) ?? [];
+  const whole = image === undefined ? [] : [imagePackage(title, version)];
+  const packages = [...whole, own, node, ...parts, ...npm, ...debian];
+  const contains = (from: SpdxPackage, to: readonly SpdxPackage[]) =>
+    to.map(({ SPDXID }) => relation(from.SPDXID, 'CONTAINS', SPDXID));
+  const body = {
+    name: title,
+    creationInfo: { created: timeOf(epoch), creators: [`Tool: ${name}-sbom-${version}`] },
+    packages: packages.map(written),
+    relationships: [
+      relation('SPDXRef-DOCUMENT', 'DESCRIBES', (whole[0] ?? own).SPDXID),
+      ...whole.flatMap((from) => contains(from, [own, ...debian])),
+      ...contains(own, [node, ...npm]),
+      ...contains(node, parts),
+    ],
+  };
+  const hash = createHash('sha256').update(JSON.stringify(body)).digest('hex');
+  const head = { spdxVersion: 'SPDX-2.3', dataLicense: 'CC0-1.0', SPDXID: 'SPDXRef-DOCUMENT' };
+  const documentNamespace = `https://spdx.org/spdxdocs/${title}-${hash}`;
+  return `${JSON.stringify({ ...head, documentNamespace, ...body }, undefined, 2)}\n`;
+}
+
+/** Without milliseconds, as SPDX wants it. */
+const timeOf = (epoch: number) => new Date(epoch * 1000).toISOString().replace('.000Z', 'Z');
+
+const relation = (from: string, relationshipType: string, to: string) => ({
+  spdxElementId: from,
+  relationshipType,
+  relatedSpdxElement: to,
+});
+
+function ownPackage({ name, version, license, executable, architecture }: Contents): SpdxPackage {
+  return {
+    SPDXID: idOf('Application', name),
+    ...{ name, versionInfo: version, licenseDeclared: license },
+    checksums: [{ algorithm: 'SHA256', checksumValue: executable }],
+    purl: `pkg:generic/${name}@${version}?arch=${architecture}`,
+    rest: { primaryPackagePurpose: 'APPLICATION' },
+  };
+}
+
+function imagePackage(title: string, version: string): SpdxPackage {
+  return {
+    SPDXID: idOf('Image', title),
+    ...{ name: title, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    rest: { primaryPackagePurpose: 'CONTAINER' },
+  };
+}
+
+function nodePackage({ node: { version, sha256 } }: Contents): SpdxPackage {
+  return {
+    SPDXID: idOf('Runtime', 'node'),
+    ...{ name: 'node', versionInfo: version, licenseDeclared: 'MIT' },
+    checksums: [{ algorithm: 'SHA256', checksumValue: sha256 }],
+    purl: `pkg:generic/node@${version}`,
+    rest: { downloadLocation: `https://nodejs.org/dist/v${version}/`, primaryPackagePurpose: 'FRAMEWORK' },
+  };
+}
+
+/** OpenSSL, V8 and others, for those who look for known weaknesses in them. */
+function partsOf({ node: { parts } }: Contents): SpdxPackage[] {
+  const own = Object.entries(parts).filter(([name]) => !INTERFACES.has(name));
+  return own.sort(byName).map(([name, version]) => ({
+    SPDXID: idOf('NodePart', name),
+    ...{ name, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    purl: `pkg:generic/${encodeURIComponent(name)}@${encodeURIComponent(version)}`,
+  }));
+}
+
+const byName = ([a]: readonly [string, string], [b]: readonly [string, string]) => (a < b ? -1 : 1);
+
+function npmPackage({ name, version, license, integrity }: NpmPackage): SpdxPackage {
+  const hash = Buffer.from(integrity.replace(/^sha512-/, ''), 'base64').toString('hex');
+  return {
+    SPDXID: idOf('Npm', `${name}-${version}`),
+    ...{ name, versionInfo: version, licenseDeclared: license },
+    checksums: [{ algorithm: 'SHA512', checksumValue: hash }],
+    // The scope's @ is escaped, its slash is not (purl's type npm).
+    purl: `pkg:npm/${name.replace('@', '%40')}@${version}`,
+  };
+}
+
+function debianPackage(
+  { name, version, architecture, source, maintainer, homepage }: DebianPackage,
+  distro: string | undefined,
+): SpdxPackage {
+  const qualifiers = `arch=${architecture}${distro === undefined ? '' : `&distro=${distro}`}`;
+  return {
+    SPDXID: idOf('Debian', `${name}-${architecture}`),
+    ...{ name, versionInfo: version, licenseDeclared: NOTHING_SAID },
+    purl: `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?${qualifiers}`,
+    rest: {
+      ...(maintainer === undefined ? {} : { supplier: `Organization: ${maintainer.replace(/\s*<([^>]*)>/, ' ($1)')}` }),
+      ...(homepage === undefined ? {} : { homepage }),
+      sourceInfo: `built from the source package ${source}; licences: /usr/share/doc/${name}/copyright`,
+    },
+  };
+}
+
+/** Letters, digits, dots and dashes (SPDX 2.3, clause 7.2); `+` and others are their number, so that names stay different. */
+function idOf(kind: string, name: string): string {
+  const escaped = name.replace(/[^A-Za-z0-9.-]/g, (letter) => `-${letter.charCodeAt(0)}-`);
+  return `SPDXRef-${kind}-${escaped}`;
+}
+
+function written({ SPDXID, name, versionInfo, licenseDeclared, checksums, purl, rest }: SpdxPackage): object {
+  const reference = { referenceCategory: 'PACKAGE-MANAGER', referenceType: 'purl', referenceLocator: purl };
+  return {
+    SPDXID,
+    name,
+    ...(versionInfo === undefined ? {} : { versionInfo }),
+    downloadLocation: NOTHING_SAID,
+    filesAnalyzed: false,
+    licenseConcluded: NOTHING_SAID,
+    licenseDeclared,
+    copyrightText: NOTHING_SAID,
+    ...(checksums === undefined ? {} : { checksums }),
+    ...(purl === undefined ? {} : { externalRefs: [reference] }),
+    ...rest,
+  };
+}
