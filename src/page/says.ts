@@ -50,6 +50,11 @@ export function sentenceText({ sentence, lastChange }: Pick<Live, 'sentence' | '
 
 const LAST_CHANGE = '; last change ';
 
+/** The text of a fault without the name of its object, which stands before it. */
+export function faultText({ object, text }: { readonly object: string; readonly text: string }): string {
+  return text.startsWith(`${object}: `) ? text.slice(object.length + 2) : text;
+}
+
 /** What the chart of latencies shows, in one sentence. */
 export function latencyText(slots: Live['latency']): string {
   const changes = slots.reduce((sum, slot) => sum + slot.changes, 0);

@@ -6,7 +6,7 @@ import { bytesText, clockTime, countText, millisecondsText, numberText } from '.
 import { Card, Empty, Problem, Said, State, Table } from './bits.tsx';
 import { useAnswer } from './hooks.ts';
 import { linkTo, questionOf } from './routes.ts';
-import { destinationText, signOfState } from './says.ts';
+import { destinationText, faultText, signOfState } from './says.ts';
 
 /** Changes that are asked for. */
 const MOST_CHANGES = 50;
@@ -49,10 +49,10 @@ function Known({ answer, revision }: { readonly answer: ServiceAnswer; readonly 
       {faults.length > 0 && (
         <Card title="Faults" aside={<State kind="warn">{String(faults.length)}</State>}>
           <ul class="list">
-            {faults.map(({ object, text }) => (
-              <li key={`${object} ${text}`}>
-                <Said class="strong">{object}</Said>
-                <Said>{text}</Said>
+            {faults.map((fault) => (
+              <li key={fault.text}>
+                <Said class="strong">{fault.object}</Said>
+                <Said>{faultText(fault)}</Said>
               </li>
             ))}
           </ul>

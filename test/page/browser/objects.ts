@@ -52,7 +52,7 @@ export function otherObjects(): object[] {
     }),
     service({ name: 'hostile', namespace: 'shop', spec: { clusterIP: clusterIP(4), ports: http() } }),
     slice({
-      name: HOSTILE,
+      name: 'hostile-1',
       namespace: 'shop',
       service: 'hostile',
       ports: PORTS,

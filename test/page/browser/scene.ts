@@ -10,6 +10,7 @@ import type { AgentProcess } from '../../../src/lab/agent-process.ts';
 import { LAB, Lab } from '../../../src/lab/lab.ts';
 import { ManifestNode } from '../../helpers/manifest-node.ts';
 import { NEVER } from '../../helpers/rig.ts';
+import { until } from '../../helpers/until.ts';
 
 const ORIGIN = 'http://127.0.0.1:10249';
 /** Milliseconds: the machine may have more to do. */
@@ -52,7 +53,8 @@ export class BrowserScene {
   async start(...flags: string[]): Promise<AgentProcess> {
     const ranges = `${LAB.clusterCidr.v4},${LAB.clusterCidr.v6}`;
     const agent = this.node.start('--mode=nftables', '--cluster-cidr', ranges, ...flags);
-    await agent.synced();
+    // `synced, nothing to do` where the kernel has the rules of the agent before.
+    await agent.logged(({ msg }) => msg.startsWith('synced'));
     return agent;
   }
 
@@ -101,7 +103,13 @@ export class Tab {
 
   /** The text of an element, as it is seen. */
   async text(selector: string): Promise<string> {
-    return (await this.page.locator(selector).first().innerText()).replace(/\s+/g, ' ');
+    // biome-ignore lint/performance/useDomNodeTextContent: what is not seen does not count
+    return (await this.page.locator(selector).first().innerText()).replace(/\s+/g, ' ').trim();
+  }
+
+  /** Wait until this holds in the page. Its policy forbids playwright's own way, which compiles text there. */
+  async holds(what: string): Promise<void> {
+    await until(what, async () => (await this.page.evaluate(what)) === true, PATIENCE);
   }
 
   /** Elements in the document. */
