@@ -59,7 +59,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'src/overview/': {
     imports: [...PURE, 'src/answers/words.ts', 'src/explain/', 'src/modes/'],
-    types: ['src/answers/'],
+    types: ['src/answers/', 'src/host/'],
   },
   'src/history/': {
     imports: [...PURE, 'src/answers/head.ts', 'src/answers/words.ts', 'src/host/clock.ts'],

@@ -29,7 +29,7 @@ export function pageQuestions(overview: Overview): ReadonlyMap<string, Question>
       '/service',
       {
         parameters: ['name'],
-        answer: async (query) => await Promise.resolve(overview.service(serviceKey(required(query, 'name')))),
+        answer: async (query) => await overview.service(serviceKey(required(query, 'name'))),
       },
     ],
   ]);
