@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install what is missing before a command of package.json starts: npm packages, and Debian's tools.
 # Arguments: the system commands that are needed; «vm» stands for those of the virtual machine (test/vm/machine),
-# «image» for those that build the image (deploy/Dockerfile).
+# «image» for those that build the image (deploy/Dockerfile), «release» for those of scripts/release.ts, which runs programs of the
+# other platform, too.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -24,8 +25,9 @@ elif [ ! -x node_modules/.bin/node ] || [ package-lock.json -nt node_modules/.pa
   touch node_modules/.package-lock.json
 fi
 
+if [ "$(uname -m)" = aarch64 ]; then other=qemu-x86_64-static; else other=qemu-aarch64-static; fi
 missing=""
-for command in $(echo "$*" | sed 's/\bvm\b/qemu-system-x86_64 busybox cpio modprobe/; s/\bimage\b/buildah mmdebstrap newuidmap/'); do
+for command in $(echo "$*" | sed 's/\bvm\b/qemu-system-x86_64 busybox cpio modprobe/; s/\bimage\b/buildah mmdebstrap newuidmap/; '"s/\brelease\b/git buildah $other/"); do
   PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null || missing="$missing $command"
 done
 [ -n "$missing" ] || exit 0
@@ -40,10 +42,13 @@ for command in $missing; do
     busybox) packages="$packages busybox-static" ;;
     modprobe) packages="$packages kmod" ;;
     newuidmap) packages="$packages uidmap" ;;
+    qemu-aarch64-static) packages="$packages qemu-user-static libatomic1-arm64-cross libstdc++6-arm64-cross" ;;
+    qemu-x86_64-static) packages="$packages qemu-user-static libatomic1-amd64-cross libstdc++6-amd64-cross" ;;
     systemd-analyze) packages="$packages systemd" ;;
     # Text needs a font.
     chromium) packages="$packages chromium fonts-inter fonts-jetbrains-mono" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
+    promtool) packages="$packages prometheus" ;;
     *) packages="$packages $command" ;;
   esac
 done
@@ -52,6 +57,10 @@ if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
   exit 1
 fi
 say "installing Debian packages:$packages"
+case "$packages" in
+  # The tests need the program promtool alone: systemd is not to start a server that opens a port to everybody.
+  *" prometheus"*) ! command -v systemctl >/dev/null || systemctl mask prometheus.service >/dev/null 2>&1 || true ;;
+esac
 log=$(mktemp)
 # shellcheck disable=SC2086 # the list is meant to be split
 if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages; } >"$log" 2>&1; then

@@ -46,7 +46,7 @@ export const TIERS: readonly Tier[] = [
         files: [
           'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
           'test/{agent,answers,api,cache,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
-          'test/{model,modes,native,producers,reconcile,recordings,replay,scripts,serve}/**/*.test.ts',
+          'test/{kubectl,model,modes,native,producers,reconcile,recordings,release,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
           'test/page/*.test.ts',
           'test/sim/**/*.test.ts',
@@ -56,7 +56,7 @@ export const TIERS: readonly Tier[] = [
           'test/*.test.ts',
         ],
         except: [
-          'test/deploy/image.test.ts',
+          'test/deploy/{image,promtool}.test.ts',
           'test/native/abi.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',
@@ -129,6 +129,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 1,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ip', 'sysctl', 'chromium'],
+      },
+      {
+        // Alerts and metrics by Prometheus' own program.
+        name: 'alerts',
+        files: ['test/deploy/promtool.test.ts'],
+        concurrency: 1,
+        needsRoot: false,
+        tools: ['promtool'],
       },
       {
         // They count processes, or need every processor in time.

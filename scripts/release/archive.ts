@@ -26,6 +26,6 @@ export async function writeTar({ from, name, file, epoch }: Archived): Promise<v
 export async function writeTarGz(archived: Archived): Promise<void> {
   const plain = `${archived.file}.part`;
   await writeTar({ ...archived, file: plain });
-  await pipeline(createReadStream(plain), createGzip({ level: 9 }), createWriteStream(archived.file));
+  await pipeline(createReadStream(plain), createGzip(), createWriteStream(archived.file));
   await rm(plain);
 }

@@ -68,11 +68,11 @@ export async function makeRelease(options: Options): Promise<void> {
     const release = { version, epoch, files, folder, print };
     const executables = await Promise.all(PLATFORMS.map((platform) => executableOf(platform, release)));
     const documents = await documentsOf(executables.find(({ platform }) => platform.name === OWN_PLATFORM)?.file);
-    for (const executable of executables) {
-      await bundle(executable, documents, release);
-      if (baseImage !== undefined) await image(executable, baseImage, release);
-    }
-    await chart(release);
+    await Promise.all([
+      ...executables.map((executable) => bundle(executable, documents, release)),
+      ...(baseImage === undefined ? [] : executables.map((executable) => image(executable, baseImage, release))),
+      chart(release),
+    ]);
     await writeFile(join(files, 'RELEASE_NOTES.md'), `# slicewire ${version}\n\n${notes}\n`);
     await writeFile(join(files, 'SHA256SUMS'), await sums(files));
     await handOver(files, output);

@@ -113,7 +113,7 @@ function Row({ one }: { readonly one: Exposed }) {
   const host = one.address.includes(':') ? `[${one.address}]` : one.address;
   return (
     <tr class={one.problems.length > 0 ? 'wrong' : ''}>
-      <td class="mono">
+      <td class="mono number">
         {one.address === '' ? `any ${one.family} ` : host}:<b>{one.port}</b>/{one.protocol}
       </td>
       <td>{one.kind}</td>
