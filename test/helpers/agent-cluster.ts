@@ -1,4 +1,5 @@
 /** A cluster for the plugin of kubectl: an API server, and agents whose metrics servers answer in this process. */
+
 import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
 import { runPlugin } from '../../src/kubectl/program.ts';
 import type { Address } from '../../src/model/address.ts';
@@ -7,6 +8,7 @@ import { metricsHandler } from '../../src/serve/metrics-server.ts';
 import type { Question } from '../../src/serve/questions.ts';
 import { ApiServer, type ApiServerOptions } from './api-server.ts';
 import { type Behind, type FakeKubelets, serveForwards } from './fake-kubelet.ts';
+import { OWN_FACTS } from './own-facts.ts';
 
 /** The answers of an agent by path; undefined: an older agent, without the question. */
 export type AgentAnswers = Readonly<Record<string, (query: URLSearchParams) => object | Promise<object>>>;
@@ -45,6 +47,8 @@ export class AgentCluster {
       config: () => ({}),
       metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('') }),
       hasProfiling: () => false,
+      component: OWN_FACTS,
+      readPage: () => new Uint8Array(),
       setVerbosity: () => undefined,
       questions: { byPath, isLocal: () => true },
     });
