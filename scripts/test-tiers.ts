@@ -188,7 +188,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/scripts/executable.test.ts'],
         concurrency: 1,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl'],
+        tools: ['iptables', 'ip', 'sysctl', 'curl'],
       },
       {
         name: 'image',

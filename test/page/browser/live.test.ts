@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { AgentProcess } from '../../../src/lab/agent-process.ts';
 import { until } from '../../helpers/until.ts';
 import { HOSTILE, otherObjects, webService, webSlice } from './objects.ts';
 import { BrowserScene } from './scene.ts';
@@ -12,12 +13,13 @@ const TRIES = 8;
 
 describe('the live page, while things happen', () => {
   let scene: BrowserScene;
+  let agent: AgentProcess;
   before(async () => {
     scene = await BrowserScene.create();
     await scene.node.write('others', ...otherObjects());
     await scene.node.write('web', webService());
     await scene.node.write('web-slice', webSlice(1));
-    await scene.start();
+    agent = await scene.start();
   });
   after(() => scene.remove());
 
@@ -100,7 +102,8 @@ describe('the live page, while things happen', () => {
     const tab = await scene.open();
     await tab.sees('in the kernel');
     const sentence = await tab.text('[data-testid=sentence]');
-    await scene.node.stop();
+    assert.ok(agent.pid !== undefined);
+    process.kill(agent.pid, 'SIGKILL');
     await tab.sees(/The agent is gone: it was last heard at \d\d:\d\d:\d\d, \d+ s ago/, '.gone');
     assert.match(await tab.text('[data-testid=announced]'), /The agent is gone/);
     assert.equal(

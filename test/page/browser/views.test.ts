@@ -67,7 +67,7 @@ describe('the live page', () => {
     assert.match(endpoints, /10\.244\.1\.11:8080 used .*10\.244\.2\.11:8080 not used .*not ready.* other shop\/web-1/);
     await tab.sees('a client keeps its endpoint for 10,800 s');
     assert.match(await tab.text('pre'), /10\.96\.0\.10/);
-    await tab.sees('Service shop/web', 'table:has-text("Received")');
+    await tab.sees('EndpointSlice shop/web-1', 'table:has-text("Received")');
     await tab.view('#/service?name=shop%2Fnobody');
     await tab.sees(/no Service shop\/nobody/);
     assert.equal(tab.wrong.splice(0).length, 1, 'the answer 400 is in the console');
