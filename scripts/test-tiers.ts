@@ -124,9 +124,10 @@ export const TIERS: readonly Tier[] = [
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
       },
       {
+        // The live page in Chromium.
         name: 'browser',
         files: ['test/page/browser/*.test.ts'],
-        concurrency: 1,
+        concurrency: 2,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ip', 'sysctl', 'chromium'],
       },

@@ -70,6 +70,9 @@ describe('the page says', () => {
       latencyText(LIVE.latency),
       '3 changes in the last 15 minutes: typically 4.0 ms from event to kernel, at most 12 ms.',
     );
+    // One slow slot does not make the typical change slow.
+    const slots = [...LIVE.latency, { at: AT, changes: 2, p50: 900, p99: 990, most: 1200 }];
+    assert.match(latencyText(slots), /^5 changes .* typically 4\.0 ms from event to kernel, at most 1\.2 s\.$/);
     assert.equal(latencyText([]), 'No change came in the last 15 minutes.');
     assert.equal(syncsText([]), 'No sync ran in the last 15 minutes.');
   });
