@@ -76,7 +76,7 @@ export class Reporting {
       recordings: this.#options.recordings,
     };
     const overview = new Overview(parts);
-    this.#page = new LivePage(overview, log);
+    this.#page = new LivePage(overview, (text) => log.error(text));
     this.#servers = new Servers({
       open: outside.process.listen,
       log,
