@@ -47,6 +47,8 @@ for command in $missing; do
     systemd-analyze) packages="$packages systemd" ;;
     script) packages="$packages bsdutils" ;;
     stty) packages="$packages coreutils" ;;
+    # Text needs a font.
+    chromium) packages="$packages chromium fonts-inter fonts-jetbrains-mono" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     promtool) packages="$packages prometheus" ;;
     *) packages="$packages $command" ;;
