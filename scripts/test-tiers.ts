@@ -55,8 +55,8 @@ export const TIERS: readonly Tier[] = [
           'test/*.test.ts',
         ],
         except: [
-          'test/deploy/image.test.ts',
-          'test/native/abi.test.ts',
+          'test/deploy/{image,release}.test.ts',
+          'test/native/{abi,arm64}.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',
         ],
@@ -180,6 +180,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 1,
         needsRoot: true,
         tools: ['image'],
+      },
+      {
+        // Both architectures, one of them by an emulator.
+        name: 'release',
+        files: ['test/deploy/release.test.ts', 'test/native/arm64.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['iptables', 'image', 'release', 'fakeroot', 'arch-test', 'aarch64-linux-gnu-gcc'],
       },
     ],
   },

@@ -27,8 +27,7 @@ describe('a release', () => {
   const path = (...names: string[]) => join(sandbox.folder, ...names);
 
   /** The sources as a commit of its own, with the heading and the tag that a release needs. */
-  async function repository(name: string): Promise<string> {
-    const folder = path(name);
+  async function repository(folder: string): Promise<void> {
     const left = /^(?:\.git|dist|node_modules)$/;
     await cp(ROOT, folder, { recursive: true, filter: (from) => !left.test(relative(ROOT, from)) });
     await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
@@ -42,7 +41,6 @@ describe('a release', () => {
     await git('add', '--all');
     await git('commit', '--quiet', '--message', 'All');
     await git('tag', `v${version}`);
-    return folder;
   }
 
   const release = (folder: string, variables: readonly string[], ...options: string[]) =>
@@ -54,7 +52,8 @@ describe('a release', () => {
   it('begins with what stands for an image of a registry', () => sandbox.makeBase());
 
   it('is refused with changed files, and leaves nothing', async () => {
-    const folder = await repository('first');
+    const folder = path('first');
+    await repository(folder);
     await writeFile(join(folder, 'new.txt'), '');
     const { exitCode, stderr } = await release(folder, [], '--base-image', BASE);
     assert.deepEqual(
@@ -86,7 +85,9 @@ describe('a release', () => {
   });
 
   it('is the same from another folder, in other surroundings', async () => {
-    const folder = await repository('other');
+    const folder = path('other');
+    await run('git', ['clone', '--quiet', path('first'), folder]);
+    await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
     const variables = ['LANG=de_DE.UTF-8', 'TZ=Asia/Tokyo', `TMPDIR=${path('home')}`, 'NODE_OPTIONS=--no-warnings'];
     const { exitCode, stdout, stderr } = await release(folder, variables, '--base-image', BASE);
     assert.equal(exitCode, 0, `${stderr}${stdout}`);

@@ -1,6 +1,6 @@
 /** A place to build images of both architectures in, without a registry: buildah as root of a user namespace, with images of its own. */
 import assert from 'node:assert/strict';
-import { chown, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -37,6 +37,8 @@ export class Sandbox {
 
   static async create(): Promise<Sandbox> {
     const folder = await mkdtemp(join(tmpdir(), 'slicewire-sandbox-'));
+    // Others may look for their files in it.
+    await chmod(folder, 0o755);
     await mkdir(join(folder, 'home'));
     const [graph, state] = [join(folder, 'storage'), join(folder, 'state')];
     const lines = ['[storage]', 'driver = "overlay"', `graphroot = "${graph}"`, `runroot = "${state}"`];
