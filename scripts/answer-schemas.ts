@@ -11,6 +11,7 @@ import { explanationSchema } from '../src/answers/explanation.ts';
 import { exposureSchema } from '../src/answers/exposure.ts';
 import { historySchema } from '../src/answers/history.ts';
 import { liveSchema } from '../src/answers/live.ts';
+import { nodesSchema } from '../src/answers/nodes.ts';
 import { problemSchema } from '../src/answers/problem-schema.ts';
 import { replaySchema } from '../src/answers/replay.ts';
 import { serviceSchema } from '../src/answers/service.ts';
@@ -30,6 +31,7 @@ const SCHEMAS = {
   services: servicesSchema,
   service: serviceSchema,
   exposure: exposureSchema,
+  nodes: nodesSchema,
   problem: problemSchema,
 } as const;
 

@@ -19,6 +19,7 @@ const FOLDERS: Readonly<Record<string, string>> = {
   'main.ts': 'the process',
   cli: 'runs the commands',
   commands: 'commands as data',
+  kubectl: 'the plugin of kubectl',
   agent: 'puts the parts together',
   demo: 'slicewire demo',
   lab: 'nodes in namespaces',

@@ -4,13 +4,15 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build } from 'esbuild';
-import { ASSETS, CLIENT_NODE, wrapped } from './executable/program.ts';
+import { ASSETS, CLIENT_NODE, LATE, wrapped } from './executable/program.ts';
 import { PAGE_BUNDLE, pageFiles } from './page.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** Only the part of client-node that reads a kubeconfig is used. Without its clients for every API it is a sixth as large. */
 const CLIENT_NODE_CONFIG = join(ROOT, 'node_modules/@kubernetes/client-node/dist/config.js');
+
+const WS = join(ROOT, 'node_modules/ws/index.js');
 
 const SHARED = {
   // The bundle names modules by their path from this folder, so it is the same wherever the repository is.
@@ -43,9 +45,13 @@ function asciiOf(file: string): string {
   throw new Error(`the bundle ${file} is not ASCII: ${text.subarray(Math.max(0, at - 40), at + 40)}`);
 }
 
-/** The texts of the executable, each a file in the folder: its first code, `boot.js`, and the assets `program`, `client-node` and those of the page. */
+/** The texts of the executable, each a file in the folder: its first code, `boot.js`, the assets `program`, `client-node`, `ws` and those of the page. */
 export async function bundleExecutable(folder: string): Promise<void> {
-  const cjs = { ...SHARED, format: 'cjs' as const, external: ['node:ffi', CLIENT_NODE] } satisfies BuildOptions;
+  const cjs = {
+    ...SHARED,
+    format: 'cjs' as const,
+    external: ['node:ffi', ...Object.keys(LATE)],
+  } satisfies BuildOptions;
   const file = (name: string) => join(folder, name);
   await build({ ...cjs, entryPoints: [join(ROOT, 'scripts/executable/boot.ts')], outfile: file('boot.js') });
   await build({
@@ -60,7 +66,12 @@ export async function bundleExecutable(folder: string): Promise<void> {
     },
   });
   await build({ ...cjs, external: [], entryPoints: [CLIENT_NODE_CONFIG], outfile: file(ASSETS.clientNode) });
-  for (const name of [ASSETS.program, ASSETS.clientNode]) writeFileSync(file(name), wrapped(asciiOf(file(name))));
+  // Without the packages of native code that ws tries to load.
+  const ownCode = { 'process.env.WS_NO_BUFFER_UTIL': '"1"', 'process.env.WS_NO_UTF_8_VALIDATE': '"1"' };
+  await build({ ...cjs, external: [], define: ownCode, entryPoints: [WS], outfile: file(ASSETS.ws) });
+  for (const name of [ASSETS.program, ASSETS.clientNode, ASSETS.ws]) {
+    writeFileSync(file(name), wrapped(asciiOf(file(name))));
+  }
   for (const [name, packed] of await pageFiles()) writeFileSync(file(name), packed);
 }
 

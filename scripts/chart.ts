@@ -1,16 +1,24 @@
 /**
- * The parts of deploy/chart that follow from other files: the schema of `config` from the fields of a KubeProxyConfiguration, and
- * the table of values in its README from the schema and values.yaml.
+ * The parts of deploy/chart that follow from other files: the schema of `config` from the fields of a KubeProxyConfiguration, the
+ * table of values in its README from the schema and values.yaml, and copies of deploy/monitoring and of the dashboard.
  *
  *   node scripts/chart.ts      writes them; a test compares them
  */
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { FIELDS, type FieldType } from '../src/config/fields.ts';
 
 const FOLDER = fileURLToPath(new URL('../deploy/chart', import.meta.url));
+/** Files of the chart that are copies, and of what: a chart can read no file outside its folder. */
+const COPIES: Readonly<Record<string, string>> = {
+  'files/agent/podmonitor.yaml': '../monitoring/agent/podmonitor.yaml',
+  'files/agent/rules.yaml': '../monitoring/agent/rules.yaml',
+  'files/controller/podmonitor.yaml': '../monitoring/controller/podmonitor.yaml',
+  'files/controller/rules.yaml': '../monitoring/controller/rules.yaml',
+  'files/dashboard.json': '../grafana/slicewire.json',
+};
 const [BEGIN, END] = ['<!-- values: node scripts/chart.ts -->', '<!-- end of values -->'];
 
 /** The part of JSON Schema (draft 7) that the chart uses. */
@@ -83,13 +91,17 @@ export function chartTexts(): Map<string, string> {
   const config = description === undefined ? configSchema() : { description, ...configSchema() };
   const schema: Schema = { ...given, properties: { ...given.properties, config } };
   const table = ['| value | default | meaning |', '| --- | --- | --- |', ...rows(schema, parse(text('values.yaml')))];
-  const [before = '', after = ''] = text('README.md').split(new RegExp(`(?<=${BEGIN}\n)[^]*(?=${END})`));
+  const [before = '', after = ''] = text('README.md').split(new RegExp(`(?<=${BEGIN}\n)[\\s\\S]*(?=${END})`));
   return new Map([
     ['values.schema.json', `${JSON.stringify(schema, undefined, 2)}\n`],
     ['README.md', `${before}\n${table.join('\n')}\n\n${after}`],
+    ...Object.entries(COPIES).map(([name, from]) => [name, text(from)] as const),
   ]);
 }
 
 if (import.meta.main) {
-  for (const [name, text] of chartTexts()) writeFileSync(join(FOLDER, name), text);
+  for (const [name, text] of chartTexts()) {
+    mkdirSync(dirname(join(FOLDER, name)), { recursive: true });
+    writeFileSync(join(FOLDER, name), text);
+  }
 }

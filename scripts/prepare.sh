@@ -47,6 +47,7 @@ for command in $missing; do
     aarch64-linux-gnu-gcc) packages="$packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross linux-libc-dev-arm64-cross" ;;
     systemd-analyze) packages="$packages systemd" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
+    promtool) packages="$packages prometheus" ;;
     *) packages="$packages $command" ;;
   esac
 done
@@ -55,6 +56,10 @@ if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
   exit 1
 fi
 say "installing Debian packages:$packages"
+case "$packages" in
+  # The tests need the program promtool alone: systemd is not to start a server that opens a port to everybody.
+  *" prometheus"*) ! command -v systemctl >/dev/null || systemctl mask prometheus.service >/dev/null 2>&1 || true ;;
+esac
 log=$(mktemp)
 # shellcheck disable=SC2086 # the list is meant to be split
 if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $packages; } >"$log" 2>&1; then

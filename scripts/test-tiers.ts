@@ -46,7 +46,7 @@ export const TIERS: readonly Tier[] = [
         files: [
           'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
           'test/{agent,answers,api,cache,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
-          'test/{model,modes,native,producers,reconcile,recordings,release,replay,scripts,serve}/**/*.test.ts',
+          'test/{kubectl,model,modes,native,producers,reconcile,recordings,release,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
@@ -55,7 +55,7 @@ export const TIERS: readonly Tier[] = [
           'test/*.test.ts',
         ],
         except: [
-          'test/deploy/{image,release}.test.ts',
+          'test/deploy/{image,promtool,release}.test.ts',
           'test/native/{abi,arm64}.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',
@@ -121,6 +121,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 4,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
+      },
+      {
+        // Alerts and metrics by Prometheus' own program.
+        name: 'alerts',
+        files: ['test/deploy/promtool.test.ts'],
+        concurrency: 1,
+        needsRoot: false,
+        tools: ['promtool'],
       },
       {
         // They count processes, or need every processor in time.

@@ -30,10 +30,17 @@ const RULES: Readonly<Record<string, Rule>> = {
   'src/main.ts': { imports: ['src/cli/', 'src/host/'] },
   'src/cli/': {
     imports: ['src/agent/', 'src/answers/', 'src/api/', 'src/config/', 'src/controller/', 'src/demo/', 'src/documents/']
-      .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/lab/', 'src/replay/')
+      .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/kubectl/', 'src/lab/', 'src/replay/')
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
     modules: ['commander', 'node:'],
+  },
+  'src/kubectl/': {
+    imports: ['src/agent/questions/parameters.ts', 'src/answers/', 'src/api/', 'src/config/'].concat(
+      'src/host/clock.ts',
+      'src/model/cause.ts',
+    ),
+    modules: ['commander', 'node:', 'ws', 'zod'],
   },
   'src/agent/': {
     imports: ['src/api/', 'src/cache/', 'src/config/', 'src/documents/', 'src/history/', 'src/host/', 'src/modes/']
@@ -59,7 +66,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'src/overview/': {
     imports: [...PURE, 'src/answers/words.ts', 'src/explain/', 'src/modes/'],
-    types: ['src/answers/'],
+    types: ['src/answers/', 'src/host/'],
   },
   'src/history/': {
     imports: [...PURE, 'src/answers/head.ts', 'src/answers/words.ts', 'src/host/clock.ts'],

@@ -1,20 +1,22 @@
 /**
  * The first code of the executable. It runs the program from compiled code that the build made of it (`cached.ts`), so that a start
- * compiles almost nothing. client-node, which few kubeconfigs need, is compiled when it is asked for.
+ * compiles almost nothing. client-node, which few kubeconfigs need, and ws, which the plugin of kubectl needs, are compiled when they are asked for.
  */
 import { getRawAsset } from 'node:sea';
 import { Script } from 'node:vm';
-import { ASSETS, CLIENT_NODE, type Program } from './program.ts';
+import { ASSETS, LATE, type Program } from './program.ts';
 
 const text = (asset: string) => Buffer.from(getRawAsset(asset)).toString('latin1');
 
-let clientNode: object | undefined;
+const loaded = new Map<string, object>();
 
-/** Node.js's modules, and the one package that is not in the program. */
+/** Node.js's modules, and the packages that are not in the program. */
 function load(name: string): unknown {
-  if (name !== CLIENT_NODE) return require(name);
-  clientNode ??= exportsOf(new Script(text(ASSETS.clientNode), { filename: 'client-node.js' }));
-  return clientNode;
+  const asset = Object.hasOwn(LATE, name) ? LATE[name] : undefined;
+  if (asset === undefined) return require(name);
+  const module = loaded.get(name) ?? exportsOf(new Script(text(asset), { filename: `${asset}.js` }));
+  loaded.set(name, module);
+  return module;
 }
 
 function exportsOf(script: Script): object {

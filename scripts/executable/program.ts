@@ -3,7 +3,10 @@
 export const CLIENT_NODE = '@kubernetes/client-node';
 
 /** Names of the executable's assets. */
-export const ASSETS = { program: 'program', compiled: 'compiled', clientNode: 'client-node' } as const;
+export const ASSETS = { program: 'program', compiled: 'compiled', clientNode: 'client-node', ws: 'ws' } as const;
+
+/** Packages that few starts need, each with its asset. */
+export const LATE: Readonly<Record<string, string>> = { [CLIENT_NODE]: ASSETS.clientNode, ws: ASSETS.ws };
 
 /** The files of the live page, which are assets too, each compressed by gzip. */
 export const PAGE_ASSETS = ['page.html', 'page.js', 'page.css', 'icon.svg'] as const;

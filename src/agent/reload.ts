@@ -279,9 +279,9 @@ export class Reloader {
 
   async #reportingFor(feed: ObjectFeed, config: Config): Promise<Reporting> {
     if (this.#reporting !== undefined) return this.#reporting;
-    const { log, signal, recordings, outside } = this.#options;
+    const { log, signal, recordings, outside, flags } = this.#options;
     const expected = await outside.machine.families();
-    const reporting = new Reporting(config, feed, { log, signal, recordings, outside, expected });
+    const reporting = new Reporting(config, feed, { log, signal, recordings, outside, flags, expected });
     this.#reporting = reporting;
     reporting.start();
     reporting.events.emitNode({ type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' });

@@ -1,6 +1,8 @@
 /** Reports of a running agent to others: health, metrics and events. They outlive reloads of the configuration. */
+import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import type { Config } from '../config/config.ts';
 import { fileFromConfig } from '../config/config-file.ts';
+import type { Flags } from '../config/flags.ts';
 import { realClock } from '../host/clock.ts';
 import { type Family, isLoopback } from '../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -17,6 +19,7 @@ import { MetricsFeed } from './metrics-feed.ts';
 import { NodeEvents } from './node-events.ts';
 import { OtherProxies, signsIn } from './other-proxies.ts';
 import type { Outside } from './outside.ts';
+import { ownFacts } from './own-facts.ts';
 import { readPageFile } from './page-files.ts';
 import { Inquiries } from './questions/inquiries.ts';
 import type { InquiryParts } from './questions/inquiry-parts.ts';
@@ -34,6 +37,8 @@ export interface ReportingOptions {
   readonly expected: readonly Family[];
   readonly recordings: Recordings;
   readonly outside: Outside;
+  /** The command line. */
+  readonly flags: Flags;
 }
 
 export class Reporting {
@@ -176,6 +181,7 @@ export class Reporting {
         isLocal: () => isLoopback(this.#config.serve.metrics.address),
       },
       readPage: readPageFile,
+      component: ownFacts(this.#options.flags, AGENT_FLAGS),
       setVerbosity: (verbosity) => {
         this.#options.log.level = levelOf(verbosity);
       },

@@ -9,7 +9,9 @@ export const exposedSchema = z.object({
   protocol: z.enum(['TCP', 'UDP', 'SCTP']),
   family,
   service: z.string().describe('namespace/name[:port]'),
-  to: z.array(z.string()).describe('the ranges that may use it; empty: everybody'),
+  to: z
+    .array(z.string())
+    .describe('the ranges that may use it; empty: everybody; "nobody" where no range is of its family'),
   answers: z.enum(['endpoints', 'refuses', 'drops', 'health']).describe('what a client outside gets now'),
   problems: z.array(z.string()).describe('what looks wrong, as sentences'),
 });
@@ -19,7 +21,7 @@ export const exposureSchema = z.object({
   by: answeredBy,
   nodePortAddresses: z.array(z.string()).describe('addresses of this node that serve node ports'),
   exposed: z.array(exposedSchema).describe('sorted: those with problems first'),
-  omitted: z.number().int().describe('entries without a problem that are left out of a very long list'),
+  omitted: z.number().int().describe('entries that are left out of a very long list, those without a problem first'),
   problems: z.array(z.string()).describe('problems of the node as a whole, as sentences'),
 });
 

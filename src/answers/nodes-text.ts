@@ -41,7 +41,7 @@ export function togetherText<A>(outcomes: readonly NodeOutcome<A>[], telling: Te
   const head = `${numberText(count)} of ${countText(outcomes.length, 'node')} ${count === 1 ? one : several}`;
   const others = Map.groupBy(
     outcomes.filter(({ node }) => told.get(node)?.isCounted !== true),
-    ({ node, failure }) => told.get(node)?.says ?? `no answer: ${failure}`,
+    ({ node, failure, behind }) => told.get(node)?.says ?? `no answer: ${failure}${behind === '' ? '' : `; ${behind}`}`,
   );
   const exceptions = [...others].map(([says, of]) => `${nodeNames(of)}: ${says}`);
   const lines = [

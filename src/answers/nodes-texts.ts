@@ -89,10 +89,13 @@ export function sameAnswer({ verdict: { kind, service, endpoints }, differs }: E
 export function historyTelling(outcomes: readonly NodeOutcome<History>[]): Telling<History> {
   const answered = answeredOf(outcomes);
   const newest = newestChange(answered);
-  if (newest === undefined)
-    return { counted: ['knows of no change', 'know of no change'], tell: () => ({ isCounted: true, says: '' }) };
+  const counted = ['has it', 'have it'] as const;
+  if (newest === undefined) {
+    const none = ['knows of no change', 'know of no change'] as const;
+    return { counted: answered.length === 0 ? counted : none, tell: () => ({ isCounted: true, says: '' }) };
+  }
   return {
-    counted: ['has it', 'have it'],
+    counted,
     tell: (outcome) => toldOfChange(outcome, newest),
     details: (of) => [
       `The newest change: ${newest.object}${newest.resourceVersion === '' ? '' : ` (resourceVersion ${newest.resourceVersion})`}`,

@@ -40,6 +40,8 @@ export interface NodeOutcome<A> {
   /** null: there is none, and `failure` says why. */
   readonly answer: A | null;
   readonly failure: string;
+  /** The agent was asked, and refuses the question: it may not know the Service yet. */
+  readonly isRefusal: boolean;
   /** Why the node may be behind the others; "" when nothing is known of that. */
   readonly behind: string;
 }

@@ -3,7 +3,6 @@ import { writeFile } from 'node:fs/promises';
 import { prepare } from '../agent/load-config.ts';
 import type { CommandName } from '../commands/table.ts';
 import { fileText } from '../config/config-file.ts';
-import { controllerConfig } from '../config/controller-config.ts';
 import { versionText } from '../config/version.ts';
 import { DEMO_MODES } from '../demo/scene.ts';
 import type { Hangups } from '../host/hangups.ts';
@@ -36,6 +35,7 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
   cleanup: async ({ flags, signal, print }) =>
     await cleanupCommand({ config: (await prepare(flags)).config, signal, print }),
   explain: question(({ explainCommand }) => explainCommand),
+  exposure: question(({ exposureCommand }) => exposureCommand),
   verify: question(({ verifyCommand }) => verifyCommand),
   status: question(({ statusCommand }) => statusCommand),
   history: question(({ historyCommand }) => historyCommand),
@@ -44,7 +44,7 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
   controller: async ({ flags, signal }, hangups) => {
     const { controllerCommand } = await import('./controller.ts');
     endSoonAfter(signal);
-    return await controllerCommand(controllerConfig(flags), signal, hangups);
+    return await controllerCommand(flags, signal, hangups);
   },
   demo: async ({ flags, signal, print }) => {
     const { demoCommand } = await import('../demo/index.ts');
@@ -56,6 +56,8 @@ export const ACTIONS: Readonly<Record<CommandName, Action>> = {
     // The process ends with its standard input.
     return await new Promise<never>(() => undefined);
   },
+  completion: async (asked) => await (await import('./complete.ts')).completionCommand(asked),
+  complete: async (asked) => await (await import('./complete.ts')).completeCommand(asked),
   version: async ({ print }) => {
     print(versionText());
     return 0;

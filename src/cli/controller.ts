@@ -1,10 +1,13 @@
 /** `slicewire controller`: writes EndpointSlices and Endpoints for an API server that has no kube-controller-manager. */
 import { hostname } from 'node:os';
+import { ownFacts } from '../agent/own-facts.ts';
 import { type ApiClient, apiClient } from '../api/client.ts';
 import { loadCredentials } from '../api/credentials.ts';
 import { EventRecorder } from '../api/recorder.ts';
 import type { Connect } from '../api/transport.ts';
-import type { ControllerConfig } from '../config/controller-config.ts';
+import { type ControllerConfig, controllerConfig } from '../config/controller-config.ts';
+import { CONTROLLER_FLAGS } from '../config/controller-flags.ts';
+import type { Flags } from '../config/flags.ts';
 import type { ListenAddress } from '../config/listen.ts';
 import { userAgent, version } from '../config/version.ts';
 import { ClusterCache } from '../controller/cluster-cache.ts';
@@ -16,6 +19,7 @@ import { controllerEvents } from '../controller/reports.ts';
 import { realClock } from '../host/clock.ts';
 import type { Hangups } from '../host/hangups.ts';
 import { growSparingly, releaseMemory } from '../host/memory.ts';
+import { isLoopback } from '../model/address.ts';
 import { controllerHandler } from '../serve/controller-server.ts';
 import { type Handler, keepOpen, type OpenServer } from '../serve/http.ts';
 import { scrapeHandler } from '../serve/metrics-server.ts';
@@ -27,20 +31,19 @@ import { createLog, type Log } from '../telemetry/log.ts';
 export interface ControllerOutside {
   readonly connect?: Connect;
   readonly open?: OpenServer;
+  /** The command line. */
+  readonly flags?: Flags;
   /** Called when all that the lists had has been written, or another replica writes it. */
   readonly release?: () => void;
 }
 
 /** Resolves with the exit status when the signal aborts. Stopping removes nothing. */
-export async function controllerCommand(
-  config: ControllerConfig,
-  signal: AbortSignal,
-  hangups: Hangups,
-): Promise<number> {
+export async function controllerCommand(flags: Flags, signal: AbortSignal, hangups: Hangups): Promise<number> {
+  const config = controllerConfig(flags);
   growSparingly();
   const log = await createLog(config.log);
   hangups.listen(() => log.info('SIGHUP: nothing to reload: the controller has no configuration file'));
-  await runController(config, log, signal, { release: releaseMemory });
+  await runController(config, log, signal, { release: releaseMemory, flags });
   return 0;
 }
 
@@ -49,7 +52,7 @@ export async function runController(
   config: ControllerConfig,
   log: Log,
   signal: AbortSignal,
-  { connect, open, release = () => undefined }: ControllerOutside = {},
+  { connect, open, flags = {}, release = () => undefined }: ControllerOutside = {},
 ): Promise<void> {
   const client = apiClient(await loadCredentials(config), { userAgent: userAgent('controller'), connect });
   log.info({ server: client.server, controllers: [...config.controllers] }, 'starting');
@@ -74,6 +77,8 @@ export async function runController(
   const parts = new Parts(config, context, (milliseconds) =>
     log.warn(`the API server has too many requests (429): the controllers wait ${milliseconds / 1000} s, as it asks`),
   );
+  const component = ownFacts(flags, CONTROLLER_FLAGS);
+  const isLocal = isLoopback(config.listen.address);
   const serve = (listen: ListenAddress, handler: Handler) =>
     keepOpen({
       ...(open === undefined ? {} : { open }),
@@ -82,7 +87,7 @@ export async function runController(
         log.error({ listen: listen.text }, `cannot listen at ${listen.text}: ${error.message}; trying again`),
     });
   const listening = Promise.all([
-    serve(config.listen, controllerHandler({ cache: feed, metrics, clock: realClock })),
+    serve(config.listen, controllerHandler({ cache: feed, metrics, clock: realClock, component, isLocal })),
     ...(config.scrape === undefined
       ? []
       : [

@@ -35,7 +35,9 @@ const PLAIN = [
 /** Parse, run, and resolve with the exit status. */
 export async function main(args: readonly string[], signal: AbortSignal, hangups: Hangups): Promise<number> {
   let status = 0;
-  if (args.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.begin();
+  // What stands after -- is no flag of this command.
+  const own = args.slice(0, args.includes('--') ? args.indexOf('--') : args.length);
+  if (own.some((arg) => /^--?(?:kube)?config(?:=|$)/.test(arg))) singleFiles.begin();
   // A reader that closed its end, as in `plan | head`, is no error; the rest of the command goes on.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE' && error.code !== 'ERR_STREAM_DESTROYED') throw error;

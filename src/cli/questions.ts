@@ -1,4 +1,4 @@
-/** What explain, verify, status and history do. Each resolves with its exit status. */
+/** What explain, verify, status, history and exposure do. Each resolves with its exit status. */
 
 import { loadConfig } from '../agent/load-config.ts';
 import { withInquiries } from '../agent/questions/answer-once.ts';
@@ -9,6 +9,8 @@ import { readMoment, readSince, serviceKey } from '../agent/questions/parameters
 import { openTools } from '../agent/usable-families.ts';
 import { type Explanation, explanationSchema } from '../answers/explanation.ts';
 import { explanationText } from '../answers/explanation-text.ts';
+import { type Exposure, exposureSchema } from '../answers/exposure.ts';
+import { exposureText } from '../answers/exposure-text.ts';
 import { momentOf } from '../answers/head.ts';
 import { historySchema } from '../answers/history.ts';
 import { historyText } from '../answers/history-text.ts';
@@ -126,6 +128,17 @@ export async function historyCommand(asked: AskedOnCommandLine): Promise<number>
     asked,
   );
   show(asked, answer, historyText);
+  return 0;
+}
+
+const EXPOSURE: Question<Exposure> = {
+  path: '/exposure',
+  schema: exposureSchema,
+  answer: (answers, signal) => answers.exposure(signal),
+};
+
+export async function exposureCommand(asked: AskedOnCommandLine): Promise<number> {
+  show(asked, await ask(await answererOf(asked.flags), EXPOSURE, asked), exposureText);
   return 0;
 }
 

@@ -35,6 +35,10 @@ command reads objects and kernel itself, and takes the flags of the agent. With 
 const FORMS = `FROM: pod/NAMESPACE/NAME, an IP address, node, or outside
 TO:   ADDRESS:PORT, svc/NAMESPACE/NAME[:PORT], or nodeport:PORT; each with /udp or /sctp if it is not TCP`;
 
+const COMPLETION = `bash: source <(slicewire completion bash), in ~/.bashrc
+zsh:  source <(slicewire completion zsh), in ~/.zshrc, after compinit
+fish: slicewire completion fish > ~/.config/fish/completions/slicewire.fish`;
+
 const TABLE = [
   {
     name: 'run',
@@ -134,6 +138,17 @@ const TABLE = [
     example: 'history shop/web --since 10m',
   },
   {
+    name: 'exposure',
+    words: [],
+    subject: ASK,
+    summary: 'tell what this node answers from outside the cluster, to whom, and what looks wrong',
+    flags: [question(OUTPUT), ANSWERER],
+    takes: 'agent',
+    notes: ASKED,
+    status: 'Exit status: 0 answered, 1 error.',
+    example: 'exposure',
+  },
+  {
     name: 'record',
     words: ['<file>'],
     subject: RECORDINGS,
@@ -181,6 +196,23 @@ const TABLE = [
     words: [],
     subject: SHELL,
     summary: 'a host of the demonstration',
+    flags: [],
+    isHidden: true,
+  },
+  {
+    name: 'completion',
+    words: ['<shell>'],
+    subject: SHELL,
+    summary: 'print the completion of a shell: bash, zsh or fish',
+    details: COMPLETION,
+    flags: [],
+    example: 'completion bash',
+  },
+  {
+    name: 'complete',
+    words: ['[words...]'],
+    subject: SHELL,
+    summary: 'tell a shell which words can follow: after --, those of the command line up to the cursor',
     flags: [],
     isHidden: true,
   },

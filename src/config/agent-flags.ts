@@ -152,6 +152,7 @@ const SERVING: FlagGroup = {
       initial: '127.0.0.1:10249',
       isEssential: true,
     }),
+    option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10249)'),
     hidden('--healthz-port <port>'),
     hidden('--metrics-port <port>'),
     option('--bind-address-hard-fail [bool]', 'exit if the health or metrics port cannot be bound; default: retry'),

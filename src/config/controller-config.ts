@@ -51,7 +51,6 @@ export function controllerConfig(flags: Flags): ControllerConfig {
   };
   const workers = (flag: string) => readInteger(read, flag, { initial: 5, least: 1, most: 1000 });
   const period = (flag: string) => readTimeout(read, flag, '0s');
-  const listen = readListen(read);
   const config: ControllerConfig = {
     kubeconfig: read.text('kubeconfig'),
     master: read.text('master'),
@@ -72,8 +71,7 @@ export function controllerConfig(flags: Flags): ControllerConfig {
       batchPeriod: period('mirroring-endpointslice-updates-batch-period'),
     },
     leader: readLeader(read),
-    listen,
-    scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]),
+    ...readServers(read),
     log: readLog(read),
   };
   if (faults.length > 0) throw new ConfigError(faults.join('; '));
@@ -150,6 +148,11 @@ function readLeader(read: Reader): LeaderSettings | undefined {
     retryPeriod,
   };
   return isOn(read, 'leader-elect', true) ? lease : undefined;
+}
+
+function readServers(read: Reader): Pick<ControllerConfig, 'listen' | 'scrape'> {
+  const listen = readListen(read);
+  return { listen, scrape: readScrape(read, PORT, [{ flag: 'bind-address', listen, hasMetrics: true }]) };
 }
 
 function readListen(read: Reader): ListenAddress {

@@ -54,6 +54,7 @@ export const CONTROLLER_FLAGS: readonly FlagGroup[] = [
     title: 'Health, metrics and log',
     flags: [
       option('--bind-address <address>', 'address of /healthz, /readyz and /metrics', { initial: '127.0.0.1:10261' }),
+      option('--scrape-bind-address <address>', 'one more address, for /metrics alone (default: none; port: 10261)'),
       LOGGING_FORMAT,
       option('-v, --v <level>', 'log verbosity'),
     ],

@@ -47,14 +47,14 @@ export async function askNode<A>(reach: Reach, pod: AgentPod, asked: Asked<A>): 
 export async function askNodes<A>(reach: Reach, pods: readonly AgentPod[], asked: Asked<A>): Promise<NodeOutcome<A>[]> {
   const wrong: WrongQuestion[] = [];
   const outcomes = await eachOf(pods, async (pod): Promise<NodeOutcome<A>> => {
-    const head = { node: nodeTitle(pod), pod: `${pod.namespace}/${pod.name}`, behind: '' };
+    const head = { node: nodeTitle(pod), pod: `${pod.namespace}/${pod.name}`, behind: '', isRefusal: false };
     try {
       return { ...head, answer: await answerOf(reach, pod, asked), failure: '' };
     } catch (error) {
       reach.signal.throwIfAborted();
       if (error instanceof WrongQuestion) wrong.push(error);
       else if (!(error instanceof NoAnswer)) throw error;
-      return { ...head, answer: null, failure: error.message };
+      return { ...head, answer: null, failure: error.message, isRefusal: error instanceof WrongQuestion };
     }
   });
   const [first] = wrong;

@@ -190,7 +190,8 @@ async function allAnswers<A>({ reach, pods }: Cluster, question: NodesQuestion<A
   const outcomes = await askNodes(reach, pods, question.asked);
   if (!question.asksWhy) return outcomes;
   const { tell } = question.telling(outcomes);
-  const isOdd = ({ answer, ...rest }: NodeOutcome<A>) => answer !== null && !tell({ ...rest, answer }).isCounted;
+  const isOdd = ({ answer, ...rest }: NodeOutcome<A>) =>
+    answer === null ? rest.isRefusal : !tell({ ...rest, answer }).isCounted;
   const odd = outcomes.flatMap((outcome, i) => (isOdd(outcome) ? (pods[i] ?? []) : []));
   const statuses = await askNodes(reach, odd, STATUS);
   const behind = new Map(statuses.map(({ node, answer }) => [node, answer === null ? '' : behindText(answer)]));
@@ -205,7 +206,7 @@ interface Together<A> {
 }
 
 function nodesAnswer<A>({ question, outcomes, summary, at }: Together<A>) {
-  const nodes = Object.fromEntries(outcomes.map(({ node, ...rest }) => [node, rest]));
+  const nodes = Object.fromEntries(outcomes.map(({ node, isRefusal: _, ...rest }) => [node, rest]));
   const head = { apiVersion: API_VERSION, kind: 'Nodes', question: question.question } as const;
   return { ...head, at, summary, nodes } satisfies Omit<Nodes, 'nodes'> & { nodes: object };
 }

@@ -55,14 +55,15 @@ export async function openForward(to: ForwardTo): Promise<Duplex> {
   const onAbort = () => socket.terminate();
   signal.addEventListener('abort', onAbort, { once: true });
   socket.once('close', () => signal.removeEventListener('abort', onAbort));
+  // The first messages may come together with the answer of the API server.
+  const stream = streamOver(socket);
   try {
     await opened(socket, url);
   } catch (error) {
-    signal.removeEventListener('abort', onAbort);
     signal.throwIfAborted();
     throw error;
   }
-  return streamOver(socket);
+  return stream;
 }
 
 function opened(socket: WebSocket, url: URL): Promise<void> {
@@ -102,34 +103,36 @@ function refusal(status: number, message: string): string {
 
 /** The stream of channel 0. It fails with NoAnswer when the kubelet cannot reach the port. */
 function streamOver(socket: WebSocket): Duplex {
-  let error = '';
+  let problem = '';
+  let failure: Error | undefined;
   const left = [PORT_BYTES, PORT_BYTES];
   const stream = new Duplex({
     read: () => socket.resume(),
-    write(piece: Buffer, _encoding, done) {
-      socket.send(Buffer.concat([Buffer.of(DATA), piece]), (failure) => done(failure ?? null));
-    },
+    // A message that cannot be sent any more is followed by the close, which has the reason.
+    write: (piece: Buffer, _encoding, done) => socket.send(Buffer.concat([Buffer.of(DATA), piece]), () => done()),
     // The protocol cannot end one direction alone.
     final: (done) => done(),
-    destroy(failure, done) {
+    destroy(error, done) {
       socket.terminate();
-      done(failure);
+      done(error);
     },
   });
+  // Who reads the stream hears of it, too.
+  stream.on('error', () => undefined);
   socket.on('message', (message: Buffer) => {
     const channel = message[0] ?? -1;
     if (channel !== DATA && channel !== ERROR) return;
     const skipped = Math.min(left[channel] ?? 0, message.length - 1);
     left[channel] = (left[channel] ?? 0) - skipped;
     const data = message.subarray(1 + skipped);
-    if (channel === ERROR) error = (error + data.toString()).slice(0, MOST_ERROR);
+    if (channel === ERROR) problem = (problem + data.toString()).slice(0, MOST_ERROR);
     else if (data.length > 0 && !stream.push(data)) socket.pause();
   });
-  socket.on('error', (failure) => stream.destroy(failure));
+  socket.on('error', (error) => (failure = error));
   socket.on('close', (code, reason) => {
-    if (error !== '') stream.destroy(new NoAnswer(kubeletProblem(error)));
+    if (problem !== '') stream.destroy(new NoAnswer(kubeletProblem(problem)));
     else if (NORMAL.includes(code)) stream.push(null);
-    else stream.destroy(new Error(`the connection through the API server was cut off (${code} ${reason})`.trimEnd()));
+    else stream.destroy(failure ?? new Error(`the API server or the kubelet cut it off (${code} ${reason})`));
   });
   return stream;
 }

@@ -73,6 +73,8 @@ export async function runPlugin(words: readonly string[], { signal, print }: Plu
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'slicewire: ')) })
     .showHelpAfterError('(kubectl slicewire --help lists the commands)')
+    .helpOption('-h, --help', 'show this help')
+    .helpCommand('help [command]', 'show the help of a command')
     .addHelpText('after', WAY);
   for (const { usage, description, options = [], status: means, action } of COMMANDS) {
     const command = program.command(usage).description(description).optionsGroup('Question:');
@@ -104,5 +106,6 @@ function withCommonFlags(command: Command): void {
     .option('-n, --namespace <name>', 'namespace of the agents (default: kube-system)')
     .option('-l, --selector <labels>', 'labels of the agents (default: k8s-app=slicewire)')
     .option('--port <port>', 'port of the metrics server of the agents (default: 10249)')
-    .optionsGroup('Command:');
+    .optionsGroup('Help:')
+    .helpOption('-h, --help', 'show this help');
 }

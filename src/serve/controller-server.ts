@@ -1,13 +1,19 @@
-/** /metrics, /healthz, /livez and /readyz of `slicewire controller`. */
+/** /metrics, /healthz, /livez, /readyz, /statusz and /flagz of `slicewire controller`. */
 import type { Clock } from '../host/clock.ts';
 import { type Asked, type Handler, NOT_FOUND, textAnswer } from './http.ts';
 import { type MetricsText, metricsAnswer } from './metrics-server.ts';
+import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
 
 export interface ControllerServerParts {
   readonly cache: { readonly isSynced: boolean; readonly watches: readonly Watch[] };
   readonly metrics: MetricsText;
   readonly clock: Pick<Clock, 'now'>;
+  readonly component: OwnFacts;
+  /** The server listens at loopback. */
+  readonly isLocal: boolean;
 }
+
+const PATHS = ['/metrics', '/healthz', '/livez', '/readyz', '/statusz', '/flagz'];
 
 interface Watch {
   readonly of: string;
@@ -18,7 +24,12 @@ interface Watch {
 const PATIENCE = 60_000;
 
 export function controllerHandler(parts: ControllerServerParts): Handler {
-  return async ({ path, method }: Asked) => {
+  const component: Component = {
+    ...{ name: 'slicewire-controller', flag: '--bind-address', ...parts.component },
+    ...{ paths: () => PATHS, isLocal: () => parts.isLocal },
+  };
+  return async (asked: Asked) => {
+    const { path, method } = asked;
     if (method !== 'GET' && method !== 'HEAD') return textAnswer(405, 'method not allowed\n');
     switch (path) {
       case '/metrics':
@@ -31,7 +42,7 @@ export function controllerHandler(parts: ControllerServerParts): Handler {
         return reasons.length === 0 ? textAnswer(200, 'ok') : textAnswer(503, `${reasons.join('\n')}\n`);
       }
       default:
-        return NOT_FOUND;
+        return zpageAnswer(component, asked) ?? NOT_FOUND;
     }
   };
 }

@@ -23,6 +23,8 @@ export interface Asked {
   readonly query: URLSearchParams;
   /** The header `Host`; undefined: the request has none. */
   readonly host: string | undefined;
+  /** The header `Accept`; undefined: the request has none. */
+  readonly accept?: string | undefined;
   /** The header `Accept-Encoding`; undefined: the request has none. */
   readonly encodings?: string | undefined;
   /** The addresses of this end and of the client's, as Node.js writes them. */
@@ -214,6 +216,7 @@ function askedOf(request: IncomingMessage, signal: AbortSignal): Asked {
     path,
     query: new URLSearchParams(query),
     host: request.headers.host,
+    accept: request.headers.accept,
     encodings: request.headers['accept-encoding']?.toString(),
     local: request.socket.localAddress ?? '',
     remote: request.socket.remoteAddress ?? '',

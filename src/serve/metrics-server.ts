@@ -1,8 +1,9 @@
-/** /metrics, /proxyMode, /configz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of questions.ts and the page. */
+/** /metrics, /proxyMode, /configz, /statusz, /flagz, /healthz, with profiling /debug (docs/operations.md, Ports), the questions of questions.ts and the page. */
 import { type Answer, type Asked, type Handler, jsonAnswer, NOT_FOUND, textAnswer } from './http.ts';
 import { pageAnswer, type ReadPage } from './page.ts';
 import { profilingAnswer } from './profiling.ts';
-import { type Questions, questionAnswer, refusalOf } from './questions.ts';
+import { LIVE, type Questions, questionAnswer, refusalOf } from './questions.ts';
+import { type Component, type OwnFacts, zpageAnswer } from './zpages.ts';
 
 /** Metrics in Prometheus' form. */
 export interface MetricsText {
@@ -18,6 +19,7 @@ export interface MetricsServerParts {
   readonly hasProfiling: () => boolean;
   readonly questions: Questions;
   readonly readPage: ReadPage;
+  readonly component: OwnFacts;
   /** Set the verbosity of the log. */
   readonly setVerbosity: (verbosity: number) => void;
 }
@@ -38,12 +40,23 @@ export function metricsHandler(parts: MetricsServerParts): Handler {
         return textAnswer(200, 'ok');
       default:
         return (
+          zpageAnswer(componentOf(parts), asked) ??
           (await questionAnswer(parts.questions, asked)) ??
           pageAnswer(parts.readPage, (one) => refusalOf(one, parts.questions.isLocal()), asked) ??
           (await (parts.hasProfiling() ? profilingAnswer(asked) : NOT_FOUND))
         );
     }
   };
+}
+
+function componentOf({ component, questions, hasProfiling }: MetricsServerParts): Component {
+  const { byPath, live, isLocal } = questions;
+  const paths = () => [
+    ...['/', '/metrics', '/proxyMode', '/configz', '/statusz', '/flagz', '/healthz', ...byPath.keys()],
+    ...(live === undefined ? [] : [LIVE]),
+    ...(hasProfiling() ? ['/debug/pprof/', '/debug/flags/v'] : []),
+  ];
+  return { name: 'slicewire', flag: '--metrics-bind-address', ...component, paths, isLocal };
 }
 
 /** /metrics, and nothing else: for an address that other machines reach. */

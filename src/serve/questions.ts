@@ -36,7 +36,7 @@ export interface Questions {
 }
 
 /** Path of the stream of events. */
-const LIVE = '/live';
+export const LIVE = '/live';
 
 /** The answer; undefined when the path is no question. The method is GET or HEAD. */
 export async function questionAnswer(questions: Questions, asked: Asked): Promise<Answer | undefined> {
@@ -73,14 +73,18 @@ async function inTime({ answer, longest = LONGEST }: Question, { query, signal, 
 
 const FILE_HEADERS = { 'content-type': 'application/octet-stream', 'x-content-type-options': 'nosniff' };
 
-function problemAnswer(status: number, message: string): Answer {
+export function problemAnswer(status: number, message: string): Answer {
   return jsonAnswer(status, `${JSON.stringify(problemOf(message))}\n`);
 }
 
-/** Why this client is not answered. */
-export function refusalOf({ host, local, remote }: Asked, isLocal: boolean): string | undefined {
+/** Why this client is not answered. `flag`: the one that has the address of this server. */
+export function refusalOf(
+  { host, local, remote }: Asked,
+  isLocal: boolean,
+  flag = '--metrics-bind-address',
+): string | undefined {
   if (isLocal && !(isOfLoopback(local) && isOfLoopback(remote))) {
-    return `questions are answered on this machine alone: the request came from ${remote} to ${local}; --metrics-bind-address opens them to others`;
+    return `questions are answered on this machine alone: the request came from ${remote} to ${local}; ${flag} opens them to others`;
   }
   if (host !== undefined && isOwnHost(host, local)) return undefined;
   const given = host === undefined ? 'is missing' : `is ${JSON.stringify(host.slice(0, 100))}`;

@@ -26,6 +26,7 @@ describe('configuration of the controllers', () => {
       endpoints: { workers: 5, batchPeriod: 0 },
       mirror: { workers: 5, mostPerSubset: 1000, batchPeriod: 0 },
       listen: { address: '127.0.0.1', port: 10_261, text: '127.0.0.1:10261' },
+      scrape: undefined,
       log: { format: 'auto', verbosity: 0 },
     });
     assert.ok(leader);
@@ -61,6 +62,7 @@ describe('configuration of the controllers', () => {
       leaderElectResourceName: 'kube-controller-manager',
       leaderElectResourceNamespace: 'proxies',
       bindAddress: '[::]:9000',
+      scrapeBindAddress: '192.0.2.7',
       loggingFormat: 'json',
       v: '4',
     });
@@ -73,6 +75,7 @@ describe('configuration of the controllers', () => {
       endpoints: { workers: 2, batchPeriod: 1000 },
       mirror: { workers: 3, mostPerSubset: 4, batchPeriod: 60_000 },
       listen: { address: '::', port: 9000, text: '[::]:9000' },
+      scrape: { address: '192.0.2.7', port: 10_261, text: '192.0.2.7:10261' },
       log: { format: 'json', verbosity: 4 },
     });
     const { identity, ...lease } = leader ?? { identity: '' };

@@ -256,6 +256,25 @@ describe('flags of kube-proxy', () => {
     assert.equal(serve({ bindAddress: '::' }).metrics.text, '[::1]:10249');
   });
 
+  it('of an address for /metrics alone give one that no other server has, and count beside a file', () => {
+    const scrape = (flags: Flags) => configFromFlags(flags).serve.scrape?.text;
+    assert.equal(scrape({}), undefined);
+    assert.equal(scrape({ scrapeBindAddress: '192.0.2.7' }), '192.0.2.7:10249');
+    assert.equal(scrape({ scrapeBindAddress: 'fd00::7' }), '[fd00::7]:10249');
+    assert.equal(scrape({ scrapeBindAddress: '[fd00::7]:9249' }), '[fd00::7]:9249');
+    assert.equal(scrape({ scrapeBindAddress: '0.0.0.0:9249' }), '0.0.0.0:9249');
+    // The metrics server serves it already.
+    assert.equal(scrape({ scrapeBindAddress: '192.0.2.7', metricsBindAddress: '0.0.0.0' }), undefined);
+    assert.equal(scrape({ scrapeBindAddress: '192.0.2.7', metricsBindAddress: '192.0.2.7' }), undefined);
+    assert.equal(scrape({ scrapeBindAddress: '192.0.2.7', metricsBindAddress: '192.0.2.7:9000' }), '192.0.2.7:10249');
+    const beside = flagsFromText('apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n', {
+      scrapeBindAddress: '192.0.2.7',
+      metricsBindAddress: '192.0.2.8',
+    });
+    const { metrics, scrape: own } = configFromFlags(beside.flags, { file: 'config.conf' }).serve;
+    assert.deepEqual([metrics.text, own?.text], ['127.0.0.1:10249', '192.0.2.7:10249']);
+  });
+
   it('without an effect have a reason', () => {
     for (const { name, why } of IDLE_FLAGS) assert.ok(why.length > 5, name);
   });

@@ -1,5 +1,6 @@
 /** The values of deploy/chart: each has its effect, and a bad one is refused. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { Command } from 'commander';
 import { parse } from 'yaml';
@@ -154,6 +155,27 @@ describe('the values of deploy/chart', () => {
     },
   );
 
+  it('monitoring has labels, the place of the runbooks, and a dashboard as it is', options, async () => {
+    const all = await rendered([
+      ...[...BASE, 'monitoring.enabled=true', 'monitoring.labels.release=prometheus', 'controller.enabled=true'],
+      ...['monitoring.runbooks=https://wiki.example/net', 'monitoring.dashboard.enabled=true'],
+      'monitoring.dashboard.labels.folder=network',
+    ]);
+    const asked = all.filter(({ kind }) => ['PodMonitor', 'PrometheusRule'].includes(kind));
+    assert.deepEqual(
+      asked.map(({ metadata }) => [metadata.labels?.release, metadata.namespace]),
+      asked.map(() => ['prometheus', 'kube-system']),
+    );
+    assert.equal(asked.length, 4);
+    const links = [...JSON.stringify(asked).matchAll(/"runbook_url":"([^"#]*)/g)].map(([, link]) => link);
+    assert.deepEqual([...new Set(links)], ['https://wiki.example/net/operations.md']);
+    const { metadata, data } = all.find((one) => one.metadata.name === 'slicewire-dashboard') ?? assert.fail();
+    assert.deepEqual([metadata.labels?.grafana_dashboard, metadata.labels?.folder], ['1', 'network']);
+    const { 'slicewire.json': dashboard } = data as Readonly<Record<string, string>>;
+    const own = readFileSync(new URL('../../deploy/grafana/slicewire.json', import.meta.url), 'utf8');
+    assert.deepEqual(JSON.parse(dashboard ?? ''), JSON.parse(own));
+  });
+
   it('restart the pods only where the init container has something to do', options, async () => {
     const hash = async (...values: readonly string[]) => settingsOf(await rendered([...BASE, ...values]));
     const before = (await hash()) ?? assert.fail();
@@ -200,6 +222,8 @@ describe('a bad value of deploy/chart is refused by its name', () => {
     ['controller.replicas=0', /- controller\.replicas: Must be greater than or equal to 1/],
     ['controller.enable=true', /- controller: Additional property enable is not allowed/],
     ['podLabels.k8s-app=other', /- podLabels: .*k8s-app/],
+    ['monitoring.runbooks=docs/operations.md', /- monitoring\.runbooks: Does not match pattern/],
+    ['monitoring.enable=true', /- monitoring: Additional property enable is not allowed/],
     ['resources.limit.memory=1Gi', /- resources: Additional property limit is not allowed/],
   ] as const) {
     it(value, options, async () =>

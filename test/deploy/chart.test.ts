@@ -59,6 +59,19 @@ describe('deploy/chart beside kustomize', () => {
     });
   }
 
+  it('makes the objects of deploy/monitoring, where asked', options, async (context) => {
+    const overlays = [
+      await kustomize('monitoring/overlays/nftables'),
+      await kustomize('monitoring/overlays/controller'),
+    ];
+    const [agents, controllers] = overlays;
+    if (agents === undefined || controllers === undefined) return context.skip(NO_KUBECTL.skip);
+    const monitored = ['mode=nftables', 'monitoring.enabled=true'];
+    assert.deepEqual(inEffect(await rendered([...BASE, ...monitored])), inEffect(agents));
+    const both = await rendered([...BASE, ...monitored, 'controller.enabled=true']);
+    assert.deepEqual(inEffect(both), inEffect([...agents, ...controllers]));
+  });
+
   it('makes the objects of deploy/controller, where asked', options, async (context) => {
     const expected = await kustomize('controller');
     if (expected === undefined) return context.skip(NO_KUBECTL.skip);

@@ -1,9 +1,16 @@
 /** deploy/monitoring and deploy/grafana: what they ask of Prometheus exists, and what they promise is there. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { controllerConfig } from '../../src/config/controller-config.ts';
+import { camel, type Flags } from '../../src/config/flags.ts';
+import { configFromFlags } from '../../src/config/from-flags.ts';
+import { realCommands } from '../../src/host/commands.ts';
+import { objectsOf } from '../helpers/documents.ts';
 import { agentText, controllerText, MODES, seriesOf } from '../helpers/metric-texts.ts';
 import { type Alert, alertsOf, fileOf, PARTS, type Part } from '../helpers/monitoring.ts';
 import { askedBy } from '../helpers/promql.ts';
+import { NEVER } from '../helpers/rig.ts';
 import { anchorsIn } from '../helpers/semantics.ts';
 
 type Series = ReadonlyMap<string, ReadonlySet<string>>;
@@ -98,6 +105,110 @@ for (const part of PARTS) {
         for (const word of ['**Meaning.**', '**What follows.**', '**Look at.**', '**What to do.**'])
           assert.ok(section.includes(word), `${alert} has no ${word}`);
       });
+    });
+  });
+}
+
+interface Container {
+  readonly args: readonly string[];
+  readonly env: readonly { readonly name: string; readonly valueFrom?: unknown }[];
+  readonly ports: readonly { readonly name: string; readonly containerPort: number; readonly hostPort: number }[];
+}
+
+/** Of what the PodMonitor and the pods' owner have, the fields that must fit. */
+interface ObjectOf {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly spec: {
+    readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly spec: { readonly hostNetwork: boolean; readonly containers: readonly Container[] };
+    };
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly podMetricsEndpoints: readonly {
+      readonly port: string;
+      readonly path: string;
+      readonly relabelings: readonly { readonly targetLabel: string; readonly replacement?: string }[];
+    }[];
+  };
+}
+
+/** undefined: no kubectl. `folder`: under deploy/. */
+async function kustomize(folder: string): Promise<readonly ObjectOf[] | undefined> {
+  const args = ['kustomize', fileURLToPath(new URL(`../../deploy/${folder}`, import.meta.url))];
+  const result = await realCommands.run({ file: 'kubectl', args }, NEVER).catch(() => undefined);
+  if (result === undefined) return undefined;
+  assert.equal(result.exitCode, 0, result.stderr);
+  return objectsOf(result.stdout) as ObjectOf[];
+}
+
+/** The flags of a container on a node with this address. */
+function flagsOf({ args }: Container, hostIp: string): Flags {
+  const pairs = args.slice(1).map((arg) => {
+    const [, name = '', value = 'true'] = /^--([^=]+)(?:=(.*))?$/.exec(arg) ?? assert.fail(arg);
+    return [camel(name), value.replace('$(HOST_IP)', hostIp)] as const;
+  });
+  return Object.fromEntries(pairs);
+}
+
+for (const [overlay, part, port] of [
+  ['iptables', 'agent', 10_249],
+  ['ipvs', 'agent', 10_249],
+  ['nftables', 'agent', 10_249],
+  ['kubeadm', 'agent', 10_249],
+  ['controller', 'controller', 10_261],
+] as const) {
+  describe(`deploy/monitoring/overlays/${overlay}`, async () => {
+    const found = await kustomize(`monitoring/overlays/${overlay}`);
+    const options = found === undefined ? { skip: 'kubectl, which has kustomize, is not on this machine' } : {};
+    const all = found ?? [];
+    const one = (...kinds: readonly string[]) =>
+      all.find(({ kind }) => kinds.includes(kind)) ?? assert.fail(kinds.join());
+
+    it('serves /metrics where the PodMonitor looks for it: at the address of the node', options, () => {
+      const monitor = one('PodMonitor');
+      const owner = one('DaemonSet', 'Deployment');
+      const { metadata, spec } = owner.spec.template;
+      const [container = assert.fail()] = spec.containers;
+      assert.deepEqual(monitor.spec.selector.matchLabels, metadata.labels);
+      assert.equal(monitor.metadata.namespace, owner.metadata.namespace);
+      const [endpoint = assert.fail(), ...others] = monitor.spec.podMetricsEndpoints;
+      assert.deepEqual([others.length, endpoint.path, spec.hostNetwork], [0, '/metrics', true]);
+      const named = container.ports.filter(({ name }) => name === endpoint.port);
+      assert.deepEqual(
+        named.map(({ containerPort, hostPort }) => [containerPort, hostPort]),
+        [[port, port]],
+      );
+      // An API server refuses one port that is declared twice.
+      assert.equal(new Set(container.ports.map(({ hostPort }) => hostPort)).size, container.ports.length);
+      const hostIp = container.env.find(({ name }) => name === 'HOST_IP');
+      assert.deepEqual(hostIp?.valueFrom, { fieldRef: { fieldPath: 'status.hostIP' } });
+      for (const [address, text] of [
+        ['192.0.2.7', `192.0.2.7:${port}`],
+        ['fd00::7', `[fd00::7]:${port}`],
+      ] as const) {
+        const flags = flagsOf(container, address);
+        const scrape =
+          part === 'agent' ? configFromFlags(flags, { file: 'f' }).serve.scrape : controllerConfig(flags).scrape;
+        assert.equal(scrape?.text, text);
+      }
+    });
+
+    it('names the job as the alerts do', options, () => {
+      const { relabelings } = one('PodMonitor').spec.podMetricsEndpoints[0] ?? assert.fail();
+      assert.equal(relabelings.find(({ targetLabel }) => targetLabel === 'job')?.replacement, JOBS[part]);
+      assert.ok(relabelings.some(({ targetLabel }) => targetLabel === 'instance'));
+      assert.equal(one('PrometheusRule').metadata.namespace, 'kube-system');
+    });
+
+    it('changes nothing else of the overlay without monitoring', options, async () => {
+      const plain = (await kustomize(part === 'agent' ? `overlays/${overlay}` : overlay)) ?? [];
+      const others = (objects: readonly ObjectOf[]) =>
+        objects.filter(({ kind }) => !['PodMonitor', 'PrometheusRule', 'DaemonSet', 'Deployment'].includes(kind));
+      assert.deepEqual(others(all), others(plain));
+      const before = plain.find(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment') ?? assert.fail();
+      const argsOf = ({ spec }: ObjectOf) => spec.template.spec.containers[0]?.args ?? [];
+      assert.deepEqual(argsOf(one('DaemonSet', 'Deployment')), [...argsOf(before), '--scrape-bind-address=$(HOST_IP)']);
     });
   });
 }

@@ -10,6 +10,7 @@ import https from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import {
   NO_STREAMING,
   type StatusBody,
@@ -132,6 +133,11 @@ export class ApiServer {
     const answer = (request: http.IncomingMessage, response: http.ServerResponse) => this.#answer(request, response);
     // What HTTP/2 gives has the same form.
     server.on('request', answer as (...args: unknown[]) => void);
+  }
+
+  /** Called for requests that want another protocol than HTTP, with the connection and what came on it already. */
+  onUpgrade(take: (request: http.IncomingMessage, socket: Duplex, head: Buffer) => void): void {
+    this.#server.on('upgrade', take as (...args: unknown[]) => void);
   }
 
   /** What a client connects to, the prefix included. */

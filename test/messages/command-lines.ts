@@ -6,7 +6,12 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown command',
     input: ['launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, record, replay, controller, demo, version and help',
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, record, replay, controller, demo, completion, version and help',
+  },
+  {
+    name: 'the completion of an unknown shell',
+    input: ['completion', 'tcsh'],
+    message: 'slicewire: unknown shell tcsh; completion knows bash, zsh, fish',
   },
   {
     name: 'an unknown flag',

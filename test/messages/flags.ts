@@ -21,6 +21,24 @@ export const FLAGS: readonly Row<Flags>[] = [
     message: '--proxy-mode=iptables: contradicts --mode=ipvs; give one of them',
   },
   {
+    name: 'an address for /metrics alone that is none',
+    input: { ...m, scrapeBindAddress: 'node-a' },
+    message:
+      '--scrape-bind-address=node-a: must be an IP address, or one with a port from 1 to 65535, such as 192.0.2.7:10249',
+  },
+  {
+    name: 'all addresses for /metrics alone, on the port of the metrics server',
+    input: { ...m, scrapeBindAddress: '0.0.0.0' },
+    message:
+      '--scrape-bind-address=0.0.0.0: must not take the port of --metrics-bind-address, which is 127.0.0.1:10249: give one address of this node, or another port',
+  },
+  {
+    name: 'an address for /metrics alone, on the port of the health server',
+    input: { ...m, scrapeBindAddress: '192.0.2.7:10256' },
+    message:
+      '--scrape-bind-address=192.0.2.7:10256: must not take the port of --healthz-bind-address, which is 0.0.0.0:10256: give another address, or another port',
+  },
+  {
     name: 'manifests and a kubeconfig',
     input: { ...m, kubeconfig: '/k' },
     message: '--manifests=/m: cannot be combined with --kubeconfig: both name a source of objects; give one of them',

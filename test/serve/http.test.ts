@@ -6,8 +6,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import type { Address } from '../../src/model/address.ts';
 import { HttpServer, keepOpen, textAnswer } from '../../src/serve/http.ts';
-import { metricsHandler } from '../../src/serve/metrics-server.ts';
+import { metricsHandler, scrapeHandler } from '../../src/serve/metrics-server.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
+import { OWN_FACTS } from '../helpers/own-facts.ts';
 import { until } from '../helpers/until.ts';
 
 const LOOPBACK = '127.0.0.1' as Address;
@@ -108,6 +109,26 @@ describe('the HTTP server', () => {
   });
 });
 
+describe('an address for Prometheus', () => {
+  it('serves metrics, and nothing of what the metrics server has beside them', async () => {
+    const handler = scrapeHandler(() => ({ contentType: 'text/plain; version=0.0.4', text: async () => 'a 1\n' }));
+    const server = await HttpServer.open({ address: LOOPBACK, port: 0 }, handler);
+    try {
+      const ask = async (path: string, init?: RequestInit) => {
+        const answer = await fetch(`http://127.0.0.1:${server.port}${path}`, init);
+        return [answer.status, await answer.text()] as const;
+      };
+      assert.deepEqual(await ask('/metrics?x=1'), [200, 'a 1\n']);
+      const others = ['/', '/configz', '/proxyMode', '/healthz', '/statusz', '/flagz', '/status', '/explain', '/live'];
+      for (const path of [...others, '/debug/pprof/', '/recording', '/metrics/'])
+        assert.deepEqual(await ask(path), [404, '404 page not found\n'], path);
+      assert.equal((await ask('/debug/flags/v', { method: 'PUT', body: '9' }))[0], 405);
+    } finally {
+      await server.close();
+    }
+  });
+});
+
 describe('the metrics server', () => {
   let hasProfiling = false;
   let verbosity = 0;
@@ -118,6 +139,7 @@ describe('the metrics server', () => {
     hasProfiling: () => hasProfiling,
     questions: { byPath: new Map(), isLocal: () => true },
     readPage: () => gzipSync('page'),
+    component: OWN_FACTS,
     setVerbosity: (value) => (verbosity = value),
   });
   let server: HttpServer;

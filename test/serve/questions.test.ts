@@ -7,6 +7,7 @@ import type { Address } from '../../src/model/address.ts';
 import { HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
 import { isOwnHost, type Question } from '../../src/serve/questions.ts';
+import { OWN_FACTS } from '../helpers/own-facts.ts';
 
 const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   ['/status', { parameters: ['a', 'b'], answer: (of) => Promise.resolve({ a: of.get('a') }) }],
@@ -41,6 +42,7 @@ describe('questions to the metrics server', () => {
       config: () => ({}),
       metrics: () => ({ contentType: 'text/plain', text: () => Promise.resolve('') }),
       hasProfiling: () => false,
+      component: OWN_FACTS,
       setVerbosity: () => undefined,
       readPage: () => new Uint8Array(),
       questions: { byPath: QUESTIONS, isLocal: () => isLocal },

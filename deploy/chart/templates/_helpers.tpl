@@ -60,3 +60,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $_ := required "apiServer is empty. Set it to https://HOST:PORT of the control plane: no Service works before the agent does, so the agent cannot use the API server's Service" .Values.apiServer -}}
 {{- end -}}
 {{- end }}
+
+{{/* An object of files/ (a copy of deploy/monitoring), in the namespace of the release, with the labels of the values. */}}
+{{- define "slicewire.monitoring" -}}
+{{- $root := .root -}}
+{{- $text := $root.Files.Get .file | replace "https://docs.example/slicewire" $root.Values.monitoring.runbooks -}}
+{{- $object := fromYaml $text -}}
+{{- $labels := include "slicewire.labels" $root | fromYaml -}}
+{{- $_ := set $object.metadata "namespace" $root.Release.Namespace -}}
+{{- $_ := set $object.metadata "labels" (mustMergeOverwrite $object.metadata.labels $labels $root.Values.monitoring.labels) -}}
+{{- toYaml $object -}}
+{{- end }}

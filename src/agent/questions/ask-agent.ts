@@ -62,6 +62,7 @@ function reachable(address: string): string {
 const WITHOUT_AGENT: Readonly<Record<string, string>> = {
   '/explain': '--kubeconfig FILE, --manifests PATH or --recording FILE',
   '/status': '--kubeconfig FILE, --manifests PATH or --recording FILE',
+  '/exposure': '--kubeconfig FILE or --manifests PATH',
   '/verify': '--kubeconfig FILE or --manifests PATH',
   '/history': '--recording FILE',
 };

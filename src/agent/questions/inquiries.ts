@@ -3,6 +3,7 @@
  * source and the kernel where no agent is asked. Nothing here writes to the kernel.
  */
 import type { Explanation } from '../../answers/explanation.ts';
+import type { Exposure } from '../../answers/exposure.ts';
 import { API_VERSION } from '../../answers/head.ts';
 import type { History } from '../../answers/history.ts';
 import { NoAnswer, WrongQuestion } from '../../answers/problem.ts';
@@ -31,6 +32,7 @@ export interface Answers {
   explain(question: ExplainQuestion, signal: AbortSignal): Promise<Explanation>;
   verify(signal: AbortSignal): Promise<Verification>;
   history(question: HistoryQuestion, signal: AbortSignal): Promise<History>;
+  exposure(signal: AbortSignal): Promise<Exposure>;
 }
 
 /** Most recordings at the same time: each may keep 32 MB for a slow reader. */
@@ -41,6 +43,7 @@ export class Inquiries implements Answers {
   readonly #explaining = new OneAtATime('explain');
   readonly #verifying = new OneAtATime('verify');
   readonly #searching = new OneAtATime('history');
+  readonly #exposing = new OneAtATime('exposure');
   readonly #recording = new FewAtATime('recordings', MOST_RECORDINGS);
 
   constructor(parts: InquiryParts) {
@@ -121,6 +124,16 @@ export class Inquiries implements Answers {
       const { service } = question;
       if (service !== undefined && content.changes.length === 0) mustBeKnown(service, this.#parts.feed().cache);
       return { apiVersion: API_VERSION, kind: 'History', by: answeredByOf(this.#parts, question.at), ...content };
+    });
+  }
+
+  /** Throws NoAnswer, NetlinkError when the addresses of this node cannot be read, and the signal's reason. */
+  exposure(signal: AbortSignal): Promise<Exposure> {
+    return this.#exposing.run(signal, async () => {
+      const agent = presentAgent(this.#parts);
+      const { exposureNow } = await import('./exposure-now.ts');
+      const { strictArp } = this.#parts.config().ipvs;
+      return await exposureNow({ by: answeredByOf(this.#parts), agent, strictArp }, signal);
     });
   }
 }

@@ -58,11 +58,18 @@ function flightOf(parts: InquiryParts): Flight {
     lastChange:
       last === undefined
         ? null
-        : { at: momentOf(last.at), milliseconds: last.milliseconds, object: objectOf(last.service) },
-    latency: statistics.latencySlots(now).map(({ since, ...slot }) => ({ at: momentOf(since), ...slot })),
+        : { at: momentOf(last.at), milliseconds: rounded(last.milliseconds), object: objectOf(last.service) },
+    latency: statistics.latencySlots(now).map(({ since, changes, p50, p99, most }) => {
+      return { at: momentOf(since), changes, p50: rounded(p50), p99: rounded(p99), most: rounded(most) };
+    }),
     syncs: statistics.recentSyncs(now),
     drift: statistics.lastDrifts.map(({ at, what, by }) => ({ at: momentOf(at), what, by })),
   };
+}
+
+/** To a hundredth of a millisecond. */
+function rounded(milliseconds: number): number {
+  return Math.round(milliseconds * 100) / 100;
 }
 
 function objectOf(service: string): string {

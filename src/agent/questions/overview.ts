@@ -6,12 +6,17 @@ import type { ServiceAnswer } from '../../answers/service.ts';
 import type { ServiceRow, Services } from '../../answers/services.ts';
 import type { Cache } from '../../cache/cache.ts';
 import { nearestService } from '../../explain/nearest.ts';
+import { interfaceAddresses } from '../../host/node-facts.ts';
 import { inPortions } from '../../host/portions.ts';
+import { FAMILIES } from '../../model/address.ts';
 import { type Fault, faultText, type ServiceKey } from '../../model/objects.ts';
+import type { ServicePort } from '../../model/service-port.ts';
+import { firstLines, type KernelLines, kernelPlaces } from '../../overview/kernel-lines.ts';
 import { type RowFacts, serviceRow, setAsideRow } from '../../overview/rows.ts';
 import { serviceContent } from '../../overview/service.ts';
 import { answeredByOf, type InquiryParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { liveOf } from './live-facts.ts';
+import { packetFacts } from './packet-facts.ts';
 import { ServiceSearch } from './service-search.ts';
 
 export interface ServicesQuestion {
@@ -48,8 +53,8 @@ export class Overview {
     return { ...head, search, total: found.length, offset, rows };
   }
 
-  /** Throws WrongQuestion when there is no such Service. */
-  service(key: ServiceKey): ServiceAnswer {
+  /** Throws WrongQuestion when there is no such Service, and NetlinkError when the addresses of this node cannot be read. */
+  async service(key: ServiceKey): Promise<ServiceAnswer> {
     const { cache } = this.#parts.feed();
     const facts = rowFacts(this.#parts);
     const service = cache.service(key);
@@ -68,7 +73,18 @@ export class Overview {
       node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
       explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
     });
-    return { ...head, ...content, rules: [], rulesOmitted: 0 };
+    return { ...head, ...content, ...(await this.#kernelLines(facts.portsOf(key))) };
+  }
+
+  /** What the kernel has, as the agent believes; nothing until it was read. */
+  async #kernelLines(ports: readonly ServicePort[]): Promise<KernelLines> {
+    const agent = this.#parts.agent();
+    const interfaces = agent === undefined ? [] : (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+    const places = (agent?.mode.inspection.believed() ?? []).flatMap((view) => {
+      const facts = agent && packetFacts(agent.onNode.recorded.settings, view.family, interfaces);
+      return kernelPlaces(ports, { view, nodePortAddresses: facts?.nodePortAddresses ?? [] });
+    });
+    return firstLines(places);
   }
 
   #row(key: ServiceKey, facts: RowFacts): ServiceRow {

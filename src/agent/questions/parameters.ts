@@ -29,7 +29,7 @@ export function pageQuestions(overview: Overview): ReadonlyMap<string, Question>
       '/service',
       {
         parameters: ['name'],
-        answer: async (query) => await Promise.resolve(overview.service(serviceKey(required(query, 'name')))),
+        answer: async (query) => await overview.service(serviceKey(required(query, 'name'))),
       },
     ],
   ]);
@@ -53,6 +53,7 @@ function whole(query: URLSearchParams, name: string, most: number): number | und
 export function questionsOf(inquiries: Inquiries, now: () => number): ReadonlyMap<string, Question> {
   return new Map<string, Question>([
     ['/status', { parameters: [], answer: () => Promise.resolve(inquiries.status()) }],
+    ['/exposure', { parameters: [], answer: (_, signal) => inquiries.exposure(signal) }],
     ['/verify', { parameters: [], answer: (_, signal) => inquiries.verify(signal) }],
     [
       '/explain',

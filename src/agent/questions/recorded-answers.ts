@@ -1,5 +1,6 @@
 /** Answers from a recording: what stood and happened on the node that recorded it. */
 import type { Explanation } from '../../answers/explanation.ts';
+import type { Exposure } from '../../answers/exposure.ts';
 import type { AnsweredBy } from '../../answers/form.ts';
 import { API_VERSION, momentOf } from '../../answers/head.ts';
 import type { History } from '../../answers/history.ts';
@@ -75,6 +76,12 @@ export class RecordedAnswers implements Answers {
   verify(): Promise<Verification> {
     throw new WrongQuestion(
       'verify compares a kernel, and a recording has none: ask the agent, or use --kubeconfig or --manifests',
+    );
+  }
+
+  exposure(): Promise<Exposure> {
+    throw new WrongQuestion(
+      'exposure tells what a node answers now, and a recording has no node: ask the agent, or use --kubeconfig or --manifests',
     );
   }
 

@@ -10,9 +10,10 @@
 
 import { FaultList } from '../../api/decode/faults.ts';
 import type { ApiService, ApiSlice } from '../../api/decode/schema.ts';
-import { type Address, addressOctets, isLoopback, parseAddress } from '../../model/address.ts';
+import { type Address, parseAddress } from '../../model/address.ts';
 import type { Service, Slice } from '../../model/objects.ts';
 import { isInRange, type PortRange, rangeText } from '../../model/port-range.ts';
+import { specialKind } from '../../model/special-address.ts';
 import { trimmed } from '../../model/trimmed.ts';
 import type { EndpointsObject, PodView } from '../../producers/objects.ts';
 import type { Held, Kind } from './kinds.ts';
@@ -21,20 +22,7 @@ const INSTEAD = 'give an address that other machines can reach';
 
 /** Why the address can be neither a frontend nor an endpoint; undefined when it can. */
 export function specialProblem(address: Address): string | undefined {
-  const [first = 0, second = 0] = addressOctets(address);
-  const isV6 = address.includes(':');
-  const kind =
-    address === '0.0.0.0' || address === '::'
-      ? 'the unspecified address'
-      : isLoopback(address)
-        ? 'a loopback address (127.0.0.0/8, ::1)'
-        : (isV6 ? first === 0xfe && (second & 0xc0) === 0x80 : first === 169 && second === 254)
-          ? 'a link-local address (169.254.0.0/16, fe80::/10)'
-          : (isV6 ? first === 0xff : first >= 224 && first < 240)
-            ? 'a multicast address (224.0.0.0/4, ff00::/8)'
-            : address === '255.255.255.255'
-              ? 'the broadcast address'
-              : undefined;
+  const kind = specialKind(address);
   return kind === undefined ? undefined : `must not be ${kind}; ${INSTEAD}`;
 }
 

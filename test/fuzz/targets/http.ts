@@ -13,6 +13,7 @@ import { type Asked, type Handler, HttpServer } from '../../../src/serve/http.ts
 import { metricsHandler } from '../../../src/serve/metrics-server.ts';
 import { askedNode } from '../../helpers/asking.ts';
 import { FakeClock } from '../../helpers/fake-clock.ts';
+import { OWN_FACTS } from '../../helpers/own-facts.ts';
 import { corpusFiles } from '../corpus/read.ts';
 import { mutateText } from '../mutate/text.ts';
 import { soundNumber, soundTime } from '../sound/text.ts';
@@ -72,29 +73,32 @@ const metrics = metricsHandler({
   hasProfiling: () => true,
   questions: { byPath: questionsOf(inquiries as never, () => NOW), isLocal: () => true },
   readPage: () => gzipSync('page'),
+  component: OWN_FACTS,
   setVerbosity: (verbosity) => soundNumber(verbosity, 'verbosity', 0, 999),
 });
 const probes = healthHandler({ health, wall: () => NOW, onAnswer: () => undefined });
 const handler: Handler = (asked) => (/^\/(?:healthz|livez|readyz)/.test(asked.path) ? probes(asked) : metrics(asked));
 let server: Promise<HttpServer> | undefined;
 
-const STATUSES = [200, 400, 403, 404, 405, 503];
+const STATUSES = [200, 400, 403, 404, 405, 406, 503];
 
 /** A request line and its header Host, as Node.js hands them to a handler. */
 function askedOf(text: string): Asked {
   const [line = '', ...headers] = text.split(/\r?\n/);
   const [method = '', target = ''] = line.split(' ');
   const [path = '', query = ''] = target.split('?', 2);
-  const host = headers
-    .find((header) => /^host:/i.test(header))
-    ?.slice(5)
-    .trim();
+  const valueOf = (name: string) =>
+    headers
+      .find((header) => header.toLowerCase().startsWith(`${name}:`))
+      ?.slice(name.length + 1)
+      .trim();
   const body = text.slice(text.indexOf('\r\n\r\n') + 4, 4096);
   return {
     method,
     path,
     query: new URLSearchParams(query),
-    host,
+    host: valueOf('host'),
+    accept: valueOf('accept'),
     local: '127.0.0.1',
     remote: '127.0.0.1',
     body: () => Promise.resolve(body),

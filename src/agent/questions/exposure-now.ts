@@ -1,0 +1,47 @@
+/** What this node answers from outside now, from the parts of an agent. */
+import type { Exposure } from '../../answers/exposure.ts';
+import type { AnsweredBy } from '../../answers/form.ts';
+import { API_VERSION } from '../../answers/head.ts';
+import { interfaceAddresses } from '../../host/node-facts.ts';
+import { inPortions } from '../../host/portions.ts';
+import { type Cidr, FAMILIES, type Family, familyOf } from '../../model/address.ts';
+import { ExposureList } from '../../overview/exposure.ts';
+import type { ExposureFamily } from '../../overview/exposure-problems.ts';
+import type { Agent } from '../agent.ts';
+import { refusedServices } from './inquiry-parts.ts';
+import { packetFacts } from './packet-facts.ts';
+
+export interface ExposureAbout {
+  readonly by: AnsweredBy;
+  readonly agent: Agent;
+  /** --ipvs-strict-arp */
+  readonly strictArp: boolean;
+}
+
+/** Throws NetlinkError when the addresses of this node cannot be read, and the signal's reason. */
+export async function exposureNow({ by, agent, strictArp }: ExposureAbout, signal: AbortSignal): Promise<Exposure> {
+  const { feed, model } = agent;
+  const families = await familiesOf(agent);
+  const list = new ExposureList({ mode: by.mode, strictArp, families, refused: refusedServices(agent) });
+  const take = (key: string) => list.take(feed.cache.service(key), model.portsOf(key));
+  await inPortions(feed.cache.byName.keys(), take, signal);
+  return { apiVersion: API_VERSION, kind: 'Exposure', by, ...list.content() };
+}
+
+async function familiesOf({ feed, onNode }: Agent): Promise<ReadonlyMap<Family, ExposureFamily>> {
+  const interfaces = (await Promise.all(FAMILIES.map(interfaceAddresses))).flat();
+  const { settings } = onNode.recorded;
+  const node = feed.node();
+  const found = new Map<Family, ExposureFamily>();
+  for (const family of onNode.families) {
+    const facts = packetFacts(settings, family, interfaces);
+    if (facts === undefined) continue;
+    const { nodePortAddresses, localAddresses, nodeAddresses, localhostNodePorts, serviceCidrs, localDetector } = facts;
+    const ofPods: Cidr[] = (node?.podCIDRs ?? []).filter((cidr) => familyOf(cidr) === family);
+    if (localDetector.kind === 'cidr') ofPods.push(localDetector.cidr);
+    const own = new Set([...localAddresses, ...nodeAddresses]);
+    const podCidrs = [...new Set(ofPods)];
+    found.set(family, { family, nodePortAddresses, own, localhostNodePorts, serviceCidrs, podCidrs });
+  }
+  return found;
+}

@@ -1,0 +1,66 @@
+/** `slicewire completion`, and the command that its scripts call at each Tab. */
+import { askAgent } from '../agent/questions/ask-agent.ts';
+import { servicesSchema } from '../answers/services.ts';
+import { type Completion, complete, completionText } from '../commands/completion.ts';
+import { SCRIPTS, SHELLS } from '../commands/completion-scripts.ts';
+import { ConfigError } from '../config/flags.ts';
+import { parseListen } from '../config/listen.ts';
+import type { AskedOnCommandLine } from './asked.ts';
+
+/** Prints the script of a shell. Throws ConfigError for another shell. */
+export async function completionCommand({ words: [word = ''], print }: AskedOnCommandLine): Promise<number> {
+  const shell = SHELLS.find((one) => one === word);
+  if (shell === undefined) throw new ConfigError(`unknown shell ${word}; completion knows ${SHELLS.join(', ')}`);
+  print(SCRIPTS[shell].trimEnd());
+  return 0;
+}
+
+/** Prints what can follow the words. */
+export async function completeCommand({ words, signal, print }: AskedOnCommandLine): Promise<number> {
+  const completion = complete(words);
+  const text = completionText({
+    ...completion,
+    candidates: [...completion.candidates, ...(await named(completion, words, signal))],
+  });
+  if (text !== '') print(text);
+  return 0;
+}
+
+/** Milliseconds that a person waits for names. */
+const PATIENCE = 700;
+/** Names that a shell offers at once. */
+const MOST = 200;
+const DEFAULT_PORT = 10_249;
+
+/** Names of Services from the agent of this node; none where it does not answer at once. */
+async function named(
+  { services }: Completion,
+  words: readonly string[],
+  signal: AbortSignal,
+): Promise<Completion['candidates']> {
+  if (services === undefined) return [];
+  const { before, typed } = services;
+  const listen = parseListen(addressIn(words), DEFAULT_PORT);
+  if (listen === undefined) return [];
+  const parameters = { search: typed, limit: String(MOST) };
+  const until = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE)]);
+  try {
+    const { rows } = await askAgent({ listen, path: '/services', parameters, signal: until }, servicesSchema);
+    const names = rows.filter(({ service }) => service.startsWith(typed) && NAME.test(service));
+    return names.map(({ service, type, state }) => ({ word: `${before}${service}`, about: `${type}, ${state}` }));
+  } catch {
+    // A completion says nothing about an agent that is not there.
+    return [];
+  }
+}
+
+/** Nothing else goes to a shell. */
+const NAME = /^[a-z0-9.-]+\/[a-z0-9.-]+$/;
+
+/** The agent's address where the line names one. */
+function addressIn(words: readonly string[]): string {
+  const flag = '--metrics-bind-address';
+  const at = words.lastIndexOf(flag);
+  const joined = words.findLast((word) => word.startsWith(`${flag}=`));
+  return joined?.slice(flag.length + 1) ?? (at < 0 ? undefined : words[at + 1]) ?? '127.0.0.1';
+}
