@@ -74,7 +74,7 @@ export class Sandbox {
       // The scripts of the packages run here, so a user without rights runs them.
       const nobody = ['--reuid=nobody', '--regid=nogroup', '--clear-groups', 'env', `HOME=${made}`, `TMPDIR=${made}`];
       const merged = ['--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr', '--include=usr-is-merged'];
-      const kind = ['--mode=chrootless', '--variant=minbase', `--architectures=${architecture}`, '--quiet', ...merged];
+      const kind = ['--mode=chrootless', '--variant=apt', `--architectures=${architecture}`, '--quiet', ...merged];
       await this.run('setpriv', ...nobody, 'fakeroot', 'mmdebstrap', ...kind, 'bookworm', join(made, 'base.tar'));
       await rename(join(made, 'base.tar'), join(context, 'base.tar'));
       await rm(made, { recursive: true });
