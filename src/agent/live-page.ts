@@ -2,8 +2,10 @@
 import type { Live } from '../answers/live.ts';
 import { liveDelta } from '../answers/live-delta.ts';
 import { type Clock, realClock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
 import type { Answer, Asked } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { Overview } from './questions/overview.ts';
 
 export class LivePage {
@@ -11,8 +13,11 @@ export class LivePage {
   /** `liveSchema.revision` */
   #revision = 0;
 
-  constructor(overview: Pick<Overview, 'live'>, clock: Pick<Clock, 'now' | 'after'> = realClock) {
-    this.#stream = new LiveStream({ whole: () => overview.live(this.#revision), delta: liveDelta }, clock);
+  constructor(overview: Pick<Overview, 'live'>, log: Log, clock: Pick<Clock, 'now' | 'after'> = realClock) {
+    const whole = () => overview.live(this.#revision);
+    const onThrown = (error: unknown) =>
+      log.error(`an event of the live page could not be made: ${causeOf(error)}; the pages ask again`);
+    this.#stream = new LiveStream({ whole, delta: liveDelta, onThrown }, clock);
   }
 
   /** The page may show something else now. Costs next to nothing while nobody reads. */

@@ -76,7 +76,7 @@ export class Reporting {
       recordings: this.#options.recordings,
     };
     const overview = new Overview(parts);
-    this.#page = new LivePage(overview);
+    this.#page = new LivePage(overview, log);
     this.#servers = new Servers({
       open: outside.process.listen,
       log,

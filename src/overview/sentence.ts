@@ -41,6 +41,7 @@ function troubleText({ live, ready, healthy, reasons }: Status['health']): strin
 
 function inKernelText({ services, refused, waiting }: SentenceFacts): string {
   const missing = refused.length + waiting;
+  if (services === 0) return 'No Service is in the kernel';
   if (missing === 0) {
     return services === 1
       ? 'The only Service is in the kernel'

@@ -24,6 +24,10 @@ export interface LiveSource<T extends object> {
   whole(): T;
   /** What of it is not as it was. */
   delta(before: T, now: T): object;
+  /** Blocks of deflate that end with a full flush; zlib's by default. */
+  pack?(text: Buffer): Buffer;
+  /** An event could not be made. All readers are ended; they ask again. */
+  onThrown(error: unknown): void;
 }
 
 /** An event as bytes, in both encodings; it is compressed when the first reader needs it. */
@@ -36,8 +40,10 @@ export class LiveStream<T extends object> {
   readonly #source: LiveSource<T>;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #readers = new Set<Reader>();
+  /** After 1 s a browser asks again. */
+  readonly #opening: Event;
   /** What the readers know. */
-  #known: { readonly value: T; readonly event: Event } | undefined;
+  #known: { readonly value: T; event: Event | undefined } | undefined;
   #sentAt = Number.NEGATIVE_INFINITY;
   #due = Number.POSITIVE_INFINITY;
   #cancel: () => void = () => undefined;
@@ -45,6 +51,7 @@ export class LiveStream<T extends object> {
   constructor(source: LiveSource<T>, clock: Pick<Clock, 'now' | 'after'>) {
     this.#source = source;
     this.#clock = clock;
+    this.#opening = this.#eventOf('retry: 1000\n\n');
   }
 
   /** The number of readers. */
@@ -75,9 +82,11 @@ export class LiveStream<T extends object> {
     this.#mustHaveRoom();
     const reader = new Reader(isPacked, signal);
     try {
-      this.#known ??= this.#look();
-      reader.take(OPENING);
-      reader.begin(this.#known.event);
+      const known = this.#known ?? { value: this.#source.whole(), event: undefined };
+      this.#known = known;
+      known.event ??= this.#eventOf(liveText(known.value));
+      reader.take(this.#opening);
+      reader.begin(known.event);
       this.#readers.add(reader);
       if (this.#readers.size === 1) this.#schedule(this.#clock.now() + LONGEST_PAUSE);
       yield* reader.pieces();
@@ -92,9 +101,18 @@ export class LiveStream<T extends object> {
     throw new NoAnswer(`${MOST_READERS} pages follow this agent already, which is the most: close one of them`);
   }
 
-  #look() {
-    const value = this.#source.whole();
-    return { value, event: eventOf(value) };
+  /** Blocks that end with a full flush refer to nothing before them, so they fit into the stream of every reader. */
+  #eventOf(text: string): Event {
+    const plain = Buffer.from(text);
+    const { pack = deflated } = this.#source;
+    let packed: Buffer | undefined;
+    return {
+      plain,
+      packed() {
+        packed ??= pack(plain);
+        return packed;
+      },
+    };
   }
 
   #schedule(at: number): void {
@@ -104,17 +122,27 @@ export class LiveStream<T extends object> {
     this.#cancel = this.#clock.after(Math.max(0, at - this.#clock.now()), () => this.#send());
   }
 
+  /** Must not throw: it is called by a timer, and the page is no reason for the agent to end. */
   #send(): void {
     this.#due = Number.POSITIVE_INFINITY;
     this.#sentAt = this.#clock.now();
+    try {
+      this.#sendChange();
+      this.#schedule(this.#sentAt + LONGEST_PAUSE);
+    } catch (error) {
+      for (const reader of this.#readers) reader.end();
+      this.#source.onThrown(error);
+    }
+  }
+
+  #sendChange(): void {
     const before = this.#known?.value;
     const now = this.#source.whole();
     if (before !== undefined) {
-      const delta = eventOf(this.#source.delta(before, now));
+      const delta = this.#eventOf(liveText(this.#source.delta(before, now)));
       for (const reader of this.#readers) reader.take(delta);
     }
-    this.#known = { value: now, event: eventOf(now) };
-    this.#schedule(this.#sentAt + LONGEST_PAUSE);
+    this.#known = { value: now, event: undefined };
   }
 
   #rest(): void {
@@ -138,8 +166,8 @@ class Reader {
   constructor(isPacked: boolean, signal: AbortSignal) {
     this.#isPacked = isPacked;
     if (isPacked) this.#queue.push(GZIP_HEADER);
-    if (signal.aborted) this.#end();
-    else signal.addEventListener('abort', () => this.#end(), { once: true });
+    if (signal.aborted) this.end();
+    else signal.addEventListener('abort', () => this.end(), { once: true });
   }
 
   /** The first event does not count as waiting, whatever its size. */
@@ -151,7 +179,7 @@ class Reader {
   /** A reader that is too slow is ended: a browser asks again then, and begins with the whole. */
   take(event: Event): void {
     if (this.#isOver) return;
-    if (this.#waiting > MOST_WAITING) this.#end();
+    if (this.#waiting > MOST_WAITING) this.end();
     else this.#add(event);
     this.#wake();
   }
@@ -181,7 +209,8 @@ class Reader {
     this.#waiting += bytes.length;
   }
 
-  #end(): void {
+  /** After what waits for it. */
+  end(): void {
     this.#isOver = true;
     this.#wake();
   }
@@ -207,25 +236,13 @@ function gzipEnd(checksum: number, length: number): Buffer {
   return end;
 }
 
-/** After 1 s a browser asks again. */
-const OPENING = textEvent('retry: 1000\n\n');
-
 /** JSON has no line break, so an event has one line of data. */
-function eventOf(value: object): Event {
-  return textEvent(`event: live\ndata: ${JSON.stringify(value)}\n\n`);
+function liveText(value: object): string {
+  return `event: live\ndata: ${JSON.stringify(value)}\n\n`;
 }
 
-/** Blocks that end with a full flush refer to nothing before them, so they fit into the stream of every reader. */
-function textEvent(text: string): Event {
-  const plain = Buffer.from(text);
-  let packed: Buffer | undefined;
-  return {
-    plain,
-    packed() {
-      packed ??= deflateRawSync(plain, { finishFlush: constants.Z_FULL_FLUSH });
-      return packed;
-    },
-  };
+function deflated(text: Buffer): Buffer {
+  return deflateRawSync(text, { finishFlush: constants.Z_FULL_FLUSH });
 }
 
 /** RFC 9110, 12.5.3: `gzip;q=0` refuses it. */

@@ -1,6 +1,9 @@
 /** The values of deploy/chart: each has its effect, and a bad one is refused. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Command } from 'commander';
 import { parse } from 'yaml';
@@ -14,13 +17,15 @@ import {
   bothOf,
   configOf,
   find,
+  HELM,
   options,
   refused,
   rendered,
+  set,
   settingsOf,
   workload,
 } from '../helpers/chart.ts';
-import { isRightBySchemas } from '../helpers/deployed.ts';
+import { helm, isRightBySchemas } from '../helpers/deployed.ts';
 
 describe('the values of deploy/chart', () => {
   it('apiServer, mode, clusterCIDR and config reach the files that the agent reads', options, async () => {
@@ -49,12 +54,12 @@ describe('the values of deploy/chart', () => {
   it('image has a repository, a tag or a digest, a policy and secrets', options, async () => {
     const digest = `sha256:${'a'.repeat(64)}`;
     const tagged = ['image.repository=r.example:5000/net/slicewire', 'image.tag=1.2.3', 'image.pullPolicy=Always'];
-    const all = await rendered([...BASE, ...tagged, 'image.pullSecrets={one,two}', 'controller.enabled=true']);
+    const all = await rendered([...BASE, ...tagged, 'image.pullSecrets={one,007}', 'controller.enabled=true']);
     const controller = workload(all, 'Deployment').template.spec;
     for (const { image, imagePullPolicy } of [...bothOf(all), ...controller.containers]) {
       assert.deepEqual([image, imagePullPolicy], ['r.example:5000/net/slicewire:1.2.3', 'Always']);
     }
-    const secrets = [{ name: 'one' }, { name: 'two' }];
+    const secrets = [{ name: 'one' }, { name: '007' }];
     assert.deepEqual([agentOf(all).spec.imagePullSecrets, controller.imagePullSecrets], [secrets, secrets]);
     for (const { image } of bothOf(await rendered([...BASE, ...tagged, `image.digest=${digest}`]))) {
       assert.equal(image, `r.example:5000/net/slicewire@${digest}`);
@@ -174,6 +179,19 @@ describe('the values of deploy/chart', () => {
     const { 'slicewire.json': dashboard } = data as Readonly<Record<string, string>>;
     const own = readFileSync(new URL('../../deploy/grafana/slicewire.json', import.meta.url), 'utf8');
     assert.deepEqual(JSON.parse(dashboard ?? ''), JSON.parse(own));
+  });
+
+  it('numbers of a file stay whole numbers, though Helm reads them as floating point', options, async (context) => {
+    const folder = await mkdtemp(join(tmpdir(), 'slicewire-chart-'));
+    context.after(() => rm(folder, { recursive: true }));
+    const values = { minReadySeconds: 1_000_000, maxUnavailable: 1_000_000, config: { conntrack: { min: 1_048_576 } } };
+    await writeFile(join(folder, 'values.json'), JSON.stringify(values));
+    const args = [...set(BASE), '--values', join(folder, 'values.json')];
+    const { stdout } = await helm(HELM ?? assert.fail(), 'template', args);
+    // 1e+06 is the same number in YAML, and no integer for an API server.
+    for (const line of ['minReadySeconds: 1000000', 'maxUnavailable: 1000000', 'min: 1048576']) {
+      assert.match(stdout, new RegExp(`^ +${line}$`, 'm'));
+    }
   });
 
   it('restart the pods only where the init container has something to do', options, async () => {

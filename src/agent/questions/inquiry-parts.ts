@@ -7,8 +7,12 @@ import type { Config } from '../../config/config.ts';
 import { version } from '../../config/version.ts';
 import type { Recorder } from '../../history/recorder.ts';
 import type { Clock } from '../../host/clock.ts';
+import type { ProxyModel } from '../../model/proxy-model.ts';
+import type { ModeInspection } from '../../modes/inspection.ts';
+import type { SyncLoop } from '../../sync/loop.ts';
 import type { Agent } from '../agent.ts';
 import type { ObjectFeed } from '../feed.ts';
+import type { ModeOnNode } from '../mode.ts';
 import type { Recordings } from '../recording/recordings.ts';
 
 /** A reload of the configuration replaces some of them. */
@@ -26,8 +30,22 @@ export interface InquiryParts {
   readonly recordings: Pick<Recordings, 'recorder' | 'flights' | 'fault'> | undefined;
 }
 
+/** What the live page reads. */
+export interface PageParts extends Omit<InquiryParts, 'feed' | 'agent' | 'recordings'> {
+  readonly feed: () => Pick<ObjectFeed, 'cache' | 'watches'>;
+  readonly agent: () => PageAgent | undefined;
+  readonly recordings: Pick<Recordings, 'recorder' | 'fault'> | undefined;
+}
+
+export interface PageAgent {
+  readonly model: Pick<ProxyModel, 'portsOf'>;
+  readonly loop: Pick<SyncLoop, 'faults' | 'refused'>;
+  readonly mode: { readonly inspection: Pick<ModeInspection, 'believed'> };
+  readonly onNode: Pick<ModeOnNode, 'families' | 'recorded'>;
+}
+
 /** undefined where nothing is recorded, or not any more. */
-export function recorderOf({ recordings }: InquiryParts): Recorder | undefined {
+export function recorderOf({ recordings }: Pick<PageParts, 'recordings'>): Recorder | undefined {
   return recordings?.fault === undefined ? recordings?.recorder : undefined;
 }
 
@@ -41,13 +59,18 @@ export function presentAgent(parts: InquiryParts): Agent {
   throw new NoAnswer(`the agent cannot tell yet: ${why}; slicewire status tells more`);
 }
 
-export function answeredByOf({ who, config, clock }: InquiryParts, at = clock.wall()): AnsweredBy {
+export function answeredByOf(
+  { who, config, clock }: Pick<InquiryParts, 'who' | 'config' | 'clock'>,
+  at = clock.wall(),
+): AnsweredBy {
   const { mode, nodeName } = config();
   return { who, mode, node: nodeName, version: version(), at: momentOf(at) };
 }
 
 /** The Services that the kernel refuses, with the cause. */
-export function refusedServices(agent: Agent | undefined): ReadonlyMap<string, string> {
+export function refusedServices(
+  agent: { readonly loop: Pick<SyncLoop, 'refused'> } | undefined,
+): ReadonlyMap<string, string> {
   const refused = new Map<string, string>();
   for (const [key, { cause }] of agent?.loop.refused ?? []) refused.set(key, cause);
   return refused;

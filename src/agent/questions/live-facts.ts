@@ -4,7 +4,7 @@ import type { Live } from '../../answers/live.ts';
 import type { FaultBook } from '../../model/fault-book.ts';
 import { faultText } from '../../model/objects.ts';
 import { healthSentence } from '../../overview/sentence.ts';
-import { answeredByOf, type InquiryParts, recorderOf, refusedServices } from './inquiry-parts.ts';
+import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { heardOf, sourceText } from './status-answer.ts';
 
 /** Faults, and refused Services, that are listed. */
@@ -13,7 +13,7 @@ const MOST = 100;
 const PATIENCE = 1000;
 
 /** `revision`: see `liveSchema`. */
-export function liveOf(parts: InquiryParts, revision: number): Live {
+export function liveOf(parts: PageParts, revision: number): Live {
   const { clock, startedAt, config, feed, agent, health } = parts;
   const by = answeredByOf(parts);
   const { cache, watches } = feed();
@@ -49,7 +49,7 @@ export function liveOf(parts: InquiryParts, revision: number): Live {
 
 type Flight = Pick<Live, 'lastChange' | 'latency' | 'syncs' | 'drift'>;
 
-function flightOf(parts: InquiryParts): Flight {
+function flightOf(parts: PageParts): Flight {
   const statistics = recorderOf(parts)?.statistics;
   if (statistics === undefined) return { lastChange: null, latency: [], syncs: [], drift: [] };
   const now = parts.clock.wall();

@@ -14,7 +14,7 @@ import type { ServicePort } from '../../model/service-port.ts';
 import { firstLines, type KernelLines, kernelPlaces } from '../../overview/kernel-lines.ts';
 import { type RowFacts, serviceRow, setAsideRow } from '../../overview/rows.ts';
 import { serviceContent } from '../../overview/service.ts';
-import { answeredByOf, type InquiryParts, recorderOf, refusedServices } from './inquiry-parts.ts';
+import { answeredByOf, type PageParts, recorderOf, refusedServices } from './inquiry-parts.ts';
 import { liveOf } from './live-facts.ts';
 import { packetFacts } from './packet-facts.ts';
 import { ServiceSearch } from './service-search.ts';
@@ -27,10 +27,10 @@ export interface ServicesQuestion {
 }
 
 export class Overview {
-  readonly #parts: InquiryParts;
+  readonly #parts: PageParts;
   readonly #search: ServiceSearch;
 
-  constructor(parts: InquiryParts) {
+  constructor(parts: PageParts) {
     this.#parts = parts;
     this.#search = new ServiceSearch(
       () => parts.feed().cache,
@@ -99,12 +99,12 @@ function isServiceSetAside({ kind, effect }: Fault): boolean {
 
 function unknownService(key: ServiceKey, cache: Cache): string {
   const near = nearestService(key, cache.services());
-  const meant = near === undefined ? '' : `; did you mean ${near}?`;
-  return `no Service ${key} is known; headless Services and those of type ExternalName are not served${meant}`;
+  if (near !== undefined) return `no Service ${key}; did you mean ${near}?`;
+  return `no Service ${key}; headless Services and those of type ExternalName are not served`;
 }
 
 /** What rows are made from, now. */
-function rowFacts(parts: InquiryParts): RowFacts {
+function rowFacts(parts: PageParts): RowFacts {
   const { cache } = parts.feed();
   const agent = parts.agent();
   const pending = recorderOf(parts)?.pending.services() ?? new Set();
