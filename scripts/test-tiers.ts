@@ -173,7 +173,7 @@ export const TIERS: readonly Tier[] = [
   {
     name: 'image',
     command: 'npm run test:image',
-    budget: 240,
+    budget: 330,
     parts: [
       {
         name: 'executable',

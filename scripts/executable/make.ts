@@ -100,11 +100,9 @@ async function assemble({ node, output }: Making, folder: string): Promise<void>
 
 /** Throws when the executable does not work. */
 async function tryOut({ emulator, output }: Making, folder: string): Promise<void> {
-  const command = [...emulator, output];
-  const { stdout: version, stderr } = await realCommands.run(
-    { file: 'env', args: ['-i', ...command, 'version'] },
-    NEVER,
-  );
+  // Nothing of the surroundings: where one of the variables is refused, the executable restarts itself, which no emulator does.
+  const command = ['-i', `PATH=${process.env.PATH ?? ''}`, ...emulator, output];
+  const { stdout: version, stderr } = await realCommands.run({ file: 'env', args: [...command, 'version'] }, NEVER);
   // The first code warns on standard error where V8 refuses the compiled code.
   if (!version.startsWith('slicewire ') || stderr !== '') throw new Error(`${output} version: ${version}${stderr}`);
   const help = await run('env', [...command, 'run', '--help']);
@@ -114,7 +112,7 @@ async function tryOut({ emulator, output }: Making, folder: string): Promise<voi
   if ((await realCommands.run({ file: 'env', args: [...own, 'true'] }, NEVER)).exitCode !== 0) return;
   const sample = join(folder, 'sample.yaml');
   writeFileSync(sample, SAMPLE);
-  const plan = await run('env', [...own, ...command, 'plan', '--manifests', sample, '--output', 'json'], [0, 2]);
+  const plan = await run('env', [...own, 'env', ...command, 'plan', '--manifests', sample, '--output', 'json'], [0, 2]);
   const { steps } = JSON.parse(plan) as { steps: readonly { readonly key: string }[] };
   if (!steps.some(({ key }) => key.startsWith('IPv4 nat KUBE-SVC-'))) throw new Error(`${output} plan: ${plan}`);
 }

@@ -66,30 +66,33 @@ export class Sandbox {
 
   /** BASE for each architecture, of Debian's packages. Nothing of the other architecture runs for it (mmdebstrap(1), chrootless). */
   async makeBase(): Promise<void> {
-    for (const { architecture } of PLATFORMS) {
-      const context = join(this.folder, `base-${architecture}`);
-      const made = join(this.folder, 'made');
-      await Promise.all([mkdir(context), mkdir(made)]);
-      await chown(made, NOBODY, NOBODY);
-      // The scripts of the packages run here, so a user without rights runs them.
-      const nobody = ['--reuid=nobody', '--regid=nogroup', '--clear-groups', 'env', `HOME=${made}`, `TMPDIR=${made}`];
-      const merged = ['--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr', '--include=usr-is-merged'];
-      const kind = ['--mode=chrootless', '--variant=apt', `--architectures=${architecture}`, '--quiet', ...merged];
-      await this.run('setpriv', ...nobody, 'fakeroot', 'mmdebstrap', ...kind, 'bookworm', join(made, 'base.tar'));
-      await rename(join(made, 'base.tar'), join(context, 'base.tar'));
-      await rm(made, { recursive: true });
-      const file = join(context, 'Dockerfile');
-      await writeFile(file, 'FROM scratch\nADD base.tar /\n');
-      await this.run(
-        'buildah',
-        'bud',
+    const contexts = await Promise.all(
+      PLATFORMS.map(async ({ architecture }) => ({ architecture, context: await this.#baseContext(architecture) })),
+    );
+    for (const { architecture, context } of contexts) {
+      const options = [
         '--quiet',
         `--arch=${architecture}`,
         `--manifest=${BASE}`,
         '--file',
-        file,
-        context,
-      );
+        join(context, 'Dockerfile'),
+      ];
+      await this.run('buildah', 'bud', ...options, context);
     }
+  }
+
+  async #baseContext(architecture: string): Promise<string> {
+    const [context, made] = [join(this.folder, `base-${architecture}`), join(this.folder, `made-${architecture}`)];
+    await Promise.all([mkdir(context), mkdir(made)]);
+    await chown(made, NOBODY, NOBODY);
+    // The scripts of the packages run here, so a user without rights runs them.
+    const nobody = ['--reuid=nobody', '--regid=nogroup', '--clear-groups', 'env', `HOME=${made}`, `TMPDIR=${made}`];
+    const merged = ['--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr', '--include=usr-is-merged'];
+    const kind = ['--mode=chrootless', '--variant=apt', `--architectures=${architecture}`, '--quiet', ...merged];
+    await this.run('setpriv', ...nobody, 'fakeroot', 'mmdebstrap', ...kind, 'bookworm', join(made, 'base.tar'));
+    await rename(join(made, 'base.tar'), join(context, 'base.tar'));
+    await rm(made, { recursive: true });
+    await writeFile(join(context, 'Dockerfile'), 'FROM scratch\nADD base.tar /\n');
+    return context;
   }
 }
