@@ -45,7 +45,7 @@ export const TIERS: readonly Tier[] = [
         name: 'unit',
         files: [
           'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
-          'test/{agent,answers,api,cache,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
+          'test/{agent,answers,api,cache,commands,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
           'test/{kubectl,model,modes,native,overview,producers,reconcile,recordings,release,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
           'test/sim/**/*.test.ts',
@@ -91,7 +91,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'gcc'],
+        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc'],
       },
       {
         // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.

@@ -33,7 +33,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/kubectl/', 'src/lab/', 'src/replay/')
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
-    modules: ['commander', 'node:'],
+    modules: ['commander', 'log-update', 'node:'],
   },
   'src/kubectl/': {
     imports: ['src/agent/questions/parameters.ts', 'src/answers/', 'src/api/', 'src/config/'].concat(

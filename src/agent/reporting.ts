@@ -80,7 +80,7 @@ export class Reporting {
       trafficOf: (service) => this.services.trafficOf(service),
     };
     const overview = new Overview(parts);
-    this.#page = new LivePage(overview, log);
+    this.#page = new LivePage(overview, (text) => log.error(text));
     this.#servers = new Servers({
       open: outside.process.listen,
       log,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { serviceSchema } from '../../src/answers/service.ts';
 import { realCommands } from '../../src/host/commands.ts';
 import type { AgentProcess } from '../../src/lab/agent-process.ts';
 import { LAB, Lab, podAddress } from '../../src/lab/lab.ts';
@@ -98,6 +99,16 @@ export function describeServiceMetrics(options: ServiceMetricsOptions): void {
         connections('web', '80').replace('connections', 'bytes').replace('}', ',direction="out"}'),
       );
       assert.equal(bytes !== undefined && bytes > 0, hasBytes, String(bytes));
+    });
+
+    it('are in the answer about a Service, frontend by frontend', async () => {
+      const { body } = await askNode(lab, '/service?name=default/web', 10_249);
+      const { frontends } = serviceSchema.parse(JSON.parse(body));
+      const counts = frontends.map(({ kind, connections: counted }) => [kind, counted?.total, counted?.bytes !== null]);
+      assert.deepEqual(counts, [
+        ['cluster IP', 5, hasBytes],
+        ['node port', 2, hasBytes],
+      ]);
     });
 
     it('lose none when endpoints come and go, nor when the rules are written anew with those of another Service', async () => {
