@@ -45,6 +45,7 @@ for command in $missing; do
     qemu-aarch64-static) packages="$packages qemu-user-static libatomic1-arm64-cross libstdc++6-arm64-cross" ;;
     qemu-x86_64-static) packages="$packages qemu-user-static libatomic1-amd64-cross libstdc++6-amd64-cross" ;;
     systemd-analyze) packages="$packages systemd" ;;
+    groff) packages="$packages groff-base" ;;
     script) packages="$packages bsdutils" ;;
     stty) packages="$packages coreutils" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
