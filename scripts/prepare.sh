@@ -48,6 +48,8 @@ for command in $missing; do
     groff) packages="$packages groff-base" ;;
     script) packages="$packages bsdutils" ;;
     stty) packages="$packages coreutils" ;;
+    # Text needs a font.
+    chromium) packages="$packages chromium fonts-inter fonts-jetbrains-mono" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     promtool) packages="$packages prometheus" ;;
     *) packages="$packages $command" ;;

@@ -1,6 +1,6 @@
 /** The one executable (`npm run build`): the same bytes wherever it is built, of the Node.js that is pinned, and with no door that root must not have. */
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -11,6 +11,8 @@ import { realCommands } from '../../src/host/commands.ts';
 import { REMOVED_VARIABLES } from '../../src/host/environment.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { AgentCluster } from '../helpers/agent-cluster.ts';
+import { statusAnswer } from '../helpers/answers.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -40,6 +42,12 @@ const only = (...variables: readonly string[]) => [
   ...[...REMOVED_VARIABLES.keys()].flatMap((name) => ['-u', name]),
   ...variables,
 ];
+
+/** A command that asks the agent in the lab. */
+function asked(lab: Lab, path: string): [string, ...string[]] {
+  const { file, args } = lab.inside('node', 'curl', ['-sf', `http://127.0.0.1:10249${path}`]);
+  return [file, ...args];
+}
 
 describe('the executable', () => {
   let folder: string;
@@ -89,6 +97,24 @@ describe('the executable', () => {
     const { exitCode, stdout, stderr } = await run('env', ...only(), executable, 'version');
     assert.deepEqual([exitCode, stderr], [0, '']);
     assert.match(stdout, /^slicewire \d/);
+  });
+
+  it('is the plugin of kubectl under its name, also after a restart without variables of Node.js', async () => {
+    const plugin = join(folder, 'kubectl-slicewire');
+    symlinkSync(executable, plugin);
+    const cluster = await AgentCluster.start({ tls: true, token: 'secret' });
+    try {
+      await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
+      const kubeconfig = await cluster.server.kubeconfig();
+      for (const variables of [[], ['NODE_DEBUG=http']]) {
+        const command = [plugin, 'status', '--kubeconfig', kubeconfig];
+        const { exitCode, stdout, stderr } = await run('env', ...only(...variables), ...command);
+        assert.match(stdout, /^1 of 1 nodes is healthy\.\n/, stderr);
+        assert.equal(exitCode, 0);
+      }
+    } finally {
+      await cluster.stop();
+    }
   });
 
   describe('in surroundings that want something of Node.js', () => {
@@ -159,7 +185,7 @@ describe('the executable', () => {
     });
   });
 
-  it('as an agent goes on after SIGUSR1, listens for no debugger, and has none of the variables', async () => {
+  it('as an agent has the live page in it, goes on after SIGUSR1, listens for no debugger, and has none of the variables', async () => {
     const lab = await Lab.create({ commands: realCommands, pods: 0, remotePods: 0, signal: NEVER });
     const manifests = join(folder, 'manifests');
     mkdirSync(manifests);
@@ -176,6 +202,10 @@ describe('the executable', () => {
         environment.filter((variable) => REMOVED_VARIABLES.has(variable.split('=')[0] ?? '')),
         [],
       );
+      const { stdout: page } = await run(...asked(lab, '/'));
+      assert.match(page, /<script type="module" src="\/page\/page\.js">/);
+      const { stdout: script } = await run(...asked(lab, '/page/page.js'));
+      assert.ok(script.length > 50_000, `the page's program has ${script.length} bytes`);
       const { pid } = agent;
       assert.ok(pid !== undefined);
       process.kill(pid, 'SIGUSR1');
