@@ -5,7 +5,6 @@ import { type Clock, realClock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
 import type { Answer, Asked } from '../serve/http.ts';
 import { LiveStream } from '../serve/live.ts';
-import type { Log } from '../telemetry/log.ts';
 import type { Overview } from './questions/overview.ts';
 
 export class LivePage {
@@ -13,10 +12,14 @@ export class LivePage {
   /** `liveSchema.revision` */
   #revision = 0;
 
-  constructor(overview: Pick<Overview, 'live'>, log: Log, clock: Pick<Clock, 'now' | 'after'> = realClock) {
+  constructor(
+    overview: Pick<Overview, 'live'>,
+    onProblem: (text: string) => void,
+    clock: Pick<Clock, 'now' | 'after'> = realClock,
+  ) {
     const whole = () => overview.live(this.#revision);
     const onThrown = (error: unknown) =>
-      log.error(`an event of the live page could not be made: ${causeOf(error)}; the pages ask again`);
+      onProblem(`an event of the live page could not be made: ${causeOf(error)}; the pages ask again`);
     this.#stream = new LiveStream({ whole, delta: liveDelta, onThrown }, clock);
   }
 

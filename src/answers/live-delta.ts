@@ -8,8 +8,9 @@ const MOST_SYNCS = 200;
 /** The fields that differ; of syncs and latencies the entries that are new or changed. */
 export function liveDelta(before: Live, now: Live): LiveDelta {
   const { syncs, latency, ...fields } = now;
-  const known = new Set(before.syncs.map(({ number }) => number));
-  const newSyncs = syncs.filter(({ number }) => !known.has(number));
+  // Their numbers grow.
+  const last = before.syncs.at(-1)?.number ?? Number.NEGATIVE_INFINITY;
+  const newSyncs = syncs.filter(({ number }) => number > last);
   const slots = new Map(before.latency.map((slot) => [slot.at, slot]));
   const newSlots = latency.filter((slot) => !isSameSlot(slot, slots.get(slot.at)));
   return {

@@ -2,7 +2,7 @@
 import { wrapped } from './layout.ts';
 import type { NodeOutcome } from './nodes.ts';
 import type { Status } from './status.ts';
-import { countText, firstOf, numberText, timeBetween } from './words.ts';
+import { firstOf, numberText, timeBetween } from './words.ts';
 
 /** Names of nodes that a line has; the others are counted. `-o json` has all. */
 const MOST_NAMES = 5;
@@ -38,7 +38,7 @@ export function togetherText<A>(outcomes: readonly NodeOutcome<A>[], telling: Te
   const told = new Map(answered.map((outcome) => [outcome.node, telling.tell(outcome)]));
   const count = [...told.values()].filter(({ isCounted }) => isCounted).length;
   const [one, several] = telling.counted;
-  const head = `${numberText(count)} of ${countText(outcomes.length, 'node')} ${count === 1 ? one : several}`;
+  const head = `${numberText(count)} of ${numberText(outcomes.length)} nodes ${count === 1 ? one : several}`;
   const others = Map.groupBy(
     outcomes.filter(({ node }) => told.get(node)?.isCounted !== true),
     ({ node, failure, behind }) => told.get(node)?.says ?? `no answer: ${failure}${behind === '' ? '' : `; ${behind}`}`,

@@ -128,10 +128,15 @@ async function asked(
     return await client.get(path, query, signal);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    const hint = error.status === 403 ? '; docs/kubectl.md has a Role' : '';
-    throw new NoAnswer(`${error.message}${hint}`);
+    throw new NoAnswer(`${error.message}${HINTS[error.status] ?? ''}`);
   }
 }
+
+/** What to do, by the status of a refusal. */
+const HINTS: Readonly<Record<number, string>> = {
+  401: ': the API server does not know the user of the kubeconfig; --context, --user or a new login may help',
+  403: '; docs/kubectl.md has a Role',
+};
 
 function agentOf(pod: Pod): AgentPod {
   const { name, namespace } = pod.metadata;

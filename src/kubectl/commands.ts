@@ -114,8 +114,9 @@ function whereOf(flags: Flags): Where {
 
 const HOUR = 60 * 60 * 1000;
 
+/** An empty flag counts as none, as in kubectl. */
 function userFlags(flags: Flags): UserFlags {
-  const text = (flag: string) => textFlag(flags, flag);
+  const text = (flag: string) => textFlag(flags, flag) || undefined;
   return {
     kubeconfig: text('kubeconfig'),
     context: text('context'),
@@ -133,11 +134,13 @@ function plainFailures({ server, apply }: Credentials): Credentials {
       try {
         await apply(options);
       } catch (error) {
-        throw new NoAnswer(`the credentials for ${server} cannot be had: ${causeOf(error)}`);
+        throw new NoAnswer(`the credentials for ${server} cannot be had: ${causeOf(error) || SILENT}`);
       }
     },
   };
 }
+
+const SILENT = 'the program that the kubeconfig names for the user failed, and said nothing';
 
 function noAgents({ namespace, selector }: Where): string {
   return `no Pod with the label ${selector} is in the namespace ${namespace}: install slicewire, or name its Pods with --namespace and --selector`;

@@ -97,6 +97,9 @@ function refusal(status: number, message: string): string {
   const verb = /cannot (\w+) resource "pods\/portforward"/.exec(message)?.[1];
   if (status === 403 && verb !== undefined)
     return `the verb ${verb} of pods/portforward is missing in your rights: ${message}; docs/kubectl.md has a Role`;
+  // The check for `create` after the one for `get` gives no reason (kube-apiserver 1.36).
+  if (status === 403 && /forbidden:?\s*$/.test(message))
+    return `the verb create of pods/portforward is missing in your rights: the API server gives no reason after it let the verb get pass; docs/kubectl.md has a Role`;
   if (status === 403) return `the API server forbids port-forward: ${message}; docs/kubectl.md has a Role`;
   return `the API server refused port-forward: ${status} ${message}`;
 }
@@ -138,7 +141,7 @@ function streamOver(socket: WebSocket): Duplex {
 }
 
 function kubeletProblem(error: string): string {
-  const hint = /connection refused/.test(error)
+  const hint = /connection refused|ECONNREFUSED/.test(error)
     ? 'the agent does not listen there: it starts, or its --metrics-bind-address is another one; --port names the port, and the address must be of loopback'
     : 'look at the Pod and at its node';
   return `the kubelet could not reach the agent: ${error}; ${hint}`;

@@ -56,7 +56,7 @@ const COMMANDS: readonly PluginCommand[] = [
   {
     usage: 'exposure',
     description: 'tell what a node answers from outside the cluster, to whom, and what looks wrong',
-    status: '0 nothing looks wrong, 2 something does',
+    status: '0 answered',
     action: (commands, asked) => commands.exposureCommand(asked),
   },
 ];

@@ -3,6 +3,7 @@ import { readMoment, readSince, serviceKey } from '../agent/questions/parameters
 import { explanationSchema } from '../answers/explanation.ts';
 import { explanationText } from '../answers/explanation-text.ts';
 import { exposureSchema } from '../answers/exposure.ts';
+import { exposureText } from '../answers/exposure-text.ts';
 import { momentOf } from '../answers/head.ts';
 import { historySchema } from '../answers/history.ts';
 import { historyText } from '../answers/history-text.ts';
@@ -21,7 +22,6 @@ import { verificationSchema } from '../answers/verification.ts';
 import { verificationText } from '../answers/verification-text.ts';
 import { type Flags, textFlag } from '../config/flags.ts';
 import type { Asked } from './ask-nodes.ts';
-import { exposureText } from './exposure-text.ts';
 
 export interface NodesQuestion<A> {
   readonly question: NodeQuestion;
@@ -103,7 +103,7 @@ export function exposureQuestion() {
     asked: { path: '/exposure', parameters: {}, schema: exposureSchema },
     text: exposureText,
     telling: () => EXPOSURE_TELLING,
-    status: ({ exposed, problems }) => (problems.length + exposed.flatMap((one) => one.problems).length === 0 ? 0 : 2),
+    status: () => 0,
     asksWhy: false,
   });
 }

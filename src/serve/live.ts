@@ -241,8 +241,12 @@ function liveText(value: object): string {
   return `event: live\ndata: ${JSON.stringify(value)}\n\n`;
 }
 
+/** Bytes of an event for which a small window is as good: the memory of a large one costs more time than the compression. */
+const SMALL = 4096;
+
 function deflated(text: Buffer): Buffer {
-  return deflateRawSync(text, { finishFlush: constants.Z_FULL_FLUSH });
+  const memory = text.length < SMALL ? { windowBits: 12, memLevel: 4 } : {};
+  return deflateRawSync(text, { ...memory, finishFlush: constants.Z_FULL_FLUSH });
 }
 
 /** RFC 9110, 12.5.3: `gzip;q=0` refuses it. */

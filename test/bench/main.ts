@@ -19,6 +19,7 @@ import { DRIFT_SHAPES, measureDrift } from './drift.ts';
 import { EXPLAIN_SHAPES, measureExplain } from './explain.ts';
 import { measureFlows } from './flows.ts';
 import { measureLarge } from './large.ts';
+import { LIVE_READERS, measureLive } from './live.ts';
 import { measureModes } from './modes.ts';
 import { measureNftables, type NftablesStartOptions } from './nftables.ts';
 import { page, type Results } from './page.ts';
@@ -130,6 +131,7 @@ const PARTS: { readonly [One in Part]: () => Promise<Results[One]> } = {
   flows: () => measureEach(FLOWS, measureFlows),
   producers: () => measureEach(PRODUCERS, measureProducers),
   recorder: () => measureEach(RECORDER_SHAPES, measureRecorder),
+  live: () => measureEach(LIVE_READERS, measureLive),
   drift: () => measureEach(DRIFT_SHAPES, measureDrift),
   explain: async () => (await measureEach(EXPLAIN_SHAPES, measureExplain)).flat(),
   nftables: () => measureNftables(NFTABLES),

@@ -7,6 +7,7 @@ import { type DriftResult, driftAims, driftSection } from './drift.ts';
 import { type ExplainResult, explainAims, explainSection } from './explain.ts';
 import type { FlowsMeasured } from './flows-inside.ts';
 import type { LargeResult } from './large.ts';
+import { type LiveResult, liveAims, liveSection } from './live.ts';
 import type { ModesResult } from './modes.ts';
 import type { NftablesResult } from './nftables.ts';
 import { modesSection, nftablesAims, nftablesSection } from './nftables-page.ts';
@@ -34,6 +35,7 @@ export interface Results {
   readonly producers: readonly ProducersResult[];
   readonly explain: readonly ExplainResult[];
   readonly recorder: readonly RecorderResult[];
+  readonly live: readonly LiveResult[];
   readonly drift: readonly DriftResult[];
   readonly nftables: NftablesResult;
   readonly modes: ModesResult;
@@ -47,6 +49,7 @@ export function page(results: Results): string {
   const nftables = (all: Results) => nftablesSection(all.nftables);
   const explain = (all: Results) => explainSection(all.explain);
   const recorder = (all: Results) => recorderSection(all.recorder);
+  const live = (all: Results) => liveSection(all.live);
   const drift = (all: Results) => driftSection(all.drift);
   const modes = (all: Results) => modesSection(all.modes);
   const then = (all: Results) => todayBesideThen(all.rivals);
@@ -72,6 +75,7 @@ export function page(results: Results): string {
     producers,
     explain,
     recorder,
+    live,
     drift,
   ];
   return `${sections.map((section) => section(results)).join('\n\n')}\n`;
@@ -104,6 +108,7 @@ function aims(results: Results): string {
     ...nftablesAims(results.nftables),
     ...explainAims(results.explain),
     ...recorderAims(results.recorder),
+    ...liveAims(results.live),
     ...driftAims(results.drift),
   ];
   return `## Aims

@@ -193,6 +193,9 @@ describe('kubectl slicewire of an agent that cannot be asked', () => {
         `the verb ${verb} of pods/portforward is missing in your rights: ${message(verb)}; docs/kubectl.md has a Role`,
       );
     }
+    // The words of kube-apiserver 1.36.2 where `get` is granted and `create` is not.
+    cluster.addNode('forbidden', { kind: 'refused', status: 403, message: 'pods "slicewire-a" is forbidden: ' });
+    assert.match(await refused('forbidden'), /^the verb create of pods\/portforward is missing in your rights: /);
     cluster.addNode('forbidden', { kind: 'refused', status: 403, message: 'a webhook says no' });
     assert.equal(
       await refused('forbidden'),
@@ -292,7 +295,7 @@ describe('kubectl slicewire of an agent that cannot be asked', () => {
   });
 
   it('asks for the path of the Pod whatever its name is', async () => {
-    const name = '../../../secrets?x=';
+    const name = 'a/../b?ports=1#c';
     cluster.server.put({
       ...agentPod('odd'),
       metadata: { name, namespace: 'kube-system', labels: { 'k8s-app': 'slicewire' } },
@@ -306,6 +309,11 @@ describe('kubectl slicewire of an agent that cannot be asked', () => {
     assert.match(
       await cluster.refusal('status'),
       /^\/api\/v1\/namespaces\/kube-system\/pods: 403 .*; docs\/kubectl\.md has a Role$/,
+    );
+    cluster.server.failNext(1, 401, {}, { resource: 'pods' });
+    assert.match(
+      await cluster.refusal('status'),
+      /: 401 Unauthorized: the API server does not know the user of the kubeconfig; /,
     );
   });
 });

@@ -6,7 +6,7 @@ export const COMMAND_LINES: readonly Row<readonly string[]>[] = [
     name: 'an unknown command',
     input: ['launch'],
     message:
-      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, record, replay, controller, demo, completion, version and help',
+      'slicewire: unknown command launch; the commands are run, plan, cleanup, explain, verify, status, history, exposure, record, replay, controller, demo, completion, version and help',
   },
   {
     name: 'the completion of an unknown shell',

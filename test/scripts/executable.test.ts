@@ -1,6 +1,6 @@
 /** The one executable (`npm run build`): the same bytes wherever it is built, of the Node.js that is pinned, and with no door that root must not have. */
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -11,6 +11,8 @@ import { realCommands } from '../../src/host/commands.ts';
 import { REMOVED_VARIABLES } from '../../src/host/environment.ts';
 import { AgentProcess } from '../../src/lab/agent-process.ts';
 import { Lab } from '../../src/lab/lab.ts';
+import { AgentCluster } from '../helpers/agent-cluster.ts';
+import { statusAnswer } from '../helpers/answers.ts';
 import { listeningPorts } from '../helpers/listening.ts';
 import { NEVER } from '../helpers/rig.ts';
 
@@ -89,6 +91,24 @@ describe('the executable', () => {
     const { exitCode, stdout, stderr } = await run('env', ...only(), executable, 'version');
     assert.deepEqual([exitCode, stderr], [0, '']);
     assert.match(stdout, /^slicewire \d/);
+  });
+
+  it('is the plugin of kubectl under its name, also after a restart without variables of Node.js', async () => {
+    const plugin = join(folder, 'kubectl-slicewire');
+    symlinkSync(executable, plugin);
+    const cluster = await AgentCluster.start({ tls: true, token: 'secret' });
+    try {
+      await cluster.addAgent('node-1', { '/status': () => statusAnswer('node-1') });
+      const kubeconfig = await cluster.server.kubeconfig();
+      for (const variables of [[], ['NODE_DEBUG=http']]) {
+        const command = [plugin, 'status', '--kubeconfig', kubeconfig];
+        const { exitCode, stdout, stderr } = await run('env', ...only(...variables), ...command);
+        assert.match(stdout, /^1 of 1 nodes is healthy\.\n/, stderr);
+        assert.equal(exitCode, 0);
+      }
+    } finally {
+      await cluster.stop();
+    }
   });
 
   describe('in surroundings that want something of Node.js', () => {

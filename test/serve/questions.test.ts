@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { NoAnswer, WrongQuestion } from '../../src/answers/problem.ts';
 import type { Address } from '../../src/model/address.ts';
-import { HttpServer } from '../../src/serve/http.ts';
+import { type Answer, HttpServer } from '../../src/serve/http.ts';
 import { metricsHandler } from '../../src/serve/metrics-server.ts';
 import { isOwnHost, type Question } from '../../src/serve/questions.ts';
 import { OWN_FACTS } from '../helpers/own-facts.ts';
@@ -18,6 +18,8 @@ const QUESTIONS: ReadonlyMap<string, Question> = new Map<string, Question>([
   ['/slow', { parameters: [], answer: (_, signal) => untilAborted(signal), longest: 50 }],
   ['/torn', { parameters: [], answer: () => Promise.resolve(torn()) }],
 ]);
+
+const LIVE: Answer = { status: 200, headers: { 'content-type': 'text/event-stream' }, body: 'event: live\n\n' };
 
 async function* pieces() {
   yield Buffer.from('one ');
@@ -45,7 +47,7 @@ describe('questions to the metrics server', () => {
       component: OWN_FACTS,
       setVerbosity: () => undefined,
       readPage: () => new Uint8Array(),
-      questions: { byPath: QUESTIONS, isLocal: () => isLocal },
+      questions: { byPath: QUESTIONS, isLocal: () => isLocal, live: () => LIVE },
     });
     // Not a loopback address where others can be: 127.0.0.1 is one of several ways to reach it.
     server = await HttpServer.open({ address: '::' as Address, port: 0 }, handler);
@@ -137,6 +139,17 @@ describe('questions to the metrics server', () => {
     assert.doesNotMatch(broken, /\r\n0\r\n\r\n$/);
   });
 
+  it('about what happens are refused to the same clients', async () => {
+    assert.match(await ask('/live'), /^HTTP\/1.1 200 [\s\S]*event: live\n\n$/);
+    assert.doesNotMatch(await ask('/live'), /access-control/i);
+    assert.match(await ask('/live', { host: 'evil.example' }), /^HTTP\/1.1 403 /);
+    assert.match(
+      await ask('/live?since=1'),
+      /^HTTP\/1.1 400 [\s\S]*\/live has no parameter since: it takes no parameter/,
+    );
+    assert.match(await ask('/live', { method: 'POST' }), /^HTTP\/1.1 405 /);
+  });
+
   it('are for this machine alone where the server is', async () => {
     const own = Object.values((await import('node:os')).networkInterfaces())
       .flatMap((all) => all ?? [])
@@ -144,6 +157,7 @@ describe('questions to the metrics server', () => {
     if (own === undefined) return;
     const answer = await ask('/status', { at: own, host: own });
     assert.match(answer, /^HTTP\/1.1 403 [\s\S]*questions are answered on this machine alone/);
+    assert.match(await ask('/live', { at: own, host: own }), /^HTTP\/1.1 403 /);
     isLocal = false;
     assert.match(await ask('/status', { at: own, host: own }), /^HTTP\/1.1 200 /);
     isLocal = true;

@@ -71,6 +71,7 @@ export class Overview {
       ...facts,
       objects: cache,
       node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
+      traffic: this.#parts.trafficOf?.(key),
       explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
     });
     return { ...head, ...content, ...(await this.#kernelLines(facts.portsOf(key))) };

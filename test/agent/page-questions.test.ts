@@ -1,0 +1,58 @@
+/** The parameters of the live page's questions: right ones, and what is said to wrong ones. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { MOST_ROWS, pageQuestions } from '../../src/agent/questions/parameters.ts';
+import { isWrongQuestion } from '../../src/answers/problem.ts';
+import { service } from '../helpers/objects.ts';
+import { NEVER } from '../helpers/rig.ts';
+import { pageNode } from '../overview/page-node.ts';
+
+const node = pageNode();
+for (let i = 0; i < 150; i++) {
+  node.it.put(service({ name: `s${i}`, spec: { clusterIP: `10.96.0.${i}`, ports: [{ port: 80 }] } }));
+}
+const questions = pageQuestions(node.overview);
+
+async function ask(path: string, query: string): Promise<unknown> {
+  return await questions.get(path)?.answer(new URLSearchParams(query), NEVER);
+}
+
+const WRONG: readonly (readonly [path: string, query: string, message: string])[] = [
+  ['/services', 'limit=501', 'limit: 501: must be a number from 0 to 500'],
+  ['/services', 'limit=-1', 'limit: -1: must be a number from 0 to 500'],
+  ['/services', 'limit=', 'limit: : must be a number from 0 to 500'],
+  ['/services', 'offset=1e3', 'offset: 1e3: must be a number from 0 to 9999999'],
+  ['/services', 'offset=99999999', 'offset: 99999999: must be a number from 0 to 9999999'],
+  ['/services', `search=${'a'.repeat(401)}`, 'search: it has 401 characters, and may have at most 400'],
+  ['/service', '', 'the parameter name is missing'],
+  ['/service', 'name=web', 'web is no Service: write NAMESPACE/NAME, such as shop/web'],
+  ['/service', 'name=../web', '../web is no Service: write NAMESPACE/NAME, such as shop/web'],
+  ['/service', 'name=a/<b>', 'a/<b> is no Service: write NAMESPACE/NAME, such as shop/web'],
+];
+
+describe('questions of the live page', () => {
+  it('are answered with their defaults, and within their bounds', async () => {
+    const shown = async (query: string) => {
+      const answer = await ask('/services', query);
+      assert.ok(typeof answer === 'object' && answer !== null && 'rows' in answer && Array.isArray(answer.rows));
+      return answer.rows.length;
+    };
+    const counts = [
+      await shown(''),
+      await shown(`limit=${MOST_ROWS}`),
+      await shown('limit=0'),
+      await shown('offset=149'),
+    ];
+    assert.deepEqual([...counts, await shown('offset=9999999'), await shown('search=s14')], [100, 150, 0, 1, 0, 11]);
+  });
+
+  for (const [path, query, message] of WRONG) {
+    it(`say what is wrong with ${path}?${query.slice(0, 30)}`, async () => {
+      await assert.rejects(ask(path, query), (error) => {
+        assert.ok(isWrongQuestion(error));
+        assert.equal(error.message, message);
+        return true;
+      });
+    });
+  }
+});
