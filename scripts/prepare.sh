@@ -45,6 +45,10 @@ for command in $missing; do
     qemu-aarch64-static) packages="$packages qemu-user-static libatomic1-arm64-cross libstdc++6-arm64-cross" ;;
     qemu-x86_64-static) packages="$packages qemu-user-static libatomic1-amd64-cross libstdc++6-amd64-cross" ;;
     systemd-analyze) packages="$packages systemd" ;;
+    script) packages="$packages bsdutils" ;;
+    stty) packages="$packages coreutils" ;;
+    # Text needs a font.
+    chromium) packages="$packages chromium fonts-inter fonts-jetbrains-mono" ;;
     gcc) packages="$packages gcc libc6-dev linux-libc-dev" ;;
     promtool) packages="$packages prometheus" ;;
     *) packages="$packages $command" ;;

@@ -45,9 +45,10 @@ export const TIERS: readonly Tier[] = [
         name: 'unit',
         files: [
           'test/{documents/nasty,controller/replicas,explain/oracle,model/histories,modes/iptables/between-commits}.test.ts',
-          'test/{agent,answers,api,cache,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
+          'test/{agent,answers,api,cache,commands,config,controller,documents,explain,helpers,history,host}/**/*.test.ts',
           'test/{kubectl,model,modes,native,overview,producers,reconcile,recordings,release,replay,scripts,serve}/**/*.test.ts',
           'test/{source,sync,telemetry,fuzz}/**/*.test.ts',
+          'test/page/*.test.ts',
           'test/sim/**/*.test.ts',
           'test/bench/{cluster,process-cost,rivals}.test.ts',
           'test/soak/{judge,parts}.test.ts',
@@ -91,7 +92,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'gcc'],
+        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc'],
       },
       {
         // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.
@@ -116,19 +117,27 @@ export const TIERS: readonly Tier[] = [
           'test/netns/{agent,nftables-agent,stories-*,operating,nft-lists}.test.ts',
           'test/netns/*.test.ts',
         ],
-        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense}.test.ts'],
+        except: ['test/netns/chosen-stories-*.test.ts', 'test/netns/{affinity,localhost,rest,dense,scrape}.test.ts'],
         // They wait for the kernel, and for silence, more than they compute.
         concurrency: 4,
         needsRoot: true,
         tools: ['iptables', 'nft', 'ipset', 'conntrack', 'ip', 'sysctl', 'openssl'],
       },
       {
+        // The live page in Chromium.
+        name: 'browser',
+        files: ['test/page/browser/*.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['iptables', 'nft', 'ip', 'sysctl', 'chromium'],
+      },
+      {
         // Alerts and metrics by Prometheus' own program.
         name: 'alerts',
-        files: ['test/deploy/promtool.test.ts'],
-        concurrency: 1,
-        needsRoot: false,
-        tools: ['promtool'],
+        files: ['test/deploy/promtool.test.ts', 'test/netns/scrape.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['promtool', 'curl', 'nft', 'iptables', 'ip', 'sysctl'],
       },
       {
         // They count processes, or need every processor in time.
@@ -180,7 +189,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/scripts/executable.test.ts'],
         concurrency: 1,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl'],
+        tools: ['iptables', 'ip', 'sysctl', 'curl'],
       },
       {
         name: 'image',

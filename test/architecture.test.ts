@@ -33,7 +33,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       .concat('src/commands/', 'src/explain/', 'src/history/', 'src/host/', 'src/kubectl/', 'src/lab/', 'src/replay/')
       .concat(PURE)
       .concat('src/modes/', 'src/serve/', 'src/source/', 'src/sync/', 'src/telemetry/'),
-    modules: ['commander', 'node:'],
+    modules: ['commander', 'log-update', 'node:'],
   },
   'src/kubectl/': {
     imports: ['src/agent/questions/parameters.ts', 'src/answers/', 'src/api/', 'src/config/'].concat(
@@ -166,7 +166,7 @@ const ACTING = [
   ...['families', 'handover', 'cleanup', 'inspect', 'kernel-settings', 'node-part', 'iptables/index', 'ipvs/index'],
   ...['nftables/index', 'nftables/predecessor'],
   ...['apply', 'cleanup', 'inspect', 'observe', 'packet-counts', 'rules-family', 'standing', 'family-rules']
-    .concat('heard-rules', 'touched-chains')
+    .concat('heard-rules', 'rule-connections', 'touched-chains')
     .map((n) => `netfilter/${n}`),
   ...['apply', 'cleanup', 'device', 'node', 'observe', 'servers-family', 'timeouts', 'inspect'].map(
     (n) => `virtual-servers/${n}`,
@@ -197,6 +197,7 @@ const PURE_FILES = [
     .concat(
       'portions',
       'recent',
+      'rule-frontends',
       'restore-text',
       'rule-totals',
       'rules',

@@ -1,11 +1,12 @@
-/** Manual pages and completions, as the executable prints them. */
+/** Manual pages, and completions as the executable prints them. */
+import { manPages } from '../man-pages.ts';
 import { run } from './run.ts';
 
 /** The names under which shells look for completions. */
 const COMPLETIONS = { bash: 'slicewire', zsh: '_slicewire', fish: 'slicewire.fish' } as const;
 
-/** Texts by their paths in the archive. `executable`: one that runs on this machine. */
-export async function documentsOf(executable: string | undefined): Promise<ReadonlyMap<string, string>> {
+/** Texts by their paths in the archive. `executable`: one that runs on this machine; `epoch`: seconds since 1970. */
+export async function documentsOf(executable: string | undefined, epoch: number): Promise<ReadonlyMap<string, string>> {
   if (executable === undefined) throw new Error('no executable of this machine was built');
   const completions = Object.entries(COMPLETIONS).map(
     async ([shell, name]): Promise<[string, string]> => [
@@ -13,5 +14,7 @@ export async function documentsOf(executable: string | undefined): Promise<Reado
       await run(executable, ['completion', shell]),
     ],
   );
-  return new Map(await Promise.all(completions));
+  const date = new Date(epoch * 1000).toISOString().slice(0, 10);
+  const pages = [...manPages(date)].map(([file, text]): [string, string] => [`man/man8/${file}`, text]);
+  return new Map([...pages, ...(await Promise.all(completions))]);
 }

@@ -67,7 +67,10 @@ export async function makeRelease(options: Options): Promise<void> {
     await mkdir(files);
     const release = { version, epoch, files, folder, print };
     const executables = await Promise.all(PLATFORMS.map((platform) => executableOf(platform, release)));
-    const documents = await documentsOf(executables.find(({ platform }) => platform.name === OWN_PLATFORM)?.file);
+    const documents = await documentsOf(
+      executables.find(({ platform }) => platform.name === OWN_PLATFORM)?.file,
+      epoch,
+    );
     await Promise.all([
       ...executables.map((executable) => bundle(executable, documents, release)),
       ...(baseImage === undefined ? [] : executables.map((executable) => image(executable, baseImage, release))),

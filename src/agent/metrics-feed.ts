@@ -31,6 +31,8 @@ export interface MetricsFeedOptions {
 interface Shape {
   readonly mode: ModeName;
   readonly families: readonly Family[];
+  /** Connections are reported frontend by frontend. */
+  readonly countsFrontends: boolean;
 }
 
 export type ReloadResult = 'applied' | 'refused' | 'unchanged' | 'failed';
@@ -45,11 +47,11 @@ export class MetricsFeed {
   #shape: Shape;
   #metrics: Metrics;
 
-  constructor({ mode }: Config, feed: ObjectFeed, options: MetricsFeedOptions) {
+  constructor({ mode, countsConnections }: Config, feed: ObjectFeed, options: MetricsFeedOptions) {
     this.#options = options;
     this.#feed = feed;
     // Until it is known which families work on this node.
-    this.#shape = { mode, families: FAMILIES };
+    this.#shape = { mode, families: FAMILIES, countsFrontends: countsConnections };
     this.#metrics = this.#newMetrics(this.#shape);
   }
 
@@ -59,8 +61,8 @@ export class MetricsFeed {
   }
 
   /** Take samples from this agent. Counters begin anew only where the mode or the families changed. */
-  use(agent: Agent): void {
-    const shape = { mode: agent.mode.name, families: agent.onNode.families };
+  use(agent: Agent, { countsConnections }: Config): void {
+    const shape = { mode: agent.mode.name, families: agent.onNode.families, countsFrontends: countsConnections };
     this.#agent = agent;
     this.#feed = agent.feed;
     if (!sameData(shape, this.#shape)) this.#metrics = this.#newMetrics(shape);
@@ -129,9 +131,12 @@ export class MetricsFeed {
     return new Metrics({ mode, families, version: version(), read });
   }
 
+  /** Frontend by frontend, in nftables mode alone. */
   async #connections(): Promise<readonly ConnectionCount[]> {
+    if (!this.#shape.countsFrontends || this.#agent?.mode.name !== 'nftables') return [];
     try {
-      return (await this.#agent?.mode.metrics.connectionCounts()) ?? [];
+      const { mode, turns } = this.#agent;
+      return await mode.metrics.connectionCounts({ signal: this.#options.signal, between: turns.between });
     } catch (error) {
       this.#options.log.error(`connections cannot be counted: ${causeOf(error)}`);
       return [];

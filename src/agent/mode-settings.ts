@@ -66,7 +66,7 @@ export async function nftablesSettings(
   return {
     ...settings,
     serviceCidrs: input.serviceCidrs?.filter((cidr) => familyOf(cidr) === input.family),
-    countsConnections: input.config.countsConnections,
+    countsConnections: input.config.countsConnections || input.config.serviceMetrics,
   };
 }
 

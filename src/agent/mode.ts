@@ -104,6 +104,7 @@ async function createIptables(input: ModeInput): Promise<OwnMode> {
   const families = await Promise.all(
     members.map(async (member) => ({
       ...member,
+      keepsCounts: config.serviceMetrics,
       settings: await settingsNow(member.tools.family),
       sysctls: outside.kernel.settings,
     })),

@@ -28,6 +28,7 @@ import { pageQuestions, questionsOf } from './questions/parameters.ts';
 import { healthOf } from './questions/status-answer.ts';
 import type { Recordings } from './recording/recordings.ts';
 import { Servers } from './servers.ts';
+import { ServiceMetrics } from './service-metrics.ts';
 import { sentencesOf, verdictOf } from './verdict.ts';
 
 export interface ReportingOptions {
@@ -45,6 +46,7 @@ export class Reporting {
   readonly health: Health;
   readonly events: NodeEvents;
   readonly metrics: MetricsFeed;
+  readonly services: ServiceMetrics;
   readonly others: OtherProxies;
   readonly #servers: Servers;
   readonly #options: ReportingOptions;
@@ -65,6 +67,7 @@ export class Reporting {
       health: () => this.health.state,
       refused: () => this.events.refusedCount,
     });
+    this.services = new ServiceMetrics({ log, signal, clock: realClock });
     const parts: InquiryParts = {
       who: 'agent',
       clock: realClock,
@@ -74,6 +77,7 @@ export class Reporting {
       agent: () => this.#agent,
       health: () => healthOf(this.health.state),
       recordings: this.#options.recordings,
+      trafficOf: (service) => this.services.trafficOf(service),
     };
     const overview = new Overview(parts);
     this.#page = new LivePage(overview, (text) => log.error(text));
@@ -83,9 +87,13 @@ export class Reporting {
       signal,
       events: this.events,
       handlers: {
-        healthz: this.#healthHandler(),
+        healthz: healthHandler({
+          health: this.health,
+          wall: () => realClock.wall(),
+          onAnswer: (path, status) => this.metrics.current.answered(path, status),
+        }),
         metrics: this.#metricsHandler(new Inquiries(parts), overview),
-        scrape: scrapeHandler(() => this.metrics.current),
+        scrape: scrapeHandler(() => allMetrics(this)),
       },
       isHealthy: () => this.health.state.healthy,
       listenAddresses: async (family) => (await this.#agent?.onNode.listenAddresses(family)) ?? [],
@@ -107,17 +115,20 @@ export class Reporting {
     this.#config = config;
     this.#agent = agent;
     this.metrics.renew();
+    this.services.renew();
     this.#servers.renew();
     this.others.renew();
     this.events.use(agent.feed, config);
     this.health.tune(this.#healthSettings(config, agent.feed, agent));
-    this.metrics.use(agent);
+    this.metrics.use(agent, config);
+    this.services.use(agent, config);
     this.#servers.listen(config);
     this.#page.happened();
   }
 
   readonly onPorts = (changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void => {
     this.metrics.update(changes);
+    this.services.update(changes);
     this.#servers.update(changes);
   };
 
@@ -136,6 +147,7 @@ export class Reporting {
     this.health.refused(sentencesOf(refused));
     if (report.reading > 0 && report.outcome !== 'failed') this.health.verified();
     this.metrics.synced(report, complete);
+    if (report.outcome !== 'failed') this.services.settled();
     this.events.emitRefused(refused);
     this.others.found(signsIn(report.drift));
     if (report.outcome === 'complete' && this.#agent?.mode.isWaiting === false) this.others.alone();
@@ -161,19 +173,11 @@ export class Reporting {
     };
   }
 
-  #healthHandler() {
-    return healthHandler({
-      health: this.health,
-      wall: () => realClock.wall(),
-      onAnswer: (path, status) => this.metrics.current.answered(path, status),
-    });
-  }
-
   #metricsHandler(inquiries: Inquiries, overview: Overview) {
     return metricsHandler({
       mode: () => this.#config.mode,
       config: () => fileFromConfig(this.#config),
-      metrics: () => this.metrics.current,
+      metrics: () => allMetrics(this),
       hasProfiling: () => this.#config.serve.profiling,
       questions: {
         byPath: new Map([...questionsOf(inquiries, () => realClock.wall()), ...pageQuestions(overview)]),
@@ -187,4 +191,12 @@ export class Reporting {
       },
     });
   }
+}
+
+/** The metrics, and those of Services where they are on. */
+function allMetrics({ metrics: { current }, services }: Reporting) {
+  return {
+    contentType: current.contentType,
+    text: async () => `${await current.text()}${await services.text()}`,
+  };
 }

@@ -30,6 +30,11 @@ export class SlicesByService {
     return this.#of(key).map((slice) => unpackSlice(key, slice, this.#names));
   }
 
+  /** The same with `===` as long as no slice of the Service changes. */
+  versionOf(key: ServiceKey): unknown {
+    return this.#slices.get(key);
+  }
+
   get(key: SliceKey): Slice | undefined {
     const service = this.#serviceOf(key);
     return service === undefined ? undefined : this.#found(service, key);

@@ -28,8 +28,8 @@ export async function completeCommand({ words, signal, print }: AskedOnCommandLi
 
 /** Milliseconds that a person waits for names. */
 const PATIENCE = 700;
-/** Names that a shell offers at once. */
-const MOST = 200;
+/** Names that the agent answers at once. Those that begin with the typed letters are among them where they are few. */
+const MOST = 500;
 const DEFAULT_PORT = 10_249;
 
 /** Names of Services from the agent of this node; none where it does not answer at once. */

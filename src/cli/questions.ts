@@ -14,17 +14,18 @@ import { exposureText } from '../answers/exposure-text.ts';
 import { momentOf } from '../answers/head.ts';
 import { historySchema } from '../answers/history.ts';
 import { historyText } from '../answers/history-text.ts';
-import { NoAnswer, WrongQuestion } from '../answers/problem.ts';
+import { WrongQuestion } from '../answers/problem.ts';
 import type { AnswerSchema } from '../answers/read.ts';
 import { type Status, statusSchema } from '../answers/status.ts';
 import { statusText } from '../answers/status-text.ts';
 import { type Verification, verificationSchema } from '../answers/verification.ts';
 import { verificationText } from '../answers/verification-text.ts';
 import { textFlag } from '../config/flags.ts';
-import { realClock, sleep } from '../host/clock.ts';
+import { realClock } from '../host/clock.ts';
 import { type Answerer, answererOf } from './answerer.ts';
 import { type AskedOnCommandLine, show } from './asked.ts';
 import { recordedAnswers } from './recordings.ts';
+import { watchStatus } from './watch.ts';
 
 /** A question in both forms: for an agent over HTTP, and for the parts in this process. */
 interface Question<A> {
@@ -37,7 +38,10 @@ interface Question<A> {
 async function ask<A>(answerer: Answerer, question: Question<A>, { flags, signal }: AskedOnCommandLine): Promise<A> {
   const { path, parameters, schema } = question;
   if (answerer.who === 'agent')
-    return await askAgent({ listen: answerer.listen, path, ...(parameters && { parameters }), signal }, schema);
+    return await askAgent(
+      { listen: answerer.listen, path, ...(parameters && { parameters }), mustBeAgent: flags.watch === true, signal },
+      schema,
+    );
   if (answerer.who === 'recording') return await question.answer(await recordedAnswers(answerer.file), signal);
   return await withInquiries(flags, signal, (answers, until) => question.answer(answers, until));
 }
@@ -150,52 +154,15 @@ const STATUS: Question<Status> = {
 
 export async function statusCommand(asked: AskedOnCommandLine): Promise<number> {
   const answerer = await answererOf(asked.flags);
-  if (asked.flags.watch === true) return await watchStatus(asked, answerer);
+  if (asked.flags.watch === true) {
+    if (answerer.who !== 'agent') {
+      throw new WrongQuestion('--watch follows an agent that runs: leave out the source of objects');
+    }
+    return await watchStatus(asked, async (signal) => await ask(answerer, STATUS, { ...asked, signal }));
+  }
   const status = await ask(answerer, STATUS, asked);
   show(asked, status, statusText);
   return status.health.healthy ? 0 : 2;
-}
-
-const SECOND = 1000;
-const CLEAR = '\x1b[2J\x1b[3J\x1b[H';
-
-/** Until interrupted: on a terminal the text is redrawn, elsewhere each change is printed once. */
-async function watchStatus(asked: AskedOnCommandLine, answerer: Answerer): Promise<number> {
-  const { flags, signal, print } = asked;
-  if (answerer.who !== 'agent') {
-    throw new WrongQuestion('--watch follows an agent that runs: leave out the source of objects');
-  }
-  const isScreen = process.stdout.isTTY && flags.output !== 'json';
-  let before = '';
-  let isHealthy = true;
-  while (!signal.aborted) {
-    try {
-      const status = await ask(answerer, STATUS, asked);
-      isHealthy = status.health.healthy;
-      const now = lastingOf(status);
-      if (isScreen) print(`${CLEAR}${statusText(status)}`);
-      else if (now !== before) show(asked, status, (of) => `${statusText(of)}\n`);
-      before = now;
-    } catch (error) {
-      if (signal.aborted) break;
-      // The agent may be restarting.
-      if (!(error instanceof NoAnswer)) throw error;
-      isHealthy = false;
-      if (before !== error.message) print(error.message);
-      before = error.message;
-    }
-    await sleep(realClock, SECOND, signal).catch(() => undefined);
-  }
-  return isHealthy ? 0 : 2;
-}
-
-/** What is not another text each second. */
-function lastingOf({ by: _, heard, history, ...lasting }: Status): string {
-  return JSON.stringify({
-    ...lasting,
-    failures: heard.map(({ of, failure }) => [of, failure]),
-    folder: history?.folder,
-  });
 }
 
 export { recordCommand, replayCommand } from './recordings.ts';

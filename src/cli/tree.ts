@@ -1,6 +1,6 @@
 /** The table of commands as commander's commands. */
 import { Command, Option } from 'commander';
-import { type CommandEntry, elsewhereOf, groupsOf } from '../commands/command.ts';
+import { ABOUT, type CommandEntry, groupsOf, helpLines, WITHOUT_COMMAND } from '../commands/command.ts';
 import { COMMANDS, type NamedCommand } from '../commands/table.ts';
 import { type FlagEntry, helpOf } from '../config/flag-table.ts';
 import type { Flags } from '../config/flags.ts';
@@ -11,12 +11,6 @@ export interface Typed {
   readonly words: readonly string[];
   readonly flags: Flags;
 }
-
-const ABOUT = `A service proxy for Kubernetes nodes: programs Services and EndpointSlices into iptables, IPVS or nftables.
-Replaces kube-proxy and accepts its flags and its configuration file.`;
-
-const REST = `Without a command, slicewire runs the agent. slicewire COMMAND --help shows the flags of a command,
-and slicewire run --help all flags of the agent.`;
 
 /** `run`: called with the command of the arguments that the program parses. */
 export function programOf(run: (typed: Typed) => Promise<void>): Command {
@@ -34,7 +28,7 @@ export function programOf(run: (typed: Typed) => Promise<void>): Command {
       await run({ command: entry, words: command.args, flags: command.opts<Flags>() });
     });
   }
-  program.addHelpText('after', `\n${REST}`);
+  program.addHelpText('after', `\n${WITHOUT_COMMAND}`);
   // `help` is in the group of the last one.
   return program
     .commandsGroup(`${COMMANDS.at(-1)?.subject}:`)
@@ -42,11 +36,11 @@ export function programOf(run: (typed: Typed) => Promise<void>): Command {
 }
 
 function describe(command: Command, entry: CommandEntry): Command {
-  const { name, summary, details, subject, notes, status, example } = entry;
+  const { name, summary, details, subject, example } = entry;
   command.summary(summary).helpGroup(`${subject}:`);
   command.description(details === undefined ? summary : `${summary}\n${details}`);
   withFlags(command, entry);
-  const after = [notes, elsewhereOf(entry), status].filter((text) => text !== undefined);
+  const after = helpLines(entry);
   if (after.length > 0) command.addHelpText('after', `\n${after.join('\n')}`);
   if (example !== undefined)
     command.showHelpAfterError(`(for example: slicewire ${example}; slicewire ${name} --help has the rest)`);

@@ -3,6 +3,14 @@ import { AGENT_FLAGS } from '../config/agent-flags.ts';
 import { CONTROLLER_FLAGS } from '../config/controller-flags.ts';
 import type { FlagEntry, FlagGroup } from '../config/flag-table.ts';
 
+/** The whole program. */
+export const ABOUT = `A service proxy for Kubernetes nodes: programs Services and EndpointSlices into iptables, IPVS or nftables.
+Replaces kube-proxy and accepts its flags and its configuration file.`;
+
+/** What the help of the program says after its commands. */
+export const WITHOUT_COMMAND = `Without a command, slicewire runs the agent. slicewire COMMAND --help shows the flags of a command,
+and slicewire run --help all flags of the agent.`;
+
 /** Subjects of commands, in the order of `slicewire --help`. */
 export const SUBJECTS = [
   'Program the rules of this node',
@@ -71,9 +79,15 @@ export function flagsOf(command: CommandEntry): readonly FlagEntry[] {
   return groupsOf(command).flatMap(({ flags }) => flags);
 }
 
-/** Where the help of a command has its other flags; undefined: it shows them all. */
-export function elsewhereOf({ takes, isDefault }: CommandEntry): string | undefined {
-  return takes === 'agent' && !isDefault ? ELSEWHERE : undefined;
+/** What the help of a command says after its flags. */
+export function helpLines({
+  notes,
+  status,
+  takes,
+  isDefault,
+}: Omit<CommandEntry, 'status'> & { readonly status?: string | undefined }): readonly string[] {
+  const elsewhere = takes === 'agent' && !isDefault ? ELSEWHERE : undefined;
+  return [notes, elsewhere, status].filter((text) => text !== undefined);
 }
 
 const ELSEWHERE = 'It also takes the other flags of the agent: slicewire run --help lists them by subject.';

@@ -157,6 +157,10 @@ const SERVING: FlagGroup = {
     hidden('--metrics-port <port>'),
     option('--bind-address-hard-fail [bool]', 'exit if the health or metrics port cannot be bound; default: retry'),
     option('--profiling [bool]', 'serve /debug/pprof on the metrics port'),
+    option(
+      '--service-metrics',
+      'metrics of each Service, which have many series: connections, and endpoints by why they are used or not',
+    ),
   ],
 };
 

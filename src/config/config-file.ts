@@ -23,6 +23,7 @@ const BESIDE_FILE = [
     'allow-node-address-ports',
     'iptables-backend',
     'nftables-count-connections',
+    'service-metrics',
     'scrape-bind-address',
     'record-dir',
     'record-size',

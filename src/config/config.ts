@@ -77,6 +77,8 @@ export interface Config {
   readonly iptablesBackend: IptablesBackend;
   /** nftables mode counts connections of each frontend. */
   readonly countsConnections: boolean;
+  /** Metrics of each Service: connections, bytes, endpoints. */
+  readonly serviceMetrics: boolean;
   /** Milliseconds. */
   readonly syncPeriod: number;
   readonly minSyncPeriod: number;

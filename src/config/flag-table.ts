@@ -43,7 +43,7 @@ export function argumentOf({ usage }: FlagEntry): string | undefined {
   return /[<[]([^\]>]+)[\]>]/.exec(usage)?.[1];
 }
 
-/** The word after the flag is its value. Otherwise it has none, or one after `=` alone. */
+/** The word after the flag is its value. Otherwise the flag has none, or one that can be left out. */
 export function needsValue({ usage }: FlagEntry): boolean {
   return usage.includes('<');
 }

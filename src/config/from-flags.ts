@@ -56,6 +56,7 @@ export function configFromFlags(flags: Flags, { origins, file, given = {} }: Con
     nodePortAddresses: readNodePortAddresses(read, mode),
     localhostNodePorts: isOn(read, 'iptables-localhost-nodeports', true),
     iptablesBackend: readChoice(read, 'iptables-backend', { initial: 'auto', choices: ['auto', 'nft', 'legacy'] }),
+    serviceMetrics: isOn(read, 'service-metrics', false),
     countsConnections: isOn(read, 'nftables-count-connections', false),
     ...readPeriods(read, { mode, hasFile: file !== undefined }),
     bindAddress,

@@ -3,7 +3,7 @@
 import type { ExplainedSlice } from '../answers/explanation.ts';
 import { listText } from '../answers/words.ts';
 import { endpointText } from '../model/address.ts';
-import { mergeSlices, type PortEndpoint, portKey } from '../model/endpoints.ts';
+import { isOfEndpoint, type JudgedEndpoint, judgeSlices } from '../model/endpoint-uses.ts';
 import {
   type Endpoint,
   type Fault,
@@ -12,7 +12,6 @@ import {
   type ServicePortSpec,
   type Slice,
 } from '../model/objects.ts';
-import { judge } from '../model/selection.ts';
 import { type EndpointUse, isUsed } from '../model/selection-reasons.ts';
 import type { ExplainFacts } from './facts.ts';
 import { firstOf } from './phrases.ts';
@@ -29,45 +28,32 @@ export type SliceFacts = Pick<ExplainFacts, 'node' | 'faultsOf'> & {
 export function explainSlices(subject: Subject, facts: SliceFacts): ExplainedSlice[] {
   const { service, spec, port } = subject;
   const slices = facts.objects.slicesOf(service.key).filter(({ family }) => family === port.family);
-  const counting = mergeSlices(slices, port.family).get(portKey(spec.name, spec.protocol)) ?? [];
   const { name: nodeName, zone } = facts.node;
-  const context: SliceContext = {
-    subject,
-    facts,
-    slices,
-    counting: new Map(counting.map((each) => [each.text, each])),
-    useOf: judge({ endpoints: counting, nodeName, zone }, subject.list),
-  };
+  const { name, protocol } = spec;
+  const judged = judgeSlices({ name, protocol, family: port.family, slices, location: { nodeName, zone } });
+  const context: SliceContext = { subject, facts, slices };
   return slices
     .toSorted((a, b) => (a.key < b.key ? -1 : 1))
-    .map((slice) => ({ slice: slice.key, endpoints: explainSlice(slice, context) }));
+    .map((slice) => ({
+      slice: slice.key,
+      endpoints: [
+        ...judged(subject.list, slice).map((one) => explainEndpoint(one, slice, context)),
+        ...leftOut(facts.faultsOf('EndpointSlice', slice.key)),
+      ],
+    }));
 }
 
 interface SliceContext {
   readonly subject: Subject;
   readonly facts: SliceFacts;
   readonly slices: readonly Slice[];
-  /** The entry of each `ip:port` that counts. */
-  readonly counting: ReadonlyMap<string, PortEndpoint>;
-  readonly useOf: (endpoint: Endpoint) => EndpointUse;
 }
 
-function explainSlice(slice: Slice, context: SliceContext): ListedEndpoint[] {
-  const { spec } = context.subject;
-  const ports = slice.ports.filter(({ name, protocol }) => name === spec.name && protocol === spec.protocol);
-  const entries =
-    ports.length === 0
-      ? slice.endpoints.map((endpoint) => withoutPort(endpoint, slice, spec))
-      : ports.flatMap(({ port }) => slice.endpoints.map((endpoint) => explainEndpoint(endpoint, port, context)));
-  return [...entries, ...leftOut(context.facts.faultsOf('EndpointSlice', slice.key))];
-}
-
-function explainEndpoint(endpoint: Endpoint, port: number, context: SliceContext): ListedEndpoint {
-  const text = endpointText(endpoint.address, port);
-  const entry = { endpoint: text, node: endpoint.nodeName };
-  const counts = context.counting.get(text)?.endpoint;
-  if (counts !== endpoint) return { ...entry, used: false, why: duplicateOf(counts, context) };
-  const use = context.useOf(endpoint);
+function explainEndpoint(judged: JudgedEndpoint, slice: Slice, context: SliceContext): ListedEndpoint {
+  const { endpoint, port, use, counts } = judged;
+  if (port === undefined || use === 'no such port') return withoutPort(endpoint, slice, context.subject.spec);
+  const entry = { endpoint: endpointText(endpoint.address, port), node: endpoint.nodeName };
+  if (use === 'duplicate') return { ...entry, used: false, why: duplicateOf(counts, context) };
   return { ...entry, used: isUsed(use), why: wordsOf(use, endpoint, context) };
 }
 
@@ -130,14 +116,12 @@ function withoutPort({ address, nodeName }: Endpoint, { ports }: Slice, spec: Se
 
 /** Endpoints that are set aside, by their faults. */
 function leftOut(faults: readonly Fault[]): ListedEndpoint[] {
-  return faults
-    .filter(({ field, effect }) => /^endpoints\[\d+\]\.addresses/.test(field) && effect === 'part left out')
-    .map((fault) => ({
-      endpoint: fault.value === '' ? fault.field : fault.value,
-      node: '',
-      used: false,
-      why: `set aside: ${fault.field} ${fault.problem}`,
-    }));
+  return faults.filter(isOfEndpoint).map((fault) => ({
+    endpoint: fault.value === '' ? fault.field : fault.value,
+    node: '',
+    used: false,
+    why: `set aside: ${fault.field} ${fault.problem}`,
+  }));
 }
 
 /** Slices of the Service's namespace that are set aside as a whole, and may belong to it by their name. */

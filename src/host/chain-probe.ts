@@ -35,6 +35,8 @@ export interface ChainProbe {
   generation?(): Promise<number | undefined>;
   /** Packets that matched each rule of a chain, in the order of the rules; may be some seconds old. Throws when there is no answer. */
   counters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[]>;
+  /** The same, from the kernel alone and as they are now; undefined where it has no answer for one chain. */
+  kernelCounters?(query: ChainQuery, signal: AbortSignal): Promise<readonly number[] | undefined>;
   /** The program that committed the last change of the ruleset; undefined where that is not known. */
   lastWriter?(): Promise<RulesWriter | undefined>;
   /** The transactions between two generations; undefined where one was not heard. See `RulesetNotices.between`. */
@@ -129,13 +131,13 @@ export function rulesProbe(options: RulesProbeOptions): RulesProbe {
 
 class KernelRulesProbe implements RulesProbe {
   readonly #tools: RulesProbeOptions['tools'];
-  readonly #onProblem: (text: string) => void;
   readonly #open: OpenRules;
   /** Opened once, by the first question. */
   #socket: Promise<RulesSocket> | 'closed' | undefined;
   /** Chains that a process found, each with the fingerprint of its table then. */
   readonly #found = new Map<string, string>();
-  readonly #reported = new Set<string>();
+  /** Reports each cause once. */
+  readonly #report: (cause: string) => void;
   readonly #clock: Clock;
   readonly #notices: RulesetNotices | undefined;
   /** Counters that a process read, by chain; they are answered again until then. */
@@ -145,7 +147,9 @@ class KernelRulesProbe implements RulesProbe {
     this.#notices = notices;
     this.#clock = clock;
     this.#tools = tools;
-    this.#onProblem = onProblem;
+    this.#report = once((cause) =>
+      onProblem(`${tools.family}: probing rules by running iptables, because the kernel does not answer: ${cause}`),
+    );
     this.#open = open;
   }
 
@@ -206,6 +210,10 @@ class KernelRulesProbe implements RulesProbe {
     }
   }
 
+  async kernelCounters(query: ChainQuery): Promise<readonly number[] | undefined> {
+    return await this.#ask((socket) => socket.counters?.(query));
+  }
+
   async state(tables: readonly string[]): Promise<RulesState | undefined> {
     return await this.#ask((socket): RulesState | undefined => {
       const { numbers } = socket;
@@ -232,11 +240,14 @@ class KernelRulesProbe implements RulesProbe {
       return undefined;
     }
   }
+}
 
-  #report(cause: string): void {
-    if (this.#reported.has(cause)) return;
-    this.#reported.add(cause);
-    const { family } = this.#tools;
-    this.#onProblem(`${family}: probing rules by running iptables, because the kernel does not answer: ${cause}`);
-  }
+/** The same, but for texts that it had before. */
+function once(report: (text: string) => void): (text: string) => void {
+  const had = new Set<string>();
+  return (text) => {
+    if (had.has(text)) return;
+    had.add(text);
+    report(text);
+  };
 }

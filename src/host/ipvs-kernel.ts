@@ -49,6 +49,13 @@ export interface Template {
   readonly seconds: number;
 }
 
+/** What IPVS has counted since the server was made. */
+export interface ServerCounts extends ServerId {
+  readonly connections: number;
+  /** From clients, and to them. */
+  readonly bytes: { readonly in: number; readonly out: number };
+}
+
 /** A set as the kernel has it. */
 export interface SeenSet {
   readonly type: string;
@@ -102,6 +109,8 @@ export interface IpvsKernel {
   addresses(family: Family): Promise<{ readonly ours: readonly Address[]; readonly others: readonly Address[] }>;
   /** Virtual servers of both families; without those by firewall mark. */
   servers(): Promise<readonly Server[]>;
+  /** Of the servers of both families. */
+  counts(): Promise<readonly ServerCounts[]>;
   destinations(server: ServerId): Promise<readonly SeenDestination[]>;
   setNames(): Promise<readonly string[]>;
   /** undefined when the set does not exist. */

@@ -26,6 +26,7 @@ import {
   type ServerId as ServerBytes,
   virtualServers,
 } from '../../native/ipvs.ts';
+import { serverCounts } from '../../native/ipvs-statistics.ts';
 import type { NetlinkError, Request } from '../../native/netlink.ts';
 import { MOST_REQUESTS, NetlinkSocket, openTransport, type Transport } from '../../native/netlink-socket.ts';
 import { NETLINK_NETFILTER } from '../../native/nfnetlink.ts';
@@ -44,6 +45,7 @@ import {
   type SeenDestination,
   type SeenSet,
   type Server,
+  type ServerCounts,
   type ServerId,
   type SetSpec,
   type Template,
@@ -61,12 +63,13 @@ interface Sockets {
 export class NetlinkKernel implements IpvsKernel {
   readonly #sockets: Sockets;
   readonly #requests: IpvsRequests;
-  readonly #revisions = new Map<string, number>();
+  readonly #revision: (set: SetSpec) => number;
 
   private constructor(sockets: Sockets) {
     this.#sockets = sockets;
     this.#requests = new IpvsRequests(resolveFamily(sockets.generic, IPVS_GENL_NAME));
     ipset.typeRevision(sockets.sets, 'hash:ip,port', 'IPv4');
+    this.#revision = revisions(sockets.sets);
   }
 
   /** Throws SystemError or NetlinkError when the kernel lacks a part, or refuses it. */
@@ -128,6 +131,14 @@ export class NetlinkKernel implements IpvsKernel {
       flags: flags & ~IP_VS_SVC_F_HASHED,
       // Without session affinity the kernel still has a time.
       timeout: (flags & IP_VS_SVC_F_PERSISTENT) === 0 ? 0 : timeout,
+    }));
+  }
+
+  async counts(): Promise<readonly ServerCounts[]> {
+    const listed = await wholeListing(() => serverCounts(this.#sockets.generic, this.#requests));
+    return listed.map(({ protocol, address, port, connections, inBytes, outBytes }) => ({
+      ...{ protocol, address: addressOfBytes(address), port, connections },
+      bytes: { in: inBytes, out: outBytes },
     }));
   }
 
@@ -224,13 +235,17 @@ export class NetlinkKernel implements IpvsKernel {
       }
     }
   }
+}
 
-  #revision({ type, family }: SetSpec): number {
+/** The revision of a set's type, which the kernel is asked for once. */
+function revisions(sets: NetlinkSocket): (set: SetSpec) => number {
+  const known = new Map<string, number>();
+  return ({ type, family }) => {
     const key = `${type} ${family}`;
-    const known = this.#revisions.get(key) ?? ipset.typeRevision(this.#sockets.sets, type, family);
-    this.#revisions.set(key, known);
-    return known;
-  }
+    const revision = known.get(key) ?? ipset.typeRevision(sets, type, family);
+    known.set(key, revision);
+    return revision;
+  };
 }
 
 /**

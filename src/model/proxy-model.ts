@@ -54,6 +54,10 @@ export class ProxyModel {
     return this.#visited;
   }
 
+  get location(): Location {
+    return this.#location;
+  }
+
   /** The ServicePort of a frontend; undefined when there is no such frontend. The cost is that of one Service. */
   frontend(at: FrontendAt): ServicePort | undefined {
     const holder = this.#claims.holder(at);

@@ -17,6 +17,7 @@ import {
   type ConnectionCount,
   type Heard,
   type KernelProbe,
+  type Look,
   type Mode,
   type ModeMetrics,
   type ModeName,
@@ -88,7 +89,7 @@ export interface FamilyMode {
   differs?(signal: AbortSignal): Promise<boolean | undefined>;
   /** See `ModeMetrics`. */
   ruleCounts?(): readonly RuleCount[];
-  connectionCounts?(): Promise<readonly ConnectionCount[]>;
+  connectionCounts?(look: Look): Promise<readonly ConnectionCount[]>;
   packetCounts?(signal: AbortSignal): Promise<readonly PacketCount[]>;
   /** Predecessors have none. */
   readonly inspection?: FamilyInspection;
@@ -323,9 +324,9 @@ function probeOf(families: readonly FamilyMode[], node: NodePart): KernelProbe {
 function metricsOf(families: readonly FamilyMode[]): ModeMetrics {
   return {
     ruleCounts: () => families.flatMap((mode) => mode.ruleCounts?.() ?? []),
-    async connectionCounts() {
+    async connectionCounts(look) {
       const counts: ConnectionCount[] = [];
-      for (const mode of families) counts.push(...((await mode.connectionCounts?.()) ?? []));
+      for (const mode of families) counts.push(...((await mode.connectionCounts?.(look)) ?? []));
       return counts;
     },
     async packetCounts(signal) {

@@ -4,6 +4,7 @@
  */
 import type { Committer } from '../host/ruleset-notices.ts';
 import type { Address, Family } from '../model/address.ts';
+import type { Mutex } from '../model/mutex.ts';
 import type { Protocol, ServiceKey } from '../model/objects.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
 import type { UdpFrontend } from '../model/udp-flows.ts';
@@ -38,15 +39,26 @@ export interface RuleCount {
   readonly elements?: number;
 }
 
-/** Connections to a frontend, from the kernel's counter. The counter starts at 0 each time it is written. */
+/** Connections to a frontend, from the kernel's counter. The counter starts at 0 when the frontend is new or gets its first endpoint. */
 export interface ConnectionCount {
   readonly service: ServiceKey;
   readonly family: Family;
-  /** undefined: a node port. */
+  /** undefined: a node port. In IPVS mode a node port has one count for each address of the node. */
   readonly address: Address | undefined;
   readonly protocol: Protocol | undefined;
   readonly port: number;
   readonly count: number;
+  /** From clients, and to them. Only IPVS counts bytes. */
+  readonly bytes?: { readonly in: number; readonly out: number };
+  /** The counter was read right before it was removed. Another count of the frontend is that of a new counter. */
+  readonly hasEnded?: boolean;
+}
+
+/** How to read counters. */
+export interface Look {
+  readonly signal: AbortSignal;
+  /** Runs a part of the reading while no sync writes. */
+  readonly between: Mutex;
 }
 
 /** Packets that our rules counted, by purpose. Only in iptables mode; kube-proxy counts the same with nfacct. */
@@ -107,8 +119,8 @@ export interface KernelProbe {
 export interface ModeMetrics {
   /** Counts of the rules believed to be installed; none for an unknown family. */
   ruleCounts(): readonly RuleCount[];
-  /** None in modes that cannot count, or where counting is off. Throws when the kernel does not answer. */
-  connectionCounts(): Promise<readonly ConnectionCount[]>;
+  /** None where counting is off. A frontend may be missing where we wrote during the reading. Throws when the kernel does not answer. */
+  connectionCounts(look: Look): Promise<readonly ConnectionCount[]>;
   /** None in modes without such rules, or for a rule that another program changed. Throws when the kernel does not answer. */
   packetCounts(signal: AbortSignal): Promise<readonly PacketCount[]>;
 }

@@ -10,6 +10,20 @@ import { backendsOf, type RowFacts, serviceRow } from './rows.ts';
 
 export interface ServiceFacts extends RowFacts, Pick<ExplainFacts, 'objects' | 'node'> {
   readonly explainFaultsOf: ExplainFacts['faultsOf'];
+  /** What came to the frontends of the Service; undefined where it is not counted. */
+  readonly traffic?: readonly FrontendCount[] | undefined;
+}
+
+/** What came to a frontend. */
+interface FrontendCount {
+  readonly family: ServicePort['family'];
+  readonly protocol: ServicePort['protocol'];
+  /** "" for a node port. */
+  readonly address: string;
+  readonly port: number;
+  readonly connections: number;
+  /** undefined where bytes are not counted. */
+  readonly bytes: { readonly in: number; readonly out: number } | undefined;
 }
 
 export type ServiceContent = Omit<ServiceAnswer, 'apiVersion' | 'kind' | 'by' | 'rules' | 'rulesOmitted'>;
@@ -18,7 +32,7 @@ export function serviceContent(service: Service, facts: ServiceFacts): ServiceCo
   const ports = facts.portsOf(service.key);
   return {
     row: serviceRow(service, facts),
-    frontends: [...ports.flatMap((port) => frontendsOf(service, port)), ...healthChecks(ports)],
+    frontends: [...ports.flatMap((port) => frontendsOf(service, port, facts.traffic)), ...healthChecks(ports)],
     slices: slicesOf(service, ports, facts),
     affinitySeconds: service.affinitySeconds === 0 ? null : service.affinitySeconds,
     faults: facts
@@ -34,7 +48,7 @@ const KINDS: Readonly<Record<ModelFrontend['role'], Frontend['kind']>> = {
   'node-port': 'node port',
 };
 
-function frontendsOf(service: Service, port: ServicePort): Frontend[] {
+function frontendsOf(service: Service, port: ServicePort, traffic: ServiceFacts['traffic']): Frontend[] {
   const { family, protocol } = port;
   const name = portName(service, port);
   return port.frontends.map((frontend): Frontend => {
@@ -49,9 +63,21 @@ function frontendsOf(service: Service, port: ServicePort): Frontend[] {
       policy,
       sources: role === 'load-balancer' ? sourcesOf(port) : [],
       endpoints: backendsOf(port, frontend).length,
-      connections: null,
+      connections: connectionsTo({ family, protocol, address, port: number }, traffic),
     };
   });
+}
+
+function connectionsTo(
+  at: Pick<FrontendCount, 'family' | 'protocol' | 'address' | 'port'>,
+  traffic: ServiceFacts['traffic'],
+): Frontend['connections'] {
+  const isAt = (one: FrontendCount) =>
+    one.family === at.family && one.protocol === at.protocol && one.address === at.address && one.port === at.port;
+  const found = traffic?.find(isAt);
+  if (found === undefined) return null;
+  const { connections: total, bytes } = found;
+  return { total, bytes: bytes === undefined ? null : bytes.in + bytes.out };
 }
 
 /** One for each family: all ports of a Service share it. */

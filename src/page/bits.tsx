@@ -1,6 +1,7 @@
 /** Small parts that the views share. */
 import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
+import { useId, useState } from 'preact/hooks';
+import { numberText } from '../answers/words.ts';
 import type { SignKind } from './says.ts';
 
 const FORMS: Readonly<Record<SignKind, ComponentChildren>> = {
@@ -74,6 +75,21 @@ export function Problem({ children }: { readonly children: ComponentChildren }) 
       <Said>{children}</Said>
     </p>
   );
+}
+
+/** Entries of a long list that are shown at first, and with each press of the button. */
+const STEP = 100;
+
+/** The first entries of a list that may be very long, and a button for more of them. */
+export function useFirst<T>(list: readonly T[], step = STEP): readonly [readonly T[], ComponentChildren] {
+  const [most, setMost] = useState(step);
+  if (list.length <= most) return [list, null];
+  const button = (
+    <button type="button" class="quiet" onClick={() => setMost(most + step)}>
+      Show more of {numberText(list.length)}
+    </button>
+  );
+  return [list.slice(0, most), button];
 }
 
 /** A table that scrolls sideways in itself where it is wider than the page. */

@@ -5,7 +5,7 @@ import { clockTime, numberText, timeBetween } from '../answers/words.ts';
 import { Card, Empty, Said, Sign, State, Table } from './bits.tsx';
 import { LatencyChart } from './chart.tsx';
 import { linkTo } from './routes.ts';
-import { sentenceText, signOfHealth } from './says.ts';
+import { faultText, sentenceText, signOfHealth } from './says.ts';
 import { Timeline } from './timeline.tsx';
 
 interface OverviewProps {
@@ -114,10 +114,10 @@ function Faults({ live: { faults, setAside } }: { readonly live: Live }) {
       )}
       {faults.length > 0 && (
         <ul class="list" aria-label="Faults of objects">
-          {faults.map(({ object, text }) => (
-            <li key={`${object} ${text}`}>
-              <Said class="strong">{object}</Said>
-              <Said>{text}</Said>
+          {faults.map((fault) => (
+            <li key={fault.text}>
+              <Said class="strong">{fault.object}</Said>
+              <Said>{faultText(fault)}</Said>
             </li>
           ))}
         </ul>

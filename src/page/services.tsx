@@ -16,7 +16,7 @@ const NARROW = '(max-width: 760px)';
 /** Milliseconds after the last letter. */
 const TYPING = 120;
 
-export function ServicesView({ search, revision }: { readonly search: string; readonly revision: number }) {
+export function ServicesView({ search, revision }: { readonly search: string; readonly revision: string }) {
   const [typed, setTyped] = useState(search);
   const list = useServices(search, revision);
   useEffect(() => setTyped(search), [search]);

@@ -85,7 +85,7 @@ function Row({ sync, now }: { readonly sync: RecordedSync; readonly now: string 
 
 function Lanes({ syncs, now, width }: TimelineProps & { readonly width: number }) {
   const lanes = [...new Set(syncs.map(({ trigger }) => trigger))].sort();
-  const left = width < 520 ? 92 : 150;
+  const left = width < 520 ? 92 : 156;
   const room = width - left - 10;
   const height = lanes.length * LANE + AXIS;
   const at = (time: number) => left + (1 - (now - time) / LOOK_BACK) * room;

@@ -30,6 +30,7 @@ export function serversKernel(others: readonly Address[]): IpvsKernel {
       return Promise.resolve({ ours: of(state.addresses), others: of(others) });
     },
     servers: () => Promise.resolve([...state.servers.values()].map(({ server }) => server)),
+    counts: () => Promise.resolve([]),
     destinations(id) {
       const found = [...(state.servers.get(keyOf(id))?.destinations.values() ?? [])];
       return Promise.resolve(found.map((one) => ({ ...one, connections: 0, isMasqueraded: true })));

@@ -46,7 +46,9 @@ export function pageAnswer(
   const isPacked = acceptsGzip(asked.encodings);
   const etag = `"${createHash('sha256').update(packed).digest('base64url')}${isPacked ? '-gzip' : ''}"`;
   const headers = { ...HEADERS, etag };
-  if (asked.known?.split(/\s*,\s*/).includes(etag) === true) return { status: 304, headers, body: '' };
+  // By the weak comparison of RFC 9110, section 13.1.2.
+  const known = asked.known?.split(',').map((one) => one.trim().replace(/^W\//, '')) ?? [];
+  if (known.includes(etag)) return { status: 304, headers, body: '' };
   const encoding = isPacked ? { 'content-encoding': 'gzip' } : {};
   const body = isPacked ? Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength) : gunzipSync(packed);
   return { status: 200, headers: { ...headers, 'content-type': file.type, ...encoding }, body };

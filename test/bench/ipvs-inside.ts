@@ -61,6 +61,7 @@ class Meter implements IpvsKernel {
   hasDevice = () => this.#kernel.hasDevice();
   addresses = (...args: Parameters<IpvsKernel['addresses']>) => this.#kernel.addresses(...args);
   servers = () => this.#kernel.servers();
+  counts = () => this.#kernel.counts();
   destinations = (...args: Parameters<IpvsKernel['destinations']>) => this.#kernel.destinations(...args);
   setNames = () => this.#kernel.setNames();
   readSet = (...args: Parameters<IpvsKernel['readSet']>) => this.#kernel.readSet(...args);

@@ -132,7 +132,7 @@ describe('fish', () => {
     asked = [];
     const found = await ask(`slicewire history --metrics-bind-address 127.0.0.1:${port} shop`);
     assert.deepEqual(found, ['shop/web\tClusterIP, served']);
-    assert.deepEqual(asked, ['/services?search=shop&limit=200']);
+    assert.deepEqual(asked, ['/services?search=shop&limit=500']);
   });
 
   it('offers nothing where no agent answers', async () => {

@@ -1,8 +1,6 @@
 /** The manifests of deploy/: put together by kustomize, checked against the published schemas of Kubernetes, and for what they promise. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { type ApiClient, ApiError } from '../../src/api/client.ts';
 import { decodeSelectingService } from '../../src/api/decode/producing.ts';
@@ -21,14 +19,11 @@ import { reconcileMirror } from '../../src/producers/mirror.ts';
 import type { EndpointsObject, SliceObject } from '../../src/producers/objects.ts';
 import { reconcileSlices } from '../../src/producers/slices.ts';
 import { TopologyBook } from '../../src/producers/topology.ts';
-import { Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
 import { isRightBySchemas, kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
 import { flagsFromText } from '../helpers/documents.ts';
 import { FakeClock } from '../helpers/fake-clock.ts';
 import { service } from '../helpers/objects.ts';
 import { NEVER } from '../helpers/rig.ts';
-
-const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string };
@@ -400,21 +395,5 @@ describe('deploy/controller', async () => {
       assert.deepEqual(found?.roleRef, { apiGroup: 'rbac.authorization.k8s.io', kind: role, name: roleName });
       assert.deepEqual(found?.subjects, [{ kind: 'ServiceAccount', name, namespace: 'kube-system' }]);
     }
-  });
-});
-
-describe('deploy/grafana', () => {
-  it('asks for metrics that there are', async () => {
-    const dashboard = readFileSync(here('../../deploy/grafana/slicewire.json'), 'utf8');
-    const read = new Proxy({}, { get: () => () => [{ labels: {}, value: 1 }] }) as MetricsOptions['read'];
-    const text = await new Metrics({ mode: 'iptables', families: ['IPv4'], version: '1', read }).text();
-    const asked = new Set(dashboard.match(/\b(kubeproxy|slicewire|process)_[a-z_]+/g));
-    assert.ok(asked.size > 10);
-    for (const name of asked) {
-      const base = name.replace(/_(bucket|count|sum)$/, '');
-      assert.ok(text.includes(`# TYPE ${base} `), `${name} is no metric`);
-    }
-    const { panels } = JSON.parse(dashboard) as { panels: { title: string; targets?: unknown[] }[] };
-    assert.ok(panels.every(({ title, targets }) => title !== '' && (targets?.length ?? 0) > 0));
   });
 });

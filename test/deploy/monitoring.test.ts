@@ -1,44 +1,14 @@
-/** deploy/monitoring and deploy/grafana: what they ask of Prometheus exists, and what they promise is there. */
+/** deploy/monitoring: what they ask of Prometheus exists, and what they promise is there. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { controllerConfig } from '../../src/config/controller-config.ts';
 import { camel, type Flags } from '../../src/config/flags.ts';
 import { configFromFlags } from '../../src/config/from-flags.ts';
-import { realCommands } from '../../src/host/commands.ts';
-import { objectsOf } from '../helpers/documents.ts';
-import { agentText, controllerText, MODES, seriesOf } from '../helpers/metric-texts.ts';
+import { kustomize, NO_KUBECTL, type ObjectOf } from '../helpers/deployed.ts';
 import { type Alert, alertsOf, fileOf, PARTS, type Part } from '../helpers/monitoring.ts';
 import { askedBy } from '../helpers/promql.ts';
-import { NEVER } from '../helpers/rig.ts';
+import { allSeries, mustExist } from '../helpers/queries.ts';
 import { anchorsIn } from '../helpers/semantics.ts';
-
-type Series = ReadonlyMap<string, ReadonlySet<string>>;
-
-/** What Prometheus itself adds to the samples of a target that a PodMonitor names. */
-const OF_TARGET = ['job', 'instance', 'namespace', 'pod', 'container', 'endpoint'];
-const OF_PROMETHEUS: Series = new Map([['up', new Set()]]);
-
-/** The agents' series by mode, and the controller's. */
-async function allSeries(): Promise<ReadonlyMap<string, Series>> {
-  const texts = await Promise.all(
-    MODES.map(async (mode) => [mode as string, seriesOf(await agentText(mode))] as const),
-  );
-  return new Map([...texts, ['controller', seriesOf(await controllerText())]]);
-}
-
-/** Fails when the query names a metric or a label that these series do not have. */
-function mustExist(query: string, of: Series): void {
-  const { selectors, grouping } = askedBy(query);
-  const labels = new Set(OF_TARGET);
-  for (const { metric, labels: matched } of selectors) {
-    const known = of.get(metric) ?? OF_PROMETHEUS.get(metric) ?? assert.fail(`${metric} is no metric: ${query}`);
-    for (const label of known) labels.add(label);
-    for (const label of matched)
-      assert.ok(known.has(label) || OF_TARGET.includes(label), `${metric} has no label ${label}: ${query}`);
-  }
-  for (const label of grouping) assert.ok(labels.has(label), `no metric has the label ${label}: ${query}`);
-}
 
 describe('a check of queries', () => {
   it('refuses metrics and labels that do not exist, and what is no PromQL', async () => {
@@ -116,9 +86,7 @@ interface Container {
 }
 
 /** Of what the PodMonitor and the pods' owner have, the fields that must fit. */
-interface ObjectOf {
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
+type Deployed = ObjectOf & {
   readonly spec: {
     readonly template: {
       readonly metadata: { readonly labels: Readonly<Record<string, string>> };
@@ -131,15 +99,10 @@ interface ObjectOf {
       readonly relabelings: readonly { readonly targetLabel: string; readonly replacement?: string }[];
     }[];
   };
-}
+};
 
-/** undefined: no kubectl. `folder`: under deploy/. */
-async function kustomize(folder: string): Promise<readonly ObjectOf[] | undefined> {
-  const args = ['kustomize', fileURLToPath(new URL(`../../deploy/${folder}`, import.meta.url))];
-  const result = await realCommands.run({ file: 'kubectl', args }, NEVER).catch(() => undefined);
-  if (result === undefined) return undefined;
-  assert.equal(result.exitCode, 0, result.stderr);
-  return objectsOf(result.stdout) as ObjectOf[];
+function deployed(objects: readonly object[] = []): readonly Deployed[] {
+  return objects as readonly Deployed[];
 }
 
 /** The flags of a container on a node with this address. */
@@ -160,8 +123,8 @@ for (const [overlay, part, port] of [
 ] as const) {
   describe(`deploy/monitoring/overlays/${overlay}`, async () => {
     const found = await kustomize(`monitoring/overlays/${overlay}`);
-    const options = found === undefined ? { skip: 'kubectl, which has kustomize, is not on this machine' } : {};
-    const all = found ?? [];
+    const options = found === undefined ? NO_KUBECTL : {};
+    const all = deployed(found);
     const one = (...kinds: readonly string[]) =>
       all.find(({ kind }) => kinds.includes(kind)) ?? assert.fail(kinds.join());
 
@@ -202,12 +165,12 @@ for (const [overlay, part, port] of [
     });
 
     it('changes nothing else of the overlay without monitoring', options, async () => {
-      const plain = (await kustomize(part === 'agent' ? `overlays/${overlay}` : overlay)) ?? [];
-      const others = (objects: readonly ObjectOf[]) =>
+      const plain = deployed(await kustomize(part === 'agent' ? `overlays/${overlay}` : overlay));
+      const others = (objects: readonly Deployed[]) =>
         objects.filter(({ kind }) => !['PodMonitor', 'PrometheusRule', 'DaemonSet', 'Deployment'].includes(kind));
       assert.deepEqual(others(all), others(plain));
       const before = plain.find(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment') ?? assert.fail();
-      const argsOf = ({ spec }: ObjectOf) => spec.template.spec.containers[0]?.args ?? [];
+      const argsOf = ({ spec }: Deployed) => spec.template.spec.containers[0]?.args ?? [];
       assert.deepEqual(argsOf(one('DaemonSet', 'Deployment')), [...argsOf(before), '--scrape-bind-address=$(HOST_IP)']);
     });
   });

@@ -8,6 +8,7 @@ import {
   type SeenDestination,
   type SeenSet,
   type Server,
+  type ServerCounts,
   type ServerId,
   type Template,
   type Timeouts,
@@ -32,6 +33,8 @@ export class FakeIpvs implements IpvsKernel {
   configured: Timeouts = { tcp: 900, tcpFin: 120, udp: 300 };
   /** What it remembers of every client. */
   remembers: readonly Template[] = [];
+  /** What it has counted. */
+  counted: readonly ServerCounts[] = [];
   /** All writes that succeeded. */
   readonly written: KernelWrite[] = [];
   /** Number of calls of `write`. */
@@ -87,6 +90,10 @@ export class FakeIpvs implements IpvsKernel {
   async servers(): Promise<Server[]> {
     this.options.onRead?.('servers');
     return Promise.resolve([...this.virtual.values()].map(({ server }) => server));
+  }
+
+  counts(): Promise<readonly ServerCounts[]> {
+    return Promise.resolve(this.counted);
   }
 
   async destinations(server: ServerId): Promise<SeenDestination[]> {

@@ -2,6 +2,7 @@
 import { ControllerMetrics } from '../../src/telemetry/controller-metrics.ts';
 import { Metrics, type MetricsOptions, READ, type ReadName } from '../../src/telemetry/metrics.ts';
 import type { Sample } from '../../src/telemetry/registry.ts';
+import { serviceText } from './service-metrics-text.ts';
 
 export const MODES = ['iptables', 'ipvs', 'nftables'] as const;
 
@@ -29,7 +30,7 @@ export async function agentText(mode: MetricsOptions['mode']): Promise<string> {
   metrics.noticed('ours');
   for (const path of ['healthz', 'livez', 'readyz'] as const) metrics.answered(path, 200);
   metrics.swept(20, { udp: new Map([['IPv4', 5]]), opening: new Map([['IPv6', 2]]) });
-  return await metrics.text();
+  return `${await metrics.text()}${await serviceText()}`;
 }
 
 export async function controllerText(): Promise<string> {

@@ -10,6 +10,7 @@ import * as errno from '../../native/errno.ts';
 import * as generic from '../../native/generic.ts';
 import * as ipset from '../../native/ipset.ts';
 import * as ipvs from '../../native/ipvs.ts';
+import * as ipvsStatistics from '../../native/ipvs-statistics.ts';
 import * as libc from '../../native/libc.ts';
 import * as netlink from '../../native/netlink.ts';
 import * as netlinkSocket from '../../native/netlink-socket.ts';
@@ -71,6 +72,7 @@ const OURS: Readonly<Record<string, unknown>> = {
   ...generic,
   ...rtnetlink,
   ...ipvs,
+  ...ipvsStatistics,
   ...ipset,
   ...nftables,
   ...nft,

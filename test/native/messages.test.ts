@@ -5,6 +5,7 @@ import { BodyWriter } from '../../native/body-writer.ts';
 import { familyRequest, resolveFamily } from '../../native/generic.ts';
 import * as ipset from '../../native/ipset.ts';
 import * as ipvs from '../../native/ipvs.ts';
+import { decodeCounts } from '../../native/ipvs-statistics.ts';
 import * as netlink from '../../native/netlink.ts';
 import { NetlinkSocket, type Transport } from '../../native/netlink-socket.ts';
 import * as nftables from '../../native/nftables.ts';
@@ -236,6 +237,18 @@ describe('IPVS messages', () => {
   it('reads a server, and skips a server by firewall mark', () => {
     assert.deepEqual(decoded(ipvs.decodeServer, server('0200')), listed);
     assert.equal(decoded(ipvs.decodeServer, marked), undefined);
+  });
+
+  it("reads a server's counts, of 64 bits or of 32", () => {
+    const of = (length: string, ofServer: string, ...counts: string[]) =>
+      decoded(decodeCounts, `${length} 1c00 0200 ${FIRST}  01 01 0000  ${ofServer} 0100  ${WEB}  ${counts.join(' ')}`);
+    const bytes = '0c00 0400 0700000000000000  0c00 0500 0800000000000000';
+    const [narrow, wide] = ['2400 0a00  0800 0100 05000000', '2800 0c00  0c00 0100 0500000001000000'];
+    assert.equal(of('44000000', '3000'), undefined);
+    assert.deepEqual(of('68000000', '5400', narrow, bytes), { ...web, connections: 5, inBytes: 7, outBytes: 8 });
+    const both = of('90000000', '7c00', narrow, bytes, wide, bytes);
+    assert.deepEqual(both, { ...web, connections: 2 ** 32 + 5, inBytes: 7, outBytes: 8 });
+    assert.equal(decoded(decodeCounts, marked), undefined);
   });
 
   it('lists servers over several parts, and reports that the table changed meanwhile', () => {

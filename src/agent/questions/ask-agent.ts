@@ -15,6 +15,8 @@ export interface AgentQuestion {
   readonly path: string;
   /** Those with the value undefined are left out. */
   readonly parameters?: Readonly<Record<string, string | undefined>>;
+  /** Nobody else can answer: a failure names no other way. */
+  readonly mustBeAgent?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -37,7 +39,13 @@ export async function askForFile(question: AgentQuestion): Promise<AsyncIterable
 }
 
 /** Resolves with the answer of status 200; its body follows. */
-async function send({ listen, path, parameters = {}, signal }: AgentQuestion): Promise<IncomingMessage> {
+async function send({
+  listen,
+  path,
+  parameters = {},
+  mustBeAgent = false,
+  signal,
+}: AgentQuestion): Promise<IncomingMessage> {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, value);
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -47,7 +55,7 @@ async function send({ listen, path, parameters = {}, signal }: AgentQuestion): P
     request.on('error', reject);
   }).catch((error: NodeJS.ErrnoException) => {
     if (signal.aborted) throw error;
-    throw new NoAnswer(unansweredText(listen, path, error));
+    throw new NoAnswer(unansweredText(listen, mustBeAgent ? '' : path, error));
   });
   if (response.statusCode !== 200) await refuse(listen, response);
   return response;

@@ -7,6 +7,7 @@ import type { Config } from '../../config/config.ts';
 import { version } from '../../config/version.ts';
 import type { Recorder } from '../../history/recorder.ts';
 import type { Clock } from '../../host/clock.ts';
+import type { ServiceKey } from '../../model/objects.ts';
 import type { ProxyModel } from '../../model/proxy-model.ts';
 import type { ModeInspection } from '../../modes/inspection.ts';
 import type { SyncLoop } from '../../sync/loop.ts';
@@ -14,6 +15,7 @@ import type { Agent } from '../agent.ts';
 import type { ObjectFeed } from '../feed.ts';
 import type { ModeOnNode } from '../mode.ts';
 import type { Recordings } from '../recording/recordings.ts';
+import type { FrontendTraffic } from '../service-traffic.ts';
 
 /** A reload of the configuration replaces some of them. */
 export interface InquiryParts {
@@ -26,6 +28,8 @@ export interface InquiryParts {
   /** undefined until the first lists are complete. */
   readonly agent: () => Agent | undefined;
   readonly health: () => Status['health'];
+  /** What came to the frontends of a Service; undefined where it is not counted. */
+  readonly trafficOf?: (service: ServiceKey) => readonly FrontendTraffic[] | undefined;
   /** undefined where nothing is recorded. */
   readonly recordings: Pick<Recordings, 'recorder' | 'flights' | 'fault'> | undefined;
 }

@@ -13,7 +13,7 @@ import { packetFacts } from './packet-facts.ts';
 export interface ServiceAbout {
   readonly by: AnsweredBy;
   readonly facts: RowFacts;
-  readonly parts: Pick<PageParts, 'feed' | 'agent'>;
+  readonly parts: Pick<PageParts, 'feed' | 'agent' | 'trafficOf'>;
 }
 
 /** Throws NetlinkError when the addresses of this node cannot be read. */
@@ -26,6 +26,7 @@ export async function serviceNow(
     ...facts,
     objects: cache,
     node: { name: by.node, zone: cache.node?.zone ?? '', podCIDRs: cache.node?.podCIDRs ?? [] },
+    traffic: parts.trafficOf?.(service.key),
     explainFaultsOf: (kind, of) => (kind === 'EndpointSlice' ? cache.faults.of(`slice ${of}`) : []),
   });
   return { ...content, ...(await kernelLines(facts.portsOf(service.key), parts.agent())) };

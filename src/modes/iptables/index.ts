@@ -1,6 +1,4 @@
 /** iptables mode: the chains of each family, written by `iptables-restore`. */
-import type { ChainProbe } from '../../host/chain-probe.ts';
-import type { IptablesTools } from '../../host/iptables-tools.ts';
 import type { Sysctls } from '../../host/sysctls.ts';
 import { mergeReports } from '../../reconcile/step.ts';
 import { type FamilyPlan, type FamilyReport, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
@@ -9,7 +7,7 @@ import type { FamilyInspection } from '../inspection.ts';
 import { KernelSettings, type SettingsPlan } from '../kernel-settings.ts';
 import type { Mode, PacketCount, SetAside } from '../mode.ts';
 import type { CountedRule } from '../netfilter/counted-rules.ts';
-import { FamilyRules } from '../netfilter/family-rules.ts';
+import { FamilyRules, type TablesOptions } from '../netfilter/family-rules.ts';
 import { rulesInspection } from '../netfilter/inspect.ts';
 import { FIREWALL_JUMPS, ROUTE_LOCALNET } from '../netfilter/localnet.ts';
 import { chainKey, FIREWALL, isOurs } from '../netfilter/names.ts';
@@ -23,11 +21,8 @@ import type { IptablesSettings } from './settings.ts';
 import { countedIn } from './static-chains.ts';
 
 /** One for each family that the node has. */
-interface IptablesFamilyOptions {
+interface IptablesFamilyOptions extends Pick<TablesOptions, 'tools' | 'probe' | 'keepsCounts'> {
   readonly settings: IptablesSettings;
-  readonly tools: IptablesTools;
-  /** Checks the canaries instead of the tools, and whether another program wrote since the last reading. */
-  readonly probe?: ChainProbe | undefined;
   readonly sysctls: Sysctls;
 }
 
@@ -47,13 +42,14 @@ class IptablesFamily extends RulesFamily {
   readonly #counted: readonly CountedRule[];
   #rendered = 0;
 
-  constructor({ tools, probe, sysctls, settings }: IptablesFamilyOptions, own: OwnWrites) {
+  constructor({ tools, probe, keepsCounts, sysctls, settings }: IptablesFamilyOptions, own: OwnWrites) {
     const { family, localhostNodePorts } = settings;
     super(
       new FamilyRules({
         tools,
         probe,
         own,
+        keepsCounts,
         isOurs,
         // The kubelet's chain: read only if we need it.
         shared: new Set(localhostNodePorts ? [chainKey('filter', FIREWALL)] : []),

@@ -8,6 +8,7 @@ import type { ApplyReport, FailedStep } from '../../reconcile/step.ts';
 import { NOTHING_TO_DO } from '../../reconcile/step.ts';
 import { stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { type RestoreLine, restoreLines, restoreTexts, type TableBlock } from './restore-text.ts';
+import { packetsOf, type RulePackets } from './rule-connections.ts';
 
 /** Input lines shown before and after the failed one. */
 const CONTEXT = 3;
@@ -24,7 +25,7 @@ export interface TablesReport extends ApplyReport {
 export async function applyTables(
   plan: TablesPlan,
   trackers: TablesTrackers,
-  tools: IptablesTools,
+  { tools, packets }: { readonly tools: IptablesTools; readonly packets: RulePackets },
   signal: AbortSignal,
 ): Promise<TablesReport> {
   let commits = 0;
@@ -35,7 +36,7 @@ export async function applyTables(
       continue;
     }
     try {
-      await tools.restore(() => restoreTexts(blocks), signal);
+      await tools.restore(() => countedTexts(blocks, packets), signal);
       commits += blocks.length;
     } catch (error) {
       trackers.chains.forget();
@@ -51,6 +52,17 @@ export async function applyTables(
   for (const [key, chain] of plan.chains) trackers.chains.wrote(key, chain);
   for (const [key, entry] of plan.jumps) trackers.jumps.wrote(key, entry);
   return { outcome: 'complete', applied: plan.steps.length, failed: [], skipped: [], commits };
+}
+
+/** The input of a restore, with the packets that rules have counted so far. */
+function* countedTexts(blocks: readonly TableBlock[], packets: RulePackets): Generator<string> {
+  if (packets.size === 0) return yield* restoreTexts(blocks);
+  for (const { text, table, owner } of restoreLines(blocks)) {
+    const isCounted = table === 'nat' && owner !== undefined;
+    const count = isCounted ? packetsOf({ text: text.replace(/^-A \S+ /, ''), owner }, packets) : 0;
+    // Bytes of first packets mean nothing.
+    yield count === 0 ? text : `${text} -c ${count} 0`;
+  }
 }
 
 /** Find the line that the tool refused, and its Service. */

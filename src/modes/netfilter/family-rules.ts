@@ -12,6 +12,7 @@ import { type IsOurs, observeTables, type SeenTables } from './observe.ts';
 import { misplacedJumps, type WantedJumps } from './order.ts';
 import { jumpsOf, planTables, stepKey, type TablesPlan, type TablesTrackers } from './plan.ts';
 import { PORTION_LINES } from './portions.ts';
+import { NO_PACKETS, RuleConnections } from './rule-connections.ts';
 import { RuleTotals } from './rule-totals.ts';
 import { type Chain, sameChain, type Table } from './rules.ts';
 import { differenceOf, EntryCount, OwnWrites, Standing } from './standing.ts';
@@ -27,6 +28,8 @@ export interface TablesOptions {
   readonly jumps: readonly Jump[];
   /** Shared by the families of a mode. */
   readonly own?: OwnWrites;
+  /** Rules that are written anew keep the counters of their frontends. */
+  readonly keepsCounts?: boolean | undefined;
 }
 
 /** What is believed of the kernel beside chains and jumps. */
@@ -48,6 +51,7 @@ export class FamilyRules {
     chains: new Tracker<ChainKey, Chain>(sameChain),
     jumps: new Tracker<string, Jump>((a, b) => a.text === b.text),
   };
+  readonly connections: RuleConnections;
   #besides: Besides = { policies: new Map(), order: [] };
   readonly #totals: RuleTotals;
   /** Generation of the ruleset at the last reading. Our own writes change it too. */
@@ -60,6 +64,7 @@ export class FamilyRules {
       touchedChains(commits, { family: tools.family, isOurs, shared }),
     );
     this.#totals = new RuleTotals(options.tools.family);
+    this.connections = new RuleConnections(options);
     for (const entry of options.jumps) this.trackers.jumps.desire(jumpKey(entry), entry);
   }
 
@@ -169,22 +174,26 @@ export class FamilyRules {
 
   async apply(plan: TablesPlan, signal: AbortSignal): Promise<ApplyReport> {
     const { trackers } = this;
-    const write = () => applyTables(plan, trackers, this.options.tools, signal);
+    const { tools, keepsCounts = false } = this.options;
+    const applied = trackers.chains.applied;
+    const packets = keepsCounts ? await this.connections.before(plan.chains.keys(), applied, signal) : NO_PACKETS;
+    const write = () => applyTables(plan, trackers, { tools, packets }, signal);
     if (plan.steps.length === 0) return await write();
     this.#totals.writing(plan.chains);
     const report = await this.standing.during(entriesOf(plan, trackers), write);
     if (report.outcome === 'complete') this.#besides = { ...this.#besides, order: plan.order };
+    if (report.outcome === 'complete') this.connections.wrote(plan.chains, packets);
     return report;
   }
+}
 
-  /** Whether the canaries exist. A program that flushes all tables removes them. */
-  async hasCanaries(signal: AbortSignal): Promise<boolean> {
-    const { tools, probe = tools } = this.options;
-    for (const table of ['mangle', 'nat', 'filter']) {
-      if (!(await probe.hasChain({ table, chain: CANARY }, signal))) return false;
-    }
-    return true;
+/** Whether the canaries exist. A program that flushes all tables removes them. */
+export async function hasCanaries({ options }: FamilyRules, signal: AbortSignal): Promise<boolean> {
+  const { tools, probe = tools } = options;
+  for (const table of ['mangle', 'nat', 'filter']) {
+    if (!(await probe.hasChain({ table, chain: CANARY }, signal))) return false;
   }
+  return true;
 }
 
 /** Read the chains and jumps of a family; the believed state stays the same. Throws when the read fails. */

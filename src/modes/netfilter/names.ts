@@ -51,6 +51,11 @@ export function isServiceChain(chain: string): boolean {
   return OF_SERVICE.test(chain);
 }
 
+/** Whether rules of a chain of this name in the table nat may choose a Service: the root of a tree, a branch or a leaf. */
+export function isDispatchChain(chain: string): boolean {
+  return chain === SERVICES || chain === NODE_PORTS || OF_TREE.test(chain);
+}
+
 const STATIC: Readonly<Record<Table, readonly string[]>> = {
   nat: [
     ...[SERVICES, POSTROUTING, MARK_MASQ, CANARY],

@@ -3,9 +3,9 @@ import type { Family } from '../../model/address.ts';
 import type { ServicePort, ServicePortKey } from '../../model/service-port.ts';
 import type { Part } from '../cleanup.ts';
 import { type FamilyMode, type FamilyPlan, familiesMode, type PortChanges, type SeenFamily } from '../families.ts';
-import type { Heard, Mode, RuleCount, SetAside } from '../mode.ts';
+import type { ConnectionCount, Heard, Look, Mode, RuleCount, SetAside } from '../mode.ts';
 import { cleanupTables } from './cleanup.ts';
-import { FamilyRules, type TablesOptions } from './family-rules.ts';
+import { FamilyRules, hasCanaries, type TablesOptions } from './family-rules.ts';
 import { HeardRules } from './heard-rules.ts';
 import { isOurs } from './names.ts';
 import { udpFrontendsIn } from './udp-frontends.ts';
@@ -55,7 +55,7 @@ export class RulesFamily implements FamilyMode {
   }
 
   async stands(signal: AbortSignal): Promise<boolean> {
-    return await this.tables.hasCanaries(signal);
+    return await hasCanaries(this.tables, signal);
   }
 
   async heard(): Promise<Heard> {
@@ -72,6 +72,11 @@ export class RulesFamily implements FamilyMode {
 
   ruleCounts(): readonly RuleCount[] {
     return this.tables.ruleCounts();
+  }
+
+  async connectionCounts(look: Look): Promise<readonly ConnectionCount[]> {
+    const { options, connections, trackers } = this.tables;
+    return options.keepsCounts === true ? await connections.counts(() => trackers.chains.applied, look) : [];
   }
 
   removal(signal: AbortSignal): Part {

@@ -29,7 +29,14 @@ export function soundConfig(config: Config): void {
   soundChoice(config.mode, 'mode', MODES);
   soundNumber(config.masqueradeBit, 'masqueradeBit', 0, 31);
   soundNumber(config.oomScoreAdj, 'oomScoreAdj', -1000, 1000);
-  for (const key of ['once', 'isNodeNamed', 'masqueradeAll', 'localhostNodePorts', 'countsConnections'] as const)
+  for (const key of [
+    'once',
+    'isNodeNamed',
+    'masqueradeAll',
+    'localhostNodePorts',
+    'countsConnections',
+    'serviceMetrics',
+  ] as const)
     soundBoolean(config[key], key);
   for (const key of ['syncPeriod', 'minSyncPeriod', 'configSyncPeriod'] as const) soundTimeSpan(config[key], key);
   for (const key of ['tcpTimeout', 'tcpFinTimeout', 'udpTimeout'] as const)

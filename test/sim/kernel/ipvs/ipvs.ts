@@ -144,6 +144,10 @@ class OpenedIpvs implements OpenIpvs {
     return this.#ask('servers', ({ servers }) => [...servers.values()].map(({ server }) => server));
   }
 
+  counts(): ReturnType<OpenIpvs['counts']> {
+    return this.#ask('counts', () => []);
+  }
+
   destinations(server: ServerId): Promise<readonly SeenDestination[]> {
     return this.#ask(`destinations of ${serverKey(server)}`, ({ servers }) => {
       const found = servers.get(serverKey(server));

@@ -1,0 +1,190 @@
+/**
+ * The metrics of Services, where --service-metrics asks for them: connections, bytes and endpoints of each port of a Service. The kernel's
+ * counters are read when somebody asks, never twice at the same time, for at most a hundredth of the time.
+ */
+import type { Cache } from '../cache/cache.ts';
+import type { Config } from '../config/config.ts';
+import { breath, type Clock } from '../host/clock.ts';
+import { causeOf } from '../model/cause.ts';
+import type { ServiceKey } from '../model/objects.ts';
+import type { ProxyModel } from '../model/proxy-model.ts';
+import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
+import type { Mode, ModeMetrics } from '../modes/mode.ts';
+import type { Log } from '../telemetry/log.ts';
+import { labelsText, SeriesText } from '../telemetry/service-series.ts';
+import { endpointsSetAside, type PortEndpoints, ServiceEndpoints } from './service-endpoints.ts';
+import { type FrontendTraffic, type PortTraffic, ServiceTraffic } from './service-traffic.ts';
+import type { Turns } from './turns.ts';
+
+/** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
+const LOOK_PAUSE = 1000;
+const LOOK_SHARE = 100;
+/** Services that are written before other work has its turn: about a millisecond. */
+const PORTION = 50;
+/** Most series: what one Prometheus takes from one target without trouble. */
+const MOST_SERIES = 100_000;
+
+/** The parts of an agent that are measured. */
+export interface MeasuredAgent {
+  readonly mode: Pick<Mode, 'name' | 'isObserved'> & { readonly metrics: Pick<ModeMetrics, 'connectionCounts'> };
+  readonly turns: Pick<Turns, 'between'>;
+  readonly feed: { readonly cache: Cache };
+  readonly model: Pick<ProxyModel, 'location'>;
+}
+
+export interface ServiceMetricsOptions {
+  readonly log: Pick<Log, 'warn'>;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly mostSeries?: number;
+}
+
+export class ServiceMetrics {
+  readonly #options: ServiceMetricsOptions;
+  #traffic = new ServiceTraffic();
+  readonly #endpoints = new ServiceEndpoints();
+  #agent: MeasuredAgent | undefined;
+  #isOn = false;
+  #looking: Promise<void> | undefined;
+  #nextLook = 0;
+  /** Why the counters could not be read at the last look. */
+  #failure: string | undefined;
+  #isOverBound = false;
+
+  constructor(options: ServiceMetricsOptions) {
+    this.#options = options;
+  }
+
+  /** Count for this agent from now on, before it reports ServicePorts. */
+  use(agent: MeasuredAgent, { serviceMetrics }: Pick<Config, 'serviceMetrics'>): void {
+    if (!serviceMetrics) this.#traffic = new ServiceTraffic();
+    if (agent.mode.name !== this.#agent?.mode.name) this.#traffic.begin();
+    this.#agent = agent;
+    this.#isOn = serviceMetrics;
+    this.#nextLook = 0;
+  }
+
+  /** Another generation begins: it reports all of its ServicePorts. */
+  renew(): void {
+    this.#traffic.renew();
+  }
+
+  /** All ServicePorts are reported and written. */
+  settled(): void {
+    this.#traffic.settled();
+  }
+
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    if (this.#isOn) this.#traffic.update(changes);
+  }
+
+  /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted. A look is begun where one is due. */
+  trafficOf(service: ServiceKey): readonly FrontendTraffic[] | undefined {
+    if (!this.#isOn) return undefined;
+    void this.#look();
+    return this.#traffic.of(service).flatMap(({ frontends }) => frontends);
+  }
+
+  /** In Prometheus' form; "" where the metrics are off. */
+  async text(): Promise<string> {
+    const agent = this.#agent;
+    if (!this.#isOn || agent === undefined) return '';
+    await this.#look();
+    const { into, leftOut } = await this.#collect(agent);
+    this.#warnOf(leftOut, into.count);
+    const served = into.count;
+    into.add('slicewire_service_series', labelsText({ state: 'served' }), served);
+    into.add('slicewire_service_series', labelsText({ state: 'left out' }), leftOut);
+    return into.text;
+  }
+
+  /** Read the counters where that is due; a look that runs is waited for. Never rejects. */
+  async #look(): Promise<void> {
+    const { clock } = this.#options;
+    if (this.#looking === undefined && clock.now() < this.#nextLook) return;
+    this.#looking ??= this.#read().finally(() => {
+      this.#looking = undefined;
+    });
+    await this.#looking;
+  }
+
+  async #read(): Promise<void> {
+    const { clock, signal, log } = this.#options;
+    const agent = this.#agent;
+    if (agent?.mode.isObserved !== true) return;
+    const start = clock.now();
+    try {
+      const counts = await agent.mode.metrics.connectionCounts({ signal, between: agent.turns.between });
+      // Another generation may have begun meanwhile: its counters are read next time.
+      if (agent === this.#agent) this.#traffic.take(counts);
+      this.#failure = undefined;
+    } catch (error) {
+      const cause = causeOf(error);
+      const follows = 'the metrics of Services keep their last values';
+      if (cause !== this.#failure && !signal.aborted)
+        log.warn({ cause }, `connections to Services cannot be counted: ${cause}; ${follows}`);
+      this.#failure = cause;
+    }
+    const now = clock.now();
+    this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start) * LOOK_SHARE);
+  }
+
+  async #collect({ feed: { cache }, model }: MeasuredAgent): Promise<{ into: SeriesText; leftOut: number }> {
+    const { mostSeries = MOST_SERIES } = this.#options;
+    const into = new SeriesText();
+    this.#endpoints.prepare(model.location, (service) => this.#traffic.of(service).length > 0);
+    const setAside = endpointsSetAside(cache);
+    let leftOut = 0;
+    let visited = 0;
+    for (const ports of this.#traffic.ports) {
+      visited += 1;
+      if (visited % PORTION === 0) await breath();
+      const endpoints = this.#endpoints.of(ports, cache);
+      const missing = setAside.get(ports[0]?.service ?? '') ?? 0;
+      const own = seriesOf(ports, endpoints, missing);
+      if (into.count + own.length > mostSeries) leftOut += own.length;
+      else for (const one of own) into.add(...one);
+    }
+    return { into, leftOut };
+  }
+
+  #warnOf(leftOut: number, served: number): void {
+    const isOver = leftOut > 0;
+    if (isOver && !this.#isOverBound) {
+      this.#options.log.warn(
+        { served, leftOut },
+        `the metrics of Services have ${served + leftOut} series, and ${leftOut} of them are left out: at most ${this.#options.mostSeries ?? MOST_SERIES} are served`,
+      );
+    }
+    this.#isOverBound = isOver;
+  }
+}
+
+type Series = Parameters<SeriesText['add']>;
+
+/** The series of one Service. */
+function seriesOf(ports: readonly PortTraffic[], endpoints: readonly PortEndpoints[], setAside: number): Series[] {
+  const series: Series[] = [];
+  for (const [i, { service, name, protocol, family, frontends }] of ports.entries()) {
+    const labels = labelsText({ service, port: name, protocol, ip_family: family });
+    const connections = frontends.reduce((sum, one) => sum + one.connections, 0);
+    series.push(['slicewire_service_connections_total', labels, connections]);
+    if (frontends.some(({ bytes }) => bytes !== undefined)) {
+      for (const direction of ['in', 'out'] as const) {
+        const bytes = frontends.reduce((sum, one) => sum + (one.bytes?.[direction] ?? 0), 0);
+        series.push(['slicewire_service_bytes_total', `${labels},direction="${direction}"`, bytes]);
+      }
+    }
+    for (const { policy, isUsed, reason, count } of endpoints[i] ?? []) {
+      const fate = labelsText({ policy, state: isUsed ? 'used' : 'not used', reason });
+      series.push(['slicewire_service_endpoints', `${labels},${fate}`, count]);
+    }
+  }
+  const [first] = ports;
+  if (setAside > 0 && first !== undefined) {
+    // A slice's faults name no port: the endpoints are missing in all of them.
+    const labels = labelsText({ service: first.service, state: 'not used', reason: 'set-aside' });
+    series.push(['slicewire_service_endpoints', labels, setAside]);
+  }
+  return series;
+}

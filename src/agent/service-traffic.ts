@@ -1,0 +1,161 @@
+/**
+ * The traffic of Services as totals that only grow. The kernel's counters start at 0 when a frontend is new, when it gets its first
+ * endpoint, and when another program flushes rules; what came between the last look and that moment is lost. Pure.
+ */
+import type { Family } from '../model/address.ts';
+import type { Protocol, ServiceKey, TrafficPolicy } from '../model/objects.ts';
+import { type ServicePort, type ServicePortKey, serviceOfPort } from '../model/service-port.ts';
+import type { ConnectionCount } from '../modes/mode.ts';
+
+/** A frontend, with what came to it since the agent began. */
+export interface FrontendTraffic {
+  readonly family: Family;
+  readonly protocol: Protocol;
+  /** "" for a node port. */
+  readonly address: string;
+  readonly port: number;
+  readonly connections: number;
+  /** undefined where bytes are not counted. */
+  readonly bytes: Bytes | undefined;
+}
+
+export interface Bytes {
+  readonly in: number;
+  readonly out: number;
+}
+
+/** A ServicePort that the model has. */
+export interface PortTraffic {
+  readonly key: ServicePortKey;
+  readonly service: ServiceKey;
+  /** The name of the port; its number when it has none. */
+  readonly name: string;
+  /** As the Service has it: "" for none. */
+  readonly portName: string;
+  readonly protocol: Protocol;
+  readonly family: Family;
+  /** The policies of its frontends. */
+  readonly policies: readonly TrafficPolicy[];
+  readonly frontends: readonly FrontendTraffic[];
+}
+
+interface Counter extends FrontendTraffic {
+  connections: number;
+  bytes: Bytes | undefined;
+  /** The kernel's counters as they were read last: one, or one for each address of the node. */
+  last: Map<string, Read> | undefined;
+}
+
+type Read = Pick<FrontendTraffic, 'connections' | 'bytes'>;
+
+interface Row extends PortTraffic {
+  readonly frontends: readonly Counter[];
+}
+
+export class ServiceTraffic {
+  readonly #services = new Map<ServiceKey, Row[]>();
+  /** ServicePorts of the former generation that the present one has not reported yet. */
+  #former = new Set<ServicePortKey>();
+
+  /** The ServicePorts, Service by Service. */
+  get ports(): Iterable<readonly PortTraffic[]> {
+    return this.#services.values();
+  }
+
+  of(service: ServiceKey): readonly PortTraffic[] {
+    return this.#services.get(service) ?? [];
+  }
+
+  /** Accept changed ServicePorts; undefined: removed. */
+  update(changes: ReadonlyMap<ServicePortKey, ServicePort | undefined>): void {
+    for (const [key, port] of changes) {
+      this.#former.delete(key);
+      this.#put(key, port);
+    }
+  }
+
+  /** Another generation of the agent begins: it reports all of its ServicePorts, and `settled` drops the others. */
+  renew(): void {
+    this.#former = new Set([...this.#services.values()].flatMap((rows) => rows.map(({ key }) => key)));
+  }
+
+  settled(): void {
+    for (const key of this.#former) this.#put(key, undefined);
+    this.#former.clear();
+  }
+
+  /** The counters of the kernel have nothing to do with those that were read before. */
+  begin(): void {
+    for (const rows of this.#services.values()) {
+      for (const { frontends } of rows) for (const counter of frontends) counter.last = undefined;
+    }
+  }
+
+  /** Add what the kernel has counted since the last time. A frontend that is missing keeps its total. */
+  take(counts: readonly ConnectionCount[]): void {
+    for (const count of counts) {
+      const counter = this.#counterOf(count);
+      if (counter !== undefined) add(counter, count);
+    }
+  }
+
+  /** In IPVS mode a server at an address of no frontend is that of a node port. */
+  #counterOf({ service, family, address, protocol, port }: ConnectionCount): Counter | undefined {
+    let ofNodePort: Counter | undefined;
+    for (const { frontends } of this.#services.get(service) ?? []) {
+      for (const counter of frontends) {
+        if (counter.family !== family || counter.protocol !== protocol || counter.port !== port) continue;
+        if (counter.address === (address ?? '')) return counter;
+        if (counter.address === '') ofNodePort = counter;
+      }
+    }
+    return ofNodePort;
+  }
+
+  #put(key: ServicePortKey, port: ServicePort | undefined): void {
+    const service = serviceOfPort(key);
+    const rows = this.#services.get(service) ?? [];
+    const at = rows.findIndex((row) => row.key === key);
+    const former = rows[at]?.frontends ?? [];
+    if (port !== undefined) {
+      const row = rowOf(port, former);
+      if (at < 0) rows.push(row);
+      else rows[at] = row;
+    } else if (at >= 0) rows.splice(at, 1);
+    if (rows.length === 0) this.#services.delete(service);
+    else this.#services.set(service, rows);
+  }
+}
+
+function rowOf({ key, id, service, family, protocol, frontends }: ServicePort, former: readonly Counter[]): Row {
+  const portName = id.slice(service.length + 1);
+  const clusterIP = frontends.find(({ role }) => role === 'cluster-ip') ?? frontends[0];
+  return {
+    ...{ key, service, family, protocol, portName },
+    name: portName === '' ? String(clusterIP?.port ?? '') : portName,
+    policies: [...new Set(frontends.map(({ policy }) => policy))],
+    frontends: frontends.map(({ address: at, port }) => {
+      const address = at ?? '';
+      const known = former.find((each) => each.address === address && each.port === port);
+      return known ?? { ...{ family, protocol, address, port }, connections: 0, bytes: undefined, last: undefined };
+    }),
+  };
+}
+
+/** A counter that is less than before began anew. */
+function add(counter: Counter, { address: at, count, bytes, hasEnded = false }: ConnectionCount): void {
+  const address = at ?? '';
+  if (count === 0 && counter.last === undefined) return;
+  const last = counter.last?.get(address);
+  const grown = (now: number, before = 0) => (now >= before ? now - before : now);
+  const isNew = count < (last?.connections ?? 0);
+  counter.connections += grown(count, last?.connections);
+  if (bytes !== undefined) {
+    const before = isNew ? undefined : last?.bytes;
+    const sum = counter.bytes ?? { in: 0, out: 0 };
+    counter.bytes = { in: sum.in + grown(bytes.in, before?.in), out: sum.out + grown(bytes.out, before?.out) };
+  }
+  counter.last ??= new Map();
+  if (hasEnded) counter.last.delete(address);
+  else counter.last.set(address, { connections: count, bytes });
+}

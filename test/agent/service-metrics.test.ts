@@ -1,0 +1,157 @@
+/** The metrics of Services as text: labels, reasons, a bound on the series, and looks at the counters that are not too many. */
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type MeasuredAgent, ServiceMetrics } from '../../src/agent/service-metrics.ts';
+import { Cache } from '../../src/cache/cache.ts';
+import { createMutex } from '../../src/model/mutex.ts';
+import { ProxyModel } from '../../src/model/proxy-model.ts';
+import type { ConnectionCount } from '../../src/modes/mode.ts';
+import { FakeClock } from '../helpers/fake-clock.ts';
+import { service, slice } from '../helpers/objects.ts';
+import { eventOf, NEVER } from '../helpers/rig.ts';
+
+const WEB = service({ name: 'web', spec: { clusterIP: '10.96.0.10', ports: [{ name: 'http', port: 80 }] } });
+const DNS = service({ name: 'dns', spec: { clusterIP: '10.96.0.53', ports: [{ port: 53, protocol: 'UDP' }] } });
+const PORTS = [{ name: 'http', port: 8080 }];
+const unready = (address: string) => ({ addresses: [address], conditions: { ready: false } });
+const SLICES = [
+  slice({
+    name: 'web-1',
+    service: 'web',
+    ports: PORTS,
+    endpoints: ['10.244.1.1', '10.244.1.2', unready('10.244.1.3')],
+  }),
+  slice({ name: 'web-2', service: 'web', ports: PORTS, endpoints: ['fd00::1'] }),
+  slice({ name: 'web-3', service: 'web', ports: PORTS, endpoints: ['10.244.1.4', 'nowhere'], addressType: 'IPv4' }),
+];
+
+type Answer = ConnectionCount[] | Error;
+
+function rig(mostSeries?: number) {
+  const clock = new FakeClock();
+  const [warned, cache, model] = [[] as string[], new Cache(), new ProxyModel({ nodeName: 'node', zone: '' })];
+  const kernel = { counts: [] as Answer, looks: 0, takes: 0 };
+  const log = { warn: (_: unknown, text = '') => void warned.push(text) };
+  const metrics = new ServiceMetrics({
+    ...{ log: log as never, signal: NEVER, clock },
+    ...(mostSeries === undefined ? {} : { mostSeries }),
+  });
+  const agent = (): MeasuredAgent => ({
+    mode: {
+      ...{ name: 'iptables', isObserved: true },
+      metrics: {
+        connectionCounts() {
+          kernel.looks += 1;
+          clock.advance(kernel.takes);
+          return kernel.counts instanceof Error ? Promise.reject(kernel.counts) : Promise.resolve(kernel.counts);
+        },
+      },
+    },
+    turns: { between: createMutex() },
+    ...{ feed: { cache }, model },
+  });
+  metrics.use(agent(), { serviceMetrics: true });
+  const put = (...objects: readonly object[]) => {
+    for (const object of objects) cache.take(eventOf(object));
+    const { services } = cache.takeChanges();
+    metrics.update(model.update(services, cache, model.location).ports);
+  };
+  const lines = async () => (await metrics.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return { clock, warned, kernel, metrics, put, lines, agent };
+}
+
+const count = (connections: number, more: Partial<ConnectionCount> = {}): ConnectionCount => ({
+  ...{ service: 'default/web', family: 'IPv4', address: '10.96.0.10' as ConnectionCount['address'] },
+  ...{ protocol: 'TCP', port: 80, count: connections },
+  ...more,
+});
+
+describe('metrics of Services', () => {
+  it('have the connections and bytes of each port, and its endpoints by reason', async () => {
+    const { kernel, put, lines, metrics } = rig();
+    put(WEB, DNS, ...SLICES);
+    kernel.counts = [count(7, { bytes: { in: 70, out: 700 } })];
+    const [web, dns] = [
+      'service="default/web",port="http",protocol="TCP",ip_family="IPv4"',
+      'service="default/dns",port="53",protocol="UDP",ip_family="IPv4"',
+    ];
+    const endpoints = (of: string, state: string, reason: string, number: number) =>
+      `slicewire_service_endpoints{${of},policy="Cluster",state="${state}",reason="${reason}"} ${number}`;
+    assert.deepEqual((await lines()).sort(), [
+      `slicewire_service_bytes_total{${web},direction="in"} 70`,
+      `slicewire_service_bytes_total{${web},direction="out"} 700`,
+      `slicewire_service_connections_total{${dns}} 0`,
+      `slicewire_service_connections_total{${web}} 7`,
+      endpoints(dns, 'used', 'ready', 0),
+      endpoints(web, 'not used', 'not-ready', 1),
+      endpoints(web, 'not used', 'other-family', 1),
+      endpoints(web, 'used', 'ready', 3),
+      'slicewire_service_endpoints{service="default/web",state="not used",reason="set-aside"} 1',
+      'slicewire_service_series{state="left out"} 0',
+      'slicewire_service_series{state="served"} 9',
+    ]);
+    assert.match(await metrics.text(), /^# TYPE slicewire_service_connections_total counter$/m);
+  });
+
+  it('follow the slices, also where what is served stays the same', async () => {
+    const { put, lines } = rig();
+    put(WEB, ...SLICES.slice(0, 1));
+    const notReady = async () => (await lines()).find((line) => line.includes('not-ready'))?.at(-1);
+    assert.equal(await notReady(), '1');
+    const endpoints = ['10.244.1.1', '10.244.1.2', unready('10.244.1.3'), unready('10.244.1.4')];
+    put(slice({ name: 'web-1', service: 'web', ports: PORTS, endpoints }));
+    assert.equal(await notReady(), '2');
+  });
+
+  it('are off unless they are asked for, and after a reload that leaves the flag out', async () => {
+    const { put, lines, metrics, agent, kernel } = rig();
+    put(WEB);
+    assert.ok((await lines()).length > 0);
+    metrics.use(agent(), { serviceMetrics: false });
+    assert.deepEqual(await lines(), []);
+    assert.equal(metrics.trafficOf('default/web'), undefined);
+    assert.equal(kernel.looks, 1);
+  });
+
+  it('look at the counters for a hundredth of the time at most, once for all who ask', async () => {
+    const { clock, kernel, put, lines } = rig();
+    put(WEB);
+    kernel.takes = 300;
+    await Promise.all([lines(), lines()]);
+    assert.equal(kernel.looks, 1);
+    clock.advance(29_000);
+    await lines();
+    assert.equal(kernel.looks, 1);
+    clock.advance(1000);
+    await lines();
+    assert.equal(kernel.looks, 2);
+  });
+
+  it('keep their values while the counters cannot be read, and warn once of each cause', async () => {
+    const { clock, kernel, put, metrics, warned } = rig();
+    put(WEB);
+    kernel.counts = [count(7)];
+    await metrics.text();
+    for (const cause of ['no memory', 'no memory', 'no socket']) {
+      kernel.counts = new Error(cause);
+      clock.advance(1000);
+      await metrics.text();
+    }
+    assert.equal(metrics.trafficOf('default/web')?.[0]?.connections, 7);
+    assert.deepEqual(warned, [
+      'connections to Services cannot be counted: no memory; the metrics of Services keep their last values',
+      'connections to Services cannot be counted: no socket; the metrics of Services keep their last values',
+    ]);
+  });
+
+  it('beyond the bound are left out Service by Service, and their number is told', async () => {
+    const { put, lines, warned, metrics } = rig(3);
+    put(WEB, DNS);
+    const [text] = [await lines(), await metrics.text()];
+    assert.deepEqual(text.filter((line) => line.startsWith('slicewire_service_connections')).length, 1);
+    assert.ok(text.includes('slicewire_service_series{state="left out"} 2'), text.join('\n'));
+    assert.deepEqual(warned, [
+      'the metrics of Services have 4 series, and 2 of them are left out: at most 3 are served',
+    ]);
+  });
+});
