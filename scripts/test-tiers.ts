@@ -56,8 +56,8 @@ export const TIERS: readonly Tier[] = [
           'test/*.test.ts',
         ],
         except: [
-          'test/deploy/{image,promtool}.test.ts',
-          'test/native/abi.test.ts',
+          'test/deploy/{image,promtool,release}.test.ts',
+          'test/native/{abi,arm64}.test.ts',
           'test/scripts/executable.test.ts',
           'test/sim/tier/*.test.ts',
         ],
@@ -92,7 +92,7 @@ export const TIERS: readonly Tier[] = [
         files: ['test/cli/*.test.ts', 'test/bench/{connects,kernel-probe,kube-proxy,traffic}.test.ts'],
         concurrency: 2,
         needsRoot: true,
-        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc'],
+        tools: ['iptables', 'ip', 'sysctl', 'gcc', 'zsh', 'fish', 'script', 'stty', 'mandoc', 'groff'],
       },
       {
         // Real packets: a third of the stories, and the rows of the tables that no story sends real packets for.
@@ -182,7 +182,7 @@ export const TIERS: readonly Tier[] = [
   {
     name: 'image',
     command: 'npm run test:image',
-    budget: 240,
+    budget: 330,
     parts: [
       {
         name: 'executable',
@@ -197,6 +197,14 @@ export const TIERS: readonly Tier[] = [
         concurrency: 1,
         needsRoot: true,
         tools: ['image'],
+      },
+      {
+        // Both architectures, one of them by an emulator.
+        name: 'release',
+        files: ['test/deploy/release.test.ts', 'test/native/arm64.test.ts'],
+        concurrency: 2,
+        needsRoot: true,
+        tools: ['iptables', 'image', 'release', 'fakeroot', 'arch-test', 'aarch64-linux-gnu-gcc'],
       },
     ],
   },

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { realCommands } from '../../src/host/commands.ts';
-import { mayChangeNetwork } from '../../src/host/node-facts.ts';
 import { bundleExecutable } from '../bundle.ts';
 import { ASSETS, PAGE_ASSETS, wrapped } from './program.ts';
 
@@ -101,20 +100,19 @@ async function assemble({ node, output }: Making, folder: string): Promise<void>
 
 /** Throws when the executable does not work. */
 async function tryOut({ emulator, output }: Making, folder: string): Promise<void> {
-  const command = [...emulator, output];
-  const { stdout: version, stderr } = await realCommands.run(
-    { file: 'env', args: ['-i', ...command, 'version'] },
-    NEVER,
-  );
+  // Nothing of the surroundings: where one of the variables is refused, the executable restarts itself, which no emulator does.
+  const command = ['-i', `PATH=${process.env.PATH ?? ''}`, ...emulator, output];
+  const { stdout: version, stderr } = await realCommands.run({ file: 'env', args: [...command, 'version'] }, NEVER);
   // The first code warns on standard error where V8 refuses the compiled code.
   if (!version.startsWith('slicewire ') || stderr !== '') throw new Error(`${output} version: ${version}${stderr}`);
   const help = await run('env', [...command, 'run', '--help']);
   if (!help.includes('--proxy-mode')) throw new Error(`${output} run --help: ${help}`);
-  // A plan reads the kernel; a build of an image may not.
-  if (!(await mayChangeNetwork())) return;
+  // A plan reads the kernel: in a network namespace of its own, where this user may make one. A build of an image may not.
+  const own = ['unshare', '--net'];
+  if ((await realCommands.run({ file: 'env', args: [...own, 'true'] }, NEVER)).exitCode !== 0) return;
   const sample = join(folder, 'sample.yaml');
   writeFileSync(sample, SAMPLE);
-  const plan = await run('env', [...command, 'plan', '--manifests', sample, '--output', 'json'], [0, 2]);
+  const plan = await run('env', [...own, 'env', ...command, 'plan', '--manifests', sample, '--output', 'json'], [0, 2]);
   const { steps } = JSON.parse(plan) as { steps: readonly { readonly key: string }[] };
   if (!steps.some(({ key }) => key.startsWith('IPv4 nat KUBE-SVC-'))) throw new Error(`${output} plan: ${plan}`);
 }

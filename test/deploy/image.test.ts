@@ -103,7 +103,15 @@ describe('the image', () => {
       assert.match(await inside(tool, '--version'), /^ip6?tables v/);
     assert.match(await inside('sh', '-c', 'command -v node || echo none'), /^none$/m);
     const licences = await inside('ls', '/usr/share/doc/slicewire');
-    assert.deepEqual(licences.trim().split(/\s+/), ['LICENSE', 'LICENSE-nodejs', 'NOTICE']);
+    assert.deepEqual(licences.trim().split(/\s+/), ['LICENSE', 'LICENSE-nodejs', 'NOTICE', 'sbom.spdx.json']);
+    const { packages } = JSON.parse(await inside('cat', '/usr/share/doc/slicewire/sbom.spdx.json')) as {
+      packages: readonly { readonly name: string }[];
+    };
+    for (const name of ['slicewire', 'node', 'pino', 'iptables', 'libc6'])
+      assert.ok(
+        packages.some((one) => one.name === name),
+        name,
+      );
     const config = JSON.parse(await buildah('inspect', '--type', 'image', 'localhost/slicewire')) as {
       OCIv1: { config: { Entrypoint: string[]; Cmd: string[] } };
     };

@@ -1,6 +1,6 @@
 /** A place to build images of both architectures in, without a registry: buildah as root of a user namespace, with images of its own. */
 import assert from 'node:assert/strict';
-import { chown, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -37,6 +37,8 @@ export class Sandbox {
 
   static async create(): Promise<Sandbox> {
     const folder = await mkdtemp(join(tmpdir(), 'slicewire-sandbox-'));
+    // Others may look for their files in it.
+    await chmod(folder, 0o755);
     await mkdir(join(folder, 'home'));
     const [graph, state] = [join(folder, 'storage'), join(folder, 'state')];
     const lines = ['[storage]', 'driver = "overlay"', `graphroot = "${graph}"`, `runroot = "${state}"`];
@@ -64,30 +66,33 @@ export class Sandbox {
 
   /** BASE for each architecture, of Debian's packages. Nothing of the other architecture runs for it (mmdebstrap(1), chrootless). */
   async makeBase(): Promise<void> {
-    for (const { architecture } of PLATFORMS) {
-      const context = join(this.folder, `base-${architecture}`);
-      const made = join(this.folder, 'made');
-      await Promise.all([mkdir(context), mkdir(made)]);
-      await chown(made, NOBODY, NOBODY);
-      // The scripts of the packages run here, so a user without rights runs them.
-      const nobody = ['--reuid=nobody', '--regid=nogroup', '--clear-groups', 'env', `HOME=${made}`, `TMPDIR=${made}`];
-      const merged = ['--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr', '--include=usr-is-merged'];
-      const kind = ['--mode=chrootless', '--variant=minbase', `--architectures=${architecture}`, '--quiet', ...merged];
-      await this.run('setpriv', ...nobody, 'fakeroot', 'mmdebstrap', ...kind, 'bookworm', join(made, 'base.tar'));
-      await rename(join(made, 'base.tar'), join(context, 'base.tar'));
-      await rm(made, { recursive: true });
-      const file = join(context, 'Dockerfile');
-      await writeFile(file, 'FROM scratch\nADD base.tar /\n');
-      await this.run(
-        'buildah',
-        'bud',
+    const contexts = await Promise.all(
+      PLATFORMS.map(async ({ architecture }) => ({ architecture, context: await this.#baseContext(architecture) })),
+    );
+    for (const { architecture, context } of contexts) {
+      const options = [
         '--quiet',
         `--arch=${architecture}`,
         `--manifest=${BASE}`,
         '--file',
-        file,
-        context,
-      );
+        join(context, 'Dockerfile'),
+      ];
+      await this.run('buildah', 'bud', ...options, context);
     }
+  }
+
+  async #baseContext(architecture: string): Promise<string> {
+    const [context, made] = [join(this.folder, `base-${architecture}`), join(this.folder, `made-${architecture}`)];
+    await Promise.all([mkdir(context), mkdir(made)]);
+    await chown(made, NOBODY, NOBODY);
+    // The scripts of the packages run here, so a user without rights runs them.
+    const nobody = ['--reuid=nobody', '--regid=nogroup', '--clear-groups', 'env', `HOME=${made}`, `TMPDIR=${made}`];
+    const merged = ['--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr', '--include=usr-is-merged'];
+    const kind = ['--mode=chrootless', '--variant=apt', `--architectures=${architecture}`, '--quiet', ...merged];
+    await this.run('setpriv', ...nobody, 'fakeroot', 'mmdebstrap', ...kind, 'bookworm', join(made, 'base.tar'));
+    await rename(join(made, 'base.tar'), join(context, 'base.tar'));
+    await rm(made, { recursive: true });
+    await writeFile(join(context, 'Dockerfile'), 'FROM scratch\nADD base.tar /\n');
+    return context;
   }
 }

@@ -31,6 +31,8 @@ type Chains = ReadonlyMap<ChainKey, Chain | undefined>;
 
 /** Chains that are read before a sync may have its turn: a few milliseconds. */
 const PORTION = 16;
+/** Most chains of which the legacy variant reads counters before a write: more would hold the write up for a second. */
+const MOST_SAVED = 2000;
 /** Frontends whose rules were removed, and that nobody has asked for since. */
 const MOST_ENDED = 10_000;
 
@@ -43,6 +45,8 @@ export class RuleConnections {
   readonly #options: RuleConnectionsOptions;
   /** Connections to frontends whose rules were removed since the last look. */
   #ended: ConnectionCount[] = [];
+  /** What the last look read of the legacy variant. */
+  #lookedAt: Writable = new Map();
   /** Why counters could not be read before a write. */
   #problem: string | undefined;
 
@@ -78,7 +82,10 @@ export class RuleConnections {
     const chains = picked([...changed].filter(isCounted), applied);
     if (chains.size === 0) return NO_PACKETS;
     try {
-      return (await this.#probed(chains, signal)) ?? (await savedPackets(this.#options.tools, chains, signal));
+      const packets = await this.#probed(chains, signal);
+      if (packets !== undefined) return packets;
+      if ((applied?.size ?? 0) > MOST_SAVED) return this.#remembered(chains);
+      return await savedPackets(this.#options.tools, chains, signal);
     } catch (error) {
       signal.throwIfAborted();
       this.#problem = `counters could not be read before their rules were written anew: ${causeOf(error)}`;
@@ -91,6 +98,7 @@ export class RuleConnections {
     if (packets.size === 0) return;
     const stays = new Set([...chains.values()].flatMap((chain) => (chain ?? []).map((rule) => counted(rule)?.name)));
     const gone = [...packets].filter(([name, { packets: count }]) => count > 0 && !stays.has(name));
+    for (const [name] of gone) this.#lookedAt.delete(name);
     for (const count of this.#countsOf(new Map(gone))) this.#ended.push({ ...count, hasEnded: true });
     this.#ended.splice(0, this.#ended.length - MOST_ENDED);
   }
@@ -114,7 +122,20 @@ export class RuleConnections {
     const { tools } = this.#options;
     const [present, writes] = await between(() => Promise.resolve([chains() ?? new Map(), tools.writes] as const));
     const packets = await savedPackets(tools, picked([...present.keys()].filter(isCounted), present), signal);
-    return tools.writes === writes ? this.#countsOf(packets) : [];
+    if (tools.writes !== writes) return [];
+    this.#lookedAt = packets;
+    return this.#countsOf(packets);
+  }
+
+  /** What the last look read of the rules of these chains. */
+  #remembered(chains: ReadonlyMap<ChainKey, Chain>): RulePackets {
+    const packets: Writable = new Map();
+    for (const rule of [...chains.values()].flat()) {
+      const name = counted(rule)?.name;
+      const known = name === undefined ? undefined : this.#lookedAt.get(name);
+      if (name !== undefined && known !== undefined) packets.set(name, known);
+    }
+    return packets;
   }
 
   #countsOf(packets: RulePackets): ConnectionCount[] {
@@ -167,7 +188,7 @@ async function savedPackets(
   tools: IptablesTools,
   chains: ReadonlyMap<ChainKey, Chain>,
   signal: AbortSignal,
-): Promise<RulePackets> {
+): Promise<Writable> {
   const counters = new Map<string, number[]>();
   await tools.saveCounters(
     'nat',
