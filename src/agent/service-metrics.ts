@@ -42,7 +42,7 @@ export interface ServiceMetricsOptions {
 export class ServiceMetrics {
   readonly #options: ServiceMetricsOptions;
   #traffic = new ServiceTraffic();
-  readonly #endpoints = new ServiceEndpoints();
+  #endpoints = new ServiceEndpoints();
   #agent: MeasuredAgent | undefined;
   #isOn = false;
   #looking: Promise<void> | undefined;
@@ -57,7 +57,10 @@ export class ServiceMetrics {
 
   /** Count for this agent from now on, before it reports ServicePorts. */
   use(agent: MeasuredAgent, { serviceMetrics }: Pick<Config, 'serviceMetrics'>): void {
-    if (!serviceMetrics) this.#traffic = new ServiceTraffic();
+    if (!serviceMetrics) {
+      this.#traffic = new ServiceTraffic();
+      this.#endpoints = new ServiceEndpoints();
+    }
     if (agent.mode.name !== this.#agent?.mode.name) this.#traffic.begin();
     this.#agent = agent;
     this.#isOn = serviceMetrics;
@@ -78,10 +81,11 @@ export class ServiceMetrics {
     if (this.#isOn) this.#traffic.update(changes);
   }
 
-  /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted. A look is begun where one is due. */
+  /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted, or not yet. A look is begun where one is due. */
   trafficOf(service: ServiceKey): readonly FrontendTraffic[] | undefined {
     if (!this.#isOn) return undefined;
     void this.#look();
+    if (!this.#traffic.isCounted) return undefined;
     return this.#traffic.of(service).flatMap(({ frontends }) => frontends);
   }
 
@@ -134,6 +138,7 @@ export class ServiceMetrics {
     const into = new SeriesText();
     this.#endpoints.prepare(model.location, (service) => this.#traffic.of(service).length > 0);
     const setAside = endpointsSetAside(cache);
+    const { isCounted } = this.#traffic;
     let leftOut = 0;
     let visited = 0;
     for (const ports of this.#traffic.ports) {
@@ -141,7 +146,7 @@ export class ServiceMetrics {
       if (visited % PORTION === 0) await breath();
       const endpoints = this.#endpoints.of(ports, cache);
       const missing = setAside.get(ports[0]?.service ?? '') ?? 0;
-      const own = seriesOf(ports, endpoints, missing);
+      const own = [...(isCounted ? trafficSeries(ports) : []), ...endpointSeries(ports, endpoints, missing)];
       if (into.count + own.length > mostSeries) leftOut += own.length;
       else for (const one of own) into.add(...one);
     }
@@ -162,19 +167,36 @@ export class ServiceMetrics {
 
 type Series = Parameters<SeriesText['add']>;
 
-/** The series of one Service. */
-function seriesOf(ports: readonly PortTraffic[], endpoints: readonly PortEndpoints[], setAside: number): Series[] {
+function labelsOf({ service, name, protocol, family }: PortTraffic): string {
+  return labelsText({ service, port: name, protocol, ip_family: family });
+}
+
+/** What came to the ports of one Service. */
+function trafficSeries(ports: readonly PortTraffic[]): Series[] {
   const series: Series[] = [];
-  for (const [i, { service, name, protocol, family, frontends }] of ports.entries()) {
-    const labels = labelsText({ service, port: name, protocol, ip_family: family });
+  for (const port of ports) {
+    const { frontends } = port;
+    const labels = labelsOf(port);
     const connections = frontends.reduce((sum, one) => sum + one.connections, 0);
     series.push(['slicewire_service_connections_total', labels, connections]);
-    if (frontends.some(({ bytes }) => bytes !== undefined)) {
-      for (const direction of ['in', 'out'] as const) {
-        const bytes = frontends.reduce((sum, one) => sum + (one.bytes?.[direction] ?? 0), 0);
-        series.push(['slicewire_service_bytes_total', `${labels},direction="${direction}"`, bytes]);
-      }
+    if (frontends.every(({ bytes }) => bytes === undefined)) continue;
+    for (const direction of ['in', 'out'] as const) {
+      const bytes = frontends.reduce((sum, one) => sum + (one.bytes?.[direction] ?? 0), 0);
+      series.push(['slicewire_service_bytes_total', `${labels},direction="${direction}"`, bytes]);
     }
+  }
+  return series;
+}
+
+/** The endpoints of the ports of one Service. */
+function endpointSeries(
+  ports: readonly PortTraffic[],
+  endpoints: readonly PortEndpoints[],
+  setAside: number,
+): Series[] {
+  const series: Series[] = [];
+  for (const [i, port] of ports.entries()) {
+    const labels = labelsOf(port);
     for (const { policy, isUsed, reason, count } of endpoints[i] ?? []) {
       const fate = labelsText({ policy, state: isUsed ? 'used' : 'not used', reason });
       series.push(['slicewire_service_endpoints', `${labels},${fate}`, count]);

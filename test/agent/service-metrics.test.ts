@@ -144,8 +144,28 @@ describe('metrics of Services', () => {
     ]);
   });
 
+  it('have no connections before the counters were read: 0 would look like a counter that begins anew', async () => {
+    const { clock, kernel, put, lines, metrics } = rig();
+    put(WEB);
+    const connections = async () =>
+      (await lines()).filter((line) => line.includes('connections_total')).map((line) => line.at(-1));
+    kernel.counts = new Error('no memory');
+    assert.deepEqual(await connections(), []);
+    assert.equal(metrics.trafficOf('default/web'), undefined);
+    clock.advance(1000);
+    // The kernel could not be read while we wrote.
+    kernel.counts = [];
+    assert.deepEqual(await connections(), []);
+    clock.advance(1000);
+    kernel.counts = [count(7)];
+    assert.deepEqual(await connections(), ['7']);
+    put(DNS);
+    assert.deepEqual(await connections(), ['7', '0'], 'a Service that is new has none');
+  });
+
   it('beyond the bound are left out Service by Service, and their number is told', async () => {
-    const { put, lines, warned, metrics } = rig(3);
+    const { put, lines, warned, metrics, kernel } = rig(3);
+    kernel.counts = [count(1)];
     put(WEB, DNS);
     const [text] = [await lines(), await metrics.text()];
     assert.deepEqual(text.filter((line) => line.startsWith('slicewire_service_connections')).length, 1);
