@@ -6,6 +6,7 @@ import type { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/config.ts';
 import { breath, type Clock } from '../host/clock.ts';
 import { causeOf } from '../model/cause.ts';
+import type { Mutex } from '../model/mutex.ts';
 import type { ServiceKey } from '../model/objects.ts';
 import type { ProxyModel } from '../model/proxy-model.ts';
 import type { ServicePort, ServicePortKey } from '../model/service-port.ts';
@@ -19,6 +20,8 @@ import type { Turns } from './turns.ts';
 /** Milliseconds between two looks at the counters, at least; and how many times as long as a look took. */
 const LOOK_PAUSE = 1000;
 const LOOK_SHARE = 100;
+/** Milliseconds that an answer waits for a look: a look waits for a sync that runs, and that may take a minute. */
+const LOOK_PATIENCE = 2000;
 /** Services that are written before other work has its turn: about a millisecond. */
 const PORTION = 50;
 /** Most series: what one Prometheus takes from one target without trouble. */
@@ -82,9 +85,10 @@ export class ServiceMetrics {
   }
 
   /** What came to the frontends of a Service, as of the last look; undefined where connections are not counted, or not yet. A look is begun where one is due. */
-  trafficOf(service: ServiceKey): readonly FrontendTraffic[] | undefined {
+  async trafficOf(service: ServiceKey): Promise<readonly FrontendTraffic[] | undefined> {
     if (!this.#isOn) return undefined;
-    void this.#look();
+    const look = this.#look();
+    if (!this.#traffic.isCounted) await atMost(LOOK_PATIENCE, look, this.#options.clock);
     if (!this.#traffic.isCounted) return undefined;
     return this.#traffic.of(service).flatMap(({ frontends }) => frontends);
   }
@@ -93,7 +97,7 @@ export class ServiceMetrics {
   async text(): Promise<string> {
     const agent = this.#agent;
     if (!this.#isOn || agent === undefined) return '';
-    await this.#look();
+    await atMost(LOOK_PATIENCE, this.#look(), this.#options.clock);
     const { into, leftOut } = await this.#collect(agent);
     this.#warnOf(leftOut, into.count);
     const served = into.count;
@@ -117,8 +121,17 @@ export class ServiceMetrics {
     const agent = this.#agent;
     if (agent?.mode.isObserved !== true) return;
     const start = clock.now();
+    // The time in which syncs had their turn is no time of the look.
+    let waited = 0;
+    const between: Mutex = (work) => {
+      const asked = clock.now();
+      return agent.turns.between(() => {
+        waited += clock.now() - asked;
+        return work();
+      });
+    };
     try {
-      const counts = await agent.mode.metrics.connectionCounts({ signal, between: agent.turns.between });
+      const counts = await agent.mode.metrics.connectionCounts({ signal, between });
       // Another generation may have begun meanwhile: its counters are read next time.
       if (agent === this.#agent) this.#traffic.take(counts);
       this.#failure = undefined;
@@ -130,7 +143,7 @@ export class ServiceMetrics {
       this.#failure = cause;
     }
     const now = clock.now();
-    this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start) * LOOK_SHARE);
+    this.#nextLook = now + Math.max(LOOK_PAUSE, (now - start - waited) * LOOK_SHARE);
   }
 
   async #collect({ feed: { cache }, model }: MeasuredAgent): Promise<{ into: SeriesText; leftOut: number }> {
@@ -163,6 +176,14 @@ export class ServiceMetrics {
     }
     this.#isOverBound = isOver;
   }
+}
+
+/** Resolves with the work, or after some milliseconds; the work goes on. */
+async function atMost(milliseconds: number, work: Promise<void>, clock: Clock): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const cancel = clock.after(milliseconds, resolve);
+  await Promise.race([work, promise]);
+  cancel();
 }
 
 type Series = Parameters<SeriesText['add']>;
